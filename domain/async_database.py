@@ -27,6 +27,7 @@ from domain.database_health import (
 )
 from domain.database_hosts import note_primary, primary_first
 from domain.database_options import AS_SERVICE, BY_KEY, SERVING, TimeLimits, pool_options, transaction_settings
+from domain.database_pools import note_pool
 from domain.psycopg_internals import WaitTimeout
 from domain.settings import Settings
 from domain.statements import Command, Query
@@ -112,6 +113,7 @@ class AsyncDatabase:
 
     async def __aenter__(self) -> "AsyncDatabase":
         await self._pool.open()
+        note_pool(self._pool, "event_loop")
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -38,6 +38,7 @@ from domain.database_options import (
     pool_options,
     transaction_settings,
 )
+from domain.database_pools import PoolUse, note_pool
 from domain.encoding import write
 from domain.errors import FuelrouteError
 from domain.lifecycle import Environment
@@ -201,8 +202,11 @@ class Database:
         )
 
     def __enter__(self) -> "Database":
-        self._pool.open()
-        self._pool_by_key.open()
+        pools: tuple[tuple[PoolUse, ConnectionPool[PooledConnection]], ...]
+        pools = (("any", self._pool), ("by_key", self._pool_by_key))
+        for use, pool in pools:
+            pool.open()
+            note_pool(pool, use)
         return self
 
     def __exit__(self, *_: object) -> None:

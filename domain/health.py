@@ -79,6 +79,10 @@ class Health:
 
     def ready(self) -> HealthReport:
         """Tells within a second whether the process should get work."""
+        return self._report("ready", self.findings())
+
+    def findings(self) -> dict[str, HealthResult]:
+        """The result of every check, within a second."""
         until = time.monotonic() + _PATIENCE_SECONDS
         for check in self._servers.values():
             check.begin()
@@ -86,7 +90,7 @@ class Health:
         findings |= {name: check.finding(until) for name, check in self._servers.items()}
         if self._is_stopping:
             findings["stopping"] = HealthResult(False, True, "the process finishes what it has accepted, and ends")
-        return self._report("ready", findings)
+        return findings
 
     def _report(self, what: str, findings: Mapping[str, HealthResult]) -> HealthReport:
         is_good = all(one.ok or not one.needed for one in findings.values())

@@ -5,17 +5,17 @@ import socketserver
 import threading
 from typing import Any
 
-from prometheus_client import Gauge
+from prometheus_client import REGISTRY
 from prometheus_client.exposition import MetricsHandler
 
+from domain import metrics_at_scrape
 from domain.errors import FuelrouteError
 from domain.health import Health
+from domain.metrics import PROCESS
 from domain.observability import get_logger
 from domain.settings import Settings
 
 log = get_logger(__name__)
-
-PROCESS = Gauge("fuelroute_process", "1: which process these metrics are of", ["process"])
 
 
 class NoMetricsPort(FuelrouteError):
@@ -38,6 +38,7 @@ def serve_metrics(settings: Settings, process: str, health: Health) -> int | Non
             reason = error.strerror or str(error)
             continue
         PROCESS.labels(process).set(1)
+        metrics_at_scrape.register(REGISTRY, health)
         threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
         log.info("metrics.ready", host=settings.metrics_host, port=port)
         return port

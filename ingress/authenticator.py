@@ -55,7 +55,7 @@ class Authenticator:
         self._limiter = limiter
         self._key_use = key_use
         self._known: dict[bytes, KnownKey] = {}
-        self.batches: Batcher[Credentials, AuthResult] = Batcher(self._authenticate)
+        self.batches: Batcher[Credentials, AuthResult] = Batcher(self._authenticate, name="keys")
 
     def authenticate(self, credentials: Credentials) -> Awaitable[AuthResult]:
         """Checks one key, in a batch with others."""

@@ -5,9 +5,11 @@ Where more has arrived than goes into a batch, owners take turns.
 
 import asyncio
 import contextvars
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
+from domain.metrics import BATCH_ITEMS, BATCH_WAITS
 from ingress.fair_queue import FairQueue
 
 _ALONE_SECONDS = 0.05
@@ -20,10 +22,11 @@ Result = TypeVar("Result")
 class Submission(Generic[Item, Result]):
     """An item that waits for its result."""
 
-    __slots__ = ("future", "item")
+    __slots__ = ("future", "item", "submitted_at")
 
     def __init__(self, item: Item) -> None:
         self.item = item
+        self.submitted_at = time.monotonic()
         self.future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 
     def settle(self, result: Result) -> None:
@@ -42,17 +45,19 @@ class Batcher(Generic[Item, Result]):
 
     A batch holds one of `at_once` places until `work` returns. A second batch starts beside it when it is full, or when
     the first one takes long: small batches cost more for each item. `work` settles each submission then or later. When
-    it raises, every submission that is not settled fails.
+    it raises, every submission that is not settled fails. `name` is that of its metrics.
     """
 
     def __init__(
         self,
         work: Callable[[Sequence[Submission[Item, Result]]], Awaitable[None]],
         *,
+        name: str,
         max_items: int = 256,
         at_once: int = 2,
     ) -> None:
         self._work = work
+        self._items, self._waits = BATCH_ITEMS.labels(name), BATCH_WAITS.labels(name)
         self._most_items = max_items
         self._at_once = at_once
         self._start_is_planned = False
@@ -87,6 +92,8 @@ class Batcher(Generic[Item, Result]):
             batch = [self._waiting.take() for _ in range(min(len(self._waiting), self._most_items))]
             # its log lines are not those of the request that happens to come first
             task = loop.create_task(self._run(batch), context=contextvars.Context())
+            self._items.observe(len(batch))
+            self._waits.observe(time.monotonic() - min(one.submitted_at for one in batch))
             self._running.add(task)
             self._recent.add(task)
             task.add_done_callback(self._batch_ended)

@@ -10,7 +10,7 @@ from collections import Counter
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-from domain.metrics import CONNECTIONS, CONNECTIONS_REFUSED
+from domain.metrics import CONNECTIONS, CONNECTIONS_REFUSED, expose
 from domain.observability import get_logger
 from domain.settings import Settings
 
@@ -107,6 +107,7 @@ class ConnectionLimiter:
         self.bounds = bounds
         self.is_draining = False
         self._open = 0
+        expose(CONNECTIONS)
         self._by_address: Counter[str] = Counter()
         self._connections: set[TimedConnection] = set()
         self._refused: Counter[str] = Counter()

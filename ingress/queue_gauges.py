@@ -6,8 +6,20 @@ import time
 
 import redis
 
-from domain.metrics import DEAD_LETTERS, QUEUE_AGE, QUEUE_JOBS
+from domain import clock
+from domain.metrics import (
+    DEAD_LETTERS,
+    QUEUE_AGE,
+    QUEUE_IN_FLIGHT,
+    QUEUE_JOBS,
+    QUEUE_OLDEST,
+    QUEUE_WORKERS,
+    expose,
+)
 from domain.observability import get_logger
+from domain.operations.alerts import is_silent
+from domain.queue.heartbeats import read_worker_heartbeats
+from domain.queue.inspection import read_queues
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings
@@ -15,6 +27,7 @@ from domain.settings import Settings
 log = get_logger(__name__)
 
 _MEASURE_SECONDS = 2.0
+_GAUGES = (QUEUE_JOBS, QUEUE_IN_FLIGHT, QUEUE_OLDEST, QUEUE_WORKERS, DEAD_LETTERS)
 
 
 class QueueGauges:
@@ -25,6 +38,7 @@ class QueueGauges:
     def __init__(self, jobs: JobQueue) -> None:
         self._jobs = jobs
         self._measured_at = -math.inf
+        expose(QUEUE_AGE)
         QUEUE_AGE.set_function(lambda: time.monotonic() - self._measured_at)
 
     @classmethod
@@ -40,13 +54,21 @@ class QueueGauges:
 
     def measure(self) -> None:
         """Measures once, within the bounded wait of the client."""
+        now = clock.now()
         try:
-            for queue in QUEUES:
-                length = self._jobs.length(queue)
-                QUEUE_JOBS.labels(queue).set(length.waiting)
-                DEAD_LETTERS.labels(queue).set(length.dead_letters)
-            self._measured_at = time.monotonic()
+            states = read_queues(self._jobs.client)
+            workers = read_worker_heartbeats(self._jobs.client, now=now)
         except redis.RedisError:
-            for queue in QUEUES:
-                QUEUE_JOBS.labels(queue).set(math.nan)
-                DEAD_LETTERS.labels(queue).set(math.nan)
+            for gauge in _GAUGES:
+                for queue in QUEUES:
+                    gauge.labels(queue).set(math.nan)
+            return
+        for state in states:
+            oldest_seconds = (now - state.oldest_at).total_seconds() if state.oldest_at is not None else 0.0
+            QUEUE_JOBS.labels(state.queue).set(state.waiting)
+            QUEUE_IN_FLIGHT.labels(state.queue).set(state.in_flight)
+            QUEUE_OLDEST.labels(state.queue).set(max(0.0, oldest_seconds))
+            DEAD_LETTERS.labels(state.queue).set(state.dead)
+            serving = [one for one in workers if state.queue in one.queues and not is_silent(one, now)]
+            QUEUE_WORKERS.labels(state.queue).set(len(serving))
+        self._measured_at = time.monotonic()

@@ -82,11 +82,11 @@ class Services:
             self.replica,
         )
         self.pushes: Batches[ReceivedPush, RouteAnswer] = Batcher(
-            self._push_pipeline.work, max_items=settings.push_batch_routes
+            self._push_pipeline.work, name="pushes", max_items=settings.push_batch_routes
         )
-        self.reads: Batches[UUID, Versioned | None] = self._reader(ask_routes)
-        self.finds: Batches[str, Route | None] = self._reader(ask_external_ids)
-        self.versions: Batches[UUID, str | None] = self._reader(ask_versions)
+        self.reads: Batches[UUID, Versioned | None] = self._reader(ask_routes, "reads")
+        self.finds: Batches[str, Route | None] = self._reader(ask_external_ids, "finds")
+        self.versions: Batches[UUID, str | None] = self._reader(ask_versions, "versions")
         threads = settings.database_pool_size  # each works with a connection
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="database")
         self._thread_permits = FairSemaphore(threads, of_one=max(1, threads // 2))
@@ -138,7 +138,7 @@ class Services:
             )
 
     def _reader(
-        self, read: Callable[[Sequence[tuple[UUID, Item]]], Query[list[Result | None]]]
+        self, read: Callable[[Sequence[tuple[UUID, Item]]], Query[list[Result | None]]], name: str
     ) -> Batches[Item, Result | None]:
         """A batcher that reads for many requests in one query, each with the id of its key. The query finds nothing for
         a key that is not valid any more."""
@@ -159,7 +159,7 @@ class Services:
             for one, result in zip(admitted, results, strict=True):
                 one.settle(result)
 
-        return Batcher(work, at_once=1)
+        return Batcher(work, name=name, at_once=1)
 
     async def _results(
         self,

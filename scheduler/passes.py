@@ -19,6 +19,7 @@ from domain.database_options import HOUSEKEEPING
 from domain.housekeeping import retention
 from domain.housekeeping.sealing import seal_stored
 from domain.messages.due_messages import due_messages
+from domain.metrics import UNREADABLE_CONTACTS, expose
 from domain.observability import get_logger
 from domain.operations import audit, csv_imports
 from domain.queue.heartbeats import forget_worker_heartbeats
@@ -185,6 +186,8 @@ class Passes:
             forget_worker_heartbeats(self.jobs.client, now=now)
         with self.database.transaction() as connection:
             sealed, unreadable = seal_stored(connection, Contacts.of(self.settings))
+        expose(UNREADABLE_CONTACTS)
+        UNREADABLE_CONTACTS.set(unreadable)
         if unreadable:
             log.error("contacts.unreadable", contacts=unreadable)
         with self.database.transaction(limits=HOUSEKEEPING) as connection:

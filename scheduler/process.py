@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 
@@ -17,12 +17,14 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from domain import clock
 from domain.database import Database
 from domain.health import Health
+from domain.metrics import LEADS, PASS_EVERY, PASS_MOVED, PASS_SUCCEEDED, PASSES, expose
 from domain.observability import get_logger
 from domain.queue.heartbeats import PassRun, record_pass_run
 from domain.queue.job_queue import JobQueue
 from domain.settings import Settings
 from scheduler.leader import Leadership, LeadershipLost
 from scheduler.passes import Passes
+from scheduler.service_gauges import MEASURE_SECONDS, ServiceGauges
 from scheduler.state import SchedulerState
 
 log = get_logger(__name__)
@@ -47,6 +49,8 @@ def run(settings: Settings, health: Health) -> int:
         return 1
     state = SchedulerState()
     state.add_checks(health)
+    expose(LEADS)
+    LEADS.set(0)
     try:
         log.info("scheduler.ready")
         while not leadership.try_to_lead():
@@ -55,6 +59,7 @@ def run(settings: Settings, health: Health) -> int:
                 return 0
         log.info("scheduler.leads")
         state.note_lead()
+        LEADS.set(1)
         return _lead(settings, leadership, state, stop, health)
     except psycopg.Error as error:
         log.error("scheduler.database_lost", error=str(error))
@@ -80,12 +85,21 @@ def _lead(
             ("housekeeping", passes.housekeeping, _HOUSEKEEPING_SECONDS),
         ):
             state.note_pass(name, seconds, "began")
+            PASS_EVERY.labels(name).set(seconds)
+            for outcome in ("done", "failed"):
+                PASSES.labels(name, outcome)  # so that the first run counts as an increase
             tick = partial(leader.run_pass, name, work, seconds)
             scheduler.add_job(tick, "interval", seconds=seconds, id=name, next_run_time=datetime.now(UTC))
+        if settings.metrics_port is not None:
+            gauges = ServiceGauges(database, jobs.client, settings.data)
+            scheduler.add_job(
+                gauges.measure, "interval", seconds=MEASURE_SECONDS, id="gauges", next_run_time=datetime.now(UTC)
+            )
         scheduler.start()
         _wait_for_stop(scheduler, stop)
         health.note_stopping()
         leader.resign()
+        LEADS.set(0)
         _finish(scheduler, settings.stop_seconds)
     log.info("scheduler.stopped")
     return 1 if leader.has_lost else 0
@@ -156,6 +170,7 @@ class _Leader:
             log.exception("scheduler.pass_failed", work=name)
             failed = True
         self._state.note_pass(name, every_seconds, "failed" if failed else "ended")
+        _count_run(name, time.monotonic() - started, moved, failed=failed)
         run = PassRun(
             name=name.replace("_", " "),
             leader=f"{socket.gethostname()}:{os.getpid()}",
@@ -169,3 +184,11 @@ class _Leader:
             record_pass_run(self._jobs.client, run)
         except redis.RedisError:
             log.debug("scheduler.run_not_recorded", work=name)
+
+
+def _count_run(name: str, seconds: float, moved: Mapping[str, int], *, failed: bool) -> None:
+    PASSES.labels(name, "failed" if failed else "done").observe(seconds)
+    for what, count in moved.items():
+        PASS_MOVED.labels(name, what).inc(count)
+    if not failed:
+        PASS_SUCCEEDED.labels(name).set_to_current_time()

@@ -8,6 +8,7 @@ import psycopg
 
 from domain import clock
 from domain.database_health import is_away
+from domain.metrics import BATCH_ITEMS, VISITS
 from domain.observability import get_logger
 from domain.queue.jobs import Job, process_positions_job
 from domain.routes.progress.tracking import process_vehicles
@@ -34,28 +35,38 @@ def process_batch(context: Context, environment: str, vehicle_ids: Sequence[UUID
     now = clock.now()
     try:
         with context.database.transaction_by_key() as connection:
-            jobs = process_vehicles(connection, environment, vehicle_ids, settings=context.settings, now=now)
+            jobs, arrivals, departures = process_vehicles(
+                connection, environment, vehicle_ids, settings=context.settings, now=now
+            )
     except Exception as error:
         if is_away(error):
             raise
         if len(vehicle_ids) > 1:
             log.warning("arrivals.batch_failed", trucks=len(vehicle_ids), exc_info=True)
-            jobs = [
-                process_positions_job(
-                    environment,
-                    [one],
-                    company_ids=context.companies.ids,
-                    key=f"arrivals.process {environment} {one}",
-                )
-                for one in vehicle_ids
-            ]
-        elif isinstance(error, psycopg.OperationalError):
-            raise
-        else:
-            log.exception("arrivals.failed", environment=environment, vehicle_id=vehicle_ids[0])
-            with context.database.transaction() as connection:
-                record_failed_processing(connection, environment, vehicle_ids[0], now=now)
+            _enqueue(context, _one_by_one(context, environment, vehicle_ids))
             return
+        if isinstance(error, psycopg.OperationalError):
+            raise
+        log.exception("arrivals.failed", environment=environment, vehicle_id=vehicle_ids[0])
+        with context.database.transaction() as connection:
+            record_failed_processing(connection, environment, vehicle_ids[0], now=now)
+        return
+    BATCH_ITEMS.labels("trucks").observe(len(vehicle_ids))
+    VISITS.labels("arrival").inc(arrivals)
+    VISITS.labels("departure").inc(departures)
+    _enqueue(context, jobs)
+
+
+def _one_by_one(context: Context, environment: str, vehicle_ids: Sequence[UUID]) -> list[Job]:
+    return [
+        process_positions_job(
+            environment, [one], company_ids=context.companies.ids, key=f"arrivals.process {environment} {one}"
+        )
+        for one in vehicle_ids
+    ]
+
+
+def _enqueue(context: Context, jobs: Sequence[Job]) -> None:
     context.jobs.put(*jobs)
     _tell(context, jobs)
 

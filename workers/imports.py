@@ -17,7 +17,7 @@ from domain.database_options import ONE_BY_ONE, TimeLimits
 from domain.encoding import write
 from domain.ids import shown_id
 from domain.lifecycle import PendingReason
-from domain.metrics import ROUTES_IMPORTED
+from domain.metrics import BATCH_ITEMS, ROUTES_IMPORTED
 from domain.observability import get_logger
 from domain.queue.jobs import Job
 from domain.routes.intake import holds, imports
@@ -83,6 +83,8 @@ def report(
     if reply_to is not None:
         context.jobs.announce(reply_to, write(_announced(context, route_ids, outcomes)))
     context.jobs.put(*jobs)
+    if outcomes:
+        BATCH_ITEMS.labels("imports").observe(len(outcomes))
     for status, count in Counter(outcome.status for outcome in outcomes.values()).items():
         ROUTES_IMPORTED.labels(status).inc(count)
 

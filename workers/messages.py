@@ -9,7 +9,7 @@ import psycopg
 from domain import clock
 from domain.messages import message_life
 from domain.messages.gateways import Fault
-from domain.messages.message_life import Claim
+from domain.messages.message_life import Claim, MessageStatus
 from domain.metrics import MESSAGES
 from domain.observability import get_logger
 from domain.routes.plans import delivery
@@ -22,6 +22,9 @@ _STORE_AGAIN_SECONDS = 1.0
 
 
 def register(broker: dramatiq.Broker, context: Context) -> None:
+    for status in MessageStatus:
+        MESSAGES.labels(status)  # so that the first one counts as an increase
+
     @dramatiq.actor(broker=broker, actor_name="messages.send", queue_name="messages")
     def send(message_id: str, called_after: int | None = None) -> None:
         """Sends a message. Jobs of an earlier release carry `called_after`, which is not used any more."""

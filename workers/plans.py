@@ -1,6 +1,7 @@
 """The plans queue: the first fuel plan of a route whose truck has arrived, reviews of plans, and replans on the way."""
 
 from datetime import datetime
+from typing import Literal
 from uuid import UUID
 
 import dramatiq
@@ -8,7 +9,7 @@ from psycopg.errors import LockNotAvailable
 
 from domain import clock
 from domain.database_health import is_away
-from domain.metrics import PLANS_MADE
+from domain.metrics import PLANNED_AVERAGE_COST, PLANNED_COST, PLANNED_GALLONS, PLANS_MADE, PLANS_RELAXED
 from domain.observability import get_logger
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
@@ -17,12 +18,16 @@ from domain.planning.stored_plans import plan_for_task
 from domain.roads import Road
 from domain.routes import transitions
 from domain.routes.plans import first_plan, replans, reviews
+from domain.routes.plans.first_plan import PlanOutcome
 from domain.routes.plans.replans import Replan, ReplanOutcome
 from domain.routes.plans.reviews import ReviewOutcome
 from domain.stations.corridor_offers import Corridor, offers_along
 from workers.context import Context
 
 log = get_logger(__name__)
+
+_STORED = {"planned", "replaced", "corrected", "not_told"}
+"""The outcomes with which a computed plan becomes the route's."""
 
 
 def register(broker: dramatiq.Broker, context: Context) -> None:
@@ -62,7 +67,9 @@ def build_plan(context: Context, route_id: UUID) -> None:
         context.jobs.put(*jobs)
         return
     context.jobs.put(*jobs)
-    PLANS_MADE.labels(outcome).inc()
+    _count("first", outcome, plan)
+    if outcome == "planned":
+        _count_fuel(task, plan)
     log.info("plans.built", route_id=route_id, outcome=outcome)
 
 
@@ -94,8 +101,29 @@ def review_plan(context: Context, route_id: UUID) -> None:
             log.error("plans.review_attempts_used_up", route_id=route_id, attempts=context.settings.step_attempts)
         return
     context.jobs.put(*jobs)
-    PLANS_MADE.labels(outcome).inc()
+    _count("replan" if isinstance(due, Replan) else "review", outcome, plan)
     log.info("plans.reviewed", route_id=route_id, outcome=outcome)
+
+
+def _count(
+    kind: Literal["first", "review", "replan"],
+    outcome: PlanOutcome | ReviewOutcome | ReplanOutcome,
+    plan: ComputedPlan | NoPlan,
+) -> None:
+    """Counts a plan that was computed, and the limits that it relaxes if it was stored."""
+    PLANS_MADE.labels(kind, outcome).inc()
+    if isinstance(plan, ComputedPlan) and outcome in _STORED:
+        for relaxed in plan.relaxed:
+            PLANS_RELAXED.labels(relaxed.limit).inc()
+
+
+def _count_fuel(task: PlanTask, plan: ComputedPlan | NoPlan) -> None:
+    """Counts the fuel of a first plan. Later plans of the route would count it twice."""
+    if isinstance(plan, ComputedPlan):
+        environment = task.route.environment
+        PLANNED_GALLONS.labels(environment).inc(plan.total_gallons)
+        PLANNED_COST.labels(environment).inc(plan.total_cost)
+        PLANNED_AVERAGE_COST.labels(environment).inc(max(0.0, plan.total_cost + (plan.savings_total or 0.0)))
 
 
 def _compute(context: Context, task: PlanTask, now: datetime) -> tuple[Corridor, ComputedPlan | NoPlan]:

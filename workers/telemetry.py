@@ -9,7 +9,7 @@ import structlog
 from dramatiq.middleware import Middleware
 
 from domain import tracing
-from domain.metrics import JOBS
+from domain.metrics import JOB_AGES, JOBS
 from domain.observability import get_logger
 
 log = get_logger(__name__)
@@ -24,6 +24,8 @@ class JobTelemetry(Middleware):
     def before_process_message(self, broker: dramatiq.Broker, message: Any) -> None:
         self._thread.started = time.monotonic()
         structlog.contextvars.bind_contextvars(job=message.actor_name)
+        enqueued_at = message.options.get("requeue_timestamp", message.message_timestamp) / 1000
+        JOB_AGES.labels(message.queue_name).observe(max(0.0, time.time() - enqueued_at))
 
     def after_process_message(
         self,
@@ -34,7 +36,7 @@ class JobTelemetry(Middleware):
         exception: BaseException | None = None,
     ) -> None:
         seconds = time.monotonic() - self._thread.started
-        JOBS.labels(message.actor_name, "done" if exception is None else "failed").observe(seconds)
+        JOBS.labels(message.queue_name, message.actor_name, "done" if exception is None else "failed").observe(seconds)
         if exception is not None:
             log.warning("job.failed", error=repr(exception), seconds=round(seconds, 4))
         tracing.unbind()

@@ -18,6 +18,7 @@ from domain.operations import audit, dead_letters, measuring, overdue, pauses
 from domain.operations.alerts import Measured, find_alerts, headline, is_silent, shown_count
 from domain.operations.dead_letters import DeadLetter, Filter
 from domain.queue.heartbeats import PassRun
+from domain.queue.inspection import read_backlogs
 from domain.queue.jobs import QUEUES
 from domain.queue.rates import WINDOWS, shown_rate
 from domain.queue.redis_clients import redis_client
@@ -184,6 +185,19 @@ def queues_overdue(
         for row in found
     ]
     show(as_json, rows, lambda: print_table(rows, "id", "about", "company_id", "since", "detail"))
+
+
+@app.command("backlogs")
+def queues_backlogs(
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="The most rows to list.")] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """Lists the companies whose jobs wait for their turn, those with the most jobs first."""
+    with redis_client(get_settings().require_redis_url()) as client:
+        found = [one for queue in QUEUES for one in read_backlogs(client, queue) if one.jobs]
+    longest = sorted(found, key=lambda one: -one.jobs)[:limit]
+    rows = [{"company_id": shown_id("cmp", one.company_id), "queue": one.queue, "jobs": one.jobs} for one in longest]
+    show(as_json, rows, lambda: print_table(rows, "company_id", "queue", "jobs"))
 
 
 @app.command("dead")

@@ -3,6 +3,7 @@
 import gc
 import os
 import socket
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -12,9 +13,10 @@ from deploy.cli.arguments import AsJson
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_table, screen, show
 from domain.database_checks import check_servers
+from domain.metrics import BUILD
 from domain.metrics_ports import serve_metrics
 from domain.observability import configure_logging
-from domain.operations.server_checks import health_of
+from domain.operations.server_checks import health_of, known_revisions
 from domain.queue.jobs import QUEUES
 from domain.queue.redis_clients import check_redis
 from domain.settings import Settings, get_settings
@@ -176,6 +178,7 @@ def _prepare_to_serve(kind: str, settings: Settings, *, process: str = "", redis
     from domain.telemetry_export import export_telemetry
 
     export_telemetry(process or kind)
+    BUILD.labels(version("fuelroute"), known_revisions()[0]).set(1)
     gc.freeze()  # what is imported by now stays, and need not be searched
     gc.set_threshold(_GARBAGE_OBJECTS)
 

@@ -6,6 +6,7 @@ Everything here reads; nothing changes. `redis_layout` describes the keys.
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
+from uuid import UUID
 
 import redis
 
@@ -93,6 +94,26 @@ def read_holders(client: redis.Redis) -> dict[str, Holder]:
         )
         for number, (worker, beat) in enumerate(heartbeats)
     }
+
+
+class Backlog(NamedTuple):
+    """A company's jobs that wait for their turn in a queue."""
+
+    queue: str
+    company_id: UUID
+    jobs: int
+
+
+def read_backlogs(client: redis.Redis, queue: str) -> list[Backlog]:
+    """The backlogs of a queue, the longest first. Raises redis.RedisError."""
+    companies: Any = client.lrange(backlog_companies_key(queue), 0, -1)
+    names = sorted({company.decode() for company in companies})
+    with client.pipeline(transaction=False) as ask:
+        for name in names:
+            ask.llen(backlog_key(queue, name))
+        lengths: list[int] = ask.execute()
+    backlogs = [Backlog(queue, UUID(name), jobs) for name, jobs in zip(names, lengths, strict=True)]
+    return sorted(backlogs, key=lambda one: -one.jobs)
 
 
 def jobs_held_by(client: redis.Redis, worker: str, *, limit: int) -> list[StoredJob]:

@@ -59,6 +59,20 @@ def test_the_rows_behind_each_figure_are_listed(cli: Cli, jobs: JobQueue, figure
     assert cli("queues", "overdue", figure).out.split()[:2] == ["id", "about"]
 
 
+def test_the_companies_whose_jobs_wait_are_listed_by_the_length_of_their_backlogs(cli: Cli, jobs: JobQueue) -> None:
+    short, long = uuid4(), uuid4()
+    jobs.put(*(build_plan_job(uuid4(), company) for company, count in ((short, 40), (long, 90)) for _ in range(count)))
+
+    first, second = cli("queues", "backlogs", "--json").document
+
+    assert (first["company_id"], second["company_id"]) == (shown_id("cmp", long), shown_id("cmp", short))
+    assert first["queue"] == "plans"
+    assert 40 >= second["jobs"] > 0
+    assert 90 >= first["jobs"] > second["jobs"]
+    assert cli("queues", "backlogs", "--limit", "1", "--json").document == [first]
+    assert cli("queues", "backlogs").out.split()[:4] == ["company", "id", "queue", "jobs"]
+
+
 def test_dead_letters_are_counted_before_they_are_replayed_or_discarded(cli: Cli, jobs: JobQueue) -> None:
     route_id = uuid4()
     kill(jobs, build_plan_job(route_id), build_plan_job(uuid4()), import_routes_job([uuid4()]))

@@ -38,7 +38,7 @@ def position(recorded_at: datetime, **names: Any) -> Position:
 def process(connection: Connection, settings: Settings, fleet: Fleet, *, now: datetime, live: bool = True) -> list[Job]:
     """One run of the arrivals worker over the fleet's trucks."""
     environment = Environment.LIVE if live else Environment.SANDBOX
-    return process_vehicles(connection, environment, fleet.trucks, settings=settings, now=now)
+    return process_vehicles(connection, environment, fleet.trucks, settings=settings, now=now).jobs
 
 
 def stand_at(

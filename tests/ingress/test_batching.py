@@ -45,7 +45,7 @@ async def submit(batcher: Batcher[int, int], item: int) -> int:
 def test_a_single_item_is_worked_on_at_once() -> None:
     async def scenario() -> None:
         work = Work()
-        batcher = Batcher(work)
+        batcher = Batcher(work, name="tests")
         started = time.monotonic()
         assert await submit(batcher, 4) == 8
         assert time.monotonic() - started < 1  # no artificial delay; a busy machine is given some room
@@ -57,7 +57,7 @@ def test_a_single_item_is_worked_on_at_once() -> None:
 def test_items_that_come_together_go_together() -> None:
     async def scenario() -> None:
         work = Work()
-        batcher = Batcher(work)
+        batcher = Batcher(work, name="tests")
         assert await asyncio.gather(*(submit(batcher, number) for number in range(0, 20, 2))) == list(range(0, 40, 4))
         assert work.batches == [list(range(0, 20, 2))]
         await batcher.close()
@@ -68,7 +68,7 @@ def test_items_that_come_together_go_together() -> None:
 def test_items_that_come_during_a_batch_form_the_next_one() -> None:
     async def scenario() -> None:
         work = Work(held=True)
-        batcher = Batcher(work, at_once=1)
+        batcher = Batcher(work, name="tests", at_once=1)
         first = asyncio.create_task(submit(batcher, 0))
         await work.has_begun()
         others = [asyncio.create_task(submit(batcher, number)) for number in (2, 4, 6)]
@@ -85,7 +85,7 @@ def test_items_that_come_during_a_batch_form_the_next_one() -> None:
 def test_a_full_batch_starts_beside_the_first_and_a_third_waits() -> None:
     async def scenario() -> None:
         work = Work(held=True)
-        batcher = Batcher(work, max_items=3, at_once=2)
+        batcher = Batcher(work, name="tests", max_items=3, at_once=2)
         tasks = []
         for numbers in [[0], [2, 4, 6]]:
             tasks += [asyncio.create_task(submit(batcher, number)) for number in numbers]
@@ -104,7 +104,7 @@ def test_a_full_batch_starts_beside_the_first_and_a_third_waits() -> None:
 def test_items_behind_a_batch_fill_the_next_one_but_not_for_long() -> None:
     async def scenario() -> None:
         work = Work(held=True)
-        batcher = Batcher(work, max_items=3, at_once=2)
+        batcher = Batcher(work, name="tests", max_items=3, at_once=2)
         first = asyncio.create_task(submit(batcher, 0))
         await work.has_begun()
         started = time.monotonic()
@@ -130,7 +130,7 @@ def test_no_item_waits_for_a_batch_that_is_stuck() -> None:
             for one in batch:
                 one.settle(one.item)
 
-        batcher: Batcher[int, int] = Batcher(work, max_items=3, at_once=2)
+        batcher: Batcher[int, int] = Batcher(work, name="tests", max_items=3, at_once=2)
         first = asyncio.create_task(submit(batcher, 0))
         await begun.wait()
         started = time.monotonic()
@@ -147,7 +147,7 @@ def test_no_item_waits_for_a_batch_that_is_stuck() -> None:
 def test_a_batch_has_a_size_limit_and_keeps_the_order() -> None:
     async def scenario() -> None:
         work = Work()
-        batcher = Batcher(work, max_items=4, at_once=1)
+        batcher = Batcher(work, name="tests", max_items=4, at_once=1)
         assert await asyncio.gather(*(submit(batcher, number) for number in range(0, 20, 2))) == list(range(0, 40, 4))
         assert work.batches == [[0, 2, 4, 6], [8, 10, 12, 14], [16, 18]]
         await batcher.close()
@@ -158,7 +158,7 @@ def test_a_batch_has_a_size_limit_and_keeps_the_order() -> None:
 def test_an_owner_with_few_items_does_not_wait_for_one_with_many() -> None:
     async def scenario() -> None:
         work = Work(held=True)
-        batcher = Batcher(work, max_items=4, at_once=1)
+        batcher = Batcher(work, name="tests", max_items=4, at_once=1)
         submitted = [batcher.submit(0, "noisy")]
         await work.has_begun()
         submitted += [batcher.submit(number, "noisy") for number in range(2, 20, 2)]
@@ -174,7 +174,7 @@ def test_an_owner_with_few_items_does_not_wait_for_one_with_many() -> None:
 
 def test_an_exception_reaches_only_its_own_item() -> None:
     async def scenario() -> None:
-        batcher = Batcher(Work())
+        batcher = Batcher(Work(), name="tests")
         results = await asyncio.gather(*(submit(batcher, number) for number in (0, 1, 2)), return_exceptions=True)
         assert results[0] == 0
         assert isinstance(results[1], ValueError)
@@ -193,7 +193,7 @@ def test_every_item_of_a_failed_batch_fails_and_the_next_batch_is_worked_on() ->
             one.settle(one.item)
 
     async def scenario() -> None:
-        batcher: Batcher[int, int] = Batcher(work)
+        batcher: Batcher[int, int] = Batcher(work, name="tests")
         failed = await asyncio.gather(*(submit(batcher, number) for number in (13, 12)), return_exceptions=True)
         assert [type(error) for error in failed] == [ConnectionError, ConnectionError]
         settled = await asyncio.gather(*(submit(batcher, number) for number in (14, 13)), return_exceptions=True)
@@ -206,7 +206,7 @@ def test_every_item_of_a_failed_batch_fails_and_the_next_batch_is_worked_on() ->
 def test_a_request_that_goes_away_does_not_break_its_neighbours() -> None:
     async def scenario() -> None:
         work = Work(held=True)
-        batcher = Batcher(work, at_once=1)
+        batcher = Batcher(work, name="tests", at_once=1)
         gone, neighbour = (asyncio.create_task(submit(batcher, number)) for number in (2, 4))
         await work.has_begun()
         waiting_and_gone = asyncio.create_task(submit(batcher, 6))
@@ -233,7 +233,7 @@ def test_every_item_gets_its_own_result_under_load(at_once: int) -> None:
             one.settle(one.item * 2)
 
     async def scenario() -> None:
-        batcher: Batcher[int, int] = Batcher(work, max_items=16, at_once=at_once)
+        batcher: Batcher[int, int] = Batcher(work, name="tests", max_items=16, at_once=at_once)
 
         async def client(number: int) -> None:
             for turn in range(20):
@@ -253,7 +253,7 @@ def test_an_item_may_get_its_result_after_the_work_on_its_batch_has_returned() -
         async def work(batch: Sequence[Submission[int, int]]) -> None:
             later.extend(batch)
 
-        batcher: Batcher[int, int] = Batcher(work, max_items=1, at_once=1)
+        batcher: Batcher[int, int] = Batcher(work, name="tests", max_items=1, at_once=1)
         waiting = asyncio.gather(*(submit(batcher, number) for number in (1, 2)))
         while len(later) < 2:
             await asyncio.sleep(0)

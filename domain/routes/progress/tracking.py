@@ -21,13 +21,19 @@ from domain.telematics.rechecks import WaitingAgain, process_trucks
 from domain.telematics.tracks import FixBatch, Flag, Track, WaitingTruck
 
 
+class Processed(NamedTuple):
+    """The result of processing trucks: the jobs to enqueue after the commit, and the ends of visits that are new."""
+
+    jobs: list[Job]
+    arrivals: int
+    departures: int
+
+
 def process_vehicles(
     connection: Connection, environment: str, vehicle_ids: Sequence[UUID], *, settings: Settings, now: datetime
-) -> list[Job]:
-    """Compares the unprocessed fixes of these vehicles with the stops of the routes they are on.
-
-    Returns the jobs to enqueue after the commit. Vehicles without unprocessed fixes, and those that another worker
-    processes at this moment, are left alone.
+) -> Processed:
+    """Compares the unprocessed fixes of these vehicles with the stops of the routes they are on. Vehicles without
+    unprocessed fixes, and those that another worker processes at this moment, are left alone.
     """
     early = timedelta(hours=settings.early_arrival_hours)
 
@@ -56,7 +62,7 @@ def process_vehicles(
     tracks.note_processed(connection, environment, [track.vehicle_id for track in locked], rest_from, now=now)
     followed, unwatched = _watched(locked, current, batches, found.visits)
     watches.unwatch(connection, environment, unwatched)
-    return [
+    jobs = [
         *process_trucks(
             WaitingAgain(environment, waiting[vehicle_id].company_id, vehicle_id)
             for vehicle_id in (*rest_from, *changed_tracks)
@@ -64,6 +70,7 @@ def process_vehicles(
         *move_on(connection, changed, found.visits, standing=found.standing, still_moving=rest_from, now=now),
         *follow_trucks(connection, environment, followed, now=now),
     ]
+    return Processed(jobs, *_new_ends(changed, visits, found.visits))
 
 
 class _Findings(NamedTuple):
@@ -99,6 +106,21 @@ def _compare(
             found.visits[route.id] = after
             found.changed.append(route)
     return found
+
+
+def _new_ends(
+    changed: Iterable[OpenRoute],
+    before: Mapping[UUID, Mapping[int, Visit]],
+    after: Mapping[UUID, Mapping[int, Visit]],
+) -> tuple[int, int]:
+    """Count the arrivals and the departures that the changed routes have now and had not before."""
+    arrivals = departures = 0
+    for route in changed:
+        known = before.get(route.id, {})
+        for stop, visit in after[route.id].items():
+            arrivals += stop not in known
+            departures += visit.departed_at is not None and (stop not in known or known[stop].departed_at is None)
+    return arrivals, departures
 
 
 class _Awaited(NamedTuple):

@@ -75,7 +75,7 @@ class Journey:
     def process(self) -> list[Job]:
         return process_vehicles(
             self.connection, self.tenant.environment, self.fleet.trucks, settings=self.settings, now=self.now
-        )
+        ).jobs
 
     def run(self, jobs: Sequence[Job]) -> None:
         """These jobs and all that follow from them."""

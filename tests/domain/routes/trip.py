@@ -61,7 +61,7 @@ class Trip:
         post(self.connection, self.tenant, positions, now=self.now)
         return process_vehicles(
             self.connection, self.tenant.environment, self.fleet.trucks, settings=self.settings, now=self.now
-        )
+        ).jobs
 
     def depart(self, fuel_percent: float | None = 40) -> list[Job]:
         return self.report(OUT_OF_TOWN, fuel_percent, fuel_percent, speed_mph=40)
@@ -73,7 +73,7 @@ class Trip:
         )
         return process_vehicles(
             self.connection, self.tenant.environment, self.fleet.trucks, settings=self.settings, now=self.now
-        )
+        ).jobs
 
     def new_prices(self, change: float) -> list[Job]:
         """All prices of Ohio change by so many dollars a gallon."""

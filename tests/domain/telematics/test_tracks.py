@@ -113,7 +113,7 @@ def test_feed_and_arrivals_read_by_key_though_they_were_planned_for_empty_tables
     def arrive(connection: Connection, fleet: Fleet, trucks: Sequence[UUID], names: Sequence[str]) -> None:
         fixes = [fix for name in names for fix in positions_at(JOLIET, now, unit_number=name)]
         assert post(connection, fleet.live, fixes, now=now + minutes(2)).accepted == len(fixes)
-        jobs = process_vehicles(connection, Environment.LIVE, trucks, settings=settings, now=now + minutes(2))
+        jobs = process_vehicles(connection, Environment.LIVE, trucks, settings=settings, now=now + minutes(2)).jobs
         assert {job.name for job in jobs} == {"plans.build"}
         assert len(jobs) == len(trucks)
 

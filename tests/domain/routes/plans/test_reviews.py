@@ -160,7 +160,7 @@ def on_the_way(trip: Trip, start_percent: float, *, hours: float, first_mile: fl
     post(trip.connection, trip.tenant, positions, now=trip.now)
     return process_vehicles(
         trip.connection, trip.tenant.environment, trip.fleet.trucks, settings=trip.settings, now=trip.now
-    )
+    ).jobs
 
 
 def test_fuel_burned_on_the_road_is_no_change_however_late_its_reading_comes(trip: Trip) -> None:

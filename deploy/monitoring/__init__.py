@@ -1,0 +1,1 @@
+"""Watching Fuelroute: rules for Prometheus, dashboards for Grafana, and the rehearsal of the runbook."""

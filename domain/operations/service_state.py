@@ -1,0 +1,81 @@
+"""Figures of the whole service for its metrics: held routes, overdue work, prices, pauses, the start of PostgreSQL. One
+process reads them every few seconds, so each statement is cheap, however many routes there are."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from domain.database import Connection
+from domain.operations import overdue, pauses
+from domain.operations.overdue import COUNTED, Count, Figure
+from domain.statements import NotNull, Statement
+from domain.stations.prices import STALE_AFTER
+
+
+class Held(NamedTuple):
+    """Held routes of one reason, up to `COUNTED` of each status, and when the first of them was pushed."""
+
+    reason: NotNull[str]
+    routes: int
+    since: NotNull[datetime]
+
+
+class PricedStations(NamedTuple):
+    """Stations in service by the state of their price: `fresh`, `old` or `none`."""
+
+    price: NotNull[str]
+    stations: int
+
+
+class ServiceState(NamedTuple):
+    """The figures as of one moment."""
+
+    held: Sequence[Held]
+    overdue: Mapping[Figure, Count]
+    stations: Sequence[PricedStations]
+    paused: Sequence[str]
+    database_started_at: datetime
+
+
+# a limit for each status keeps it cheap; the indexes find the earliest first
+_HELD = Statement(
+    Held,
+    """
+    SELECT coalesce(pending_reason, 'not_attempted') AS reason, count(*) AS routes, min(created_at) AS since FROM (
+        (SELECT pending_reason, created_at FROM routes WHERE status = 'pending' ORDER BY retry_at LIMIT %(limit)s)
+        UNION ALL
+        (SELECT pending_reason, created_at FROM routes WHERE status = 'pending_mapping'
+         ORDER BY scheduled_start LIMIT %(limit)s)
+        UNION ALL
+        (SELECT pending_reason, created_at FROM routes WHERE status = 'pending_window'
+         ORDER BY scheduled_start LIMIT %(limit)s)) AS held
+    GROUP BY 1
+    """,
+)
+_STATIONS = Statement(
+    PricedStations,
+    """
+    SELECT CASE WHEN retail_price IS NULL THEN 'none'
+                WHEN priced_at IS NULL OR priced_at < %(now)s::timestamptz - %(stale)s::interval THEN 'old'
+                ELSE 'fresh' END AS price,
+           count(*) AS stations
+    FROM stations WHERE retired_at IS NULL GROUP BY 1
+    """,
+)
+
+
+class _Started(NamedTuple):
+    at: datetime
+
+
+_STARTED = Statement(_Started, "SELECT pg_postmaster_start_time() AS at")
+
+
+def read_state(connection: Connection, *, now: datetime) -> ServiceState:
+    return ServiceState(
+        _HELD.all(connection, {"limit": COUNTED}),
+        overdue.count(connection, now=now),
+        _STATIONS.all(connection, {"now": now, "stale": STALE_AFTER}),
+        [pause.queue for pause in pauses.list_pauses(connection)],
+        _STARTED.one(connection).at,
+    )

@@ -1,0 +1,129 @@
+"""The rules, the panels, the table of metrics and the runbook belong together."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from deploy.monitoring import dashboards
+from tests.deploy.monitoring.names import (
+    MONITORING,
+    RULES,
+    alerts,
+    declared,
+    documented,
+    expressions,
+    labels_named,
+    named,
+    recorded,
+    records_named,
+    series,
+)
+from tests.deploy.test_readmes import anchors
+
+RUNBOOK = MONITORING.parent / "runbook.md"
+ALERTMANAGER = MONITORING / "alertmanager" / "alertmanager.yml"
+OF_PROMETHEUS = {"instance", "job", "le"}
+
+
+def test_the_table_lists_every_metric_with_its_kind_and_labels() -> None:
+    assert sorted(documented()) == sorted(declared())
+
+
+def test_the_files_of_the_dashboards_are_those_that_the_module_writes() -> None:
+    written = {path.name: path.read_text() for path in dashboards.FOLDER.glob("*.json")}
+
+    assert written == dashboards.rendered(), "run python -m deploy.monitoring.dashboards"
+
+
+@pytest.mark.parametrize(("where", "expression"), list(expressions()))
+def test_an_expression_names_only_series_and_labels_that_there_are(where: str, expression: str) -> None:
+    known = {name: one for one in documented() for name in series(one)}
+
+    assert named(expression) <= set(known), where
+    assert records_named(expression) <= recorded(), where
+    for name, labels in labels_named(expression):
+        assert labels - OF_PROMETHEUS <= set(known[name].labels), f"{where}: {name}"
+    assert named(expression) | records_named(expression) or "ALERTS" in expression or "up{" in expression
+
+
+def test_every_metric_is_drawn_somewhere() -> None:
+    drawn = {name for _, expression in expressions() for name in named(expression)}
+
+    assert [one.name for one in documented() if not series(one) & drawn] == []
+
+
+def test_every_recorded_figure_is_used() -> None:
+    used = {name for _, expression in expressions() for name in records_named(expression)}
+
+    assert recorded() == used
+
+
+@pytest.mark.parametrize("alert", alerts(), ids=lambda alert: str(alert["alert"]))
+def test_an_alert_leads_to_its_part_of_the_runbook(alert: dict[str, dict[str, str]]) -> None:
+    path, _, anchor = alert["annotations"]["runbook_url"].partition("#")
+
+    assert MONITORING.parents[1] / path == RUNBOOK
+    assert anchor in anchors(RUNBOOK)
+    assert str(alert["alert"]) in RUNBOOK.read_text()
+    assert alert["labels"]["severity"] in ("page", "ticket")
+
+
+def test_two_alerts_have_two_names() -> None:
+    names = [str(alert["alert"]) for alert in alerts()]
+
+    assert len(set(names)) == len(names)
+
+
+def check(program: str, *arguments: str | Path) -> str:
+    """Runs a program of Prometheus. Debian: apt-get install prometheus prometheus-alertmanager."""
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed: it comes with Prometheus")
+    ran = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def test_promtool_takes_the_configuration_and_the_rules() -> None:
+    check("promtool", "check", "config", MONITORING / "prometheus" / "prometheus.yml")
+    check("promtool", "check", "rules", *RULES)
+
+
+def test_the_rules_pass_their_own_tests() -> None:
+    check("promtool", "test", "rules", *sorted((MONITORING / "prometheus" / "tests").glob("*.yml")))
+
+
+def test_amtool_takes_the_configuration_of_alertmanager() -> None:
+    check("amtool", "check-config", ALERTMANAGER)
+
+
+def test_every_alert_has_a_test_in_which_it_fires() -> None:
+    (path,) = (MONITORING / "prometheus" / "tests").glob("*.yml")
+    fired = {
+        judged["alertname"]
+        for test in yaml.safe_load(path.read_text())["tests"]
+        for judged in test["alert_rule_test"]
+        if judged.get("exp_alerts")
+    }
+
+    assert {str(alert["alert"]) for alert in alerts()} - fired == set()
+
+
+@pytest.mark.parametrize(("severity", "receiver"), [("page", "on-call"), ("ticket", "tickets")])
+def test_alertmanager_tells_the_right_receiver(severity: str, receiver: str) -> None:
+    said = check("amtool", "config", "routes", "test", f"--config.file={ALERTMANAGER}", f"severity={severity}")
+
+    assert said.strip() == receiver
+
+
+def test_the_alerts_that_are_held_back_exist() -> None:
+    names = {str(alert["alert"]) for alert in alerts()}
+    for rule in yaml.safe_load(ALERTMANAGER.read_text())["inhibit_rules"]:
+        for matcher in (*rule["source_matchers"], *rule["target_matchers"]):
+            pattern = re.compile(matcher.partition("alertname ")[2].lstrip("=~ ").strip('"'))
+            assert any(pattern.fullmatch(name) for name in names), matcher
+            for wanted in pattern.pattern.split("|"):
+                assert any(re.fullmatch(wanted, name) for name in names), wanted
