@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from domain.observability import REQUESTS, get_logger
-from ingress.access import NOBODY, rate_limited, refusal_of
+from ingress.access import NOBODY, PAUSE_SECONDS, AuthResult, company_paused, rate_limited, refusal_of
 from ingress.fair_queue import CapacityTimeout
 from ingress.problems import KINDS, PROBLEM_TYPE, ApiError, Rehearsed, document_of
 from ingress.rate_limits import Allowance
@@ -84,7 +84,8 @@ class RequestMiddleware:
         except ClientDisconnect:
             raise
         except ApiError as error:
-            return _problem(error.with_traceback(None))  # whose frames hold the error again
+            error.with_traceback(None)  # whose frames hold the error again
+            return await self._refused(request, error) if error.code == "unauthorized" else _problem(error)
         except (HTTPException, CapacityTimeout) as error:
             return _problem(_in_our_words(error, scope))
         except Rehearsed as error:
@@ -94,6 +95,21 @@ class RequestMiddleware:
             if request.auth_result is None:
                 request.auth_result = NOBODY  # what failed is not asked again
             return _failure(request)
+
+    async def _refused(self, request: Request, error: ApiError) -> Answer:
+        """The answer to a request whose key is not valid: 401 ends a client's attempts, so it is never given to one
+        whose company is only being moved."""
+        try:
+            is_paused = request.credentials is not None and await self._services.authenticator.is_paused(
+                request.credentials
+            )
+        except Exception:
+            log.exception("request.pause_unknown")
+            return _failure(request)
+        if not is_paused:
+            return _problem(error)
+        request.auth_result = AuthResult(None, Allowance(allowed=True, remaining=0, retry_after_seconds=PAUSE_SECONDS))
+        return _problem(company_paused())
 
     async def _allowance(self, request: Request) -> Allowance | None:
         """The requests that a valid key has left. Every answer shows them, even if no endpoint has looked up the

@@ -15,6 +15,7 @@ from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact
 from domain.contract.captions import Caption
 from domain.database import Connection
 from domain.errors import FuelrouteError
+from domain.fence import require_not_fenced
 from domain.ids import new_id, shown_id
 from domain.lifecycle import MapLink, Objective
 from domain.magic_values import FASTEST_SPEEDUP
@@ -230,7 +231,8 @@ _LOCK = Command("SELECT FROM companies WHERE id = %s FOR NO KEY UPDATE")
 
 
 def require_company(connection: Connection, company_id: UUID, *, even_retired: bool = False) -> None:
-    """Raises UnknownCompany, and RetiredCompany unless `even_retired`."""
+    """Raises UnknownCompany, MovedCompany, and RetiredCompany unless `even_retired`."""
+    require_not_fenced(connection, company_id)
     row = _RETIRED.first(connection, (company_id,))
     if row is None:
         raise UnknownCompany(shown_id("cmp", company_id))

@@ -53,6 +53,7 @@ OWNERS = {
     "erasures": "housekeeping",
     "backfills": "shared",
     "restores": "operations",
+    "company_moves": "shared",
 }
 WRITES = re.compile(r"\b(?:INSERT INTO|(?<!DO )(?<!KEY )(?<!FOR )UPDATE|DELETE FROM)\s+(\w+)")
 
