@@ -42,7 +42,6 @@ class Move(NamedTuple):
 
     stage: str
     other_cell: int
-    holds_until: datetime | None
     began_at: datetime
 
 
@@ -60,10 +59,10 @@ class PauseOver(FuelrouteError):
         super().__init__("the pause took longer than it was allowed to: the company works on here; move it again")
 
 
-_READ = Statement(Move, "SELECT stage, other_cell, holds_until, began_at FROM company_moves WHERE company_id = %s")
+_READ = Statement(Move, "SELECT stage, other_cell, began_at FROM company_moves WHERE company_id = %s")
 _READ_FENCED = Statement(
     Move,
-    "SELECT it.stage, it.other_cell, it.holds_until, it.began_at FROM company_moves it"  # noqa: S608 (constants)
+    "SELECT it.stage, it.other_cell, it.began_at FROM company_moves it"  # noqa: S608 (constants)
     f" WHERE it.company_id = %s AND {FENCED}",
 )
 
@@ -138,7 +137,8 @@ _RESUME = Command(
     "UPDATE company_moves SET stage = 'copying', holds_until = NULL"
     " WHERE company_id = %s AND stage IN ('pausing', 'fenced')"
 )
-_FORGET = Command("DELETE FROM company_moves WHERE company_id = %s")
+_OPEN = Command("DELETE FROM company_moves WHERE company_id = %s AND stage = 'arriving'")
+_FORGET = Command("DELETE FROM company_moves WHERE company_id = %s AND stage <> 'left'")
 
 _MARGIN = timedelta(seconds=3)
 """A stage that follows another one is committed so long before the pause ends by itself."""
@@ -177,5 +177,10 @@ def resume(connection: Connection, company_id: UUID) -> None:
 
 
 def open_fence(connection: Connection, company_id: UUID) -> None:
-    """Forgets the move: from the commit on, the company's rows in this cell are like any other's."""
+    """The company has arrived: from the commit on, it is at work in this cell."""
+    _OPEN.execute(connection, (company_id,))
+
+
+def forget_move(connection: Connection, company_id: UUID) -> None:
+    """Forgets a move that was canceled. A company that has left stays away."""
     _FORGET.execute(connection, (company_id,))

@@ -62,6 +62,10 @@ class Settings(BaseSettings):
     cell: int = Field(
         1, ge=1, le=9999, description="Number of the cell that this process belongs to; keys that it makes carry it"
     )
+    companies_can_leave: bool = Field(
+        False,
+        description="The embedded PostgreSQL of `up` writes a log from which companies can be moved to other cells",
+    )
     cells_file: Path | None = Field(
         None, description="File with the addresses of the cells' databases, for `companies move`"
     )

@@ -57,16 +57,16 @@ def protect_new(table: str, condition: str) -> None:
     op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
 
 
-def fence_off(table: str, condition: str) -> None:
-    """Keep the service from the rows of a table that do not fulfil the condition (`domain.fence`), whatever else it may
-    see. Each table has a transaction of its own."""
-    in_own_transaction(partial(_fence_off, table, condition))
+def fence_off(table: str, condition: str, *, takes_rows: bool = False) -> None:
+    """Keep the service from the rows of a table that do not fulfil the condition (`not_fenced`), whatever else it may
+    see. It may add such rows if the table `takes_rows`. Each table has a transaction of its own."""
+    in_own_transaction(partial(_fence_off, table, condition, "true" if takes_rows else condition))
 
 
-def _fence_off(table: str, condition: str) -> None:
+def _fence_off(table: str, condition: str, check: str) -> None:
     op.execute(f"DROP POLICY IF EXISTS fence ON {table}")  # of a run that was stopped
     op.execute(
-        f"CREATE POLICY fence ON {table} AS RESTRICTIVE TO {SERVICE_ROLE} USING ({condition}) WITH CHECK ({condition})"
+        f"CREATE POLICY fence ON {table} AS RESTRICTIVE TO {SERVICE_ROLE} USING ({condition}) WITH CHECK ({check})"
     )
 
 
