@@ -64,7 +64,7 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cells]:
             found.append(Cell(number, server.service_admin_url, server.service_admin_url, Contacts()))
             owner[number] = life.enter_context(Database(url))
             service[number] = life.enter_context(Database(url, visible=lambda: of_companies([])))
-        yield Cells(*found, owner, service)
+        yield Cells(found[0], found[1], owner, service)
 
 
 def cell_server(folder: Path) -> EmbeddedPostgres:
