@@ -1,7 +1,7 @@
 """Moves a company between two cells under a steady load, and counts: the pause, pushes answered 2xx and lost, messages
 doubled, answers that end a client's attempts.
 
-    deploy/cells/rehearse --seconds 60 --pushes-per-second 40
+    deploy/cells/rehearse --seconds 45 --pushes-per-second 30
 
 Each cell has its own PostgreSQL, Valkey, ingress, workers and scheduler; a real HAProxy stands before both. Half of the
 load is of the company that is moved, half of one that stays. Trucks of both arrive at their first stops all the time,
