@@ -154,7 +154,7 @@ def expect_arrival(connection: Connection, company_id: UUID, *, from_cell: int) 
     _EXPECT.execute(connection, (company_id, from_cell))
 
 
-def pause(connection: Connection, company_id: UUID, *, holds: timedelta) -> None:
+def pause_company(connection: Connection, company_id: UUID, *, holds: timedelta) -> None:
     """From the commit on, new requests of the company are refused and its messages are left alone."""
     _PAUSE.execute(connection, {"company_id": company_id, "holds": holds})
 
@@ -171,7 +171,7 @@ def leave_cell(connection: Connection, company_id: UUID) -> None:
         raise PauseOver
 
 
-def resume(connection: Connection, company_id: UUID) -> None:
+def resume_company(connection: Connection, company_id: UUID) -> None:
     """Ends a pause. A company that has left stays away."""
     _RESUME.execute(connection, (company_id,))
 

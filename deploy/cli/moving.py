@@ -17,7 +17,7 @@ from domain.settings import Settings, get_settings
 from domain.wording import counted
 
 if TYPE_CHECKING:
-    from domain.moving.cells import Cell
+    from domain.moving.cells import CellAddress
     from domain.moving.move import CompanyMove, Moved
 
 
@@ -65,7 +65,7 @@ def companies_move(
     """Moves a company from this cell (FUELROUTE_CELL) to another one while its trucks drive. Requests wait for seconds.
 
     Give the command again if it was stopped or failed: it goes on where it was."""
-    from domain.moving.move import opened  # it loads the whole schema: other commands start without it
+    from domain.moving.move import moving_company  # it loads the whole schema: other commands start without it
 
     if haproxy and map_file is None:
         raise CommandFailed("--haproxy needs --map: the file by which HAProxy knows its map")
@@ -73,7 +73,7 @@ def companies_move(
         raise CommandFailed("give one of --dry-run, --erase and --cancel")
     shown = shown_id("cmp", company_id)
     source, target = _cells(get_settings(), cells_file, to)
-    with opened(company_id, source, target, acting(), _Bars(quiet=as_json)) as move:
+    with moving_company(company_id, source, target, acting(), _Bars(quiet=as_json)) as move:
         if dry_run:
             _check(move, shown, as_json)
         elif cancel:
@@ -85,7 +85,7 @@ def companies_move(
             _move(move, shown, longest_pause, map_file, haproxy or [], erase, yes, as_json)
 
 
-def _cells(settings: Settings, file: Path | None, to: int) -> "tuple[Cell, Cell]":
+def _cells(settings: Settings, file: Path | None, to: int) -> "tuple[CellAddress, CellAddress]":
     from domain.moving.cells import UnusableCells, read_cells
 
     file = file or settings.cells_file

@@ -15,7 +15,7 @@ class UnusableCells(FuelrouteError):
     """The file does not say what is needed; the text says what to do."""
 
 
-class Cell(NamedTuple):
+class CellAddress(NamedTuple):
     """A cell, as its administrator reaches it. The addresses hold passwords."""
 
     number: int
@@ -27,7 +27,7 @@ class Cell(NamedTuple):
     """The keys with which its processes open contacts and secrets."""
 
 
-def read_cells(file: Path) -> dict[int, Cell]:
+def read_cells(file: Path) -> dict[int, CellAddress]:
     """The cells of a file, such as
 
         [1]
@@ -46,7 +46,7 @@ def read_cells(file: Path) -> dict[int, Cell]:
     return {cell.number: cell for cell in cells}
 
 
-def _cell(file: Path, name: str, values: Any) -> Cell:
+def _cell(file: Path, name: str, values: Any) -> CellAddress:
     if not (name.isascii() and name.isdecimal() and 1 <= int(name) <= 9999 and isinstance(values, dict)):
         raise UnusableCells(f"{file}: {name!r} is no cell; a cell is a table such as [2]")
     unknown = sorted(values.keys() - _KNOWN)
@@ -59,7 +59,7 @@ def _cell(file: Path, name: str, values: Any) -> Cell:
         replication_url = postgres_address(str(values.get("replication_url", url)))
     except ValueError as error:
         raise UnusableCells(f"{file}: the address of cell {name} {error}") from None
-    return Cell(int(name), url, replication_url, _contacts(file, name, values.get("contact_key_file")))
+    return CellAddress(int(name), url, replication_url, _contacts(file, name, values.get("contact_key_file")))
 
 
 def _contacts(file: Path, name: str, key_file: str | None) -> Contacts:

@@ -29,7 +29,7 @@ from domain.database_options import COMMANDING
 from domain.errors import FuelrouteError
 from domain.housekeeping.erasure import erase_company, forget_erasure
 from domain.moving import readiness, replication
-from domain.moving.cells import Cell
+from domain.moving.cells import CellAddress
 from domain.moving.comparison import compare
 from domain.moving.moved_tables import MovedTable, moved_tables
 from domain.moving.pause import PauseTooLong, now_there, paused
@@ -50,7 +50,7 @@ class CannotMove(FuelrouteError):
 
 
 class Report(Protocol):
-    """Where a move tells how far it is."""
+    """Tells a person how far a move is."""
 
     def counting(self, what: str, total: int | None) -> AbstractContextManager[Callable[[int], object]]: ...
 
@@ -86,8 +86,8 @@ class CompanyMove:
     """The move of a company, with an administrator's sessions in both cells: each statement commits by itself."""
 
     company_id: UUID
-    source_cell: Cell
-    target_cell: Cell
+    source_cell: CellAddress
+    target_cell: CellAddress
     source: Connection
     target: Connection
     by: Actor
@@ -106,7 +106,7 @@ class CompanyMove:
         return moved
 
     def stage(self) -> str | None:
-        """How far the move is in the cell that it leaves; None: not begun. Raises CannotMove."""
+        """The stage of the move in the cell that the company leaves; None: not begun. Raises CannotMove."""
         move = fence.read_move(self.source, self.company_id)
         if move is None:
             return None
@@ -188,7 +188,7 @@ class CompanyMove:
         """Erases the copy in the other cell, and forgets the move. Raises CannotMove."""
         if self.stage() in (None, "left"):
             raise CannotMove("there is nothing to cancel: the company is not on its way, or has left already")
-        fence.resume(self.source, self.company_id)
+        fence.resume_company(self.source, self.company_id)
         replication.unsubscribe(self.source, self.target, self.company_id)
         replication.end_publishing(self.source, self.company_id, self.tables)
         self._erase_copy(progress)
@@ -241,7 +241,9 @@ class CompanyMove:
 
 
 @contextmanager
-def opened(company_id: UUID, source_cell: Cell, target_cell: Cell, by: Actor, report: Report) -> Iterator[CompanyMove]:
+def moving_company(
+    company_id: UUID, source_cell: CellAddress, target_cell: CellAddress, by: Actor, report: Report
+) -> Iterator[CompanyMove]:
     """A move with sessions in both cells. Raises DatabaseProblem when one cannot be reached, and CannotMove while
     another move from this cell is under way."""
     with _session(source_cell) as source, _session(target_cell) as target:
@@ -251,7 +253,7 @@ def opened(company_id: UUID, source_cell: Cell, target_cell: Cell, by: Actor, re
 
 
 @contextmanager
-def _session(cell: Cell) -> Iterator[Connection]:
+def _session(cell: CellAddress) -> Iterator[Connection]:
     try:
         session = open_session(cell.database_url, COMMANDING, autocommit=True)
     except psycopg.Error as error:

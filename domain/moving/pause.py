@@ -70,7 +70,7 @@ def paused(source: Connection, company_id: UUID, *, longest_seconds: float) -> I
     """Pauses a company for the block, which may let it leave. If the block fails, or this process dies, the company
     works on here. Raises PauseTooLong, PauseOver."""
     deadline = time.monotonic() + longest_seconds
-    fence.pause(source, company_id, holds=timedelta(seconds=longest_seconds))
+    fence.pause_company(source, company_id, holds=timedelta(seconds=longest_seconds))
     try:
         _wait_for_older(source, deadline)
         _wait(deadline, lambda: _under_way(source, company_id))
@@ -78,7 +78,7 @@ def paused(source: Connection, company_id: UUID, *, longest_seconds: float) -> I
         _wait_for_older(source, deadline)
         yield
     finally:
-        fence.resume(source, company_id)  # nothing to do if the company has left
+        fence.resume_company(source, company_id)  # nothing to do if the company has left
 
 
 def _wait_for_older(source: Connection, deadline: float) -> None:

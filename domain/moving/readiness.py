@@ -1,4 +1,4 @@
-"""What must be so before a company is moved. Each fault says what to do."""
+"""The checks before a company is moved. Each fault says what to do."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple

@@ -28,7 +28,7 @@ def test_housekeeping_waits_for_a_move_but_not_for_ever(connection: Connection, 
     now = datetime.now(UTC)
     fence.begin_copying(connection, fleet.company_id, to_cell=2)
     assert not fence.keeps_housekeeping_waiting(connection, now=now)
-    fence.pause(connection, fleet.company_id, holds=timedelta(seconds=30))
+    fence.pause_company(connection, fleet.company_id, holds=timedelta(seconds=30))
     assert fence.keeps_housekeeping_waiting(connection, now=now)
     assert not fence.keeps_housekeeping_waiting(connection, now=now + timedelta(days=2))
 
@@ -42,9 +42,9 @@ def test_the_stages_follow_one_another(connection: Connection, fleet: Fleet) -> 
     fence.begin_copying(connection, fleet.company_id, to_cell=3)
     fence.open_fence(connection, fleet.company_id)
     assert stage() == "copying"  # only a company that arrives is let in
-    fence.pause(connection, fleet.company_id, holds=timedelta(seconds=30))
+    fence.pause_company(connection, fleet.company_id, holds=timedelta(seconds=30))
     fence.close_fence(connection, fleet.company_id)
     fence.leave_cell(connection, fleet.company_id)
-    for change in (fence.resume, fence.forget_move, fence.open_fence):
+    for change in (fence.resume_company, fence.forget_move, fence.open_fence):
         change(connection, fleet.company_id)
     assert stage() == "left"  # nothing brings it back

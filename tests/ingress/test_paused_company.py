@@ -1,4 +1,4 @@
-"""A company that is moved: its requests are answered 429, which clients repeat, and never 401, after which they stop."""
+"""A company that is moved: requests are answered 429, which clients repeat, and never 401, after which they stop."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -20,7 +20,7 @@ def test_a_pause_is_429_with_the_headers_of_the_contract(client: Client) -> None
         fence.begin_copying(connection, company_id, to_cell=2)
     assert client.push(body).status_code == 200
     with client.service.database.transaction() as connection:
-        fence.pause(connection, company_id, holds=timedelta(seconds=60))
+        fence.pause_company(connection, company_id, holds=timedelta(seconds=60))
     for closes in (False, True):
         if closes:
             with client.service.database.transaction() as connection:
@@ -32,7 +32,7 @@ def test_a_pause_is_429_with_the_headers_of_the_contract(client: Client) -> None
             assert answer.headers["retry-after"] == "2"
             assert answer.headers["x-ratelimit-remaining"] == "0"
     with client.service.database.transaction() as connection:
-        fence.resume(connection, company_id)
+        fence.resume_company(connection, company_id)
         fence.forget_move(connection, company_id)
     assert client.push(body).status_code == 200
 

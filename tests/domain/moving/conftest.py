@@ -12,8 +12,8 @@ from deploy.embedded import EmbeddedPostgres, running
 from domain.accounts.contacts import Contacts
 from domain.database import Connection, Database
 from domain.migrations import migrate
-from domain.moving.cells import Cell
-from domain.moving.move import CompanyMove, opened
+from domain.moving.cells import CellAddress
+from domain.moving.move import CompanyMove, moving_company
 from domain.operations.audit import Actor
 from domain.visibility import of_companies
 
@@ -27,13 +27,13 @@ class Silent:
 
 
 class Cells(NamedTuple):
-    first: Cell
-    second: Cell
+    first: CellAddress
+    second: CellAddress
     owner: dict[int, Database]
     service: dict[int, Database]
 
     def moving(self, company_id: UUID) -> AbstractContextManager[CompanyMove]:
-        return opened(company_id, self.first, self.second, Actor("ann@host"), Silent())
+        return moving_company(company_id, self.first, self.second, Actor("ann@host"), Silent())
 
     def move(self, company_id: UUID) -> dict[str, int]:
         with self.moving(company_id) as move:
@@ -61,7 +61,7 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cells]:
             server = cell_server(tmp_path_factory.mktemp(f"cell{number}"))
             url = life.enter_context(running(server))
             migrate(url)
-            found.append(Cell(number, server.service_admin_url, server.service_admin_url, Contacts()))
+            found.append(CellAddress(number, server.service_admin_url, server.service_admin_url, Contacts()))
             owner[number] = life.enter_context(Database(url))
             service[number] = life.enter_context(Database(url, visible=lambda: of_companies([])))
         yield Cells(found[0], found[1], owner, service)

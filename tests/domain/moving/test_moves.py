@@ -133,7 +133,7 @@ STEPS = [
     (replication, "publish_changing"),
     (replication, "subscribe_to_changes"),
     (move, "carry_flags"),
-    (fence, "pause"),
+    (fence, "pause_company"),
     (fence, "close_fence"),
     (move, "write_anew"),
     (move, "compare"),
@@ -163,7 +163,7 @@ def test_a_command_that_died_is_given_again(
 
     with monkeypatch.context() as patched:
         patched.setattr(module, step, dies)
-        patched.setattr(fence, "resume", lambda *_: None)  # what is killed tidies nothing up
+        patched.setattr(fence, "resume_company", lambda *_: None)  # what is killed tidies nothing up
         with pytest.raises(Died):
             cells.move(company)
     assert not (cells.routes_seen(1, company) and cells.routes_seen(2, company))
@@ -178,7 +178,7 @@ def test_a_pause_ends_by_itself(cells: Cells, company: UUID) -> None:
     with cells.owner[1].transaction() as connection:
         key = create_key(connection, company, name="TMS", environment=Environment.LIVE, scopes=[])
         fence.begin_copying(connection, company, to_cell=2)
-        fence.pause(connection, company, holds=timedelta(seconds=60))
+        fence.pause_company(connection, company, holds=timedelta(seconds=60))
     presented = PresentedKey.of(key.key)
     with cells.service[1].transaction(EVERYTHING) as connection:
         assert find_callers([presented]).on(connection) == [None]
