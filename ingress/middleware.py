@@ -3,6 +3,7 @@
 import functools
 import logging
 import time
+from contextlib import suppress
 
 import structlog
 from prometheus_client import Histogram
@@ -11,6 +12,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from domain.database_health import is_away
 from domain.observability import REQUESTS, get_logger
 from ingress.access import NOBODY, PAUSE_SECONDS, AuthResult, company_paused, rate_limited, refusal_of
 from ingress.fair_queue import CapacityTimeout
@@ -90,7 +92,10 @@ class RequestMiddleware:
             return _problem(_in_our_words(error, scope))
         except Rehearsed as error:
             return _rehearsal(error, request)
-        except Exception:
+        except Exception as error:
+            with suppress(Exception):  # what failed is told below
+                if not is_away(error) and await self._is_paused(request):  # its rows vanished behind the fence
+                    return _paused(request)
             log.exception("request.failed", method=scope["method"], path=scope["path"])
             if request.auth_result is None:
                 request.auth_result = NOBODY  # what failed is not asked again
@@ -100,16 +105,13 @@ class RequestMiddleware:
         """The answer to a request whose key is not valid: 401 ends a client's attempts, so it is never given to one
         whose company is only being moved."""
         try:
-            is_paused = request.credentials is not None and await self._services.authenticator.is_paused(
-                request.credentials
-            )
+            return _paused(request) if await self._is_paused(request) else _problem(error)
         except Exception:
             log.exception("request.pause_unknown")
             return _failure(request)
-        if not is_paused:
-            return _problem(error)
-        request.auth_result = AuthResult(None, Allowance(allowed=True, remaining=0, retry_after_seconds=PAUSE_SECONDS))
-        return _problem(company_paused())
+
+    async def _is_paused(self, request: Request) -> bool:
+        return request.credentials is not None and await self._services.authenticator.is_paused(request.credentials)
 
     async def _allowance(self, request: Request) -> Allowance | None:
         """The requests that a valid key has left. Every answer shows them, even if no endpoint has looked up the
@@ -123,6 +125,11 @@ class RequestMiddleware:
                 log.warning("request.not_counted", exc_info=True)
                 return None
         return request.auth_result.allowance
+
+
+def _paused(request: Request) -> Answer:
+    request.auth_result = AuthResult(None, Allowance(allowed=True, remaining=0, retry_after_seconds=PAUSE_SECONDS))
+    return _problem(company_paused())
 
 
 def _beyond_limit(request: Request) -> Answer:

@@ -78,8 +78,7 @@ def companies_move(
             _check(move, shown, as_json)
         elif cancel:
             confirm(yes, f"what {shown} has in cell {to} is erased, and it stays in cell {source.number}")
-            with counting("erasing the copy", None, quiet=as_json) as progress:
-                move.cancel(progress)
+            move.cancel(lambda _: None)
             show(as_json, {"id": shown, "cell": source.number, "canceled": True}, lambda: screen.print("canceled"))
         else:
             _move(move, shown, longest_pause, map_file, haproxy or [], erase, yes, as_json)

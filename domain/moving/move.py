@@ -41,6 +41,7 @@ from domain.telematics.position_partitions import make_past_partitions
 _FLAGS_SPAN = timedelta(hours=6)
 _COMPARED_SPAN = timedelta(hours=1)
 _COUNTED_SPAN = timedelta(days=1)
+_CHANGES_SECONDS = 600.0
 _UNSETTLED = timedelta(seconds=10)
 """Rows of tables that only grow are compared outside of the pause, except for the newest, which may be on their way."""
 
@@ -77,6 +78,7 @@ _OWNER = Statement(
     _Owner,
     "SELECT pg_get_userbyid(relowner)::text AS owner FROM pg_class WHERE oid = 'positions'::regclass",
 )
+_HAS_COMPANY = Command("SELECT FROM companies WHERE id = %s")
 _HAS_ENTRY = Command("SELECT FROM audit_log WHERE company_id = %s AND subject = %s AND reason = %s")
 _STUB = Command("INSERT INTO companies (id, name) VALUES (%s, 'canceled move') ON CONFLICT DO NOTHING")
 
@@ -172,7 +174,11 @@ class CompanyMove:
         return Moved(time.monotonic() - began, rows)
 
     def finish(self) -> None:
-        """Lets a company that has left begin to work in the other cell, and ends replication."""
+        """Lets a company that has left begin to work in the other cell, and ends replication. Raises CannotMove."""
+        if _HAS_COMPANY.first(self.target, (self.company_id,)) is None:
+            raise CannotMove(
+                f"the database of cell {self.target_cell.number} does not have the company: is its database_url right?"
+            )
         self._arrive()
         replication.end_publishing(self.source, self.company_id, self.tables)
 
@@ -188,6 +194,11 @@ class CompanyMove:
         """Erases the copy in the other cell, and forgets the move. Raises CannotMove."""
         if self.stage() in (None, "left"):
             raise CannotMove("there is nothing to cancel: the company is not on its way, or has left already")
+        there = fence.read_move(self.target, self.company_id)
+        arrives = there is not None and there.stage == "arriving"
+        if not arrives and _HAS_COMPANY.first(self.target, (self.company_id,)) is not None:
+            raise CannotMove(f"the company is at work in cell {self.target_cell.number}: nothing is erased there")
+        fence.expect_arrival(self.target, self.company_id, from_cell=self.source_cell.number)
         fence.resume_company(self.source, self.company_id)
         replication.unsubscribe(self.source, self.target, self.company_id)
         replication.end_publishing(self.source, self.company_id, self.tables)
@@ -231,12 +242,17 @@ class CompanyMove:
         subject = f"cell {self.target_cell.number}"
         reason = f"{step} {now_there(self.source):%Y-%m-%d %H:%M:%S.%f}"
         by = Actor(self.by.name, reason)
-        now = now_there(self.source)
+        now, patience = now_there(self.source), time.monotonic() + _CHANGES_SECONDS
         record_action(self.source, by, "companies.move", subject, company_id=self.company_id, now=now)
         while _HAS_ENTRY.first(self.target, (self.company_id, subject, reason)) is None:
             replication.bytes_behind(self.source, self.company_id)
             if deadline is not None and time.monotonic() > deadline:
                 raise PauseTooLong("the copying of the last changes")
+            if time.monotonic() > patience:
+                raise replication.CopyFailed(
+                    "the changes do not arrive: the log of PostgreSQL in the other cell says why; mend that and give"
+                    " the command again, or give it with --cancel"
+                )
             time.sleep(replication.POLL_SECONDS)
 
 

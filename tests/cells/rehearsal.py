@@ -39,7 +39,7 @@ from domain.stations.price_imports import store_station_rows
 from tests.cells.haproxy import PROGRAM, Proxy, running_haproxy
 from tests.factories import JOLIET, STATIONS, Fleet, make_fleet, route_body
 from tests.gateway import HOST, Gateway, running_gateway
-from tests.service import Service, eventually, running_service
+from tests.service import ALL_PROCESSES, Service, eventually, running_service
 
 _KEYS = 4
 """Keys of a company: one may make 600 requests a minute."""
@@ -91,7 +91,7 @@ def running_cell(number: int, folder: Path, *, durable: bool) -> Iterator[Cell]:
         migrate(url)
         settings = Settings(data=folder / "data", database_url=url, redis_url=redis_url)
         more = {"CELL": str(number), "SWEEP_SECONDS": "1", "IMPORT_WAIT_SECONDS": "1", "MESSAGE_ALLOWED_HOSTS": HOST}
-        with running_service(settings, logs, **more) as service:
+        with running_service(settings, logs, processes=ALL_PROCESSES, code="", **more) as service:
             with service.database.transaction() as connection:
                 store_station_rows(connection, STATIONS, now=datetime.now(UTC))
             yield Cell(number, service, postgres.service_admin_url)

@@ -245,6 +245,23 @@ def test_a_canceled_move_leaves_nothing_there(cells: Cells, company: UUID) -> No
     assert cells.move(company)["routes"] == 2
 
 
+def test_what_is_at_work_there_is_never_erased(cells: Cells, company: UUID) -> None:
+    """As with a database_url of another set-up, or rows that somebody has meddled with."""
+    with cells.moving(company) as company_move:
+        company_move.copy()
+        with cells.owner[2].transaction() as connection:
+            fence.open_fence(connection, company)
+        with pytest.raises(CannotMove, match="at work in cell 2"):
+            company_move.cancel(lambda _: None)
+        with cells.owner[2].transaction() as connection:
+            fence.expect_arrival(connection, company, from_cell=1)
+        company_move.switch(20)
+    nowhere = cells._replace(second=cells.first._replace(number=2))
+    with nowhere.moving(new_id()) as company_move, pytest.raises(CannotMove, match="does not have the company"):
+        company_move.finish()
+    assert cells.routes_seen(2, company) == 2
+
+
 def test_a_company_comes_back(cells: Cells, company: UUID) -> None:
     cells.move(company)
     back = cells._replace(first=cells.second, second=cells.first)
