@@ -129,13 +129,8 @@ def _move(
         raise CommandFailed("move first without --erase: its keys must be routed to the other cell before that")
     if erase:
         confirm(yes, f"the copy of {shown} in cell {move.source_cell.number} is erased for good, when it has left")
-    moved = move.run(longest_pause_seconds=longest_pause)
-    keys = [key for key in list_keys(move.target, move.company_id) if key.revoked_at is None]
-    lines = lines_of((key.prefix for key in keys), move.target_cell.number)
-    if map_file is not None:
-        write_map(map_file, lines)
-        for control in haproxy:
-            tell_haproxy(control, str(map_file), lines)
+    moved = move.run(longest_pause_seconds=longest_pause, route=lambda: _route(_lines(move), map_file, haproxy))
+    lines = _lines(move)
     if erase:
         with counting("erasing", None, quiet=as_json) as progress:
             move.erase_source(progress)
@@ -149,6 +144,19 @@ def _move(
         "erased": erase,
     }
     show(as_json, document, lambda: _tell(document, moved, lines, map_file))
+
+
+def _lines(move: "CompanyMove") -> list[KeyLine]:
+    keys = [key for key in list_keys(move.target, move.company_id) if key.revoked_at is None]
+    return lines_of((key.prefix for key in keys), move.target_cell.number)
+
+
+def _route(lines: list[KeyLine], map_file: Path | None, haproxy: list[Path]) -> None:
+    """Processes that run first, since requests wait for them."""
+    for control in haproxy:
+        tell_haproxy(control, str(map_file), lines)
+    if map_file is not None:
+        write_map(map_file, lines)
 
 
 def _tell(document: dict[str, Any], moved: "Moved", lines: list[KeyLine], map_file: Path | None) -> None:

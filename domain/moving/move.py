@@ -96,15 +96,15 @@ class CompanyMove:
     report: Report
     tables: list[MovedTable]
 
-    def run(self, *, longest_pause_seconds: float) -> Moved:
-        """Copies the company and lets it leave. Raises NotReady, CannotMove, CopyFailed, PauseTooLong, PauseOver,
-        RowsDiffer; the company then works on where it was."""
+    def run(self, *, longest_pause_seconds: float, route: Callable[[], object] = lambda: None) -> Moved:
+        """Copies the company and lets it leave; `route` sends its requests to the other cell. Raises NotReady,
+        CannotMove, CopyFailed, PauseTooLong, PauseOver, RowsDiffer; the company then works on where it was."""
         moved = Moved(None, None)
         if self.stage() != "left":
             self.check()
             self.copy()
             moved = self.switch(longest_pause_seconds)
-        self.finish()
+        self.finish(route)
         return moved
 
     def stage(self) -> str | None:
@@ -173,13 +173,14 @@ class CompanyMove:
         self._arrive()
         return Moved(time.monotonic() - began, rows)
 
-    def finish(self) -> None:
+    def finish(self, route: Callable[[], object] = lambda: None) -> None:
         """Lets a company that has left begin to work in the other cell, and ends replication. Raises CannotMove."""
         if _HAS_COMPANY.first(self.target, (self.company_id,)) is None:
             raise CannotMove(
                 f"the database of cell {self.target_cell.number} does not have the company: is its database_url right?"
             )
         self._arrive()
+        route()  # first of all: until then its requests are refused
         replication.end_publishing(self.source, self.company_id, self.tables)
 
     def erase_source(self, progress: Callable[[int], object]) -> None:
