@@ -149,16 +149,14 @@ class Died(Exception):
     """The command was killed here."""
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(("module", "step"), STEPS, ids=[step for _, step in STEPS])
 def test_a_command_that_died_is_given_again(
-    cells: Cells, company: UUID, module: object, step: str, when: str, monkeypatch: pytest.MonkeyPatch
+    cells: Cells, company: UUID, module: object, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = getattr(module, step)
 
     def dies(*arguments: object, **named: object) -> None:
-        if when == "after":
-            taken(*arguments, **named)
+        taken(*arguments, **named)
         raise Died
 
     with monkeypatch.context() as patched:
