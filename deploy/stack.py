@@ -140,7 +140,8 @@ def _start_servers(
 
     database_url = settings.database_url
     if database_url is None:
-        postgres = EmbeddedPostgres(data)
+        options = {"wal_level": "logical"} if settings.companies_can_leave else None
+        postgres = EmbeddedPostgres(data, options=options)
         database_url = start(postgres)
         _start_archive(settings.archive, postgres, data, supervisor, screen)
     elif settings.archive is not None:

@@ -128,6 +128,17 @@ class Settings(BaseSettings):
         description="Folder for backups of the embedded database; `up` archives every change there; none unless set",
     )
 
+    cell: int = Field(
+        1, ge=1, le=9999, description="Number of the cell that this process belongs to; keys that it makes carry it"
+    )
+    companies_can_leave: bool = Field(
+        False,
+        description="The embedded PostgreSQL of `up` writes a log from which companies can be moved to other cells",
+    )
+    cells_file: Path | None = Field(
+        None, description="File with the addresses of the cells' databases, for `companies move`"
+    )
+
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged")
     log_format: Literal["json", "text"] = Field("json", description="JSON lines, or text for people")
 

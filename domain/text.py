@@ -22,7 +22,7 @@ _SECRETS = (
         r"\1***",
     ),
     (re.compile(r"(?i)(bearer\s{1,3})[^\s'\"]+"), r"\1***"),
-    (re.compile(r"(svc_(?:live|test)_\w{8})\w+"), r"\1***"),  # a key, but for its prefix
+    (re.compile(r"(svc_(?:live|test)_(?:c\d{1,4}_)?+\w{8})\w+"), r"\1***"),  # a key, but for its prefix
 )
 
 

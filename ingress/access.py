@@ -33,6 +33,19 @@ def unauthorized() -> ApiError:
     )
 
 
+PAUSE_SECONDS = 2
+
+
+def company_paused() -> ApiError:
+    """The answer while a company is moved to another cell. It is one after which every client sends the request again,
+    later and unchanged."""
+    return ApiError(
+        "rate_limited",
+        f"Your company's data are being moved, and nothing was stored; retry in {PAUSE_SECONDS} s.",
+        headers={"Retry-After": str(PAUSE_SECONDS)},
+    )
+
+
 def rate_limited(allowance: Allowance) -> ApiError:
     seconds = allowance.retry_after_seconds
     return ApiError(

@@ -5,7 +5,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 from domain.accounts.keys import Caller, find_callers, still_valid
 from domain.async_database import AsyncDatabase
-from domain.visibility import EVERYTHING, Visibility, of_tenants
+from domain.fence import is_key_of_paused
+from domain.visibility import EVERYTHING, NOTHING, Visibility, of_tenants
 from ingress.access import AuthResult, Credentials, refusal_of, unauthorized
 from ingress.batching import Batcher, Submission
 from ingress.key_use import KeyUse
@@ -60,6 +61,12 @@ class Authenticator:
     def authenticate(self, credentials: Credentials) -> Awaitable[AuthResult]:
         """Checks one key, in a batch with others."""
         return self.batches.submit(credentials, self.owner_of(credentials))
+
+    async def is_paused(self, credentials: Credentials) -> bool:
+        """Tell if a key that was refused is one of a company that is paused, or has left for another cell."""
+        if credentials.key.prefix is None:
+            return False
+        return await self._database.ask(is_key_of_paused(credentials.key.hash), NOTHING)
 
     def known_of(self, credentials: Credentials) -> KnownKey | None:
         """The last result for a key. None: the key was not valid, or never checked."""

@@ -3,6 +3,7 @@
 import functools
 import logging
 import time
+from contextlib import suppress
 
 from prometheus_client import Histogram
 from starlette.exceptions import HTTPException
@@ -11,9 +12,10 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from domain import tracing
+from domain.database_health import is_away
 from domain.metrics import REQUESTS
 from domain.observability import get_logger
-from ingress.access import NOBODY, rate_limited, refusal_of
+from ingress.access import NOBODY, PAUSE_SECONDS, AuthResult, company_paused, rate_limited, refusal_of
 from ingress.fair_queue import CapacityTimeout
 from ingress.problems import KINDS, PROBLEM_TYPE, ApiError, Rehearsed, document_of
 from ingress.rate_limits import Allowance
@@ -91,16 +93,32 @@ class RequestMiddleware:
         except ClientDisconnect:
             raise
         except ApiError as error:
-            return _problem(error.with_traceback(None))  # whose frames hold the error again
+            error.with_traceback(None)  # whose frames hold the error again
+            return await self._refused(request, error) if error.code == "unauthorized" else _problem(error)
         except (HTTPException, CapacityTimeout) as error:
             return _problem(_in_our_words(error, scope))
         except Rehearsed as error:
             return _rehearsal(error, request)
-        except Exception:
+        except Exception as error:
+            with suppress(Exception):  # what failed is told below
+                if not is_away(error) and await self._is_paused(request):  # its rows vanished behind the fence
+                    return _paused(request)
             log.exception("request.failed", method=scope["method"], path=scope["path"])
             if request.auth_result is None:
                 request.auth_result = NOBODY  # what failed is not asked again
             return _failure(request)
+
+    async def _refused(self, request: Request, error: ApiError) -> Answer:
+        """The answer to a request whose key is not valid: 401 ends a client's attempts, so it is never given to one
+        whose company is only being moved."""
+        try:
+            return _paused(request) if await self._is_paused(request) else _problem(error)
+        except Exception:
+            log.exception("request.pause_unknown")
+            return _failure(request)
+
+    async def _is_paused(self, request: Request) -> bool:
+        return request.credentials is not None and await self._services.authenticator.is_paused(request.credentials)
 
     async def _allowance(self, request: Request) -> Allowance | None:
         """The requests that a valid key has left. Every answer shows them, even if no endpoint has looked up the
@@ -134,6 +152,11 @@ def _end_span(span: tracing.TraceSpan, request: Request, method: str, path: str,
         "request_id": request.id,
     }
     span.end(name=f"{method} {path}", failed=str(status) if status >= 500 else None, attributes=attributes)
+
+
+def _paused(request: Request) -> Answer:
+    request.auth_result = AuthResult(None, Allowance(allowed=True, remaining=0, retry_after_seconds=PAUSE_SECONDS))
+    return _problem(company_paused())
 
 
 def _beyond_limit(request: Request) -> Answer:

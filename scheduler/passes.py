@@ -10,7 +10,7 @@ from uuid import UUID
 
 import redis
 
-from domain import clock
+from domain import clock, fence
 from domain.accounts import attempts, companies, sessions
 from domain.accounts.contacts import Contacts
 from domain.database import Connection, Database
@@ -172,8 +172,13 @@ class Passes:
 
     def housekeeping(self) -> dict[str, int]:
         """Frees the trucks of started routes without a sign of life, forgets old data, and compares the counts of
-        routes with the routes. It runs every hour."""
+        routes with the routes. It runs every hour, but not while a company is moved from or to this cell: both cells
+        must have the same old data to be compared."""
         now = clock.now()
+        with self.database.transaction() as connection:
+            if fence.keeps_housekeeping_waiting(connection, now=now):
+                log.info("passes.housekeeping_waits_for_move")
+                return {}
         with self.database.transaction() as connection:
             expired, jobs = expire_started_routes(
                 connection, expiry_days=self.settings.active_route_expiry_days, now=now

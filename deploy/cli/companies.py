@@ -8,10 +8,12 @@ import msgspec
 import typer
 
 from deploy.cli.arguments import AsJson, CompanyArgument, Yes, confirm, read_secret, with_options
+from deploy.cli.failures import CommandFailed
+from deploy.cli.moving import companies_move
 from deploy.cli.output import counting, print_fields, screen, show
 from deploy.cli.records import Records, add_commands, by_id
 from deploy.cli.storing import transaction
-from domain import clock
+from domain import clock, fence
 from domain.accounts import companies
 from domain.accounts.companies import Policy
 from domain.accounts.contacts import Contacts
@@ -139,9 +141,15 @@ def companies_erase(
     from domain.housekeeping import erasure
 
     with transaction() as connection:
+        move = fence.read_move(connection, company_id)
+        if move is not None and move.stage != "left":
+            raise CommandFailed(f"the company is on its way to or from cell {move.other_cell}: cancel the move first")
         routes = erasure.count_routes(connection, company_id)
     shown = shown_id("cmp", company_id)
     confirm(yes, f"{shown} and {counted(routes, 'route')} will be removed for good")
     with counting("routes", routes, quiet=as_json) as progress:
         erasure.erase_company(transaction, company_id, now=clock.now(), progress=progress)
     show(as_json, {"id": shown, "erased": True}, lambda: screen.print(f"erased {shown}"))
+
+
+app.command("move")(companies_move)

@@ -66,6 +66,11 @@ class EmbeddedPostgres:
         """The address for the superuser, who makes roles and databases."""
         return self._url("postgres", "postgres")
 
+    @property
+    def service_admin_url(self) -> str:
+        """The service's database, for the superuser: replication needs one."""
+        return self._url("postgres", "fuelroute")
+
     def _url(self, role: str, name: str) -> str:
         return f"postgresql://{role}@/{name}?host={quote(str(self.sockets))}&port={_POSTGRES_PORT}"
 

@@ -15,6 +15,7 @@ from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact
 from domain.contract.captions import Caption
 from domain.database import Connection
 from domain.errors import FuelrouteError
+from domain.fence import require_not_fenced
 from domain.ids import new_id, shown_id
 from domain.lifecycle import MapLink, Objective
 from domain.magic_values import FASTEST_SPEEDUP
@@ -201,8 +202,9 @@ def set_policy(
     contacts: Contacts = IN_CLEAR,
 ) -> StoredCompany:
     """Changes the values that are given. `lifts_max_stops` removes the limit of stops. Returns the company as it is
-    now. Raises UnknownCompany, UnusablePolicy, and UnreadableContact for a message URL that was sealed with another
-    key."""
+    now. Raises UnknownCompany, MovedCompany, UnusablePolicy, and UnreadableContact for a message URL that was sealed
+    with another key."""
+    require_not_fenced(connection, company_id)
     values = {"id": company_id, **_checked(policy, contacts), "lifts_max_stops": lifts_max_stops}
     row = _SET_POLICY.first(connection, values)
     if row is None:
@@ -230,7 +232,9 @@ _LOCK = Command("SELECT FROM companies WHERE id = %s FOR NO KEY UPDATE")
 
 
 def require_company(connection: Connection, company_id: UUID, *, even_retired: bool = False) -> None:
-    """Raises UnknownCompany, and RetiredCompany unless `even_retired`."""
+    """Raises UnknownCompany, and RetiredCompany and MovedCompany unless `even_retired`."""
+    if not even_retired:
+        require_not_fenced(connection, company_id)
     row = _RETIRED.first(connection, (company_id,))
     if row is None:
         raise UnknownCompany(shown_id("cmp", company_id))

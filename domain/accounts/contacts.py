@@ -70,9 +70,14 @@ class Contacts:
         return MultiFernet([Fernet(key) for key in self._keys])
 
     @cached_property
+    def fingerprints(self) -> list[str]:
+        """The fingerprint of each key, the newest first. It does not tell the key."""
+        return [hashlib.sha256(key.encode()).hexdigest()[:8] for key in self._keys]
+
+    @property
     def fingerprint(self) -> str | None:
-        """The newest key's fingerprint, which does not tell the key; None: there is no key."""
-        return hashlib.sha256(self._keys[0].encode()).hexdigest()[:8] if self._keys else None
+        """The newest key's fingerprint; None: there is no key."""
+        return self.fingerprints[0] if self.fingerprints else None
 
     @cached_property
     def prefix(self) -> str | None:

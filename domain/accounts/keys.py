@@ -1,12 +1,17 @@
 """API keys: made once, stored as a hash, checked against the database at every request.
 
-A key is `svc_live_` or `svc_test_` and 40 characters from a secure source. Its first 17 characters are the prefix,
-which may be logged and finds the row. The rest carries about 184 bits, so one round of SHA-256 is enough: nobody can
-search that space, and a slow hash would only slow down every request.
+A key is `svc_live_` or `svc_test_` and 40 characters from a secure source. A key that another cell than the first made
+names it between them, as in `svc_live_c2_`: a proxy finds the cell of a request without asking anyone. A process takes
+every key that its database holds, whichever cell made it: companies can be moved.
+
+The prefix is everything up to the eighth of the 40 characters. It may be logged, and finds the row. The rest carries
+about 184 bits, so one round of SHA-256 is enough: nobody can search that space, and a slow hash would only slow down
+every request.
 """
 
 import hashlib
 import hmac
+import re
 import secrets
 import string
 from collections.abc import Collection, Sequence
@@ -20,13 +25,16 @@ from domain.database import Connection, Tenant, as_array
 from domain.errors import FuelrouteError
 from domain.ids import new_id
 from domain.lifecycle import Environment
+from domain.settings import get_settings
 from domain.statements import Command, Query, Statement
 
 _PREFIXES = {Environment.LIVE: "svc_live_", Environment.SANDBOX: "svc_test_"}
-_STARTS = tuple(_PREFIXES.values())
+FIRST_CELL = 1
+"""Its keys do not name it: they look like those that were made before there were cells."""
+
 _ALPHABET = string.ascii_letters + string.digits
+_KEY = re.compile(r"(svc_(?:live|test)_(?:c[1-9][0-9]{0,3}_)?[^\x00]{8})[^\x00]{32}", re.ASCII | re.DOTALL)
 _PREFIX_LENGTH = len("svc_live_") + 8
-_KEY_LENGTH = len("svc_live_") + 40
 
 
 class UnknownScope(FuelrouteError):
@@ -70,18 +78,26 @@ def create_key(
     environment: Environment,
     scopes: Sequence[str],
     expires_at: datetime | None = None,
+    cell: int | None = None,
 ) -> NewKey:
-    """Stores a fresh key. Raises UnknownScope; psycopg.errors.ForeignKeyViolation for an unknown company."""
+    """Stores a fresh key of the cell; None: this process's. Raises UnknownScope; psycopg.errors.ForeignKeyViolation for
+    an unknown company."""
     for scope in scopes:
         if scope not in SCOPES:
             raise UnknownScope(scope)
-    key = _PREFIXES[environment] + "".join(secrets.choice(_ALPHABET) for _ in range(40))
+    start = start_of_keys(environment, get_settings().cell if cell is None else cell)
+    key = start + "".join(secrets.choice(_ALPHABET) for _ in range(40))
     made = NewKey(id=new_id(), key=key, prefix=prefix_of(key))
     _INSERT.execute(
         connection,
         (made.id, company_id, name, environment, sorted(set(scopes)), made.prefix, hash_of(key), expires_at),
     )
     return made
+
+
+def start_of_keys(environment: Environment, cell: int) -> str:
+    """The beginning of the keys that a cell makes for an environment."""
+    return _PREFIXES[environment] + ("" if cell == FIRST_CELL else f"c{cell}_")
 
 
 _REVOKE = Command("UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE id = %s")
@@ -246,7 +262,8 @@ def find_callers(keys: Sequence[PresentedKey]) -> Query[list[Caller | None]]:
 
 def prefix_of(key: str) -> str:
     """The part of a key that is no secret."""
-    return key[:_PREFIX_LENGTH]
+    found = _KEY.fullmatch(key)
+    return found[1] if found is not None else key[:_PREFIX_LENGTH]
 
 
 def _matching(key: PresentedKey, candidates: Sequence[tuple[bytes, Caller]]) -> Caller | None:
@@ -259,4 +276,4 @@ def hash_of(key: str) -> bytes:
 
 
 def _looks_like_key(key: str) -> bool:
-    return len(key) == _KEY_LENGTH and key.isascii() and "\x00" not in key and key.startswith(_STARTS)
+    return key.isascii() and _KEY.fullmatch(key) is not None

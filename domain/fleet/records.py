@@ -10,6 +10,7 @@ from psycopg import sql
 
 from domain.database import Connection
 from domain.errors import FuelrouteError
+from domain.fence import is_at_work
 from domain.fleet.former_names import keep_names_mapped_to
 from domain.fleet.matching import Matched
 from domain.fleet.merging import CellValue, Merged, Record
@@ -101,7 +102,7 @@ _RETIRE: dict[Matched, Command] = {
 }
 _FORGET_MAPPINGS = Command("DELETE FROM mappings WHERE company_id = %s AND target_id = %s")
 _RETIRED_SINCE: dict[Matched, Statement[IdRow]] = {
-    kind: Statement(IdRow, f"SELECT id FROM {kind}s WHERE retired_at > %s")  # noqa: S608
+    kind: Statement(IdRow, f"SELECT id FROM {kind}s WHERE retired_at > %s AND {is_at_work('company_id')}")  # noqa: S608
     for kind in _KINDS
 }
 

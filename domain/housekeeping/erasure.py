@@ -76,8 +76,8 @@ _DELETE_OF_COMPANY = [
             "vehicles",
             "drivers",
         ),
-        *("audit_log", "csv_imports", "webhook_events", "webhook_endpoints"),
         "last_writes",
+        *("audit_log", "csv_imports", "webhook_events", "webhook_endpoints", "company_moves"),
         *("route_count_deltas", "route_counts"),  # in this order: what is being folded goes from the one to the other
     )
 ]
@@ -321,6 +321,7 @@ def _forget_texts_to(connection: Connection, driver_id: UUID) -> None:
 # --- That it was done ------------------------------------------------------------------------------------------
 
 _FIND_ERASURE = Command("SELECT FROM erasures WHERE subject_id = %s")
+_FORGET_ERASURE = Command("DELETE FROM erasures WHERE subject_id = %s")
 _RECORD = Command(
     "INSERT INTO erasures (subject_id, erased_at) VALUES (%s, %s)"
     " ON CONFLICT (subject_id) DO UPDATE SET erased_at = excluded.erased_at"
@@ -333,3 +334,8 @@ def _is_erased(connection: Connection, subject_id: UUID) -> bool:
 
 def _record(connection: Connection, subject_id: UUID, now: datetime) -> None:
     _RECORD.execute(connection, (subject_id, now))
+
+
+def forget_erasure(connection: Connection, company_id: UUID) -> None:
+    """Forgets that a company was erased here: it has come back from another cell."""
+    _FORGET_ERASURE.execute(connection, (company_id,))

@@ -20,6 +20,7 @@ from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import Contacts, UnreadableContact, is_sealed
 from domain.backoff import backoff
 from domain.database import Connection
+from domain.fence import is_at_work
 from domain.lifecycle import Environment
 from domain.magic_values import LATE_MESSAGE, named
 from domain.messages import gateways
@@ -128,6 +129,7 @@ _DUE = Statement(
     WHERE m.id = %(id)s AND m.status = 'pending' AND m.withheld_since IS NULL
       AND (m.claimed_until IS NULL OR m.claimed_until <= %(now)s)
       AND (m.attempts = 0 AND m.claimed_until IS NULL OR m.retry_at <= %(now)s)
+      AND {is_at_work("m.company_id")}
     FOR UPDATE OF m
     """,  # noqa: S608 (constants of this module)
 )

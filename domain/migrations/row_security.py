@@ -1,13 +1,15 @@
 """The policies of row-level security, for migrations; `domain.visibility` says what they are for.
 
 A migration that makes a table of a company's data protects it with `protect`, any other table with `open_to_service`. A
-test finds tables that were forgotten. Migrations that have run are not changed: another condition is another migration.
+test finds tables that were forgotten. A table of companies' data gets the fence around companies that are moved, too
+(`fence_off`). Migrations that have run are not changed: another condition is another migration.
 """
 
 from functools import partial
 
 from alembic import op
 
+from domain.fence import FENCED, PAUSED
 from domain.migrations.transactions import in_own_transaction
 from domain.visibility import SERVICE_ROLE
 
@@ -33,6 +35,14 @@ def _is_named(column: str, setting: str, kind: str, *, or_null: bool = False) ->
     return f"({listed} OR (SELECT {value} = '*'){f' OR {column} IS NULL' if or_null else ''})"
 
 
+def not_fenced(column: str = "company_id", *, from_pause: bool = False) -> str:
+    """The condition that the company in this column is not behind the fence, nor (`from_pause`) paused. A row of no
+    company never is. PostgreSQL reads the moves once for each statement, not for each row."""
+    closed = PAUSED if from_pause else FENCED
+    away = f"SELECT ARRAY(SELECT it.company_id FROM company_moves it WHERE {closed})"  # noqa: S608 (constants)
+    return f"({column} <> ALL (({away})::uuid[])) IS NOT FALSE"
+
+
 def protect(table: str, condition: str) -> None:
     """Let the service read and write the rows of a table that fulfil the condition, and no others. Each table has a
     transaction of its own."""
@@ -45,6 +55,19 @@ def protect_new(table: str, condition: str) -> None:
     op.execute(f"DROP POLICY IF EXISTS visible ON {table}")  # of a run that was stopped
     op.execute(f"CREATE POLICY visible ON {table} TO {SERVICE_ROLE} USING ({condition}) WITH CHECK ({condition})")
     op.execute(f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY")
+
+
+def fence_off(table: str, condition: str, *, takes_rows: bool = False) -> None:
+    """Keep the service from the rows of a table that do not fulfil the condition (`not_fenced`), whatever else it may
+    see. It may add such rows if the table `takes_rows`. Each table has a transaction of its own."""
+    in_own_transaction(partial(_fence_off, table, condition, "true" if takes_rows else condition))
+
+
+def _fence_off(table: str, condition: str, check: str) -> None:
+    op.execute(f"DROP POLICY IF EXISTS fence ON {table}")  # of a run that was stopped
+    op.execute(
+        f"CREATE POLICY fence ON {table} AS RESTRICTIVE TO {SERVICE_ROLE} USING ({condition}) WITH CHECK ({check})"
+    )
 
 
 def open_to_service(table: str) -> None:

@@ -20,6 +20,7 @@ from domain.accounts.companies import AUTODRIVE_OFF
 from domain.contract.shapes import Position
 from domain.database import Connection, Tenant, as_json
 from domain.documents import FuelPlanDocument, StopDocument, TimelineEntry
+from domain.fence import is_at_work
 from domain.lifecycle import Environment, RouteStatus
 from domain.magic_values import DEFAULT_SPEEDUP, DRAFT_TO_DRIVE, DriveWish, drive_wish
 from domain.observability import get_logger
@@ -113,7 +114,7 @@ _STARTABLE = Statement(
     SELECT due.id, due.company_id, due.vehicle_id, due.reference, due.external_id, due.revision, due.simulated_at,
            c.reserve_percent, c.sandbox_autodrive
     FROM (SELECT free.*, row_number() OVER (PARTITION BY company_id ORDER BY since) AS turn FROM free) AS due
-    JOIN companies c ON c.id = due.company_id AND c.retired_at IS NULL
+    JOIN companies c ON c.id = due.company_id AND c.retired_at IS NULL AND {is_at_work("c.id")}
     ORDER BY due.turn, due.since LIMIT %(limit)s
     """,  # noqa: S608 (constants of this module)
 )
@@ -173,9 +174,9 @@ _DUE = Statement(
     OwnedRow,
     in_turns(
         "id, company_id",
-        "SELECT d.route_id AS id, d.company_id, d.moves_at AS since FROM sandbox_drives d"
+        "SELECT d.route_id AS id, d.company_id, d.moves_at AS since FROM sandbox_drives d"  # noqa: S608 (constants)
         " JOIN companies c ON c.id = d.company_id"
-        " WHERE d.ended_at IS NULL AND d.moves_at <= %s AND c.retired_at IS NULL"
+        f" WHERE d.ended_at IS NULL AND d.moves_at <= %s AND c.retired_at IS NULL AND {is_at_work('c.id')}"
         " AND (d.own_speedup IS NOT NULL OR c.sandbox_autodrive <> 'off')",
     ),
 )
@@ -215,7 +216,7 @@ class _Drive(NamedTuple):
 
 _LOCK = Statement(
     _Drive,
-    """
+    f"""
     SELECT d.route_id, d.vehicle_id, d.own_speedup, d.plan_id AS drive_plan_id, d.simulated_at, d.moves_at, d.truck,
            coalesce(r.vehicle_id = d.vehicle_id, r.status = 'pending') AS has_truck, r.status, r.arrived_at,
            r.plan_id, r.reference, r.external_id, r.stops, coalesce(v.mpg, %(mpg)s) AS mpg,
@@ -228,9 +229,9 @@ _LOCK = Statement(
     LEFT JOIN plans p ON p.id = r.plan_id
     LEFT JOIN plans road ON road.id = coalesce(d.plan_id, r.plan_id)
     WHERE d.company_id = %(company_id)s AND d.environment = 'sandbox' AND d.route_id = ANY(%(ids)s)
-      AND d.ended_at IS NULL AND d.moves_at <= %(now)s
+      AND d.ended_at IS NULL AND d.moves_at <= %(now)s AND {is_at_work("d.company_id")}
     ORDER BY d.route_id FOR UPDATE OF d SKIP LOCKED
-    """,
+    """,  # noqa: S608 (constants)
 )
 
 _STORE = Command(

@@ -9,6 +9,17 @@ row of all companies, so keys by id do not contain the company: the entries of t
 third.
 """
 
-from domain.tables import accounts, fleet, operations, plans, routes, sandbox, stations, telematics, webhooks
+from domain.tables import accounts, fleet, moves, operations, plans, routes, sandbox, stations, telematics, webhooks
 
-__all__ = ["accounts", "fleet", "operations", "plans", "routes", "sandbox", "stations", "telematics", "webhooks"]
+__all__ = [
+    "accounts",
+    "fleet",
+    "moves",
+    "operations",
+    "plans",
+    "routes",
+    "sandbox",
+    "stations",
+    "telematics",
+    "webhooks",
+]

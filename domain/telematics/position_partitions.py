@@ -9,6 +9,8 @@ from domain.daily_partitions import maintain_daily_partitions
 from domain.database import Connection
 from domain.statements import Command
 
+_FOR_EVER = 36_500
+
 
 def maintain_partitions(connection: Connection, *, retention_days: float, now: datetime) -> int:
     """Makes the partitions of the next days, and removes those that are older than the retention.
@@ -17,6 +19,15 @@ def maintain_partitions(connection: Connection, *, retention_days: float, now: d
     partitions were removed.
     """
     return maintain_daily_partitions(connection, "positions_live", _make_partition, days=retention_days, now=now)
+
+
+def make_past_partitions(connection: Connection, *, oldest: date, now: datetime) -> None:
+    """Makes the partitions of the days from the oldest on that have none: positions of a company that comes from
+    another cell are as old as that."""
+    days = (now.date() - oldest).days
+    maintain_daily_partitions(
+        connection, "positions_live", _make_partition, days=_FOR_EVER, now=now, days_before_first=-days
+    )
 
 
 def forget_positions(connection: Connection, *, days: float, now: datetime, limit: int) -> int:

@@ -16,6 +16,7 @@ from uuid import UUID
 from domain.accounts.contacts import Contacts, UnreadableContact
 from domain.backoff import backoff
 from domain.database import Connection, Tenant, as_json
+from domain.fence import is_at_work
 from domain.lifecycle import Environment
 from domain.routes.traces import traces_of
 from domain.settings import Settings
@@ -89,8 +90,8 @@ class _Target(NamedTuple):
 
 _TARGET = Statement(
     _Target,
-    "SELECT company_id, environment, url, secret, former_secret, former_secret_until, failing_since"
-    " FROM webhook_endpoints WHERE id = %s AND disabled_at IS NULL",
+    "SELECT company_id, environment, url, secret, former_secret, former_secret_until, failing_since"  # noqa: S608
+    f" FROM webhook_endpoints e WHERE id = %s AND disabled_at IS NULL AND {is_at_work('e.company_id')}",
 )
 
 

@@ -19,8 +19,8 @@ LIVE, SANDBOX = Environment.LIVE, Environment.SANDBOX
 OF_ALL = {"change_marks", "fuel_taxes", "queue_pauses", "restores", "sign_in_attempts", "stations"}
 """Tables without any company's data: all processes read and write them."""
 
-OF_OWNER = {"backfills", "erasures"}
-"""Tables that only commands and the scheduler use."""
+OF_OWNER = {"backfills", "company_moves", "erasures"}
+"""Tables that only commands and the scheduler write."""
 
 TABLES = {table.name: table for table in SQLModel.metadata.sorted_tables}
 WALLED = [name for name in TABLES if name not in OF_ALL | OF_OWNER]

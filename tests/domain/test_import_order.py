@@ -32,6 +32,7 @@ ORDER = (
     "requests",
     "operations",
     "housekeeping",
+    "moving",
 )
 """Each folder imports only itself and those before it."""
 

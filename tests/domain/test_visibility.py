@@ -41,7 +41,7 @@ def test_every_table_of_a_company_has_a_policy(settings: Settings) -> None:
     with psycopg.connect(settings.require_database_url()) as connection:
         rows = connection.execute(
             "SELECT c.relname, c.relrowsecurity, count(p.oid) FROM pg_class c"
-            " LEFT JOIN pg_policy p ON p.polrelid = c.oid"
+            " LEFT JOIN pg_policy p ON p.polrelid = c.oid AND p.polpermissive"
             " WHERE c.relname = ANY(%s) AND c.relnamespace = 'public'::regnamespace GROUP BY 1, 2",
             (list(TABLES),),
         ).fetchall()

@@ -27,6 +27,7 @@ _OFF = Statement(
     SELECT DISTINCT c.relname || ': ' || coalesce(k.conname, t.tgname) AS name
     FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid LEFT JOIN pg_constraint k ON k.oid = t.tgconstraint
     WHERE c.relnamespace = 'public'::regnamespace AND t.tgenabled NOT IN ('O', 'A')
+      AND (t.tgenabled, t.tgname) <> ('R', 'note_replicated_change_of_route')
     UNION
     SELECT conrelid::regclass::text || ': ' || conname FROM pg_constraint
     WHERE connamespace = 'public'::regnamespace AND NOT convalidated

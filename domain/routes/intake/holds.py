@@ -6,6 +6,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import Connection
+from domain.fence import is_at_work
 from domain.fleet.matching import MappingKind
 from domain.lifecycle import PendingReason
 from domain.queue.jobs import JOB_ITEMS, Job
@@ -72,7 +73,7 @@ def routes_waiting_for(
 
 _EXPIRE = Statement(
     IdRow,
-    """
+    f"""
     UPDATE routes SET status = 'error', pending_reason = NULL, pending_detail = NULL, retry_at = NULL,
         closed_reason = 'Held until ' || %(days)s::float8 || ' days past its start: ' || coalesce(pending_detail, ''),
         updated_at = clock_timestamp()
@@ -80,9 +81,10 @@ _EXPIRE = Statement(
         SELECT id FROM routes
         WHERE status IN ('pending_mapping', 'pending_window')
           AND scheduled_start < %(now)s::timestamptz - %(days)s::float8 * interval '1 day'
+          AND {is_at_work("routes.company_id")}
         FOR UPDATE SKIP LOCKED)
     RETURNING id
-    """,
+    """,  # noqa: S608 (constants)
 )
 
 

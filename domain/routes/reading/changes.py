@@ -7,6 +7,9 @@ misses no change, whatever commits meanwhile.
 
 A list that begins at a time begins at the newest mark before that time (`mark`). A mark names the oldest transaction
 that ran when it was made, so each change after it belongs to that transaction or a later one.
+
+Each cell counts its own transactions. A company that was moved brings cursors of its former cell: such a list begins
+again at the cursor's time, so that the caller gets some changes twice and misses none.
 """
 
 import re
@@ -19,6 +22,7 @@ from domain.contract.checking import Invalid
 from domain.contract.shapes import FieldFault, RouteList, RouteQuery
 from domain.database import Connection, Tenant
 from domain.routes.reading.lookups import read_routes
+from domain.settings import get_settings
 from domain.statements import Command, NotNull, Statement
 
 MOST_CHANGES_COUNTED = 1_000
@@ -29,8 +33,10 @@ MARKS_KEPT_DAYS = 90
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_ID = UUID(int=0)
-_CURSOR = re.compile(r"1 (-?\d{1,18}) (\d{1,18}) ([0-9a-f]{32})", re.ASCII)
-"""The version of its form, then `since` in microseconds of Unix time, `transaction`, and the id."""
+_CURSOR = re.compile(r"1 (-?\d{1,18}) (\d{1,18}) ([0-9a-f]{32})(?: c(\d{1,4}))?", re.ASCII)
+"""The version of its form, then `since` in microseconds of Unix time, `transaction`, the id, and the cell that counts
+the transactions unless it is the first."""
+_FIRST_CELL = 1
 
 
 class PlaceInChanges(NamedTuple):
@@ -126,25 +132,34 @@ def _place_of(connection: Connection, query: RouteQuery) -> PlaceInChanges:
         raise _invalid("updatedSince" if query.cursor is None else "cursor", "It goes with `limit` and nothing else")
     if query.cursor is None:
         assert query.updated_since is not None  # noqa: S101 (one of the two leads here)
-        start = _START.one(connection, (query.updated_since,)).transaction
-        return PlaceInChanges(query.updated_since, start, _NO_ID)
+        return _begin_at(connection, query.updated_since)
     if query.updated_since is not None:
         raise _invalid("cursor", "Send the cursor alone: it has the time of `updatedSince` in it")
-    return _read(query.cursor)
+    place, cell = _read(query.cursor)
+    return place if cell == get_settings().cell else _begin_at(connection, place.since)
+
+
+def _begin_at(connection: Connection, since: datetime) -> PlaceInChanges:
+    return PlaceInChanges(since, _START.one(connection, (since,)).transaction, _NO_ID)
 
 
 def _write(place: PlaceInChanges) -> str:
     since = (place.since - _EPOCH) // timedelta(microseconds=1)
-    return urlsafe_b64encode(f"1 {since} {place.transaction} {place.id.hex}".encode()).decode().rstrip("=")
+    cell = get_settings().cell
+    of_cell = "" if cell == _FIRST_CELL else f" c{cell}"
+    text = f"1 {since} {place.transaction} {place.id.hex}{of_cell}"
+    return urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def _read(cursor: str) -> PlaceInChanges:
+def _read(cursor: str) -> tuple[PlaceInChanges, int]:
+    """The place, and the cell whose transactions it counts by."""
     try:
         text = urlsafe_b64decode(f"{cursor}{'=' * (-len(cursor) % 4)}").decode("ascii")
         parts = _CURSOR.fullmatch(text)
         if parts is not None:
-            since, transaction, route_id = parts.groups()
-            return PlaceInChanges(_EPOCH + timedelta(microseconds=int(since)), int(transaction), UUID(route_id))
+            since, transaction, route_id, cell = parts.groups()
+            time = _EPOCH + timedelta(microseconds=int(since))
+            return PlaceInChanges(time, int(transaction), UUID(route_id)), int(cell or _FIRST_CELL)
     except (ValueError, OverflowError):  # no base64, no ASCII, or no time
         pass
     raise _invalid("cursor", "It must be the `nextCursor` of an earlier answer") from None

@@ -88,6 +88,27 @@ def find_differences(connection: Connection) -> list[Difference]:
     return _COMPARE.all(connection)
 
 
+_FORGET_COUNTS = [
+    Command(f"DELETE FROM {table} WHERE company_id = %s")  # noqa: S608 (constants)
+    for table in ("route_count_deltas", "route_counts")
+]
+_COUNT_ANEW = Command(
+    """
+    INSERT INTO route_counts (company_id, environment, status, day, routes)
+    SELECT company_id, environment, status, date_bin('1 day', scheduled_start, timestamptz 'epoch'), count(*)
+    FROM routes WHERE company_id = %s GROUP BY 1, 2, 3, 4
+    """
+)
+
+
+def count_anew(connection: Connection, company_id: UUID) -> None:
+    """Counts the routes of a company that nothing changes meanwhile: no trigger has counted those that replication
+    brought."""
+    for forget in _FORGET_COUNTS:
+        forget.execute(connection, (company_id,))
+    _COUNT_ANEW.execute(connection, (company_id,))
+
+
 def reconcile(connection: Connection) -> list[Difference]:
     """Counts all routes, corrects the stored counts, and returns the differences.
 

@@ -48,6 +48,24 @@ def test_a_key_shows_its_environment_and_begins_with_its_prefix(connection: Conn
     assert live.key != key(connection, fleet).key
 
 
+@pytest.mark.parametrize(("cell", "named"), [(1, ""), (2, "c2_"), (9999, "c9999_")])
+def test_a_key_names_the_cell_that_made_it_unless_that_is_the_first(
+    connection: Connection, fleet: Fleet, cell: int, named: str
+) -> None:
+    more = {"name": "TMS", "scopes": ["routes:read"], "cell": cell}
+    made = create_key(connection, fleet.company_id, environment=Environment.SANDBOX, **more)  # type: ignore[arg-type]
+
+    assert made.key.startswith(f"svc_test_{named}")
+    assert len(made.prefix) == len(f"svc_test_{named}") + 8
+    assert len(made.key) - len(made.prefix) == 32
+    assert [caller.key_id for caller in find_callers([PresentedKey.of(made.key)]).on(connection) if caller] == [made.id]
+
+
+@pytest.mark.parametrize("start", ["svc_live_c0_", "svc_live_c02_", "svc_live_c12345_", "svc_live_C2_", "svc_live_c2"])
+def test_a_key_of_no_cell_is_no_key(start: str) -> None:
+    assert PresentedKey.of(start + "x" * 40).prefix is None
+
+
 def test_a_key_leads_to_its_company_environment_and_scopes(connection: Connection, fleet: Fleet) -> None:
     made = key(connection, fleet, "routes:write", "routes:read", "routes:write", live=False)
 

@@ -19,7 +19,9 @@ from domain.contract.shapes import RouteQuery
 from domain.database import Connection, Database, Tenant
 from domain.lifecycle import RouteStatus
 from domain.migrations import migrate
+from domain.routes.reading import changes
 from domain.routes.reading.changes import _CHANGES, follows_changes, forget_marks, list_changes, mark
+from domain.settings import Settings
 from domain.tables.routes import Routes
 from domain.visibility import of_tenants
 from tests.domain.helpers import go_behind_the_wall, imported
@@ -151,6 +153,24 @@ def test_an_empty_page_gives_the_same_cursor_again(connection: Connection, fleet
     again = list_changes(connection, fleet.live, RouteQuery(cursor=str(first.next_cursor)))
     assert (first.data, first.total) == (again.data, again.total) == ([], 0)
     assert first.next_cursor == again.next_cursor
+
+
+def test_a_cursor_of_another_cell_begins_again_at_its_time(
+    shared: Database, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each cell counts its own transactions: the number of another cell would leave out what was changed here."""
+    with shared.transaction() as connection:
+        fleet = make_fleet(connection)
+        for name in ("one", "two"):
+            imported(connection, fleet.live, now=now, externalId=f"{fleet.company_id} {name}")
+    seen, of_first = follow(shared, fleet.live, RouteQuery(updated_since=LONG_AGO))
+    assert follow(shared, fleet.live, RouteQuery(cursor=of_first))[0] == {}
+
+    monkeypatch.setattr(changes, "get_settings", lambda: Settings(cell=2))
+
+    again, of_second = follow(shared, fleet.live, RouteQuery(cursor=of_first))
+    assert again.keys() == seen.keys()
+    assert follow(shared, fleet.live, RouteQuery(cursor=of_second))[0] == {}
 
 
 @pytest.mark.parametrize(

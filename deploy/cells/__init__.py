@@ -1,0 +1,1 @@
+"""Several cells: HAProxy's map of keys, and the rehearsal of a move."""

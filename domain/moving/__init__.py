@@ -1,0 +1,1 @@
+"""A company moves to another cell, by PostgreSQL's logical replication with row filters."""

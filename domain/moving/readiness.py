@@ -1,0 +1,165 @@
+"""The checks before a company is moved. Each fault says what to do."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from psycopg import sql
+
+from domain.accounts.contacts import Contacts
+from domain.database import Connection
+from domain.errors import FuelrouteError
+from domain.moving.moved_tables import MovedTable
+from domain.moving.pause import now_there
+from domain.statements import NotNull, Statement
+
+_CLOCKS_DIFFER_SECONDS = 2.0
+
+
+class NotReady(FuelrouteError):
+    """The company cannot be moved as things are."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        super().__init__("; ".join(faults))
+        self.faults = list(faults)
+
+
+class _Server(NamedTuple):
+    is_superuser: NotNull[bool]
+    wal_level: NotNull[str]
+    free_slots: NotNull[int]
+    needed_slots: NotNull[int]
+    """The slots in the other cell for the subscription, and for the tables that are copied at a time."""
+    revision: NotNull[str]
+
+
+_SERVER = Statement(
+    _Server,
+    """
+    SELECT rolsuper AS is_superuser, current_setting('wal_level') AS wal_level,
+           (least(current_setting('max_replication_slots')::int - (SELECT count(*) FROM pg_replication_slots),
+                  current_setting('max_wal_senders')::int - (SELECT count(*) FROM pg_stat_replication)))::int
+               AS free_slots,
+           current_setting('max_sync_workers_per_subscription')::int + 1 AS needed_slots,
+           (SELECT version_num::text FROM alembic_version) AS revision
+    FROM pg_roles WHERE rolname = current_user
+    """,
+)
+
+
+class _Company(NamedTuple):
+    is_retired: NotNull[bool]
+
+
+_COMPANY = Statement(_Company, "SELECT retired_at IS NOT NULL AS is_retired FROM companies WHERE id = %s")
+
+
+class _Email(NamedTuple):
+    email: str
+
+
+_EMAILS = Statement(_Email, "SELECT email FROM users WHERE company_id = %s ORDER BY email")
+_TAKEN = Statement(_Email, "SELECT email FROM users WHERE email = ANY (%s) AND company_id IS DISTINCT FROM %s")
+
+
+class _StationId(NamedTuple):
+    station_id: str
+
+
+_STATIONS = Statement(
+    _StationId, "SELECT station_id FROM stations WHERE retired_at IS NULL AND retail_price IS NOT NULL"
+)
+
+
+class _Text(NamedTuple):
+    text: NotNull[str]
+
+
+_SEALED = Statement(
+    _Text,
+    """
+    SELECT DISTINCT split_part(sealed, ':', 2) AS text FROM (
+        SELECT message_url AS sealed FROM companies WHERE id = %(company_id)s
+        UNION ALL SELECT contact FROM drivers WHERE company_id = %(company_id)s
+        UNION ALL SELECT totp_secret FROM users WHERE company_id = %(company_id)s
+        UNION ALL SELECT secret FROM webhook_endpoints WHERE company_id = %(company_id)s
+        UNION ALL SELECT former_secret FROM webhook_endpoints WHERE company_id = %(company_id)s) AS secrets
+    WHERE starts_with(sealed, 'sealed:')
+    """,
+)
+
+
+def faults_of_servers(source: Connection, target: Connection) -> Iterator[str]:
+    """The faults of the two servers, whichever company is moved."""
+    here, there = _SERVER.one(source), _SERVER.one(target)
+    for name, server in (("the cell that it leaves", here), ("the other cell", there)):
+        if not server.is_superuser:
+            yield f"the database_url of {name} is not that of a superuser: replication needs one"
+    if here.wal_level != "logical":
+        yield (
+            f"PostgreSQL of the cell that it leaves has wal_level = {here.wal_level}: set it to logical and restart it"
+            " (`fuelroute up` does so with FUELROUTE_COMPANIES_CAN_LEAVE=true)"
+        )
+    if here.free_slots < there.needed_slots:
+        yield (
+            f"the cell that it leaves has {here.free_slots} free replication slots, and {there.needed_slots} are"
+            " needed: raise max_replication_slots and max_wal_senders there, or lower"
+            " max_sync_workers_per_subscription in the other cell"
+        )
+    if here.revision != there.revision:
+        yield f"the schemas differ ({here.revision} and {there.revision}): run `fuelroute migrate` in both cells"
+    if abs((now_there(source) - now_there(target)).total_seconds()) > _CLOCKS_DIFFER_SECONDS:
+        yield "the clocks of the two servers differ by more than two seconds: set them right"
+
+
+def faults_of_company(
+    source: Connection, target: Connection, company_id: UUID, keys: Contacts, tables: Sequence[MovedTable]
+) -> Iterator[str]:
+    """The faults of a company that has not begun to move."""
+    company = _COMPANY.first(source, (company_id,))
+    if company is None or company.is_retired:
+        yield "there is no such company in this cell" if company is None else "the company is retired: erase it instead"
+        return
+    left = [table.name for table in tables if not table.only_grows and _has_rows(target, company_id, table)]
+    if left:
+        yield f"the other cell has rows of the company already ({', '.join(left)}): erase it there"
+    yield from _faults_of_company_there(source, target, company_id, keys)
+
+
+def _faults_of_company_there(source: Connection, target: Connection, company_id: UUID, keys: Contacts) -> Iterator[str]:
+    emails = [row.email for row in _EMAILS.all(source, (company_id,))]
+    taken = [row.email for row in _TAKEN.all(target, (emails, company_id))]
+    if taken:
+        yield f"users of the other cell have the same e-mail addresses: {', '.join(taken)}"
+    missing = _stations(source) - _stations(target)
+    if missing:
+        example = sorted(missing)[0]
+        yield (
+            f"the other cell lacks {len(missing):,} truck stops with prices, such as {example}: run"
+            " `fuelroute stations import` there, or plans would be made without them"
+        )
+    unknown = [row.text for row in _SEALED.all(source, {"company_id": company_id}) if row.text not in keys.fingerprints]
+    if unknown:
+        yield (
+            "the other cell cannot open the company's contacts and secrets: give its processes the contact key of this"
+            " cell after their own (FUELROUTE_CONTACT_KEY=own,this), and name a file with the same in contact_key_file;"
+            " housekeeping there seals them with its own key"
+        )
+
+
+def _stations(connection: Connection) -> set[str]:
+    return {row.station_id for row in _STATIONS.all(connection)}
+
+
+def _has_rows(connection: Connection, company_id: UUID, table: MovedTable) -> bool:
+    query = sql.SQL("SELECT EXISTS (SELECT FROM {} WHERE {} = %s)").format(
+        sql.Identifier(table.name), sql.Identifier(table.company_column)
+    )
+    return bool(connection.execute(query, (company_id,)).fetchall()[0][0])
+
+
+def require(faults: Callable[[], Iterator[str]]) -> None:
+    """Raises NotReady with every fault."""
+    found = list(faults())
+    if found:
+        raise NotReady(found)
