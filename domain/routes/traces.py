@@ -33,7 +33,7 @@ _REQUEST_IDS = Statement(
     "SELECT coalesce(json_object_agg('rte_' || replace(id::text, '-', ''), request_id), '{}')::text AS ids"
     " FROM routes WHERE id = ANY(%s::uuid[])",
 )
-"""As one document, which costs a third of rows: many routes are imported at a time."""
+"""One document costs a third of the rows that it holds, and many routes are imported at a time."""
 
 
 def request_ids_of(connection: Connection, route_ids: Iterable[UUID]) -> dict[str, str | None]:
