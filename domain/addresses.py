@@ -24,8 +24,9 @@ _SENTINELS = re.compile(
 _SENTINEL_PORT = 26379
 
 
-def postgres_address(url: str) -> str:
-    """`url` itself, a URL or `name=value` pairs as libpq reads them. Raises ValueError."""
+def postgres_address(url: str, *, takes_changes: bool = True) -> str:
+    """`url` itself, a URL or `name=value` pairs as libpq reads them. Without `takes_changes` any of its hosts will do.
+    Raises ValueError."""
     wrong = ValueError(
         "this is no address of a PostgreSQL: write postgresql://host:5432/database, and before the host the user, a "
         "colon, the password and an @; " + _IN_PASSWORDS
@@ -44,9 +45,14 @@ def postgres_address(url: str) -> str:
     hosts = (parts.get("host") or parts.get("hostaddr", "")).split(",")
     if len(hosts) > 1 and len(ports) not in (1, len(hosts)):
         raise ValueError("give one port for all hosts, or one for each: postgresql://host1:5432,host2:5432/database")
-    if len(hosts) > 1 and parts.get("target_session_attrs") not in ("read-write", "primary"):
+    if takes_changes and len(hosts) > 1 and parts.get("target_session_attrs") not in ("read-write", "primary"):
         raise ValueError("an address with several hosts needs target_session_attrs=read-write: only one takes changes")
     return url
+
+
+def replica_address(url: str) -> str:
+    """The same for replicas: each of several hosts can be read from. Raises ValueError."""
+    return postgres_address(url, takes_changes=False)
 
 
 def redis_address(url: str) -> str:

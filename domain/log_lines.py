@@ -70,11 +70,13 @@ def _fit_to_be_read(_: Any, __: str, event: structlog.typing.EventDict) -> struc
 
 
 def _fit(value: Any, *, one_line: bool = False) -> Any:
+    if isinstance(value, Harmless):
+        return value.value
     if isinstance(value, Mapping):
         return {name: _fit(each, one_line=one_line) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [_fit(each, one_line=one_line) for each in value]
-    if value is None or isinstance(value, int | float | Harmless):
+    if value is None or isinstance(value, int | float):
         return value
     text = without_secrets(value if isinstance(value, str) else repr(value))
     return printable(text) if one_line else text

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError, Validati
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from domain.addresses import http_address, postgres_address, redis_address
+from domain.addresses import http_address, postgres_address, redis_address, replica_address
 from domain.errors import FuelrouteError
 
 STACK_FILE = "stack.json"
@@ -106,7 +106,7 @@ class Settings(BaseSettings):
         description="The same database without a pooler, where FUELROUTE_DATABASE_URL leads to one in transaction mode:"
         " for the scheduler, migrations and commands",
     )
-    database_replica_url: Annotated[str, AfterValidator(postgres_address)] | None = Field(
+    database_replica_url: Annotated[str, AfterValidator(replica_address)] | None = Field(
         None,
         repr=False,
         description="Replica of the database that the API reads routes from, or several: host1,host2; none unless set",

@@ -1,15 +1,17 @@
 """Text that others wrote, fit to be shown: it does not steer a terminal, forges no line, and tells no secret."""
 
 import re
+from typing import Any, NamedTuple
 
 _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 """Control characters, ends of lines, and marks that turn the direction of writing."""
 
 
-class Harmless(str):
-    """Text of the service's own making, such as an id: logs print it as it is, without looking for secrets in it."""
+class Harmless(NamedTuple):
+    """Values of the service's own making, such as many ids: logs print them as they are, without looking for secrets in
+    them."""
 
-    __slots__ = ()
+    value: Any
 
 
 _WORD = re.compile(r"[^\s'\"]+")

@@ -15,7 +15,6 @@ from domain import clock, tracing
 from domain.database_health import is_away
 from domain.database_options import ONE_BY_ONE, TimeLimits
 from domain.encoding import write
-from domain.ids import shown_id
 from domain.lifecycle import PendingReason
 from domain.metrics import BATCH_ITEMS, ROUTES_IMPORTED
 from domain.observability import get_logger
@@ -24,7 +23,6 @@ from domain.routes.intake import holds, imports
 from domain.routes.intake.failed_imports import REHEARSED_ATTEMPTS, record_failed_import
 from domain.routes.intake.imports import ImportOutcome
 from domain.text import Harmless
-from domain.tracing import NO_TRACE
 from workers.context import Context
 
 log = get_logger(__name__)
@@ -92,19 +90,18 @@ def report(
 def trace(context: Context, outcomes: Mapping[UUID, ImportOutcome], *, seconds: float) -> None:
     """One log line for all imported routes, with the request that each came with. It follows the announcement, so that
     no push waits for it."""
-    if not outcomes or not log.is_enabled_for(logging.INFO):
+    if not outcomes:
         return
-    traces = context.traces_of(outcomes)
-    log.info(
-        "routes.imported",
-        routes={
-            shown_id("rte", route_id): Harmless(traces.get(route_id, NO_TRACE).request_id or "")
-            for route_id in outcomes
-        },
-        outcomes=dict(Counter(outcome.status for outcome in outcomes.values())),
-        seconds=round(seconds, 4),
-    )
-    tracing.record("imports.run", traces.values(), seconds=seconds, routes=len(outcomes))
+    if log.is_enabled_for(logging.INFO):
+        log.info(
+            "routes.imported",
+            routes=Harmless(context.request_ids_of(outcomes)),
+            outcomes=dict(Counter(outcome.status for outcome in outcomes.values())),
+            seconds=round(seconds, 4),
+        )
+    if tracing.spans is not None:
+        traces = context.traces_of(outcomes)
+        tracing.record("imports.run", traces.values(), seconds=seconds, routes=len(outcomes))
 
 
 def _announced(

@@ -10,7 +10,7 @@ from alembic import op
 from domain.visibility import SERVICE_ROLE
 
 revision = "20261126u"
-down_revision = "20261125i"
+down_revision = "20261126ta"
 branch_labels = None
 depends_on = None
 
