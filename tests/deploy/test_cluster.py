@@ -42,13 +42,13 @@ def test_patroni_loses_nothing_and_promotes_in_time(cluster: Cluster) -> None:
     assert dcs["postgresql"]["parameters"]["synchronous_commit"] == "on"
     assert dcs["ttl"] >= dcs["loop_wait"] + 2 * dcs["retry_timeout"]  # else a primary steps down without a fault
     assert (config["name"], config["restapi"]["listen"]) == ("db2", "10.77.0.12:8008")
-    assert len(config["etcd3"]["hosts"].split(",")) == 3
+    assert len(config["etcd"]["hosts"].split(",")) == 3
 
 
 def test_etcd_and_pgbouncer_are_what_patroni_and_the_service_expect(cluster: Cluster) -> None:
     etcd = yaml.safe_load(cluster.render(cluster.databases[0], "etcd.yml").read_text())
     assert etcd["initial-cluster"].count("=") == 3
-    assert etcd["enable-grpc-gateway"] is True
+    assert etcd["enable-v2"] is True
     pgbouncer = configparser.ConfigParser()
     pgbouncer.read_string(cluster.render(cluster.databases[0], "pgbouncer.ini").read_text())
     assert pgbouncer["pgbouncer"]["pool_mode"] == "transaction"
