@@ -90,7 +90,7 @@ class Cluster:
         self.balancer.start("haproxy", ["haproxy", "-db", "-f", str(self.balancer.folder / "haproxy.cfg")])
         wait_for(lambda: self.primary() is not None, "a primary", 60, self.tend)
         self._make_roles()
-        wait_for(self.has_synchronous_standby, "a synchronous standby", 60, self.tend)
+        wait_for(self.has_synchronous_standby, "a synchronous standby", 120, self.tend)
         self._start_applications()
         wait_for(self.is_ready, "the ingress", 90, self.tend)
 
