@@ -26,7 +26,7 @@ CONTACT_KEY_FILE = "contact.key"
 """The key that contacts are sealed with. `fuelroute up` makes it in its data folder, for the embedded database."""
 
 
-SECRETS = ("database_url", "database_direct_url", "redis_url", "valhalla_url", "contact_key")
+SECRETS = ("database_url", "database_direct_url", "database_replica_url", "redis_url", "valhalla_url", "contact_key")
 """Settings that hold passwords or keys. `FUELROUTE_<NAME>_FILE` names a file with the value."""
 
 

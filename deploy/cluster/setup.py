@@ -18,7 +18,7 @@ from deploy.cluster.machines import NETWORK, CannotRehearse, Machine, Network, c
 from domain.visibility import SERVICE_ROLE
 
 TEMPLATES = Path(__file__).with_name("templates")
-PACKAGES = ("patroni", "etcd-server", "haproxy", "pgbouncer", "redis-server", "postgresql", "iproute2")
+PACKAGES = ("patroni", "python3-etcd", "etcd-server", "haproxy", "pgbouncer", "redis-server", "postgresql", "iproute2")
 PROGRAMS = ("patroni", "etcd", "haproxy", "pgbouncer", "redis-server", "setpriv", "ip")
 
 _HOSTS = {"db1": 11, "db2": 12, "db3": 13, "q1": 21, "q2": 22, "q3": 23, "app1": 31, "app2": 32, "lb": 41}
@@ -90,7 +90,7 @@ class Cluster:
         self.balancer.start("haproxy", ["haproxy", "-db", "-f", str(self.balancer.folder / "haproxy.cfg")])
         wait_for(lambda: self.primary() is not None, "a primary", 60, self.tend)
         self._make_roles()
-        wait_for(self.has_synchronous_standby, "a synchronous standby", 60, self.tend)
+        wait_for(self.has_synchronous_standby, "a synchronous standby", 120, self.tend)
         self._start_applications()
         wait_for(self.is_ready, "the ingress", 90, self.tend)
 

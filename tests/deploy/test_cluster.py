@@ -12,8 +12,8 @@ import yaml
 
 from deploy.cluster import rehearsal
 from deploy.cluster.load import Answer, Gateway, Load
-from deploy.cluster.machines import Network
-from deploy.cluster.setup import PROCESSES, TEMPLATES, Cluster, environment_of, postgres_programs
+from deploy.cluster.machines import CannotRehearse, Network
+from deploy.cluster.setup import PROCESSES, TEMPLATES, Cluster, check_programs, environment_of, postgres_programs
 from domain.addresses import postgres_address, redis_address
 from domain.queue.jobs import QUEUES
 from domain.settings import SECRETS, Settings
@@ -42,13 +42,13 @@ def test_patroni_loses_nothing_and_promotes_in_time(cluster: Cluster) -> None:
     assert dcs["postgresql"]["parameters"]["synchronous_commit"] == "on"
     assert dcs["ttl"] >= dcs["loop_wait"] + 2 * dcs["retry_timeout"]  # else a primary steps down without a fault
     assert (config["name"], config["restapi"]["listen"]) == ("db2", "10.77.0.12:8008")
-    assert len(config["etcd3"]["hosts"].split(",")) == 3
+    assert len(config["etcd"]["hosts"].split(",")) == 3
 
 
 def test_etcd_and_pgbouncer_are_what_patroni_and_the_service_expect(cluster: Cluster) -> None:
     etcd = yaml.safe_load(cluster.render(cluster.databases[0], "etcd.yml").read_text())
     assert etcd["initial-cluster"].count("=") == 3
-    assert etcd["enable-grpc-gateway"] is True
+    assert etcd["enable-v2"] is True
     pgbouncer = configparser.ConfigParser()
     pgbouncer.read_string(cluster.render(cluster.databases[0], "pgbouncer.ini").read_text())
     assert pgbouncer["pgbouncer"]["pool_mode"] == "transaction"
@@ -126,10 +126,10 @@ def test_every_fault_is_described() -> None:
 
 def test_a_missing_server_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("deploy.cluster.setup.shutil.which", lambda *_, **__: None)
-    with pytest.raises(rehearsal.CannotRehearse, match=r"patroni, etcd.* not found: apt-get install patroni"):
-        rehearsal.check_programs()
+    with pytest.raises(CannotRehearse, match=r"patroni, etcd.* not found: apt-get install patroni"):
+        check_programs()
     monkeypatch.setattr(Path, "glob", lambda *_: iter(()))
-    with pytest.raises(rehearsal.CannotRehearse, match="apt-get install postgresql"):
+    with pytest.raises(CannotRehearse, match="apt-get install postgresql"):
         postgres_programs()
 
 
@@ -143,7 +143,7 @@ def test_two_rehearsals_do_not_run_at_a_time(tmp_path: Path, monkeypatch: pytest
     """The second would take the machines of the first for leftovers."""
     monkeypatch.setattr("deploy.cluster.machines._LOCK", tmp_path / "lock")
     monkeypatch.setattr("deploy.cluster.machines.command", lambda *_, **__: "")
-    with Network(), pytest.raises(rehearsal.CannotRehearse, match="another rehearsal runs"), Network():
+    with Network(), pytest.raises(CannotRehearse, match="another rehearsal runs"), Network():
         pass
     with Network():
         pass
