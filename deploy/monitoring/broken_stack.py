@@ -89,15 +89,25 @@ class Prometheus:
             )
 
     def firing(self) -> list[Alert]:
-        try:
-            found = httpx.get(f"{self._url}/alerts", timeout=10).json()["data"]["alerts"]
-        except (httpx.TransportError, ValueError, KeyError):
-            return []
         return [
             Alert(one["labels"]["alertname"], {k: v for k, v in one["labels"].items() if k != "alertname"})
-            for one in found
+            for one in self._alerts()
             if one["state"] == "firing"
         ]
+
+    def is_calm(self) -> bool:
+        """True if every process answers, and no alert fires or waits for its time."""
+        try:
+            return self.value("count(up == 1)") == _PROCESSES and not self._alerts()
+        except (httpx.TransportError, ValueError):  # it starts
+            return False
+
+    def _alerts(self) -> list[dict[str, Any]]:
+        try:
+            found: list[dict[str, Any]] = httpx.get(f"{self._url}/alerts", timeout=10).json()["data"]["alerts"]
+        except (httpx.TransportError, ValueError, KeyError):
+            return []
+        return found
 
     def value(self, expression: str) -> float | None:
         answer = self._ask(expression)

@@ -85,9 +85,9 @@ class Rehearsal:
         self.say("proof", text)
 
     def wait_for_calm(self) -> None:
-        """Waits until nothing fires any more of an earlier fault."""
+        """Waits until every process is scraped, and nothing fires or is about to fire because of an earlier fault."""
         with suppress(NotInTime):
-            until(lambda: not self.prometheus.firing(), "nothing fires", _PATIENCE_SECONDS)
+            until(self.prometheus.is_calm, "nothing fires", _PATIENCE_SECONDS)
         for one in self.prometheus.firing():
             self.say("note", f"{one.name} fires before it")
 
