@@ -38,7 +38,7 @@ _OFF = Statement(
 _WITHOUT_WALL = Statement(
     _Guard,
     """
-    SELECT p.tablename::text || CASE WHEN c.relrowsecurity THEN ': ' || p.policyname ELSE '' END AS name
+    SELECT DISTINCT p.tablename::text || CASE WHEN c.relrowsecurity THEN ': ' || p.policyname ELSE '' END AS name
     FROM pg_policies p JOIN pg_class c ON c.oid = format('%%I.%%I', p.schemaname, p.tablename)::regclass
     WHERE p.schemaname = 'public' AND NOT (c.relrowsecurity AND %s::text = ANY(p.roles::text[]))
     ORDER BY 1

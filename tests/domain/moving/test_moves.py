@@ -244,7 +244,7 @@ def test_a_canceled_move_leaves_nothing_there(cells: Cells, company: UUID) -> No
 
 
 def test_what_is_at_work_there_is_never_erased(cells: Cells, company: UUID) -> None:
-    """As with a database_url of another set-up, or rows that somebody has meddled with."""
+    """A database_url may be that of another set-up, or somebody has meddled with rows."""
     with cells.moving(company) as company_move:
         company_move.copy()
         with cells.owner[2].transaction() as connection:
