@@ -29,7 +29,7 @@ class Plot(NamedTuple):
 
 PLOT = Plot()
 _MOST_LABELS = 14
-"""With more refills their labels would cover each other: each is told under the pointer and in the table alone."""
+"""Labels of more refills would cover each other: each is told under the pointer and in the table alone."""
 _MOST_ROWS = 100
 """A table of more rows tells nobody more than the plan's stops do, which stand above it."""
 _NARROWEST_STATE = 30.0
@@ -84,12 +84,12 @@ class Profile(NamedTuple):
     area: str
     reserve_y: float
     wanted: tuple[float, float] | None
-    """Where the line of the fuel wanted at the end begins, and its height."""
+    """The line of the fuel wanted at the end: where it begins, and its height."""
     miles: list[Tick]
     gallons: list[Tick]
     prices: list[Tick]
     states: list[Tick]
-    """Where the road comes into each state; the label is empty where there is no room."""
+    """The places where the road comes into each state; the label is empty where there is no room."""
     dots: list[Dot]
     refills: list[Refill]
     readings: str

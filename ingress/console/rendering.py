@@ -20,7 +20,7 @@ STATUS_WORDS = {
     "pending_mapping": "held: not matched",
     "pending_window": "held: starts later",
 }
-"""What people read where the API's name is none of theirs; the other statuses are words already."""
+"""The words for people where the API's name is none of theirs; the other statuses are words already."""
 
 REASON_WORDS = {
     "vehicle_unmapped": "its vehicle is not matched",

@@ -25,7 +25,7 @@ from ingress.console.signed_in import Page, see_other
 
 
 class _Words(NamedTuple):
-    """What a need says, and the one step that mends it."""
+    """The words of a need, and the one step that mends it."""
 
     one: str
     several: str

@@ -1,4 +1,4 @@
-"""What waits for a person, and nothing else. Each need is found, named and counted in its company and environment."""
+"""The overview finds what waits for a person, and nothing else. Each need is found, named and counted in its company and environment."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
