@@ -41,7 +41,7 @@ class _PrimaryConnection(SentinelManagedConnection):
     machine that is gone for ever."""
 
     def read_response(self, *args: Any, **options: Any) -> Any:
-        return super().read_response(*args, **{"disconnect_on_error": True, **options})  # type: ignore[no-untyped-call]
+        return super().read_response(*args, **{"disconnect_on_error": True, **options})
 
 
 class _PrimaryTlsConnection(_PrimaryConnection, SentinelManagedSSLConnection):
