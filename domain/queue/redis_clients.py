@@ -11,7 +11,12 @@ from redis.asyncio.sentinel import SentinelConnectionPool as AsyncSentinelConnec
 from redis.backoff import NoBackoff
 from redis.connection import parse_url
 from redis.retry import Retry
-from redis.sentinel import Sentinel, SentinelConnectionPool
+from redis.sentinel import (
+    Sentinel,
+    SentinelConnectionPool,
+    SentinelManagedConnection,
+    SentinelManagedSSLConnection,
+)
 
 from domain.addresses import SentinelAddress, is_local, sentinel_address
 from domain.errors import FuelrouteError
@@ -29,6 +34,18 @@ _SENTINEL_SECONDS = 0.5
 
 # once, for a connection that a restarted server has closed; a silent server is not waited for twice
 _RETRIES = 1
+
+
+class _PrimaryConnection(SentinelManagedConnection):
+    """redis-py's connection, which is given up when the primary falls silent. redis-py would use it again, and ask the
+    machine that is gone for ever."""
+
+    def read_response(self, *args: Any, **options: Any) -> Any:
+        return super().read_response(*args, **{"disconnect_on_error": True, **options})
+
+
+class _PrimaryTlsConnection(_PrimaryConnection, SentinelManagedSSLConnection):
+    """The same with TLS."""
 
 
 class _PrimaryPool(SentinelConnectionPool):
@@ -60,6 +77,7 @@ def redis_client(url: str, *, single_connection_client: bool = False, **options:
     own, of_sentinels = _options_of(sentinels)
     of_sentinels["retry"] = Retry(NoBackoff(), 0)
     manager = Sentinel(sentinels.hosts, sentinel_kwargs=of_sentinels)  # type: ignore[no-untyped-call]
+    own["connection_class"] = _PrimaryTlsConnection if own.pop("ssl", False) else _PrimaryConnection
     pool: Any = _PrimaryPool(sentinels.name, manager, **own, **options)  # type: ignore[no-untyped-call]
     client = redis.Redis(connection_pool=pool, single_connection_client=single_connection_client)
     client.auto_close_connection_pool = True

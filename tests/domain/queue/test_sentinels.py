@@ -1,6 +1,8 @@
 """Sentinels tell which Redis is the primary: every client finds it, again after each fail-over."""
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -122,6 +124,28 @@ def test_a_client_of_an_event_loop_follows_the_primary(watched: Watched) -> None
                         await asyncio.sleep(0.1)
 
     asyncio.run(scenario())
+
+
+def test_a_primary_that_falls_silent_is_given_up(watched: Watched) -> None:
+    """Its machine is gone, and closed no connection."""
+    with redis_client(watched.url) as client:
+        client.set("before", "1")
+        primary = watched.primary()
+        with redis.Redis(port=primary, password=PASSWORD) as server:
+            process: int = server.info("server")["process_id"]
+        os.kill(process, signal.SIGSTOP)
+        try:
+            eventually(lambda: _written(client), bool, 2 * FAIL_OVER_SECONDS, "a write to the new primary")
+        finally:
+            os.kill(process, signal.SIGCONT)
+    eventually(lambda: _knows_replica(watched), bool, 20, "a replica")
+
+
+def _written(client: redis.Redis) -> bool:
+    try:
+        return bool(client.set("after", "1"))
+    except redis.RedisError:
+        return False
 
 
 def test_a_sentinel_that_is_away_costs_little(watched: Watched) -> None:
