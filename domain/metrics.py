@@ -83,7 +83,7 @@ STATIONS_BY_PRICE = Gauge("fuelroute_stations", "Stations in service, by the sta
 QUEUE_LARGEST_BACKLOG = Gauge(
     "fuelroute_queue_largest_backlog_jobs", "Jobs of the company with the most in a queue", ["queue"]
 )
-PAUSED = Gauge("fuelroute_queue_paused", "1: a person has paused the queue", ["queue"])
+QUEUE_PAUSED = Gauge("fuelroute_queue_paused", "1: a person has paused the queue", ["queue"])
 DATABASE_STARTED = Gauge(
     "fuelroute_database_start_timestamp_seconds", "When the PostgreSQL that leads was started", registry=None
 )

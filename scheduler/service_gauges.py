@@ -29,7 +29,7 @@ _OF_DATABASE = (
     metrics.OVERDUE,
     metrics.OVERDUE_OLDEST,
     metrics.STATIONS_BY_PRICE,
-    metrics.PAUSED,
+    metrics.QUEUE_PAUSED,
 )
 
 
@@ -92,7 +92,7 @@ def _show(state: ServiceState, now: datetime) -> None:
     for price in ("fresh", "old", "none"):
         metrics.STATIONS_BY_PRICE.labels(price).set(stations.get(price, 0))
     for queue in QUEUES:
-        metrics.PAUSED.labels(queue).set(queue in state.paused)
+        metrics.QUEUE_PAUSED.labels(queue).set(queue in state.paused)
     metrics.expose(metrics.DATABASE_STARTED)
     metrics.DATABASE_STARTED.set(state.database_started_at.timestamp())
 

@@ -11,6 +11,7 @@ from domain import tables  # noqa: F401 (fills SQLModel.metadata)
 STAY_BEHIND = {
     "company_moves": "each cell keeps its own view of a move",
     "sessions": "a session belongs to a cookie of the console's host, and each cell has its own",
+    "last_writes": "places in the log of this cell's server; without one the primary answers",
     "route_counts": "counted anew",
     "route_count_deltas": "counted anew",
     "deals": "numbered by each cell: written anew in the pause",

@@ -80,8 +80,8 @@ def test_prices_pauses_disk_and_the_start_of_the_server_are_shown(own: Settings,
             pauses.resume(connection, "plans", Actor("a test", "it is over"), now=now)
 
     assert shown(metrics.STATIONS_BY_PRICE) == {"fresh": stored - 1, "old": 1, "none": 0}
-    assert shown(metrics.PAUSED)["plans"] == 1
-    assert shown(metrics.PAUSED)["imports"] == 0
+    assert shown(metrics.QUEUE_PAUSED)["plans"] == 1
+    assert shown(metrics.QUEUE_PAUSED)["imports"] == 0
     assert 0 < shown(metrics.DATABASE_STARTED)[""] <= now.timestamp()
     assert 0 < shown(metrics.DISK_FREE)[""] <= shown(metrics.DISK_SIZE)[""]
     assert shown(metrics.OVERDUE)["stale-prices"] == 1
@@ -107,7 +107,7 @@ def test_without_a_database_and_redis_no_old_number_is_shown(settings: Settings,
     with Database.of(away) as database, redis_client("redis://127.0.0.1:9/0") as client:
         ServiceGauges(database, client, Path("/no/such/folder")).measure()
 
-    for gauge in (metrics.HELD_ROUTES, metrics.OVERDUE, metrics.STATIONS_BY_PRICE, metrics.PAUSED):
+    for gauge in (metrics.HELD_ROUTES, metrics.OVERDUE, metrics.STATIONS_BY_PRICE, metrics.QUEUE_PAUSED):
         assert shown(gauge) == {}
     assert math.isnan(shown(metrics.DATABASE_STARTED)[""])
     assert math.isnan(shown(metrics.QUEUE_LARGEST_BACKLOG)["plans"])

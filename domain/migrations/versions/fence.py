@@ -23,6 +23,7 @@ _TABLES = (
     "drivers",
     "dropped_fixes",
     "former_names",
+    "last_writes",
     "mappings",
     "messages",
     "plans",

@@ -96,7 +96,7 @@ _NEEDS: dict[NeedKind, Statement[NamedRoute]] = {
         FROM routes r CROSS JOIN LATERAL (
             SELECT stop.value->>'name' AS name, (stop.value->'arrivalWindow'->>'end')::timestamptz AS due
             FROM jsonb_array_elements(r.stops) WITH ORDINALITY AS stop (value, number)
-            WHERE NOT EXISTS (SELECT FROM visits v WHERE v.route_id = r.id AND v.stop >= stop.number - 1)
+            WHERE stop.number > (SELECT coalesce(max(v.stop) + 1, 0) FROM visits v WHERE v.route_id = r.id)
             ORDER BY stop.number LIMIT 1) AS stop
         WHERE {_OF_TENANT} AND {_ON_ITS_WAY} AND stop.due < %(now)s::timestamptz
         """,  # noqa: S608 (constants of this module)
@@ -155,7 +155,7 @@ def routes_by_status(connection: Connection, tenant: Tenant, span: Span) -> dict
 
 
 class SetUp(NamedTuple):
-    """What a company has of the things that it needs, in the order in which it makes them."""
+    """The things that a company needs, in the order in which it makes them: whether it has them."""
 
     vehicles: bool | None
     drivers: bool | None

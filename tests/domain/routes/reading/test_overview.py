@@ -1,4 +1,4 @@
-"""The overview finds what waits for a person, and nothing else. Each need is found, named and counted in its company and environment."""
+"""All that waits for a person is found, named and counted, in its own company and environment; nothing else is."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
