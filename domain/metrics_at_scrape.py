@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector, CollectorRegistry
+from prometheus_client.registry import REGISTRY, Collector, CollectorRegistry
 
 from domain.database_pools import pool_stats
 from domain.health import Health
@@ -61,6 +61,9 @@ def _health_families() -> tuple[GaugeMetricFamily, GaugeMetricFamily]:
     )
 
 
-def register(registry: CollectorRegistry, health: Health) -> None:
-    registry.register(PoolMetrics())
-    registry.register(HealthMetrics(health))
+def registry_of(health: Health) -> CollectorRegistry:
+    """The process's metrics, with those of this module."""
+    registry = CollectorRegistry()
+    for collector in (REGISTRY, PoolMetrics(), HealthMetrics(health)):
+        registry.register(collector)
+    return registry

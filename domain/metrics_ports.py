@@ -5,13 +5,12 @@ import socketserver
 import threading
 from typing import Any
 
-from prometheus_client import REGISTRY
 from prometheus_client.exposition import MetricsHandler
 
-from domain import metrics_at_scrape
 from domain.errors import FuelrouteError
 from domain.health import Health
 from domain.metrics import PROCESS
+from domain.metrics_at_scrape import registry_of
 from domain.observability import get_logger
 from domain.settings import Settings
 
@@ -38,7 +37,6 @@ def serve_metrics(settings: Settings, process: str, health: Health) -> int | Non
             reason = error.strerror or str(error)
             continue
         PROCESS.labels(process).set(1)
-        metrics_at_scrape.register(REGISTRY, health)
         threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
         log.info("metrics.ready", host=settings.metrics_host, port=port)
         return port
@@ -53,6 +51,10 @@ _MAX_CONNECTIONS = 16
 class _Handler(MetricsHandler):
     timeout = 5  # a connection that says nothing
     server: "_Server"
+
+    def setup(self) -> None:
+        super().setup()
+        self.registry = self.server.registry
 
     def do_GET(self) -> None:
         reports = {"/healthz": self.server.health.alive, "/readyz": self.server.health.ready}
@@ -74,6 +76,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
     def __init__(self, host: str, port: int, health: Health) -> None:
         self.health = health
+        self.registry = registry_of(health)
         self.address_family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         self._places = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         super().__init__((host, port), _Handler)
