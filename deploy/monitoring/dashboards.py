@@ -241,6 +241,7 @@ DASHBOARDS = (
             Panel("Items of a batch", "short", _quantiles("fuelroute_batch_items", "batch", quantiles=(0.5, 0.99))),
             Panel("Waits for a batch", "s", _quantiles("fuelroute_batch_wait_seconds", "batch", quantiles=(0.99,))),
             Panel("Request log", "ops", _rate("fuelroute_request_log_entries_total", "outcome")),
+            Panel("Reads of routes, with a replica", "ops", _rate("fuelroute_route_reads_total", "server")),
             *_pools("ingress"),
         ],
     ),

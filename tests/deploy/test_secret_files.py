@@ -10,6 +10,7 @@ KEY = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
 VALUES = {
     "database_url": "postgresql://user:s3cret@db/fuelroute",
     "database_direct_url": "postgresql://user:s3cret@direct/fuelroute",
+    "database_replica_url": "postgresql://user:s3cret@replica1,replica2/fuelroute",
     "redis_url": "redis://:s3cret@queue:6379/0",
     "valhalla_url": "http://user:s3cret@roads:8002",
     "contact_key": KEY,

@@ -96,15 +96,30 @@ test("key, vehicles, drivers and routes are read, page by page", async () => {
   assert.deepEqual(listed.map((one) => one.id).sort(), ids.sort());
 });
 
+async function until<T>(read: () => Promise<T>, isThere: (found: T) => boolean): Promise<T> {
+  for (let tries = 0; tries < 100; tries++) {
+    const found = await read();
+    if (isThere(found)) return found;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  throw new Error("waited in vain");
+}
+
 test("changes are followed from page to page", async () => {
   const since = new Date(Date.now() - 60_000);
   const { route } = await fuelroute.pushRoute(load());
-  const changes = await all(fuelroute.changes({ since }));
+  // other routes may change at any time, and a list ends before the oldest transaction that still runs
+  const changes = await until(
+    () => all(fuelroute.changes({ since })),
+    (found) => found.some((one) => one.route.id === route.id),
+  );
   assert.ok(changes.length > 100);
-  assert.equal(changes.at(-1)?.route.id, route.id);
   await fuelroute.cancelRoute(route.id);
-  const [last, ...none] = await all(fuelroute.changes({ cursor: changes.at(-1)?.cursor ?? "" }));
-  assert.deepEqual([last?.route.id, last?.route.status, none], [route.id, "canceled", []]);
+  const later = await until(
+    () => all(fuelroute.changes({ cursor: changes.at(-1)?.cursor ?? "" })),
+    (found) => found.some((one) => one.route.id === route.id && one.route.status === "canceled"),
+  );
+  assert.ok(later.length < changes.length);
 });
 
 test("a driven route becomes active, with its fuel plan", async () => {
