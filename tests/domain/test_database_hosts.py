@@ -62,11 +62,14 @@ class Hosts:
                 value = "off" if number == primary else "on"
                 admin.execute(f"ALTER SYSTEM SET default_transaction_read_only = {value}")
                 admin.execute("SELECT pg_reload_conf()")
-                while admin.execute(
-                    "SELECT FROM pg_file_settings WHERE name = 'default_transaction_read_only' AND NOT applied"
-                ).rowcount:
-                    time.sleep(0.02)
-        time.sleep(0.2)  # until the sessions have read it, which they do between two statements
+            # The server tells its sessions before it starts a new one: they read it before their next statement.
+            while shown_by_a_new_session(url) != value:
+                time.sleep(0.02)
+
+
+def shown_by_a_new_session(url: str) -> str:
+    with psycopg.connect(url) as connection:
+        return str(connection.execute("SHOW default_transaction_read_only").fetchall()[0][0])
 
 
 @pytest.fixture(scope="module")
