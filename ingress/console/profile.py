@@ -32,6 +32,8 @@ _MOST_LABELS = 14
 """Labels of more refills would cover each other: each is told under the pointer and in the table alone."""
 _MOST_ROWS = 100
 """A table of more rows tells nobody more than the plan's stops do, which stand above it."""
+_MOST_STATES = 60
+"""Borders of more states would cover the fuel: a way that goes to and fro so often has none."""
 _NARROWEST_STATE = 30.0
 """A narrower stretch has no room for the name of its state."""
 _TICKS = 8
@@ -89,7 +91,8 @@ class Profile(NamedTuple):
     gallons: list[Tick]
     prices: list[Tick]
     states: list[Tick]
-    """The places where the road comes into each state; the label is empty where there is no room."""
+    """The places where the road comes into each state; the label is empty where there is no room. Empty where there are
+    too many."""
     dots: list[Dot]
     refills: list[Refill]
     readings: str
@@ -169,6 +172,8 @@ def _states(explanation: Explanation, scale: _Scale) -> list[Tick]:
     line, miles = np.array(explanation["line"]), np.array(explanation["line_miles"])
     step_miles = scale.distance / (PLOT.right - PLOT.left)
     begins = [one for one in default_states().stretches(line, miles, step_miles) if one[0] < scale.distance]
+    if len(begins) > _MOST_STATES:
+        return []
     ends = [*(mile for mile, _ in begins[1:]), scale.distance]
     return [
         Tick(scale.x(mile), state if scale.x(end) - scale.x(mile) >= _NARROWEST_STATE and len(state) == 2 else "")
