@@ -337,13 +337,13 @@ def test_a_route_whose_driver_has_the_plan_cannot_be_canceled(world: World) -> N
 
 def test_the_page_of_a_driven_route_says_that_its_times_are_simulated(world: World) -> None:
     fleet, now = world.new_fleet(), datetime.now(UTC)
-    before = stored(world, fleet, sandbox=True, scheduledStartTime=(now + timedelta(hours=1)).isoformat())
+    before = stored(world, fleet, sandbox=True, scheduledStart=(now + timedelta(hours=1)).isoformat())
     route_id = stored(
         world,
         fleet,
         sandbox=True,
         reference="SANDBOX-DRIVE-300X",
-        scheduledStartTime=(now + timedelta(hours=2)).isoformat(),
+        scheduledStart=(now + timedelta(hours=2)).isoformat(),
     )
     browser = world.browser(Role.VIEWER, fleet)
     assert "A simulated truck will drive this route" in words(browser.look(page_of(route_id)))
