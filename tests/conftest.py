@@ -27,9 +27,11 @@ from domain.queue.job_queue import JobQueue
 from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from tests.factories import Fleet, make_fleet
+from tests.gateway import Gateway, running_gateway
 from tests.repeatable import draw_the_same_examples
 from tests.servers import own_redis
 from tests.service import Client, Service, running_service
+from tests.webhook_receiver import Receiver, running_receiver
 
 hypothesis_settings.register_profile("repeatable", derandomize=True)
 hypothesis_settings.register_profile("search", max_examples=500)
@@ -216,6 +218,20 @@ def service(settings: Settings, worker_id: str, tmp_path_factory: pytest.TempPat
 def client(service: Service) -> Iterator[Client]:
     """A fresh company's live key with every scope."""
     with service.new_tenant() as one:
+        yield one
+
+
+@pytest.fixture
+def gateway() -> Iterator[Gateway]:
+    """Stands where drivers' messages go."""
+    with running_gateway() as one:
+        yield one
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """Stands where webhooks go."""
+    with running_receiver() as one:
         yield one
 
 

@@ -18,13 +18,12 @@ from typing import Any, NamedTuple
 import httpx
 
 from deploy.cluster.machines import OUTSIDE
+from deploy.demo import JOLIET, NEWARK, standing_at
 
 PUSHES_PER_SECOND = 19
 JOURNEYS_PER_SECOND = 1
 TRUCKS = 2_000
 ANSWER_SECONDS = 10.0
-_START = {"name": "Joliet terminal", "latitude": 41.462, "longitude": -88.125}
-_END = {"name": "Port Newark", "latitude": 40.695, "longitude": -74.155}
 
 
 class Answer(NamedTuple):
@@ -85,7 +84,7 @@ class Load:
             "vehicle": {"unitNumber": f"T{truck}"},
             "driver": {"name": f"Driver {truck}"},
             "scheduledStart": (datetime.now(UTC) + timedelta(days=days)).isoformat(),
-            "stops": [_START, _END],
+            "stops": [JOLIET, NEWARK],
         }
         try:
             answer = await client.post("/v1/routes", json=body, headers=self._headers(number))
@@ -103,18 +102,7 @@ class Load:
         if not await self._push(client, number, truck, days=0):
             return
         while not self._stop.is_set():
-            now = datetime.now(UTC)
-            positions = [
-                {
-                    "unitNumber": f"T{truck}",
-                    "latitude": _START["latitude"],
-                    "longitude": _START["longitude"],
-                    "recordedAt": (now - timedelta(seconds=5 * ago)).isoformat(),
-                    "speedMph": 0,
-                    "fuelPercent": 60,
-                }
-                for ago in (2, 1, 0)
-            ]
+            positions = standing_at(JOLIET, f"T{truck}", fuel_percent=60)
             try:
                 answer = await client.post(
                     "/telematics/positions", json={"positions": positions}, headers=self._headers(number)

@@ -3,7 +3,7 @@
 import json
 import secrets
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -86,6 +86,22 @@ _DRIVES: tuple[tuple[str, str, dict[str, Any]], ...] = (
 """The name of the route, the heading of its drive, and the options of the drive."""
 
 _COMPANIES = Statement(IdRow, "SELECT id FROM companies")
+
+
+def standing_at(stop: Mapping[str, Any], unit_number: str, *, fuel_percent: float) -> list[dict[str, Any]]:
+    """The positions by which a truck that stands at a stop is seen to have arrived, as the feed wants them."""
+    now = datetime.now(UTC)
+    return [
+        {
+            "unitNumber": unit_number,
+            "latitude": stop["latitude"],
+            "longitude": stop["longitude"],
+            "recordedAt": (now - timedelta(seconds=seconds)).isoformat(),
+            "speedMph": 0,
+            "fuelPercent": fuel_percent,
+        }
+        for seconds in (10, 5, 0)
+    ]
 
 
 def run_demo(settings: Settings, screen: Console, *, stopping: Callable[[], bool] = lambda: False) -> None:

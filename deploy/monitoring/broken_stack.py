@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from deploy.demo import JOLIET, NEWARK
+from deploy.demo import JOLIET, NEWARK, standing_at
 from deploy.embedded import EmbeddedPostgres, EmbeddedRedis
 from deploy.processes import Child
 from ingress.process import free_port
@@ -267,18 +267,7 @@ class Stack:
         )
 
     def arrive(self, truck: int) -> None:
-        now = datetime.now(UTC)
-        positions = [
-            {
-                "unitNumber": f"T-{truck}",
-                "latitude": JOLIET["latitude"],
-                "longitude": JOLIET["longitude"],
-                "recordedAt": (now - timedelta(seconds=5 * back)).isoformat(),
-                "speedMph": 0,
-                "fuelPercent": 40,
-            }
-            for back in (2, 1, 0)
-        ]
+        positions = standing_at(JOLIET, f"T-{truck}", fuel_percent=40)
         self.call("POST", "/telematics/positions", {"positions": positions})
 
     def start_route(self, truck: int | None = None) -> str:

@@ -18,7 +18,7 @@ from tests.domain.helpers import imported
 from tests.domain.webhooks.endpoints import events_of, make_endpoint
 from tests.factories import Fleet
 from tests.rows import named
-from tests.webhook_receiver import Receiver, running_receiver
+from tests.webhook_receiver import Receiver
 from workers.context import Context
 from workers.webhook_couriers import WebhookCouriers
 
@@ -35,12 +35,6 @@ def settings(settings: Settings) -> Settings:
 def database(settings: Settings) -> Iterator[Database]:
     with Database.of(settings) as opened:
         yield opened
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with running_receiver() as one:
-        yield one
 
 
 def audited(database: Database, fleet: Fleet) -> list[tuple[str, str, int]]:

@@ -18,8 +18,8 @@ from domain.ids import new_id, shown_id
 from domain.settings import Settings
 from tests.conftest import make_database
 from tests.factories import JOLIET, NEWARK, route_body
-from tests.gateway import HOST, Gateway, running_gateway
-from tests.pipeline.world import messages_of, store_prices
+from tests.gateway import HOST, Gateway
+from tests.pipeline.world import give_contacts, messages_of, store_prices
 from tests.rows import named, stored_id
 from tests.service import Client, Service, eventually, running_service
 
@@ -33,7 +33,7 @@ def own_settings(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture(scope="module")
-def own_service(own_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+def service(own_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service that may call gateways of this machine, and gives up soon."""
     with running_service(
         own_settings,
@@ -47,23 +47,6 @@ def own_service(own_settings: Settings, tmp_path_factory: pytest.TempPathFactory
         yield service
 
 
-@pytest.fixture
-def client(own_service: Service) -> Iterator[Client]:
-    with own_service.new_tenant() as client:
-        yield client
-
-
-@pytest.fixture
-def gateway() -> Iterator[Gateway]:
-    with running_gateway() as gateway:
-        yield gateway
-
-
-def give_contacts(client: Client, url: str) -> None:
-    with client.service.database.transaction() as connection:
-        connection.execute("UPDATE drivers SET contact = %s WHERE company_id = %s", (url, client.fleet.company_id))
-
-
 def start_route(client: Client, **changes: Any) -> tuple[str, dict[str, Any]]:
     """Pushes a draft and puts its truck at the first stop. Gives the route's id, and its body."""
     body = route_body(datetime.now(UTC), **changes)
@@ -74,7 +57,7 @@ def start_route(client: Client, **changes: Any) -> tuple[str, dict[str, Any]]:
 
 
 def test_a_silent_gateway_of_one_company_does_not_hold_up_another_s_messages(
-    client: Client, own_service: Service, gateway: Gateway
+    client: Client, service: Service, gateway: Gateway
 ) -> None:
     gateway.answering.clear()
     give_contacts(client, gateway.url)
@@ -83,19 +66,19 @@ def test_a_silent_gateway_of_one_company_does_not_hold_up_another_s_messages(
         start_route(client, vehicle={"unitNumber": f"S{number}"})
     eventually(lambda: len(gateway.received), lambda calls: calls >= 1, wanted="the first calls")
 
-    with own_service.new_tenant() as other:
+    with service.new_tenant() as other:
         route_id, _ = start_route(other)
         other.wait_for(route_id, "active", seconds=10)
 
 
-def test_a_silent_gateway_holds_no_transaction_open(client: Client, own_service: Service, gateway: Gateway) -> None:
+def test_a_silent_gateway_holds_no_transaction_open(client: Client, service: Service, gateway: Gateway) -> None:
     gateway.answering.clear()
     give_contacts(client, gateway.url)
     start_route(client)
     eventually(lambda: len(gateway.received), lambda calls: calls >= 1, wanted="the call")
     time.sleep(0.5)
 
-    with own_service.database.transaction() as connection:
+    with service.database.transaction() as connection:
         idle = (
             named(connection)
             .execute(

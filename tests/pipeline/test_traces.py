@@ -18,11 +18,11 @@ from tests.conftest import make_database
 from tests.domain.webhooks.endpoints import make_endpoint
 from tests.factories import JOLIET, NEWARK, route_body
 from tests.gateway import HOST, Gateway, running_gateway
-from tests.pipeline.world import store_prices
+from tests.pipeline.world import give_contacts, store_prices
 from tests.rows import stored_id
 from tests.servers import own_redis
 from tests.service import Client, Service, eventually, running_service
-from tests.webhook_receiver import Receiver, running_receiver
+from tests.webhook_receiver import Receiver
 
 TRACE_ID = "0af7651916cd43dd8448eb211c80319c"
 TRACEPARENT = f"00-{TRACE_ID}-b7ad6b7169203331-01"
@@ -42,7 +42,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def own_service(
+def service(
     settings: Settings, logs: Path, roads: Gateway, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
     with (
@@ -58,29 +58,6 @@ def own_service(
     ):
         store_prices(service)
         yield service
-
-
-@pytest.fixture
-def client(own_service: Service) -> Iterator[Client]:
-    with own_service.new_tenant() as client:
-        yield client
-
-
-@pytest.fixture
-def gateway() -> Iterator[Gateway]:
-    with running_gateway() as gateway:
-        yield gateway
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with running_receiver() as receiver:
-        yield receiver
-
-
-def give_contacts(client: Client, url: str) -> None:
-    with client.service.database.transaction() as connection:
-        connection.execute("UPDATE drivers SET contact = %s WHERE company_id = %s", (url, client.fleet.company_id))
 
 
 def lines_of(logs: Path, request_id: str) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 import statistics
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,13 +10,7 @@ from domain.webhooks.endpoints import NewSecret
 from tests.domain.webhooks.endpoints import events_of, make_endpoint
 from tests.factories import route_body
 from tests.service import Client, Service, eventually
-from tests.webhook_receiver import Receiver, running_receiver
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with running_receiver() as one:
-        yield one
+from tests.webhook_receiver import Receiver
 
 
 @pytest.fixture

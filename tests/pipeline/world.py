@@ -23,3 +23,9 @@ def messages_of(client: Client, route_id: str) -> list[Any]:
             for message in list_messages(connection, client.fleet.company_id)
             if message.route_id == stored_id(route_id)
         ]
+
+
+def give_contacts(client: Client, url: str) -> None:
+    """Gives every driver of the company the same address."""
+    with client.service.database.transaction() as connection:
+        connection.execute("UPDATE drivers SET contact = %s WHERE company_id = %s", (url, client.fleet.company_id))

@@ -41,12 +41,6 @@ def database(settings: Settings) -> Iterator[Database]:
 
 
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with running_receiver() as one:
-        yield one
-
-
-@pytest.fixture
 def hooked(settings: Settings) -> Settings:
     """Settings that let tests receive on this machine."""
     return settings.model_copy(update={"webhook_allowed_hosts": "127.0.0.0/8", "webhook_timeout_seconds": 2})
