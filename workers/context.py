@@ -15,7 +15,7 @@ from domain.database import Connection, Database
 from domain.ids import shown_id
 from domain.observability import get_logger
 from domain.queue.job_queue import JobQueue
-from domain.routes.traces import request_ids_of, trace_of_message, traces_of
+from domain.routes.traces import trace_of_message, traces_of
 from domain.settings import Settings
 from domain.tracing import Trace
 from workers.job_companies import JobCompanies
@@ -70,9 +70,6 @@ class Context:
 
     def traces_of(self, route_ids: Iterable[UUID]) -> dict[UUID, Trace]:
         return self._ask(lambda connection: traces_of(connection, route_ids)) or {}
-
-    def request_ids_of(self, route_ids: Iterable[UUID]) -> dict[str, str | None]:
-        return self._ask(lambda connection: request_ids_of(connection, route_ids)) or {}
 
     def _ask(self, read: Callable[[Connection], Found]) -> Found | None:
         """The result of `read`. None where the database fails: no work fails because its trace cannot be read."""

@@ -15,6 +15,7 @@ from domain import clock, tracing
 from domain.database_health import is_away
 from domain.database_options import ONE_BY_ONE, TimeLimits
 from domain.encoding import write
+from domain.ids import shown_id
 from domain.lifecycle import PendingReason
 from domain.metrics import BATCH_ITEMS, ROUTES_IMPORTED
 from domain.observability import get_logger
@@ -95,7 +96,7 @@ def trace(context: Context, outcomes: Mapping[UUID, ImportOutcome], *, seconds: 
     if log.is_enabled_for(logging.INFO):
         log.info(
             "routes.imported",
-            routes=Harmless(context.request_ids_of(outcomes)),
+            routes=Harmless({shown_id("rte", id): outcome.request_id for id, outcome in outcomes.items()}),
             outcomes=dict(Counter(outcome.status for outcome in outcomes.values())),
             seconds=round(seconds, 4),
         )

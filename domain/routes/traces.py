@@ -4,10 +4,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from uuid import UUID
 
-import msgspec
-
 from domain.database import Connection, as_array
-from domain.statements import NotNull, Statement
+from domain.statements import Statement
 from domain.tracing import Trace
 
 
@@ -22,23 +20,6 @@ _OF_MESSAGE = Statement(
     _RouteTrace,
     "SELECT r.id, r.request_id, r.traceparent FROM messages m JOIN routes r ON r.id = m.route_id WHERE m.id = %s",
 )
-
-
-class _RequestIds(NamedTuple):
-    ids: NotNull[str]
-
-
-_REQUEST_IDS = Statement(
-    _RequestIds,
-    "SELECT coalesce(json_object_agg('rte_' || replace(id::text, '-', ''), request_id), '{}')::text AS ids"
-    " FROM routes WHERE id = ANY(%s::uuid[])",
-)
-"""One document costs a third of the rows that it holds, and many routes are imported at a time."""
-
-
-def request_ids_of(connection: Connection, route_ids: Iterable[UUID]) -> dict[str, str | None]:
-    """The request of each route that there is, by the route's id as people see it."""
-    return msgspec.json.decode(_REQUEST_IDS.one(connection, (as_array(route_ids),)).ids, type=dict[str, str | None])
 
 
 def traces_of(connection: Connection, route_ids: Iterable[UUID]) -> dict[UUID, Trace]:

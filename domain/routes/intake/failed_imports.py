@@ -17,6 +17,7 @@ from domain.statements import Command, IdRow, Statement
 class _Failed(NamedTuple):
     attempts: int
     revision: int
+    request_id: str | None
 
 
 _FAIL = Statement(
@@ -26,7 +27,7 @@ _FAIL = Statement(
         retry_at = %(now)s::timestamptz + {RETRY_WAIT},
         updated_at = clock_timestamp()
     WHERE id = %(id)s AND status IN ('pending', 'pending_mapping', 'pending_window')
-    RETURNING attempts, revision
+    RETURNING attempts, revision, request_id
     """,  # noqa: S608 (constants of the package)
 )
 _RETRY = Command("UPDATE routes SET pending_detail = %s WHERE id = %s")
@@ -58,10 +59,14 @@ def record_failed_import(
     if row.attempts >= max_attempts:
         reason = f"The import failed {row.attempts} times; see the log. Push the route again to retry."
         _, jobs = end(connection, _GIVE_UP, (reason, route_id), "The route ended before delivery", now=now)
-        return ImportOutcome(RouteStatus.ERROR, None, None, None, None, None, None, row.revision), jobs
+        return _failed(RouteStatus.ERROR, None, None, row), jobs
     waiting = (
         f"Import attempt {row.attempts} of {max_attempts} failed on our side; it is retried by itself. Nothing needs to"
         " be resent."
     )
     _RETRY.execute(connection, (waiting, route_id))
-    return ImportOutcome(RouteStatus.PENDING, PendingReason.ERROR, waiting, None, None, None, None, row.revision), []
+    return _failed(RouteStatus.PENDING, PendingReason.ERROR, waiting, row), []
+
+
+def _failed(status: RouteStatus, reason: PendingReason | None, detail: str | None, row: _Failed) -> ImportOutcome:
+    return ImportOutcome(status, reason, detail, None, None, None, None, row.revision, row.request_id)

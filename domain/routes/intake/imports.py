@@ -35,6 +35,8 @@ class ImportOutcome(Struct, frozen=True, array_like=True):
     driver_name: str | None
     revision: int = 0
     """The revision of the input that was tried; 0 from a worker of an earlier release."""
+    request_id: str | None = None
+    """The request that the input came with."""
 
 
 def import_routes(
@@ -99,11 +101,14 @@ def _imported(route: AttemptedRoute) -> ImportOutcome:
         route.driver_id,
         route.driver_name,
         route.revision,
+        route.request_id,
     )
 
 
 def _failing(route: AttemptedRoute) -> ImportOutcome:
-    return ImportOutcome(RouteStatus.PENDING, PendingReason.ERROR, None, None, None, None, None, route.revision)
+    return ImportOutcome(
+        RouteStatus.PENDING, PendingReason.ERROR, None, None, None, None, None, route.revision, route.request_id
+    )
 
 
 class _Held(Struct):
@@ -221,6 +226,7 @@ def _hold(
             route.driver_id,
             route.driver_name,
             route.revision,
+            route.request_id,
         )
         if change.differs_from(held):
             changes.append(change)

@@ -43,6 +43,7 @@ class AttemptedRoute(NamedTuple):
 
     id: UUID
     revision: int
+    request_id: str | None
     reason: str | None
     """A `PendingReason`; None when the route waits for nothing. `error`: the sandbox rehearses a failed import."""
     has_visits: bool
@@ -88,8 +89,8 @@ def _attempt(lock: str) -> str:
     """The statement. `lock`: SKIP LOCKED passes over the routes that another transaction has locked."""
     text = f"""
     WITH held AS MATERIALIZED (
-        SELECT id, revision, updated_at, environment, status, pending_reason, pending_detail, vehicle_id, driver_id,
-               scheduled_start, arrived_at IS NOT NULL AS has_visits,
+        SELECT id, revision, request_id, updated_at, environment, status, pending_reason, pending_detail, vehicle_id,
+               driver_id, scheduled_start, arrived_at IS NOT NULL AS has_visits,
                vehicle_unit_number, vehicle_vin, driver_name, driver_external_id,
                (SELECT import_window_days FROM companies WHERE id = r.company_id AND retired_at IS NULL),
                {REHEARSED_IMPORT}, {", ".join(map(_candidates, REFERENCES))}
@@ -123,9 +124,9 @@ def _attempt(lock: str) -> str:
             driver_id = driver[1], attempts = 0, imported_at = %(now)s, retry_at = NULL, updated_at = clock_timestamp()
         FROM attempted a WHERE r.id = a.id AND a.reason IS NULL AND a.has_visits = %(visited)s
     )
-    SELECT id, revision, reason, has_visits,
-           vehicle[1] AS vehicle_id, (SELECT v.unit_number FROM vehicles v WHERE v.id = vehicle[1]) AS unit_number,
-           driver[1] AS driver_id, (SELECT d.name FROM drivers d WHERE d.id = driver[1]) AS driver_name,
+    SELECT id, revision, request_id, reason, has_visits,
+           vehicle[1] AS vehicle_id, (SELECT unit_number FROM vehicles WHERE id = vehicle[1]) AS unit_number,
+           driver[1] AS driver_id, (SELECT name FROM drivers WHERE id = driver[1]) AS driver_name,
            CASE WHEN reason IS NOT NULL THEN to_jsonb(attempted) END AS held
     FROM attempted
     """  # noqa: S608 (constants of this module)
