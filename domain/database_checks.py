@@ -32,6 +32,7 @@ class _Server(NamedTuple):
     synchronous_standbys: NotNull[str]
     database: NotNull[str]
     cluster: NotNull[int]
+    is_utf8: NotNull[bool]
 
 
 _ASK = Statement(
@@ -41,7 +42,8 @@ _ASK = Statement(
     " pg_is_in_recovery() AS is_standby, current_user::text AS role,"
     " current_setting('synchronous_commit') AS synchronous_commit,"
     " current_setting('synchronous_standby_names') AS synchronous_standbys,"
-    " current_database()::text AS database, (SELECT system_identifier FROM pg_control_system()) AS cluster",
+    " current_database()::text AS database, (SELECT system_identifier FROM pg_control_system()) AS cluster,"
+    " current_setting('server_encoding') = 'UTF8' AS is_utf8",
 )
 
 _NEEDS_SESSION = (
@@ -101,6 +103,11 @@ def _check_pooler(url: str) -> _Server:
 def _usable(server: _Server, variable: str) -> _Server:
     if server.version < MIN_VERSION:
         raise DatabaseProblem(f"PostgreSQL {server.version // 10000} is too old: Fuelroute needs version 15 or later")
+    if not server.is_utf8:
+        raise DatabaseProblem(
+            f"{variable} leads to a database that does not store Unicode: make one with `createdb --template=template0"
+            " --encoding=UTF8`"
+        )
     if server.is_standby:
         raise DatabaseProblem(
             f"{variable} leads to a standby, which takes no changes: name the primary, or all hosts with"

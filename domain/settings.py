@@ -153,6 +153,11 @@ class Settings(BaseSettings):
         description="Proxies in front of the ingress and the console, addresses or networks separated by commas: what"
         " they say of the client's address and of https is believed",
     )
+    proxy_header: Literal["x-forwarded-for", "forwarded"] = Field(
+        "x-forwarded-for",
+        description="The header in which the proxies name the client: X-Forwarded-For (and X-Forwarded-Proto), or"
+        " Forwarded. Only the one that they write themselves is believed",
+    )
     console_proxies: Annotated[str, AfterValidator(proxy_networks)] = Field(
         "", description="More proxies, in front of the console alone; its name before FUELROUTE_PROXIES"
     )

@@ -47,7 +47,7 @@ def server_config(app: ASGIApp, settings: Settings, *, more_proxies: str = "") -
     """The configuration of uvicorn for each of our applications."""
     proxies = ProxyNetworks(",".join(filter(None, (settings.proxies, more_proxies))))
     connections = bounded_connections(within_open_files(Bounds.of(settings)._replace(proxies=proxies)))
-    app, options = behind_proxies(app, proxies, connections.limiter)
+    app, options = behind_proxies(app, proxies, connections.limiter, settings.proxy_header)
     return uvicorn.Config(
         app,
         loop="uvloop",

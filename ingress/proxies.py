@@ -3,8 +3,11 @@
 Only proxies of FUELROUTE_PROXIES are believed; what anybody else says of a client's address is ignored.
 """
 
+import ipaddress
+import re
 from collections import Counter
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -14,13 +17,65 @@ from ingress.uvicorn_protocol import document_of_refusal
 
 _REFUSED_STATUS = 503
 
+ProxyHeader = Literal["x-forwarded-for", "forwarded"]
 
-def behind_proxies(app: ASGIApp, proxies: ProxyNetworks, limiter: ConnectionLimiter) -> tuple[ASGIApp, dict[str, Any]]:
-    """The application with bounds for the clients of the proxies, and uvicorn's options that make it see them: the last
-    address of `X-Forwarded-For` that is no proxy's, and the scheme of `X-Forwarded-Proto`."""
+_PARAMETER = re.compile(r"""([!#$%&'*+.^_`|~\w-]+)=(?:"([^"\\]*)"|([^\s";]+))""", re.ASCII)
+_NODE = re.compile(r"\[([0-9a-f:.]+)\](?::\d+)?|([0-9.]+)(?::\d+)?", re.ASCII | re.IGNORECASE)
+
+
+def behind_proxies(
+    app: ASGIApp, proxies: ProxyNetworks, limiter: ConnectionLimiter, header: ProxyHeader
+) -> tuple[ASGIApp, dict[str, Any]]:
+    """The application with bounds for the clients of the proxies, and uvicorn's options. It sees the client that the
+    proxies name last, and how that client speaks to them: by `X-Forwarded-For` and `X-Forwarded-Proto`, or by
+    `Forwarded` alone. A proxy passes on what a client says in the header that it does not write, so one is believed."""
     if not proxies:
         return app, {"proxy_headers": False}
-    return ClientBounds(app, proxies, limiter), {"proxy_headers": True, "forwarded_allow_ips": str(proxies)}
+    bounded = ClientBounds(app, proxies, limiter)
+    if header == "forwarded":
+        return ForwardedClient(bounded, proxies), {"proxy_headers": False}
+    return bounded, {"proxy_headers": True, "forwarded_allow_ips": str(proxies)}
+
+
+class ForwardedClient:
+    """Takes the client from the `Forwarded` header of named proxies (https://www.rfc-editor.org/rfc/rfc7239)."""
+
+    def __init__(self, app: ASGIApp, proxies: ProxyNetworks) -> None:
+        self._app = app
+        self._proxies = proxies
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope.get("client") and scope["client"][0] in self._proxies:
+            given = [value.decode("latin-1") for name, value in scope["headers"] if name == b"forwarded"]
+            for element in _elements_from_the_last(",".join(given)):
+                address = _address_of(element.get("for", ""))
+                if address is None:  # hidden, or not a proxy's words
+                    break
+                if address not in self._proxies:
+                    scope["client"] = (address, 0)
+                    if element.get("proto") in ("http", "https"):
+                        scope["scheme"] = element["proto"]
+                    break
+        await self._app(scope, receive, send)
+
+
+def _elements_from_the_last(header: str) -> Iterator[Mapping[str, str]]:
+    """The elements of the header, as far back as each is well formed: what a client wrote before them may be anything,
+    such as a quote that is never closed. So no value with a comma is understood."""
+    for element in reversed(header.split(",")):
+        parameters = [_PARAMETER.fullmatch(one.strip()) for one in element.split(";") if one.strip()]
+        if not parameters or None in parameters:
+            return
+        yield {one[1].lower(): (one[2] or one[3] or "").lower() for one in parameters if one is not None}
+
+
+def _address_of(node: str) -> str | None:
+    """The address of a node, which may have a port. None for a node that hides its address."""
+    found = _NODE.fullmatch(node)
+    try:
+        return str(ipaddress.ip_address(found[1] or found[2])) if found is not None else None
+    except ValueError:
+        return None
 
 
 class ClientBounds:

@@ -80,6 +80,13 @@ def test_routes_stored_before_attempts_had_an_end_keep_working() -> None:
     assert row == (7, True)
 
 
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_that_does_not_store_unicode_is_refused(encoding: str) -> None:
+    url = make_database("encoded", template=f"template0 ENCODING '{encoding}' LOCALE 'C'")
+    with pytest.raises(DatabaseProblem, match=r"createdb .*--encoding=UTF8"):
+        migrate(url)
+
+
 @pytest.mark.parametrize("revision", ["0001", "0005", "20991231"])
 def test_a_database_of_another_release_is_reported_and_left_unchanged(revision: str) -> None:
     url = make_database("earlier", template="template1")

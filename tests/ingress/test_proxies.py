@@ -60,6 +60,42 @@ def test_what_a_client_says_of_itself_is_not_believed_behind_the_proxy() -> None
     assert seen("10.0.0.9", X_Forwarded_For="198.51.100.1, 203.0.113.5, 192.0.2.7") == "http 203.0.113.5"
 
 
+def forwarded(peer: str, header: str, **more: str) -> str:
+    app = application(proxies=PROXIES, proxy_header="forwarded")
+    return asyncio.run(ask(app, peer, Forwarded=header, **more)).text
+
+
+@pytest.mark.parametrize(
+    ("header", "client"),
+    [
+        ("for=203.0.113.5;proto=https", "https 203.0.113.5"),
+        ('For="203.0.113.5:4711";by=10.0.0.9;Proto=HTTPS', "https 203.0.113.5"),
+        ('for="[2001:4860::17]:99"', "http 2001:4860::17"),
+        ("for=203.0.113.5;proto=https, for=192.0.2.7;proto=http", "https 203.0.113.5"),
+        ("for=198.51.100.1, for=203.0.113.5", "http 203.0.113.5"),  # a client's own words come first
+        ('for="198.51.100.1, for=203.0.113.5', "http 203.0.113.5"),
+        ('for=";x="y, for=203.0.113.5;x="z"', "http 203.0.113.5"),
+        ("for=203.0.113.5;proto=ftp", "http 203.0.113.5"),
+        ("for=203.0.113.5, for=_hidden", "http 10.0.0.9"),
+        ("for=203.0.113.5, for=unknown", "http 10.0.0.9"),
+        ("for=203.0.113.5, ???", "http 10.0.0.9"),
+        ("for=999.1.1.1", "http 10.0.0.9"),
+        ("for=203.0.113.5,", "http 10.0.0.9"),
+        ("proto=https", "http 10.0.0.9"),
+        ("", "http 10.0.0.9"),
+        ("," * 5000, "http 10.0.0.9"),
+    ],
+)
+def test_proxies_may_name_the_client_in_the_header_of_the_standard(header: str, client: str) -> None:
+    assert forwarded("10.0.0.9", header) == client
+    assert forwarded("203.0.113.9", header) == "http 203.0.113.9"
+
+
+def test_only_the_header_that_the_proxies_write_is_believed() -> None:
+    assert forwarded("10.0.0.9", "", X_Forwarded_For="198.51.100.1", X_Forwarded_Proto="https") == "http 10.0.0.9"
+    assert seen("10.0.0.9", Forwarded="for=198.51.100.1;proto=https") == "http 10.0.0.9"
+
+
 def test_one_client_behind_a_proxy_may_not_take_all_places() -> None:
     app = application(proxies=PROXIES, connections_per_address=3)
 
