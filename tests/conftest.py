@@ -50,7 +50,9 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     folder = Path(tempfile.mkdtemp(prefix="fuelroute-tests-"))
     _servers.callback(shutil.rmtree, folder, ignore_errors=True)
-    os.environ["TEST_DATABASE_URL"] = _servers.enter_context(running(EmbeddedPostgres(folder, durable=False)))
+    # several whole services at a time keep their pools open
+    server = EmbeddedPostgres(folder, durable=False, options={"max_connections": "500"})
+    os.environ["TEST_DATABASE_URL"] = _servers.enter_context(running(server))
     os.environ["TEST_REDIS_URL"] = _servers.enter_context(running(EmbeddedRedis(folder, durable=False)))
     migrate(os.environ["TEST_DATABASE_URL"])
 
