@@ -48,11 +48,11 @@ def test_pools_that_the_server_has_no_room_for_are_found(examine: Examine, own_s
     try:
         assert examine(postgres.check_connections, database_pool_size=8) == []
 
-        (found,) = examine(postgres.check_connections, database_pool_size=50)
+        (found,) = examine(postgres.check_connections, database_pool_size=100)
 
         assert found.is_problem
-        assert "(2 ingress) may open 304" in found.what
-        assert "max_connections to 317 or more" in found.what_to_do
+        assert "(2 ingress) may open 604" in found.what
+        assert "max_connections to 617 or more" in found.what_to_do
     finally:
         for session in sessions:
             session.close()
