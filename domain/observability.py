@@ -74,12 +74,12 @@ class _Logger:
     def _writer(self) -> "structlog.stdlib.BoundLogger":
         from domain.log_lines import line_writer
 
-        for handler in logging.getLogger().handlers:
-            if isinstance(handler, _FirstLine):
-                handler.configure()
         return line_writer(self._name)
 
     def __getattr__(self, method: str) -> Any:
+        for handler in logging.getLogger().handlers:  # each time: this logger may be older than the command
+            if isinstance(handler, _FirstLine):
+                handler.configure()
         return getattr(self._writer, method)
 
 

@@ -210,6 +210,19 @@ def test_the_first_line_of_a_command_s_log_is_written_like_those_of_the_service(
         assert (second["event"], second["count"]) == ("second", 2)
 
 
+def test_a_logger_that_was_used_before_the_command_writes_to_standard_error_from_then_on() -> None:
+    program = (
+        "from domain.observability import configure_logging_of_a_command, get_logger\n"
+        "from domain.settings import Settings\n"
+        "log = get_logger('tests')\n"
+        "log.debug\n"
+        "configure_logging_of_a_command(Settings())\n"
+        "log.warning('during')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, json.loads(done.stderr)["event"]) == ("", "during")
+
+
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
