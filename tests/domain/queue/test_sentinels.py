@@ -27,6 +27,9 @@ from tests.service import eventually, running_service
 
 PASSWORD = "p/w:1"
 FAIL_OVER_SECONDS = 15
+TILT_SECONDS = 30
+"""A Sentinel whose process was held up for 2 seconds distrusts its clock and acts on nothing for so long, though it
+answers that it fails over."""
 
 
 @dataclass
@@ -45,11 +48,26 @@ class Watched:
         with redis.Redis(port=self.sentinels[0]) as sentinel:
             return int(sentinel.sentinel_get_master_addr_by_name("jobs")[1])
 
+    def await_calm(self) -> None:
+        """Returns once every Sentinel trusts its clock, as a busy machine may not let it."""
+        eventually(
+            lambda: [port for port in self.sentinels if _is_tilted(port)],
+            lambda tilted: tilted == [],
+            2 * TILT_SECONDS,
+            "Sentinels that trust their clocks",
+        )
+
     def fail_over(self) -> None:
+        self.await_calm()
         before = self.primary()
         with redis.Redis(port=self.sentinels[0]) as sentinel:
             eventually(lambda: _asked_to_fail_over(sentinel), bool, FAIL_OVER_SECONDS, "a Sentinel that fails over")
         eventually(self.primary, lambda port: port != before, FAIL_OVER_SECONDS, "another primary")
+
+
+def _is_tilted(sentinel: int) -> bool:
+    with redis.Redis(port=sentinel) as client:
+        return bool(client.info("sentinel")["sentinel_tilt"])
 
 
 def _asked_to_fail_over(sentinel: redis.Redis) -> bool:
@@ -128,6 +146,7 @@ def test_a_client_of_an_event_loop_follows_the_primary(watched: Watched) -> None
 
 def test_a_primary_that_falls_silent_is_given_up(watched: Watched) -> None:
     """Its machine is gone, and closed no connection."""
+    watched.await_calm()
     with redis_client(watched.url) as client:
         client.set("before", "1")
         primary = watched.primary()
