@@ -115,11 +115,13 @@ _ATTEMPTS = Statement(
 
 def read_delivery(connection: Connection, company_id: UUID, endpoint_id: UUID, event_id: UUID) -> DeliveryDetails:
     """One delivery with its payload and each attempt. Raises UnknownDelivery."""
+    # the attempts first: whoever sees one sees what became of the delivery by it
+    attempts = _ATTEMPTS.all(connection, (company_id, event_id, endpoint_id))
     delivery = _FIND.first(connection, (company_id, endpoint_id, event_id))
     if delivery is None:
         raise UnknownDelivery(shown_id("evt", event_id))
     payload = _PAYLOAD.one(connection, (company_id, event_id)).payload
-    return DeliveryDetails(delivery, payload, _ATTEMPTS.all(connection, (company_id, event_id, endpoint_id)))
+    return DeliveryDetails(delivery, payload, attempts)
 
 
 # --- Replayed, tried -------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Deliveries are claimed, sent and settled: in order for each route, at least once, and given up after a day."""
 
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -14,6 +15,7 @@ from domain.lifecycle import RouteStatus
 from domain.routes.reading.lookups import read_routes
 from domain.routes.transitions import cancel_route
 from domain.settings import Settings
+from domain.webhooks import delivery_log
 from domain.webhooks.deliveries import (
     Claimed,
     ClaimedBatch,
@@ -364,6 +366,31 @@ def test_a_disabled_endpoint_is_sent_nothing_by_hand(
 
     with pytest.raises(UnusableEndpoint, match="enable it first"):
         send_test(connection, fleet.company_id, endpoint_id, now=now)
+
+
+def test_a_delivery_that_ends_while_it_is_read_is_not_shown_as_pending_with_the_attempt_that_ended_it(
+    settings: Settings, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find = delivery_log._FIND.first
+    with own_database("reading") as database:
+        with database.transaction() as connection:
+            fleet = make_fleet(connection)
+            endpoint_id = make_endpoint(connection, fleet.live).endpoint.id
+            imported(connection, fleet.live, now=now)
+        with database.transaction() as connection:
+            (one,) = claim(connection, endpoint_id, settings, now + timedelta(minutes=1)).claimed
+
+        def find_and_settle(*arguments: Any) -> Any:
+            found = find(*arguments)
+            with database.transaction() as other:
+                settle_deliveries(other, endpoint_id, [outcome(one, now)], settings=settings, now=now)
+            return found
+
+        monkeypatch.setattr(delivery_log._FIND, "first", find_and_settle)
+        with database.transaction() as connection:
+            details = read_delivery(connection, fleet.company_id, endpoint_id, one.event_id)
+
+    assert (details.delivery.status, len(details.attempts)) in (("pending", 0), ("delivered", 0), ("delivered", 1))
 
 
 def test_a_removed_endpoint_is_gone_with_its_deliveries(
