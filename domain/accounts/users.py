@@ -19,6 +19,7 @@ MAY_DISPATCH: Collection[Role] = MAY_MATCH
 MAY_SEE_REQUESTS: Collection[Role] = MAY_MATCH
 MAY_MANAGE_KEYS: Collection[Role] = frozenset({Role.OWNER, Role.OPERATOR})
 MAY_MANAGE_WEBHOOKS: Collection[Role] = MAY_MANAGE_KEYS
+MAY_MANAGE_USERS: Collection[Role] = MAY_MANAGE_KEYS
 MAY_EDIT_FLEET: Collection[Role] = MAY_MATCH
 MAY_EDIT_POLICY: Collection[Role] = MAY_MANAGE_KEYS
 """These roles may also edit the company's deals."""
@@ -35,6 +36,13 @@ class UnknownUser(FuelrouteError):
 
 class UnusableUser(FuelrouteError):
     """A user that cannot be made; the text says why."""
+
+
+class LastOwner(FuelrouteError):
+    """The company would have nobody left who may manage it."""
+
+    def __init__(self, email: str) -> None:
+        super().__init__(f"{email} is the company's only owner: make somebody else an owner first")
 
 
 class StoredUser(NamedTuple):
@@ -108,6 +116,45 @@ def find_user(connection: Connection, email: str) -> UUID:
 def remove_user(connection: Connection, user_id: UUID) -> None:
     """Removes a user. All sessions end at once."""
     _DELETE.execute(connection, (user_id,))
+
+
+# --- Managed by an owner of the company --------------------------------------------------------------------------
+
+_LOCK_OWNERS = Statement(
+    IdRow, "SELECT id FROM users WHERE company_id = %s AND role = 'owner' ORDER BY id FOR NO KEY UPDATE"
+)
+_BY_ID = Statement(
+    StoredUser,
+    "SELECT id, company_id, email, role, password_hash IS NOT NULL AS has_password,"
+    " totp_secret IS NOT NULL AS has_totp, created_at FROM users WHERE company_id = %s AND id = %s FOR NO KEY UPDATE",
+)
+_SET_ROLE = Command("UPDATE users SET role = %s WHERE company_id = %s AND id = %s")
+
+
+def lock_user_of(connection: Connection, company_id: UUID, user_id: UUID) -> StoredUser | None:
+    """A user of the company, who stays as he is until the transaction ends; None: the company has no such user."""
+    _LOCK_OWNERS.all(connection, (company_id,))
+    return _BY_ID.first(connection, (company_id, user_id))
+
+
+def set_role(connection: Connection, company_id: UUID, user: StoredUser, role: Role) -> None:
+    """Gives a locked user another role, which counts from the next page on. Raises LastOwner, UnusableUser."""
+    if role is Role.OPERATOR:
+        raise UnusableUser("an operator belongs to no company")
+    if role is not Role.OWNER:
+        _require_other_owner(connection, company_id, user)
+    _SET_ROLE.execute(connection, (role, company_id, user.id))
+
+
+def remove_user_of(connection: Connection, company_id: UUID, user: StoredUser) -> None:
+    """Removes a locked user. All sessions end at once. Raises LastOwner."""
+    _require_other_owner(connection, company_id, user)
+    remove_user(connection, user.id)
+
+
+def _require_other_owner(connection: Connection, company_id: UUID, user: StoredUser) -> None:
+    if [row.id for row in _LOCK_OWNERS.all(connection, (company_id,))] == [user.id]:
+        raise LastOwner(user.email)
 
 
 class _Company(NamedTuple):

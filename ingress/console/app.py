@@ -39,6 +39,7 @@ from ingress.console.pages import (
     routes,
     savings,
     sign_in,
+    users,
     webhooks,
 )
 from ingress.console.refusals import EXCEPTION_HANDLERS, answer_error
@@ -54,6 +55,7 @@ PAGES = (
     account,
     keys,
     webhooks,
+    users,
     matching,
     mappings,
     routes,

@@ -116,6 +116,13 @@ def make_key(page: "Page") -> None:
     page.get_by_role("button", name="Create the key").click()
 
 
+def invite_user(page: "Page") -> None:
+    """Go from the page Users to the page that shows an invitation's link."""
+    page.get_by_label("E-mail").fill(f"{new_id().hex}@example.com")
+    page.locator("section").get_by_label("dispatcher").check()
+    page.get_by_role("button", name="Make the invitation").click()
+
+
 def rotate_secret(page: "Page") -> None:
     """Go from the page of an endpoint to the page that shows its new secret."""
     page.locator("summary", has_text="Rotate the secret").click()
@@ -218,6 +225,8 @@ PAGES = (
     Visit("webhook-secret", "/webhooks/{id}", Site.webhook, act=rotate_secret),
     Visit("webhook", "/webhooks/{id}", Site.webhook),
     Visit("webhook-delivery", "/webhooks/{id}/{event}", Site.webhook_delivery),
+    Visit("users", "/users"),
+    Visit("user-link", "/users", act=invite_user),
     Visit("requests", "/requests"),
     Visit("request", "/requests/{id}", Site.request),
     Visit("audit", "/audit"),

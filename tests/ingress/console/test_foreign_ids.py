@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from domain.accounts.keys import create_key
+from domain.accounts.users import create_user
 from domain.contract.shapes import SCOPES
 from domain.ids import IdKind, new_id, shown_id
 from domain.lifecycle import Environment, Role
@@ -30,6 +31,7 @@ LEFT_OUT = {
     "/sign-out-everywhere": "ends the session of the test",
     "/account": "takes no id; shows a new secret each time",
     "/account/codes": "takes no id; shows a new secret each time",
+    "/account/codes/remove": "takes no id; shows a new secret each time",
     "/account/password": "takes no id; hashes a password",
 }
 ADDRESSES = sorted(
@@ -71,6 +73,9 @@ def _house(world: World) -> House:
             "key": create_key(
                 connection, fleet.company_id, name="k", environment=Environment.LIVE, scopes=list(SCOPES)
             ).id,
+            "usr": create_user(
+                connection, email=f"{new_id().hex}@example.com", role=Role.VIEWER, company_id=fleet.company_id
+            ),
             "whe": endpoint.id,
             "evt": send_test(connection, fleet.company_id, endpoint.id, now=now),
             "imp": csv_imports.begin(connection, fleet.company_id, "drivers", "a@b.c", rows_total=9, now=now),
@@ -105,6 +110,7 @@ def _rows(world: World, company_id: UUID) -> list[tuple[str]]:
         "csv_imports",
         "deals",
         "audit_log",
+        "users",
         "webhook_events",
     )
     query = " UNION ALL ".join(f"SELECT it::text FROM {table} it WHERE company_id = %(id)s" for table in tables)
@@ -120,7 +126,7 @@ def _rows(world: World, company_id: UUID) -> list[tuple[str]]:
 )
 @given(
     address=st.sampled_from(ADDRESSES),
-    kind=st.sampled_from(["cmp", "veh", "drv", "rte", "key", "imp", "whe", "evt"]),
+    kind=st.sampled_from(["cmp", "veh", "drv", "rte", "key", "imp", "usr", "whe", "evt"]),
     turned=st.booleans(),
 )
 def test_an_id_of_another_company_is_answered_as_one_that_never_existed(
