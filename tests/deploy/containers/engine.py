@@ -1,7 +1,6 @@
 """Containers by podman, as compose.yaml describes them, for tests. Each test ends its own."""
 
 import json
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -29,17 +28,6 @@ def skip_without_podman() -> None:
         pytest.skip("there is no podman (Debian: apt install podman runc)")
     if podman("image", "exists", BASE, check=False).returncode != 0:
         pytest.skip(f"the image {BASE} is not here: `podman pull` it, or run deploy/containers/stand-in")
-
-
-def build_options(folder: Path) -> list[str]:
-    """The options by which `podman build` reaches PyPI: this machine's network, and the certificates of its pip."""
-    options = ["--network", "host"]
-    certificates = os.environ.get("PIP_CERT")
-    if certificates is not None:
-        (folder / "pip.conf").write_text("[global]\ncert = /build-certificates\n")
-        for source, target in ((certificates, "/build-certificates"), (folder / "pip.conf", "/etc/pip.conf")):
-            options += ["--volume", f"{source}:{target}:ro"]
-    return options
 
 
 class Container:
