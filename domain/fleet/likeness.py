@@ -2,7 +2,8 @@
 only."""
 
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,12 +31,22 @@ _RUN = re.compile(r"\d+|[^\W\d_]+")
 class Suggestion(NamedTuple):
     record: FleetRecord
     percent: int | None
-    """None: the record was not compared. 100: only case, punctuation, the order of words and leading zeros differ."""
+    """None: the record was not compared. 100: only case, accents, punctuation, the order of words and leading zeros
+    differ."""
+    is_likely: bool = False
+    """One click may map the reference to this record. A person confirms any other."""
 
 
 def tidy(value: str) -> str:
-    """`TRUCK-0101` is `truck 101`."""
-    return _LEADING_ZEROS.sub("", _NOT_ALPHANUMERIC.sub(" ", value.casefold()).strip())
+    """`TRUCK-0101` is `truck 101`, `José` is `jose`."""
+    letters = value.casefold()
+    if not letters.isascii():
+        letters = "".join(filter(_is_no_accent, unicodedata.normalize("NFKD", letters)))
+    return _LEADING_ZEROS.sub("", _NOT_ALPHANUMERIC.sub(" ", letters).strip())
+
+
+def _is_no_accent(letter: str) -> bool:
+    return not unicodedata.combining(letter)
 
 
 def _ordered(text: str) -> str:
@@ -43,12 +54,27 @@ def _ordered(text: str) -> str:
     return " ".join(sorted(text.split()))
 
 
-def _runs(text: str) -> frozenset[str]:
+def _in_order(text: str) -> tuple[str, ...]:
     """The numbers and words of a text: `trk4101` has `trk` and `4101`, and neither `101` nor `4`."""
-    return frozenset(run.lstrip("0") or "0" if run.isdecimal() else run for run in _RUN.findall(text))
+    return tuple(run.lstrip("0") or "0" if run.isdecimal() else run for run in _RUN.findall(text))
 
 
-def _has_number(runs: frozenset[str]) -> bool:
+def _runs(text: str) -> frozenset[str]:
+    return frozenset(_in_order(text))
+
+
+def _words_before(one: str, other: str) -> int | None:
+    """The number of words that stand before the unit number in one of the two values and not in the other: 1 for
+    `TRK 4101` and `4101`, 0 for `T77` and `T-77`. None: they name different trucks. A letter behind a number makes
+    another truck of it, so `4101A` does not name `4101`."""
+    shorter, longer = sorted((_in_order(one), _in_order(other)), key=len)
+    before = longer[: len(longer) - len(shorter)]
+    if shorter != longer[len(before) :] or not _has_number(shorter) or _has_number(before):
+        return None
+    return len(before)
+
+
+def _has_number(runs: Iterable[str]) -> bool:
     return any(map(str.isdecimal, runs))
 
 
@@ -72,8 +98,27 @@ class Likeness:
         runs = _runs(wanted)
         found = [(self._percent(wanted, runs, index), index) for index in self._near(wanted, runs)]
         found = [one for one in found if one[0] >= LEAST_PERCENT]
-        found.sort(key=lambda one: (one[0], fuzz.ratio(wanted, self._tidied[one[1]])), reverse=True)
-        return [Suggestion(self._records[index], round(percent)) for percent, index in found[:limit]]
+        likely = self._likely(wanted, [index for _, index in found])
+        found.sort(key=lambda one: (one[1] == likely, one[0], fuzz.ratio(wanted, self._tidied[one[1]])), reverse=True)
+        return [
+            Suggestion(self._records[index], round(percent), is_likely=index == likely)
+            for percent, index in found[:limit]
+        ]
+
+    def _likely(self, wanted: str, found: Sequence[int]) -> int | None:
+        """The one record that the value names, though it is written in another way. None if there is no such record, or
+        several."""
+        same = [index for index in found if self._is_same(wanted, index)]
+        if not same and self._is_number:
+            before = {index: _words_before(wanted, self._tidied[index]) for index in found}
+            fewest = min((words for words in before.values() if words is not None), default=None)
+            same = [index for index in found if fewest is not None and before[index] == fewest]
+        return same[0] if len(same) == 1 else None
+
+    def _is_same(self, wanted: str, index: int) -> bool:
+        """They differ only in what `tidy` takes away; names may have their words in another order, too."""
+        is_name = self._has_parts and not self._is_number
+        return self._tidied[index] == wanted or (is_name and self._ordered[index] == _ordered(wanted))
 
     def _percent(self, wanted: str, runs: frozenset[str], index: int) -> float:
         stored, own = self._tidied[index], self._runs[index]

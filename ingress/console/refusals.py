@@ -49,12 +49,12 @@ _TRY_AGAIN = "Nothing was changed. Try again shortly."
 _ANSWERS: dict[type[Exception], _Answer] = {
     BadForm: _Answer(400, "This form cannot be read"),
     TooLarge: _Answer(413, "This file is too large"),
-    TooSlow: _Answer(408, "This did not arrive in time", "Send it once more."),
+    TooSlow: _Answer(408, "This did not arrive in time", "Send it again."),
     TooManyDownloads: _Answer(429, "One file at a time"),
-    CapacityTimeout: _Answer(429, "Too much is asked for at a time", "Try again in a moment: others wait too."),
+    CapacityTimeout: _Answer(429, "Too many requests at a time", "Try again in a moment."),
     FuelrouteError: _Answer(409, "This cannot be done"),
     LockNotAvailable: _Answer(
-        409, "Something else is at work on the same data", "Nothing was changed. Try again when it is done."
+        409, "Something else is changing the same data", "Nothing was changed. Try again in a moment."
     ),
     psycopg.OperationalError: _Answer(503, "The database does not answer", _TRY_AGAIN, "console.database_away"),
     redis.RedisError: _Answer(503, "Redis does not answer", _TRY_AGAIN, "console.redis_away"),
@@ -83,7 +83,7 @@ async def _answer_unknown_address(request: Request, error: Exception) -> Respons
     the pages."""
     refused = not_found()
     if isinstance(error, HTTPException) and error.status_code == 405:
-        refused = Refused(405, "This address takes no such request", "Start from a page.")
+        refused = Refused(405, "This address takes no such request", "Go back to a page and try again from there.")
     console = console_of(request)
     return await console.pages.run(await console.owner_of(request), partial(refusal, request, refused))
 

@@ -18,18 +18,42 @@ STATIC = Path(__file__).parent / "static"
 STATUS_WORDS = {
     "pending": "being imported",
     "pending_mapping": "held: not matched",
-    "pending_window": "held: starts later",
+    "pending_window": "held: starts beyond the import window",
 }
 """The words for people where the API's name is none of theirs; the other statuses are words already."""
 
 REASON_WORDS = {
-    "vehicle_unmapped": "its vehicle is not matched",
-    "driver_unmapped": "its driver is not matched",
+    "vehicle_unmapped": "vehicle not matched",
+    "driver_unmapped": "driver not matched",
     "outside_import_window": "starts beyond the import window",
-    "not_attempted": "waits for its import",
-    "error": "its import failed and is tried again",
+    "not_attempted": "import not tried yet",
+    "error": "import failed, tried again",
 }
 """The same of the reasons for which a route is held."""
+
+
+MESSAGE_WORDS = {"pending": "waiting to be sent", "suppressed": "not sent"}
+"""The same of a message's statuses."""
+
+LIMIT_WORDS = {
+    "end_gallons": "gallons at the destination",
+    "min_purchase_gallons": "smallest purchase in gallons",
+    "max_stops": "most fuel stops",
+    "max_detour_miles": "longest detour in miles",
+    "margin_gallons": "margin in gallons",
+    "reserve_gallons": "reserve in gallons",
+}
+"""The limits of a plan that may be relaxed."""
+
+
+def state_words(status: str, reason: str | None = None) -> str:
+    """The status of a route, and what holds it: `held: vehicle not matched`."""
+    if status == "pending":
+        return REASON_WORDS["error"] if reason == "error" else STATUS_WORDS["pending"]
+    if reason in REASON_WORDS and status in STATUS_WORDS:
+        return f"held: {REASON_WORDS[reason]}"
+    return STATUS_WORDS.get(status, status)
+
 
 _UNITS = (("day", "days", timedelta(days=1)), ("h", "h", timedelta(hours=1)), ("min", "min", timedelta(minutes=1)))
 
@@ -82,7 +106,9 @@ def make_templates() -> Environment:
     templates.filters["moment"] = datetime.fromisoformat
     templates.filters["pack"] = partial(quote, safe="")
     templates.filters["shown"] = lambda id, kind: shown_id(kind, id)
-    templates.filters["status_words"] = lambda status: STATUS_WORDS.get(status, str(status))
+    templates.filters["status_words"] = templates.filters["state_words"] = state_words
     templates.filters["reason_words"] = lambda reason: REASON_WORDS.get(reason, str(reason))
+    templates.filters["message_words"] = lambda status: MESSAGE_WORDS.get(status, str(status))
+    templates.filters["limit_words"] = lambda limit: LIMIT_WORDS.get(limit, limit)
     templates.globals |= {"counted": counted, "static_url": static_url}
     return templates

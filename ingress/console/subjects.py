@@ -150,7 +150,7 @@ class Vehicles(_FleetSubject[StoredVehicle, VehicleRow]):
     name = "vehicles"
     one = "vehicle"
     kind = "vehicle"
-    about = "Trucks that routes are matched to, by unit number or VIN. Tank and miles per gallon make the fuel plan."
+    about = "Your trucks. Routes are matched to them by unit number or VIN. Fuel plans use their tank and mileage."
     search_hint = "unit number, VIN, plate, year, make, model"
     shape = VehicleRow
     listing = fleet_listings.VEHICLES
@@ -174,7 +174,8 @@ class Drivers(_FleetSubject[StoredDriver, DriverRow]):
     one = "driver"
     kind = "driver"
     about = (
-        "Whom routes are matched to, by name or external id. Fuel plans are sent to the contact, which is never shown."
+        "Your drivers. Routes are matched to them by name or external id."
+        " Fuel plans are sent to the contact, which is never shown."
     )
     search_hint = "name, display name, external id"
     shape = DriverRow
@@ -294,8 +295,8 @@ class Taxes(Subject[StoredTax, TaxRow]):
     one = "tax"
     section = "stations"
     about = (
-        "Diesel taxes of the states, the same for all companies. A purchase is credited the rate; a surcharge is owed"
-        " by miles."
+        "Diesel taxes of the states, the same for all companies. The rate is credited for each gallon bought in the"
+        " state; a surcharge is owed for the gallons burned there."
     )
     search_hint = "state, first day"
     shape = TaxRow
@@ -338,5 +339,5 @@ def _tax_key(state: str, valid_from: date) -> str:
 
 
 AnySubject: TypeAlias = Subject[Any, Any]
-DRIVERS = Drivers()
-SUBJECTS: tuple[AnySubject, ...] = (Vehicles(), DRIVERS, Stations(), Deals(), Taxes())
+VEHICLES, DRIVERS, STATION_LIST = Vehicles(), Drivers(), Stations()
+SUBJECTS: tuple[AnySubject, ...] = (VEHICLES, DRIVERS, STATION_LIST, Deals(), Taxes())

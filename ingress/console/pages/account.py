@@ -19,8 +19,8 @@ from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import EVERYBODY, OPERATORS, AuditedAction, Page, see_other
 
 _DONE = {
-    "codes": "From now on a one-time code is asked for when you sign in.",
-    "no-codes": "No one-time code is asked for any more.",
+    "codes": "One-time codes are on: you need one when you sign in.",
+    "no-codes": "One-time codes are off.",
 }
 _MAX_COMPANIES = 100
 
@@ -49,7 +49,7 @@ def change_password(page: Page) -> Response:
     if page.form.secret("password") != page.form.secret("again"):
         return _account(page, fault="The two passwords differ.", status=400)
     if not _knows_password(page):
-        return _account(page, fault="This is not your present password.", status=403)
+        return _account(page, fault="This is not your current password.", status=403)
     try:
         set_password(page.connection, page.session.user_id, page.session.email, page.form.secret("password"))
     except UnusablePassword as error:
@@ -66,16 +66,16 @@ def use_codes(page: Page) -> Response:
     """Ask for one-time codes from now on, once the user's app has shown that it knows the secret."""
     secret = page.form.text("secret")
     if not (len(secret) == 32 and secret.isascii() and secret.isalnum() and secret.isupper()):
-        return _account(page, fault="Load the page again: the secret was lost.", status=400)
+        return _account(page, fault="Load the page again to get a new secret.", status=400)
     if not _knows_password(page):
-        return _account(page, fault="This is not your present password.", status=403, secret=secret)
+        return _account(page, fault="This is not your current password.", status=403, secret=secret)
     try:
         step = sessions.step_of_code(secret, page.form.text("code"), page.now)
     except ValueError:  # letters and digits that are not base32
         step = None
     if step is None:
         return _account(
-            page, fault="The code is not right: type the one that your app shows now.", status=400, secret=secret
+            page, fault="This code is wrong. Type the one that your app shows now.", status=400, secret=secret
         )
     set_totp(page.connection, page.session.user_id, secret, used_step=step, contacts=page.console.contacts)
     return see_other("/account?done=codes")
@@ -83,7 +83,7 @@ def use_codes(page: Page) -> Response:
 
 def remove_codes(page: Page) -> Response:
     if not _knows_password(page):
-        return _account(page, fault="This is not your present password.", status=403)
+        return _account(page, fault="This is not your current password.", status=403)
     set_totp(page.connection, page.session.user_id, None, contacts=page.console.contacts)
     return see_other("/account?done=no-codes")
 

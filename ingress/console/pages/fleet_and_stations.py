@@ -34,7 +34,7 @@ _IMPORTS = 5
 
 _DONE = {
     "added": "It is added.",
-    "changed": "The changes are stored.",
+    "changed": "The changes are saved.",
     "same": "Nothing was changed.",
     "retired": "It is retired.",
     "removed": "It is removed.",
@@ -170,7 +170,9 @@ def _save(subject: Subject[Stored, Typed], page: Page, stored: Stored | None) ->
     typed = {field.name: _typed(page, field, stored) for field in subject.fields}
     refuse = partial(_form, subject, page, stored, typed)
     if stored is not None and page.form.text("seen") != _state_of(subject, stored):
-        return refuse(fault=f"Somebody has changed this {subject.one} meanwhile: load the page again.", status=409)
+        return refuse(
+            fault=f"Somebody else has changed this {subject.one} in the meantime. Load the page again.", status=409
+        )
     try:
         row = read_query({name: value for name, value in typed.items() if value}, subject.shape)
     except Invalid as invalid:
@@ -226,7 +228,7 @@ def end(subject: AnySubject, page: Page) -> Response:
     """Retire a vehicle, driver or station; remove a deal or tax."""
     stored = subject.read(page, page.form.packed("id"))
     if subject.is_retired(stored):
-        raise Refused(409, f"This {subject.one} is retired already", "Somebody was quicker.")
+        raise Refused(409, f"This {subject.one} is retired already", "Somebody else has retired it in the meantime.")
     key = subject.key(stored)
     subject.end(page, stored)
     act: str = "retire" if subject.retires else "remove"

@@ -121,7 +121,7 @@ def _search(records: list[FleetRecord], kind: MappingKind, text: str) -> list[Su
         return [Suggestion(record, None) for record in records[:_FOUND]]
     wanted = text.lower()
     containing = [
-        Suggestion(record, None)
+        Suggestion(record, None, is_likely=True)  # the person has named it
         for record in records
         if any(wanted in part.lower() for part in (record.name or "", record.other or "", record.about))
     ][:_FOUND]

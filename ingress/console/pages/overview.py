@@ -113,7 +113,7 @@ def _steps(set_up: SetUp) -> list[_Step]:
     return [
         _Step(bool(set_up.vehicles), "Add the vehicles of your fleet, one by one or as a CSV file", "/vehicles"),
         _Step(bool(set_up.drivers), "Add the drivers, with the address that their messages go to", "/drivers"),
-        _Step(bool(set_up.stations), "See that truck stops have prices of the last seven days", "/stations"),
+        _Step(bool(set_up.stations), "Check that truck stops have prices of the last seven days", "/stations"),
         _Step(bool(set_up.keys), "Make an API key for your TMS", "/keys"),
         _Step(bool(set_up.routes), "Push the first route, or a file of routes", "/route-files"),
     ]

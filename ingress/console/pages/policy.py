@@ -73,7 +73,7 @@ def _policy(
         else [],
         fault=fault,
         faults=faults or {},
-        done={"changed": "The policy is stored. Plans from now on follow it.", "same": "Nothing was changed."}.get(
+        done={"changed": "The policy is saved. New plans follow it.", "same": "Nothing was changed."}.get(
             page.form.text("done"), ""
         ),
     )

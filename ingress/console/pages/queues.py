@@ -249,7 +249,7 @@ def act_on_dead(page: Page) -> Response:
     wanted = _filter(page)
     letters = dead_letters.find(page.connection, page.console.jobs.client, wanted)
     if len(letters) != page.form.number("count"):
-        return _dead(page, fault=f"There are {len(letters)} of them now: look at them, then say it again.", status=409)
+        return _dead(page, fault=f"There are {len(letters)} of them now. Look at them, then try again.", status=409)
     taken = act(page.connection, page.console.jobs.client, letters, wanted, _actor(page), page.now)
     return see_other(f"/queues/dead?{page.form.text('act')}={taken}")
 

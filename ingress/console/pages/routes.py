@@ -166,9 +166,9 @@ def _explained(page: Page, explanation: StoredExplanation) -> Explained:
 
 _DONE = {
     "canceled": "The route is canceled.",
-    "entered": "It is entered.",
-    "known": "Nothing was changed: it was seen or entered before.",
-    "plan": "The plan is made again. It replaces the present one only where that is worth it.",
+    "entered": "The arrival or departure is entered.",
+    "known": "Nothing was changed: this arrival or departure was known already.",
+    "plan": "A new plan is made. It replaces the current one only if fuel or prices have changed enough.",
     "send": "The message is sent again.",
 }
 

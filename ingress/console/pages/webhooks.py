@@ -30,7 +30,7 @@ PAGE_SIZE = 50
 
 _DONE = {
     "changed": "The endpoint is changed.",
-    "enabled": "The endpoint is enabled: it is told of everything that happens from now on.",
+    "enabled": "The endpoint is enabled: it gets every event from now on.",
     "disabled": "The endpoint is disabled.",
     "removed": "The endpoint is removed.",
     "test": "A test event is on its way: load this page again to see the answer.",

@@ -102,6 +102,83 @@ def test_a_record_with_nothing_in_common_is_not_suggested() -> None:
     assert ranked("---", [*UNITS, None, ""], "unit_number") == []
 
 
+def likely(value: str, names: Sequence[str], kind: MappingKind = "unit_number") -> list[str]:
+    """The records that one click may map the value to."""
+    records = [FleetRecord(new_id(), name, name, "") for name in names]
+    ranked = Likeness(records, kind).rank(value, limit=3)
+    assert [one.is_likely for one in ranked].count(True) <= 1
+    return [one.record.name or "" for one in ranked if one.is_likely]
+
+
+@pytest.mark.parametrize(
+    ("value", "names", "likely_one"),
+    [
+        ("TRK 4101", "4101 4102", "4101"),
+        ("trk04101", "4101 4102", "4101"),
+        ("Unit #4101", "4101", "4101"),
+        ("T77", "T-77", "T-77"),
+        ("77", "T-77", "T-77"),
+        ("TRUCK T-77", "T-77 77", "T-77"),
+        ("TRK-0", "0 4101", "0"),
+    ],
+)
+def test_a_unit_number_with_other_words_before_it_is_likely(value: str, names: str, likely_one: str) -> None:
+    assert likely(value, names.split()) == [likely_one]
+
+
+@pytest.mark.parametrize(
+    ("value", "names"),
+    [
+        ("0", "4101 4102 4103"),
+        ("4104", "4101 4102 4103"),
+        ("41O1", "4101"),  # a letter O: perhaps, so a person confirms it
+        ("4101A", "4101"),  # a letter behind the number makes another truck of it
+        ("4101 / 4102", "4101 4102"),
+        ("77", "T-77 R-77"),
+        ("T-77", "R-77"),
+        ("101-A", "A-101"),
+        ("00101", "101 0101"),
+    ],
+)
+def test_a_unit_number_that_only_resembles_another_is_not_likely(value: str, names: str) -> None:
+    assert likely(value, names.split()) == []
+
+
+def test_a_name_is_likely_when_its_words_are_the_same() -> None:
+    assert likely("LEE, ANN", NAMES, "driver_name") == ["Ann Lee"]
+    assert likely("José  Núñez", ["Nunez, Jose"], "driver_name") == ["Nunez, Jose"]
+    for value in ("Ann", "M. Villanueva", "Maria Villanu", "Ann M Lee"):
+        assert likely(value, NAMES, "driver_name") == []
+    assert likely("Ann Lee", ["Lee, Ann", "ann lee"], "driver_name") == []
+
+
+def test_an_id_is_likely_when_only_case_and_signs_differ() -> None:
+    vins = ["1XKAD49X0CJ000101", "1XKAD49X0CJ000102"]
+    assert likely(vins[0].lower(), vins, "vin") == [vins[0]]
+    assert likely(vins[0][:-1] + "3", vins, "vin") == []
+    assert likely("d_17", ["D-17", "D-71"], "driver_external_id") == ["D-17"]
+    assert likely("emp 17", ["17"], "driver_external_id") == []
+
+
+@given(
+    st.integers(1, 10**6),
+    st.integers(0, 3),
+    st.sampled_from(["", "T", "TRK ", "Unit #", "truck-", "ÉQ "]),
+    st.sampled_from(["", " ", "  ", "-", "."]),
+)
+def test_spaces_leading_zeros_and_words_before_a_number_change_nothing(
+    number: int, zeros: int, before: str, after: str
+) -> None:
+    written, fleet = f"{before}{'0' * zeros}{number}{after}", [str(number), str(number + 1), f"{number}0"]
+    assert likely(written, fleet) == [str(number)]
+    assert likely(str(number), [written, f"{number}0"]) == [written]
+
+
+@given(st.integers(0, 10**6), st.lists(st.integers(0, 10**6), unique=True, max_size=8))
+def test_another_number_is_never_likely(number: int, others: list[int]) -> None:
+    assert likely(str(number), [f"T-{other}" for other in others if other != number]) == []
+
+
 @given(st.text(max_size=40), st.lists(st.one_of(st.none(), st.text(max_size=40)), max_size=8))
 def test_any_text_can_be_compared(value: str, names: list[str | None]) -> None:
     for kind in ("unit_number", "driver_name"):

@@ -103,7 +103,7 @@ def test_pages_are_answered_while_an_import_waits_and_notes_its_progress(world: 
         assert "2 vehicles" in words(browser.look("/vehicles"))
         answer = browser.submit("/vehicles/new", unit_number="203")
         assert answer.status_code == 409
-        assert "Something else is at work on the same data" in words(answer.text)
+        assert "Something else is changing the same data" in words(answer.text)
     eventually(lambda: words(browser.look(address)), lambda said: "2 rows added" in said)
 
 
@@ -113,7 +113,7 @@ def test_no_row_of_an_import_is_visible_before_all_are_read(world: World) -> Non
     browser = world.browser(Role.OWNER, fleet)
     rows = "".join(f"T{number}\n" for number in range(5_000)).encode()
     said = import_file(browser, "vehicles", b"unit_number\n" + rows + b"\xff\n")
-    assert "Nothing is imported. The file is not UTF-8 text" in said
+    assert "Nothing was imported. The file is not UTF-8 text" in said
     assert len(vehicles_of(world, fleet)) == 2
     assert "5,000 rows added" in import_file(browser, "vehicles", b"unit_number\n" + rows)
     ((total, read),) = stored_rows(

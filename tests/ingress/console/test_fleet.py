@@ -83,7 +83,7 @@ def test_a_vehicle_is_edited_and_the_audit_log_says_who(world: World) -> None:
 
     assert answer.headers["location"] == f"/vehicles/one?id={fleet.shown_trucks[0]}&done=changed"
     page = words(browser.look(answer.headers["location"]))
-    assert "The changes are stored" in page
+    assert "The changes are saved" in page
     assert f"{email} change: Make, Miles per gallon" in page
     truck = vehicles_of(world, fleet)[0]
     assert truck[1:] == ("101", "1XKAD49X0CJ000101", None, "Volvo", None, None, 200, 7.25)
@@ -124,7 +124,7 @@ def test_an_edit_does_not_overwrite_a_change_stored_meanwhile(world: World) -> N
     assert browser.submit("/vehicles/one", **fields | {"mpg": "7"}).status_code == 303
     answer = browser.submit("/vehicles/one", **fields | {"mpg": "8"})
     assert answer.status_code == 409
-    assert "Somebody has changed this vehicle meanwhile" in words(answer.text)
+    assert "Somebody else has changed this vehicle in the meantime" in words(answer.text)
     assert vehicles_of(world, fleet)[0][-1] == 7
 
 

@@ -68,6 +68,25 @@ def test_one_click_maps_a_reference_and_the_page_shows_the_import(world: World, 
     assert "TRUCK-0101 → 101" in words(browser.look("/mappings/vehicles"))
 
 
+def test_one_click_maps_no_reference_that_only_resembles_a_truck(world: World) -> None:
+    fleet = world.new_fleet()
+    for value in ("TRUCK-0101", "1O1", "0"):
+        hold(world, fleet, vehicle={"unitNumber": value})
+    page = world.browser(Role.DISPATCHER, fleet).look("/matching/vehicles")
+    by_value = {
+        value: words(part)
+        for part in page.split('<li class="reference">')[1:]
+        for value in ("TRUCK-0101", "1O1", "0")
+        if f'exact">{value}<' in part
+    }
+
+    assert "Map 101" in by_value["TRUCK-0101"]
+    assert "likely" in by_value["TRUCK-0101"]
+    assert "Map 101" not in by_value["1O1"]
+    assert "Every route that names 1O1 is then a route of 101 . Is that right? Yes, map it" in by_value["1O1"]
+    assert "Nothing in your fleet resembles it" in by_value["0"]
+
+
 def test_a_new_truck_is_added_on_the_page(world: World, service: Service) -> None:
     fleet = world.new_fleet()
     route_id = hold(world, fleet, vehicle={"unitNumber": "TRUCK 88"})
@@ -136,7 +155,7 @@ def test_references_that_contradict_each_other_are_both_shown(world: World) -> N
 
     assert "unit number 101" in page
     assert "VIN 1XKAD49X0CJ000102" in page
-    assert page.count("routes name another vehicle beside it") == 2
+    assert page.count("but the same routes also name another vehicle") == 2
 
 
 def test_another_truck_is_found_by_a_search(world: World) -> None:
@@ -150,7 +169,7 @@ def test_another_truck_is_found_by_a_search(world: World) -> None:
     assert "102" in found("TRUCK 102")
     assert "101" not in found("TRUCK 102")
     assert "101" in found("")
-    assert "No vehicle is called anything like this" in found("zebra")
+    assert "No vehicle has a name like this" in found("zebra")
 
 
 @pytest.mark.parametrize(

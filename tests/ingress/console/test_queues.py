@@ -73,7 +73,7 @@ def test_the_page_begins_with_the_alerts(operator: Browser, queue: JobQueue) -> 
     page = operator.look("/queues")
 
     assert "Act now: No worker serves imports. Start one: fuelroute workers --queues imports." in words(page)
-    assert "No worker lives" in page
+    assert "No worker runs" in page
     assert words(page).index("Act now") < words(page).index("Overdue by the database")
 
 

@@ -58,7 +58,7 @@ def test_entered_stop_events_alone_complete_a_route_and_the_driver_gets_one_mess
 
     assert answer.status_code == 303
     page = words(browser.look(answer.headers["location"]))
-    assert "It is entered." in page
+    assert "The arrival or departure is entered." in page
     assert "@example.com: The driver called; the first arrival: a plan is due" in page
     assert "departed from 1. Joliet terminal" in page
     client.wait_for(route_id, "active")
@@ -175,7 +175,7 @@ def test_a_plan_is_made_again_and_the_driver_gets_no_message_while_nothing_chang
     html = browser.look(answer.headers["location"])
     assert "<b>doubts" not in html
     page = words(html)
-    assert "The plan is made again" in page
+    assert "A new plan is made" in page
     assert "@example.com: the driver <b>doubts</b> it" in page
 
     def review_at() -> object:

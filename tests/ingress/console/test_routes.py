@@ -58,7 +58,7 @@ def test_the_list_shows_one_environment_and_filters(world: World) -> None:
     page = words(browser.look("/routes"))
     assert "2 routes" in page
     assert "LOAD-1" in page
-    assert "held: not matched its vehicle is not matched" in page
+    assert "held: vehicle not matched" in page
     assert "TRIED-3" not in page
     assert 'href="/matching/vehicles">Matching' in browser.look(page_of(waiting)).split("<main")[1]
     assert "TRIED-3" in words(browser.look("/routes", environment="sandbox"))
@@ -124,7 +124,7 @@ def test_a_driven_route_shows_its_history(world: World, driven: tuple[Client, st
     assert 'class="road"' in html
     for stop in plan["stops"]:
         assert stop["name"] in page
-    for said in ("fill up at every need", "cheapest pump in each range", "A stop there costs more by", "dearer"):
+    for said in ("fill up at every need", "cheapest pump in each range", "Extra cost of a stop", "dearer"):
         assert said in page
     answer = client.get(f"/v1/routes/{route_id}").json()
     assert f'"totalCost": {answer["fuelPlan"]["totalCost"]}' in page, "the API's own view"
@@ -270,7 +270,7 @@ def test_pushed_text_is_escaped(world: World) -> None:
     for html in (browser.look(page_of(route_id)), browser.look("/routes", q=evil)):
         assert "<script>alert" not in html
         assert evil in words(html)
-        assert html.count("<script") == 2, "our own"
+        assert html.count("<script") == html.count('<script src="/static/'), "our own"
 
 
 def test_a_route_of_another_company_is_not_found(world: World) -> None:

@@ -134,7 +134,7 @@ def test_signing_out_everywhere_ends_every_session_at_once(world: World) -> None
     browsers = [world.browser() for _ in range(2)]
     for browser in browsers:
         browser.sign_in(email)
-    assert "signed in in 2 browsers" in words(browsers[0].look("/account"))
+    assert "signed in on 2 browsers" in words(browsers[0].look("/account"))
 
     browsers[0].submit("/sign-out-everywhere")
 
@@ -232,7 +232,7 @@ def test_a_user_with_one_time_codes_needs_one_to_sign_in(world: World) -> None:
     assert browser.submit("/account/codes", secret=secret[1], code="000000", present=PASSWORD).status_code == 400
     assert browser.submit("/account/codes", secret=secret[1], code=used, present="wrong").status_code == 403
     assert browser.submit("/account/codes", secret=secret[1], code=used, present=PASSWORD).status_code == 303
-    assert "A code from your app is asked for" in browser.look("/account")
+    assert "You need a code from your app" in browser.look("/account")
 
     other = world.browser()
     assert other.sign_in(email).status_code == 403
@@ -268,7 +268,7 @@ def test_an_operator_chooses_whose_pages_to_see(world: World) -> None:
     with world.database.transaction() as connection:
         connection.execute("UPDATE companies SET name = 'Zephyr Lines' WHERE id = %s", (fleet.company_id,))
     operator, owner = world.browser(Role.OPERATOR), world.browser(Role.OWNER)
-    assert "Choose whose pages" in operator.look("/keys")
+    assert "Choose the company whose pages" in operator.look("/keys")
     assert shown_id("cmp", fleet.company_id) in operator.look("/companies", q="zephyr")
 
     assert operator.submit("/companies", company_id=shown_id("cmp", fleet.company_id)).status_code == 303

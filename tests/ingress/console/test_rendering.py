@@ -1,0 +1,30 @@
+"""The words of pages for the names of the API."""
+
+import pytest
+
+from domain.lifecycle import PendingReason, RouteStatus
+from domain.planning.relaxation import PlanLimits
+from ingress.console.rendering import LIMIT_WORDS, REASON_WORDS, state_words
+
+
+def test_every_name_with_an_underscore_has_words() -> None:
+    assert set(REASON_WORDS) == set(map(str, PendingReason))
+    assert set(LIMIT_WORDS) == set(PlanLimits._fields)
+    said = [state_words(status, reason) for status in RouteStatus for reason in (None, *PendingReason)]
+    assert [words for words in said if "_" in words] == []
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "said"),
+    [
+        ("pending_window", "outside_import_window", "held: starts beyond the import window"),
+        ("pending_window", None, "held: starts beyond the import window"),
+        ("pending_mapping", "vehicle_unmapped", "held: vehicle not matched"),
+        ("pending_mapping", None, "held: not matched"),
+        ("pending", "not_attempted", "being imported"),
+        ("pending", "error", "import failed, tried again"),
+        ("active", None, "active"),
+    ],
+)
+def test_a_badge_says_what_holds_a_route(status: str, reason: str | None, said: str) -> None:
+    assert state_words(status, reason) == said
