@@ -26,6 +26,7 @@ from ingress.console.pages import (
     audit,
     csv_files,
     fleet_and_stations,
+    fleet_map,
     ifta,
     keys,
     mappings,
@@ -51,6 +52,7 @@ log = get_logger(__name__)
 PAGES = (
     sign_in,
     overview,
+    fleet_map,
     account,
     keys,
     webhooks,
