@@ -167,6 +167,11 @@ class Settings(BaseSettings):
     api_url: Annotated[str, AfterValidator(http_address)] | None = Field(
         None, description="The API's address for its callers, as the console shows it; host and port when not set"
     )
+    map_style_url: Annotated[str, AfterValidator(http_address)] | None = Field(
+        None,
+        description="Style of MapLibre for the maps of the console, with tiles and letters from the same server, which"
+        " learns where its users look; the base map of the package when not set",
+    )
     connections: int = Field(4096, ge=0, description="Connections to one ingress process, at most; 0 is no bound")
     connections_per_address: int = Field(
         2048,

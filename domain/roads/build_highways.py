@@ -4,6 +4,7 @@ The highways are those of OpenStreetMap as `scgraph_data` carries them (motorway
 simplified), the freeways are the US freeway graph of `scgraph`. The same wheels give the same file.
 """
 
+import functools
 import importlib
 from pathlib import Path
 from typing import NamedTuple
@@ -63,9 +64,19 @@ def build_highways(path: Path) -> HighwayGraph:
 
 
 def _network() -> RoadNetwork:
-    highways = _of_geograph("scgraph_data.world_highways", "world_highways_geograph")
-    freeways = _of_geograph("scgraph.geographs.us_freeway", "us_freeway_geograph")
-    return _in_parts(_joined(_corrected(highways, freeways), freeways))
+    return _in_parts(_joined(main_roads(), us_freeways()))
+
+
+def main_roads() -> RoadNetwork:
+    """The highways alone, as they are drawn on a map: without the freeway graph, whose lines lie beside theirs, and
+    without the arcs that join the two. Raises ImportError where the extra `roads` is not installed."""
+    return _corrected(_of_geograph("scgraph_data.world_highways", "world_highways_geograph"), us_freeways())
+
+
+@functools.cache
+def us_freeways() -> RoadNetwork:
+    """The freeways of the United States. Raises ImportError where the extra `roads` is not installed."""
+    return _of_geograph("scgraph.geographs.us_freeway", "us_freeway_geograph")
 
 
 def _of_geograph(module: str, name: str) -> RoadNetwork:

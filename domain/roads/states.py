@@ -6,7 +6,7 @@ or Mexico as a whole (`MX`). `states.npz` holds their borders; `build_states.py`
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +39,10 @@ class States:
         self._state_of = np.array([self.names.index(code) for code in codes], dtype=np.intp)
         self._tree = shapely.STRtree(self._polygons)
         shapely.prepare(self._polygons)  # makes each check only its edges near a point: ten times faster
+
+    def polygons(self) -> Iterator[tuple[str, shapely.Polygon]]:
+        """The parts of the states, each with the code of its state."""
+        return zip(self._codes, self._polygons, strict=True)
 
     def at(self, place: Point) -> str:
         """The code of the state that a place is in."""

@@ -1,6 +1,6 @@
-"""The fuel levels that a truck sent, for people to look at."""
+"""The fuel levels that a truck sent, and the way that it has come, for people to look at."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
@@ -50,3 +50,35 @@ def read_levels(
         "most": MOST_READINGS,
     }
     return [TrackedFix(*row) for row in _READINGS.all(connection, asked)]
+
+
+TRACK_SHOWN = timedelta(hours=6)
+"""The way of the last hours before the newest fix is shown."""
+
+_TRACK = Statement(
+    _Reading,
+    """
+    SELECT recorded_at, latitude, longitude, fuel_percent
+    FROM (SELECT p.recorded_at, p.latitude, p.longitude, p.fuel_percent,
+                 row_number() OVER (ORDER BY p.recorded_at) AS number, count(*) OVER () AS fixes
+          FROM tracks t CROSS JOIN LATERAL (
+              SELECT * FROM positions f
+              WHERE f.company_id = %(company)s AND f.vehicle_id = t.vehicle_id AND f.environment = %(environment)s
+                AND f.recorded_at > t.newest_at - %(shown)s::interval AND NOT f.implausible) AS p
+          WHERE t.company_id = %(company)s AND t.vehicle_id = %(vehicle)s AND t.environment = %(environment)s) AS fix
+    WHERE number = fixes OR (number - 1) %% (1 + fixes / %(most)s) = 0
+    ORDER BY recorded_at
+    """,
+)
+
+
+def read_track(connection: Connection, tenant: Tenant, vehicle_id: UUID) -> list[TrackedFix]:
+    """The plausible fixes of the last hours before the truck's newest one, evenly thinned to about MOST_READINGS."""
+    asked = {
+        "company": tenant.company_id,
+        "environment": tenant.environment,
+        "vehicle": vehicle_id,
+        "shown": TRACK_SHOWN,
+        "most": MOST_READINGS,
+    }
+    return [TrackedFix(*row) for row in _TRACK.all(connection, asked)]

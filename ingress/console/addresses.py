@@ -92,20 +92,33 @@ def page_at(
     return Route(path, endpoint, methods=["GET"])
 
 
-def stream_at(path: str, handler: Handler, *, by: Collection[Role]) -> Route:
-    """An address that tells a page again and again what `handler` shows, see `streams`."""
+def stream_at(
+    path: str,
+    handler: Handler,
+    *,
+    by: Collection[Role],
+    follow: Callable[[Form, Response], Form] = lambda form, _: form,
+) -> Route:
+    """An address that tells a page again and again what `handler` shows, see `streams`. `follow` gives the form for the
+    next time from that of the last time and its answer."""
 
     async def endpoint(request: Request) -> Response:
         form = read_query(request)
-        work = partial(answer_signed_in, request, handler, form, by=by, is_hidden=True)
+
+        async def look() -> Response:
+            nonlocal form
+            work = partial(answer_signed_in, request, handler, form, by=by, is_hidden=True)
+            response = await in_page_threads(request, work)
+            form = follow(form, response)
+            return response
 
         async def refresh() -> Response:
             try:
-                return await in_page_threads(request, work)
+                return await look()
             except Exception as error:  # the stream goes on, as it has begun
                 return await answer_error(request, error)
 
-        first = await in_page_threads(request, work)
+        first = await look()
         if first.status_code != 200:
             return first
         console = console_of(request)

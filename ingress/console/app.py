@@ -21,11 +21,13 @@ from domain.settings import Settings
 from ingress.console.browser import protect
 from ingress.console.console import Console
 from ingress.console.importer import remove_left_files
+from ingress.console.maps import map_addresses
 from ingress.console.pages import (
     account,
     audit,
     csv_files,
     fleet_and_stations,
+    fleet_map,
     ifta,
     keys,
     mappings,
@@ -52,6 +54,7 @@ log = get_logger(__name__)
 PAGES = (
     sign_in,
     overview,
+    fleet_map,
     account,
     keys,
     webhooks,
@@ -93,6 +96,7 @@ def create_console(settings: Settings, health: Health | None = None) -> Starlett
             *(address for page in PAGES for address in page.ADDRESSES),
             Route("/healthz", _healthy),
             Route("/readyz", ready),
+            *map_addresses(settings),
             Mount("/static", StaticFiles(directory=STATIC)),
         ],
         middleware=[Middleware(Guard)],
@@ -121,8 +125,9 @@ class Guard:
             if message["type"] == "http.response.start":
                 status, has_begun = message["status"], True
                 headers = MutableHeaders(scope=message)
-                if scope["path"].startswith("/static/") and b"v=" in scope["query_string"] and status == 200:
-                    headers["Cache-Control"] = "public, max-age=31536000, immutable"
+                if scope["path"].startswith("/static/") and status == 200:
+                    is_versioned = b"v=" in scope["query_string"]  # scripts name the other scripts without a version
+                    headers["Cache-Control"] = "public, max-age=31536000, immutable" if is_versioned else "no-cache"
                 protect(headers, is_https=scope["scheme"] == "https")
             await send(message)
 

@@ -203,12 +203,11 @@ def remove_cookie(request: Request, response: Response, name: str) -> None:
     )
 
 
-_POLICY = (
+POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self';"
     " base-uri 'none'; frame-ancestors 'none'"
 )
 _HEADERS = {
-    "Content-Security-Policy": _POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -219,9 +218,11 @@ _HEADERS = {
 
 
 def protect(headers: MutableHeaders, *, is_https: bool) -> None:
-    """Set the headers of every answer: no inline code runs, nothing is loaded from elsewhere, pages are not kept."""
+    """Set the headers of every answer: no inline code runs, nothing is loaded from elsewhere, pages are not kept. The
+    policy of a page with a map stays as it is."""
     for name, value in _HEADERS.items():
         headers[name] = value
+    headers.setdefault("Content-Security-Policy", POLICY)
     if is_https:
         headers["Strict-Transport-Security"] = "max-age=31536000"
     headers.setdefault("Cache-Control", "no-store")

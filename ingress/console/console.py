@@ -20,6 +20,7 @@ from ingress.console.browser import SESSION, network_of_client, read_cookie, set
 from ingress.console.downloads import Downloads
 from ingress.console.fairness import FairThreads, ShareOwners
 from ingress.console.importer import IMPORTS_AT_A_TIME, Importer
+from ingress.console.maps import map_settings
 from ingress.console.rendering import make_templates
 from ingress.console.streams import Streams
 from ingress.fair_queue import FairSemaphore
@@ -54,6 +55,7 @@ class Console:
         self.streams = Streams()
         self.importer = Importer(self.database, self.jobs, self.contacts)
         self._templates = make_templates()
+        self._templates.globals["map_settings"] = map_settings(settings)
 
     def close(self) -> None:
         """Wait for the work that runs."""

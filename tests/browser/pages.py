@@ -52,6 +52,14 @@ class Site:
         )
         return f"/routes/{shown_id('rte', row.id)}"
 
+    def truck(self) -> str:
+        """The page of a truck, one with a route if there is any."""
+        row = self._first(
+            "SELECT v.id FROM vehicles v LEFT JOIN routes r ON r.vehicle_id = v.id AND r.status = 'active'"
+            " WHERE v.company_id = %s AND v.retired_at IS NULL ORDER BY r.id, v.id LIMIT 1"
+        )
+        return f"/map/trucks/{shown_id('veh', row.id)}"
+
     def request(self) -> str:
         """The page of a request that failed, or of any other. The log has each a second after its answer."""
         row = self._first(
@@ -192,10 +200,17 @@ def push_routes(page: "Page") -> None:
     page.get_by_role("heading", name="Refused rows").wait_for()
 
 
+def see_trucks(page: "Page") -> None:
+    """Wait until the map, or the list alone, shows the fleet."""
+    page.locator("#fleet[data-ready]").wait_for()
+
+
 PAGES = (
     Visit("sign-in", "/sign-in", role=None),
     Visit("set-password", "/set-password/{token}", Site.password_link, role=None),
     Visit("overview", "/overview"),
+    Visit("map", "/map", act=see_trucks),
+    Visit("map-truck", "/map/trucks/{id}", Site.truck),
     Visit("routes", "/routes"),
     Visit("route", "/routes/{id}", Site.route),
     Visit("route-step", "/routes/{id}", Site.open_route, act=open_step),
@@ -248,6 +263,8 @@ NO_PAGES = {
     "/healthz": "for machines",
     "/readyz": "for machines",
     "/queues/stream": "events for the page Queues",
+    "/map/fleet": "for the script of the page Map",
+    "/map/stream": "events for the page Map",
     "/queues/workers/{id}": "the jobs that a worker holds, as those that wait",
     "/matching/{subject}/candidates": "a part of Matching and Mappings",
     "/matching/{subject}/progress": "a part of Matching",

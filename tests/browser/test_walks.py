@@ -18,7 +18,7 @@ from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from tests.browser.accessibility import assert_accessible
 from tests.browser.conftest import People
-from tests.browser.pages import make_key
+from tests.browser.pages import make_key, see_trucks
 from tests.dying import dead, kill, url_of, working
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, route_body
 from tests.ingress.console.conftest import PASSWORD, running_console
@@ -114,6 +114,84 @@ def test_the_map_follows_a_driven_route(people: People, service: Service) -> Non
         client.post_fixes(PERRYSBURG, at=datetime.now(UTC) + timedelta(seconds=30))
         expect(page.locator(".map .stop.reached")).to_have_count(2)
         assert page.locator(".map .truck").get_attribute("d") != at_joliet
+
+
+def test_the_map_of_the_fleet_follows_a_truck(people: People, service: Service) -> None:
+    """The page is loaded once. The truck drives, the filter narrows, and a click opens it."""
+    with service.new_tenant() as client:
+        route = client.push(route_body(datetime.now(UTC) + timedelta(hours=1))).json()
+        client.post_fixes(JOLIET, fuelPercent=60)
+        page = people.page(Role.VIEWER, client.fleet)
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto("/map")
+        see_trucks(page)
+        truck, other = (page.locator(f'#trucks [data-truck="{one}"]') for one in client.fleet.shown_trucks)
+        expect(truck).to_contain_text("fuel 60 %")
+        expect(other).to_contain_text("no position yet")
+        assert drawn_at(page) == [[JOLIET["longitude"], JOLIET["latitude"]]]
+
+        moved = {**JOLIET, "longitude": JOLIET["longitude"] - 0.02}
+        client.post_fixes(moved, at=datetime.now(UTC) + timedelta(seconds=30), fuelPercent=58, count=1)
+        expect(truck).to_contain_text("fuel 58 %")
+        page.wait_for_function(
+            "longitude => fleet.map.getSource('fleet').serialize().data.features"
+            "[0].geometry.coordinates[0] === longitude",
+            arg=moved["longitude"],
+        )
+
+        page.get_by_label("Unit", exact=True).fill("102")
+        expect(truck).to_have_count(0)
+        expect(other).to_be_visible()
+        assert drawn_at(page) == []
+        page.get_by_label("Unit", exact=True).fill("")
+        expect(truck).to_be_visible()
+
+        click_on_map(page, moved)
+        card = page.get_by_role("region", name="Truck 101")
+        expect(card.get_by_role("link", name=route["externalId"])).to_be_visible()
+        expect(page.get_by_role("heading", name="101")).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(card).to_have_count(0)
+        expect(truck.get_by_role("link")).to_be_focused()
+        page.keyboard.press("Enter")
+        card.get_by_role("link", name=route["externalId"]).click()
+        expect(page.get_by_role("heading", name=route["externalId"])).to_be_visible()
+        assert {url for url in asked if not url.startswith((people.world.url, "blob:", "data:"))} == set()
+
+
+def drawn_at(page: Page) -> list[list[float]]:
+    """The places of the trucks on the map."""
+    places = "fleet.map.getSource('fleet').serialize().data.features.map((one) => one.geometry.coordinates)"
+    return list(page.evaluate(places))
+
+
+def click_on_map(page: Page, place: dict[str, Any]) -> None:
+    """Click on a truck once it is drawn there."""
+    point = page.wait_for_function(
+        """([longitude, latitude]) => {
+            const { x, y } = fleet.map.project([longitude, latitude]);
+            const { left, top } = fleet.map.getCanvas().getBoundingClientRect();
+            const drawn = fleet.map.queryRenderedFeatures([x, y], { layers: ["trucks"] });
+            return drawn.length && { x: x + left, y: y + top };
+        }""",
+        arg=[place["longitude"], place["latitude"]],
+    ).json_value()
+    page.mouse.click(point["x"], point["y"])
+
+
+def test_without_webgl_the_list_is_the_map_page(people: People, service: Service) -> None:
+    with service.new_tenant() as client:
+        client.post_fixes(JOLIET, fuelPercent=60)
+        page = people.page(Role.VIEWER, client.fleet)
+        page.add_init_script("HTMLCanvasElement.prototype.getContext = () => null")
+        page.goto("/map")
+        see_trucks(page)
+        expect(page.get_by_role("region", name="Map of the trucks")).to_be_hidden()
+        truck = page.locator(f'#trucks [data-truck="{client.fleet.shown_trucks[0]}"]')
+        client.post_fixes(NEWARK, at=datetime.now(UTC) + timedelta(seconds=30), fuelPercent=41, count=1)
+        expect(truck).to_contain_text("fuel 41 %")
+        assert_accessible(page)
 
 
 def test_pages_of_another_company_are_not_found(people: People, service: Service) -> None:

@@ -53,8 +53,17 @@ def _need(columns: str, source: str, order: str) -> str:
     """  # noqa: S608 (constants of this module)
 
 
+ON_ITS_WAY = "r.status = ANY('{planned,active}')"
+IS_SILENT = "t.newest_at < %(silent)s::timestamptz"
+"""SQL of a truck's track `t`; `silent` is TRUCK_SILENT_AFTER ago."""
+BEGINS_LOW = "m.text LIKE 'LOW FUEL%%'"
+"""SQL of the message `m` of a plan that begins low on fuel."""
+NEXT_STOP = "(SELECT coalesce(max(reached.stop) + 1, 0) FROM visits reached WHERE reached.route_id = r.id)"
+"""SQL for the number of the first stop of a route `r` that was not reached; past the last one where all were."""
+IS_LATE = "(next.stop->'arrivalWindow'->>'end')::timestamptz < %(now)s::timestamptz"
+"""SQL of a route's `next` stop."""
+
 _OF_TENANT = "r.company_id = %(company_id)s AND r.environment = %(environment)s"
-_ON_ITS_WAY = "r.status = ANY('{planned,active}')"
 _MESSAGES = f"""
     FROM messages m JOIN routes r ON r.id = m.route_id AND r.plan_id = m.plan_id
     WHERE m.company_id = %(company_id)s AND m.created_at > %(recent)s::timestamptz AND {_OF_TENANT}
@@ -84,22 +93,18 @@ _NEEDS: dict[NeedKind, Statement[NamedRoute]] = {
         NamedRoute,
         _need(
             "m.created_at AS at, split_part(m.text, E'\\n', 1) AS detail",
-            f"{_MESSAGES} AND {_ON_ITS_WAY} AND m.text LIKE 'LOW FUEL%%'",
+            f"{_MESSAGES} AND {ON_ITS_WAY} AND {BEGINS_LOW}",
             "at DESC",
         ),
     ),
     "late": Statement(
         NamedRoute,
         _need(
-            "stop.due AS at, stop.name AS detail",
+            "(next.stop->'arrivalWindow'->>'end')::timestamptz AS at, next.stop->>'name' AS detail",
             f"""
-        FROM routes r CROSS JOIN LATERAL (
-            SELECT stop.value->>'name' AS name, (stop.value->'arrivalWindow'->>'end')::timestamptz AS due
-            FROM jsonb_array_elements(r.stops) WITH ORDINALITY AS stop (value, number)
-            WHERE stop.number > (SELECT coalesce(max(v.stop) + 1, 0) FROM visits v WHERE v.route_id = r.id)
-            ORDER BY stop.number LIMIT 1) AS stop
-        WHERE {_OF_TENANT} AND {_ON_ITS_WAY} AND stop.due < %(now)s::timestamptz
-        """,  # noqa: S608 (constants of this module)
+        FROM routes r CROSS JOIN LATERAL (SELECT r.stops->{NEXT_STOP} AS stop) AS next
+        WHERE {_OF_TENANT} AND {ON_ITS_WAY} AND {IS_LATE}
+        """,
             "at",
         ),
     ),
@@ -110,7 +115,7 @@ _NEEDS: dict[NeedKind, Statement[NamedRoute]] = {
             f"""
         FROM routes r JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
         JOIN vehicles v ON v.id = r.vehicle_id
-        WHERE {_OF_TENANT} AND {_ON_ITS_WAY} AND t.newest_at < %(silent)s::timestamptz
+        WHERE {_OF_TENANT} AND {ON_ITS_WAY} AND {IS_SILENT}
         """,
             "at",
         ),

@@ -1,0 +1,198 @@
+"""The present of the fleets that open pages show. It is read once for all pages of a company, and remembers when each
+truck last changed: so a page is told only the changes since it last heard of them, and only those in its view."""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from domain.database import Tenant
+from domain.ids import shown_id
+from domain.roads import Point
+from domain.routes.reading.fleet_now import TruckNow
+
+REUSED_AT_LEAST_SECONDS = 1.0
+REUSED_TIMES = 8
+"""A snapshot is shown for so many times as long as it took to read. So a large fleet, however many pages show it, keeps
+an eighth of a connection busy."""
+_PATIENCE_SECONDS = 10.0
+_MOST_FLEETS = 32
+"""The fleets that are remembered. Of another one every truck counts as changed."""
+
+STATUSES = ("", "draft", "planned", "active")
+"""The statuses of a current route, by their number in a row. The first: there is no route."""
+NEEDS = ("late", "silent", "low", "off_road")
+"""What a dispatcher has to know of a truck, by its bit in a row."""
+
+
+class Row(NamedTuple):
+    """A truck as it is sent to the page: an array, which has no keys that would be repeated for each truck."""
+
+    id: str
+    unit: str
+    driver: str
+    latitude: float | None
+    longitude: float | None
+    heading: int | None
+    fuel: int | None
+    """Percent."""
+    fix: int | None
+    """Seconds since 1970."""
+    status: int
+    needs: int
+    route: str
+    reference: str
+    """The route's id and its `externalId`."""
+    stop: str
+    fuel_stop: str
+    """The names of the next ones."""
+
+
+def row_of(truck: TruckNow) -> Row:
+    route, place = truck.route, truck.place
+    needs = (truck.is_late, truck.is_silent, truck.is_low, truck.is_off_road)
+    return Row(
+        shown_id("veh", truck.id),
+        truck.unit_number or "",
+        (route.driver or "") if route else "",
+        round(place.latitude, 5) if place else None,
+        round(place.longitude, 5) if place else None,
+        truck.heading,
+        round(truck.fuel_percent) if truck.fuel_percent is not None else None,
+        int(truck.fix_at.timestamp()) if truck.fix_at else None,
+        STATUSES.index(route.status) if route else 0,
+        sum(1 << bit for bit, is_so in enumerate(needs) if is_so),
+        shown_id("rte", route.id) if route else "",
+        route.external_id if route else "",
+        route.next_stop.name if route and route.next_stop else "",
+        route.next_fuel_stop.name if route and route.next_fuel_stop else "",
+    )
+
+
+class Bounds(NamedTuple):
+    """The part of the world that a page shows. West may be greater than east: over the antimeridian."""
+
+    west: float
+    south: float
+    east: float
+    north: float
+
+    @classmethod
+    def read(cls, text: str) -> "Bounds | None":
+        """None for a text that is no such part: then the whole world is shown."""
+        try:
+            west, south, east, north = map(float, text.split(","))
+        except ValueError:
+            return None
+        if not all(abs(one) < 1e6 for one in (west, south, east, north)) or east - west >= 360:  # also not a number
+            return None
+        return cls(_turned(west), south, _turned(east), north)
+
+    def has(self, place: Point) -> bool:
+        if not self.south <= place.latitude <= self.north:
+            return False
+        if self.west <= self.east:
+            return self.west <= place.longitude <= self.east
+        return place.longitude >= self.west or place.longitude <= self.east
+
+
+def _turned(degrees: float) -> float:
+    """The same longitude from -180 to 180."""
+    return degrees if -180 <= degrees <= 180 else (degrees + 180) % 360 - 180
+
+
+class _Entry(NamedTuple):
+    row: Row
+    place: Point | None
+    place_before: Point | None
+    """The place before its last change."""
+    changed: float
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """A fleet at a moment."""
+
+    at: float
+    """Seconds since 1970 by PostgreSQL's clock. Larger than that of every snapshot before."""
+    trucks: dict[str, _Entry]
+    gone: dict[str, float] = field(default_factory=dict)
+    """Trucks that have left the fleet, and when."""
+
+    def rows(self) -> list[Row]:
+        return [entry.row for entry in self.trucks.values()]
+
+    def changes(self, since: float, bounds: Bounds | None) -> Iterator[Row | tuple[str]]:
+        """The trucks in view that have changed since then; of one that has left the fleet only its id. A truck that
+        leaves the view is told once more, and one without a position is always in view."""
+        for entry in self.trucks.values():
+            if entry.changed > since and _is_in_view(entry, bounds):
+                yield entry.row
+        for truck, at in self.gone.items():
+            if at > since:
+                yield (truck,)
+
+
+def _is_in_view(entry: _Entry, bounds: Bounds | None) -> bool:
+    if bounds is None or entry.place is None:
+        return True
+    return bounds.has(entry.place) or (entry.place_before is not None and bounds.has(entry.place_before))
+
+
+def _follow(before: Snapshot | None, trucks: list[TruckNow], at: float) -> Snapshot:
+    """The next snapshot."""
+    known = before.trucks if before is not None else {}
+    entries = {}
+    for truck in trucks:
+        row = row_of(truck)
+        old = known.get(row.id)
+        if old is not None and old.row == row:
+            entries[row.id] = old
+        else:
+            entries[row.id] = _Entry(row, truck.place, old.place if old is not None else None, at)
+    gone = {truck: at for truck in known if truck not in entries}
+    if before is not None:
+        gone |= {truck: then for truck, then in before.gone.items() if truck not in entries}
+    return Snapshot(at, entries, gone)
+
+
+@dataclass(slots=True)
+class _Kept:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    snapshot: Snapshot | None = None
+    good_until: float = 0.0
+
+
+class FleetSnapshots:
+    """The newest snapshot of each fleet that this process was asked for lately."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._fleets: OrderedDict[Tenant, _Kept] = OrderedDict()
+
+    def get(self, tenant: Tenant, read: Callable[[], list[TruckNow]], *, now: datetime) -> Snapshot:
+        """The snapshot, read anew when it is too old. Raises TimeoutError when another thread has been reading it for
+        long: a caller that waits holds a connection to the database."""
+        with self._lock:
+            kept = self._fleets.setdefault(tenant, _Kept())
+            self._fleets.move_to_end(tenant)
+            if len(self._fleets) > _MOST_FLEETS:
+                self._fleets.popitem(last=False)
+        if not kept.lock.acquire(timeout=_PATIENCE_SECONDS):
+            raise TimeoutError("the fleet is still being read")
+        try:
+            if kept.snapshot is None or time.monotonic() > kept.good_until:
+                began = time.monotonic()
+                trucks = read()
+                at = now.timestamp()
+                if kept.snapshot is not None:  # a thread that asked earlier may read later
+                    at = max(at, kept.snapshot.at + 0.001)
+                kept.snapshot = _follow(kept.snapshot, trucks, at)
+                took = time.monotonic() - began
+                kept.good_until = time.monotonic() + max(REUSED_AT_LEAST_SECONDS, REUSED_TIMES * took)
+            return kept.snapshot
+        finally:
+            kept.lock.release()

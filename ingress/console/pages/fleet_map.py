@@ -1,0 +1,199 @@
+"""The page Map: every truck of the company on a map and in a list beside it, and a page for each truck. It updates
+itself."""
+
+import gzip
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from starlette.responses import Response
+
+from domain.database import Tenant
+from domain.encoding import write
+from domain.ids import read_id
+from domain.lifecycle import Environment
+from domain.routes.reading.fleet_now import read_fleet, read_truck
+from domain.telematics.readings import TRACK_SHOWN, read_track
+from ingress.console.addresses import page_at, stream_at
+from ingress.console.browser import Form
+from ingress.console.fleet_snapshots import NEEDS, STATUSES, Bounds, FleetSnapshots, Row, Snapshot
+from ingress.console.refusals import Refused, not_found
+from ingress.console.rendering import relative
+from ingress.console.signed_in import EVERYBODY, Page
+
+MOST_LISTED = 100
+"""The list beside the map names so many trucks: whoever looks for one of the others narrows it."""
+
+NEED_WORDS = {
+    "late": "late",
+    "silent": "silent",
+    "low": "low fuel",
+    "off_road": "off its road",
+}
+STATUS_WORDS = {"": "no route", "draft": "draft", "planned": "planned", "active": "active"}
+_FILTERS = ("environment", "status", "unit", "driver", "need")
+_COMPRESSED_FROM_BYTES = 2_000
+
+_fleets = FleetSnapshots()
+
+
+class Filter(NamedTuple):
+    """The trucks that a person wants to see. The script of the page knows the same rules."""
+
+    status: str | None
+    """A word of STATUSES; None: any."""
+    unit: str
+    driver: str
+    need: str
+    """A word of NEEDS; empty: any truck."""
+
+    @classmethod
+    def read(cls, form: Form) -> "Filter":
+        status, need = form.text("status"), form.text("need")
+        return cls(
+            {"none": ""}.get(status, status) if status in ("none", *STATUSES[1:]) else None,
+            form.text("unit").casefold(),
+            form.text("driver").casefold(),
+            need if need in NEEDS else "",
+        )
+
+    def has(self, row: Row) -> bool:
+        return (
+            (self.status is None or STATUSES[row.status] == self.status)
+            and self.unit in row.unit.casefold()
+            and self.driver in row.driver.casefold()
+            and (not self.need or bool(row.needs >> NEEDS.index(self.need) & 1))
+        )
+
+
+def show(page: Page) -> Response:
+    """The whole page. Without scripts its list is all there is."""
+    tenant, wanted = _tenant(page), Filter.read(page.form)
+    fleet = _snapshot(page, tenant).rows()
+    rows = [row for row in fleet if wanted.has(row)]
+    query = {name: page.form.text(name) for name in _FILTERS if page.form.text(name)}
+    return page.render(
+        "fleet_map.html",
+        section="map",
+        environment=tenant.environment,
+        form=page.form,
+        rows=rows[:MOST_LISTED],
+        total=len(rows),
+        most_listed=MOST_LISTED,
+        has_trucks=bool(fleet),
+        of_environment=lambda one: f"/map?{urlencode({**query, 'environment': one})}",
+        statuses=STATUSES,
+        status_words_of=STATUS_WORDS,
+        in_order=lambda words: list(words.items()),
+        need_words=NEED_WORDS,
+        status_of=lambda row: STATUSES[row.status],
+        needs_of=lambda row: [NEED_WORDS[one] for bit, one in enumerate(NEEDS) if row.needs >> bit & 1],
+        about=lambda row: _about(row, page.now),
+    )
+
+
+def _about(row: Row, now: datetime) -> str:
+    """What the list says of a truck beside its name, status and needs."""
+    said = [row.driver, f"fuel {row.fuel} %" if row.fuel is not None else "", _age(row, now)]
+    said += [f"next {row.stop}" if row.stop else "", f"fuel at {row.fuel_stop}" if row.fuel_stop else ""]
+    return " · ".join(filter(None, said))
+
+
+def _age(row: Row, now: datetime) -> str:
+    if row.fix is None:
+        return "no position yet"
+    fix = datetime.fromtimestamp(row.fix, UTC)
+    return "simulated" if fix > now + timedelta(minutes=1) else relative(fix, now)
+
+
+def show_fleet(page: Page) -> Response:
+    """Every truck, for the script of the page."""
+    snapshot = _snapshot(page, _tenant(page))
+    return _answer(page, {"at": snapshot.at, "now": page.now.timestamp(), "trucks": snapshot.rows()})
+
+
+class Changes(Response):
+    """The changes of a fleet up to `at`."""
+
+    media_type = "application/json"
+
+    def __init__(self, at: float, body: bytes) -> None:
+        super().__init__(body)
+        self.at = at
+
+
+def show_changes(page: Page) -> Response:
+    """The trucks that have changed since a snapshot, among those in view."""
+    since = _seconds(page.form.text("since"))
+    snapshot = _snapshot(page, _tenant(page))
+    changed = list(snapshot.changes(since, Bounds.read(page.form.text("bounds"))))
+    at = max(snapshot.at, since)
+    return Changes(at, write({"at": at, "trucks": changed}))
+
+
+def _follow(form: Form, response: Response) -> Form:
+    """Ask for the changes since the last ones."""
+    return Form({**form.values, "since": [repr(response.at)]}) if isinstance(response, Changes) else form
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        return 0.0
+    return seconds if 0 <= seconds < 1e12 else 0.0
+
+
+def show_truck(page: Page) -> Response:
+    """One truck, as a page or as the part beside the map: its route, its tank, its next stops, its way."""
+    tenant, vehicle_id = _tenant(page), read_id("veh", page.request.path_params["id"])
+    truck = read_truck(page.connection, tenant, vehicle_id, now=page.now) if vehicle_id is not None else None
+    if truck is None:
+        raise not_found()
+    fixes = read_track(page.connection, tenant, truck.id)
+    return page.render(
+        "_map_truck.html" if page.is_fragment else "map_truck.html",
+        section="map",
+        environment=tenant.environment,
+        truck=truck,
+        truck_needs=[
+            NEED_WORDS[need]
+            for need, is_so in zip(
+                NEEDS, (truck.is_late, truck.is_silent, truck.is_low, truck.is_off_road), strict=True
+            )
+            if is_so
+        ],
+        track=[(round(fix.longitude, 5), round(fix.latitude, 5)) for fix in fixes],
+        track_hours=TRACK_SHOWN.total_seconds() / 3600,
+    )
+
+
+def _tenant(page: Page) -> Tenant:
+    is_sandbox = page.form.text("environment") == Environment.SANDBOX
+    return Tenant(page.company_id, Environment.SANDBOX if is_sandbox else Environment.LIVE)
+
+
+def _snapshot(page: Page, tenant: Tenant) -> Snapshot:
+    """Raises Refused."""
+    try:
+        return _fleets.get(tenant, partial(read_fleet, page.connection, tenant, now=page.now), now=page.now)
+    except TimeoutError:
+        raise Refused(503, "The fleet takes long to read", "Try again shortly.") from None
+
+
+def _answer(page: Page, document: object) -> Response:
+    """A JSON document. A large one is compressed: rows of trucks shrink to a fifth. It holds no secret that a guess in
+    the same answer could be compared with."""
+    body, headers = write(document), {"Vary": "Accept-Encoding"}
+    if len(body) > _COMPRESSED_FROM_BYTES and "gzip" in page.request.headers.get("accept-encoding", ""):
+        body, headers = gzip.compress(body, compresslevel=1), {**headers, "Content-Encoding": "gzip"}
+    return Response(body, media_type="application/json", headers=headers)
+
+
+ADDRESSES = [
+    page_at("/map", show),
+    page_at("/map/fleet", show_fleet),
+    stream_at("/map/stream", show_changes, by=EVERYBODY, follow=_follow),
+    page_at("/map/trucks/{id}", show_truck),
+]

@@ -1,0 +1,455 @@
+// The page Map: every truck on the map and in the list beside it. The fleet is loaded once; after that a stream of
+// events tells the trucks in view that have changed. Without WebGL there is no map: the list is the page.
+// A truck comes as an array, see Row in ingress/console/fleet_snapshots.py; these are the places of its fields.
+const [ID, UNIT, DRIVER, LATITUDE, LONGITUDE, HEADING, FUEL, FIX, STATUS, NEEDS, ROUTE, REFERENCE, STOP, FUEL_STOP] =
+  Array(14).keys();
+const QUIET_MS = 12_000;
+const MOVED_MS = 400;
+const AGES_MS = 20_000;
+const RETRY_MS = 5_000;
+const CLUSTERED_UP_TO_ZOOM = 9;
+
+const page = document.getElementById("fleet");
+const list = document.getElementById("trucks");
+const filter = document.getElementById("fleet-filter");
+const panel = document.getElementById("truck");
+const environment = page.dataset.environment;
+const statuses = JSON.parse(page.dataset.statuses); // name and words, in the order of their numbers
+const needs = JSON.parse(page.dataset.needs); // the same in the order of their bits
+const most = Number(page.dataset.most);
+const query = (more) => new URLSearchParams({ environment, ...more });
+
+const trucks = new Map(); // by id, in the order of their units
+let clockAhead = 0; // of the server before this browser, in ms
+let known = 0; // the time of the fleet that was loaded
+let told = 0; // the time up to which the stream has told the changes in view
+let map = null;
+let chosen = "";
+
+// --- Filter -------------------------------------------------------------------------------------------------------
+
+const wanted = () => {
+  const field = (name) => filter.elements[name].value.trim().toLowerCase();
+  const status = field("status"), need = field("need");
+  return {
+    unit: field("unit"),
+    driver: field("driver"),
+    status: status === "" ? -1 : statuses.findIndex(([name]) => (name || "none") === status),
+    bit: need === "" ? 0 : 1 << needs.findIndex(([name]) => name === need),
+  };
+};
+const fits = (truck, { unit, driver, status, bit }) =>
+  (status < 0 || truck[STATUS] === status)
+  && (!bit || (truck[NEEDS] & bit) !== 0)
+  && (!unit || truck[UNIT].toLowerCase().includes(unit))
+  && (!driver || truck[DRIVER].toLowerCase().includes(driver));
+
+// --- List ---------------------------------------------------------------------------------------------------------
+
+const age = (truck) => {
+  if (truck[FIX] === null) return "no position yet";
+  const minutes = (Date.now() + clockAhead) / 60_000 - truck[FIX] / 60;
+  if (minutes < -1) return "simulated";
+  if (minutes < 1) return "now";
+  if (minutes < 60) return `${Math.floor(minutes)} min ago`;
+  if (minutes < 60 * 24) return `${Math.floor(minutes / 60)} h ago`;
+  const days = Math.floor(minutes / 60 / 24);
+  return `${days.toLocaleString("en")} ${days === 1 ? "day" : "days"} ago`;
+};
+const about = (truck) => [
+  truck[DRIVER],
+  truck[FUEL] === null ? "" : `fuel ${truck[FUEL]} %`,
+  age(truck),
+  truck[STOP] && `next ${truck[STOP]}`,
+  truck[FUEL_STOP] && `fuel at ${truck[FUEL_STOP]}`,
+].filter(Boolean).join(" · ");
+const needsOf = (truck) => needs.filter((_, bit) => (truck[NEEDS] >> bit) & 1).map(([, words]) => words);
+
+const element = (name, className, text) => Object.assign(document.createElement(name), { className, textContent: text });
+const pathOf = (id) => `/map/trucks/${id}?${query()}`;
+
+const items = new Map(); // the list's items by the id of their truck
+const itemOf = (truck) => {
+  let item = items.get(truck[ID]);
+  if (!item) {
+    const link = document.createElement("a");
+    link.href = pathOf(truck[ID]);
+    link.append(element("strong", "", ""));
+    item = document.createElement("li");
+    item.dataset.truck = truck[ID];
+    item.append(link);
+    items.set(truck[ID], item);
+  }
+  const look = [truck[UNIT], truck[STATUS], truck[NEEDS], about(truck)].join("\n");
+  if (item.look === look) return item;
+  item.look = look;
+  item.querySelector("strong").textContent = truck[UNIT] || "no unit number";
+  while (item.childNodes.length > 1) item.lastChild.remove(); // the link stays, and keeps the focus
+  const [name, words] = statuses[truck[STATUS]];
+  for (const part of [
+    element("span", `badge ${name}`, words),
+    ...needsOf(truck).map((need) => element("span", "badge error", need)),
+    element("span", "faint", about(truck)),
+  ]) item.append(" ", part);
+  return item;
+};
+
+const say = (text) => {
+  const count = document.getElementById("fleet-count");
+  if (count.textContent !== text) count.textContent = text; // said again only when it is news
+};
+const counted = (number) => `${number.toLocaleString("en")} ${number === 1 ? "truck" : "trucks"}`;
+const showList = () => {
+  const want = wanted(), view = map && viewOf(map);
+  const found = [];
+  let fitting = 0;
+  for (const truck of trucks.values()) {
+    if (!fits(truck, want)) continue;
+    fitting++;
+    if (!view || truck[LATITUDE] === null || isIn(view, truck)) found.push(truck);
+  }
+  const shown = found.slice(0, most).map(itemOf);
+  shown.forEach((item, place) => {
+    if (list.children[place] !== item) list.insertBefore(item, list.children[place] ?? null);
+    item.toggleAttribute("data-chosen", item.dataset.truck === chosen);
+  });
+  while (list.children.length > shown.length) list.lastElementChild.remove();
+  for (const [id, item] of items) if (!item.isConnected) items.delete(id);
+  const rest = found.length > most ? `; the first ${most} are listed` : "";
+  say(map ? `${found.length.toLocaleString("en")} of ${counted(fitting)} in view${rest}` : `${counted(fitting)}${rest}`);
+  document.getElementById("no-trucks").hidden = fitting > 0;
+};
+
+// --- View ---------------------------------------------------------------------------------------------------------
+
+const viewOf = (map) => {
+  const bounds = map.getBounds();
+  return [bounds.getWest(), bounds.getSouth(), bounds.getEast(), bounds.getNorth()];
+};
+const isIn = ([west, south, east, north], truck) =>
+  truck[LATITUDE] >= south && truck[LATITUDE] <= north && truck[LONGITUDE] >= west && truck[LONGITUDE] <= east;
+const holds = (outer, inner) =>
+  outer[0] <= inner[0] && outer[1] <= inner[1] && outer[2] >= inner[2] && outer[3] >= inner[3];
+const area = ([west, south, east, north]) => (east - west) * (north - south);
+/** Half a view more on each side, so that a small move asks for nothing. */
+const widened = ([west, south, east, north]) => {
+  const across = (east - west) / 2, up = (north - south) / 2;
+  return [Math.max(-180, west - across), Math.max(-90, south - up), Math.min(180, east + across), Math.min(90, north + up)];
+};
+const WORLD = [-180, -90, 180, 90];
+
+// --- Stream -------------------------------------------------------------------------------------------------------
+
+const still = document.getElementById("still"), full = document.getElementById("full");
+let source = null, asked = null, opened = 0, heard = Date.now();
+
+const listen = () => {
+  const bounds = map ? widened(viewOf(map)) : WORLD;
+  const since = asked && holds(asked, bounds) ? told : known; // what lay outside was not told since it was loaded
+  source?.close();
+  asked = bounds;
+  opened = Date.now();
+  source = new EventSource(`/map/stream?${query({ since, bounds: bounds.map((one) => one.toFixed(4)).join() })}`);
+  source.addEventListener("figures", (event) => {
+    const { at, trucks: changed } = JSON.parse(event.data);
+    told = Math.max(told, at);
+    take(changed);
+    hear();
+  });
+  source.addEventListener("same", hear);
+  source.addEventListener("over", () => { source.close(); location.reload(); });
+  source.addEventListener("full", () => { source.close(); full.hidden = false; });
+};
+const showStillness = () => {
+  const isStill = Date.now() - heard > QUIET_MS && full.hidden;
+  if (isStill) still.querySelector("[data-since]").textContent = `since ${new Date(heard).toLocaleTimeString()}`;
+  still.hidden = !isStill;
+};
+const hear = () => {
+  heard = Date.now();
+  showStillness();
+};
+/** The stream follows the view: it is asked again once the view has left its part of the world, or is far smaller. */
+const followView = () => {
+  const view = viewOf(map);
+  if (source && full.hidden && (!holds(asked, view) || area(asked) > 40 * area(view))) listen();
+};
+
+const take = (changed) => {
+  for (const truck of changed) {
+    if (truck.length === 1) trucks.delete(truck[ID]);
+    else trucks.set(truck[ID], truck);
+  }
+  if (!changed.length) return;
+  showList();
+  draw();
+};
+
+// --- Map ----------------------------------------------------------------------------------------------------------
+
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+/** By the number of a status. */
+const COLORS = ["--truck-none", "--truck-draft", "--truck-planned", "--truck-active"];
+const byStatus = () => ["match", ["get", "s"], ...COLORS.slice(1).flatMap((name, at) => [at + 1, color(name)]), color(COLORS[0])];
+const SILENT = 2;
+
+const featureOf = (truck) => ({
+  type: "Feature",
+  geometry: { type: "Point", coordinates: [truck[LONGITUDE], truck[LATITUDE]] },
+  properties: { i: truck[ID], s: truck[STATUS], n: truck[NEEDS] & ~SILENT ? 1 : 0, q: truck[NEEDS] & SILENT ? 1 : 0, h: truck[HEADING] ?? -1 },
+});
+const collection = (features) => ({ type: "FeatureCollection", features });
+
+let isDue = false;
+/** The map is drawn anew once it stands: a map that is being moved has no time for it. */
+const draw = () => {
+  if (!map) return;
+  if (map.isMoving()) {
+    if (!isDue) map.once("moveend", () => { isDue = false; draw(); });
+    isDue = true;
+    return;
+  }
+  const want = wanted(), features = [];
+  for (const truck of trucks.values()) if (truck[LATITUDE] !== null && fits(truck, want)) features.push(featureOf(truck));
+  map.getSource("fleet").setData(collection(features));
+  drawChosen();
+};
+const drawChosen = () => {
+  if (!map) return;
+  const truck = trucks.get(chosen), card = panel.querySelector("[data-track]");
+  const features = [];
+  if (card?.dataset.truck === chosen) {
+    const way = JSON.parse(card.dataset.track);
+    if (way.length > 1) features.push({ type: "Feature", geometry: { type: "LineString", coordinates: way }, properties: {} });
+  }
+  if (truck && truck[LATITUDE] !== null) features.push(featureOf(truck));
+  map.getSource("chosen").setData(collection(features));
+};
+
+/** A picture of something that is drawn on a canvas of that size in CSS pixels. */
+const picture = (width, height, paint) => {
+  const canvas = document.createElement("canvas"), scale = 2;
+  [canvas.width, canvas.height] = [width * scale, height * scale];
+  const context = canvas.getContext("2d");
+  context.scale(scale, scale);
+  paint(context);
+  return [context.getImageData(0, 0, canvas.width, canvas.height), { pixelRatio: scale }];
+};
+const arrow = (context) => {
+  context.fillStyle = color("--panel");
+  context.beginPath();
+  for (const [x, y] of [[8, 3], [12, 12], [8, 10], [4, 12]]) context.lineTo(x, y);
+  context.fill();
+};
+const number = (text) => (context) => {
+  context.font = "600 12px system-ui, sans-serif";
+  context.textAlign = "center";
+  context.textBaseline = "middle";
+  context.fillStyle = color("--text");
+  context.fillText(text, 18, 9);
+};
+const addPicture = (map, id) => {
+  if (id === "arrow") map.addImage(id, ...picture(16, 16, arrow));
+  else if (id.startsWith("number ")) map.addImage(id, ...picture(36, 18, number(id.slice(7))));
+};
+
+const addLayers = (map) => {
+  map.addSource("fleet", {
+    type: "geojson",
+    data: collection([]),
+    cluster: true,
+    clusterMaxZoom: CLUSTERED_UP_TO_ZOOM,
+    clusterRadius: 45,
+    clusterProperties: { needs: ["+", ["get", "n"]] },
+  });
+  map.addSource("chosen", { type: "geojson", data: collection([]) });
+  map.addLayer({ id: "way", source: "chosen", type: "line", filter: ["==", ["geometry-type"], "LineString"] });
+  map.addLayer({ id: "clusters", source: "fleet", type: "circle", filter: ["has", "point_count"] });
+  map.addLayer({
+    id: "numbers", source: "fleet", type: "symbol", filter: ["has", "point_count"],
+    layout: {
+      "icon-image": ["concat", "number ", ["to-string", ["get", "point_count_abbreviated"]]],
+      "icon-allow-overlap": true, "icon-ignore-placement": true,
+    },
+  });
+  const single = ["!", ["has", "point_count"]];
+  map.addLayer({ id: "trucks", source: "fleet", type: "circle", filter: single });
+  map.addLayer({
+    id: "headings", source: "fleet", type: "symbol", filter: ["all", single, [">=", ["get", "h"], 0]],
+    layout: {
+      "icon-image": "arrow", "icon-rotate": ["get", "h"], "icon-rotation-alignment": "map",
+      "icon-allow-overlap": true, "icon-ignore-placement": true,
+    },
+  });
+  map.addLayer({ id: "ring", source: "chosen", type: "circle", filter: ["==", ["geometry-type"], "Point"] });
+  paint(map);
+};
+/** The colors of the page, which change with its theme. */
+const paint = (map) => {
+  const set = (layer, values) => {
+    for (const [name, value] of Object.entries(values)) map.setPaintProperty(layer, name, value);
+  };
+  set("way", { "line-color": color("--link"), "line-width": 3, "line-opacity": 0.8 });
+  set("clusters", {
+    "circle-color": color("--panel"),
+    "circle-radius": ["step", ["get", "point_count"], 13, 10, 16, 100, 20, 1000, 25],
+    "circle-stroke-width": 3,
+    "circle-stroke-color": ["case", [">", ["get", "needs"], 0], color("--bad"), color("--truck-active")],
+  });
+  set("trucks", {
+    "circle-color": ["case", ["==", ["get", "q"], 1], color("--panel"), byStatus()],
+    "circle-radius": 8,
+    "circle-stroke-width": ["case", ["any", ["==", ["get", "n"], 1], ["==", ["get", "q"], 1]], 3, 1.5],
+    "circle-stroke-color": ["case", ["==", ["get", "n"], 1], color("--bad"), ["==", ["get", "q"], 1], color("--faint"), color("--panel")],
+  });
+  set("ring", { "circle-color": color("--panel"), "circle-opacity": 0, "circle-radius": 14, "circle-stroke-width": 3, "circle-stroke-color": color("--link") });
+  for (const id of map.listImages()) {
+    if (id !== "arrow" && !id.startsWith("number ")) continue;
+    map.removeImage(id);
+    addPicture(map, id);
+  }
+};
+
+const boundsOf = (some) => {
+  let [west, south, east, north] = [180, 90, -180, -90];
+  for (const truck of some) {
+    if (truck[LATITUDE] === null) continue;
+    west = Math.min(west, truck[LONGITUDE]);
+    east = Math.max(east, truck[LONGITUDE]);
+    south = Math.min(south, truck[LATITUDE]);
+    north = Math.max(north, truck[LATITUDE]);
+  }
+  return west <= east ? [[west, south], [east, north]] : null;
+};
+
+const startMap = async (loaded) => {
+  const place = document.getElementById("fleet-map"), legend = document.getElementById("fleet-legend");
+  place.hidden = legend.hidden = false;
+  page.classList.add("with-map");
+  let made = null;
+  try {
+    const { createMap } = await import("./map.js");
+    made = await createMap(place, { label: "Map of the trucks" });
+  } catch (error) {
+    console.warn("The page shows no map.", error);
+  }
+  if (!made) {
+    place.hidden = legend.hidden = true;
+    page.classList.remove("with-map");
+    return;
+  }
+  made.on("styleimagemissing", ({ id }) => addPicture(made, id));
+  addLayers(made);
+  made.on("theme", () => paint(made));
+  await loaded;
+  page.map = made; // for tests, and whoever looks at the page in the browser's tools
+  const bounds = boundsOf(trucks.values());
+  if (bounds) made.fitBounds(bounds, { padding: 40, maxZoom: 10, animate: false });
+  map = made;
+  let moved;
+  map.on("moveend", () => {
+    clearTimeout(moved);
+    moved = setTimeout(() => { showList(); followView(); }, MOVED_MS);
+  });
+  for (const layer of ["trucks", "clusters"]) {
+    map.on("mouseenter", layer, () => { map.getCanvas().style.cursor = "pointer"; });
+    map.on("mouseleave", layer, () => { map.getCanvas().style.cursor = ""; });
+  }
+  map.on("click", "trucks", ({ features: [feature] }) => open(feature.properties.i));
+  map.on("click", "clusters", async ({ features: [feature] }) => {
+    const zoom = await map.getSource("fleet").getClusterExpansionZoom(feature.properties.cluster_id);
+    map.easeTo({ center: feature.geometry.coordinates, zoom });
+  });
+  draw();
+  showList();
+};
+
+// --- One truck ----------------------------------------------------------------------------------------------------
+
+const remember = () => {
+  const fields = [...new FormData(filter)].filter(([, value]) => value);
+  if (chosen) fields.push(["truck", chosen]);
+  history.replaceState(null, "", `/map?${new URLSearchParams(fields)}`);
+};
+const open = async (id) => {
+  chosen = id;
+  remember();
+  await htmx.ajax("GET", pathOf(id), { target: "#truck", swap: "innerHTML" });
+  const close = element("button", "quiet", "Close");
+  close.type = "button";
+  close.addEventListener("click", () => shut(id));
+  panel.append(close);
+  panel.querySelector("h2")?.focus();
+  const truck = trucks.get(id);
+  if (map && truck && truck[LATITUDE] !== null && !isIn(viewOf(map), truck)) {
+    map.easeTo({ center: [truck[LONGITUDE], truck[LATITUDE]] });
+  }
+  showList();
+  drawChosen();
+};
+const shut = (id) => {
+  chosen = "";
+  remember();
+  panel.replaceChildren();
+  showList();
+  drawChosen();
+  (items.get(id)?.querySelector("a") ?? filter.elements.unit).focus();
+};
+new MutationObserver(drawChosen).observe(panel, { childList: true, subtree: true });
+list.addEventListener("click", (event) => {
+  const link = event.target.closest("a");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  open(link.closest("li").dataset.truck);
+});
+panel.addEventListener("keydown", (event) => { if (event.key === "Escape") shut(chosen); });
+
+// --- Start --------------------------------------------------------------------------------------------------------
+
+filter.addEventListener("submit", (event) => { event.preventDefault(); narrow(); });
+filter.addEventListener("input", () => narrow());
+const narrow = () => {
+  remember();
+  showList();
+  draw();
+};
+const load = async () => {
+  for (;;) {
+    try {
+      const answer = await fetch(`/map/fleet?${query()}`);
+      if (answer.redirected) return location.reload(); // nobody is signed in any more
+      if (answer.ok) {
+        const { at, now, trucks: rows } = await answer.json();
+        clockAhead = now * 1000 - Date.now();
+        known = told = at;
+        trucks.clear();
+        for (const truck of rows) trucks.set(truck[ID], truck);
+        return;
+      }
+    } catch { /* the console is away: it is asked again */ }
+    await new Promise((done) => setTimeout(done, RETRY_MS));
+  }
+};
+const loaded = load();
+const first = new URLSearchParams(location.search).get("truck");
+const mapped = startMap(loaded);
+await loaded;
+list.replaceChildren();
+showList();
+await mapped;
+page.dataset.ready = "";
+listen();
+if (first && trucks.has(first)) open(first);
+document.addEventListener("visibilitychange", () => {
+  if (document.hidden) return source.close();
+  full.hidden = true;
+  heard = Date.now();
+  listen();
+});
+setInterval(() => { if (!document.hidden) showList(); }, AGES_MS);
+setInterval(() => {
+  if (document.hidden) return;
+  showStillness();
+  const isLost = source.readyState === EventSource.CLOSED || Date.now() - heard > 3 * QUIET_MS;
+  if (isLost && full.hidden && Date.now() - opened > QUIET_MS) listen();
+}, 1_000);

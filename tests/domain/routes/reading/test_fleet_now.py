@@ -1,0 +1,225 @@
+"""The present of a fleet: each truck with its newest fix, its current route, and what a dispatcher has to know."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from domain.database import Connection
+from domain.ids import new_id
+from domain.routes.reading.fleet_now import OFF_ROAD_SHOWN_FOR, TruckNow, read_fleet, read_truck
+from domain.routes.reading.overview import find_needs
+from domain.telematics.readings import MOST_READINGS, TRACK_SHOWN, read_track
+from domain.visibility import of_companies
+from tests.domain.helpers import go_behind_the_wall, imported, planned_by_hand, positions_at, post
+from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
+
+NOW = datetime(2026, 11, 23, 18, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+ELKHART = {"name": "Elkhart", "latitude": 41.6, "longitude": -86.2}
+"""On the way, a little before the first fuel stop."""
+
+
+@pytest.fixture
+def fleet(connection: Connection) -> Fleet:
+    return make_fleet(connection)
+
+
+def seen(connection: Connection, fleet: Fleet, unit_number: str = "101") -> TruckNow:
+    trucks = {truck.unit_number: truck for truck in read_fleet(connection, fleet.live, now=NOW)}
+    return trucks[unit_number]
+
+
+def needs_of(truck: TruckNow) -> set[str]:
+    return {name for name in ("is_late", "is_silent", "is_low", "is_off_road") if getattr(truck, name)}
+
+
+def sent(connection: Connection, fleet: Fleet, stop: dict[str, Any], ago: timedelta = timedelta(), **more: Any) -> None:
+    """One fix of truck 101."""
+    post(connection, fleet.live, positions_at(stop, NOW - ago, count=1, **more), now=NOW)
+
+
+def on_its_way(connection: Connection, fleet: Fleet, **changes: Any) -> UUID:
+    """An active route that has reached its first stop."""
+    route_id = imported(connection, fleet.live, now=NOW, **changes)
+    planned_by_hand(connection, route_id, now=NOW)
+    connection.execute("UPDATE routes SET status = 'active', arrived_at = %s WHERE id = %s", (NOW - 5 * HOUR, route_id))
+    reach(connection, route_id, 0)
+    return route_id
+
+
+def reach(connection: Connection, route_id: UUID, stop: int) -> None:
+    connection.execute(
+        "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at)"
+        " SELECT company_id, environment, id, %s, %s FROM routes WHERE id = %s",
+        (stop, NOW - 5 * HOUR, route_id),
+    )
+
+
+def test_every_truck_is_there_without_route_and_fix(connection: Connection, fleet: Fleet) -> None:
+    trucks = read_fleet(connection, fleet.live, now=NOW)
+    assert [truck.unit_number for truck in trucks] == ["101", "102"]
+    first = trucks[0]
+    assert (first.place, first.fix_at, first.heading, first.fuel_percent, first.route) == (None,) * 5
+    assert needs_of(first) == set()
+    connection.execute("UPDATE vehicles SET retired_at = now() WHERE id = %s", (fleet.trucks[1],))
+    assert [truck.unit_number for truck in read_fleet(connection, fleet.live, now=NOW)] == ["101"]
+
+
+def test_position_heading_and_level_are_those_of_the_last_fixes(connection: Connection, fleet: Fleet) -> None:
+    sent(connection, fleet, {"latitude": 41.0, "longitude": -88.0}, 3 * timedelta(minutes=1), fuel_percent=40)
+    sent(connection, fleet, {"latitude": 41.0, "longitude": -87.9}, 2 * timedelta(minutes=1))
+    sent(connection, fleet, {"latitude": 41.1, "longitude": -87.9})
+    truck = seen(connection, fleet)
+    assert truck.place == (41.1, -87.9)
+    assert truck.fix_at == NOW
+    assert truck.heading == 0
+    assert truck.fuel_percent == 40, "the newest level that was sent"
+    assert seen(connection, fleet, "102").place is None
+
+
+def test_a_standing_truck_has_no_heading(connection: Connection, fleet: Fleet) -> None:
+    post(connection, fleet.live, positions_at(JOLIET, NOW - HOUR / 4), now=NOW)
+    assert seen(connection, fleet).heading is None
+
+
+@pytest.mark.parametrize(
+    ("latitude", "longitude", "heading"), [(41.1, -88, 0), (41, -87.9, 90), (40.9, -88, 180), (41, -88.1, 270)]
+)
+def test_the_heading_is_a_course(
+    connection: Connection, fleet: Fleet, latitude: float, longitude: float, heading: int
+) -> None:
+    sent(connection, fleet, {"latitude": 41.0, "longitude": -88.0}, timedelta(minutes=5))
+    sent(connection, fleet, {"latitude": latitude, "longitude": longitude})
+    assert seen(connection, fleet).heading == heading
+
+
+def test_the_current_route_is_the_started_one_and_then_the_earliest_draft(connection: Connection, fleet: Fleet) -> None:
+    for hours in (7, 3, -30):
+        imported(connection, fleet.live, now=NOW, start=NOW + hours * HOUR, externalId=f"IN {hours}")
+    imported(connection, fleet.live, now=NOW, externalId="OF 102", vehicle={"unitNumber": "102"})
+    imported(connection, fleet.sandbox, now=NOW, externalId="TRIED")
+    route = seen(connection, fleet).route
+    assert route is not None
+    assert (route.external_id, route.status, route.driver) == ("IN 3", "draft", "Ann Lee")
+    assert route.next_stop is not None
+    assert route.next_stop.name == "Joliet terminal"
+    assert route.next_fuel_stop is None
+
+    on_its_way(connection, fleet, start=NOW + 9 * HOUR, externalId="STARTED")
+    route = seen(connection, fleet).route
+    assert route is not None
+    assert (route.external_id, route.status) == ("STARTED", "active")
+
+
+def test_next_stop_and_next_fuel_stop_follow_the_truck(connection: Connection, fleet: Fleet) -> None:
+    route_id = on_its_way(connection, fleet, stops=[JOLIET, PERRYSBURG, NEWARK])
+
+    def ahead() -> tuple[str | None, str | None]:
+        route = seen(connection, fleet).route
+        assert route is not None
+        stop, fuel_stop = route.next_stop, route.next_fuel_stop
+        return stop.name if stop else None, fuel_stop.name if fuel_stop else None
+
+    assert ahead() == ("Perrysburg yard", "Lakeside Travel Plaza"), "it has no position yet"
+    sent(connection, fleet, ELKHART, HOUR)
+    assert ahead() == ("Perrysburg yard", "Lakeside Travel Plaza")
+    sent(connection, fleet, PERRYSBURG, HOUR / 2)
+    reach(connection, route_id, 1)
+    assert ahead() == ("Port Newark", "Keystone Fuel")
+    sent(connection, fleet, NEWARK)
+    assert ahead() == ("Port Newark", None)
+    reach(connection, route_id, 2)
+    assert ahead() == (None, None)
+
+
+def test_late_and_silent_are_those_of_the_overview(connection: Connection, fleet: Fleet) -> None:
+    window = {"end": (NOW - timedelta(minutes=5)).isoformat()}
+    sent(connection, fleet, ELKHART, timedelta(minutes=61))
+    truck = seen(connection, fleet)
+    assert needs_of(truck) == set(), "it has no route"
+    on_its_way(connection, fleet, stops=[JOLIET, {**NEWARK, "arrivalWindow": window}])
+    truck = seen(connection, fleet)
+    assert needs_of(truck) == {"is_late", "is_silent"}
+    assert truck.route is not None
+    assert truck.route.next_stop is not None
+    assert truck.route.next_stop.due == NOW - timedelta(minutes=5)
+    assert {need.kind for need in find_needs(connection, fleet.live, now=NOW)} == {"late", "silent"}
+    sent(connection, fleet, ELKHART, timedelta(minutes=59))
+    assert not seen(connection, fleet).is_silent
+
+
+def test_a_truck_is_low_at_its_reserve_or_where_its_plan_begins_low(connection: Connection, fleet: Fleet) -> None:
+    connection.execute("UPDATE companies SET reserve_percent = 20 WHERE id = %s", (fleet.company_id,))
+    sent(connection, fleet, ELKHART, HOUR / 2, fuel_percent=20.5)
+    assert not seen(connection, fleet).is_low
+    sent(connection, fleet, ELKHART, HOUR / 4, fuel_percent=20)
+    assert seen(connection, fleet).is_low
+    sent(connection, fleet, ELKHART, fuel_percent=80)
+    route_id = on_its_way(connection, fleet)
+    assert not seen(connection, fleet).is_low
+    connection.execute("UPDATE messages SET text = E'LOW FUEL: stop\\nmore' WHERE route_id = %s", (route_id,))
+    assert seen(connection, fleet).is_low
+    assert [need.kind for need in find_needs(connection, fleet.live, now=NOW)] == ["low_fuel"]
+
+
+@pytest.mark.parametrize(("ago", "is_off_road"), [(HOUR / 2, True), (OFF_ROAD_SHOWN_FOR + HOUR, False)])
+def test_a_truck_is_off_its_road_for_a_while_after_it_was_found_so(
+    connection: Connection, fleet: Fleet, ago: timedelta, is_off_road: bool
+) -> None:
+    route_id = on_its_way(connection, fleet)
+    sent(connection, fleet, ELKHART)
+    assert not seen(connection, fleet).is_off_road
+    connection.execute(
+        "UPDATE plans SET cause = jsonb_build_object('kind', 'off_road', 'at', %s::text, 'text', 'far')"
+        " WHERE route_id = %s",
+        ((NOW - ago).isoformat(), route_id),
+    )
+    assert seen(connection, fleet).is_off_road is is_off_road
+
+
+def test_a_truck_is_off_its_road_while_its_new_plan_is_made(connection: Connection, fleet: Fleet) -> None:
+    route_id = on_its_way(connection, fleet)
+    connection.execute(
+        """UPDATE routes SET replan = '{"kind": "off_road", "at": "2026-11-23T17:59:00Z", "text": "far"}'"""
+        " WHERE id = %s",
+        (route_id,),
+    )
+    assert seen(connection, fleet).is_off_road
+    connection.execute('UPDATE routes SET replan = replan || \'{"kind": "stop_passed"}\' WHERE id = %s', (route_id,))
+    assert not seen(connection, fleet).is_off_road
+
+
+def test_trucks_routes_and_fixes_of_others_are_not_seen(connection: Connection, fleet: Fleet) -> None:
+    other = make_fleet(connection)
+    on_its_way(connection, other)
+    sent(connection, other, JOLIET)
+    post(connection, fleet.sandbox, positions_at(JOLIET, NOW), now=NOW)
+    imported(connection, fleet.sandbox, now=NOW)
+    assert seen(connection, fleet).place is None
+    assert seen(connection, fleet).route is None
+    assert read_truck(connection, fleet.live, other.trucks[0], now=NOW) is None
+    assert read_truck(connection, fleet.live, new_id(), now=NOW) is None
+    assert read_track(connection, fleet.live, other.trucks[0]) == []
+    assert read_track(connection, fleet.live, fleet.trucks[0]) == []
+    go_behind_the_wall(connection, of_companies((fleet.company_id,)))
+    assert len(read_fleet(connection, fleet.live, now=NOW)) == 2
+    assert read_fleet(connection, other.live, now=NOW) == []
+
+
+def test_one_truck_is_read_as_in_its_fleet(connection: Connection, fleet: Fleet) -> None:
+    on_its_way(connection, fleet)
+    sent(connection, fleet, ELKHART, fuel_percent=44)
+    assert read_truck(connection, fleet.live, fleet.trucks[0], now=NOW) == seen(connection, fleet)
+
+
+def test_the_way_of_the_last_hours_is_thinned(connection: Connection, fleet: Fleet) -> None:
+    old, count = NOW - TRACK_SHOWN - 2 * HOUR, 2 * MOST_READINGS + 10
+    post(connection, fleet.live, positions_at(NEWARK, old, count=1), now=NOW)
+    post(connection, fleet.live, positions_at(JOLIET, NOW - 2 * HOUR, count=count, seconds_apart=5), now=NOW)
+    fixes = read_track(connection, fleet.live, fleet.trucks[0])
+    assert MOST_READINGS / 2 < len(fixes) <= MOST_READINGS + 1
+    assert {fix.longitude for fix in fixes} == {JOLIET["longitude"]}
+    assert fixes[0].recorded_at == NOW - 2 * HOUR
+    assert fixes[-1].recorded_at == NOW - 2 * HOUR + timedelta(seconds=5 * (count - 1))
