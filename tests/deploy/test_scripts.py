@@ -6,7 +6,9 @@ import re
 import shutil
 import signal
 import subprocess
+import sysconfig
 import time
+import venv
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -126,7 +128,7 @@ def test_up_reaches_ready_shows_the_demo_and_stops_twice(clone: Path, tmp_path: 
 
         url = up.wait_for(r"ready (http://\S+)", 300).group(1)
         print(f"{attempt}: ready after {time.monotonic() - up.started:.1f} s")
-        up.wait_for("now you", 60)
+        up.wait_for("now you", 180)
 
         demo = json.loads((data / "demo.json").read_text())
         assert demo["url"] == url
@@ -157,13 +159,22 @@ def test_up_reaches_ready_shows_the_demo_and_stops_twice(clone: Path, tmp_path: 
     assert re.search(r"draft .* -> planned .* -> active .* ->\s+completed", ups[0].screen.read_text())
 
 
-def test_a_second_up_on_the_same_folder_says_so(clone: Path, tmp_path: Path, ups: list[Up]) -> None:
-    first = Up(clone, tmp_path / "data")
-    ups.append(first)
-    first.wait_for(r"ready (http://\S+)", 300)
+@pytest.fixture(scope="module")
+def running(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Up, Path]]:
+    """A running `deploy/up` whose demo is done, and its data folder."""
+    data = tmp_path_factory.mktemp("running") / "data"
+    up = Up(clone, data)
+    try:
+        up.wait_for("now you", 300)
+        yield up, data
+    finally:
+        up.stop()
 
+
+def test_a_second_up_on_the_same_folder_says_so(clone: Path, running: tuple[Up, Path]) -> None:
+    _, data = running
     second = subprocess.run(
-        [str(clone / ".venv" / "bin" / "fuelroute"), "up", "--port", "0", "--data", str(tmp_path / "data")],
+        [str(clone / ".venv" / "bin" / "fuelroute"), "up", "--port", "0", "--data", str(data)],
         capture_output=True,
         text=True,
         env=clean_environment(),
@@ -180,12 +191,9 @@ def tour(readme: str) -> str:
     return "\n".join(line.removeprefix("    ") for line in chapter.splitlines() if line.startswith("    "))
 
 
-def test_the_tour_of_the_readme_works_as_written(clone: Path, tmp_path: Path, ups: list[Up]) -> None:
-    data = tmp_path / "data"
-    up = Up(clone, data)
-    ups.append(up)
-    url = up.wait_for(r"ready (http://\S+)", 300).group(1)
-    up.wait_for("now you", 60)
+def test_the_tour_of_the_readme_works_as_written(clone: Path, running: tuple[Up, Path]) -> None:
+    up, data = running
+    url = up.wait_for(r"ready (http://\S+)", 5).group(1)
     script = tour((clone / "README.md").read_text()).replace("http://127.0.0.1:8080", url)
 
     done = subprocess.run(
@@ -216,6 +224,13 @@ def test_the_tour_of_the_readme_works_as_written(clone: Path, tmp_path: Path, up
 
 
 def test_the_test_script_runs_tests(clone: Path, tmp_path: Path) -> None:
+    """The packages for tests come from our own environment: CI has installed them by the same script."""
+    environment, packages = clone / ".venv", sysconfig.get_path("purelib")
+    if not environment.exists():  # `deploy/up` has not run in this clone
+        venv.create(environment, with_pip=True, symlinks=True)
+    own = sysconfig.get_path("purelib", vars={"base": str(environment), "platbase": str(environment)})
+    Path(own, "of-our-environment.pth").write_text(packages)
+
     done = subprocess.run(
         [str(clone / "deploy" / "test"), "-q", "tests/domain/test_lifecycle.py"],
         cwd="/",
