@@ -21,7 +21,7 @@ class NoMetricsPort(FuelrouteError):
     def __init__(self, settings: Settings, reason: str) -> None:
         super().__init__(
             f"cannot serve metrics on {settings.metrics_host}:{settings.metrics_port} ({reason}): "
-            "give FUELROUTE_METRICS_PORT a free port for each process, such as 9100-9119"
+            "give FUELROUTE_METRICS_PORT a free port for each process, such as 9110-9129"
         )
 
 

@@ -308,7 +308,7 @@ class Settings(BaseSettings):
 
     metrics_port: str | None = Field(
         None,
-        description="Port for a process's metrics, or ports such as 9100-9119 of which each process takes the first"
+        description="Port for a process's metrics, or ports such as 9110-9129 of which each process takes the first"
         " that is free; none unless set",
     )
     metrics_host: str = Field("127.0.0.1", description="Address that metrics are served on")
@@ -352,7 +352,7 @@ class Settings(BaseSettings):
         if ports is not None:
             first, dash, last = ports.partition("-")
             if not (first.isdecimal() and (last.isdecimal() or not dash)):
-                raise ValueError("give a port, or a range of ports such as 9100-9119")
+                raise ValueError("give a port, or a range of ports such as 9110-9129")
             if not 1 <= int(first) <= int(last or first) <= 65535:
                 raise ValueError("ports are numbers from 1 to 65535, the lower one first")
         return ports

@@ -1,4 +1,4 @@
-"""The rehearsal's own parts; `deploy/monitoring/rehearse` itself takes half an hour and is run by hand."""
+"""The rehearsal's own parts; `deploy/monitoring/rehearse` itself takes a quarter of an hour and is run by hand."""
 
 import re
 

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from deploy.monitoring import dashboards
+from domain.queue.jobs import QUEUES
 from tests.deploy.monitoring.names import (
     MONITORING,
     RULES,
@@ -31,6 +32,19 @@ OF_PROMETHEUS = {"instance", "job", "le"}
 
 def test_the_table_lists_every_metric_with_its_kind_and_labels() -> None:
     assert sorted(documented()) == sorted(declared())
+
+
+def test_prometheus_reads_the_ports_that_the_readme_gives_to_the_processes() -> None:
+    """9100 is left out: it is the port of Prometheus's node exporter, which Debian installs and starts beside it."""
+    found = re.search(r"FUELROUTE_METRICS_PORT=(\d+)-(\d+) deploy/up", (MONITORING / "README.md").read_text())
+    assert found is not None
+    ports = range(int(found[1]), int(found[2]) + 1)
+    config = yaml.safe_load((MONITORING / "prometheus" / "prometheus.yml").read_text())
+    (targets,) = [one["targets"] for one in config["scrape_configs"][0]["static_configs"]]
+
+    assert targets == [f"127.0.0.1:{port}" for port in ports]
+    assert len(ports) == len(QUEUES) + 3  # and ingress, console, scheduler
+    assert 9100 not in ports
 
 
 def test_the_files_of_the_dashboards_are_those_that_the_module_writes() -> None:
