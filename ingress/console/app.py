@@ -25,6 +25,7 @@ from ingress.console.pages import (
     account,
     audit,
     csv_files,
+    find,
     fleet_and_stations,
     ifta,
     keys,
@@ -51,6 +52,7 @@ log = get_logger(__name__)
 PAGES = (
     sign_in,
     overview,
+    find,
     account,
     keys,
     webhooks,

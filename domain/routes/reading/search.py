@@ -2,7 +2,8 @@
 
 With the API's filters alone, the list is the API's, with its exact totals. Words have no index, because every push
 would pay for it. So they are searched among a bounded number of routes, those that start last. A truck's and a driver's
-routes are found by their index, and so is a whole `externalId`, however old its route is.
+routes are found by their index, and so are a whole `externalId`, however old its route is, and the whole reference of a
+route that its truck has not started.
 """
 
 from collections.abc import Sequence
@@ -179,6 +180,8 @@ _NAMED = [
     f"{_READ} AND r.id = %(route_id)s::uuid",
     f"{_READ} AND r.external_id = %(whole_text)s::text AND r.status <> 'canceled'",
     f"{_READ} AND r.external_id = %(whole_text)s::text AND r.status = 'canceled'",
+    f"{_READ} AND r.reference = %(whole_text)s::text AND r.reference <> ''"
+    " AND r.status IN ('pending', 'pending_mapping', 'pending_window', 'draft', 'planned') LIMIT %(most)s::int",
 ]
 """Found by an index, wherever they are."""
 

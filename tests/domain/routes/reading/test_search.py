@@ -115,6 +115,19 @@ def test_a_whole_load_number_is_found_beyond_the_bound(
     assert (partial.total, partial.is_partial, [one.external_id for one in partial.routes]) == (3, True, ["NEW-1"])
 
 
+def test_a_whole_reference_is_found_beyond_the_bound(
+    connection: Connection, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "MOST_ROUTES_SEARCHED", 3)
+    load(connection, fleet.live, "OLD-1", reference="PO-7")
+    load(connection, fleet.sandbox, "TRIED", reference="PO-7")
+    for number in range(4):
+        load(connection, fleet.live, f"NEW-{number}", hours=2 + number)
+
+    assert found(connection, fleet.live, text="po-") == []
+    assert found(connection, fleet.live, text="PO-7") == ["OLD-1"]
+
+
 def test_found_routes_are_shown_in_pages(connection: Connection, fleet: Fleet) -> None:
     for number in range(5):
         load(connection, fleet.live, f"LOAD-{number}", hours=1 + number)
