@@ -2,15 +2,11 @@
 
 import re
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from domain.lifecycle import Role
 from tests.browser.accessibility import assert_accessible
-from tests.browser.conftest import People
-
-
-def box(page: Page) -> str:
-    return page.locator("#find").input_value()
+from tests.browser.conftest import People, add_session, session_of
 
 
 def test_keys_lead_to_the_search_and_to_pages(people: People) -> None:
@@ -65,8 +61,7 @@ def test_the_list_of_keys_opens_and_closes(people: People) -> None:
 
 def test_the_search_works_without_scripts(people: People) -> None:
     context = people.browser(java_script_enabled=False)
-    page = people.page(Role.VIEWER)
-    context.add_cookies(page.context.cookies())
+    add_session(context, people.world.url, session_of(people.page(Role.VIEWER).context))
     plain = context.new_page()
     plain.goto("/routes")
     plain.locator("#find").fill("000102")

@@ -22,7 +22,7 @@ def led_to(browser: Browser, text: str) -> str:
     """The address to which a search leads at once; empty where it shows a list."""
     answer = browser.get("/find", params={"q": text})
     assert answer.status_code in (200, 303), answer.text
-    return answer.headers.get("location", "")
+    return str(answer.headers.get("location", ""))
 
 
 def test_a_search_with_one_hit_leads_to_its_page(world: World) -> None:
