@@ -7,6 +7,7 @@ route that its truck has not started.
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -14,6 +15,7 @@ from uuid import UUID
 from domain.contract.shapes import Route, RouteQuery
 from domain.database import Connection, Tenant
 from domain.ids import read_id
+from domain.index_order import in_index_order
 from domain.lifecycle import PendingReason, RouteStatus
 from domain.routes.reading.lookups import list_routes, read_routes
 from domain.statements import IdRow, Statement
@@ -78,7 +80,9 @@ def search_routes(
         "offset": offset,
         "most": MOST_ROUTES_SEARCHED,
     }
-    found = _SEARCH[_source(wanted)].one(connection, parameters)
+    source = _source(wanted)
+    with in_index_order(connection) if source != "driver" else nullcontext():  # its index has no order
+        found = _SEARCH[source].one(connection, parameters)
     routes = read_routes([(tenant, route_id) for route_id in found.ids]).on(connection)
     records = max(len(vehicle_ids), len(driver_ids))
     return FoundRoutes(
