@@ -15,7 +15,6 @@ from tests.factories import Fleet
 from tests.ingress.console.conftest import Fields, World, words
 from tests.ingress.console.records import form_of, stored_rows
 
-
 CHOICES: Fields = {"superseding": "false", "objective": "pump", "map_link": "google"}
 """The stored values of the fields in which a person chooses."""
 
