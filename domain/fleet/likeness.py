@@ -3,7 +3,7 @@ only."""
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -63,15 +63,15 @@ def _runs(text: str) -> frozenset[str]:
     return frozenset(_in_order(text))
 
 
-def _words_before(one: str, other: str) -> int | None:
-    """The number of words that stand before the unit number in one of the two values and not in the other: 1 for
-    `TRK 4101` and `4101`, 0 for `T77` and `T-77`. None: they name different trucks. A letter behind a number makes
-    another truck of it, so `4101A` does not name `4101`."""
-    shorter, longer = sorted((_in_order(one), _in_order(other)), key=len)
-    before = longer[: len(longer) - len(shorter)]
-    if shorter != longer[len(before) :] or not _has_number(shorter) or _has_number(before):
-        return None
-    return len(before)
+def _ends(text: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """The ends of a tidied unit number that have all its numbers, and the count of words before each: `truck t 77` ends
+    in itself, in `t 77` after one word, and in `77` after two."""
+    runs = _in_order(text)
+    for words in range(len(runs)):
+        if words and runs[words - 1].isdecimal():
+            return
+        if _has_number(runs[words:]):
+            yield words, runs[words:]
 
 
 def _has_number(runs: Iterable[str]) -> bool:
@@ -89,6 +89,15 @@ class Likeness:
         self._is_number = kind == "unit_number"
         self._has_parts = self._is_number or kind == "driver_name"
         self._runs = [_runs(text) if self._has_parts else frozenset[str]() for text in self._tidied]
+        self._same: dict[str, list[int]] = {}
+        self._numbers: dict[tuple[str, ...], dict[int, list[int]]] = {}
+        """The unit numbers by each of their ends with a number in it, and by the count of words before that end."""
+        is_name = self._has_parts and not self._is_number
+        for index, text in enumerate(self._ordered if is_name else self._tidied):
+            self._same.setdefault(text, []).append(index)
+        for index, text in enumerate(self._tidied if self._is_number else ()):
+            for words, end in _ends(text):
+                self._numbers.setdefault(end, {}).setdefault(words, []).append(index)
 
     def rank(self, value: str, *, limit: int) -> list[Suggestion]:
         """The records that resemble the value, the most alike first."""
@@ -98,27 +107,40 @@ class Likeness:
         runs = _runs(wanted)
         found = [(self._percent(wanted, runs, index), index) for index in self._near(wanted, runs)]
         found = [one for one in found if one[0] >= LEAST_PERCENT]
-        likely = self._likely(wanted, [index for _, index in found])
+        likely = self._likely(wanted)
         found.sort(key=lambda one: (one[1] == likely, one[0], fuzz.ratio(wanted, self._tidied[one[1]])), reverse=True)
         return [
             Suggestion(self._records[index], round(percent), is_likely=index == likely)
             for percent, index in found[:limit]
         ]
 
-    def _likely(self, wanted: str, found: Sequence[int]) -> int | None:
+    def likely(self, value: str) -> FleetRecord | None:
         """The one record that the value names, though it is written in another way. None if there is no such record, or
-        several."""
-        same = [index for index in found if self._is_same(wanted, index)]
-        if not same and self._is_number:
-            before = {index: _words_before(wanted, self._tidied[index]) for index in found}
-            fewest = min((words for words in before.values() if words is not None), default=None)
-            same = [index for index in found if fewest is not None and before[index] == fewest]
-        return same[0] if len(same) == 1 else None
+        several. It takes no time: a page may ask about every reference that waits."""
+        wanted = tidy(value)
+        index = self._likely(wanted) if wanted else None
+        return None if index is None else self._records[index]
 
-    def _is_same(self, wanted: str, index: int) -> bool:
-        """They differ only in what `tidy` takes away; names may have their words in another order, too."""
+    def _likely(self, wanted: str) -> int | None:
         is_name = self._has_parts and not self._is_number
-        return self._tidied[index] == wanted or (is_name and self._ordered[index] == _ordered(wanted))
+        found = self._same.get(_ordered(wanted) if is_name else wanted, [])
+        if not found and self._is_number:
+            found = self._with_fewest_words_before(wanted)
+        return found[0] if len(found) == 1 else None
+
+    def _with_fewest_words_before(self, wanted: str) -> list[int]:
+        """The unit numbers that are the same but for words before them: `4101` for `trk 4101`, and the other way round.
+        A letter behind a number makes another truck of it, so `4101a` is not 4101."""
+        ends = list(_ends(wanted))
+        if not ends:
+            return []
+        _, whole = ends[0]
+        by_words: dict[int, list[int]] = {}
+        for words, same in self._numbers.get(whole, {}).items():
+            by_words.setdefault(words, []).extend(same)
+        for words, end in ends[1:]:
+            by_words.setdefault(words, []).extend(self._numbers.get(end, {}).get(0, []))
+        return by_words[min(by_words)] if by_words else []
 
     def _percent(self, wanted: str, runs: frozenset[str], index: int) -> float:
         stored, own = self._tidied[index], self._runs[index]

@@ -18,6 +18,10 @@ MOST_CANDIDATES = 5_000
 """The candidates on one page of an explanation: more than an ordinary trip has."""
 
 
+FUEL_BY_POLICY = "the company's policy"
+"""The source of the fuel level where the truck has sent none."""
+
+
 class ExplainedInputs(TypedDict):
     """The trip and the limits that were used, relaxed ones included. `distance_miles` is the mile where the plan ends.
     `road_miles` is the whole way, which is longer where the plan ends early. Plans of earlier versions have only the

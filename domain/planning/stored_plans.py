@@ -13,6 +13,7 @@ from domain.encoding import utc_text
 from domain.ids import new_id
 from domain.lifecycle import Objective
 from domain.planning.explanation import (
+    FUEL_BY_POLICY,
     MOST_CANDIDATES,
     ExplainedVersion,
     FuelOrigin,
@@ -83,7 +84,7 @@ def _sources(task: PlanTask, road: Road, corridor: Corridor, now: datetime) -> S
         "position": {"source": "gps" if task.position_at else "the stop reached", "at": _moment(task.position_at)},
         "fuel": _source_of(fuel)
         if fuel is not None
-        else {"source": "the company's policy", "percent": route.assumed_fuel_percent, "at": None},
+        else {"source": FUEL_BY_POLICY, "percent": route.assumed_fuel_percent, "at": None},
         "capacity_gallons": {"source": "the vehicle" if route.fuel_tank_capacity_gallons else "the default"},
         "mpg": {"source": "the vehicle" if route.mpg else "the default"},
         "roads": {"source": road.source, "fallback_reason": road.fallback_reason},

@@ -7,8 +7,7 @@ gets each event at least once.
 The next event of a route waits until the one before it was delivered or given up. Different routes wait for nothing.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -18,6 +17,7 @@ from domain.accounts.contacts import Contacts, UnreadableContact
 from domain.backoff import backoff
 from domain.database import Connection, Tenant, as_json
 from domain.fence import is_at_work
+from domain.index_order import in_index_order
 from domain.lifecycle import Environment
 from domain.routes.traces import traces_of
 from domain.settings import Settings
@@ -129,7 +129,7 @@ _CLAIM = Statement(
 )
 """Two indexes give the rows in the order that is asked for, so this reads no more of a backlog than the limit. A join,
 as of `NOT EXISTS`, would read it whole. So would a sort, which PostgreSQL prefers while its statistics say that the
-table has a row or two: therefore `>=`, whose first row is one of the same route, and `_without_sorts`."""
+table has a row or two: therefore `>=`, whose first row is one of the same route, and `in_index_order`."""
 _FAIL = Command(
     "UPDATE webhook_deliveries SET status = 'failed', ended_at = %s, error = %s, claimed_until = NULL"
     " WHERE endpoint_id = %s AND number = ANY(%s)"
@@ -148,7 +148,7 @@ def claim_deliveries(
     limit = (most if target.failing_since is None else 1) - under_way
     if limit <= 0:
         return None
-    with _without_sorts(connection):
+    with in_index_order(connection):
         rows = _CLAIM.all(connection, {"endpoint_id": endpoint_id, "limit": limit, "until": until, "now": now})
     if not rows:
         return None
@@ -267,7 +267,7 @@ def settle_deliveries(
     documents = [_document(outcome, settings=settings, now=now) for outcome in outcomes]
     numbers = [outcome.claimed.number for outcome in outcomes]
     _LOG_AND_END.execute(connection, {"endpoint_id": endpoint_id, "numbers": numbers, "outcomes": as_json(documents)})
-    with _without_sorts(connection):
+    with in_index_order(connection):
         for document in documents:
             if document["retry_at"] is not None and document["route_id"] is not None:
                 _DELAY_NEXT.execute(connection, {**document, "endpoint_id": endpoint_id})
@@ -344,17 +344,5 @@ _DUE_ENDPOINTS = Statement(
 
 def due_endpoints(connection: Connection, *, now: datetime) -> dict[UUID, UUID]:
     """Endpoints for which an attempt is due, each with its company."""
-    with _without_sorts(connection):
+    with in_index_order(connection):
         return dict(_DUE_ENDPOINTS.all(connection, (now,)))
-
-
-@contextmanager
-def _without_sorts(connection: Connection) -> Iterator[None]:
-    """PostgreSQL reads rows in the order of an index in this block, even where it takes a sort for cheaper."""
-    _NO_SORT.execute(connection)
-    yield
-    _SORT_AGAIN.execute(connection)
-
-
-_NO_SORT = Command("SET LOCAL enable_sort = off")
-_SORT_AGAIN = Command("SET LOCAL enable_sort = on")

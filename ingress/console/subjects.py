@@ -150,7 +150,7 @@ class Vehicles(_FleetSubject[StoredVehicle, VehicleRow]):
     name = "vehicles"
     one = "vehicle"
     kind = "vehicle"
-    about = "Your trucks. Routes are matched to them by unit number or VIN. Fuel plans use their tank and mileage."
+    about = "Your trucks. Routes are matched to them by unit number or VIN. Fuel plans use tank and miles per gallon."
     search_hint = "unit number, VIN, plate, year, make, model"
     shape = VehicleRow
     listing = fleet_listings.VEHICLES

@@ -50,8 +50,16 @@ def add_mapping(
 ) -> tuple[int, list[Job]]:
     """From now on `value` means that vehicle or driver. Returns how many held routes waited for it, too. Raises
     UnknownTarget."""
-    store_mapping(connection, company_id, kind, value, target_id)
-    waiting = routes_waiting_for(connection, company_id, kind, [value])
+    return add_mappings(connection, company_id, kind, {value: target_id})
+
+
+def add_mappings(
+    connection: Connection, company_id: UUID, kind: MappingKind, targets: Mapping[str, UUID]
+) -> tuple[int, list[Job]]:
+    """The same of several values at once."""
+    for value, target_id in sorted(targets.items()):
+        store_mapping(connection, company_id, kind, value, target_id)
+    waiting = routes_waiting_for(connection, company_id, kind, list(targets))
     return len(waiting), [import_routes_job(batch, company_id) for batch in in_batches(waiting)]
 
 

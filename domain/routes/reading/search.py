@@ -2,10 +2,12 @@
 
 With the API's filters alone, the list is the API's, with its exact totals. Words have no index, because every push
 would pay for it. So they are searched among a bounded number of routes, those that start last. A truck's and a driver's
-routes are found by their index, and so is a whole `externalId`, however old its route is.
+routes are found by their index, and so are a whole `externalId`, however old its route is, and the whole reference of a
+route that its truck has not started.
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -13,6 +15,7 @@ from uuid import UUID
 from domain.contract.shapes import Route, RouteQuery
 from domain.database import Connection, Tenant
 from domain.ids import read_id
+from domain.index_order import in_index_order
 from domain.lifecycle import PendingReason, RouteStatus
 from domain.routes.reading.lookups import list_routes, read_routes
 from domain.statements import IdRow, Statement
@@ -77,7 +80,9 @@ def search_routes(
         "offset": offset,
         "most": MOST_ROUTES_SEARCHED,
     }
-    found = _SEARCH[_source(wanted)].one(connection, parameters)
+    source = _source(wanted)
+    with in_index_order(connection) if source != "driver" else nullcontext():  # its index has no order
+        found = _SEARCH[source].one(connection, parameters)
     routes = read_routes([(tenant, route_id) for route_id in found.ids]).on(connection)
     records = max(len(vehicle_ids), len(driver_ids))
     return FoundRoutes(
@@ -179,6 +184,8 @@ _NAMED = [
     f"{_READ} AND r.id = %(route_id)s::uuid",
     f"{_READ} AND r.external_id = %(whole_text)s::text AND r.status <> 'canceled'",
     f"{_READ} AND r.external_id = %(whole_text)s::text AND r.status = 'canceled'",
+    f"{_READ} AND r.reference = %(whole_text)s::text AND r.reference <> ''"
+    " AND r.status IN ('pending', 'pending_mapping', 'pending_window', 'draft', 'planned') LIMIT %(most)s::int",
 ]
 """Found by an index, wherever they are."""
 

@@ -1,5 +1,7 @@
 """The page Matching: people say which vehicle or driver a reference means, so that held routes are imported."""
 
+import hashlib
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from starlette.responses import Response
@@ -11,9 +13,10 @@ from domain.fleet.drivers import DriverRow
 from domain.fleet.likeness import Likeness, Suggestion
 from domain.fleet.matching import KINDS, MappingKind, Matched
 from domain.fleet.records import ID_KIND, UnknownTarget
+from domain.fleet.shared_spellings import Spelled, Spelling, shared_spellings
 from domain.fleet.vehicles import VehicleRow
 from domain.ids import read_id, shown_id
-from domain.routes.intake.fleet_changes import add_driver, add_mapping, add_vehicle
+from domain.routes.intake.fleet_changes import add_driver, add_mapping, add_mappings, add_vehicle
 from domain.routes.intake.holds import routes_waiting_for
 from domain.routes.intake.waiting_references import WaitingReference, routes_now, waiting_references
 from domain.text import printable
@@ -27,6 +30,8 @@ _SUGGESTED = 3
 _FOUND = 8
 _WATCHED = 5
 """The number of routes that are named one by one after a mapping."""
+_MOST_TOGETHER = 200
+"""The references that one form maps together: as many as a person looks through."""
 _MOST_LOOKS = 60
 """The page refreshes itself so often, every second. A worker that has done nothing by then is away."""
 
@@ -65,14 +70,16 @@ def _matching(page: Page, subject: Matched) -> Response:
     waiting = waiting_references(page.connection, page.company_id, subject, records)
     text = page.form.text("q").lower()
     found = [reference for reference in waiting if text in reference.value.lower()]
+    mapped = page.form.number("mapped")
     number = page.form.number("page")
+    likeness = _likeness(waiting, records)
     shown = found[number * PAGE_SIZE : (number + 1) * PAGE_SIZE]
     return page.render(
         "matching.html",
         section="matching",
         subject=subject,
         id_kind=ID_KIND[subject],
-        references=_with_candidates(shown, records),
+        references=_with_candidates(shown, records, likeness),
         total=len(found),
         waiting=len(waiting),
         fleet_size=len(records),
@@ -80,15 +87,33 @@ def _matching(page: Page, subject: Matched) -> Response:
         pages=-(-len(found) // PAGE_SIZE),
         q=page.form.text("q"),
         kind_names=KIND_NAMES,
+        together=_together(waiting, likeness) if not text and number == 0 else {},
+        most_together=_MOST_TOGETHER,
+        seen=_seen,
+        done=f"{counted(mapped, subject)} mapped. The routes that waited are being imported." if mapped else "",
     )
 
 
+def _likeness(waiting: Sequence[WaitingReference], records: list[FleetRecord]) -> dict[MappingKind, Likeness]:
+    return {kind: Likeness(records, kind) for kind in {reference.kind for reference in waiting if not reference.fits}}
+
+
+def _together(
+    waiting: Sequence[WaitingReference], likeness: Mapping[MappingKind, Likeness]
+) -> dict[Spelling, list[Spelled]]:
+    """The references that may be mapped together, because they differ from the fleet's names in the same way."""
+    found: dict[Spelling, list[Spelled]] = {}
+    for kind, one in sorted(likeness.items()):
+        values = [reference.value for reference in waiting if reference.kind == kind and not reference.fits]
+        found |= shared_spellings(values, kind, one)
+    return found
+
+
 def _with_candidates(
-    references: list[WaitingReference], records: list[FleetRecord]
+    references: list[WaitingReference], records: list[FleetRecord], likeness: Mapping[MappingKind, Likeness]
 ) -> list[tuple[WaitingReference, list[FleetRecord], list[Suggestion]]]:
     """Each reference with the records that it fits. Where it fits none, with the records that it resembles."""
     by_id = {record.id: record for record in records}
-    likeness = {kind: Likeness(records, kind) for kind in {reference.kind for reference in references}}
     return [
         (
             reference,
@@ -143,6 +168,39 @@ def map_reference(page: Page) -> Response:
     page.jobs += jobs
     page.audited = _audited_mapping(subject, kind, value, target_id, waiting)
     return _watch(page, subject, kind, value, waiting)
+
+
+def _seen(spelled: Sequence[Spelled]) -> str:
+    """A short name for what a person has looked through: the references and their records."""
+    pairs = sorted((one.value, one.record.id.hex) for one in spelled[:_MOST_TOGETHER])
+    return hashlib.sha256(repr(pairs).encode()).hexdigest()
+
+
+def map_together(page: Page) -> Response:
+    """Map the references of one spelling, after a person has looked through them. What the person saw is what is
+    mapped: if other references wait by now, nothing is."""
+    subject = subject_of(page)
+    spelling = Spelling(kind_of(page, subject), page.form.packed("before") or None)
+    records = list_records(page.connection, page.company_id, subject)
+    waiting = waiting_references(page.connection, page.company_id, subject, records)
+    spelled = _together(waiting, _likeness(waiting, records)).get(spelling, [])[:_MOST_TOGETHER]
+    if not spelled or _seen(spelled) != page.form.text("seen"):
+        raise Refused(
+            409, "Other references wait by now", "Nothing was mapped. Go back to Matching and look at them again."
+        )
+    targets = {one.value: one.record.id for one in spelled}
+    try:
+        routes, jobs = add_mappings(page.connection, page.company_id, spelling.kind, targets)
+    except UnknownTarget:  # retired meanwhile
+        raise not_found() from None
+    page.jobs += jobs
+    before = f" with “{printable(spelling.before)}” before them" if spelling.before and subject == "vehicle" else ""
+    page.audited = AuditedAction(
+        f"{counted(len(targets), KIND_NAMES[spelling.kind])}{before}",
+        affected=routes,
+        why=f"{counted(routes, 'route')} waited for them",
+    )
+    return see_other(f"/matching/{subject}s?mapped={len(targets)}")
 
 
 def _audited_mapping(
@@ -235,5 +293,6 @@ ADDRESSES = [
     page_at("/matching/{subject}/candidates", candidates),
     page_at("/matching/{subject}/progress", progress),
     action_at("/matching/{subject}/map", map_reference, by=MAY_MATCH, audited_as="matching.map_reference"),
+    action_at("/matching/{subject}/map-together", map_together, by=MAY_MATCH, audited_as="matching.map_together"),
     action_at("/matching/{subject}/new", make_record, by=MAY_MATCH, audited_as="matching.make_record"),
 ]

@@ -1,6 +1,8 @@
-"""The page Policy: how a company's routes are imported and its fuel is planned."""
+"""The page Policy: how a company's routes are imported and its fuel is planned; and what its last plans would have cost
+with other values."""
 
 from functools import cache
+from typing import NamedTuple
 from zoneinfo import available_timezones
 
 import msgspec
@@ -11,11 +13,16 @@ from domain.accounts.contacts import UnreadableContact
 from domain.accounts.users import MAY_EDIT_POLICY
 from domain.contract.captions import captioned_fields
 from domain.contract.checking import Invalid, read_query
+from domain.database import Tenant
+from domain.lifecycle import Environment, Objective
 from domain.operations import audit
 from domain.operations.audit import Actor
+from domain.planning.plan_inputs import PlanPolicy
+from domain.savings.policy_preview import Preview, preview_policy
 from domain.wording import sentence
-from ingress.console.addresses import action_at, page_at
+from ingress.console.addresses import action_at, in_report_threads, page_at
 from ingress.console.pages.fleet_and_stations import plain_words
+from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page, see_other
 from ingress.console.subjects import as_text
 
@@ -24,6 +31,17 @@ _ON_PAGE = [field for field in captioned_fields(Policy) if field.name != "replan
 FIELDS = [field for field in _ON_PAGE if not field.choices and field.kind != "secret"]
 _CHOICES = {field.name: field.choices for field in _ON_PAGE if field.choices}
 _LABELS = {field.name: field.label for field in _ON_PAGE}
+GROUPS = {
+    "Company": ("name", "time_zone"),
+    "Import": ("import_window_days", "superseding"),
+    "Tank and reserve": ("reserve_percent", "end_fuel_percent", "assumed_fuel_percent", "fuel_margin_percent"),
+    "Purchases": ("min_purchase_gallons", "stop_cost", "max_detour_miles", "max_stops"),
+    "Prices": ("objective", "leftover_value_per_gallon"),
+    "Messages": ("map_link", "message_url"),
+    "Sandbox": ("sandbox_autodrive",),
+}
+"""The fields of the form by what they are about."""
+_PLANNING = [field.name for field in FIELDS if field.name in PlanPolicy.__dataclass_fields__]
 (_MESSAGE_URL,) = captioned_fields(Policy, "message_url")
 _SUBJECT = "policy"
 _ENTRIES = 10
@@ -54,13 +72,15 @@ def _policy(
     fault: str = "",
     faults: dict[str, str] | None = None,
     status: int = 200,
+    previewed: "Previewed | None" = None,
 ) -> Response:
     may_edit = page.session.role in MAY_EDIT_POLICY
     return page.render(
         "policy.html",
         status=status,
         section="policy",
-        fields=FIELDS,
+        groups=GROUPS,
+        fields={field.name: field for field in FIELDS},
         choices=_CHOICES,
         labels=_LABELS,
         message_url=_MESSAGE_URL,
@@ -73,37 +93,56 @@ def _policy(
         else [],
         fault=fault,
         faults=faults or {},
+        previewed=previewed,
         done={"changed": "The policy is saved. New plans follow it.", "same": "Nothing was changed."}.get(
             page.form.text("done"), ""
         ),
     )
 
 
-def save(page: Page) -> Response:
-    """Store the fields that were changed in the form, and no others."""
-    form, company = page.form, read_company(page.connection, page.company_id)
-    stored = _stored(company)
+class _Typed(NamedTuple):
+    """The form as it was sent, and the changes that it asks for. Without faults the changes can be stored."""
+
+    typed: dict[str, str]
+    policy: Policy
+    """The changed values alone."""
+    lifts_max_stops: bool
+    faults: dict[str, str]
+
+    @property
+    def fault(self) -> str:
+        return "; ".join(f"{_LABELS.get(name, name)}: {text}" for name, text in self.faults.items()) + "."
+
+
+def _read_form(page: Page, company: StoredCompany) -> _Typed:
+    form, stored = page.form, _stored(company)
     typed = {name: form.text(name, most=4_000) for name in stored}
     given = {name: value for name, value in typed.items() if value != stored[name]}
-    message_url = form.text("message_url", most=4_000)
-    empty = {name: "It cannot be empty" for name, value in given.items() if not value and name != "max_stops"}
     lifts_max_stops = "max_stops" in given and not given["max_stops"]
-
-    def refuse(faults: dict[str, str], fault: str = "") -> Response:
-        said = "; ".join(f"{_LABELS.get(name, name)}: {text}" for name, text in faults.items())
-        return _policy(page, company, typed, fault=fault or f"{said}.", faults=faults, status=400)
-
+    empty = {name: "It cannot be empty" for name, value in given.items() if not value and name != "max_stops"}
     if empty:
-        return refuse(empty)
+        return _Typed(typed, Policy(), lifts_max_stops, empty)
     superseding = given.pop("superseding", None)
     if superseding not in (None, *_CHOICES["superseding"]):
-        return refuse({"superseding": "Choose one of the two"})
+        return _Typed(typed, Policy(), lifts_max_stops, {"superseding": "Choose one of the two"})
     try:
         policy = read_query({name: value for name, value in given.items() if value}, Policy)
     except Invalid as invalid:
-        return refuse({fault.field: plain_words(fault.message) for fault in invalid.faults})
+        faults = {fault.field: plain_words(fault.message) for fault in invalid.faults}
+        return _Typed(typed, Policy(), lifts_max_stops, faults)
     if superseding is not None:
         policy = msgspec.structs.replace(policy, superseding=superseding == "true")
+    return _Typed(typed, policy, lifts_max_stops, {})
+
+
+def save(page: Page) -> Response:
+    """Store the fields that were changed in the form, and no others."""
+    form, company = page.form, read_company(page.connection, page.company_id)
+    read = _read_form(page, company)
+    if read.faults:
+        return _policy(page, company, read.typed, fault=read.fault, faults=read.faults, status=400)
+    policy, lifts_max_stops = read.policy, read.lifts_max_stops
+    message_url = form.text("message_url", most=4_000)
     if message_url or form.text("message_url_removed") == "yes":
         policy = msgspec.structs.replace(policy, message_url=message_url)
     changed = [_LABELS[name] for name in policy.__struct_fields__ if getattr(policy, name) is not None]
@@ -121,10 +160,53 @@ def save(page: Page) -> Response:
     except UnreadableContact:
         pass  # the message address that is stored: it was not asked for
     except UnusablePolicy as error:
-        return refuse({}, sentence(str(error)))
+        return _policy(page, company, read.typed, fault=sentence(str(error)), status=400)
     by = Actor(page.session.email, ", ".join(changed))
     audit.record_action(page.connection, by, "change", _SUBJECT, company_id=page.company_id, now=page.now)
     return see_other("/policy?done=changed")
 
 
-ADDRESSES = [page_at("/policy", show), action_at("/policy", save, by=MAY_EDIT_POLICY, audited_as=None)]
+class Previewed(NamedTuple):
+    """What the last plans would have cost with the values in the form; nothing where no value of plans was changed."""
+
+    environment: Environment
+    found: Preview | None
+
+
+def preview(page: Page) -> Response:
+    """The last plans with the values in the form. Nothing is stored. Without scripts the whole page is shown again."""
+    company = read_company(page.connection, page.company_id)
+    read = _read_form(page, company)
+    if read.faults:
+        if page.is_fragment:
+            raise Refused(400, "These values cannot be used", read.fault)
+        return _policy(page, company, read.typed, fault=read.fault, faults=read.faults, status=400)
+    before, after = (
+        _plan_policy(company, Policy(), lifts_max_stops=False),
+        _plan_policy(company, read.policy, lifts_max_stops=read.lifts_max_stops),
+    )
+    previewed = Previewed(Environment.LIVE, None)
+    if before != after:
+        for environment in Environment:
+            found = preview_policy(page.connection, Tenant(page.company_id, environment), before, after)
+            previewed = Previewed(environment, found)
+            if found.found:
+                break
+    if page.is_fragment:
+        return page.render("_policy_preview.html", previewed=previewed)
+    return _policy(page, company, read.typed, previewed=previewed)
+
+
+def _plan_policy(company: StoredCompany, changes: Policy, *, lifts_max_stops: bool) -> PlanPolicy:
+    values = {name: getattr(company, name) for name in _PLANNING} | {"objective": company.objective}
+    values |= {name: changed for name in values if (changed := getattr(changes, name)) is not None}
+    if lifts_max_stops:
+        values["max_stops"] = None
+    return PlanPolicy(**values | {"objective": Objective(values["objective"])})
+
+
+ADDRESSES = [
+    page_at("/policy", show),
+    action_at("/policy", save, by=MAY_EDIT_POLICY, audited_as=None),
+    action_at("/policy/preview", preview, by=MAY_EDIT_POLICY, audited_as=None, run=in_report_threads),
+]

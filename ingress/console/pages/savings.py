@@ -31,6 +31,7 @@ from domain.wording import sentence
 from ingress.console.addresses import as_download, page_at
 from ingress.console.downloads import Download
 from ingress.console.refusals import Refused, not_found
+from ingress.console.savings_chart import PLOT, draw_savings
 from ingress.console.signed_in import Page
 
 LINES, PLANS = 50, 100
@@ -203,8 +204,8 @@ def _head(page: Page, wanted: _Wanted, weeks: list[Week]) -> dict[str, Any]:
         "section": "savings",
         "wanted": wanted,
         "weeks": weeks,
-        "bars": _bars(weeks),
-        "chart": (WIDTH, HEIGHT),
+        "chart": draw_savings(weeks),
+        "plot": PLOT,
         "total": total_of(weeks),
         "address": partial(_address, page),
         "path": page.request.url.path,
@@ -218,41 +219,6 @@ def _head(page: Page, wanted: _Wanted, weeks: list[Week]) -> dict[str, Any]:
         "orders": list(LineOrder),
         "kept": {name: page.form.secret(name) for name in ("environment", "by", *_ONLY) if page.form.secret(name)},
     }
-
-
-WIDTH, HEIGHT = 1000.0, 160.0
-_GAP = 6.0
-
-
-class _Bar(NamedTuple):
-    """The savings of a week as a rectangle of the chart."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    is_loss: bool
-    week: Week
-
-
-def _bars(weeks: list[Week]) -> list[_Bar]:
-    """The bars of the chart. Savings stand on the zero line, losses hang below it."""
-    cents = [week.figures.saved_cents for week in weeks]
-    highest, lowest = max(0, *cents), min(0, *cents)
-    per_cent = HEIGHT / max(highest - lowest, 1)
-    step = WIDTH / len(weeks)
-    gap = min(_GAP, step / 4)
-    return [
-        _Bar(
-            round(number * step + gap / 2, 1),
-            round((highest - max(saved, 0)) * per_cent, 1),
-            round(step - gap, 1),
-            round(abs(saved) * per_cent, 1),
-            saved < 0,
-            week,
-        )
-        for number, (saved, week) in enumerate(zip(cents, weeks, strict=True))
-    ]
 
 
 ADDRESSES = [

@@ -1,5 +1,6 @@
 """The pages Matching and Mappings: one click, and the routes that waited are imported."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
@@ -85,6 +86,55 @@ def test_one_click_maps_no_reference_that_only_resembles_a_truck(world: World) -
     assert "Map 101" not in by_value["1O1"]
     assert "Every route that names 1O1 is then a route of 101 . Is that right? Yes, map it" in by_value["1O1"]
     assert "Nothing in your fleet resembles it" in by_value["0"]
+
+
+def test_references_that_are_spelled_alike_are_looked_through_and_mapped_together(world: World) -> None:
+    fleet = world.new_fleet()
+    for value in ("TRK 101", "TRK 102", "TRK 999", "101A"):
+        hold(world, fleet, vehicle={"unitNumber": value})
+    hold(world, fleet, driver={"name": "DIAZ, BO"})
+    browser = world.browser(Role.DISPATCHER, fleet)
+    html = browser.look("/matching/vehicles")
+    assert "“ TRK ” stands before 2 unit numbers of your fleet" in words(html)
+    seen = re.findall(r'name="seen" value="(\w+)"', html)
+    form: Fields = {"kind": "unit_number", "before": quote("TRK ", safe=""), "seen": seen[0]}
+    assert "map them together" not in browser.look("/matching/drivers"), "one alone is mapped where it stands"
+
+    assert browser.submit("/matching/vehicles/map-together", **form | {"before": "T"}).status_code == 409
+    assert browser.submit("/matching/vehicles/map-together", **form | {"seen": "0"}).status_code == 409
+    assert browser.submit("/matching/drivers/map-together", **form).status_code == 404
+    answer = browser.submit("/matching/vehicles/map-together", **form)
+    assert answer.headers["location"] == "/matching/vehicles?mapped=2"
+    page = words(browser.look("/mappings/vehicles"))
+    assert "TRK 101 → 101" in page
+    assert "TRK 102 → 102" in page
+    assert "999" not in page
+    assert "101A" not in page
+    assert "2 vehicles mapped. The routes that waited are being imported." in words(
+        browser.look("/matching/vehicles", mapped=2)
+    )
+    with world.database.transaction() as connection:
+        entry = connection.execute(
+            "SELECT action, subject, affected FROM audit_log WHERE company_id = %s", (fleet.company_id,)
+        ).fetchone()
+    assert entry == ("matching.map_together", "2 unit numbers with “TRK ” before them", 2)
+
+
+def test_what_was_not_looked_through_is_not_mapped(world: World) -> None:
+    fleet = world.new_fleet()
+    for value in ("TRK 101", "TRK 102"):
+        hold(world, fleet, vehicle={"unitNumber": value})
+    browser = world.browser(Role.DISPATCHER, fleet)
+    seen = re.findall(r'name="seen" value="(\w+)"', browser.look("/matching/vehicles"))
+    with world.database.transaction() as connection:  # another truck has the number by now
+        connection.execute("UPDATE vehicles SET unit_number = '103' WHERE id = %s", (fleet.trucks[1],))
+        connection.execute("UPDATE vehicles SET unit_number = '102' WHERE id = %s", (fleet.trucks[0],))
+
+    form: Fields = {"kind": "unit_number", "before": quote("TRK ", safe=""), "seen": seen[0]}
+    answer = browser.submit("/matching/vehicles/map-together", **form)
+
+    assert answer.status_code == 409
+    assert "There is no mapping yet" in words(browser.look("/mappings/vehicles"))
 
 
 def test_a_new_truck_is_added_on_the_page(world: World, service: Service) -> None:
@@ -243,9 +293,10 @@ def test_a_viewer_sees_no_buttons_and_is_refused(world: World) -> None:
     answers = [
         browser.submit("/matching/vehicles/map", **mapping(fleet, "TRUCK-0101")),
         browser.submit("/matching/vehicles/new", kind="unit_number", value="TRUCK-0101", unit_number="9"),
+        browser.submit("/matching/vehicles/map-together", kind="unit_number", before="TRUCK-", seen="0"),
         browser.submit("/mappings/vehicles/remove", kind="unit_number", value="X"),
     ]
-    assert [answer.status_code for answer in answers] == [403] * 3
+    assert [answer.status_code for answer in answers] == [403] * 4
 
 
 @pytest.mark.parametrize(

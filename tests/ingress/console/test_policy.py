@@ -4,10 +4,19 @@ from typing import Any
 
 import pytest
 
+from domain.accounts.companies import Policy
+from domain.contract.captions import captioned_fields
 from domain.lifecycle import Role
+from domain.planning.fuel_plan import ComputedPlan, compute_plan
+from ingress.console.pages.policy import GROUPS
+from tests.domain.planning.plans import NOW, inputs, meridian, priced
+from tests.domain.savings.sent_plans import store_sent_plan
 from tests.factories import Fleet
 from tests.ingress.console.conftest import Fields, World, words
 from tests.ingress.console.records import form_of, stored_rows
+
+CHOICES: Fields = {"superseding": "false", "objective": "pump", "map_link": "google"}
+"""The stored values of the fields in which a person chooses."""
 
 
 def company(world: World, fleet: Fleet, *columns: str) -> tuple[Any, ...]:
@@ -102,3 +111,53 @@ def test_a_policy_is_the_companys_own(world: World) -> None:
     assert browser.submit("/policy", **fields | {"name": "Ours"}).status_code == 303
     assert company(world, ours, "name") == ("Ours",)
     assert company(world, theirs, "name") == ("Acme",)
+
+
+def test_every_field_of_the_form_stands_in_one_group() -> None:
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(
+        field.name for field in captioned_fields(Policy) if field.name != "replan_en_route"
+    )
+
+
+def test_a_preview_says_what_the_last_plans_would_have_cost_and_stores_nothing(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.OWNER, fleet)
+    fields = form_of(browser, "/policy") | CHOICES
+
+    def said(**changes: str) -> str:
+        answer = browser.submit("/policy/preview", part=True, **fields | changes)
+        assert answer.status_code == 200
+        return words(answer.text)
+
+    assert "No driver has a plan yet" in said(reserve_percent="5")
+    with world.database.transaction() as connection:
+        plan = compute_plan(inputs(meridian(600), priced(180, 3.20), priced(330, 3.05), priced(560, 3.30)))
+        assert isinstance(plan, ComputedPlan)
+        for number in range(2):
+            store_sent_plan(connection, fleet.live, plan.packed_explanation, now=NOW, externalId=f"LOAD-{number}")
+        store_sent_plan(connection, fleet.live, None, now=NOW, externalId="LOAD-OLD")
+
+    found = said(reserve_percent="5", end_fuel_percent="20", message_url="mailtos://me:secret@example.com")
+    assert "With these values the last 2 live plans would have cost $" in found
+    assert f"instead of ${2 * plan.total_cost:,.2f}" in found
+    assert "Of 3 plans, 2 could be computed; left out: 1 (explanation no longer kept)" in found
+    assert "secret" not in found
+    assert "Change a value of tank and reserve" in said(import_window_days="3")
+    assert company(world, fleet, "reserve_percent", "import_window_days") == (15, 7)
+
+    whole = browser.submit("/policy/preview", **fields | {"reserve_percent": "5"})
+    assert "With these values the last 2 live plans" in words(whole.text)
+    assert 'name="reserve_percent" value="5"' in whole.text, "what was typed stays"
+
+
+def test_a_preview_of_a_bad_value_says_so_and_a_viewer_has_none(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.OWNER, fleet)
+    fields = form_of(browser, "/policy") | CHOICES | {"reserve_percent": "101"}
+    assert browser.submit("/policy/preview", **fields).status_code == 400
+    part = browser.submit("/policy/preview", part=True, **fields)
+    assert (part.status_code, "Reserve, percent: Expected a number" in part.text) == (400, True)
+    viewer = world.browser(Role.VIEWER, fleet)
+    assert "Preview" not in viewer.look("/policy")
+    assert viewer.submit("/policy/preview", **fields).status_code == 403

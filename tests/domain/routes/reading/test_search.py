@@ -8,6 +8,7 @@ import pytest
 
 from domain.database import Connection, Tenant
 from domain.ids import shown_id
+from domain.index_order import in_index_order
 from domain.lifecycle import PendingReason, RouteStatus
 from domain.routes.reading import search
 from domain.routes.reading.search import RouteSearch, search_routes
@@ -113,6 +114,40 @@ def test_a_whole_load_number_is_found_beyond_the_bound(
     wanted = RouteSearch(text="new")
     partial = search_routes(connection, fleet.live, wanted, limit=2, offset=2)
     assert (partial.total, partial.is_partial, [one.external_id for one in partial.routes]) == (3, True, ["NEW-1"])
+
+
+def test_a_whole_reference_is_found_beyond_the_bound(
+    connection: Connection, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "MOST_ROUTES_SEARCHED", 3)
+    load(connection, fleet.live, "OLD-1", reference="PO-7")
+    load(connection, fleet.sandbox, "TRIED", reference="PO-7")
+    for number in range(4):
+        load(connection, fleet.live, f"NEW-{number}", hours=2 + number)
+
+    assert found(connection, fleet.live, text="po-") == []
+    assert found(connection, fleet.live, text="PO-7") == ["OLD-1"]
+
+
+@pytest.mark.parametrize(
+    ("source", "index"),
+    [("start", "routes_by_start"), ("status", "routes_by_status"), ("vehicle", "routes_by_vehicle")],
+)
+def test_a_search_reads_the_latest_routes_by_an_index(
+    connection: Connection, fleet: Fleet, source: str, index: str
+) -> None:
+    """Row security makes PostgreSQL expect one route where there are a million. It read and sorted them all."""
+    load(connection, fleet.live, "LOAD-1")
+    connection.execute("ANALYZE routes")
+    nothing = dict.fromkeys(("start_from", "start_to", "held", "route_id"))
+    texts = dict.fromkeys(("unit", "driver", "text", "whole_text"), "x")
+    parameters = {**fleet.live._asdict(), **nothing, **texts, "limit": 9, "offset": 0, "most": 10_000}
+    parameters |= {"vehicle_ids": list(fleet.trucks), "driver_ids": [], "status": "draft"}
+    with in_index_order(connection):
+        rows = connection.execute("EXPLAIN " + search._SEARCH[source].text, parameters).fetchall()
+    plan = "\n".join(row[0] for row in rows)
+    assert f"using {index}" in plan
+    assert "Sort Key: r" not in plan, "only the found routes are sorted"
 
 
 def test_found_routes_are_shown_in_pages(connection: Connection, fleet: Fleet) -> None:

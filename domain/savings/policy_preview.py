@@ -1,0 +1,210 @@
+"""The last plans of a company, made again under another policy: what they would have cost.
+
+Each plan is computed from its stored explanation by the optimizer that made it: its road, truck, fuel level and prices
+stay, and the policy's values change. Both policies are computed, so that only their difference shows. It is an
+estimate of plans, not of purchases.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from enum import StrEnum
+from typing import NamedTuple
+
+from domain.database import Connection, Tenant
+from domain.planning.explanation import FUEL_BY_POLICY, Explanation, StoredExplanation
+from domain.planning.plan_inputs import GALLON_DECIMALS, PlanPolicy
+from domain.planning.reasons import trip_of
+from domain.planning.relaxation import PlanLimits, least_relaxation
+from domain.planning.rounding import solve_rounded
+from domain.planning.trips import Infeasible, Solution, Trip, drive_trip
+from domain.statements import Statement
+from domain.stations.prices import PRICE_DECIMALS
+
+PLANS = 50
+SECONDS = 3.0
+"""The time that a preview may take. The plans that are not computed by then are counted as such."""
+MOST_CANDIDATES = 1_000
+"""A plan with more stations along its road takes too long for a preview."""
+
+
+class Left(StrEnum):
+    """Why a plan is not in a preview."""
+
+    FORGOTTEN = "explanation no longer kept"
+    TOO_LARGE = "too many stations along the road"
+    TOO_FAR = "stations so far from the road were not looked at"
+    INFEASIBLE = "no plan is feasible"
+    TOO_LATE = "not computed in time"
+
+
+class Totals(NamedTuple):
+    """Sums over plans. `left_gallons` is in the tanks at the destinations, `relaxed` counts plans with a relaxed
+    limit."""
+
+    cost: float = 0.0
+    gallons: float = 0.0
+    stops: int = 0
+    left_gallons: float = 0.0
+    relaxed: int = 0
+
+    def plus(self, other: "Totals") -> "Totals":
+        return Totals(
+            self.cost + other.cost,
+            self.gallons + other.gallons,
+            self.stops + other.stops,
+            self.left_gallons + other.left_gallons,
+            self.relaxed + other.relaxed,
+        )
+
+
+class Preview(NamedTuple):
+    found: int
+    """The plans that were looked at, at most `PLANS`."""
+    computed: int
+    before: Totals
+    after: Totals
+    left_out: dict[Left, int]
+
+    @property
+    def saved(self) -> float:
+        """What the other policy saves, in dollars. The fuel that one of the two leaves in the tanks beyond the other
+        counts at the average price of both."""
+        gallons = self.before.gallons + self.after.gallons
+        price = (self.before.cost + self.after.cost) / gallons if gallons else 0.0
+        return self.before.cost - self.after.cost + price * (self.after.left_gallons - self.before.left_gallons)
+
+
+class _Stored(NamedTuple):
+    explanation: bytes | None
+
+
+_LAST = Statement(
+    _Stored,
+    "SELECT p.explanation FROM savings s JOIN plans p ON p.id = s.plan_id"
+    " WHERE s.company_id = %(company_id)s AND s.environment = %(environment)s"
+    " ORDER BY s.planned_at DESC LIMIT %(limit)s",
+)
+
+
+def preview_policy(
+    connection: Connection,
+    tenant: Tenant,
+    before: PlanPolicy,
+    after: PlanPolicy,
+    *,
+    seconds: float = SECONDS,
+    clock: Callable[[], float] = time.monotonic,
+) -> Preview:
+    """Compute the last plans that drivers have under both policies, for `seconds` at most."""
+    rows = _LAST.all(connection, {**tenant._asdict(), "limit": PLANS})
+    until = clock() + seconds
+    sums, computed, left_out = (Totals(), Totals()), 0, dict.fromkeys(Left, 0)
+    for row in rows:
+        pair = _compute(row.explanation, before, after) if clock() < until else Left.TOO_LATE
+        if isinstance(pair, Left):
+            left_out[pair] += 1
+        else:
+            computed += 1
+            sums = sums[0].plus(pair[0]), sums[1].plus(pair[1])
+    return Preview(len(rows), computed, *sums, {why: plans for why, plans in left_out.items() if plans})
+
+
+def _compute(stored: bytes | None, before: PlanPolicy, after: PlanPolicy) -> tuple[Totals, Totals] | Left:
+    if stored is None:
+        return Left.FORGOTTEN
+    explanation = StoredExplanation(stored)
+    if len(explanation) > MOST_CANDIDATES:
+        return Left.TOO_LARGE
+    whole = explanation.part(range(len(explanation)))
+    first = plan_again(whole, before)
+    if isinstance(first, Left):
+        return first
+    second = plan_again(whole, after)
+    return second if isinstance(second, Left) else (first, second)
+
+
+def plan_again(explanation: Explanation, policy: PlanPolicy) -> Totals | Left:
+    """The plan of the same trip under a policy. Its limits are relaxed as little as needed, as those of any plan."""
+    inputs = explanation["inputs"]
+    if policy.max_detour_miles > max(inputs["max_detour_miles"], _policy_detour(explanation)):
+        return Left.TOO_FAR
+    stored = trip_of(explanation)
+    limits = _limits_of(policy, inputs["capacity_gallons"])
+    detours = [max(one.detour_miles_in, one.detour_miles_out) for one in stored.candidates]
+    prices = [
+        round(one["adjusted_price"] if policy.objective == "tax-adjusted" else one["net_price"], PRICE_DECIMALS)
+        for one in explanation["candidates"]
+    ]
+    trip = replace(
+        stored,
+        start_gallons=_start_gallons(explanation, policy),
+        stop_cost=policy.stop_cost,
+        leftover_value_per_gallon=policy.leftover_value_per_gallon,
+        candidates=tuple(one._replace(price=price) for one, price in zip(stored.candidates, prices, strict=True)),
+    )
+
+    def attempt(given: PlanLimits) -> tuple[Trip, Sequence[int]]:
+        kept = [index for index, detour in enumerate(detours) if detour <= given.max_detour_miles]
+        return (
+            replace(
+                trip,
+                end_gallons=given.end_gallons,
+                min_purchase_gallons=given.min_purchase_gallons,
+                max_stops=given.max_stops,
+                margin_gallons=given.margin_gallons,
+                reserve_gallons=given.reserve_gallons,
+                candidates=tuple(trip.candidates[index] for index in kept),
+            ),
+            kept,
+        )
+
+    limited, kept = attempt(limits)
+    solution = solve_rounded(limited)
+    is_relaxed = isinstance(solution, Infeasible)
+    if is_relaxed:
+        relaxed = least_relaxation(limits, lambda given: solve_rounded(attempt(given)[0]))
+        if relaxed is None:
+            return Left.INFEASIBLE
+        limited, kept = attempt(relaxed)
+        solution = solve_rounded(limited)
+    if not isinstance(solution, Solution):
+        return Left.INFEASIBLE
+    pump = [round(explanation["candidates"][index]["net_price"], PRICE_DECIMALS) for index in kept]
+    *_, left = drive_trip(limited, solution.purchases)
+    return Totals(
+        cost=math.fsum(pump[index] * gallons for index, gallons in solution.purchases),
+        gallons=math.fsum(gallons for _, gallons in solution.purchases),
+        stops=len(solution.purchases),
+        left_gallons=left,
+        relaxed=int(is_relaxed),
+    )
+
+
+def _policy_detour(explanation: Explanation) -> float:
+    """The longest detour by the policy of that time, where it was relaxed; 0 where it was not."""
+    return next((one["policy"] or 0.0 for one in explanation["relaxed"] if one["limit"] == "max_detour_miles"), 0.0)
+
+
+def _limits_of(policy: PlanPolicy, capacity_gallons: float) -> PlanLimits:
+    def gallons_of(percent: float) -> float:
+        return round(capacity_gallons * percent / 100, GALLON_DECIMALS)
+
+    return PlanLimits(
+        end_gallons=gallons_of(policy.end_fuel_percent),
+        min_purchase_gallons=policy.min_purchase_gallons,
+        max_stops=policy.max_stops,
+        max_detour_miles=policy.max_detour_miles,
+        margin_gallons=gallons_of(policy.fuel_margin_percent),
+        reserve_gallons=gallons_of(policy.reserve_percent),
+    )
+
+
+def _start_gallons(explanation: Explanation, policy: PlanPolicy) -> float:
+    """The fuel at the start. The policy decides it only where the truck had sent no level."""
+    inputs, fuel = explanation["inputs"], explanation["sources"].get("fuel")
+    if fuel is None or fuel["source"] != FUEL_BY_POLICY:
+        return inputs["start_gallons"]
+    assumed = round(inputs["capacity_gallons"] * policy.assumed_fuel_percent / 100, GALLON_DECIMALS)
+    return min(assumed, inputs["usable_gallons"])
