@@ -18,6 +18,7 @@ from domain.telematics.readings import TRACK_SHOWN, read_track
 from ingress.console.addresses import page_at, stream_at
 from ingress.console.browser import Form
 from ingress.console.fleet_snapshots import NEEDS, STATUSES, Bounds, FleetSnapshots, Row, Snapshot
+from ingress.console.maps import with_map
 from ingress.console.refusals import Refused, not_found
 from ingress.console.rendering import relative
 from ingress.console.signed_in import EVERYBODY, Page
@@ -73,7 +74,7 @@ def show(page: Page) -> Response:
     fleet = _snapshot(page, tenant).rows()
     rows = [row for row in fleet if wanted.has(row)]
     query = {name: page.form.text(name) for name in _FILTERS if page.form.text(name)}
-    return page.render(
+    response = page.render(
         "fleet_map.html",
         section="map",
         environment=tenant.environment,
@@ -91,6 +92,7 @@ def show(page: Page) -> Response:
         needs_of=lambda row: [NEED_WORDS[one] for bit, one in enumerate(NEEDS) if row.needs >> bit & 1],
         about=lambda row: _about(row, page.now),
     )
+    return with_map(page.console.settings, response)
 
 
 def _about(row: Row, now: datetime) -> str:

@@ -226,31 +226,49 @@ const drawChosen = () => {
   map.getSource("chosen").setData(collection(features));
 };
 
-/** A picture of something that is drawn on a canvas of that size in CSS pixels. */
+const canvas = Object.assign(document.createElement("canvas"), { width: 72, height: 36 });
+const context = canvas.getContext("2d", { willReadFrequently: true });
+const SCALE = 2;
+/** A picture that `paint` draws, of that size in CSS pixels. */
 const picture = (width, height, paint) => {
-  const canvas = document.createElement("canvas"), scale = 2;
-  [canvas.width, canvas.height] = [width * scale, height * scale];
-  const context = canvas.getContext("2d");
-  context.scale(scale, scale);
-  paint(context);
-  return [context.getImageData(0, 0, canvas.width, canvas.height), { pixelRatio: scale }];
+  context.setTransform(SCALE, 0, 0, SCALE, 0, 0);
+  context.clearRect(0, 0, width, height);
+  paint();
+  return [context.getImageData(0, 0, width * SCALE, height * SCALE), { pixelRatio: SCALE }];
 };
-const arrow = (context) => {
+const arrow = () => {
   context.fillStyle = color("--panel");
   context.beginPath();
   for (const [x, y] of [[8, 3], [12, 12], [8, 10], [4, 12]]) context.lineTo(x, y);
   context.fill();
 };
-const number = (text) => (context) => {
+const number = (text) => () => {
   context.font = "600 12px system-ui, sans-serif";
   context.textAlign = "center";
   context.textBaseline = "middle";
   context.fillStyle = color("--text");
   context.fillText(text, 18, 9);
 };
-const addPicture = (map, id) => {
-  if (id === "arrow") map.addImage(id, ...picture(16, 16, arrow));
-  else if (id.startsWith("number ")) map.addImage(id, ...picture(36, 18, number(id.slice(7))));
+/** The numbers of clusters: 57, 300+, 4k+. They are pictures, since no letters are sure to be there for an operator's
+ * own style. */
+const NUMBERS = [
+  ...Array.from({ length: 98 }, (_, at) => `${at + 2}`),
+  ...Array.from({ length: 9 }, (_, at) => `${at + 1}00+`),
+  ...Array.from({ length: 99 }, (_, at) => `${at + 1}k+`),
+];
+const count = ["get", "point_count"];
+const numberOfCluster = ["step", count,
+  ["to-string", count],
+  100, ["concat", ["to-string", ["*", 100, ["floor", ["/", count, 100]]]], "+"],
+  1000, ["concat", ["to-string", ["floor", ["/", count, 1000]]], "k+"],
+];
+const addPictures = (map) => {
+  const add = (id, made) => {
+    if (map.hasImage(id)) map.removeImage(id);
+    map.addImage(id, ...made);
+  };
+  add("truck arrow", picture(16, 16, arrow));
+  for (const text of NUMBERS) add(`number ${text}`, picture(36, 18, number(text)));
 };
 
 const addLayers = (map) => {
@@ -268,7 +286,7 @@ const addLayers = (map) => {
   map.addLayer({
     id: "numbers", source: "fleet", type: "symbol", filter: ["has", "point_count"],
     layout: {
-      "icon-image": ["concat", "number ", ["to-string", ["get", "point_count_abbreviated"]]],
+      "icon-image": ["concat", "number ", numberOfCluster],
       "icon-allow-overlap": true, "icon-ignore-placement": true,
     },
   });
@@ -277,7 +295,7 @@ const addLayers = (map) => {
   map.addLayer({
     id: "headings", source: "fleet", type: "symbol", filter: ["all", single, [">=", ["get", "h"], 0]],
     layout: {
-      "icon-image": "arrow", "icon-rotate": ["get", "h"], "icon-rotation-alignment": "map",
+      "icon-image": "truck arrow", "icon-rotate": ["get", "h"], "icon-rotation-alignment": "map",
       "icon-allow-overlap": true, "icon-ignore-placement": true,
     },
   });
@@ -303,11 +321,7 @@ const paint = (map) => {
     "circle-stroke-color": ["case", ["==", ["get", "n"], 1], color("--bad"), ["==", ["get", "q"], 1], color("--faint"), color("--panel")],
   });
   set("ring", { "circle-color": color("--panel"), "circle-opacity": 0, "circle-radius": 14, "circle-stroke-width": 3, "circle-stroke-color": color("--link") });
-  for (const id of map.listImages()) {
-    if (id !== "arrow" && !id.startsWith("number ")) continue;
-    map.removeImage(id);
-    addPicture(map, id);
-  }
+  addPictures(map);
 };
 
 const boundsOf = (some) => {
@@ -338,7 +352,6 @@ const startMap = async (loaded) => {
     page.classList.remove("with-map");
     return;
   }
-  made.on("styleimagemissing", ({ id }) => addPicture(made, id));
   addLayers(made);
   made.on("theme", () => paint(made));
   await loaded;
