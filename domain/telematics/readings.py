@@ -1,5 +1,6 @@
 """The fuel levels that a truck sent, and the way that it has come, for people to look at."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
@@ -82,3 +83,66 @@ def read_track(connection: Connection, tenant: Tenant, vehicle_id: UUID) -> list
         "most": MOST_READINGS,
     }
     return [TrackedFix(*row) for row in _TRACK.all(connection, asked)]
+
+
+LAST_FIXES_WITHIN = timedelta(hours=1)
+"""A truck's newest level, and the fix before its newest, are looked for in the hour before its newest fix."""
+
+_TRUCKS_AT_ONCE = 1_000
+
+
+class LastFixes(NamedTuple):
+    """What the fixes of a truck tell beside the newest position."""
+
+    vehicle_id: UUID
+    latitude: float | None
+    longitude: float | None
+    """The position before the newest one."""
+    fuel_percent: float | None
+    """The newest level."""
+
+
+_OF_TRUCK = """
+    f.company_id = %(company_id)s AND f.environment = %(environment)s AND f.vehicle_id = truck.vehicle_id
+    AND NOT f.implausible AND f.recorded_at > truck.newest_at - %(within)s::interval
+    AND f.recorded_at > %(since)s::timestamptz AND f.recorded_at <= %(until)s::timestamptz
+"""
+_LAST_FIXES = Statement(
+    LastFixes,
+    f"""
+    SELECT truck.vehicle_id, before.latitude, before.longitude, level.fuel_percent
+    FROM unnest(%(vehicle_ids)s::uuid[], %(newest_at)s::timestamptz[]) AS truck (vehicle_id, newest_at)
+    LEFT JOIN LATERAL (
+        SELECT f.latitude, f.longitude FROM positions f
+        WHERE {_OF_TRUCK} AND f.recorded_at < truck.newest_at ORDER BY f.recorded_at DESC LIMIT 1
+    ) AS before ON true
+    LEFT JOIN LATERAL (
+        SELECT f.fuel_percent FROM positions f
+        WHERE {_OF_TRUCK} AND f.recorded_at <= truck.newest_at AND f.fuel_percent IS NOT NULL
+        ORDER BY f.recorded_at DESC LIMIT 1
+    ) AS level ON true
+    """,  # noqa: S608 (a constant of this module)
+)
+"""`since` and `until` are the same for all trucks of a statement. So PostgreSQL opens the partitions of a day or two.
+Otherwise it would prepare those of all days for each truck, which takes most of the time."""
+
+
+def read_last_fixes(connection: Connection, tenant: Tenant, newest: Mapping[UUID, datetime]) -> dict[UUID, LastFixes]:
+    """The last fixes of trucks, by vehicle; `newest` has the time of the newest fix of each."""
+    by_day: dict[object, list[tuple[UUID, datetime]]] = {}
+    for vehicle_id, newest_at in newest.items():
+        by_day.setdefault(newest_at.date(), []).append((vehicle_id, newest_at))
+    found = {}
+    for of_day in by_day.values():
+        for first in range(0, len(of_day), _TRUCKS_AT_ONCE):
+            vehicle_ids, times = zip(*of_day[first : first + _TRUCKS_AT_ONCE], strict=True)
+            asked = {
+                **tenant._asdict(),
+                "vehicle_ids": list(vehicle_ids),
+                "newest_at": list(times),
+                "within": LAST_FIXES_WITHIN,
+                "since": min(times) - LAST_FIXES_WITHIN,
+                "until": max(times),
+            }
+            found |= {row.vehicle_id: row for row in _LAST_FIXES.all(connection, asked)}
+    return found

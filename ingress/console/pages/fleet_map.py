@@ -3,7 +3,6 @@ itself."""
 
 import gzip
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -13,11 +12,11 @@ from domain.database import Tenant
 from domain.encoding import write
 from domain.ids import read_id
 from domain.lifecycle import Environment
-from domain.routes.reading.fleet_now import read_fleet, read_truck
+from domain.routes.reading.fleet_now import read_fleet, read_truck, read_trucks, truck_ids
 from domain.telematics.readings import TRACK_SHOWN, read_track
 from ingress.console.addresses import page_at, stream_at
 from ingress.console.browser import Form
-from ingress.console.fleet_snapshots import NEEDS, STATUSES, Bounds, FleetSnapshots, Row, Snapshot
+from ingress.console.fleet_snapshots import NEEDS, STATUSES, Bounds, FleetSnapshots, Row, Snapshot, row_of
 from ingress.console.maps import with_map
 from ingress.console.refusals import Refused, not_found
 from ingress.console.rendering import relative
@@ -42,8 +41,8 @@ _fleets = FleetSnapshots()
 class Filter(NamedTuple):
     """The trucks that a person wants to see. The script of the page knows the same rules."""
 
-    status: str | None
-    """A word of STATUSES; None: any."""
+    status: str
+    """A word of STATUSES, or `none` for trucks without a route; empty: any."""
     unit: str
     driver: str
     need: str
@@ -53,7 +52,7 @@ class Filter(NamedTuple):
     def read(cls, form: Form) -> "Filter":
         status, need = form.text("status"), form.text("need")
         return cls(
-            {"none": ""}.get(status, status) if status in ("none", *STATUSES[1:]) else None,
+            status if status in ("none", *STATUSES[1:]) else "",
             form.text("unit").casefold(),
             form.text("driver").casefold(),
             need if need in NEEDS else "",
@@ -61,7 +60,7 @@ class Filter(NamedTuple):
 
     def has(self, row: Row) -> bool:
         return (
-            (self.status is None or STATUSES[row.status] == self.status)
+            (not self.status or (STATUSES[row.status] or "none") == self.status)
             and self.unit in row.unit.casefold()
             and self.driver in row.driver.casefold()
             and (not self.need or bool(row.needs >> NEEDS.index(self.need) & 1))
@@ -71,8 +70,13 @@ class Filter(NamedTuple):
 def show(page: Page) -> Response:
     """The whole page. Without scripts its list is all there is."""
     tenant, wanted = _tenant(page), Filter.read(page.form)
-    fleet = _snapshot(page, tenant).rows()
-    rows = [row for row in fleet if wanted.has(row)]
+    ids = truck_ids(page.connection, page.company_id)
+    if any(wanted):
+        rows = [row for row in _snapshot(page, tenant).rows() if wanted.has(row)]
+        total = len(rows)
+    else:  # the page comes at once, and its script loads the rest
+        rows = [row_of(one) for one in read_trucks(page.connection, tenant, ids[:MOST_LISTED], now=page.now)]
+        total = len(ids)
     query = {name: page.form.text(name) for name in _FILTERS if page.form.text(name)}
     response = page.render(
         "fleet_map.html",
@@ -80,9 +84,9 @@ def show(page: Page) -> Response:
         environment=tenant.environment,
         form=page.form,
         rows=rows[:MOST_LISTED],
-        total=len(rows),
+        total=total,
         most_listed=MOST_LISTED,
-        has_trucks=bool(fleet),
+        has_trucks=bool(ids),
         of_environment=lambda one: f"/map?{urlencode({**query, 'environment': one})}",
         statuses=STATUSES,
         status_words_of=STATUS_WORDS,
@@ -179,7 +183,9 @@ def _tenant(page: Page) -> Tenant:
 def _snapshot(page: Page, tenant: Tenant) -> Snapshot:
     """Raises Refused."""
     try:
-        return _fleets.get(tenant, partial(read_fleet, page.connection, tenant, now=page.now), now=page.now)
+        return _fleets.get(
+            tenant, lambda before: read_fleet(page.connection, tenant, before=before, now=page.now), now=page.now
+        )
     except TimeoutError:
         raise Refused(503, "The fleet takes long to read", "Try again shortly.") from None
 

@@ -1,7 +1,7 @@
 """The page Map: its list, the fleet for its script, the changes in view, and the part for one truck."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -230,7 +230,7 @@ def follow(*fleets: list[TruckNow], monkeypatch: pytest.MonkeyPatch) -> list[Sna
     monkeypatch.setattr("ingress.console.fleet_snapshots.REUSED_AT_LEAST_SECONDS", -1.0)
     monkeypatch.setattr("ingress.console.fleet_snapshots.REUSED_TIMES", 0)
     kept = FleetSnapshots()
-    return [kept.get(TENANT, lambda trucks=trucks: trucks, now=NOW) for trucks in fleets]  # type: ignore[misc]
+    return [kept.get(TENANT, lambda _, trucks=trucks: trucks, now=NOW) for trucks in fleets]  # type: ignore[misc]
 
 
 def units(snapshot: Snapshot, since: float, bounds: str = EVERYWHERE) -> list[str]:
@@ -265,8 +265,8 @@ def test_a_truck_is_told_where_it_is_and_where_it_was_in_view(monkeypatch: pytes
 def test_a_snapshot_is_read_once_for_all_pages() -> None:
     kept, reads = FleetSnapshots(), []
 
-    def read() -> list[TruckNow]:
-        reads.append(1)
+    def read(before: Mapping[UUID, TruckNow]) -> list[TruckNow]:
+        reads.append(len(before))
         return [truck(1)]
 
     assert kept.get(TENANT, read, now=NOW) is kept.get(TENANT, read, now=NOW)
