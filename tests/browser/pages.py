@@ -52,13 +52,22 @@ class Site:
         )
         return f"/routes/{shown_id('rte', row.id)}"
 
+    def fleet_map(self) -> str:
+        """The map of the environment in which trucks drive."""
+        return f"/map?environment={self._driven_truck().environment}"
+
     def truck(self) -> str:
-        """The page of a truck, one with a route if there is any."""
-        row = self._first(
-            "SELECT v.id FROM vehicles v LEFT JOIN routes r ON r.vehicle_id = v.id AND r.status = 'active'"
-            " WHERE v.company_id = %s AND v.retired_at IS NULL ORDER BY r.id, v.id LIMIT 1"
+        """The page of a truck on its way, if there is one."""
+        row = self._driven_truck()
+        return f"/map/trucks/{shown_id('veh', row.id)}?environment={row.environment}"
+
+    def _driven_truck(self) -> Any:
+        return self._first(
+            "SELECT v.id, coalesce(t.environment, 'live') AS environment FROM vehicles v"
+            " LEFT JOIN tracks t ON t.vehicle_id = v.id LEFT JOIN routes r ON r.vehicle_id = v.id"
+            " AND r.environment = t.environment AND r.status = 'active'"
+            " WHERE v.company_id = %s AND v.retired_at IS NULL ORDER BY r.id, t.newest_at, v.id LIMIT 1"
         )
-        return f"/map/trucks/{shown_id('veh', row.id)}"
 
     def request(self) -> str:
         """The page of a request that failed, or of any other. The log has each a second after its answer."""
@@ -202,7 +211,7 @@ PAGES = (
     Visit("sign-in", "/sign-in", role=None),
     Visit("set-password", "/set-password/{token}", Site.password_link, role=None),
     Visit("overview", "/overview"),
-    Visit("map", "/map", act=see_trucks),
+    Visit("map", "/map", Site.fleet_map, act=see_trucks),
     Visit("map-truck", "/map/trucks/{id}", Site.truck),
     Visit("routes", "/routes"),
     Visit("route", "/routes/{id}", Site.route),

@@ -102,10 +102,11 @@ const counted = (number) => `${number.toLocaleString("en")} ${number === 1 ? "tr
 const showList = () => {
   const want = wanted(), view = map && viewOf(map);
   const found = [];
-  let fitting = 0;
+  let fitting = 0, unplaced = 0;
   for (const truck of trucks.values()) {
     if (!fits(truck, want)) continue;
     fitting++;
+    if (truck[LATITUDE] === null) unplaced++;
     if (!view || truck[LATITUDE] === null || isIn(view, truck)) found.push(truck);
   }
   const shown = found.slice(0, most).map(itemOf);
@@ -116,7 +117,9 @@ const showList = () => {
   while (list.children.length > shown.length) list.lastElementChild.remove();
   for (const [id, item] of items) if (!item.isConnected) items.delete(id);
   const rest = found.length > most ? `; the first ${most} are listed` : "";
-  say(map ? `${found.length.toLocaleString("en")} of ${counted(fitting)} in view${rest}` : `${counted(fitting)}${rest}`);
+  const inView = `${(found.length - unplaced).toLocaleString("en")} of ${counted(fitting)} in view`;
+  const others = unplaced ? `, ${unplaced.toLocaleString("en")} without a position` : "";
+  say(map ? `${inView}${others}${rest}` : `${counted(fitting)}${rest}`);
   document.getElementById("no-trucks").hidden = fitting > 0;
 };
 
