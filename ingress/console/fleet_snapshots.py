@@ -45,8 +45,7 @@ class Row(NamedTuple):
     status: int
     needs: int
     route: str
-    reference: str
-    """The route's id and its `externalId`."""
+    """Its `externalId`."""
     stop: str
     fuel_stop: str
     """The names of the next ones."""
@@ -66,7 +65,6 @@ def row_of(truck: TruckNow) -> Row:
         int(truck.fix_at.timestamp()) if truck.fix_at else None,
         STATUSES.index(route.status) if route else 0,
         sum(1 << bit for bit, is_so in enumerate(needs) if is_so),
-        shown_id("rte", route.id) if route else "",
         route.external_id if route else "",
         route.next_stop.name if route and route.next_stop else "",
         route.next_fuel_stop.name if route and route.next_fuel_stop else "",

@@ -1,8 +1,8 @@
 // The page Map: every truck on the map and in the list beside it. The fleet is loaded once; after that a stream of
 // events tells the trucks in view that have changed. Without WebGL there is no map: the list is the page.
 // A truck comes as an array, see Row in ingress/console/fleet_snapshots.py; these are the places of its fields.
-const [ID, UNIT, DRIVER, LATITUDE, LONGITUDE, HEADING, FUEL, FIX, STATUS, NEEDS, ROUTE, REFERENCE, STOP, FUEL_STOP] =
-  Array(14).keys();
+const [ID, UNIT, DRIVER, LATITUDE, LONGITUDE, HEADING, FUEL, FIX, STATUS, NEEDS, ROUTE, STOP, FUEL_STOP] =
+  Array(13).keys();
 const QUIET_MS = 12_000;
 const MOVED_MS = 400;
 const AGES_MS = 20_000;
@@ -58,6 +58,7 @@ const age = (truck) => {
 };
 const about = (truck) => [
   truck[DRIVER],
+  truck[ROUTE],
   truck[FUEL] === null ? "" : `fuel ${truck[FUEL]} %`,
   age(truck),
   truck[STOP] && `next ${truck[STOP]}`,
