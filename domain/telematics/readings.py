@@ -1,4 +1,4 @@
-"""The fuel levels that a truck sent, for people to look at."""
+"""The fuel levels and the places that a truck sent, for people to look at."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -6,10 +6,14 @@ from uuid import UUID
 
 from domain.database import Connection, Tenant
 from domain.planning.deviations import TrackedFix
+from domain.roads import Point
 from domain.statements import Statement
 
 MOST_READINGS = 300
 """More could not be told apart in a drawing."""
+
+MOST_PLACES = 2_000
+"""So many show the bends of the road on a map of a whole trip."""
 
 
 class _Reading(NamedTuple):
@@ -50,3 +54,40 @@ def read_levels(
         "most": MOST_READINGS,
     }
     return [TrackedFix(*row) for row in _READINGS.all(connection, asked)]
+
+
+class _Place(NamedTuple):
+    latitude: float
+    longitude: float
+
+
+_TRACK = Statement(
+    _Place,
+    """
+    SELECT latitude, longitude
+    FROM (SELECT recorded_at, latitude, longitude,
+                 row_number() OVER (ORDER BY recorded_at) AS number, count(*) OVER () AS places
+          FROM positions
+          WHERE company_id = %(company)s AND vehicle_id = %(vehicle)s AND environment = %(environment)s
+            AND NOT implausible
+            AND recorded_at >= %(since)s AND recorded_at <= coalesce(%(until)s::timestamptz, 'infinity')) AS fix
+    WHERE number = places OR (number - 1) %% (1 + places / %(most)s) = 0
+    ORDER BY recorded_at
+    """,
+)
+
+
+def read_track(
+    connection: Connection, tenant: Tenant, vehicle_id: UUID, since: datetime, until: datetime | None
+) -> list[Point]:
+    """The places of the plausible fixes from one time to another (None: up to the newest), evenly thinned to about
+    MOST_PLACES."""
+    asked = {
+        "company": tenant.company_id,
+        "environment": tenant.environment,
+        "vehicle": vehicle_id,
+        "since": since,
+        "until": until,
+        "most": MOST_PLACES,
+    }
+    return [Point(*row) for row in _TRACK.all(connection, asked)]

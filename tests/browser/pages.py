@@ -107,6 +107,11 @@ def this_quarter(_: Site) -> str:
     return f"/ifta?quarter={today.year}Q{(today.month + 2) // 3}"
 
 
+def wait_for_maps(page: "Page") -> None:
+    """Wait until each map of the page is drawn, or the browser has found that it cannot draw it."""
+    page.locator(":is([data-state=loading], [data-state=shown])").wait_for(state="detached")
+
+
 def make_key(page: "Page") -> None:
     """Go from the page API keys to the page that shows a new key."""
     page.get_by_label("Name").fill("TMS")
@@ -242,6 +247,8 @@ NO_PAGES = {
     "/queues/workers/{id}": "the jobs that a worker holds, as those that wait",
     "/matching/{subject}/candidates": "a part of Matching and Mappings",
     "/matching/{subject}/progress": "a part of Matching",
+    "/static/base-map/{z:int}/{x:int}/{y:int}": "a tile of the maps",
+    "/static/maplibre-gl-worker.mjs": "a script of the maps",
     "/savings.csv": "a file",
     "/savings/plans.csv": "a file",
     "/ifta.csv": "a file",
