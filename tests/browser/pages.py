@@ -155,7 +155,7 @@ def open_first_record(page: "Page") -> None:
 def open_step(page: "Page") -> None:
     """Open the form of one action on a route. The page shows one form at a time."""
     page.locator("summary", has_text="Enter an arrival or departure").click()
-    page.wait_for_function("document.activeElement.matches('details[open] input, details[open] select')")
+    page.locator("details[open] :is(input, select):focus").wait_for()
 
 
 def import_vehicles(page: "Page") -> None:
