@@ -1,4 +1,4 @@
-"""The fuel levels that a truck sent, and the way that it has come, for people to look at."""
+"""The fuel levels and the places that a truck sent, for people to look at."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -7,10 +7,14 @@ from uuid import UUID
 
 from domain.database import Connection, Tenant
 from domain.planning.deviations import TrackedFix
+from domain.roads import Point
 from domain.statements import Statement
 
 MOST_READINGS = 300
 """More could not be told apart in a drawing."""
+
+MOST_PLACES = 2_000
+"""So many show the bends of the road on a map of a whole trip."""
 
 
 class _Reading(NamedTuple):
@@ -53,36 +57,41 @@ def read_levels(
     return [TrackedFix(*row) for row in _READINGS.all(connection, asked)]
 
 
-TRACK_SHOWN = timedelta(hours=6)
-"""The way of the last hours before the newest fix is shown."""
+class _Place(NamedTuple):
+    latitude: float
+    longitude: float
+
 
 _TRACK = Statement(
-    _Reading,
+    _Place,
     """
-    SELECT recorded_at, latitude, longitude, fuel_percent
-    FROM (SELECT p.recorded_at, p.latitude, p.longitude, p.fuel_percent,
-                 row_number() OVER (ORDER BY p.recorded_at) AS number, count(*) OVER () AS fixes
-          FROM tracks t CROSS JOIN LATERAL (
-              SELECT * FROM positions f
-              WHERE f.company_id = %(company)s AND f.vehicle_id = t.vehicle_id AND f.environment = %(environment)s
-                AND f.recorded_at > t.newest_at - %(shown)s::interval AND NOT f.implausible) AS p
-          WHERE t.company_id = %(company)s AND t.vehicle_id = %(vehicle)s AND t.environment = %(environment)s) AS fix
-    WHERE number = fixes OR (number - 1) %% (1 + fixes / %(most)s) = 0
+    SELECT latitude, longitude
+    FROM (SELECT recorded_at, latitude, longitude,
+                 row_number() OVER (ORDER BY recorded_at) AS number, count(*) OVER () AS places
+          FROM positions
+          WHERE company_id = %(company)s AND vehicle_id = %(vehicle)s AND environment = %(environment)s
+            AND NOT implausible
+            AND recorded_at >= %(since)s AND recorded_at <= coalesce(%(until)s::timestamptz, 'infinity')) AS fix
+    WHERE number = places OR (number - 1) %% (1 + places / %(most)s) = 0
     ORDER BY recorded_at
     """,
 )
 
 
-def read_track(connection: Connection, tenant: Tenant, vehicle_id: UUID) -> list[TrackedFix]:
-    """The plausible fixes of the last hours before the truck's newest one, evenly thinned to about MOST_READINGS."""
+def read_track(
+    connection: Connection, tenant: Tenant, vehicle_id: UUID, since: datetime, until: datetime | None
+) -> list[Point]:
+    """The places of the plausible fixes from one time to another (None: up to the newest), evenly thinned to about
+    MOST_PLACES."""
     asked = {
         "company": tenant.company_id,
         "environment": tenant.environment,
         "vehicle": vehicle_id,
-        "shown": TRACK_SHOWN,
-        "most": MOST_READINGS,
+        "since": since,
+        "until": until,
+        "most": MOST_PLACES,
     }
-    return [TrackedFix(*row) for row in _TRACK.all(connection, asked)]
+    return [Point(*row) for row in _TRACK.all(connection, asked)]
 
 
 LAST_FIXES_WITHIN = timedelta(hours=1)

@@ -124,6 +124,11 @@ def this_quarter(_: Site) -> str:
     return f"/ifta?quarter={today.year}Q{(today.month + 2) // 3}"
 
 
+def wait_for_maps(page: "Page") -> None:
+    """Wait until each map of the page is drawn, or the browser has found that it cannot draw it."""
+    page.locator(":is([data-state=loading], [data-state=shown])").wait_for(state="detached")
+
+
 def make_key(page: "Page") -> None:
     """Go from the page API keys to the page that shows a new key."""
     page.get_by_label("Name").fill("TMS")
@@ -167,7 +172,7 @@ def open_first_record(page: "Page") -> None:
 def open_step(page: "Page") -> None:
     """Open the form of one action on a route. The page shows one form at a time."""
     page.locator("summary", has_text="Enter an arrival or departure").click()
-    page.wait_for_function("document.activeElement.matches('details[open] input, details[open] select')")
+    page.locator("details[open] :is(input, select):focus").wait_for()
 
 
 def import_vehicles(page: "Page") -> None:
@@ -205,6 +210,7 @@ def push_routes(page: "Page") -> None:
 def see_trucks(page: "Page") -> None:
     """Wait until the map, or the list alone, shows the fleet."""
     page.locator("#fleet[data-ready]").wait_for()
+    wait_for_maps(page)
 
 
 PAGES = (
@@ -268,6 +274,8 @@ NO_PAGES = {
     "/queues/workers/{id}": "the jobs that a worker holds, as those that wait",
     "/matching/{subject}/candidates": "a part of Matching and Mappings",
     "/matching/{subject}/progress": "a part of Matching",
+    "/static/base-map/{z:int}/{x:int}/{y:int}": "a tile of the maps",
+    "/static/maplibre-gl-worker.mjs": "a script of the maps",
     "/savings.csv": "a file",
     "/savings/plans.csv": "a file",
     "/ifta.csv": "a file",

@@ -13,7 +13,7 @@ from domain.encoding import write
 from domain.ids import read_id
 from domain.lifecycle import Environment
 from domain.routes.reading.fleet_now import read_fleet, read_truck, read_trucks, truck_ids
-from domain.telematics.readings import TRACK_SHOWN, read_track
+from domain.telematics.readings import read_track
 from ingress.console.addresses import page_at, stream_at
 from ingress.console.browser import Form
 from ingress.console.fleet_snapshots import NEEDS, STATUSES, Bounds, FleetSnapshots, Row, Snapshot, row_of
@@ -24,6 +24,9 @@ from ingress.console.signed_in import EVERYBODY, Page
 
 MOST_LISTED = 100
 """The list beside the map names so many trucks: whoever looks for one of the others narrows it."""
+
+WAY_SHOWN = timedelta(hours=6)
+"""The way of a truck in the last hours before its newest fix."""
 
 NEED_WORDS = {
     "late": "late",
@@ -157,7 +160,11 @@ def show_truck(page: Page) -> Response:
     truck = read_truck(page.connection, tenant, vehicle_id, now=page.now) if vehicle_id is not None else None
     if truck is None:
         raise not_found()
-    fixes = read_track(page.connection, tenant, truck.id)
+    way = (
+        read_track(page.connection, tenant, truck.id, truck.fix_at - WAY_SHOWN, truck.fix_at)
+        if truck.fix_at is not None
+        else []
+    )
     return page.render(
         "_map_truck.html" if page.is_fragment else "map_truck.html",
         section="map",
@@ -170,8 +177,8 @@ def show_truck(page: Page) -> Response:
             )
             if is_so
         ],
-        track=[(round(fix.longitude, 5), round(fix.latitude, 5)) for fix in fixes],
-        track_hours=TRACK_SHOWN.total_seconds() / 3600,
+        track=[(round(place.longitude, 5), round(place.latitude, 5)) for place in way],
+        track_hours=WAY_SHOWN.total_seconds() / 3600,
     )
 
 

@@ -342,6 +342,7 @@ const boundsOf = (some) => {
 
 const startMap = async (loaded) => {
   const place = document.getElementById("fleet-map"), legend = document.getElementById("fleet-legend");
+  place.dataset.state = "loading";
   place.hidden = legend.hidden = false;
   page.classList.add("with-map");
   let made = null;
@@ -352,6 +353,7 @@ const startMap = async (loaded) => {
     console.warn("The page shows no map.", error);
   }
   if (!made) {
+    place.dataset.state = "none";
     place.hidden = legend.hidden = true;
     page.classList.remove("with-map");
     return;
@@ -379,6 +381,8 @@ const startMap = async (loaded) => {
   });
   draw();
   showList();
+  place.dataset.state = "shown";
+  map.once("idle", () => { place.dataset.state = "drawn"; });
 };
 
 // --- One truck ----------------------------------------------------------------------------------------------------
