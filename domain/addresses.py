@@ -133,6 +133,13 @@ def http_address(url: str) -> str:
     return url
 
 
+def open_http_address(url: str) -> str:
+    """`url` itself, which people's browsers ask too, so it holds no password. Raises ValueError."""
+    if "@" in urlsplit(http_address(url)).netloc:
+        raise ValueError("browsers ask this address, so leave out user and password")
+    return url
+
+
 def _split(url: str, wrong: ValueError) -> SplitResult:
     """The parts of a URL in which nothing looks misplaced."""
     try:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationError, Validati
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from domain.addresses import http_address, postgres_address, redis_address, replica_address
+from domain.addresses import http_address, open_http_address, postgres_address, redis_address, replica_address
 from domain.errors import FuelrouteError
 
 STACK_FILE = "stack.json"
@@ -167,7 +167,7 @@ class Settings(BaseSettings):
     api_url: Annotated[str, AfterValidator(http_address)] | None = Field(
         None, description="The API's address for its callers, as the console shows it; host and port when not set"
     )
-    map_style_url: Annotated[str, AfterValidator(http_address)] | None = Field(
+    map_style_url: Annotated[str, AfterValidator(open_http_address)] | None = Field(
         None,
         description="Style of MapLibre for the maps of the console, with tiles and letters from the same server, which"
         " learns where its users look; the base map of the package when not set",

@@ -1,15 +1,20 @@
-"""The fuel levels that a truck sent, and the way that it has come, for people to look at."""
+"""The fuel levels and the places that a truck sent, for people to look at."""
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import Connection, Tenant
 from domain.planning.deviations import TrackedFix
+from domain.roads import Point
 from domain.statements import Statement
 
 MOST_READINGS = 300
 """More could not be told apart in a drawing."""
+
+MOST_PLACES = 2_000
+"""So many show the bends of the road on a map of a whole trip."""
 
 
 class _Reading(NamedTuple):
@@ -52,33 +57,101 @@ def read_levels(
     return [TrackedFix(*row) for row in _READINGS.all(connection, asked)]
 
 
-TRACK_SHOWN = timedelta(hours=6)
-"""The way of the last hours before the newest fix is shown."""
+class _Place(NamedTuple):
+    latitude: float
+    longitude: float
+
 
 _TRACK = Statement(
-    _Reading,
+    _Place,
     """
-    SELECT recorded_at, latitude, longitude, fuel_percent
-    FROM (SELECT p.recorded_at, p.latitude, p.longitude, p.fuel_percent,
-                 row_number() OVER (ORDER BY p.recorded_at) AS number, count(*) OVER () AS fixes
-          FROM tracks t CROSS JOIN LATERAL (
-              SELECT * FROM positions f
-              WHERE f.company_id = %(company)s AND f.vehicle_id = t.vehicle_id AND f.environment = %(environment)s
-                AND f.recorded_at > t.newest_at - %(shown)s::interval AND NOT f.implausible) AS p
-          WHERE t.company_id = %(company)s AND t.vehicle_id = %(vehicle)s AND t.environment = %(environment)s) AS fix
-    WHERE number = fixes OR (number - 1) %% (1 + fixes / %(most)s) = 0
+    SELECT latitude, longitude
+    FROM (SELECT recorded_at, latitude, longitude,
+                 row_number() OVER (ORDER BY recorded_at) AS number, count(*) OVER () AS places
+          FROM positions
+          WHERE company_id = %(company)s AND vehicle_id = %(vehicle)s AND environment = %(environment)s
+            AND NOT implausible
+            AND recorded_at >= %(since)s AND recorded_at <= coalesce(%(until)s::timestamptz, 'infinity')) AS fix
+    WHERE number = places OR (number - 1) %% (1 + places / %(most)s) = 0
     ORDER BY recorded_at
     """,
 )
 
 
-def read_track(connection: Connection, tenant: Tenant, vehicle_id: UUID) -> list[TrackedFix]:
-    """The plausible fixes of the last hours before the truck's newest one, evenly thinned to about MOST_READINGS."""
+def read_track(
+    connection: Connection, tenant: Tenant, vehicle_id: UUID, since: datetime, until: datetime | None
+) -> list[Point]:
+    """The places of the plausible fixes from one time to another (None: up to the newest), evenly thinned to about
+    MOST_PLACES."""
     asked = {
         "company": tenant.company_id,
         "environment": tenant.environment,
         "vehicle": vehicle_id,
-        "shown": TRACK_SHOWN,
-        "most": MOST_READINGS,
+        "since": since,
+        "until": until,
+        "most": MOST_PLACES,
     }
-    return [TrackedFix(*row) for row in _TRACK.all(connection, asked)]
+    return [Point(*row) for row in _TRACK.all(connection, asked)]
+
+
+LAST_FIXES_WITHIN = timedelta(hours=1)
+"""A truck's newest level, and the fix before its newest, are looked for in the hour before its newest fix."""
+
+_TRUCKS_AT_ONCE = 1_000
+
+
+class LastFixes(NamedTuple):
+    """What the fixes of a truck tell beside the newest position."""
+
+    vehicle_id: UUID
+    latitude: float | None
+    longitude: float | None
+    """The position before the newest one."""
+    fuel_percent: float | None
+    """The newest level."""
+
+
+_OF_TRUCK = """
+    f.company_id = %(company_id)s AND f.environment = %(environment)s AND f.vehicle_id = truck.vehicle_id
+    AND NOT f.implausible AND f.recorded_at > truck.newest_at - %(within)s::interval
+    AND f.recorded_at > %(since)s::timestamptz AND f.recorded_at <= %(until)s::timestamptz
+"""
+_LAST_FIXES = Statement(
+    LastFixes,
+    f"""
+    SELECT truck.vehicle_id, before.latitude, before.longitude, level.fuel_percent
+    FROM unnest(%(vehicle_ids)s::uuid[], %(newest_at)s::timestamptz[]) AS truck (vehicle_id, newest_at)
+    LEFT JOIN LATERAL (
+        SELECT f.latitude, f.longitude FROM positions f
+        WHERE {_OF_TRUCK} AND f.recorded_at < truck.newest_at ORDER BY f.recorded_at DESC LIMIT 1
+    ) AS before ON true
+    LEFT JOIN LATERAL (
+        SELECT f.fuel_percent FROM positions f
+        WHERE {_OF_TRUCK} AND f.recorded_at <= truck.newest_at AND f.fuel_percent IS NOT NULL
+        ORDER BY f.recorded_at DESC LIMIT 1
+    ) AS level ON true
+    """,  # noqa: S608 (a constant of this module)
+)
+"""`since` and `until` are the same for all trucks of a statement. So PostgreSQL opens the partitions of a day or two.
+Otherwise it would prepare those of all days for each truck, which takes most of the time."""
+
+
+def read_last_fixes(connection: Connection, tenant: Tenant, newest: Mapping[UUID, datetime]) -> dict[UUID, LastFixes]:
+    """The last fixes of trucks, by vehicle; `newest` has the time of the newest fix of each."""
+    by_day: dict[object, list[tuple[UUID, datetime]]] = {}
+    for vehicle_id, newest_at in newest.items():
+        by_day.setdefault(newest_at.date(), []).append((vehicle_id, newest_at))
+    found = {}
+    for of_day in by_day.values():
+        for first in range(0, len(of_day), _TRUCKS_AT_ONCE):
+            vehicle_ids, times = zip(*of_day[first : first + _TRUCKS_AT_ONCE], strict=True)
+            asked = {
+                **tenant._asdict(),
+                "vehicle_ids": list(vehicle_ids),
+                "newest_at": list(times),
+                "within": LAST_FIXES_WITHIN,
+                "since": min(times) - LAST_FIXES_WITHIN,
+                "until": max(times),
+            }
+            found |= {row.vehicle_id: row for row in _LAST_FIXES.all(connection, asked)}
+    return found

@@ -118,7 +118,7 @@ def drawn_candidates(explanation: StoredExplanation) -> list[int]:
 
 
 def draw_ground(history: History, explanation: Explanation | None) -> Ground:
-    stops, truck = _places(history)
+    stops, truck = places_of(history)
     line = [Point(latitude, longitude) for latitude, longitude in (explanation["line"] if explanation else ())]
     stations = _stations(explanation, line) if explanation and line else _bought_at(history)
     places = [*stops, *line, *(place for place, *_ in stations), *([truck] if truck else [])]
@@ -129,7 +129,7 @@ def draw_ground(history: History, explanation: Explanation | None) -> Ground:
 
 def draw_moving(history: History, frame: Frame | None) -> Moving:
     """Draw stops and truck in the frame of the ground below. `frame` is None where that frame is not known."""
-    stops, truck = _places(history)
+    stops, truck = places_of(history)
     frame = frame or Frame.around([*stops, *([truck] if truck else [])], is_road=False)
     visited = {visit.stop for visit in history.visits}
     return Moving(
@@ -142,7 +142,8 @@ def draw_moving(history: History, frame: Frame | None) -> Moving:
     )
 
 
-def _places(history: History) -> tuple[list[Point], Point | None]:
+def places_of(history: History) -> tuple[list[Point], Point | None]:
+    """The stops, and the truck where it is known."""
     stops = [Point(stop["latitude"], stop["longitude"]) for stop in history.route.stops]
     return stops, Point(history.truck.latitude, history.truck.longitude) if history.truck is not None else None
 
@@ -159,7 +160,7 @@ def _stations(explanation: Explanation, line: Sequence[Point]) -> list[_Station]
         label = f"{one['name']}, mile {one['mile']:,.1f}, ${one['net_price']:.3f}"
         if one["gallons"]:
             label += f": {one['gallons']:.1f} gal"
-        stations.append((_at_mile(line, explanation["line_miles"], one["mile"]), label, kind))
+        stations.append((at_mile(line, explanation["line_miles"], one["mile"]), label, kind))
     return sorted(stations, key=lambda station: station[2] == CHOSEN)
 
 
@@ -174,7 +175,8 @@ def _bought_at(history: History) -> list[_Station]:
     ]
 
 
-def _at_mile(line: Sequence[Point], miles: Sequence[float], mile: float) -> Point:
+def at_mile(line: Sequence[Point], miles: Sequence[float], mile: float) -> Point:
+    """The place at a mile of the road."""
     after = min(max(bisect_right(miles, mile), 1), len(line) - 1)
     if after == 0:
         return line[0]

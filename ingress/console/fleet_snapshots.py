@@ -4,10 +4,11 @@ truck last changed: so a page is told only the changes since it last heard of th
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.database import Tenant
 from domain.ids import shown_id
@@ -44,8 +45,7 @@ class Row(NamedTuple):
     status: int
     needs: int
     route: str
-    reference: str
-    """The route's id and its `externalId`."""
+    """Its `externalId`."""
     stop: str
     fuel_stop: str
     """The names of the next ones."""
@@ -65,7 +65,6 @@ def row_of(truck: TruckNow) -> Row:
         int(truck.fix_at.timestamp()) if truck.fix_at else None,
         STATUSES.index(route.status) if route else 0,
         sum(1 << bit for bit, is_so in enumerate(needs) if is_so),
-        shown_id("rte", route.id) if route else "",
         route.external_id if route else "",
         route.next_stop.name if route and route.next_stop else "",
         route.next_fuel_stop.name if route and route.next_fuel_stop else "",
@@ -106,7 +105,7 @@ def _turned(degrees: float) -> float:
 
 class _Entry(NamedTuple):
     row: Row
-    place: Point | None
+    truck: TruckNow
     place_before: Point | None
     """The place before its last change."""
     changed: float
@@ -121,6 +120,9 @@ class Snapshot:
     trucks: dict[str, _Entry]
     gone: dict[str, float] = field(default_factory=dict)
     """Trucks that have left the fleet, and when."""
+
+    def known(self) -> dict[UUID, TruckNow]:
+        return {entry.truck.id: entry.truck for entry in self.trucks.values()}
 
     def rows(self) -> list[Row]:
         return [entry.row for entry in self.trucks.values()]
@@ -137,9 +139,10 @@ class Snapshot:
 
 
 def _is_in_view(entry: _Entry, bounds: Bounds | None) -> bool:
-    if bounds is None or entry.place is None:
+    place = entry.truck.place
+    if bounds is None or place is None:
         return True
-    return bounds.has(entry.place) or (entry.place_before is not None and bounds.has(entry.place_before))
+    return bounds.has(place) or (entry.place_before is not None and bounds.has(entry.place_before))
 
 
 def _follow(before: Snapshot | None, trucks: list[TruckNow], at: float) -> Snapshot:
@@ -150,9 +153,9 @@ def _follow(before: Snapshot | None, trucks: list[TruckNow], at: float) -> Snaps
         row = row_of(truck)
         old = known.get(row.id)
         if old is not None and old.row == row:
-            entries[row.id] = old
+            entries[row.id] = old if old.truck.fix_at == truck.fix_at else old._replace(truck=truck)
         else:
-            entries[row.id] = _Entry(row, truck.place, old.place if old is not None else None, at)
+            entries[row.id] = _Entry(row, truck, old.truck.place if old is not None else None, at)
     gone = {truck: at for truck in known if truck not in entries}
     if before is not None:
         gone |= {truck: then for truck, then in before.gone.items() if truck not in entries}
@@ -173,9 +176,11 @@ class FleetSnapshots:
         self._lock = threading.Lock()
         self._fleets: OrderedDict[Tenant, _Kept] = OrderedDict()
 
-    def get(self, tenant: Tenant, read: Callable[[], list[TruckNow]], *, now: datetime) -> Snapshot:
-        """The snapshot, read anew when it is too old. Raises TimeoutError when another thread has been reading it for
-        long: a caller that waits holds a connection to the database."""
+    def get(
+        self, tenant: Tenant, read: Callable[[Mapping[UUID, TruckNow]], list[TruckNow]], *, now: datetime
+    ) -> Snapshot:
+        """The snapshot, read anew when it is too old; `read` is given the trucks of the one before. Raises TimeoutError
+        when another thread has been reading it for long: a caller that waits holds a connection to the database."""
         with self._lock:
             kept = self._fleets.setdefault(tenant, _Kept())
             self._fleets.move_to_end(tenant)
@@ -186,7 +191,7 @@ class FleetSnapshots:
         try:
             if kept.snapshot is None or time.monotonic() > kept.good_until:
                 began = time.monotonic()
-                trucks = read()
+                trucks = read(kept.snapshot.known() if kept.snapshot is not None else {})
                 at = now.timestamp()
                 if kept.snapshot is not None:  # a thread that asked earlier may read later
                     at = max(at, kept.snapshot.at + 0.001)

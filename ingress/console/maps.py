@@ -45,7 +45,7 @@ def map_policy(settings: Settings) -> str:
 
 
 def _origin(url: str) -> str:
-    """Scheme, host and port of an address: no password, and nothing that could end a part of the policy."""
+    """Scheme, host and port of an address."""
     parts = urlsplit(url)
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     return f"{parts.scheme}://{host}" + (f":{parts.port}" if parts.port else "")

@@ -16,6 +16,9 @@ THEMES: tuple[Theme, ...] = ("light", "dark")
 WIDTHS = (390, 1280, 1920)
 """The widths of a phone, a desk, and a screen on the wall."""
 
+_DRAWS_MAPS = ("--use-angle=swiftshader", "--enable-unsafe-swiftshader")
+"""Options with which Chromium has WebGL on a machine without a graphics card."""
+
 AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text()
 
 
@@ -27,7 +30,7 @@ def find_chromium() -> str | None:
 def running_chromium(path: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
         # root has no sandbox: only our own pages are opened
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        arguments = [*_DRAWS_MAPS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
         browser = playwright.chromium.launch(executable_path=path, args=arguments)
         try:
             yield browser

@@ -52,13 +52,22 @@ class Site:
         )
         return f"/routes/{shown_id('rte', row.id)}"
 
+    def fleet_map(self) -> str:
+        """The map of the environment in which trucks drive."""
+        return f"/map?environment={self._driven_truck().environment}"
+
     def truck(self) -> str:
-        """The page of a truck, one with a route if there is any."""
-        row = self._first(
-            "SELECT v.id FROM vehicles v LEFT JOIN routes r ON r.vehicle_id = v.id AND r.status = 'active'"
-            " WHERE v.company_id = %s AND v.retired_at IS NULL ORDER BY r.id, v.id LIMIT 1"
+        """The page of a truck on its way, if there is one."""
+        row = self._driven_truck()
+        return f"/map/trucks/{shown_id('veh', row.id)}?environment={row.environment}"
+
+    def _driven_truck(self) -> Any:
+        return self._first(
+            "SELECT v.id, coalesce(t.environment, 'live') AS environment FROM vehicles v"
+            " LEFT JOIN tracks t ON t.vehicle_id = v.id LEFT JOIN routes r ON r.vehicle_id = v.id"
+            " AND r.environment = t.environment AND r.status = 'active'"
+            " WHERE v.company_id = %s AND v.retired_at IS NULL ORDER BY r.id, t.newest_at, v.id LIMIT 1"
         )
-        return f"/map/trucks/{shown_id('veh', row.id)}"
 
     def request(self) -> str:
         """The page of a request that failed, or of any other. The log has each a second after its answer."""
@@ -115,6 +124,11 @@ def this_quarter(_: Site) -> str:
     return f"/ifta?quarter={today.year}Q{(today.month + 2) // 3}"
 
 
+def wait_for_maps(page: "Page") -> None:
+    """Wait until each map of the page is drawn, or the browser has found that it cannot draw it."""
+    page.locator(":is([data-state=loading], [data-state=shown])").wait_for(state="detached")
+
+
 def make_key(page: "Page") -> None:
     """Go from the page API keys to the page that shows a new key."""
     page.get_by_label("Name").fill("TMS")
@@ -165,7 +179,7 @@ def open_first_record(page: "Page") -> None:
 def open_step(page: "Page") -> None:
     """Open the form of one action on a route. The page shows one form at a time."""
     page.locator("summary", has_text="Enter an arrival or departure").click()
-    page.wait_for_function("document.activeElement.matches('details[open] input, details[open] select')")
+    page.locator("details[open] :is(input, select):focus").wait_for()
 
 
 def import_vehicles(page: "Page") -> None:
@@ -203,13 +217,14 @@ def push_routes(page: "Page") -> None:
 def see_trucks(page: "Page") -> None:
     """Wait until the map, or the list alone, shows the fleet."""
     page.locator("#fleet[data-ready]").wait_for()
+    wait_for_maps(page)
 
 
 PAGES = (
     Visit("sign-in", "/sign-in", role=None),
     Visit("set-password", "/set-password/{token}", Site.password_link, role=None),
     Visit("overview", "/overview"),
-    Visit("map", "/map", act=see_trucks),
+    Visit("map", "/map", Site.fleet_map, act=see_trucks),
     Visit("map-truck", "/map/trucks/{id}", Site.truck),
     Visit("routes", "/routes"),
     Visit("find", "/find", "/find?q=1", like="routes"),
@@ -269,6 +284,8 @@ NO_PAGES = {
     "/queues/workers/{id}": "the jobs that a worker holds, as those that wait",
     "/matching/{subject}/candidates": "a part of Matching and Mappings",
     "/matching/{subject}/progress": "a part of Matching",
+    "/static/base-map/{z:int}/{x:int}/{y:int}": "a tile of the maps",
+    "/static/maplibre-gl-worker.mjs": "a script of the maps",
     "/savings.csv": "a file",
     "/savings/plans.csv": "a file",
     "/ifta.csv": "a file",

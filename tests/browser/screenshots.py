@@ -27,7 +27,7 @@ from domain.lifecycle import Role
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.settings import STACK_FILE
 from tests.browser.chromium import NO_CHROMIUM, THEMES, WIDTHS, Theme, find_chromium, running_chromium
-from tests.browser.pages import PAGES, SHOWN, Site, Visit
+from tests.browser.pages import PAGES, SHOWN, Site, Visit, wait_for_maps
 from tests.service import eventually
 
 SMALL = Path(__file__).parents[2] / "ingress" / "console" / "screenshots"
@@ -75,6 +75,7 @@ def open_page(browser: Browser, site: Site, visit: Visit, cookies: dict[Role, st
         context.add_cookies([{"name": "fuelroute", "value": cookies[visit.role], "url": site.url}])
     page = context.new_page()
     page.goto(visit.path_in(site))
+    wait_for_maps(page)
     if visit.act is not None:
         visit.act(page)
         page.wait_for_load_state()

@@ -19,7 +19,7 @@ def test_keys_lead_to_the_search_and_to_pages(people: People) -> None:
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile("/vehicles/one"))
 
-    for letter, path in (("r", "/routes"), ("m", "/matching/vehicles"), ("u", "/audit")):
+    for letter, path in (("r", "/routes"), ("m", "/matching/vehicles"), ("u", "/users")):
         page.keyboard.press("g")
         page.keyboard.press(letter)
         page.wait_for_url(re.compile(f"{path}$"))

@@ -21,7 +21,7 @@ from domain.stations.price_imports import store_deal_rows, store_tax_rows
 from ingress.console.app import create_console
 from tests.browser.accessibility import assert_accessible
 from tests.browser.conftest import People, add_session
-from tests.browser.pages import NO_PAGES, PAGES, SHOWN, Site, Visit
+from tests.browser.pages import NO_PAGES, PAGES, SHOWN, Site, Visit, wait_for_maps
 from tests.browser.screenshots import SMALL
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, route_body
 from tests.pipeline.world import store_prices
@@ -95,6 +95,7 @@ def open_visit(visit: Visit, site: Site, people: People) -> Page:
     answer = page.goto(visit.path_in(site))
     assert answer is not None
     assert answer.status == 200
+    wait_for_maps(page)
     if visit.act is not None:
         visit.act(page)
     return page

@@ -119,7 +119,7 @@ def test_the_map_follows_a_driven_route(people: People, service: Service) -> Non
 def test_the_map_of_the_fleet_follows_a_truck(people: People, service: Service) -> None:
     """The page is loaded once. The truck drives, the filter narrows, and a click opens it."""
     with service.new_tenant() as client:
-        route = client.push(route_body(datetime.now(UTC) + timedelta(hours=1))).json()
+        route = client.push(route_body(tomorrow())).json()
         client.post_fixes(JOLIET, fuelPercent=60)
         page = people.page(Role.VIEWER, client.fleet)
         asked: list[str] = []

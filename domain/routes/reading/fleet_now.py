@@ -2,14 +2,17 @@
 it. The page Map shows it."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID
 
+import msgspec
+
 from domain.database import Connection, Tenant
-from domain.documents import FuelStopDocument, StopDocument, TimelineEntry
 from domain.planning.next_fuel_stop import Milestone, index_of_next_fuel_stop
+from domain.queue.jobs import in_batches
 from domain.roads import Point, great_circle_miles
 from domain.routes.reading.overview import (
     BEGINS_LOW,
@@ -20,15 +23,15 @@ from domain.routes.reading.overview import (
     RECENT,
     TRUCK_SILENT_AFTER,
 )
-from domain.statements import Statement
+from domain.statements import IdRow, Statement
 from domain.telematics.arrivals import STALE_DRAFT_AFTER
-
-FIXES_WITHIN = timedelta(hours=1)
-"""Heading and fuel are read from the fixes of the last hour before the newest one."""
+from domain.telematics.readings import LastFixes, read_last_fixes
 
 OFF_ROAD_SHOWN_FOR = timedelta(hours=1)
 """A truck that was found off the road of its plan is shown so for this time, by the times of its own fixes. Whoever is
 still off the road then has been found so again."""
+
+_PORTION = 1_000
 
 _STANDING_MILES = 0.02
 """The noise of a standing truck's fixes: they tell no heading."""
@@ -88,56 +91,70 @@ class _Truck(NamedTuple):
     latitude: float | None
     longitude: float | None
     fuel_stops_passed: int | None
-    fuel_percent: float | None
     reserve_percent: float
-    before_latitude: float | None
-    before_longitude: float | None
     route_id: UUID | None
     external_id: str | None
     status: str | None
     driver: str | None
     reached: int | None
-    next_stop: StopDocument | None
-    fuel_stops: list[FuelStopDocument] | None
-    timeline: list[TimelineEntry] | None
+    next_stop: str | None
+    fuel_stops: str | None
+    timeline: str | None
+    """These three are JSON: psycopg takes several times as long to read it as msgspec, which skips what is not needed.
+    """
     is_late: bool | None
     is_silent: bool | None
-    is_low: bool | None
+    begins_low: bool | None
     is_off_road: bool | None
 
+
+class _Stop(msgspec.Struct, rename="camel"):
+    name: str
+    latitude: float
+    longitude: float
+    arrival_window: dict[str, str] = {}
+
+
+class _FuelStop(msgspec.Struct, rename="camel"):
+    name: str
+    latitude: float
+    longitude: float
+    miles_from_origin: float
+    gallons_to_fill: float
+    price_per_gallon: float
+
+
+class _Mile(msgspec.Struct):
+    stop: int
+    mile: float | None
+
+
+_read_stop = msgspec.json.Decoder(_Stop).decode
+_read_fuel_stops = msgspec.json.Decoder(list[_FuelStop]).decode
+_read_timeline = msgspec.json.Decoder(list[_Mile]).decode
 
 _ROUTE = "r.id, r.external_id, r.status, r.driver_id, r.plan_id, r.stops, r.replan, r.revision"
 _OF_TRUCK = "r.company_id = v.company_id AND r.vehicle_id = v.id AND r.environment = %(environment)s"
 
-_BEFORE = """f.company_id = v.company_id AND f.vehicle_id = v.id AND f.environment = %(environment)s
-          AND f.recorded_at > t.newest_at - %(within)s::interval AND NOT f.implausible"""
-
-_FLEET = f"""
+_TRUCKS = Statement(
+    _Truck,
+    f"""
     SELECT v.id, v.unit_number, t.newest_at AS fix_at, t.latitude, t.longitude,
            CASE WHEN t.watch_at IS NOT NULL THEN t.fuel_stops_passed END AS fuel_stops_passed,
-           level.fuel_percent, c.reserve_percent, before.latitude AS before_latitude,
-           before.longitude AS before_longitude,
+           c.reserve_percent,
            r.id AS route_id, r.external_id, r.status, d.name AS driver,
-           next.number AS reached, next.stop AS next_stop, p.document->'stops' AS fuel_stops, p.timeline,
+           next.number AS reached, next.stop::text AS next_stop, (p.document->'stops')::text AS fuel_stops,
+           p.timeline::text AS timeline,
            ({ON_ITS_WAY} AND {IS_LATE}) AS is_late,
            ({ON_ITS_WAY} AND {IS_SILENT}) AS is_silent,
-           (level.fuel_percent <= c.reserve_percent OR {ON_ITS_WAY} AND EXISTS (
+           ({ON_ITS_WAY} AND EXISTS (
                SELECT FROM messages m WHERE m.company_id = v.company_id AND m.route_id = r.id AND m.plan_id = r.plan_id
-                 AND m.created_at > %(recent)s::timestamptz AND {BEGINS_LOW})) AS is_low,
+                 AND m.created_at > %(recent)s::timestamptz AND {BEGINS_LOW})) AS begins_low,
            ({ON_ITS_WAY} AND (coalesce(r.replan->>'kind' = 'off_road', false)
                OR p.cause->>'kind' = 'off_road'
                   AND (p.cause->>'at')::timestamptz > t.newest_at - %(off_road)s::interval)) AS is_off_road
     FROM companies c JOIN vehicles v ON v.company_id = c.id
     LEFT JOIN tracks t ON t.company_id = v.company_id AND t.vehicle_id = v.id AND t.environment = %(environment)s
-    LEFT JOIN LATERAL (
-        SELECT f.latitude, f.longitude FROM positions f
-        WHERE {_BEFORE} AND f.recorded_at < t.newest_at ORDER BY f.recorded_at DESC LIMIT 1
-    ) AS before ON true
-    LEFT JOIN LATERAL (
-        SELECT f.fuel_percent FROM positions f
-        WHERE {_BEFORE} AND f.recorded_at <= t.newest_at AND f.fuel_percent IS NOT NULL
-        ORDER BY f.recorded_at DESC LIMIT 1
-    ) AS level ON true
     LEFT JOIN LATERAL (
         SELECT * FROM (
             (SELECT {_ROUTE}, 0 AS turn, r.scheduled_start FROM routes r
@@ -162,51 +179,87 @@ _FLEET = f"""
     LEFT JOIN drivers d ON d.company_id = v.company_id AND d.id = r.driver_id
     LEFT JOIN plans p ON p.company_id = v.company_id AND p.id = r.plan_id AND {ON_ITS_WAY}
     WHERE c.id = %(company_id)s AND v.company_id = %(company_id)s AND v.retired_at IS NULL
-"""  # noqa: S608 (constants)
+      AND v.id = ANY(%(vehicle_ids)s)
+    """,  # noqa: S608 (constants)
+)
 
-_WHOLE_FLEET = Statement(_Truck, _FLEET)
-_ONE_TRUCK = Statement(_Truck, f"{_FLEET} AND v.id = %(vehicle_id)s")
-
-
-def read_fleet(connection: Connection, tenant: Tenant, *, now: datetime) -> list[TruckNow]:
-    """Every truck of the company that is not retired, in the order of unit numbers."""
-    rows = _WHOLE_FLEET.all(connection, _asked(tenant, now))
-    return sorted(map(_truck_of, rows), key=lambda truck: (truck.unit_number or "", truck.id))
+_IN_ORDER = Statement(
+    IdRow, "SELECT id FROM vehicles WHERE company_id = %s AND retired_at IS NULL ORDER BY unit_number, id"
+)
 
 
-def read_truck(connection: Connection, tenant: Tenant, vehicle_id: UUID, *, now: datetime) -> TruckNow | None:
-    """None where the company has no such truck in service."""
-    row = _ONE_TRUCK.first(connection, {**_asked(tenant, now), "vehicle_id": vehicle_id})
-    return _truck_of(row) if row is not None else None
+def truck_ids(connection: Connection, company_id: UUID) -> list[UUID]:
+    """The trucks of the company that are not retired, in the order of their unit numbers."""
+    return [row.id for row in _IN_ORDER.all(connection, (company_id,))]
 
 
-def _asked(tenant: Tenant, now: datetime) -> dict[str, object]:
-    return {
+def read_trucks(
+    connection: Connection,
+    tenant: Tenant,
+    vehicle_ids: Sequence[UUID],
+    *,
+    before: Mapping[UUID, TruckNow] = MappingProxyType({}),
+    now: datetime,
+) -> list[TruckNow]:
+    """Those of the trucks that the company has in service, in the same order. They are read in portions: no statement
+    runs into the time limit of pages, however large the fleet. Of a truck without a new fix, heading and level are
+    those that were read `before`."""
+    asked = {
         **tenant._asdict(),
         "now": now,
         "silent": now - TRUCK_SILENT_AFTER,
         "recent": now - RECENT,
         "stale": STALE_DRAFT_AFTER,
-        "within": FIXES_WITHIN,
         "off_road": OFF_ROAD_SHOWN_FOR,
     }
+    rows: dict[UUID, _Truck] = {}
+    for portion in in_batches(vehicle_ids, _PORTION):
+        rows |= {row.id: row for row in _TRUCKS.all(connection, {**asked, "vehicle_ids": portion})}
+    new = {
+        row.id: row.fix_at
+        for row in rows.values()
+        if row.fix_at is not None and (row.id not in before or before[row.id].fix_at != row.fix_at)
+    }
+    last = read_last_fixes(connection, tenant, new)
+    return [
+        _truck_of(rows[vehicle_id], last.get(vehicle_id), before.get(vehicle_id))
+        for vehicle_id in vehicle_ids
+        if vehicle_id in rows
+    ]
 
 
-def _truck_of(row: _Truck) -> TruckNow:
+def read_fleet(
+    connection: Connection, tenant: Tenant, *, before: Mapping[UUID, TruckNow] = MappingProxyType({}), now: datetime
+) -> list[TruckNow]:
+    """Every truck of the company, in the order of their unit numbers; `before` as in `read_trucks`."""
+    return read_trucks(connection, tenant, truck_ids(connection, tenant.company_id), before=before, now=now)
+
+
+def read_truck(connection: Connection, tenant: Tenant, vehicle_id: UUID, *, now: datetime) -> TruckNow | None:
+    """None where the company has no such truck in service."""
+    return next(iter(read_trucks(connection, tenant, [vehicle_id], now=now)), None)
+
+
+def _truck_of(row: _Truck, last: LastFixes | None, before: TruckNow | None) -> TruckNow:
     place = _point(row.latitude, row.longitude)
-    before = _point(row.before_latitude, row.before_longitude)
+    if last is None:  # it sent nothing new
+        heading, fuel_percent = (before.heading, before.fuel_percent) if before is not None else (None, None)
+    else:
+        came_from = _point(last.latitude, last.longitude)
+        heading = _heading(came_from, place) if came_from is not None and place is not None else None
+        fuel_percent = last.fuel_percent
     return TruckNow(
         row.id,
         row.unit_number,
         row.fix_at,
         place,
-        _heading(before, place) if before is not None and place is not None else None,
-        row.fuel_percent,
+        heading,
+        fuel_percent,
         row.reserve_percent,
         _route_of(row, place),
         is_late=bool(row.is_late),
         is_silent=bool(row.is_silent),
-        is_low=bool(row.is_low),
+        is_low=bool(row.begins_low) or (fuel_percent is not None and fuel_percent <= row.reserve_percent),
         is_off_road=bool(row.is_off_road),
     )
 
@@ -229,29 +282,27 @@ def _heading(before: Point, place: Point) -> int | None:
 def _route_of(row: _Truck, place: Point | None) -> TruckRoute | None:
     if row.route_id is None or row.external_id is None or row.status is None:
         return None
-    stop = row.next_stop
+    stop = _read_stop(row.next_stop) if row.next_stop is not None else None
     ahead = None
     if stop is not None:
-        end = stop.get("arrivalWindow", {}).get("end")
-        ahead = StopAhead(stop["name"], datetime.fromisoformat(end) if end else None)
-    return TruckRoute(row.route_id, row.external_id, row.status, row.driver, ahead, _next_fuel_stop(row, place))
+        end = stop.arrival_window.get("end")
+        ahead = StopAhead(stop.name, datetime.fromisoformat(end) if end else None)
+    return TruckRoute(row.route_id, row.external_id, row.status, row.driver, ahead, _next_fuel_stop(row, stop, place))
 
 
-def _next_fuel_stop(row: _Truck, place: Point | None) -> FuelStopAhead | None:
-    fuel_stops, reached, stop = row.fuel_stops, row.reached or 0, row.next_stop
-    if not fuel_stops or stop is None:
+def _next_fuel_stop(row: _Truck, stop: _Stop | None, place: Point | None) -> FuelStopAhead | None:
+    if row.fuel_stops is None or stop is None:
         return None
-    miles: Mapping[int, float | None] = {entry["stop"]: entry["mile"] for entry in row.timeline or ()}
+    fuel_stops, reached = _read_fuel_stops(row.fuel_stops), row.reached or 0
+    miles = {entry.stop: entry.mile for entry in _read_timeline(row.timeline or "[]")}
     index = index_of_next_fuel_stop(
         place,
-        [Milestone(Point(one["latitude"], one["longitude"]), one["milesFromOrigin"]) for one in fuel_stops],
-        next_stop=Milestone(Point(stop["latitude"], stop["longitude"]), miles.get(reached)),
+        [Milestone(Point(one.latitude, one.longitude), one.miles_from_origin) for one in fuel_stops],
+        next_stop=Milestone(Point(stop.latitude, stop.longitude), miles.get(reached)),
         reached_mile=miles.get(reached - 1) or 0.0,
         passed=row.fuel_stops_passed or 0,
     )
     if index is None:
         return None
     found = fuel_stops[index]
-    return FuelStopAhead(
-        found["name"], found["latitude"], found["longitude"], found["gallonsToFill"], found["pricePerGallon"]
-    )
+    return FuelStopAhead(found.name, found.latitude, found.longitude, found.gallons_to_fill, found.price_per_gallon)

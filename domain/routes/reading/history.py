@@ -11,10 +11,11 @@ from domain.documents import FuelPlanDocument, PlanCause, StopDocument, Timeline
 from domain.lifecycle import Environment, RouteStatus
 from domain.planning.deviations import PlannedWay
 from domain.planning.explanation import Explanation, StoredExplanation
+from domain.roads import Point
 from domain.routes.events import Event, events_of
 from domain.routes.visits import IMPLIED
 from domain.statements import Statement
-from domain.telematics.readings import read_levels
+from domain.telematics.readings import read_levels, read_track
 from domain.tracing import trace_id_of
 
 
@@ -213,3 +214,13 @@ def read_driven_levels(
         for fix, mile in zip(fixes, way.miles_of(fixes), strict=True)
         if mile is not None and fix.fuel_percent is not None
     ]
+
+
+def read_driven_track(connection: Connection, company_id: UUID, history: History) -> list[Point]:
+    """The places of the truck since it arrived at the first stop, up to the route's end."""
+    route = history.route
+    if route.vehicle_id is None or route.arrived_at is None:
+        return []
+    tenant = Tenant(company_id, Environment(route.environment))
+    until = route.completed_at or (None if route.status in _ON_ITS_WAY else route.updated_at)
+    return read_track(connection, tenant, route.vehicle_id, route.arrived_at, until)

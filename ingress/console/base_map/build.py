@@ -27,7 +27,7 @@ from domain.roads.build_highways import RoadNetwork, main_roads, us_freeways
 from domain.roads.sphere import chord_of_miles, unit_vectors
 from domain.roads.states import default_states
 from ingress.console.base_map.tiles import MOST_ZOOM, TILES_FILE, Tiles, number_of
-from ingress.console.base_map.vector_tiles import EXTENT, Attributes, Feature, Shape, encode_tile
+from ingress.console.base_map.vector_tiles import EXTENT, Attributes, Feature, encode_tile
 
 
 class Wheel(NamedTuple):
@@ -91,7 +91,7 @@ class Item(NamedTuple):
     """A shape of the map in the square of web maps: 0 to 1, with y downwards. Tiles have it from `least_zoom` on."""
 
     layer: str
-    shape: Shape
+    shape: shapely.Geometry
     attributes: Attributes
     least_zoom: int = 0
     most_zoom: int = MOST_ZOOM
@@ -159,7 +159,7 @@ def _shapefile(data: bytes) -> Iterator[list[NDArray[np.float64]]]:
         yield np.split(places, begins[1:])
 
 
-def _polygons(rings: Sequence[NDArray[np.float64]]) -> Shape:
+def _polygons(rings: Sequence[NDArray[np.float64]]) -> shapely.Geometry:
     """Shells go clockwise, holes the other way. A lake in a lake is left to `make_valid`."""
     lines = [shapely.LinearRing(ring) for ring in rings]
     shells = [shapely.Polygon(line) for line in lines if not line.is_ccw]
@@ -168,11 +168,11 @@ def _polygons(rings: Sequence[NDArray[np.float64]]) -> Shape:
     return shapely.difference(whole, shapely.union_all(shapely.make_valid(holes))) if holes else whole
 
 
-def _clipped(shape: Shape, box: tuple[float, float, float, float]) -> Shape:
+def _clipped(shape: shapely.Geometry, box: tuple[float, float, float, float]) -> shapely.Geometry:
     return shapely.intersection(shape, shapely.box(*box))
 
 
-def _projected(shape: Shape) -> Shape:
+def _projected(shape: shapely.Geometry) -> shapely.Geometry:
     return shapely.transform(shape, _on_square)
 
 
@@ -221,7 +221,7 @@ def _lines(
 
 
 def _state_names(names: Mapping[str, str]) -> Iterator[Item]:
-    largest: dict[str, Shape] = {}
+    largest: dict[str, shapely.Geometry] = {}
     for code, polygon in default_states().polygons():
         if code not in largest or polygon.area > largest[code].area:
             largest[code] = polygon
@@ -333,7 +333,7 @@ def _together(features: Sequence[Feature]) -> list[Feature]:
     ]
 
 
-def _collected(shapes: Sequence[Shape]) -> Shape:
+def _collected(shapes: Sequence[shapely.Geometry]) -> shapely.Geometry:
     parts = shapely.get_parts(shapes)
     is_polygon = shapes[0].geom_type.endswith("Polygon")
     return shapely.multipolygons(parts) if is_polygon else shapely.multilinestrings(parts)

@@ -11,13 +11,12 @@ EXTENT = 4096
 """The steps of a tile's own grid, in each direction."""
 
 Attributes = Mapping[str, str | int]
-Shape = shapely.Geometry
 
 
 class Feature(NamedTuple):
     """A shape on the tile's grid, with y downwards."""
 
-    shape: Shape
+    shape: shapely.Geometry
     attributes: Attributes
 
 
@@ -51,7 +50,7 @@ _POINT, _LINE, _POLYGON = 1, 2, 3
 _MOVE_TO, _LINE_TO, _CLOSE = 1, 2, 7
 
 
-def _commands(shape: Shape) -> tuple[list[int], int]:
+def _commands(shape: shapely.Geometry) -> tuple[list[int], int]:
     """The commands that draw a shape, and the kind of the shape."""
     commands: list[int] = []
     at = np.zeros(2, dtype=np.int64)
@@ -82,17 +81,18 @@ def _commands(shape: Shape) -> tuple[list[int], int]:
     return commands, _POLYGON if is_polygon else _LINE
 
 
-def _rings(polygon: Shape) -> Iterator[Shape]:
+def _rings(polygon: shapely.Geometry) -> Iterator[shapely.Geometry]:
     """The shell and the holes, each in the direction that tells them apart."""
     turned = shapely.orient_polygons(polygon, exterior_cw=False)
     yield turned.exterior
     yield from turned.interiors
 
 
-def _on_grid(shape: Shape) -> NDArray[np.int64]:
+def _on_grid(shape: shapely.Geometry) -> NDArray[np.int64]:
     """The places of a shape on the grid, without repeats."""
     places = np.rint(shapely.get_coordinates(shape)).astype(np.int64)
-    return places[np.any(np.diff(places, axis=0, prepend=places[:1] - 1), axis=1)]
+    is_new = np.any(np.diff(places, axis=0, prepend=places[:1] - 1), axis=1)
+    return np.asarray(places[is_new])
 
 
 # --- Protocol Buffers --------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@ itself."""
 
 import gzip
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -13,17 +12,21 @@ from domain.database import Tenant
 from domain.encoding import write
 from domain.ids import read_id
 from domain.lifecycle import Environment
-from domain.routes.reading.fleet_now import read_fleet, read_truck
-from domain.telematics.readings import TRACK_SHOWN, read_track
+from domain.routes.reading.fleet_now import read_fleet, read_truck, read_trucks, truck_ids
+from domain.telematics.readings import read_track
 from ingress.console.addresses import page_at, stream_at
 from ingress.console.browser import Form
-from ingress.console.fleet_snapshots import NEEDS, STATUSES, Bounds, FleetSnapshots, Row, Snapshot
+from ingress.console.fleet_snapshots import NEEDS, STATUSES, Bounds, FleetSnapshots, Row, Snapshot, row_of
+from ingress.console.maps import with_map
 from ingress.console.refusals import Refused, not_found
 from ingress.console.rendering import relative
 from ingress.console.signed_in import EVERYBODY, Page
 
 MOST_LISTED = 100
 """The list beside the map names so many trucks: whoever looks for one of the others narrows it."""
+
+WAY_SHOWN = timedelta(hours=6)
+"""The way of a truck in the last hours before its newest fix."""
 
 NEED_WORDS = {
     "late": "late",
@@ -41,8 +44,8 @@ _fleets = FleetSnapshots()
 class Filter(NamedTuple):
     """The trucks that a person wants to see. The script of the page knows the same rules."""
 
-    status: str | None
-    """A word of STATUSES; None: any."""
+    status: str
+    """A word of STATUSES, or `none` for trucks without a route; empty: any."""
     unit: str
     driver: str
     need: str
@@ -52,7 +55,7 @@ class Filter(NamedTuple):
     def read(cls, form: Form) -> "Filter":
         status, need = form.text("status"), form.text("need")
         return cls(
-            {"none": ""}.get(status, status) if status in ("none", *STATUSES[1:]) else None,
+            status if status in ("none", *STATUSES[1:]) else "",
             form.text("unit").casefold(),
             form.text("driver").casefold(),
             need if need in NEEDS else "",
@@ -60,7 +63,7 @@ class Filter(NamedTuple):
 
     def has(self, row: Row) -> bool:
         return (
-            (self.status is None or STATUSES[row.status] == self.status)
+            (not self.status or (STATUSES[row.status] or "none") == self.status)
             and self.unit in row.unit.casefold()
             and self.driver in row.driver.casefold()
             and (not self.need or bool(row.needs >> NEEDS.index(self.need) & 1))
@@ -70,18 +73,23 @@ class Filter(NamedTuple):
 def show(page: Page) -> Response:
     """The whole page. Without scripts its list is all there is."""
     tenant, wanted = _tenant(page), Filter.read(page.form)
-    fleet = _snapshot(page, tenant).rows()
-    rows = [row for row in fleet if wanted.has(row)]
+    ids = truck_ids(page.connection, page.company_id)
+    if any(wanted):
+        rows = [row for row in _snapshot(page, tenant).rows() if wanted.has(row)]
+        total = len(rows)
+    else:  # the page comes at once, and its script loads the rest
+        rows = [row_of(one) for one in read_trucks(page.connection, tenant, ids[:MOST_LISTED], now=page.now)]
+        total = len(ids)
     query = {name: page.form.text(name) for name in _FILTERS if page.form.text(name)}
-    return page.render(
+    response = page.render(
         "fleet_map.html",
         section="map",
         environment=tenant.environment,
         form=page.form,
         rows=rows[:MOST_LISTED],
-        total=len(rows),
+        total=total,
         most_listed=MOST_LISTED,
-        has_trucks=bool(fleet),
+        has_trucks=bool(ids),
         of_environment=lambda one: f"/map?{urlencode({**query, 'environment': one})}",
         statuses=STATUSES,
         status_words_of=STATUS_WORDS,
@@ -91,11 +99,12 @@ def show(page: Page) -> Response:
         needs_of=lambda row: [NEED_WORDS[one] for bit, one in enumerate(NEEDS) if row.needs >> bit & 1],
         about=lambda row: _about(row, page.now),
     )
+    return with_map(page.console.settings, response)
 
 
 def _about(row: Row, now: datetime) -> str:
     """What the list says of a truck beside its name, status and needs."""
-    said = [row.driver, f"fuel {row.fuel} %" if row.fuel is not None else "", _age(row, now)]
+    said = [row.driver, row.route, f"fuel {row.fuel} %" if row.fuel is not None else "", _age(row, now)]
     said += [f"next {row.stop}" if row.stop else "", f"fuel at {row.fuel_stop}" if row.fuel_stop else ""]
     return " · ".join(filter(None, said))
 
@@ -151,7 +160,11 @@ def show_truck(page: Page) -> Response:
     truck = read_truck(page.connection, tenant, vehicle_id, now=page.now) if vehicle_id is not None else None
     if truck is None:
         raise not_found()
-    fixes = read_track(page.connection, tenant, truck.id)
+    way = (
+        read_track(page.connection, tenant, truck.id, truck.fix_at - WAY_SHOWN, truck.fix_at)
+        if truck.fix_at is not None
+        else []
+    )
     return page.render(
         "_map_truck.html" if page.is_fragment else "map_truck.html",
         section="map",
@@ -164,8 +177,8 @@ def show_truck(page: Page) -> Response:
             )
             if is_so
         ],
-        track=[(round(fix.longitude, 5), round(fix.latitude, 5)) for fix in fixes],
-        track_hours=TRACK_SHOWN.total_seconds() / 3600,
+        track=[(round(place.longitude, 5), round(place.latitude, 5)) for place in way],
+        track_hours=WAY_SHOWN.total_seconds() / 3600,
     )
 
 
@@ -177,7 +190,9 @@ def _tenant(page: Page) -> Tenant:
 def _snapshot(page: Page, tenant: Tenant) -> Snapshot:
     """Raises Refused."""
     try:
-        return _fleets.get(tenant, partial(read_fleet, page.connection, tenant, now=page.now), now=page.now)
+        return _fleets.get(
+            tenant, lambda before: read_fleet(page.connection, tenant, before=before, now=page.now), now=page.now
+        )
     except TimeoutError:
         raise Refused(503, "The fleet takes long to read", "Try again shortly.") from None
 

@@ -17,14 +17,23 @@ from domain.lifecycle import CANCELABLE, Environment, PendingReason, RouteStatus
 from domain.messages.message_life import MessageStatus
 from domain.planning.explanation import Explanation, FullExplanation, ReasonedCandidate, StoredExplanation
 from domain.planning.reasons import with_reasons
-from domain.routes.reading.history import History, read_driven_levels, read_history, read_packed_explanation
+from domain.routes.reading.history import (
+    History,
+    read_driven_levels,
+    read_driven_track,
+    read_history,
+    read_packed_explanation,
+)
 from domain.routes.reading.lookups import read_routes
 from domain.routes.reading.search import MOST_RECORDS, MOST_ROUTES_SEARCHED, RouteSearch, search_routes
 from domain.sandbox.drives import read_drive
+from domain.stations.places import places_of_stations
 from ingress.console.addresses import page_at
 from ingress.console.drawing import WIDTH, Frame, draw_ground, draw_moving, drawn_candidates
+from ingress.console.maps import with_map
 from ingress.console.profile import PLOT, Profile, draw_profile
 from ingress.console.refusals import Refused, not_found
+from ingress.console.route_map import GroundOfMap, map_ground, map_moving
 from ingress.console.signed_in import Page
 from ingress.console.timeline import timeline
 
@@ -100,6 +109,7 @@ def show_one(page: Page) -> Response:
         "truck": history.truck,
         "drive": read_drive(page.connection, page.company_id, history.route.id),
         "width": WIDTH,
+        "map_moving": map_moving(history),
         "events": timeline(history),
         "version": versioned.version,
         "seen": page.form.text("seen") if page.is_fragment else versioned.version,
@@ -110,13 +120,17 @@ def show_one(page: Page) -> Response:
     explanation = read_packed_explanation(page.connection, page.company_id, history.route)
     drawn = explanation.part(drawn_candidates(explanation)) if explanation else None
     ground = draw_ground(history, drawn)
-    moving |= {"ground": ground, "drawing": draw_moving(history, ground.frame)}
+    moving |= {
+        "ground": ground,
+        "drawing": draw_moving(history, ground.frame),
+        "map_ground": _map_ground(page, history, drawn),
+    }
     if page.is_fragment:
         response = page.render("_route_drawn.html", **moving)
         response.headers["HX-Retarget"] = ".now"
         response.headers["HX-Reswap"] = "outerHTML"
         return response
-    return page.render(
+    response = page.render(
         "route.html",
         section="routes",
         **moving,
@@ -133,6 +147,13 @@ def show_one(page: Page) -> Response:
         steps=_steps(page, history),
         done=_DONE.get(page.form.text("done"), ""),
     )
+    return with_map(page.console.settings, response)
+
+
+def _map_ground(page: Page, history: History, explanation: Explanation | None) -> GroundOfMap:
+    station_ids = {one["station_id"] for one in explanation["candidates"]} if explanation else set()
+    places = places_of_stations(page.connection, sorted(station_ids))
+    return map_ground(history, explanation, places, read_driven_track(page.connection, page.company_id, history))
 
 
 def _profile(page: Page, history: History, explanation: Explanation) -> Profile | None:

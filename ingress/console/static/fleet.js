@@ -1,8 +1,8 @@
 // The page Map: every truck on the map and in the list beside it. The fleet is loaded once; after that a stream of
 // events tells the trucks in view that have changed. Without WebGL there is no map: the list is the page.
 // A truck comes as an array, see Row in ingress/console/fleet_snapshots.py; these are the places of its fields.
-const [ID, UNIT, DRIVER, LATITUDE, LONGITUDE, HEADING, FUEL, FIX, STATUS, NEEDS, ROUTE, REFERENCE, STOP, FUEL_STOP] =
-  Array(14).keys();
+const [ID, UNIT, DRIVER, LATITUDE, LONGITUDE, HEADING, FUEL, FIX, STATUS, NEEDS, ROUTE, STOP, FUEL_STOP] =
+  Array(13).keys();
 const QUIET_MS = 12_000;
 const MOVED_MS = 400;
 const AGES_MS = 20_000;
@@ -58,6 +58,7 @@ const age = (truck) => {
 };
 const about = (truck) => [
   truck[DRIVER],
+  truck[ROUTE],
   truck[FUEL] === null ? "" : `fuel ${truck[FUEL]} %`,
   age(truck),
   truck[STOP] && `next ${truck[STOP]}`,
@@ -102,10 +103,11 @@ const counted = (number) => `${number.toLocaleString("en")} ${number === 1 ? "tr
 const showList = () => {
   const want = wanted(), view = map && viewOf(map);
   const found = [];
-  let fitting = 0;
+  let fitting = 0, unplaced = 0;
   for (const truck of trucks.values()) {
     if (!fits(truck, want)) continue;
     fitting++;
+    if (truck[LATITUDE] === null) unplaced++;
     if (!view || truck[LATITUDE] === null || isIn(view, truck)) found.push(truck);
   }
   const shown = found.slice(0, most).map(itemOf);
@@ -116,7 +118,9 @@ const showList = () => {
   while (list.children.length > shown.length) list.lastElementChild.remove();
   for (const [id, item] of items) if (!item.isConnected) items.delete(id);
   const rest = found.length > most ? `; the first ${most} are listed` : "";
-  say(map ? `${found.length.toLocaleString("en")} of ${counted(fitting)} in view${rest}` : `${counted(fitting)}${rest}`);
+  const inView = `${(found.length - unplaced).toLocaleString("en")} of ${counted(fitting)} in view`;
+  const others = unplaced ? `, ${unplaced.toLocaleString("en")} without a position` : "";
+  say(map ? `${inView}${others}${rest}` : `${counted(fitting)}${rest}`);
   document.getElementById("no-trucks").hidden = fitting > 0;
 };
 
@@ -226,31 +230,49 @@ const drawChosen = () => {
   map.getSource("chosen").setData(collection(features));
 };
 
-/** A picture of something that is drawn on a canvas of that size in CSS pixels. */
+const canvas = Object.assign(document.createElement("canvas"), { width: 72, height: 36 });
+const context = canvas.getContext("2d", { willReadFrequently: true });
+const SCALE = 2;
+/** A picture that `paint` draws, of that size in CSS pixels. */
 const picture = (width, height, paint) => {
-  const canvas = document.createElement("canvas"), scale = 2;
-  [canvas.width, canvas.height] = [width * scale, height * scale];
-  const context = canvas.getContext("2d");
-  context.scale(scale, scale);
-  paint(context);
-  return [context.getImageData(0, 0, canvas.width, canvas.height), { pixelRatio: scale }];
+  context.setTransform(SCALE, 0, 0, SCALE, 0, 0);
+  context.clearRect(0, 0, width, height);
+  paint();
+  return [context.getImageData(0, 0, width * SCALE, height * SCALE), { pixelRatio: SCALE }];
 };
-const arrow = (context) => {
+const arrow = () => {
   context.fillStyle = color("--panel");
   context.beginPath();
   for (const [x, y] of [[8, 3], [12, 12], [8, 10], [4, 12]]) context.lineTo(x, y);
   context.fill();
 };
-const number = (text) => (context) => {
+const number = (text) => () => {
   context.font = "600 12px system-ui, sans-serif";
   context.textAlign = "center";
   context.textBaseline = "middle";
   context.fillStyle = color("--text");
   context.fillText(text, 18, 9);
 };
-const addPicture = (map, id) => {
-  if (id === "arrow") map.addImage(id, ...picture(16, 16, arrow));
-  else if (id.startsWith("number ")) map.addImage(id, ...picture(36, 18, number(id.slice(7))));
+/** The numbers of clusters: 57, 300+, 4k+. They are pictures, since no letters are sure to be there for an operator's
+ * own style. */
+const NUMBERS = [
+  ...Array.from({ length: 98 }, (_, at) => `${at + 2}`),
+  ...Array.from({ length: 9 }, (_, at) => `${at + 1}00+`),
+  ...Array.from({ length: 99 }, (_, at) => `${at + 1}k+`),
+];
+const count = ["get", "point_count"];
+const numberOfCluster = ["step", count,
+  ["to-string", count],
+  100, ["concat", ["to-string", ["*", 100, ["floor", ["/", count, 100]]]], "+"],
+  1000, ["concat", ["to-string", ["floor", ["/", count, 1000]]], "k+"],
+];
+const addPictures = (map) => {
+  const add = (id, made) => {
+    if (map.hasImage(id)) map.removeImage(id);
+    map.addImage(id, ...made);
+  };
+  add("truck arrow", picture(16, 16, arrow));
+  for (const text of NUMBERS) add(`number ${text}`, picture(36, 18, number(text)));
 };
 
 const addLayers = (map) => {
@@ -268,7 +290,7 @@ const addLayers = (map) => {
   map.addLayer({
     id: "numbers", source: "fleet", type: "symbol", filter: ["has", "point_count"],
     layout: {
-      "icon-image": ["concat", "number ", ["to-string", ["get", "point_count_abbreviated"]]],
+      "icon-image": ["concat", "number ", numberOfCluster],
       "icon-allow-overlap": true, "icon-ignore-placement": true,
     },
   });
@@ -277,7 +299,7 @@ const addLayers = (map) => {
   map.addLayer({
     id: "headings", source: "fleet", type: "symbol", filter: ["all", single, [">=", ["get", "h"], 0]],
     layout: {
-      "icon-image": "arrow", "icon-rotate": ["get", "h"], "icon-rotation-alignment": "map",
+      "icon-image": "truck arrow", "icon-rotate": ["get", "h"], "icon-rotation-alignment": "map",
       "icon-allow-overlap": true, "icon-ignore-placement": true,
     },
   });
@@ -303,11 +325,7 @@ const paint = (map) => {
     "circle-stroke-color": ["case", ["==", ["get", "n"], 1], color("--bad"), ["==", ["get", "q"], 1], color("--faint"), color("--panel")],
   });
   set("ring", { "circle-color": color("--panel"), "circle-opacity": 0, "circle-radius": 14, "circle-stroke-width": 3, "circle-stroke-color": color("--link") });
-  for (const id of map.listImages()) {
-    if (id !== "arrow" && !id.startsWith("number ")) continue;
-    map.removeImage(id);
-    addPicture(map, id);
-  }
+  addPictures(map);
 };
 
 const boundsOf = (some) => {
@@ -324,6 +342,7 @@ const boundsOf = (some) => {
 
 const startMap = async (loaded) => {
   const place = document.getElementById("fleet-map"), legend = document.getElementById("fleet-legend");
+  place.dataset.state = "loading";
   place.hidden = legend.hidden = false;
   page.classList.add("with-map");
   let made = null;
@@ -334,11 +353,11 @@ const startMap = async (loaded) => {
     console.warn("The page shows no map.", error);
   }
   if (!made) {
+    place.dataset.state = "none";
     place.hidden = legend.hidden = true;
     page.classList.remove("with-map");
     return;
   }
-  made.on("styleimagemissing", ({ id }) => addPicture(made, id));
   addLayers(made);
   made.on("theme", () => paint(made));
   await loaded;
@@ -362,6 +381,8 @@ const startMap = async (loaded) => {
   });
   draw();
   showList();
+  place.dataset.state = "shown";
+  map.once("idle", () => { place.dataset.state = "drawn"; });
 };
 
 // --- One truck ----------------------------------------------------------------------------------------------------

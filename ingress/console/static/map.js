@@ -15,6 +15,9 @@ export const mapLibrary = () => (loading ??= import(settings.library).then((libr
   return library;
 }));
 
+/** The layer that lines are drawn below, so that the names of the map stay legible. */
+export const lowestNames = (map) => map.getStyle().layers.find((layer) => layer.type === "symbol")?.id;
+
 const hasWebGL = () => Boolean(document.createElement("canvas").getContext("webgl2"));
 
 const ownStyle = () => baseStyle(theme(), location.origin + settings.tiles, settings.mostZoom);
@@ -74,7 +77,7 @@ export async function createMap(element, { bounds, center, zoom, padding = 40, l
   map.touchZoomRotate.disableRotation();
   map.keyboard.disableRotation();
   map.addControl(new library.NavigationControl({ showCompass: false }), "top-right");
-  map.addControl(new library.ScaleControl({ unit: "imperial" }), "bottom-left");
+  map.addControl(new library.ScaleControl({ unit: "imperial" }), "top-left");
   map.addControl(new library.AttributionControl({ compact: element.clientWidth < 640 }), "bottom-right");
   map.setMissingStyleImageResolver((id) => {
     if (id === "disc") map.addImage(id, disc(32), { sdf: true, pixelRatio: 2 });

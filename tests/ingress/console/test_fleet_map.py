@@ -1,7 +1,7 @@
 """The page Map: its list, the fleet for its script, the changes in view, and the part for one truck."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -63,7 +63,7 @@ def test_the_list_names_every_truck_without_scripts(world: World, fleet: Fleet) 
     html = world.browser(Role.VIEWER, fleet).look("/map")
     page = words(html)
     assert "2 trucks" in page
-    assert "101 draft Ann Lee · fuel 61 % · 2 min ago · next Joliet terminal" in page
+    assert "101 draft Ann Lee · FIRST <b> · fuel 61 % · 2 min ago · next Joliet terminal" in page
     assert "102 no route no position yet" in page
     assert f'href="/map/trucks/{fleet.shown_trucks[0]}?environment=live"' in html
 
@@ -108,6 +108,7 @@ def test_each_need_is_a_filter(world: World, fleet: Fleet) -> None:
             connection,
             fleet.live,
             now=now,
+            externalId="LATE",
             vehicle={"unitNumber": "102"},
             driver={"name": "Bo Diaz"},
             stops=[{**JOLIET, "arrivalWindow": late}, NEWARK],
@@ -121,7 +122,7 @@ def test_each_need_is_a_filter(world: World, fleet: Fleet) -> None:
     browser = world.browser(Role.VIEWER, fleet)
     for need, word in (("late", "late"), ("silent", "silent"), ("low", "low fuel"), ("off_road", "off its road")):
         page = words(browser.look("/map", need=need))
-        assert "1 truck 102 planned late silent low fuel off its road Bo Diaz · fuel 3 % · 1 h ago" in page, word
+        assert "1 truck 102 planned late silent low fuel off its road Bo Diaz · LATE · fuel 3 % · 1 h ago" in page, word
 
 
 def test_the_fleet_for_the_script_is_arrays_of_its_own_company_and_environment(world: World, fleet: Fleet) -> None:
@@ -133,7 +134,7 @@ def test_the_fleet_for_the_script_is_arrays_of_its_own_company_and_environment(w
     assert first[2:5] == ["Ann Lee", JOLIET["latitude"], JOLIET["longitude"]]
     assert first[6] == 61
     assert first[8:10] == [1, 0]
-    assert first[11:] == ["FIRST <b>", "Joliet terminal", ""]
+    assert first[10:] == ["FIRST <b>", "Joliet terminal", ""]
     assert rows["102"][2:10] == ["", None, None, None, None, None, 0, 0]
     assert rows_of(world.browser(Role.VIEWER, fleet), environment="sandbox")["101"][3] is None
 
@@ -230,7 +231,7 @@ def follow(*fleets: list[TruckNow], monkeypatch: pytest.MonkeyPatch) -> list[Sna
     monkeypatch.setattr("ingress.console.fleet_snapshots.REUSED_AT_LEAST_SECONDS", -1.0)
     monkeypatch.setattr("ingress.console.fleet_snapshots.REUSED_TIMES", 0)
     kept = FleetSnapshots()
-    return [kept.get(TENANT, lambda trucks=trucks: trucks, now=NOW) for trucks in fleets]  # type: ignore[misc]
+    return [kept.get(TENANT, lambda _, trucks=trucks: trucks, now=NOW) for trucks in fleets]  # type: ignore[misc]
 
 
 def units(snapshot: Snapshot, since: float, bounds: str = EVERYWHERE) -> list[str]:
@@ -265,8 +266,8 @@ def test_a_truck_is_told_where_it_is_and_where_it_was_in_view(monkeypatch: pytes
 def test_a_snapshot_is_read_once_for_all_pages() -> None:
     kept, reads = FleetSnapshots(), []
 
-    def read() -> list[TruckNow]:
-        reads.append(1)
+    def read(before: Mapping[UUID, TruckNow]) -> list[TruckNow]:
+        reads.append(len(before))
         return [truck(1)]
 
     assert kept.get(TENANT, read, now=NOW) is kept.get(TENANT, read, now=NOW)

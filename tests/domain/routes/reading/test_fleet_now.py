@@ -10,7 +10,7 @@ from domain.database import Connection
 from domain.ids import new_id
 from domain.routes.reading.fleet_now import OFF_ROAD_SHOWN_FOR, TruckNow, read_fleet, read_truck
 from domain.routes.reading.overview import find_needs
-from domain.telematics.readings import MOST_READINGS, TRACK_SHOWN, read_track
+from domain.telematics.readings import LastFixes, read_last_fixes
 from domain.visibility import of_companies
 from tests.domain.helpers import go_behind_the_wall, imported, planned_by_hand, positions_at, post
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
@@ -201,8 +201,9 @@ def test_trucks_routes_and_fixes_of_others_are_not_seen(connection: Connection, 
     assert seen(connection, fleet).route is None
     assert read_truck(connection, fleet.live, other.trucks[0], now=NOW) is None
     assert read_truck(connection, fleet.live, new_id(), now=NOW) is None
-    assert read_track(connection, fleet.live, other.trucks[0]) == []
-    assert read_track(connection, fleet.live, fleet.trucks[0]) == []
+    assert read_last_fixes(connection, fleet.live, dict.fromkeys((*fleet.trucks, *other.trucks), NOW)) == {
+        truck: LastFixes(truck, None, None, None) for truck in (*fleet.trucks, *other.trucks)
+    }
     go_behind_the_wall(connection, of_companies((fleet.company_id,)))
     assert len(read_fleet(connection, fleet.live, now=NOW)) == 2
     assert read_fleet(connection, other.live, now=NOW) == []
@@ -214,12 +215,22 @@ def test_one_truck_is_read_as_in_its_fleet(connection: Connection, fleet: Fleet)
     assert read_truck(connection, fleet.live, fleet.trucks[0], now=NOW) == seen(connection, fleet)
 
 
-def test_the_way_of_the_last_hours_is_thinned(connection: Connection, fleet: Fleet) -> None:
-    old, count = NOW - TRACK_SHOWN - 2 * HOUR, 2 * MOST_READINGS + 10
-    post(connection, fleet.live, positions_at(NEWARK, old, count=1), now=NOW)
-    post(connection, fleet.live, positions_at(JOLIET, NOW - 2 * HOUR, count=count, seconds_apart=5), now=NOW)
-    fixes = read_track(connection, fleet.live, fleet.trucks[0])
-    assert MOST_READINGS / 2 < len(fixes) <= MOST_READINGS + 1
-    assert {fix.longitude for fix in fixes} == {JOLIET["longitude"]}
-    assert fixes[0].recorded_at == NOW - 2 * HOUR
-    assert fixes[-1].recorded_at == NOW - 2 * HOUR + timedelta(seconds=5 * (count - 1))
+def test_trucks_that_were_last_heard_on_different_days_are_read(connection: Connection, fleet: Fleet) -> None:
+    """Of each day's trucks the fixes of that day and the hour before it are read."""
+    midnight = NOW.replace(hour=0)
+    old = [*positions_at(JOLIET, midnight - timedelta(minutes=9), count=1, fuel_percent=33)]
+    old += positions_at(ELKHART, midnight + timedelta(minutes=9), count=1)
+    post(connection, fleet.live, old, now=NOW)
+    post(connection, fleet.live, positions_at(JOLIET, NOW, count=1, unit_number="102", fuel_percent=71), now=NOW)
+    first, second = read_fleet(connection, fleet.live, now=NOW)
+    assert (first.fuel_percent, first.heading) == (33, 84)
+    assert (second.fuel_percent, second.heading) == (71, None)
+
+
+def test_a_truck_that_sent_nothing_new_keeps_its_level(connection: Connection, fleet: Fleet) -> None:
+    sent(connection, fleet, ELKHART, HOUR / 2, fuel_percent=60)
+    before = {truck.id: truck for truck in read_fleet(connection, fleet.live, now=NOW)}
+    connection.execute("UPDATE positions SET fuel_percent = 1 WHERE company_id = %s", (fleet.company_id,))
+    assert read_fleet(connection, fleet.live, before=before, now=NOW) == list(before.values())
+    sent(connection, fleet, ELKHART, fuel_percent=58)
+    assert read_fleet(connection, fleet.live, before=before, now=NOW)[0].fuel_percent == 58

@@ -1,0 +1,22 @@
+"""The places of stations by their ids, for maps."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from domain.database import Connection
+from domain.roads import Point
+from domain.statements import Statement
+
+
+class _Place(NamedTuple):
+    station_id: str
+    latitude: float
+    longitude: float
+
+
+_PLACES = Statement(_Place, "SELECT station_id, latitude, longitude FROM stations WHERE station_id = ANY(%s)")
+
+
+def places_of_stations(connection: Connection, station_ids: Sequence[str]) -> dict[str, Point]:
+    """The places of those stations that are still known, retired ones among them. Stations belong to no company."""
+    return {one.station_id: Point(one.latitude, one.longitude) for one in _PLACES.all(connection, (list(station_ids),))}

@@ -1,0 +1,157 @@
+"""A route as the data of its map: what `static/route_map.js` draws over the base map. Places are pairs of longitude and
+latitude, as in GeoJSON.
+
+Road and stations come with the page. Stops and truck come with each of its refreshes."""
+
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
+
+import numpy as np
+import shapely
+
+from domain.planning.explanation import Explanation, ReasonedCandidate
+from domain.planning.reasons import CHOSEN, with_reasons
+from domain.roads import Point
+from domain.roads.sphere import Array, great_circle_miles
+from domain.routes.reading.history import History
+from ingress.console.drawing import MOST_POINTS, at_mile, places_of
+
+Place = tuple[float, float]
+
+_BENDS_DEGREES = 0.0004
+"""The drawn road may lie so far beside the stored one, some 40 m. The distance doubles until its points are few
+enough."""
+_MOST_TO_SIMPLIFY = 8_000
+"""The time to find the bends of a line grows with the square of its points where it turns all the time."""
+_FARTHEST_MILES = 30.0
+"""A station that is now farther from its place along the road has moved, so the place along the road is shown."""
+
+
+class MappedStation(TypedDict):
+    """A station along the road. `price` is the net price of a gallon, and `why` an answer for people."""
+
+    place: Place
+    name: str
+    price: str
+    chosen: bool
+    about: str
+    why: str
+
+
+class MappedStop(TypedDict):
+    place: Place
+    name: str
+    reached: bool
+
+
+class GroundOfMap(TypedDict):
+    """The part of the map that does not move. `road` is straight lines unless `is_road`."""
+
+    road: list[Place]
+    is_road: bool
+    driven: list[Place]
+    stations: list[MappedStation]
+
+
+class MovingOfMap(TypedDict):
+    stops: list[MappedStop]
+    truck: Place | None
+
+
+def map_ground(
+    history: History, explanation: Explanation | None, places: Mapping[str, Point], driven: Sequence[Point]
+) -> GroundOfMap:
+    """`places` are those of the stations that are still known, by their ids."""
+    stops, _ = places_of(history)
+    line = [Point(latitude, longitude) for latitude, longitude in (explanation["line"] if explanation else ())]
+    stations = _stations(explanation, line, places) if explanation and line else _bought_at(history)
+    return {
+        "road": _thinned(line or stops),
+        "is_road": bool(line),
+        "driven": _thinned(driven),
+        "stations": stations,
+    }
+
+
+def map_moving(history: History) -> MovingOfMap:
+    stops, truck = places_of(history)
+    visited = {visit.stop for visit in history.visits}
+    return {
+        "stops": [
+            {"place": _place(place), "name": stop["name"], "reached": number in visited}
+            for number, (place, stop) in enumerate(zip(stops, history.route.stops, strict=True))
+        ],
+        "truck": _place(truck) if truck is not None else None,
+    }
+
+
+def _stations(explanation: Explanation, line: Sequence[Point], places: Mapping[str, Point]) -> list[MappedStation]:
+    """The candidates in the order of the road, each where the station is."""
+    stations: list[MappedStation] = []
+    for one in with_reasons(explanation, is_whole=False)["candidates"]:
+        on_road = at_mile(line, explanation["line_miles"], one["mile"])
+        known = places.get(one["station_id"], on_road)
+        place = known if great_circle_miles(known, on_road) <= _FARTHEST_MILES else on_road
+        about = ", ".join(filter(None, [one["state"], f"mile {one['mile']:,.1f}"]))
+        stations.append(
+            {
+                "place": _place(place),
+                "name": one["name"],
+                "price": f"${one['net_price']:.3f}",
+                "chosen": one["why"] == CHOSEN,
+                "about": about,
+                "why": _why(one),
+            }
+        )
+    return stations
+
+
+def _why(one: ReasonedCandidate) -> str:
+    return f"{'fuel here' if one['why'] == CHOSEN else 'not chosen, ' + one['why']}: {one['detail']}"
+
+
+def _bought_at(history: History) -> list[MappedStation]:
+    """The fuel stops of the current plan. They stand in for the candidates where the explanation was deleted."""
+    return [
+        {
+            "place": (stop["longitude"], stop["latitude"]),
+            "name": stop["name"],
+            "price": f"${stop['pricePerGallon']:.3f}",
+            "chosen": True,
+            "about": f"mile {stop['milesFromOrigin']:,.1f}",
+            "why": f"fuel here: {stop['gallonsToFill']:.1f} gal",
+        }
+        for plan in history.plans
+        if plan.id == history.route.plan_id and plan.document is not None
+        for stop in plan.document["stops"]
+    ]
+
+
+def _place(point: Point) -> Place:
+    return round(point.longitude, 5), round(point.latitude, 5)
+
+
+def _thinned(points: Sequence[Point]) -> list[Place]:
+    """The points without those that lie nearly on the line between others. A line over the antimeridian stays in one
+    piece: its longitudes go on beyond 180."""
+    if not points:
+        return []
+    places = np.array(points)[:, ::-1]
+    places[:, 0] = np.unwrap(places[:, 0], period=360)
+    places, degrees = _few(places, _BENDS_DEGREES, _MOST_TO_SIMPLIFY)
+    if len(places) > 2:
+        places = shapely.get_coordinates(shapely.simplify(shapely.LineString(places), degrees))
+    places, _ = _few(places, degrees, MOST_POINTS)
+    return [(x, y) for x, y in places.round(5).tolist()]
+
+
+def _few(places: Array, degrees: float, most: int) -> tuple[Array, float]:
+    """The first of the places that follow each other in a square of a grid, and the width of its squares: `degrees`,
+    doubled until the places are few enough."""
+    while True:
+        squares = np.floor(places / degrees)
+        is_kept = np.any(np.diff(squares, axis=0, prepend=np.inf), axis=1)
+        is_kept[-1] = True
+        if is_kept.sum() <= most:
+            return places[is_kept], degrees
+        degrees *= 2

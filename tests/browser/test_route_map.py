@@ -1,0 +1,154 @@
+"""The map of a route, drawn by a real browser over the base map of the package; and the drawing that stands in."""
+
+import io
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from PIL import Image
+from playwright.sync_api import BrowserContext, Page, expect
+
+from domain.lifecycle import Role
+from tests.browser.conftest import People, add_session
+from tests.browser.pages import wait_for_maps
+from tests.factories import JOLIET, NEWARK, PERRYSBURG, route_body, signed_in
+from tests.pipeline.world import store_prices
+from tests.service import Client, Service
+
+MARKUP = "<img src=x onerror=\"document.title='broken'\">"
+BETWEEN = {"latitude": 41.6, "longitude": -86.2}
+
+Color = tuple[int, int, int]
+FUEL_HERE, STOP_REACHED, TRUCK, DRIVEN = (0x17, 0x62, 0x4F), (0x0B, 0x5C, 0x86), (0xA4, 0x26, 0x2C), (0x8A, 0x35, 0xB5)
+LAND, LAKE, FREEWAY = (0xF4, 0xF3, 0xEE), (0xC3, 0xD9, 0xE6), (0xE9, 0xA1, 0x5B)
+
+
+@pytest.fixture(scope="module")
+def driven(chromium_path: str, service: Service) -> Iterator[tuple[Client, str]]:
+    """A route that is under way, and whose first stop has a name that would be markup."""
+    store_prices(service)
+    with service.new_tenant() as client:
+        stops = [{**JOLIET, "name": MARKUP}, PERRYSBURG, NEWARK]
+        route_id = client.push(route_body(datetime.now(UTC), stops=stops)).json()["id"]
+        client.post_fixes(JOLIET, fuelPercent=60)
+        client.wait_for(route_id, "active")
+        client.post_fixes(BETWEEN, at=datetime.now(UTC) + timedelta(seconds=30))
+        yield client, route_id
+
+
+@pytest.fixture
+def open_route(driven: tuple[Client, str], people: People) -> Callable[[BrowserContext], Page]:
+    """Opens the route's page in a browser, signed in."""
+    client, route_id = driven
+
+    def open_in(context: BrowserContext) -> Page:
+        with people.world.database.transaction() as connection:
+            token = signed_in(connection, Role.VIEWER, client.fleet.company_id)
+        add_session(context, people.world.url, token)
+        page = context.new_page()
+        page.goto(f"/routes/{route_id}")
+        wait_for_maps(page)
+        return page
+
+    return open_in
+
+
+def pixels_of(page: Page, color: Color) -> list[tuple[int, int]]:
+    """The places on the screen that have the color, on the map."""
+    area = page.locator(".map-area")
+    area.scroll_into_view_if_needed()
+    box = area.bounding_box()
+    assert box is not None
+    image = Image.open(io.BytesIO(area.screenshot())).convert("RGB")
+    width, height = image.size
+    data = image.tobytes()
+    found = bytes(color)
+    return [
+        (round(box["x"]) + number % width, round(box["y"]) + number // width)
+        for number in range(width * height)
+        if data[3 * number : 3 * number + 3] == found
+    ]
+
+
+def hover(page: Page, color: Color) -> None:
+    """Move the pointer into the westernmost circle of the color."""
+    x, y = min(pixels_of(page, color))
+    x += 6
+    page.mouse.move(x - 2, y)
+    page.mouse.move(x, y)
+
+
+def test_the_map_of_a_driven_route_is_drawn_and_no_request_leaves_the_machine(
+    open_route: Callable[[BrowserContext], Page], people: People
+) -> None:
+    context = people.browser()
+    asked: list[str] = []
+    context.on("request", lambda request: asked.append(request.url))
+    page = open_route(context)
+
+    expect(page.locator(".map-area canvas")).to_be_visible()
+    expect(page.locator("svg.ground")).to_be_hidden()
+    for color in (LAND, LAKE, FREEWAY, FUEL_HERE, STOP_REACHED, TRUCK, DRIVEN):
+        assert pixels_of(page, color), color
+    expect(page.get_by_role("region", name="Map of the route")).to_be_visible()
+    assert any("/static/base-map/" in url for url in asked)
+    assert [url for url in asked if not url.startswith((people.world.url, "data:"))] == []
+
+
+def test_a_station_says_why_it_was_chosen_or_not_to_a_pointer_and_to_the_keyboard(
+    open_route: Callable[[BrowserContext], Page], people: People
+) -> None:
+    page = open_route(people.browser())
+    popup = page.locator(".maplibregl-popup")
+
+    hover(page, FUEL_HERE)
+    expect(popup).to_contain_text("fuel here: ")
+    hover(page, STOP_REACHED)
+    expect(popup).to_contain_text(MARKUP)
+    assert page.title() != "broken"
+
+    stations = page.get_by_label("Station along the road")
+    stations.focus()
+    page.keyboard.press("ArrowDown")
+    said = page.locator(".station-list output")
+    expect(said).to_contain_text(":")
+    first = said.text_content()
+    assert first is not None
+    expect(popup).to_contain_text(first)
+    rejected = stations.locator("option:not(:has-text('fuel here'))").nth(1).get_attribute("value")
+    stations.select_option(rejected)
+    expect(said).to_contain_text("not chosen, ")
+
+
+def test_the_map_stays_while_the_page_refreshes_and_follows_the_truck(
+    open_route: Callable[[BrowserContext], Page], people: People, driven: tuple[Client, str]
+) -> None:
+    client, route_id = driven
+    page = open_route(people.browser())
+    page.evaluate("document.querySelector('.map-area canvas').dataset.first = 'yes'")
+    before = page.locator("#now").get_attribute("data-moving")
+
+    client.post_fixes({"latitude": 41.605, "longitude": -86.19}, at=datetime.now(UTC) + timedelta(seconds=55))
+    expect(page.locator("#now")).not_to_have_attribute("data-moving", before or "")
+    page.get_by_label("Follow the truck").check()
+    page.evaluate(
+        "path => htmx.ajax('GET', path, {target: '.now', swap: 'outerHTML'})", f"/routes/{route_id}?drawn=another"
+    )
+
+    expect(page.locator(".now > .route-map[data-state=drawn] canvas[data-first=yes]")).to_be_visible()
+    expect(page.locator("svg.ground")).to_be_hidden()
+    expect(page.get_by_label("Follow the truck")).to_be_checked()
+
+
+@pytest.mark.parametrize("without", ["WebGL", "scripts"])
+def test_the_drawing_stands_in_where_the_browser_draws_no_map(
+    open_route: Callable[[BrowserContext], Page], people: People, without: str
+) -> None:
+    context = people.browser(java_script_enabled=without != "scripts")
+    context.add_init_script("HTMLCanvasElement.prototype.getContext = () => null")
+    page = open_route(context)
+
+    expect(page.locator("svg.ground")).to_be_visible()
+    expect(page.locator("svg.moving .truck")).to_be_visible()
+    expect(page.locator(".route-map")).to_be_hidden()
+    expect(page.locator("#now .legend")).not_to_contain_text("driven", use_inner_text=True)
