@@ -190,7 +190,7 @@ PAGES = (
     Visit("set-password", "/set-password/{token}", Site.password_link, role=None),
     Visit("overview", "/overview"),
     Visit("routes", "/routes"),
-    Visit("find", "/find", "/find?q=1", like="routes"),
+    Visit("find", "/find", "/find?q=1"),
     Visit("route", "/routes/{id}", Site.route),
     Visit("route-step", "/routes/{id}", Site.open_route, act=open_step),
     Visit("route-files", "/route-files", act=preview_routes),

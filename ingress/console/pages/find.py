@@ -69,7 +69,7 @@ def _only_hit(groups: Sequence[Group]) -> str | None:
 
 
 def _groups(page: Page, text: str) -> list[Group]:
-    """What the text names, by kind; only kinds with a hit."""
+    """The hits by kind; only kinds with a hit."""
     groups = [_routes(page, text, environment) for environment in Environment]
     groups += [_records(page, text, subject) for subject in (VEHICLES, DRIVERS, STATION_LIST)]
     if page.session.role in MAY_SEE_REQUESTS:
