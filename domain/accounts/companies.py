@@ -87,9 +87,9 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
     objective: Annotated[
         Objective | None,
         Caption(
-            "Plans compare",
+            "Prices that plans compare",
             default=Objective.PUMP,
-            choices={Objective.PUMP: "prices at the pump", Objective.TAX_ADJUSTED: "prices less the fuel tax"},
+            choices={Objective.PUMP: "at the pump", Objective.TAX_ADJUSTED: "less the fuel tax"},
         ),
     ] = None
     leftover_value_per_gallon: Annotated[

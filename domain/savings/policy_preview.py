@@ -1,4 +1,4 @@
-"""The last plans of a company, made again under another policy: what they would have cost.
+"""The cost of the last plans of a company, had they been made under another policy.
 
 Each plan is computed from its stored explanation by the optimizer that made it: its road, truck, fuel level and prices
 stay, and the policy's values change. Both policies are computed, so that only their difference shows. It is an
@@ -69,8 +69,8 @@ class Preview(NamedTuple):
 
     @property
     def saved(self) -> float:
-        """What the other policy saves, in dollars. The fuel that one of the two leaves in the tanks beyond the other
-        counts at the average price of both."""
+        """The savings of the other policy, in dollars. The fuel that one of the two leaves in the tanks beyond the
+        other counts at the average price of both."""
         gallons = self.before.gallons + self.after.gallons
         price = (self.before.cost + self.after.cost) / gallons if gallons else 0.0
         return self.before.cost - self.after.cost + price * (self.after.left_gallons - self.before.left_gallons)

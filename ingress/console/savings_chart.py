@@ -22,7 +22,9 @@ PLOT = Plot()
 _GAP = 6.0
 _MOST_AMOUNTS = 5
 _MOST_DAYS = 12
-_MOST_LABELED = 16
+_MOST_DATES = 8
+"""Days with their year need more room."""
+_MOST_LABELED = 12
 """More bars have no room for their amounts: those are told under the pointer and in the table."""
 
 
@@ -85,8 +87,8 @@ def draw_savings(weeks: Sequence[Week]) -> SavingsChart:
                 week,
             )
         )
-    every = -(-len(weeks) // _MOST_DAYS)
     has_years = weeks[-1].first_day - weeks[0].first_day > timedelta(days=330)
+    every = -(-len(weeks) // (_MOST_DATES if has_years else _MOST_DAYS))
     days = [
         Tick(one.middle, f"{one.week.first_day:%b %d, %Y}" if has_years else f"{one.week.first_day:%b %d}")
         for one in bars[::every]

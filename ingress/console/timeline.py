@@ -49,7 +49,7 @@ def _events(history: History) -> Iterator[Event]:
         yield from _messaged(message, _last_failure(history, message))
     yield from map(_kept, history.events)
     if route.corrected_at is not None:
-        yield Event(route.corrected_at, "The driver's plan was replaced", "its correction was delivered")
+        yield Event(route.corrected_at, "The driver's plan was replaced", "the driver has the correction")
     if route.completed_at is not None:
         yield Event(route.completed_at, "Completed", "the truck reached the last stop", "good")
     if route.status in (RouteStatus.CANCELED, RouteStatus.ERROR):
@@ -67,11 +67,11 @@ def _rule(evidence: dict[str, object] | None) -> str:
 
 _ASKED = {"plan_again": "Plan again", "send_again": "Message sent again"}
 _DONE = {
-    "plan_kept": "The plan stays",
-    "import_failed": "An import failed",
-    "plan_failed": "A plan failed",
-    "review_failed": "A review of the plan failed",
-    "message_failed": "An attempt at the message failed",
+    "plan_kept": "The plan was kept",
+    "import_failed": "The import failed",
+    "plan_failed": "Planning failed",
+    "review_failed": "Checking the plan failed",
+    "message_failed": "Sending the message failed",
 }
 
 
@@ -88,16 +88,16 @@ def _planned(history: History, plan: StoredPlan, number: int) -> Event:
     route = history.route
     because = f"{plan.cause['text']}; " if plan.cause is not None else ""
     if plan.document is None:
-        why = f"{because}the driver keeps the plan before" if plan.cause is not None else "see why below"
-        return Event(plan.generated_at, f"Plan {number}: none is feasible", why, "bad")
+        why = f"{because}the driver keeps the earlier plan" if plan.cause is not None else "see why below"
+        return Event(plan.generated_at, f"Plan {number}: no plan is feasible", why, "bad")
     if plan.id == route.plan_id:
         state = "the current one"
     elif plan.id == route.correction_id:
-        state = "a correction, which waits for its message"
+        state = "a correction, which is being sent"
     elif plan.revision != route.revision:
         state = "discarded: the route started over"
     elif plan.cause is not None and all(message.plan_id != plan.id for message in history.messages):
-        state = "the driver was not told, for little changes"
+        state = "the driver was not told, because little changes"
     else:
         state = "replaced by a later one"
     document = plan.document
@@ -141,5 +141,5 @@ def _messaged(message: StoredMessage, failed_at: datetime | None) -> Iterator[Ev
         yield Event(message.sent_at or failed_at or message.created_at, title, cause, kind)
     elif message.attempts:
         yield Event(
-            failed_at or message.created_at, f"Message waits after {attempts}", message.error or channel, "warn"
+            failed_at or message.created_at, f"Message not sent yet, after {attempts}", message.error or channel, "warn"
         )

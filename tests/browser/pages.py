@@ -227,7 +227,7 @@ PAGES = (
     Visit("map", "/map", Site.fleet_map, act=see_trucks),
     Visit("map-truck", "/map/trucks/{id}", Site.truck),
     Visit("routes", "/routes"),
-    Visit("find", "/find", "/find?q=1", like="routes"),
+    Visit("find", "/find", "/find?q=1"),
     Visit("route", "/routes/{id}", Site.route),
     Visit("route-step", "/routes/{id}", Site.open_route, act=open_step),
     Visit("route-files", "/route-files", act=preview_routes),

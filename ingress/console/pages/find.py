@@ -69,7 +69,7 @@ def _only_hit(groups: Sequence[Group]) -> str | None:
 
 
 def _groups(page: Page, text: str) -> list[Group]:
-    """What the text names, by kind; only kinds with a hit."""
+    """The hits by kind; only kinds with a hit."""
     groups = [_routes(page, text, environment) for environment in Environment]
     groups += [_records(page, text, subject) for subject in (VEHICLES, DRIVERS, STATION_LIST)]
     if page.session.role in MAY_SEE_REQUESTS:
@@ -118,7 +118,8 @@ def _records(page: Page, text: str, subject: AnySubject) -> Group:
                     (
                         subject.shown(row, subject.field(name))
                         for name in subject.listed
-                        if name != "contact" and subject.shown(row, subject.field(name)) != subject.title(row)
+                        if subject.field(name).kind == "text"
+                        and subject.shown(row, subject.field(name)) != subject.title(row)
                     ),
                 )
             ),
@@ -140,7 +141,7 @@ def _requests(page: Page, text: str) -> Group:
     hits = [
         Hit(
             f"/requests/{one.id.hex}",
-            f"{one.method} {one.path}",
+            f"{one.method} {one.path if one.path != '(none)' else 'an unknown address'}",
             ", ".join(filter(None, (str(one.status), one.code, one.subject, one.shown_request_id))),
         )
         for one in found.requests

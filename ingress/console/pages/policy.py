@@ -167,7 +167,7 @@ def save(page: Page) -> Response:
 
 
 class Previewed(NamedTuple):
-    """What the last plans would have cost with the values in the form; nothing where no value of plans was changed."""
+    """The last plans with the values in the form; nothing where no value of plans was changed."""
 
     environment: Environment
     found: Preview | None

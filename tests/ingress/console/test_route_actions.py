@@ -188,7 +188,7 @@ def test_a_plan_is_made_again_and_the_driver_gets_no_message_while_nothing_chang
         return row.review_at
 
     eventually(review_at, lambda moment: moment is None)
-    assert "The plan stays" in words(browser.look(path))
+    assert "The plan was kept" in words(browser.look(path))
     assert len(messages_of(client, route_id)) == 1
 
 
@@ -219,7 +219,7 @@ def test_a_message_that_failed_for_good_is_sent_again_once(world: World, setting
     page = browser.look(path)
     assert "Send again" in page
     assert f'value="{message}"' in page
-    assert "An attempt at the message failed" in words(page)
+    assert "Sending the message failed" in words(page)
     assert "may have reached the driver" not in page
 
     answer = browser.submit(f"{path}/send", message=message, reason="the number is right now")

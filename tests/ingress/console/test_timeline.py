@@ -59,10 +59,10 @@ def test_each_plan_shows_its_state() -> None:
     assert first.startswith("Plan 1: 2 fuel stops, $520.50: replaced by a later one")
     assert second.startswith("Plan 2: 2 fuel stops, $520.50: the current one; made with 40 % in the tank")
     _, correction = told(history(plans, plan_id=FIRST, correction_id=SECOND))[1:]
-    assert "a correction, which waits for its message" in correction
+    assert "a correction, which is being sent" in correction
     assert "discarded: the route started over" in told(history(plans, revision=2))[1]
     assert told(history(plans, revision=3))[0] == "Pushed: as LOAD-1; started over 2 times since"
-    assert "none is feasible" in told(history([plan(FIRST, 1, document=None)], plan_id=FIRST))[1]
+    assert "no plan is feasible" in told(history([plan(FIRST, 1, document=None)], plan_id=FIRST))[1]
 
 
 def test_a_plan_made_on_the_way_says_why_and_whether_the_driver_knows() -> None:
@@ -70,11 +70,11 @@ def test_a_plan_made_on_the_way_says_why_and_whether_the_driver_knows() -> None:
     anew = [plan(FIRST, 1), plan(SECOND, 2, cause=cause)]
     text = "Plan 2: 2 fuel stops, $520.50: 14 miles off the planned road, for 15 minutes; "
     assert told(history(anew, plan_id=SECOND))[2].startswith(f"{text}the current one; ")
-    assert told(history(anew, plan_id=FIRST))[2].startswith(f"{text}the driver was not told, for little changes; ")
+    assert told(history(anew, plan_id=FIRST))[2].startswith(f"{text}the driver was not told, because little changes; ")
     messages = [message("sent", plan_id=SECOND)]
     assert f"{text}replaced by a later one; made with 40 % in the tank" in told(history(anew, messages, plan_id=FIRST))
     none = plan(SECOND, 2, document=None, cause=cause)
-    assert told(history([plan(FIRST, 1), none], plan_id=FIRST))[2].endswith("the driver keeps the plan before")
+    assert told(history([plan(FIRST, 1), none], plan_id=FIRST))[2].endswith("the driver keeps the earlier plan")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_a_plan_made_on_the_way_says_why_and_whether_the_driver_knows() -> None:
     [
         (message("sent"), "Message delivered: through mailtos; 1 attempt"),
         (message("failed", error="refused", attempts=8), "Message failed: through mailtos; 8 attempts; refused"),
-        (message("pending", error="no answer", attempts=2), "Message waits after 2 attempts: no answer"),
+        (message("pending", error="no answer", attempts=2), "Message not sent yet, after 2 attempts: no answer"),
         (
             message("suppressed", channel="sandbox", attempts=0),
             "Message kept, not sent: sandbox: no driver is ever messaged",
@@ -115,7 +115,7 @@ def test_actions_of_people_and_failures_are_shown_with_their_reasons() -> None:
         Event(NOW + timedelta(minutes=3), "plan_again", "dot@example.com", None),
     ]
     assert told(history(events=events))[1:] == [
-        "An attempt at the message failed: the gateway did not accept the message",
+        "Sending the message failed: the gateway did not accept the message",
         "Message sent again: dot@example.com: the number was wrong",
         "Plan again: dot@example.com: the reason is no longer kept",
     ]
