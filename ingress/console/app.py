@@ -52,7 +52,6 @@ log = get_logger(__name__)
 PAGES = (
     sign_in,
     overview,
-    find,
     account,
     keys,
     webhooks,
@@ -68,6 +67,7 @@ PAGES = (
     csv_files,
     route_files,
     policy,
+    find,
     queues,
 )
 
