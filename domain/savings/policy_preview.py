@@ -25,7 +25,7 @@ from domain.stations.prices import PRICE_DECIMALS
 PLANS = 50
 SECONDS = 3.0
 """The time that a preview may take. The plans that are not computed by then are counted as such."""
-MOST_CANDIDATES = 1_000
+MOST_STATIONS_PREVIEWED = 1_000
 """A plan with more stations along its road takes too long for a preview."""
 
 
@@ -115,17 +115,17 @@ def _compute(stored: bytes | None, before: PlanPolicy, after: PlanPolicy) -> tup
     if stored is None:
         return Left.FORGOTTEN
     explanation = StoredExplanation(stored)
-    if len(explanation) > MOST_CANDIDATES:
+    if len(explanation) > MOST_STATIONS_PREVIEWED:
         return Left.TOO_LARGE
     whole = explanation.part(range(len(explanation)))
-    first = plan_again(whole, before)
+    first = plan_under(whole, before)
     if isinstance(first, Left):
         return first
-    second = plan_again(whole, after)
+    second = plan_under(whole, after)
     return second if isinstance(second, Left) else (first, second)
 
 
-def plan_again(explanation: Explanation, policy: PlanPolicy) -> Totals | Left:
+def plan_under(explanation: Explanation, policy: PlanPolicy) -> Totals | Left:
     """The plan of the same trip under a policy. Its limits are relaxed as little as needed, as those of any plan."""
     inputs = explanation["inputs"]
     if policy.max_detour_miles > max(inputs["max_detour_miles"], _policy_detour(explanation)):

@@ -56,7 +56,6 @@ PAGES = (
     sign_in,
     overview,
     fleet_map,
-    find,
     account,
     keys,
     webhooks,
@@ -73,6 +72,7 @@ PAGES = (
     csv_files,
     route_files,
     policy,
+    find,
     queues,
 )
 

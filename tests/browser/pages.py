@@ -227,7 +227,6 @@ PAGES = (
     Visit("map", "/map", Site.fleet_map, act=see_trucks),
     Visit("map-truck", "/map/trucks/{id}", Site.truck),
     Visit("routes", "/routes"),
-    Visit("find", "/find", "/find?q=1"),
     Visit("route", "/routes/{id}", Site.route),
     Visit("route-step", "/routes/{id}", Site.open_route, act=open_step),
     Visit("route-files", "/route-files", act=preview_routes),
@@ -268,6 +267,7 @@ PAGES = (
     Visit("overdue", "/queues/overdue/{figure}", "/queues/overdue/held", role=Role.OPERATOR),
     Visit("dead-letters", "/queues/dead", role=Role.OPERATOR),
     Visit("companies", "/companies", role=Role.OPERATOR),
+    Visit("find", "/find", "/find?q=1"),
 )
 
 SHOWN = tuple(visit for visit in PAGES if not visit.like)

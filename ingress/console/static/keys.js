@@ -1,7 +1,12 @@
-// Keys: `/` goes to the search box, `g` and a letter go to a page, `?` shows all keys. The navigation names the letters:
-// <a href="/routes" data-key="r">. No key acts while a person types in a field.
+// Keys: `/` goes to the search box, `g` and a letter go to a page, `?` shows all keys. No key acts while a person types in
+// a field. Only pages that stand in the navigation have a key.
+const PAGES = {
+  o: "/overview", r: "/routes", l: "/map", m: "/matching/vehicles", a: "/mappings/vehicles", f: "/vehicles",
+  s: "/stations", v: "/savings", i: "/ifta", p: "/policy", k: "/keys", w: "/webhooks", u: "/users", h: "/audit", q: "/requests",
+  j: "/queues", c: "/companies",
+};
 const findBox = document.getElementById("find");
-const pageLinks = [...document.querySelectorAll("nav a[data-key]")];
+const linkTo = (path) => document.querySelector(`nav a[href="${path}"]`);
 
 const isTyping = (event) =>
   event.isComposing || event.target.isContentEditable || event.target.closest?.("input, textarea, select");
@@ -26,7 +31,8 @@ const showKeys = () => {
     dialog.setAttribute("aria-labelledby", title.id);
     list.className = "fields";
     list.append(...rowOf(["/"], "Find a load, unit, driver, truck stop or request"), ...rowOf(["?"], "Show the keyboard shortcuts"),
-      ...rowOf(["Esc"], "Close what is open"), ...pageLinks.flatMap((link) => rowOf(["g", link.dataset.key], link.textContent)));
+      ...rowOf(["Esc"], "Close what is open"), ...Object.entries(PAGES).filter(([, path]) => linkTo(path)).flatMap(
+        ([letter, path]) => rowOf(["g", letter], linkTo(path).textContent)));
     close.textContent = "Close";
     close.addEventListener("click", () => dialog.close());
     dialog.append(title, list, close);
@@ -44,7 +50,7 @@ document.addEventListener("keydown", (event) => {
   isGoing = false;
   if (isTyping(event) || event.ctrlKey || event.metaKey || event.altKey || dialog.open) return;
   if (wasGoing) {
-    const link = pageLinks.find((one) => one.dataset.key === event.key.toLowerCase());
+    const link = linkTo(PAGES[event.key.toLowerCase()]);
     if (!link) return;
     event.preventDefault();
     return link.click();

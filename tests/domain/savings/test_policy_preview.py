@@ -14,7 +14,7 @@ from domain.database import Connection
 from domain.planning.explanation import FUEL_BY_POLICY, Explanation, pack_explanation
 from domain.planning.fuel_plan import ComputedPlan, compute_plan
 from domain.planning.plan_inputs import PlanPolicy
-from domain.savings.policy_preview import PLANS, Left, Totals, plan_again, preview_policy
+from domain.savings.policy_preview import PLANS, Left, Totals, plan_under, preview_policy
 from tests.domain.planning.plans import inputs, meridian, priced
 from tests.domain.savings.sent_plans import store_sent_plan
 from tests.factories import Fleet
@@ -53,7 +53,7 @@ def test_a_plan_made_again_is_the_plan_that_the_policy_makes(made: dict[str, flo
     _, explanation = planned(**made)
     expected, _ = planned(**wanted)
 
-    again = plan_again(explanation, PlanPolicy(**wanted))  # type: ignore[arg-type]
+    again = plan_under(explanation, PlanPolicy(**wanted))  # type: ignore[arg-type]
 
     assert isinstance(again, Totals)
     assert again.cost == pytest.approx(expected.total_cost, abs=0.02 * max(1, len(expected.stops)))
@@ -64,11 +64,11 @@ def test_a_plan_made_again_is_the_plan_that_the_policy_makes(made: dict[str, flo
 def test_a_shorter_detour_leaves_stations_out_and_a_longer_one_is_not_known() -> None:
     _, explanation = planned()
     policy = PlanPolicy()
-    near, same = (plan_again(explanation, replace(policy, max_detour_miles=miles)) for miles in (2.0, 5.0))
+    near, same = (plan_under(explanation, replace(policy, max_detour_miles=miles)) for miles in (2.0, 5.0))
     assert isinstance(near, Totals)
     assert isinstance(same, Totals)
     assert near.cost > same.cost, "the cheapest station is 3.5 miles off the road"
-    assert plan_again(explanation, replace(policy, max_detour_miles=5.1)) is Left.TOO_FAR
+    assert plan_under(explanation, replace(policy, max_detour_miles=5.1)) is Left.TOO_FAR
 
 
 def test_the_assumed_level_counts_only_where_no_truck_has_sent_one() -> None:
@@ -77,9 +77,9 @@ def test_the_assumed_level_counts_only_where_no_truck_has_sent_one() -> None:
     explanation = plan.explanation()
     fuller = PlanPolicy(assumed_fuel_percent=60.0)
     explanation["sources"] = {"fuel": {"source": "the truck's reading", "percent": 50.0, "at": None}}
-    read = plan_again(explanation, fuller)
+    read = plan_under(explanation, fuller)
     explanation["sources"] = {"fuel": {"source": FUEL_BY_POLICY, "percent": 50.0, "at": None}}
-    assumed = plan_again(explanation, fuller)
+    assumed = plan_under(explanation, fuller)
     assert isinstance(read, Totals)
     assert isinstance(assumed, Totals)
     assert assumed.gallons == pytest.approx(read.gallons - 20, abs=0.2)
@@ -87,11 +87,11 @@ def test_the_assumed_level_counts_only_where_no_truck_has_sent_one() -> None:
 
 def test_limits_that_no_plan_keeps_are_relaxed_or_there_is_no_plan() -> None:
     _, explanation = planned()
-    again = plan_again(explanation, PlanPolicy(max_stops=0))
+    again = plan_under(explanation, PlanPolicy(max_stops=0))
     assert isinstance(again, Totals)
     assert (again.relaxed, again.stops > 0) == (1, True)
     explanation["candidates"] = []
-    assert plan_again(explanation, PlanPolicy()) is Left.INFEASIBLE
+    assert plan_under(explanation, PlanPolicy()) is Left.INFEASIBLE
 
 
 def store(connection: Connection, fleet: Fleet, explanation: bytes | None, number: int) -> None:
