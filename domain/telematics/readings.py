@@ -101,7 +101,7 @@ _TRUCKS_AT_ONCE = 1_000
 
 
 class LastFixes(NamedTuple):
-    """What the fixes of a truck tell beside the newest position."""
+    """The details that a truck's newest position does not tell."""
 
     vehicle_id: UUID
     latitude: float | None
@@ -141,7 +141,7 @@ def read_last_fixes(connection: Connection, tenant: Tenant, newest: Mapping[UUID
     by_day: dict[object, list[tuple[UUID, datetime]]] = {}
     for vehicle_id, newest_at in newest.items():
         by_day.setdefault(newest_at.date(), []).append((vehicle_id, newest_at))
-    found = {}
+    found: dict[UUID, LastFixes] = {}
     for of_day in by_day.values():
         for first in range(0, len(of_day), _TRUCKS_AT_ONCE):
             vehicle_ids, times = zip(*of_day[first : first + _TRUCKS_AT_ONCE], strict=True)

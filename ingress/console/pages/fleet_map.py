@@ -103,7 +103,7 @@ def show(page: Page) -> Response:
 
 
 def _about(row: Row, now: datetime) -> str:
-    """What the list says of a truck beside its name, status and needs."""
+    """The words of the list about a truck, beside its name, status and needs."""
     said = [row.driver, row.route, f"fuel {row.fuel} %" if row.fuel is not None else "", _age(row, now)]
     said += [f"next {row.stop}" if row.stop else "", f"fuel at {row.fuel_stop}" if row.fuel_stop else ""]
     return " · ".join(filter(None, said))
