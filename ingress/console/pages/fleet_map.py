@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from domain.database import Tenant
 from domain.encoding import write
-from domain.ids import read_id
+from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.routes.reading.fleet_now import read_fleet, read_truck, read_trucks, truck_ids
 from domain.telematics.readings import read_track
@@ -20,7 +20,7 @@ from ingress.console.fleet_snapshots import NEEDS, STATUSES, Bounds, FleetSnapsh
 from ingress.console.maps import with_map
 from ingress.console.refusals import Refused, not_found
 from ingress.console.rendering import relative
-from ingress.console.signed_in import EVERYBODY, Page
+from ingress.console.signed_in import EVERYBODY, Page, see_other
 
 MOST_LISTED = 100
 """The list beside the map names so many trucks: whoever looks for one of the others narrows it."""
@@ -85,6 +85,7 @@ def show(page: Page) -> Response:
         "fleet_map.html",
         section="map",
         environment=tenant.environment,
+        company_id=page.company_id,
         form=page.form,
         rows=rows[:MOST_LISTED],
         total=total,
@@ -118,6 +119,8 @@ def _age(row: Row, now: datetime) -> str:
 
 def show_fleet(page: Page) -> Response:
     """Every truck, for the script of the page."""
+    if _is_of_another_company(page):
+        return see_other("/map")
     snapshot = _snapshot(page, _tenant(page))
     return _answer(page, {"at": snapshot.at, "now": page.now.timestamp(), "trucks": snapshot.rows()})
 
@@ -134,6 +137,8 @@ class Changes(Response):
 
 def show_changes(page: Page) -> Response:
     """The trucks that have changed since a snapshot, among those in view."""
+    if _is_of_another_company(page):
+        return see_other("/map")
     since = _seconds(page.form.text("since"))
     snapshot = _snapshot(page, _tenant(page))
     changed = list(snapshot.changes(since, Bounds.read(page.form.text("bounds"))))
@@ -180,6 +185,12 @@ def show_truck(page: Page) -> Response:
         track=[(round(place.longitude, 5), round(place.latitude, 5)) for place in way],
         track_hours=WAY_SHOWN.total_seconds() / 3600,
     )
+
+
+def _is_of_another_company(page: Page) -> bool:
+    """True where an operator has chosen another company since the page was loaded: it must not show trucks of both."""
+    loaded_for = page.form.text("company")
+    return bool(loaded_for) and loaded_for != shown_id("cmp", page.company_id)
 
 
 def _tenant(page: Page) -> Tenant:

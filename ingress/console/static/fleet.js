@@ -17,7 +17,7 @@ const environment = page.dataset.environment;
 const statuses = JSON.parse(page.dataset.statuses); // name and words, in the order of their numbers
 const needs = JSON.parse(page.dataset.needs); // the same in the order of their bits
 const most = Number(page.dataset.most);
-const query = (more) => new URLSearchParams({ environment, ...more });
+const query = (more) => new URLSearchParams({ environment, company: page.dataset.company, ...more });
 
 const trucks = new Map(); // by id, in the order of their units
 let clockAhead = 0; // of the server before this browser, in ms
@@ -67,7 +67,7 @@ const about = (truck) => [
 const needsOf = (truck) => needs.filter((_, bit) => (truck[NEEDS] >> bit) & 1).map(([, words]) => words);
 
 const element = (name, className, text) => Object.assign(document.createElement(name), { className, textContent: text });
-const pathOf = (id) => `/map/trucks/${id}?${query()}`;
+const pathOf = (id) => `/map/trucks/${id}?${new URLSearchParams({ environment })}`;
 
 const items = new Map(); // the list's items by the id of their truck
 const itemOf = (truck) => {
