@@ -30,6 +30,7 @@ LEFT_OUT = {
     "/sign-out-everywhere": "ends the session of the test",
     "/account": "takes no id; shows a new secret each time",
     "/account/codes": "takes no id; shows a new secret each time",
+    "/account/codes/remove": "takes no id; shows a new secret each time",
     "/account/password": "takes no id; hashes a password",
 }
 ADDRESSES = sorted(
