@@ -61,7 +61,7 @@ class _Place(NamedTuple):
     longitude: float
 
 
-_TRACK = Statement(
+_TRAIL = Statement(
     _Place,
     """
     SELECT latitude, longitude
@@ -77,7 +77,7 @@ _TRACK = Statement(
 )
 
 
-def read_track(
+def read_trail(
     connection: Connection, tenant: Tenant, vehicle_id: UUID, since: datetime, until: datetime | None
 ) -> list[Point]:
     """The places of the plausible fixes from one time to another (None: up to the newest), evenly thinned to about
@@ -90,4 +90,4 @@ def read_track(
         "until": until,
         "most": MOST_PLACES,
     }
-    return [Point(*row) for row in _TRACK.all(connection, asked)]
+    return [Point(*row) for row in _TRAIL.all(connection, asked)]
