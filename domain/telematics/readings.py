@@ -62,7 +62,7 @@ class _Place(NamedTuple):
     longitude: float
 
 
-_TRACK = Statement(
+_TRAIL = Statement(
     _Place,
     """
     SELECT latitude, longitude
@@ -78,7 +78,7 @@ _TRACK = Statement(
 )
 
 
-def read_track(
+def read_trail(
     connection: Connection, tenant: Tenant, vehicle_id: UUID, since: datetime, until: datetime | None
 ) -> list[Point]:
     """The places of the plausible fixes from one time to another (None: up to the newest), evenly thinned to about
@@ -91,7 +91,7 @@ def read_track(
         "until": until,
         "most": MOST_PLACES,
     }
-    return [Point(*row) for row in _TRACK.all(connection, asked)]
+    return [Point(*row) for row in _TRAIL.all(connection, asked)]
 
 
 LAST_FIXES_WITHIN = timedelta(hours=1)

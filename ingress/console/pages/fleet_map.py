@@ -13,7 +13,7 @@ from domain.encoding import write
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.routes.reading.fleet_now import read_fleet, read_truck, read_trucks, truck_ids
-from domain.telematics.readings import read_track
+from domain.telematics.readings import read_trail
 from ingress.console.addresses import page_at, stream_at
 from ingress.console.browser import Form
 from ingress.console.fleet_snapshots import NEEDS, STATUSES, Bounds, FleetSnapshots, Row, Snapshot, row_of
@@ -25,8 +25,8 @@ from ingress.console.signed_in import EVERYBODY, Page, see_other
 MOST_LISTED = 100
 """The list beside the map names so many trucks: whoever looks for one of the others narrows it."""
 
-WAY_SHOWN = timedelta(hours=6)
-"""The way of a truck in the last hours before its newest fix."""
+TRAIL_SHOWN = timedelta(hours=6)
+"""The trail of a truck in the last hours before its newest fix is shown."""
 
 NEED_WORDS = {
     "late": "late",
@@ -160,13 +160,13 @@ def _seconds(text: str) -> float:
 
 
 def show_truck(page: Page) -> Response:
-    """One truck, as a page or as the part beside the map: its route, its tank, its next stops, its way."""
+    """One truck, as a page or as the part beside the map: its route, its tank, its next stops, its trail."""
     tenant, vehicle_id = _tenant(page), read_id("veh", page.request.path_params["id"])
     truck = read_truck(page.connection, tenant, vehicle_id, now=page.now) if vehicle_id is not None else None
     if truck is None:
         raise not_found()
-    way = (
-        read_track(page.connection, tenant, truck.id, truck.fix_at - WAY_SHOWN, truck.fix_at)
+    trail = (
+        read_trail(page.connection, tenant, truck.id, truck.fix_at - TRAIL_SHOWN, truck.fix_at)
         if truck.fix_at is not None
         else []
     )
@@ -182,8 +182,8 @@ def show_truck(page: Page) -> Response:
             )
             if is_so
         ],
-        track=[(round(place.longitude, 5), round(place.latitude, 5)) for place in way],
-        track_hours=WAY_SHOWN.total_seconds() / 3600,
+        trail=[(round(place.longitude, 5), round(place.latitude, 5)) for place in trail],
+        trail_hours=TRAIL_SHOWN.total_seconds() / 3600,
     )
 
 

@@ -220,11 +220,11 @@ const draw = () => {
 };
 const drawChosen = () => {
   if (!map) return;
-  const truck = trucks.get(chosen), card = panel.querySelector("[data-track]");
+  const truck = trucks.get(chosen), card = panel.querySelector("[data-trail]");
   const features = [];
   if (card?.dataset.truck === chosen) {
-    const way = JSON.parse(card.dataset.track);
-    if (way.length > 1) features.push({ type: "Feature", geometry: { type: "LineString", coordinates: way }, properties: {} });
+    const trail = JSON.parse(card.dataset.trail);
+    if (trail.length > 1) features.push({ type: "Feature", geometry: { type: "LineString", coordinates: trail }, properties: {} });
   }
   if (truck && truck[LATITUDE] !== null) features.push(featureOf(truck));
   map.getSource("chosen").setData(collection(features));
@@ -285,7 +285,7 @@ const addLayers = (map) => {
     clusterProperties: { needs: ["+", ["get", "n"]] },
   });
   map.addSource("chosen", { type: "geojson", data: collection([]) });
-  map.addLayer({ id: "way", source: "chosen", type: "line", filter: ["==", ["geometry-type"], "LineString"] });
+  map.addLayer({ id: "trail", source: "chosen", type: "line", filter: ["==", ["geometry-type"], "LineString"] });
   map.addLayer({ id: "clusters", source: "fleet", type: "circle", filter: ["has", "point_count"] });
   map.addLayer({
     id: "numbers", source: "fleet", type: "symbol", filter: ["has", "point_count"],
@@ -311,7 +311,7 @@ const paint = (map) => {
   const set = (layer, values) => {
     for (const [name, value] of Object.entries(values)) map.setPaintProperty(layer, name, value);
   };
-  set("way", { "line-color": color("--link"), "line-width": 3, "line-opacity": 0.8 });
+  set("trail", { "line-color": color("--link"), "line-width": 3, "line-opacity": 0.8 });
   set("clusters", {
     "circle-color": color("--panel"),
     "circle-radius": ["step", ["get", "point_count"], 13, 10, 16, 100, 20, 1000, 25],
