@@ -62,7 +62,7 @@ class _Place(NamedTuple):
     longitude: float
 
 
-_TRACK = Statement(
+_TRAIL = Statement(
     _Place,
     """
     SELECT latitude, longitude
@@ -78,7 +78,7 @@ _TRACK = Statement(
 )
 
 
-def read_track(
+def read_trail(
     connection: Connection, tenant: Tenant, vehicle_id: UUID, since: datetime, until: datetime | None
 ) -> list[Point]:
     """The places of the plausible fixes from one time to another (None: up to the newest), evenly thinned to about
@@ -91,7 +91,7 @@ def read_track(
         "until": until,
         "most": MOST_PLACES,
     }
-    return [Point(*row) for row in _TRACK.all(connection, asked)]
+    return [Point(*row) for row in _TRAIL.all(connection, asked)]
 
 
 LAST_FIXES_WITHIN = timedelta(hours=1)
@@ -101,7 +101,7 @@ _TRUCKS_AT_ONCE = 1_000
 
 
 class LastFixes(NamedTuple):
-    """What the fixes of a truck tell beside the newest position."""
+    """The details that a truck's newest position does not tell."""
 
     vehicle_id: UUID
     latitude: float | None
@@ -141,7 +141,7 @@ def read_last_fixes(connection: Connection, tenant: Tenant, newest: Mapping[UUID
     by_day: dict[object, list[tuple[UUID, datetime]]] = {}
     for vehicle_id, newest_at in newest.items():
         by_day.setdefault(newest_at.date(), []).append((vehicle_id, newest_at))
-    found = {}
+    found: dict[UUID, LastFixes] = {}
     for of_day in by_day.values():
         for first in range(0, len(of_day), _TRUCKS_AT_ONCE):
             vehicle_ids, times = zip(*of_day[first : first + _TRUCKS_AT_ONCE], strict=True)

@@ -26,7 +26,7 @@ _MOST_FLEETS = 32
 STATUSES = ("", "draft", "planned", "active")
 """The statuses of a current route, by their number in a row. The first: there is no route."""
 NEEDS = ("late", "silent", "low", "off_road")
-"""What a dispatcher has to know of a truck, by its bit in a row."""
+"""The things that a dispatcher has to know of a truck, by their bits in a row."""
 
 
 class Row(NamedTuple):

@@ -19,6 +19,9 @@ WIDTHS = (390, 1280, 1920)
 _DRAWS_MAPS = ("--use-angle=swiftshader", "--enable-unsafe-swiftshader")
 """Options with which Chromium has WebGL on a machine without a graphics card."""
 
+NO_WEBGL = "HTMLCanvasElement.prototype.getContext = () => null"
+"""A script after which the browser is like one without WebGL."""
+
 AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text()
 
 

@@ -27,12 +27,14 @@ from domain.lifecycle import Role
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.settings import STACK_FILE
 from tests.browser.chromium import NO_CHROMIUM, THEMES, WIDTHS, Theme, find_chromium, running_chromium
-from tests.browser.pages import PAGES, SHOWN, Site, Visit, wait_for_maps
+from tests.browser.pages import PAGES, SHOWN, WITH_MAP, Site, Visit, wait_for_maps
 from tests.service import eventually
 
 SMALL = Path(__file__).parents[2] / "ingress" / "console" / "screenshots"
 _WIDTH, _MOST_HEIGHT = 1280, 900
-_COLORS = 48
+_COLORS, _COLORS_OF_MAPS = 48, 160
+MOST_BYTES, MOST_BYTES_WITH_MAP = 60_000, 200_000
+"""The size of a small picture."""
 
 
 @contextmanager
@@ -89,11 +91,11 @@ def take(page: Page, theme: Theme, width: int, most_height: int) -> bytes:
     return page.screenshot(full_page=True, clip={"x": 0, "y": 0, "width": width, "height": height})
 
 
-def make_small(png: bytes) -> bytes:
+def make_small(png: bytes, *, with_map: bool = False) -> bytes:
     """Save the picture with a palette."""
     small = io.BytesIO()
     image = Image.open(io.BytesIO(png)).convert("RGB")
-    image.quantize(_COLORS, dither=Image.Dither.NONE).save(small, "PNG", optimize=True)
+    image.quantize(_COLORS_OF_MAPS if with_map else _COLORS, dither=Image.Dither.NONE).save(small, "PNG", optimize=True)
     return small.getvalue()
 
 
@@ -108,7 +110,7 @@ def main(folder: Path | None) -> None:
         for visit in SHOWN if folder is None else PAGES:
             page = open_page(browser, site, visit, cookies)
             if folder is None:
-                small = make_small(take(page, "light", _WIDTH, _MOST_HEIGHT))
+                small = make_small(take(page, "light", _WIDTH, _MOST_HEIGHT), with_map=visit.name in WITH_MAP)
                 (target / f"{visit.name}.png").write_bytes(small)
                 print(f"{visit.name}.png {len(small) / 1000:.0f} kB")
             else:

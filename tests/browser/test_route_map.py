@@ -3,17 +3,19 @@
 import io
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 from PIL import Image
 from playwright.sync_api import BrowserContext, Page, expect
 
 from domain.lifecycle import Role
+from tests.browser.chromium import NO_WEBGL
 from tests.browser.conftest import People, add_session
 from tests.browser.pages import wait_for_maps
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, route_body, signed_in
 from tests.pipeline.world import store_prices
-from tests.service import Client, Service
+from tests.service import Client, Service, eventually
 
 MARKUP = "<img src=x onerror=\"document.title='broken'\">"
 BETWEEN = {"latitude": 41.6, "longitude": -86.2}
@@ -72,7 +74,7 @@ def pixels_of(page: Page, color: Color) -> list[tuple[int, int]]:
 
 def hover(page: Page, color: Color) -> None:
     """Move the pointer into the westernmost circle of the color."""
-    x, y = min(pixels_of(page, color))
+    x, y = min(eventually(partial(pixels_of, page, color), bool, wanted=f"the color {color}"))
     x += 6
     page.mouse.move(x - 2, y)
     page.mouse.move(x, y)
@@ -89,7 +91,7 @@ def test_the_map_of_a_driven_route_is_drawn_and_no_request_leaves_the_machine(
     expect(page.locator(".map-area canvas")).to_be_visible()
     expect(page.locator("svg.ground")).to_be_hidden()
     for color in (LAND, LAKE, FREEWAY, FUEL_HERE, STOP_REACHED, TRUCK, DRIVEN):
-        assert pixels_of(page, color), color
+        eventually(partial(pixels_of, page, color), bool, wanted=f"the color {color}")
     expect(page.get_by_role("region", name="Map of the route")).to_be_visible()
     assert any("/static/base-map/" in url for url in asked)
     assert [url for url in asked if not url.startswith((people.world.url, "data:"))] == []
@@ -140,12 +142,28 @@ def test_the_map_stays_while_the_page_refreshes_and_follows_the_truck(
     expect(page.get_by_label("Follow the truck")).to_be_checked()
 
 
+def test_a_map_that_was_opened_before_the_plan_gets_its_road_and_stations(people: People, service: Service) -> None:
+    store_prices(service)
+    with service.new_tenant() as client:
+        route_id = client.push(route_body(datetime.now(UTC), stops=[JOLIET, PERRYSBURG, NEWARK])).json()["id"]
+        page = people.page(Role.VIEWER, client.fleet)
+        page.goto(f"/routes/{route_id}")
+        wait_for_maps(page)
+        expect(page.get_by_label("Station along the road")).to_be_hidden()
+        assert pixels_of(page, FUEL_HERE) == []
+
+        client.post_fixes(JOLIET, fuelPercent=60)
+        expect(page.get_by_label("Station along the road")).to_be_visible()
+        hover(page, FUEL_HERE)
+        expect(page.locator(".maplibregl-popup")).to_contain_text("fuel here: ")
+
+
 @pytest.mark.parametrize("without", ["WebGL", "scripts"])
 def test_the_drawing_stands_in_where_the_browser_draws_no_map(
     open_route: Callable[[BrowserContext], Page], people: People, without: str
 ) -> None:
     context = people.browser(java_script_enabled=without != "scripts")
-    context.add_init_script("HTMLCanvasElement.prototype.getContext = () => null")
+    context.add_init_script(NO_WEBGL)
     page = open_route(context)
 
     expect(page.locator("svg.ground")).to_be_visible()

@@ -17,6 +17,7 @@ from domain.queue.jobs import build_plan_job
 from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from tests.browser.accessibility import assert_accessible
+from tests.browser.chromium import NO_WEBGL
 from tests.browser.conftest import People
 from tests.browser.pages import make_key, see_trucks
 from tests.dying import dead, kill, url_of, working
@@ -93,12 +94,13 @@ def test_the_page_shows_the_import_of_a_route_whose_unit_was_mapped(people: Peop
         assert client.route(pushed["id"])["vehicle"]["unitNumber"] == "101"
 
 
-def test_the_map_follows_a_driven_route(people: People, service: Service) -> None:
+def test_the_drawing_follows_a_driven_route_in_a_browser_without_webgl(people: People, service: Service) -> None:
     """The page is loaded once: the truck moves on it by itself."""
     store_prices(service)
     with service.new_tenant() as client:
         route = client.push(route_body(datetime.now(UTC), stops=[JOLIET, PERRYSBURG, NEWARK])).json()
         page = people.page(Role.VIEWER, client.fleet)
+        page.add_init_script(NO_WEBGL)
         page.goto(f"/routes/{route['id']}")
         expect(page.locator("#now .badge.draft")).to_be_visible()
         expect(page.locator(".map .truck")).to_have_count(0)
@@ -151,6 +153,7 @@ def test_the_map_of_the_fleet_follows_a_truck(people: People, service: Service) 
         card = page.get_by_role("region", name="Truck 101")
         expect(card.get_by_role("link", name=route["externalId"])).to_be_visible()
         expect(page.get_by_role("heading", name="101")).to_be_focused()
+        assert_accessible(page)
         page.keyboard.press("Escape")
         expect(card).to_have_count(0)
         expect(truck.get_by_role("link")).to_be_focused()

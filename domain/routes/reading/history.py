@@ -15,7 +15,7 @@ from domain.roads import Point
 from domain.routes.events import Event, events_of
 from domain.routes.visits import IMPLIED
 from domain.statements import Statement
-from domain.telematics.readings import read_levels, read_track
+from domain.telematics.readings import read_levels, read_trail
 from domain.tracing import trace_id_of
 
 
@@ -216,11 +216,11 @@ def read_driven_levels(
     ]
 
 
-def read_driven_track(connection: Connection, company_id: UUID, history: History) -> list[Point]:
+def read_driven_trail(connection: Connection, company_id: UUID, history: History) -> list[Point]:
     """The places of the truck since it arrived at the first stop, up to the route's end."""
     route = history.route
     if route.vehicle_id is None or route.arrived_at is None:
         return []
     tenant = Tenant(company_id, Environment(route.environment))
     until = route.completed_at or (None if route.status in _ON_ITS_WAY else route.updated_at)
-    return read_track(connection, tenant, route.vehicle_id, route.arrived_at, until)
+    return read_trail(connection, tenant, route.vehicle_id, route.arrived_at, until)

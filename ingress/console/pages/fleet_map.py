@@ -10,23 +10,23 @@ from starlette.responses import Response
 
 from domain.database import Tenant
 from domain.encoding import write
-from domain.ids import read_id
+from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.routes.reading.fleet_now import read_fleet, read_truck, read_trucks, truck_ids
-from domain.telematics.readings import read_track
+from domain.telematics.readings import read_trail
 from ingress.console.addresses import page_at, stream_at
 from ingress.console.browser import Form
 from ingress.console.fleet_snapshots import NEEDS, STATUSES, Bounds, FleetSnapshots, Row, Snapshot, row_of
 from ingress.console.maps import with_map
 from ingress.console.refusals import Refused, not_found
 from ingress.console.rendering import relative
-from ingress.console.signed_in import EVERYBODY, Page
+from ingress.console.signed_in import EVERYBODY, Page, see_other
 
 MOST_LISTED = 100
 """The list beside the map names so many trucks: whoever looks for one of the others narrows it."""
 
-WAY_SHOWN = timedelta(hours=6)
-"""The way of a truck in the last hours before its newest fix."""
+TRAIL_SHOWN = timedelta(hours=6)
+"""The trail of a truck in the last hours before its newest fix is shown."""
 
 NEED_WORDS = {
     "late": "late",
@@ -85,6 +85,7 @@ def show(page: Page) -> Response:
         "fleet_map.html",
         section="map",
         environment=tenant.environment,
+        company_id=page.company_id,
         form=page.form,
         rows=rows[:MOST_LISTED],
         total=total,
@@ -103,7 +104,7 @@ def show(page: Page) -> Response:
 
 
 def _about(row: Row, now: datetime) -> str:
-    """What the list says of a truck beside its name, status and needs."""
+    """The words of the list about a truck, beside its name, status and needs."""
     said = [row.driver, row.route, f"fuel {row.fuel} %" if row.fuel is not None else "", _age(row, now)]
     said += [f"next {row.stop}" if row.stop else "", f"fuel at {row.fuel_stop}" if row.fuel_stop else ""]
     return " · ".join(filter(None, said))
@@ -118,6 +119,8 @@ def _age(row: Row, now: datetime) -> str:
 
 def show_fleet(page: Page) -> Response:
     """Every truck, for the script of the page."""
+    if _is_of_another_company(page):
+        return see_other("/map")
     snapshot = _snapshot(page, _tenant(page))
     return _answer(page, {"at": snapshot.at, "now": page.now.timestamp(), "trucks": snapshot.rows()})
 
@@ -134,6 +137,8 @@ class Changes(Response):
 
 def show_changes(page: Page) -> Response:
     """The trucks that have changed since a snapshot, among those in view."""
+    if _is_of_another_company(page):
+        return see_other("/map")
     since = _seconds(page.form.text("since"))
     snapshot = _snapshot(page, _tenant(page))
     changed = list(snapshot.changes(since, Bounds.read(page.form.text("bounds"))))
@@ -155,13 +160,13 @@ def _seconds(text: str) -> float:
 
 
 def show_truck(page: Page) -> Response:
-    """One truck, as a page or as the part beside the map: its route, its tank, its next stops, its way."""
+    """One truck, as a page or as the part beside the map: its route, its tank, its next stops, its trail."""
     tenant, vehicle_id = _tenant(page), read_id("veh", page.request.path_params["id"])
     truck = read_truck(page.connection, tenant, vehicle_id, now=page.now) if vehicle_id is not None else None
     if truck is None:
         raise not_found()
-    way = (
-        read_track(page.connection, tenant, truck.id, truck.fix_at - WAY_SHOWN, truck.fix_at)
+    trail = (
+        read_trail(page.connection, tenant, truck.id, truck.fix_at - TRAIL_SHOWN, truck.fix_at)
         if truck.fix_at is not None
         else []
     )
@@ -177,9 +182,15 @@ def show_truck(page: Page) -> Response:
             )
             if is_so
         ],
-        track=[(round(place.longitude, 5), round(place.latitude, 5)) for place in way],
-        track_hours=WAY_SHOWN.total_seconds() / 3600,
+        trail=[(round(place.longitude, 5), round(place.latitude, 5)) for place in trail],
+        trail_hours=TRAIL_SHOWN.total_seconds() / 3600,
     )
+
+
+def _is_of_another_company(page: Page) -> bool:
+    """True where an operator has chosen another company since the page was loaded: it must not show trucks of both."""
+    loaded_for = page.form.text("company")
+    return bool(loaded_for) and loaded_for != shown_id("cmp", page.company_id)
 
 
 def _tenant(page: Page) -> Tenant:

@@ -20,7 +20,7 @@ from domain.planning.reasons import with_reasons
 from domain.routes.reading.history import (
     History,
     read_driven_levels,
-    read_driven_track,
+    read_driven_trail,
     read_history,
     read_packed_explanation,
 )
@@ -153,7 +153,7 @@ def show_one(page: Page) -> Response:
 def _map_ground(page: Page, history: History, explanation: Explanation | None) -> GroundOfMap:
     station_ids = {one["station_id"] for one in explanation["candidates"]} if explanation else set()
     places = places_of_stations(page.connection, sorted(station_ids))
-    return map_ground(history, explanation, places, read_driven_track(page.connection, page.company_id, history))
+    return map_ground(history, explanation, places, read_driven_trail(page.connection, page.company_id, history))
 
 
 def _profile(page: Page, history: History, explanation: Explanation) -> Profile | None:

@@ -17,7 +17,7 @@ const environment = page.dataset.environment;
 const statuses = JSON.parse(page.dataset.statuses); // name and words, in the order of their numbers
 const needs = JSON.parse(page.dataset.needs); // the same in the order of their bits
 const most = Number(page.dataset.most);
-const query = (more) => new URLSearchParams({ environment, ...more });
+const query = (more) => new URLSearchParams({ environment, company: page.dataset.company, ...more });
 
 const trucks = new Map(); // by id, in the order of their units
 let clockAhead = 0; // of the server before this browser, in ms
@@ -67,7 +67,7 @@ const about = (truck) => [
 const needsOf = (truck) => needs.filter((_, bit) => (truck[NEEDS] >> bit) & 1).map(([, words]) => words);
 
 const element = (name, className, text) => Object.assign(document.createElement(name), { className, textContent: text });
-const pathOf = (id) => `/map/trucks/${id}?${query()}`;
+const pathOf = (id) => `/map/trucks/${id}?${new URLSearchParams({ environment })}`;
 
 const items = new Map(); // the list's items by the id of their truck
 const itemOf = (truck) => {
@@ -220,11 +220,11 @@ const draw = () => {
 };
 const drawChosen = () => {
   if (!map) return;
-  const truck = trucks.get(chosen), card = panel.querySelector("[data-track]");
+  const truck = trucks.get(chosen), card = panel.querySelector("[data-trail]");
   const features = [];
   if (card?.dataset.truck === chosen) {
-    const way = JSON.parse(card.dataset.track);
-    if (way.length > 1) features.push({ type: "Feature", geometry: { type: "LineString", coordinates: way }, properties: {} });
+    const trail = JSON.parse(card.dataset.trail);
+    if (trail.length > 1) features.push({ type: "Feature", geometry: { type: "LineString", coordinates: trail }, properties: {} });
   }
   if (truck && truck[LATITUDE] !== null) features.push(featureOf(truck));
   map.getSource("chosen").setData(collection(features));
@@ -285,7 +285,7 @@ const addLayers = (map) => {
     clusterProperties: { needs: ["+", ["get", "n"]] },
   });
   map.addSource("chosen", { type: "geojson", data: collection([]) });
-  map.addLayer({ id: "way", source: "chosen", type: "line", filter: ["==", ["geometry-type"], "LineString"] });
+  map.addLayer({ id: "trail", source: "chosen", type: "line", filter: ["==", ["geometry-type"], "LineString"] });
   map.addLayer({ id: "clusters", source: "fleet", type: "circle", filter: ["has", "point_count"] });
   map.addLayer({
     id: "numbers", source: "fleet", type: "symbol", filter: ["has", "point_count"],
@@ -311,7 +311,7 @@ const paint = (map) => {
   const set = (layer, values) => {
     for (const [name, value] of Object.entries(values)) map.setPaintProperty(layer, name, value);
   };
-  set("way", { "line-color": color("--link"), "line-width": 3, "line-opacity": 0.8 });
+  set("trail", { "line-color": color("--link"), "line-width": 3, "line-opacity": 0.8 });
   set("clusters", {
     "circle-color": color("--panel"),
     "circle-radius": ["step", ["get", "point_count"], 13, 10, 16, 100, 20, 1000, 25],

@@ -173,6 +173,15 @@ def test_the_stream_tells_only_what_has_changed_in_view(world: World, fleet: Fle
         assert gone == [fleet.shown_trucks[1]]
 
 
+def test_a_page_of_another_company_is_loaded_again(world: World, fleet: Fleet) -> None:
+    """An operator chose another company in another tab."""
+    browser, before = world.browser(Role.VIEWER, fleet), world.new_fleet().shown_company_id
+    assert f'data-company="{fleet.shown_company_id}"' in browser.look("/map")
+    for path in ("/map/fleet", "/map/stream"):
+        assert browser.get(path, params={"company": before}).status_code == 303
+    assert browser.get("/map/fleet", params={"company": fleet.shown_company_id}).status_code == 200
+
+
 def test_a_stream_without_a_time_tells_the_whole_view(world: World, fleet: Fleet) -> None:
     browser = world.browser(Role.VIEWER, fleet)
     for query in ({}, {"since": "nan", "bounds": "x"}, {"since": "-1", "bounds": EVERYWHERE}):

@@ -80,13 +80,13 @@ def test_a_line_over_the_antimeridian_stays_in_one_piece() -> None:
 
 
 @given(st.lists(PLACES, max_size=40))
-def test_a_driven_track_begins_and_ends_where_the_truck_was(track: list[tuple[float, float]]) -> None:
-    driven = map_ground(history((40.0, -90.0), (41.0, -89.0)), None, {}, [Point(*place) for place in track])["driven"]
-    assert bool(driven) == bool(track)
-    if track:
+def test_a_trail_begins_and_ends_where_the_truck_was(trail: list[tuple[float, float]]) -> None:
+    driven = map_ground(history((40.0, -90.0), (41.0, -89.0)), None, {}, [Point(*place) for place in trail])["driven"]
+    assert bool(driven) == bool(trail)
+    if trail:
         for (longitude, latitude), (wanted_latitude, wanted_longitude) in (
-            (driven[0], track[0]),
-            (driven[-1], track[-1]),
+            (driven[0], trail[0]),
+            (driven[-1], trail[-1]),
         ):
             assert latitude == pytest.approx(wanted_latitude, abs=1e-5)
             assert (longitude - wanted_longitude + 180) % 360 - 180 == pytest.approx(0, abs=1e-4)

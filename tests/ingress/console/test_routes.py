@@ -1,6 +1,7 @@
 """The pages Routes: the list, a route's page while its truck drives, its cancellation, and the permissions of each
 role."""
 
+import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -31,6 +32,13 @@ def stored(world: World, fleet: Fleet, *, sandbox: bool = False, **changes: Any)
 
 def page_of(route_id: UUID) -> str:
     return f"/routes/{shown_id('rte', route_id)}"
+
+
+def data_of(html: str, name: str) -> Any:
+    """The data of the map on a page."""
+    found = re.search(f"data-{name}='([^']+)'", html)
+    assert found is not None
+    return json.loads(found[1])
 
 
 def status_now(world: World, route_id: UUID) -> RouteStatus:
@@ -122,6 +130,12 @@ def test_a_driven_route_shows_its_history(world: World, driven: tuple[Client, st
     assert html.count('<circle class="rejected"') > 5
     assert html.count('class="truck"') == 2
     assert 'class="road"' in html
+    ground, moving = data_of(html, "ground"), data_of(html, "moving")
+    assert [one["name"] for one in ground["stations"] if one["chosen"]] == [stop["name"] for stop in plan["stops"]]
+    assert all(one["why"].startswith("not chosen, ") for one in ground["stations"] if not one["chosen"])
+    assert ground["is_road"]
+    assert ground["driven"][-1] == moving["truck"] == [JOLIET["longitude"], JOLIET["latitude"]]
+    assert [stop["reached"] for stop in moving["stops"]] == [True, False, False]
     for stop in plan["stops"]:
         assert stop["name"] in page
     for said in ("fill up at every need", "cheapest pump in each range", "Extra cost of a stop", "dearer"):

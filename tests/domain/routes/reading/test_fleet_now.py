@@ -216,7 +216,7 @@ def test_one_truck_is_read_as_in_its_fleet(connection: Connection, fleet: Fleet)
 
 
 def test_trucks_that_were_last_heard_on_different_days_are_read(connection: Connection, fleet: Fleet) -> None:
-    """Of each day's trucks the fixes of that day and the hour before it are read."""
+    """The fixes of a truck are read from its newest day, and from the hour before it."""
     midnight = NOW.replace(hour=0)
     old = [*positions_at(JOLIET, midnight - timedelta(minutes=9), count=1, fuel_percent=33)]
     old += positions_at(ELKHART, midnight + timedelta(minutes=9), count=1)
