@@ -45,7 +45,9 @@ FIELDS = ("id", "company", "company_id", "driver", "key", "message", "route", "t
 """The fields of forms and addresses that take an id, or a text that names a record."""
 
 _OTHER_PARTS: dict[str, str] = {"subject": "vehicles", "figure": "held", "queue": "imports", "place": "waiting"}
-_CHANGING = re.compile(r'name="form_token" value="\w+"|\b\d+ seconds? ago\b|\bin \d+ seconds?\b|\d\d:\d\d:\d\d|"(?:at|now)":[\d.]+')
+_CHANGING = re.compile(
+    r'name="form_token" value="\w+"|\b\d+ seconds? ago\b|\bin \d+ seconds?\b|\d\d:\d\d:\d\d|"(?:at|now)":[\d.]+'
+)
 
 
 class House(NamedTuple):
