@@ -98,7 +98,7 @@ def test_a_stolen_cookie_ends_when_its_owner_signs_out_everywhere(owner: Page, p
     expect(page.get_by_role("heading", name="API keys")).to_be_visible()
 
     owner.goto("/account")
-    expect(owner.get_by_text("You are signed in in 1 browser.")).to_be_visible()
+    expect(owner.get_by_text("You are signed in on 1 browser.")).to_be_visible()
     owner.get_by_role("button", name="Sign out everywhere").click()
     expect(owner.get_by_role("button", name="Sign in")).to_be_visible()
 
