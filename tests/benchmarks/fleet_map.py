@@ -74,7 +74,7 @@ class Shown(NamedTuple):
     processors: str
     """The processor time until then."""
     moved: dict[tuple[str, bool], Moved]
-    """By what is seen, and whether the trucks are."""
+    """The map while it is moved, by what is seen and whether the trucks are."""
 
 
 def run(bench: Bench) -> list[Figure]:
