@@ -74,7 +74,7 @@ class Shown(NamedTuple):
     processors: str
     """The processor time until then."""
     moved: dict[tuple[str, bool], Moved]
-    """The frames of each pan: by the part of the country that is seen, and whether the trucks are drawn."""
+    """The map while it is moved, by what is seen and whether the trucks are."""
 
 
 def run(bench: Bench) -> list[Figure]:

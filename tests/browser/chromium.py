@@ -16,8 +16,8 @@ THEMES: tuple[Theme, ...] = ("light", "dark")
 WIDTHS = (390, 1280, 1920)
 """The widths of a phone, a desk, and a screen on the wall."""
 
-_DRAWS_MAPS = ("--use-angle=swiftshader", "--enable-unsafe-swiftshader")
-"""Options with which Chromium has WebGL on a machine without a graphics card."""
+_DRAWS_MAPS = ("--enable-unsafe-swiftshader",)
+"""WebGL on a machine without a graphics card. Pages without a map are drawn as without it."""
 
 NO_WEBGL = "HTMLCanvasElement.prototype.getContext = () => null"
 """A script after which the browser is like one without WebGL."""

@@ -201,9 +201,9 @@ def read_trucks(
     before: Mapping[UUID, TruckNow] = MappingProxyType({}),
     now: datetime,
 ) -> list[TruckNow]:
-    """The trucks that the company has in service, in the order of the ids. They are read in portions: no statement
-    runs into the time limit of pages, however large the fleet. Of a truck without a new fix, heading and level are
-    those that were read `before`."""
+    """The trucks among these that the company has in service, in the same order. They are read in portions: no
+    statement runs into the time limit of pages, however large the fleet. Of a truck without a new fix, heading and
+    level are those that were read `before`."""
     asked = {
         **tenant._asdict(),
         "now": now,
