@@ -37,10 +37,14 @@ def _is_named(column: str, setting: str, kind: str, *, or_null: bool = False) ->
 
 def not_fenced(column: str = "company_id", *, from_pause: bool = False) -> str:
     """The condition that the company in this column is not behind the fence, nor (`from_pause`) paused. A row of no
-    company never is. PostgreSQL reads the moves once for each statement, not for each row."""
+    company never is. PostgreSQL reads the moves once for each statement, not for each row.
+
+    It takes `IS NOT NULL` to be true of nearly all rows. Of `<> ALL`, where one company owns all rows, it would expect
+    none to be left, and plan each list of that company as for a single row.
+    """
     closed = PAUSED if from_pause else FENCED
     away = f"SELECT ARRAY(SELECT it.company_id FROM company_moves it WHERE {closed})"  # noqa: S608 (constants)
-    return f"({column} <> ALL (({away})::uuid[])) IS NOT FALSE"
+    return f"nullif(coalesce({column} = ANY (({away})::uuid[]), false), true) IS NOT NULL"
 
 
 def protect(table: str, condition: str) -> None:

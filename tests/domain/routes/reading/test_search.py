@@ -13,6 +13,7 @@ from domain.lifecycle import PendingReason, RouteStatus
 from domain.routes.reading import search
 from domain.routes.reading.search import RouteSearch, search_routes
 from domain.routes.transitions import cancel_route
+from tests.conftest import own_database
 from tests.domain.helpers import imported
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
 
@@ -133,18 +134,18 @@ def test_a_whole_reference_is_found_beyond_the_bound(
     ("source", "index"),
     [("start", "routes_by_start"), ("status", "routes_by_status"), ("vehicle", "routes_by_vehicle")],
 )
-def test_a_search_reads_the_latest_routes_by_an_index(
-    connection: Connection, fleet: Fleet, source: str, index: str
-) -> None:
+def test_a_search_reads_the_latest_routes_by_an_index(source: str, index: str) -> None:
     """Row security makes PostgreSQL expect one route where there are a million. It read and sorted them all."""
-    load(connection, fleet.live, "LOAD-1")
-    connection.execute("ANALYZE routes")
-    nothing = dict.fromkeys(("start_from", "start_to", "held", "route_id"))
-    texts = dict.fromkeys(("unit", "driver", "text", "whole_text"), "x")
-    parameters = {**fleet.live._asdict(), **nothing, **texts, "limit": 9, "offset": 0, "most": 10_000}
-    parameters |= {"vehicle_ids": list(fleet.trucks), "driver_ids": [], "status": "draft"}
-    with in_index_order(connection):
-        rows = connection.execute("EXPLAIN " + search._SEARCH[source].text, parameters).fetchall()
+    with own_database("search") as database, database.transaction() as connection:
+        fleet = make_fleet(connection)
+        load(connection, fleet.live, "LOAD-1")
+        connection.execute("ANALYZE routes")
+        nothing = dict.fromkeys(("start_from", "start_to", "held", "route_id"))
+        texts = dict.fromkeys(("unit", "driver", "text", "whole_text"), "x")
+        parameters = {**fleet.live._asdict(), **nothing, **texts, "limit": 9, "offset": 0, "most": 10_000}
+        parameters |= {"vehicle_ids": list(fleet.trucks), "driver_ids": [], "status": "draft"}
+        with in_index_order(connection):
+            rows = connection.execute("EXPLAIN " + search._SEARCH[source].text, parameters).fetchall()
     plan = "\n".join(row[0] for row in rows)
     assert f"using {index}" in plan
     assert "Sort Key: r" not in plan, "only the found routes are sorted"
