@@ -69,6 +69,8 @@ _DELETE_OF_COMPANY = [
             "mappings",
             "former_names",
             "api_keys",
+            "notices",
+            "notice_subscriptions",
             "users",
             "deals",
             "dropped_fixes",
