@@ -1,5 +1,6 @@
 """The notices of a company for people: the newest first. Tests of a channel, and retention."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
@@ -38,17 +39,18 @@ _LIST = Statement(
            n.retry_at, n.settled_at, n.error
     FROM notices n LEFT JOIN notice_subscriptions s ON s.id = n.subscription_id AND s.company_id = n.company_id
     WHERE n.company_id = %(company_id)s
-      AND (%(subscription_id)s::uuid IS NULL OR n.subscription_id = %(subscription_id)s)
+      AND (%(subscription_ids)s::uuid[] IS NULL OR n.subscription_id = ANY(%(subscription_ids)s))
     ORDER BY n.id DESC LIMIT %(limit)s
     """,
 )
 
 
 def list_notices(
-    connection: Connection, company_id: UUID, *, subscription_id: UUID | None = None, limit: int
+    connection: Connection, company_id: UUID, *, subscription_ids: Iterable[UUID] | None = None, limit: int
 ) -> list[Notice]:
-    """The company's notices, or those of one subscription, newest first."""
-    parameters = {"company_id": company_id, "subscription_id": subscription_id, "limit": limit}
+    """The company's notices, or those of some subscriptions, newest first."""
+    ids = list(subscription_ids) if subscription_ids is not None else None
+    parameters = {"company_id": company_id, "subscription_ids": ids, "limit": limit}
     return _LIST.all(connection, parameters)
 
 

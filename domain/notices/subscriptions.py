@@ -19,6 +19,7 @@ from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Role
+from domain.messages.message_life import channel_of
 from domain.notices.kinds import KINDS
 from domain.notices.quiet_hours import MINUTES_OF_DAY, QuietHours
 from domain.statements import Command, Statement
@@ -49,6 +50,8 @@ class Subscription(NamedTuple):
     """The person whose it is. None: it is the company's."""
     name: str
     kinds: list[str]
+    channel: str
+    """The kind of gateway that its URL names, such as `slack`."""
     after_minutes: int
     quiet_from: int | None
     quiet_until: int | None
@@ -65,8 +68,9 @@ class Subscription(NamedTuple):
     def is_quiet(self, now: datetime) -> bool:
         return self.quiet_hours is not None and self.quiet_hours.have(now)
 
-    def may_be_changed_by(self, user_id: UUID, role: Role) -> bool:
-        """A dispatcher changes the company's and the own ones, an owner also those of others."""
+    def is_for(self, user_id: UUID, role: Role) -> bool:
+        """Tell if this person sees and changes it: a dispatcher the company's and the own ones, an owner also those of
+        others."""
         return self.user_id in (None, user_id) or role in MAY_MANAGE_USERS
 
 
@@ -86,8 +90,8 @@ _COLUMNS = ", ".join(Subscription._fields)
 _INSERT = Statement(
     Subscription,
     "INSERT INTO notice_subscriptions"  # noqa: S608 (constants of this module)
-    " (id, company_id, user_id, name, kinds, url, after_minutes, quiet_from, quiet_until, time_zone)"
-    f" VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s) RETURNING {_COLUMNS}",
+    " (id, company_id, user_id, name, kinds, url, channel, after_minutes, quiet_from, quiet_until, time_zone)"
+    f" VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) RETURNING {_COLUMNS}",
 )
 _LIST = Statement(
     Subscription,
@@ -126,7 +130,7 @@ def add_subscription(
         raise UnusableSubscription(f"the company has {MOST_SUBSCRIPTIONS} subscriptions: remove one first")
     parameters = (
         *(new_id(), company_id, user_id, values.name, list(values.kinds), contacts.seal(values.url)),
-        *(values.after_minutes, values.quiet_from, values.quiet_until, values.time_zone),
+        *(channel_of(values.url or ""), values.after_minutes, values.quiet_from, values.quiet_until, values.time_zone),
     )
     return _INSERT.one(connection, parameters)
 
@@ -158,8 +162,12 @@ def lock_subscriptions(connection: Connection, company_id: UUID) -> list[Subscri
 
 
 _SET = Command(
-    "UPDATE notice_subscriptions SET name = %s, kinds = %s, url = coalesce(%s, url), after_minutes = %s,"
-    " quiet_from = %s, quiet_until = %s, time_zone = %s WHERE company_id = %s AND id = %s"
+    """
+    UPDATE notice_subscriptions
+    SET name = %s, kinds = %s, url = coalesce(%s, url), channel = coalesce(%s, channel), after_minutes = %s,
+        quiet_from = %s, quiet_until = %s, time_zone = %s
+    WHERE company_id = %s AND id = %s
+    """
 )
 _DISABLE = Command("UPDATE notice_subscriptions SET disabled_at = %s WHERE company_id = %s AND id = %s")
 _REMOVE = Command("DELETE FROM notice_subscriptions WHERE company_id = %s AND id = %s")
@@ -178,7 +186,8 @@ def change_subscription(
     lock_subscription(connection, company_id, subscription_id)
     values = _checked(values, allowed)
     parameters = (
-        *(values.name, list(values.kinds), contacts.seal(values.url), values.after_minutes),
+        *(values.name, list(values.kinds), contacts.seal(values.url)),
+        *(channel_of(values.url) if values.url is not None else None, values.after_minutes),
         *(values.quiet_from, values.quiet_until, values.time_zone, company_id, subscription_id),
     )
     _SET.execute(connection, parameters)

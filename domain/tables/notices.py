@@ -27,6 +27,8 @@ class NoticeSubscriptions(SQLModel, table=True):
     kinds: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
     url: str
     """An Apprise URL, sealed like contacts; see `accounts/contacts.py`."""
+    channel: str
+    """The kind of gateway that the URL names, such as `slack`: all of it that is shown."""
     after_minutes: int
     """A need is told of once it has lasted so long."""
     quiet_from: int | None = None

@@ -27,6 +27,7 @@ def upgrade() -> None:
         sa.Column("name", sa.String(), nullable=False),
         sa.Column("kinds", postgresql.ARRAY(sa.Text()), nullable=False),
         sa.Column("url", sa.String(), nullable=False),
+        sa.Column("channel", sa.String(), nullable=False),
         sa.Column("after_minutes", sa.Integer(), nullable=False),
         sa.Column("quiet_from", sa.Integer(), nullable=True),
         sa.Column("quiet_until", sa.Integer(), nullable=True),

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from pydantic import SecretStr
 
 from domain.accounts.contacts import Contacts
 from domain.database import Connection
@@ -109,11 +110,11 @@ def test_a_sealed_channel_is_opened_by_its_key_alone(
     (row,) = connection.execute("SELECT url FROM notice_subscriptions WHERE company_id = %s", (fleet.company_id,))
     assert row[0].startswith("sealed:")
     claimed = Claim(new_id(), row[0], "Title\nBody", NOW, 0, NOW)
-    allowed = {"message_allowed_hosts": "127.0.0.0/8"}
-    fault = hand_over(claimed, settings.model_copy(update=allowed))
+    allowed = settings.model_copy(update={"message_allowed_hosts": "127.0.0.0/8"})
+    fault = hand_over(claimed, allowed)
     assert fault is not None
     assert "sealed with another key" in fault.sentence
-    assert hand_over(claimed, Settings(contact_key=KEY, **allowed)) is None
+    assert hand_over(claimed, allowed.model_copy(update={"contact_key": SecretStr(KEY)})) is None
 
 
 def test_a_test_needs_an_enabled_subscription_of_the_company(connection: Connection, fleet: Fleet) -> None:

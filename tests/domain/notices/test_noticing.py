@@ -11,6 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from psycopg import Rollback
 
+from domain.accounts.contacts import IN_CLEAR
 from domain.database import Connection, Database
 from domain.messages.gateways import Fault
 from domain.notices import notice_life
@@ -30,7 +31,7 @@ from tests.factories import Fleet, make_fleet
 
 NOW = datetime(2026, 11, 24, 18, tzinfo=UTC)  # noon in Chicago
 MINUTE = timedelta(minutes=1)
-NIGHT = {"quiet_from": 22 * 60, "quiet_until": 6 * 60}
+NIGHT: dict[str, Any] = {"quiet_from": 22 * 60, "quiet_until": 6 * 60}
 
 
 def unmapped(connection: Connection, fleet: Fleet, *loads: str) -> None:
@@ -236,7 +237,7 @@ def test_whoever_wants_no_more_is_told_no_more(
         elif how == "kind":
             values = VALUES._replace(kinds=("error",), url=None)
             change_subscription(
-                connection, fleet.company_id, one.id, values, allowed=HERE, contacts=notice_life.Contacts()
+                connection, fleet.company_id, one.id, values, allowed=HERE, contacts=IN_CLEAR
             )
     if how == "user":
         connection.execute("DELETE FROM users WHERE id = %s", (user_id,))
@@ -305,7 +306,7 @@ def test_whatever_happens_each_need_is_told_at_most_once_and_its_end_after_it(
 
 
 def _live(
-    connection: Connection, settings: Settings, steps: list[Step], after_minutes: int, quiet: dict[str, int]
+    connection: Connection, settings: Settings, steps: list[Step], after_minutes: int, quiet: dict[str, Any]
 ) -> None:
     fleet = make_fleet(connection)
     subscribe(connection, fleet.company_id, kinds=("vehicle_unmapped",), after_minutes=after_minutes, **quiet)
