@@ -79,4 +79,4 @@ WORDS: Mapping[NoticeKind, NeedWords] = {
 }
 """Each kind, in the order in which a dispatcher looks at them. `no_prices` has no routes to count."""
 
-KINDS: Sequence[NoticeKind] = tuple(WORDS)
+NOTICE_KINDS: Sequence[NoticeKind] = tuple(WORDS)

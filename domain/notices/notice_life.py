@@ -36,7 +36,7 @@ SettledStatus = Literal["pending", "sent", "failed", "doubtful"]
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class NoticeClaim:
     """The right of one worker to hand over a notice, until `until`."""
 
     notice_id: UUID
@@ -76,16 +76,16 @@ _DUE = Statement(
 _CLAIM = Command("UPDATE notices SET attempts = attempts + 1, claimed_until = %s WHERE id = %s")
 
 
-def claim(
+def claim_notice(
     connection: Connection, company_id: UUID, notice_id: UUID, *, settings: Settings, now: datetime
-) -> Claim | None:
+) -> NoticeClaim | None:
     """Begins an attempt. None: there is nothing to do, or not now."""
     notice = _DUE.first(connection, {"id": notice_id, "company_id": company_id, "now": now})
     if notice is None or (notice.part != "test" and _is_quiet(notice, now)):
         return None
     until = now + _CLAIM_ATTEMPTS * timedelta(seconds=settings.message_timeout_seconds)
     _CLAIM.execute(connection, (until, notice.id))
-    return Claim(notice.id, notice.url, notice.text, until, notice.attempts, notice.due_at)
+    return NoticeClaim(notice.id, notice.url, notice.text, until, notice.attempts, notice.due_at)
 
 
 def _is_quiet(notice: _Due, now: datetime) -> bool:
@@ -97,7 +97,7 @@ def _is_quiet(notice: _Due, now: datetime) -> bool:
 # --- Handed over -----------------------------------------------------------------------------------------------
 
 
-def hand_over(claimed: Claim, settings: Settings) -> Fault | None:
+def hand_over_notice(claimed: NoticeClaim, settings: Settings) -> Fault | None:
     """Gives the text to the gateway, outside any transaction. None when the gateway took it."""
     try:
         url = Contacts.of(settings).open(claimed.stored_url) or ""
@@ -124,7 +124,9 @@ _SETTLE = Command(
 )
 
 
-def settle(connection: Connection, claimed: Claim, fault: Fault | None, *, now: datetime) -> SettledStatus | None:
+def settle_notice(
+    connection: Connection, claimed: NoticeClaim, fault: Fault | None, *, now: datetime
+) -> SettledStatus | None:
     """Stores how an attempt ended. None: the claim has run out, and the notice counts as doubtful already."""
     status, retry_at = _outcome(claimed, fault, now)
     parameters = {
@@ -138,10 +140,10 @@ def settle(connection: Connection, claimed: Claim, fault: Fault | None, *, now: 
     return status if _SETTLE.execute(connection, parameters).rowcount else None
 
 
-def _outcome(claimed: Claim, fault: Fault | None, now: datetime) -> tuple[SettledStatus, datetime | None]:
+def _outcome(claimed: NoticeClaim, fault: Fault | None, now: datetime) -> tuple[SettledStatus, datetime | None]:
     if fault is None:
         return "sent", None
-    if fault.in_doubt:
+    if fault.in_doubt or fault.unanswered:
         return "doubtful", None
     retry_at = now + backoff(_FIRST_RETRY, claimed.attempts, longest=_LONGEST_RETRY)
     return ("pending", retry_at) if retry_at <= claimed.due_at + RETRIED_FOR else ("failed", None)

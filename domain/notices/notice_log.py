@@ -60,7 +60,7 @@ _INSERT_TEST = Command(
 )
 
 
-def send_test(
+def send_test_notice(
     connection: Connection, company_id: UUID, subscription_id: UUID, *, company: str, console: str, now: datetime
 ) -> Job:
     """Stores a notice that tells of no need, whatever the hour. Returns the job to enqueue after the commit. Raises

@@ -17,7 +17,7 @@ from domain.database import Connection, Tenant
 from domain.fence import is_at_work
 from domain.ids import new_id
 from domain.lifecycle import Environment
-from domain.notices.kinds import KINDS, NoticeKind
+from domain.notices.kinds import NOTICE_KINDS, NoticeKind
 from domain.notices.notice_text import beginning_text, end_text
 from domain.notices.subscriptions import Subscription, lock_subscriptions
 from domain.queue.jobs import Job, send_notice_job
@@ -191,7 +191,7 @@ class _Look(NamedTuple):
         began = [
             (subscription.id, kind)
             for subscription in self.subscriptions.values()
-            for kind in KINDS
+            for kind in NOTICE_KINDS
             if kind in self.needs and kind in subscription.kinds and (subscription.id, kind) not in known
         ]
         for subscription_id, kind in began:
@@ -218,7 +218,7 @@ class _Look(NamedTuple):
 
     def _become_due(self, notice: _UnderWay, subscription: Subscription) -> bool:
         """Writes the text of a waiting notice. False: it has to wait longer."""
-        kind = next(kind for kind in KINDS if kind == notice.kind)
+        kind = next(kind for kind in NOTICE_KINDS if kind == notice.kind)
         need = self.needs.get(kind)
         if notice.part == "end":
             text, routes = self._end_text(kind, notice, subscription), None

@@ -20,7 +20,7 @@ from domain.errors import FuelrouteError
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Role
 from domain.messages.message_life import channel_of
-from domain.notices.kinds import KINDS
+from domain.notices.kinds import NOTICE_KINDS
 from domain.notices.quiet_hours import MINUTES_OF_DAY, QuietHours
 from domain.statements import Command, Statement
 
@@ -242,8 +242,8 @@ def _checked(values: SubscriptionValues, allowed: AllowedHosts) -> SubscriptionV
             raise UnusableSubscription(f"the address has at most {_LONGEST_URL:,} characters")
         if (fault := fault_of(url, allowed)) is not None:
             raise UnusableSubscription(f"the address {fault}")
-    if not values.kinds or not set(values.kinds) <= set(KINDS):
-        raise UnusableSubscription(f"choose at least one kind of needs of {', '.join(KINDS)}")
+    if not values.kinds or not set(values.kinds) <= set(NOTICE_KINDS):
+        raise UnusableSubscription(f"choose at least one kind of needs of {', '.join(NOTICE_KINDS)}")
     if not 0 <= values.after_minutes <= LONGEST_WAIT_MINUTES:
         raise UnusableSubscription(f"the wait is 0 to {LONGEST_WAIT_MINUTES:,} minutes")
     if (values.quiet_from is None) != (values.quiet_until is None):
@@ -253,4 +253,4 @@ def _checked(values: SubscriptionValues, allowed: AllowedHosts) -> SubscriptionV
             raise UnusableSubscription("quiet hours are times from 00:00 to 23:59")
     if values.time_zone not in available_timezones():
         raise UnusableSubscription(f"no such time zone: {values.time_zone!r}; use a name such as America/Chicago")
-    return values._replace(name=name, url=url, kinds=[kind for kind in KINDS if kind in values.kinds])
+    return values._replace(name=name, url=url, kinds=[kind for kind in NOTICE_KINDS if kind in values.kinds])

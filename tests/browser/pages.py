@@ -13,7 +13,7 @@ from domain.accounts.users import create_user, make_password_link
 from domain.database import Database, Tenant
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Environment, Role
-from domain.notices.notice_log import send_test as note_test
+from domain.notices.notice_log import send_test_notice
 from domain.notices.subscriptions import (
     SubscriptionValues,
     add_subscription,
@@ -108,7 +108,7 @@ class Site:
                     connection, self.company_id, None, values, allowed=AllowedHosts(), contacts=IN_CLEAR
                 )
                 words = {"company": "Demo", "console": "https://console.example.com"}
-                note_test(connection, self.company_id, made.id, **words, now=datetime.now(UTC))
+                send_test_notice(connection, self.company_id, made.id, **words, now=datetime.now(UTC))
                 disable_subscription(connection, self.company_id, made.id, now=datetime.now(UTC))
                 known = [made]
         return f"/notices/{shown_id('sub', known[0].id)}"

@@ -11,7 +11,7 @@ from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
 from domain.notices import subscriptions
 from domain.notices.kinds import WORDS
-from domain.notices.notice_log import list_notices, send_test
+from domain.notices.notice_log import list_notices, send_test_notice
 from domain.notices.subscriptions import (
     LONGEST_NAME,
     LONGEST_WAIT_MINUTES,
@@ -209,7 +209,7 @@ def remove(page: Page) -> Response:
 def test(page: Page) -> Response:
     """Raises UnusableSubscription."""
     one = _subscription(page)
-    job = send_test(
+    job = send_test_notice(
         page.connection,
         page.company_id,
         one.id,

@@ -15,7 +15,7 @@ from domain.accounts.contacts import IN_CLEAR
 from domain.database import Connection, Database
 from domain.messages.gateways import Fault
 from domain.notices import notice_life
-from domain.notices.notice_life import Claim
+from domain.notices.notice_life import NoticeClaim
 from domain.notices.noticing import DOUBT, OVER, UNWANTED, companies_to_tell
 from domain.notices.subscriptions import (
     change_subscription,
@@ -50,10 +50,12 @@ def send(connection: Connection, fleet: Fleet, told: Any, settings: Settings, no
     """Does the jobs as a worker does, with a gateway that takes everything. Gives the texts."""
     texts = []
     for job in told.jobs:
-        claimed = notice_life.claim(connection, fleet.company_id, job.payload["notice_id"], settings=settings, now=now)
+        claimed = notice_life.claim_notice(
+            connection, fleet.company_id, job.payload["notice_id"], settings=settings, now=now
+        )
         if claimed is not None:
             texts.append(claimed.text)
-            assert notice_life.settle(connection, claimed, None, now=now) == "sent"
+            assert notice_life.settle_notice(connection, claimed, None, now=now) == "sent"
     return texts
 
 
@@ -159,7 +161,10 @@ def test_a_retry_waits_for_the_morning_too(connection: Connection, fleet: Fleet,
     evening = datetime(2026, 11, 25, 3, 59, tzinfo=UTC)  # 21:59 in Chicago
     (job,) = look(connection, fleet.company_id, evening).jobs
     notice_id = job.payload["notice_id"]
-    assert notice_life.claim(connection, fleet.company_id, notice_id, settings=settings, now=evening + MINUTE) is None
+    assert (
+        notice_life.claim_notice(connection, fleet.company_id, notice_id, settings=settings, now=evening + MINUTE)
+        is None
+    )
     assert not look(connection, fleet.company_id, evening + 5 * MINUTE).jobs
     assert look(connection, fleet.company_id, evening + timedelta(hours=9)).jobs == [job]
 
@@ -170,11 +175,13 @@ def test_the_end_of_a_need_waits_for_the_attempt_that_is_under_way(
     subscribe(connection, fleet.company_id)
     unmapped(connection, fleet, "LOAD-1")
     (job,) = look(connection, fleet.company_id, NOW).jobs
-    claimed = notice_life.claim(connection, fleet.company_id, job.payload["notice_id"], settings=settings, now=NOW)
+    claimed = notice_life.claim_notice(
+        connection, fleet.company_id, job.payload["notice_id"], settings=settings, now=NOW
+    )
     assert claimed is not None
     mapped(connection, fleet)
     assert not look(connection, fleet.company_id, NOW).jobs
-    notice_life.settle(connection, claimed, None, now=NOW)
+    notice_life.settle_notice(connection, claimed, None, now=NOW)
     (ended,) = send(connection, fleet, look(connection, fleet.company_id, NOW), settings, NOW)
     assert "over." in ended
 
@@ -236,9 +243,7 @@ def test_whoever_wants_no_more_is_told_no_more(
             remove_subscription(connection, fleet.company_id, one.id)
         elif how == "kind":
             values = VALUES._replace(kinds=("error",), url=None)
-            change_subscription(
-                connection, fleet.company_id, one.id, values, allowed=HERE, contacts=IN_CLEAR
-            )
+            change_subscription(connection, fleet.company_id, one.id, values, allowed=HERE, contacts=IN_CLEAR)
     if how == "user":
         connection.execute("DELETE FROM users WHERE id = %s", (user_id,))
 
@@ -313,7 +318,7 @@ def _live(
     route_id = imported(connection, fleet.live, now=NOW)
     now = NOW
     jobs: list[UUID] = []
-    claims: list[Claim] = []
+    claims: list[NoticeClaim] = []
     arrived: list[UUID] = []
     """The notices that reached the person, in their order."""
     is_needed = is_seen = False
@@ -331,7 +336,7 @@ def _live(
             openings += is_needed and not is_seen
             is_seen = is_needed
         if is_claimed and jobs:
-            claimed = notice_life.claim(connection, fleet.company_id, jobs.pop(0), settings=settings, now=now)
+            claimed = notice_life.claim_notice(connection, fleet.company_id, jobs.pop(0), settings=settings, now=now)
             claims += [claimed] if claimed is not None else []
         if end != "none yet" and claims:
             claimed = claims.pop(0)
@@ -340,7 +345,7 @@ def _live(
             now += timedelta(hours=1) if end == "late" else timedelta()
             fault = {"refused": Fault("no"), "cut": Fault("cut", in_doubt=True)}.get(end)
             if not end.startswith("crash"):
-                notice_life.settle(connection, claimed, fault, now=now)
+                notice_life.settle_notice(connection, claimed, fault, now=now)
     _check(notices_of(connection, fleet.company_id), arrived, openings)
 
 

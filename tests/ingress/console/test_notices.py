@@ -6,7 +6,7 @@ import pytest
 
 from domain.ids import shown_id
 from domain.lifecycle import Role
-from domain.notices.kinds import KINDS
+from domain.notices.kinds import NOTICE_KINDS
 from domain.notices.subscriptions import Subscription, list_subscriptions
 from tests.domain.notices.subscriptions import notices_of, subscribe
 from tests.factories import Fleet
@@ -106,10 +106,10 @@ def test_a_subscription_is_changed_tried_switched_off_and_removed(
     path = path_of(one)
     dispatcher.look(path)
 
-    changed = {**FORM, "url": "", "kind": list(KINDS), "quiet_from": "", "quiet_until": ""}
+    changed = {**FORM, "url": "", "kind": list(NOTICE_KINDS), "quiet_from": "", "quiet_until": ""}
     assert dispatcher.submit(f"{path}/change", **changed).status_code == 303
     (one,) = stored(world, fleet)
-    assert (one.kinds, one.quiet_from, one.channel) == (list(KINDS), None, "json")
+    assert (one.kinds, one.quiet_from, one.channel) == (list(NOTICE_KINDS), None, "json")
     assert dispatcher.submit(f"{path}/change", **{**changed, "kind": []}).status_code == 400
 
     assert dispatcher.submit(f"{path}/test").status_code == 303
