@@ -69,8 +69,7 @@ _DELETE_OF_COMPANY = [
             "mappings",
             "former_names",
             "api_keys",
-            "notices",
-            "notice_subscriptions",
+            *("notice_subscriptions", "notices"),  # in this order: notices are made under the lock of a subscription
             "users",
             "deals",
             "dropped_fixes",

@@ -104,7 +104,7 @@ _DROP = Command(
 def tell_company(connection: Connection, company_id: UUID, *, console: str, now: datetime) -> Told:
     """Looks once at a company's needs. Whatever is due has a job in the answer, also where an earlier job was lost."""
     company = _AT_WORK.first(connection, (company_id,))
-    if company is None:  # it is being moved since
+    if company is None:  # since the pass found it, it was retired or is being moved
         return Told()
     subscriptions = {one.id: one for one in lock_subscriptions(connection, company_id) if one.disabled_at is None}
     needs = _needs(connection, company_id, {kind for one in subscriptions.values() for kind in one.kinds}, now)
@@ -123,7 +123,8 @@ class _Company(NamedTuple):
 
 _AT_WORK = Statement(
     _Company,
-    f"SELECT c.name FROM companies c WHERE c.id = %s AND {is_at_work('c.id')}",  # noqa: S608 (constants of `fence`)
+    "SELECT c.name FROM companies c"  # noqa: S608 (constants of `fence`)
+    f" WHERE c.id = %s AND c.retired_at IS NULL AND {is_at_work('c.id')}",
 )
 
 

@@ -12,14 +12,13 @@ from zoneinfo import available_timezones
 
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.companies import lock_company
-from domain.accounts.contact_urls import fault_of
+from domain.accounts.contact_urls import channel_of, fault_of
 from domain.accounts.contacts import Contacts, Sealed, StoredContact
 from domain.accounts.users import MAY_MANAGE_USERS
 from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Role
-from domain.messages.message_life import channel_of
 from domain.notices.kinds import NOTICE_KINDS
 from domain.notices.quiet_hours import MINUTES_OF_DAY, QuietHours
 from domain.statements import Command, Statement
