@@ -33,7 +33,7 @@ _ROUTE_KINDS: Collection[NeedKind] = get_args(NeedKind)
 
 
 class Told(NamedTuple):
-    """What came of one look at a company's needs: the counts, and the jobs to enqueue after the commit."""
+    """The outcome of one look at a company's needs: the counts, and the jobs to enqueue after the commit."""
 
     opened: int = 0
     ended: int = 0

@@ -40,7 +40,7 @@ def subscribe(
 
 
 def look(connection: Connection, company_id: UUID, now: datetime) -> Told:
-    """What the scheduler's pass does for one company."""
+    """Do for one company as the scheduler's pass does."""
     return tell_company(connection, company_id, console="https://console.example.com", now=now)
 
 
