@@ -10,7 +10,7 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-IdKind = Literal["cmp", "key", "veh", "drv", "rte", "pln", "msg", "usr", "req", "imp", "whe", "evt"]
+IdKind = Literal["cmp", "key", "veh", "drv", "rte", "pln", "msg", "usr", "req", "imp", "whe", "evt", "sub", "ntc"]
 
 KIND_OF: dict[str, IdKind] = {
     "company_id": "cmp",
@@ -27,6 +27,8 @@ KIND_OF: dict[str, IdKind] = {
     "user_id": "usr",
     "endpoint_id": "whe",
     "event_id": "evt",
+    "subscription_id": "sub",
+    "notice_id": "ntc",
 }
 """The kind of an id, by its name in log events and documents."""
 

@@ -225,6 +225,9 @@ class Settings(BaseSettings):
     import_pass_seconds: float = Field(300, gt=0, description="Interval of the pass over held routes")
     sweep_seconds: float = Field(10, gt=0, description="Interval of the sweep for lost work")
     autodrive_seconds: float = Field(2, gt=0, description="Interval of the pass that drives routes of the sandbox")
+    notices_seconds: float = Field(
+        60, gt=0, description="Interval of the pass that tells people when something needs them"
+    )
     autodrive_routes: int = Field(
         50, ge=1, le=1000, description="Routes that one such pass drives on at most, the companies in turn"
     )

@@ -20,6 +20,8 @@ from domain.housekeeping import retention
 from domain.housekeeping.sealing import seal_stored
 from domain.messages.due_messages import due_messages
 from domain.metrics import UNREADABLE_CONTACTS, expose
+from domain.notices import noticing
+from domain.notices.notice_log import forget_notices
 from domain.observability import get_logger
 from domain.operations import audit, csv_imports
 from domain.queue.heartbeats import forget_worker_heartbeats
@@ -170,6 +172,27 @@ class Passes:
             self.jobs.put(*jobs)
         return {"drives_begun": begun}
 
+    def tell_people(self) -> dict[str, int]:
+        """Compares the needs of companies with what people were told, and enqueues the notices that are due. It runs
+        every minute. Each company has a transaction of its own, so that none fails with another."""
+        with self.database.transaction() as connection:
+            company_ids = noticing.companies_to_tell(connection)
+        moved = {"needs_opened": 0, "needs_ended": 0, "notices": 0}
+        console = self.settings.console_address()
+        for company_id in company_ids:
+            try:
+                with self.database.transaction() as connection:
+                    told = noticing.tell_company(connection, company_id, console=console, now=clock.now())
+            except Exception as error:
+                if is_away(error):
+                    raise
+                log.exception("passes.notices_failed", company_id=company_id)
+                continue
+            self.jobs.put_once(*told.jobs)
+            for name, count in zip(moved, (told.opened, told.ended, len(told.jobs)), strict=True):
+                moved[name] += count
+        return moved
+
     def housekeeping(self) -> dict[str, int]:
         """Frees the trucks of started routes without a sign of life, forgets old data, and compares the counts of
         routes with the routes. It runs every hour, but not while a company is moved from or to this cell: both cells
@@ -234,6 +257,7 @@ class Passes:
                 settings.request_log_days,
                 _REQUESTS,
             ),
+            ("notices", forget_notices, settings.audit_retention_days, _PORTION),
             ("webhook_events", forget_events, settings.webhook_retention_days, _PORTION),
             ("sessions", sessions.forget_sessions, sessions.LONGEST_DAYS, _PORTION),
             ("audit_entries", audit.forget_entries, settings.audit_retention_days, _PORTION),

@@ -82,6 +82,7 @@ def _lead(
             ("import_pass", passes.import_pass, settings.import_pass_seconds),
             ("sweep", passes.sweep, settings.sweep_seconds),
             ("autodrive", passes.autodrive, settings.autodrive_seconds),
+            ("notices", passes.tell_people, settings.notices_seconds),
             ("housekeeping", passes.housekeeping, _HOUSEKEEPING_SECONDS),
         ):
             state.note_pass(name, seconds, "began")

@@ -1,4 +1,5 @@
-"""The messages queue: sends a message to its driver. An attempt is claimed, handed over, settled; see `messages`."""
+"""The messages queue: sends a message to its driver. An attempt is claimed, handed over, settled; see `messages`.
+Notices to people share the queue, see `workers/notices.py`."""
 
 import time
 from uuid import UUID
@@ -14,6 +15,7 @@ from domain.metrics import MESSAGES
 from domain.observability import get_logger
 from domain.routes.plans import delivery
 from domain.routes.plans.delivery import DeliveryOutcome
+from workers import notices
 from workers.context import Context
 
 log = get_logger(__name__)
@@ -22,6 +24,7 @@ _STORE_AGAIN_SECONDS = 1.0
 
 
 def register(broker: dramatiq.Broker, context: Context) -> None:
+    notices.register(broker, context)
     for status in MessageStatus:
         MESSAGES.labels(status)  # so that the first one counts as an increase
 

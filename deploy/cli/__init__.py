@@ -42,6 +42,7 @@ _GROUPS = {
     "routes": "routes.app",
     "messages": "messages.app",
     "webhooks": "webhooks.app",
+    "notices": "notices.app",
     "stations": "stations.stations_app",
     "deals": "stations.deals_app",
     "taxes": "stations.taxes_app",

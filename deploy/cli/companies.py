@@ -16,6 +16,7 @@ from deploy.cli.storing import transaction
 from domain import clock, fence
 from domain.accounts import companies
 from domain.accounts.companies import Policy
+from domain.accounts.contact_urls import channel_of
 from domain.accounts.contacts import Contacts
 from domain.accounts.listings import ALL_COMPANIES
 from domain.contract.captions import CaptionedField, captioned_fields
@@ -97,8 +98,6 @@ def companies_create(
 @_with_policy
 def companies_set(policy: Policy, company_id: CompanyArgument, name: Name = None, as_json: AsJson = False) -> None:
     """Changes a company's policy. Options that are not given change nothing."""
-    from domain.messages.message_life import channel_of
-
     with transaction() as connection:
         company = companies.set_policy(
             connection, company_id, msgspec.structs.replace(policy, name=name), contacts=Contacts.of(get_settings())

@@ -80,6 +80,12 @@ def fault_of(url: str, allowed: AllowedHosts | None = None) -> str | None:
     return None
 
 
+def channel_of(url: str) -> str:
+    """The schema of an Apprise URL, which names the gateway and holds no secret."""
+    schema, found, _ = url.partition("://")
+    return schema.lower() if found and schema else "unknown"
+
+
 class UnusableContact(Exception):
     """A contact that must not be used. The text ends a sentence that begins with the name of the contact."""
 

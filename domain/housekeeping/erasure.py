@@ -69,6 +69,7 @@ _DELETE_OF_COMPANY = [
             "mappings",
             "former_names",
             "api_keys",
+            *("notice_subscriptions", "notices"),  # in this order: notices are made under the lock of a subscription
             "users",
             "deals",
             "dropped_fixes",

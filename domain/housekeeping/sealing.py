@@ -1,11 +1,12 @@
-"""Seals stored contacts, secrets of one-time codes and of webhook endpoints that are in the clear or under an older
-key."""
+"""Seals stored contacts, channels of notices, secrets of one-time codes and of webhook endpoints that are in the clear
+or under an older key."""
 
 from domain.accounts.companies import lock_to_seal, seal_message_urls
 from domain.accounts.contacts import Contacts, Sealed
 from domain.accounts.users import seal_totp_secrets
 from domain.database import Connection
 from domain.fleet.drivers import seal_contacts
+from domain.notices.subscriptions import seal_channels
 from domain.webhooks.endpoints import seal_secrets
 
 
@@ -19,5 +20,6 @@ def seal_stored(connection: Connection, contacts: Contacts) -> Sealed:
     drivers = seal_contacts(connection, companies, contacts)
     secrets = seal_totp_secrets(connection, contacts)
     endpoints = seal_secrets(connection, contacts)
-    all_of_them = (urls, drivers, secrets, endpoints)
+    channels = seal_channels(connection, contacts)
+    all_of_them = (urls, drivers, secrets, endpoints, channels)
     return Sealed(sum(one.sealed for one in all_of_them), sum(one.unreadable for one in all_of_them))

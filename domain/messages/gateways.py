@@ -40,10 +40,13 @@ and knows that it was open."""
 
 
 class Fault(NamedTuple):
-    """The reason why an attempt failed, in one sentence without secrets. `in_doubt`: the message may have arrived."""
+    """The reason why an attempt failed, in one sentence without secrets. The message may have arrived all the same.
+    `in_doubt`: the time ran out on an open connection. `unanswered`: a request over HTTP had no answer within the time.
+    """
 
     sentence: str
     in_doubt: bool = False
+    unanswered: bool = False
 
 
 def call_gateway(url: str, title: str, body: str, *, allowed: AllowedHosts, timeout_seconds: float) -> Fault | None:
@@ -71,7 +74,7 @@ def call_gateway(url: str, title: str, body: str, *, allowed: AllowedHosts, time
         return Fault(f"the gateway's address {NOT_PUBLIC}")
     if guard.is_over:
         reason = f"the gateway did not answer within {timeout_seconds:g} s"
-    return Fault(reason, in_doubt=guard.has_cut)
+    return Fault(reason, in_doubt=guard.has_cut, unanswered=guard.unanswered and not guard.has_cut)
 
 
 class _Guard:
@@ -80,7 +83,7 @@ class _Guard:
     """
 
     def __init__(self, allowed: AllowedHosts, timeout_seconds: float) -> None:
-        self.refused = self._cut = False
+        self.refused = self.unanswered = self._cut = False
         self._done = threading.Event()
         self._allowed = allowed
         self._ends_at = time.monotonic() + timeout_seconds
@@ -165,13 +168,24 @@ class _Session(requests.Session):
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
         request.headers.update(tracing.outgoing_headers())
         options |= {"allow_redirects": False, "stream": True, "verify": os.environ.get("REQUESTS_CA_BUNDLE") or True}
-        response = super().send(request, **options)
+        try:
+            response = super().send(request, **options)
+        except requests.RequestException as error:
+            if (guard := _current.get()) is not None and not _is_before_the_request(error):
+                guard.unanswered = True
+            raise
         with closing(response.raw) as raw:
             try:
                 response.raw = io.BytesIO(raw.read(_MAX_BYTES, decode_content=True))
             except urllib3.exceptions.HTTPError as error:
                 raise requests.ConnectionError(error) from None
         return response
+
+
+def _is_before_the_request(error: requests.RequestException) -> bool:
+    """Tell if there was no connection yet on which the request could have gone out."""
+    reason = getattr(error.args[0], "reason", None) if error.args else None
+    return isinstance(reason, urllib3.exceptions.ConnectTimeoutError | urllib3.exceptions.SSLError)
 
 
 _WATCHED = frozenset(

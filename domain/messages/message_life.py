@@ -17,6 +17,7 @@ from uuid import UUID
 
 from domain import tracing
 from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.contact_urls import channel_of
 from domain.accounts.contacts import Contacts, UnreadableContact, is_sealed
 from domain.backoff import backoff
 from domain.database import Connection
@@ -242,12 +243,6 @@ def settle(
     if now + wait > _last_moment(message, settings):
         return _give_up(connection, message, fault.sentence)
     return _retry(connection, message, fault.sentence, now + wait)
-
-
-def channel_of(url: str) -> str:
-    """The schema of an Apprise URL, which names the gateway and holds no secret."""
-    schema, found, _ = url.partition("://")
-    return schema.lower() if found and schema else "unknown"
 
 
 _DELIVER = Command(

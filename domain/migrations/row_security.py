@@ -67,6 +67,11 @@ def fence_off(table: str, condition: str, *, takes_rows: bool = False) -> None:
     in_own_transaction(partial(_fence_off, table, condition, "true" if takes_rows else condition))
 
 
+def fence_off_new(table: str, condition: str) -> None:
+    """The same for a table that this migration makes, in the migration's own transaction."""
+    _fence_off(table, condition, condition)
+
+
 def _fence_off(table: str, condition: str, check: str) -> None:
     op.execute(f"DROP POLICY IF EXISTS fence ON {table}")  # of a run that was stopped
     op.execute(

@@ -43,6 +43,7 @@ _OLDER = Statement(
 
 class _UnderWay(NamedTuple):
     messages: NotNull[int]
+    notices: NotNull[int]
     webhooks: NotNull[int]
     imports: NotNull[int]
 
@@ -52,6 +53,8 @@ _UNDER_WAY = Statement(
     """
     SELECT (SELECT count(*) FROM messages WHERE company_id = %(company_id)s AND status = 'pending'
             AND claimed_until > clock_timestamp()) AS messages,
+           (SELECT count(*) FROM notices WHERE company_id = %(company_id)s AND status = 'pending'
+            AND claimed_until > clock_timestamp()) AS notices,
            (SELECT count(*) FROM webhook_deliveries d JOIN webhook_endpoints e ON e.id = d.endpoint_id
             WHERE e.company_id = %(company_id)s AND d.status = 'pending' AND d.claimed_until > clock_timestamp())
             AS webhooks,

@@ -35,6 +35,7 @@ _SUBJECTS = Statement(
     UNION ALL SELECT id, company_id, route_id FROM messages WHERE id = ANY(%(ids)s)
     UNION ALL SELECT id, company_id, NULL::uuid FROM vehicles WHERE id = ANY(%(ids)s)
     UNION ALL SELECT id, company_id, NULL::uuid FROM webhook_endpoints WHERE id = ANY(%(ids)s)
+    UNION ALL SELECT id, company_id, NULL::uuid FROM notices WHERE id = ANY(%(ids)s)
     UNION ALL SELECT id, id, NULL::uuid FROM companies WHERE id = ANY(%(ids)s)
     """,
 )

@@ -9,12 +9,25 @@ row of all companies, so keys by id do not contain the company: the entries of t
 third.
 """
 
-from domain.tables import accounts, fleet, moves, operations, plans, routes, sandbox, stations, telematics, webhooks
+from domain.tables import (
+    accounts,
+    fleet,
+    moves,
+    notices,
+    operations,
+    plans,
+    routes,
+    sandbox,
+    stations,
+    telematics,
+    webhooks,
+)
 
 __all__ = [
     "accounts",
     "fleet",
     "moves",
+    "notices",
     "operations",
     "plans",
     "routes",

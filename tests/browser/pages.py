@@ -13,6 +13,13 @@ from domain.accounts.users import create_user, make_password_link
 from domain.database import Database, Tenant
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Environment, Role
+from domain.notices.notice_log import send_test_notice
+from domain.notices.subscriptions import (
+    SubscriptionValues,
+    add_subscription,
+    disable_subscription,
+    list_subscriptions,
+)
 from domain.webhooks.delivery_log import send_test
 from domain.webhooks.endpoints import EndpointChanges, add_endpoint, list_endpoints
 from ingress.console.subjects import SUBJECTS
@@ -99,6 +106,34 @@ class Site:
         path = self.webhook()
         row = self._first("SELECT event_id AS id FROM webhook_deliveries WHERE company_id = %s ORDER BY number DESC")
         return f"{path}/{shown_id('evt', row.id)}"
+
+    def subscription(self) -> str:
+        """The page of a subscription with a notice. It is made where there is none."""
+        with self.database.transaction() as connection:
+            known = list_subscriptions(connection, self.company_id)
+            if not known:
+                values = SubscriptionValues(
+                    name="Night desk",
+                    kinds=("vehicle_unmapped", "error", "late"),
+                    url="slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ",
+                    after_minutes=5,
+                    quiet_from=22 * 60,
+                    quiet_until=6 * 60,
+                    time_zone="America/Chicago",
+                )
+                made = add_subscription(
+                    connection, self.company_id, None, values, allowed=AllowedHosts(), contacts=IN_CLEAR
+                )
+                words = {"company": "Demo", "console": "https://console.example.com"}
+                send_test_notice(connection, self.company_id, made.id, **words, now=datetime.now(UTC))
+                disable_subscription(connection, self.company_id, made.id, now=datetime.now(UTC))
+                known = [made]
+        return f"/notices/{shown_id('sub', known[0].id)}"
+
+    def notices(self) -> str:
+        """The list of subscriptions, with one."""
+        self.subscription()
+        return "/notices"
 
     def _first(self, query: LiteralString) -> Any:
         """The row that a query finds for the company, once there is one."""
@@ -255,6 +290,8 @@ PAGES = (
     Visit("webhook-secret", "/webhooks/{id}", Site.webhook, act=rotate_secret),
     Visit("webhook", "/webhooks/{id}", Site.webhook),
     Visit("webhook-delivery", "/webhooks/{id}/{event}", Site.webhook_delivery),
+    Visit("notices", "/notices", Site.notices),
+    Visit("subscription", "/notices/{id}", Site.subscription),
     Visit("users", "/users"),
     Visit("user-link", "/users", act=invite_user),
     Visit("requests", "/requests"),

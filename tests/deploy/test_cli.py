@@ -183,13 +183,13 @@ def loaded(modules: str, *libraries: str) -> list[str]:
 
 def test_everyday_commands_load_neither_numerics_nor_gateways_nor_what_the_service_measures_and_logs_with() -> None:
     """Each of them starts in 0.3 s of processor time; each of these libraries takes 0.05 to 0.2 s more."""
-    modules = "companies, fleet, stations, keys, users, savings, queues, backups, routes, messages, webhooks, driving"
+    modules = "companies, fleet, stations, keys, users, savings, queues, backups, routes, messages, webhooks, notices"
     heavy = ("apprise", "dramatiq", "numpy", "prometheus_client", "shapely", "sqlalchemy", "structlog")
-    assert loaded(modules, *heavy) == []
+    assert loaded(f"{modules}, driving", *heavy) == []
 
 
 def test_commands_that_only_read_the_database_load_nothing_of_redis() -> None:
-    assert loaded("companies, keys, users, stations, fleet, routes, messages", "redis") == []
+    assert loaded("companies, keys, users, stations, fleet, routes, messages, notices", "redis") == []
 
 
 def test_the_first_line_of_a_command_s_log_is_written_like_those_of_the_service() -> None:

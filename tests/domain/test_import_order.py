@@ -28,6 +28,7 @@ ORDER = (
     "routes",
     "sandbox",
     "webhooks",
+    "notices",
     "ifta",
     "requests",
     "operations",

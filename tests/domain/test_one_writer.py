@@ -48,6 +48,8 @@ OWNERS = {
     "webhook_events": "webhooks",
     "webhook_deliveries": "webhooks",
     "webhook_attempts": "webhooks",
+    "notice_subscriptions": "notices",
+    "notices": "notices",
     "request_log": "requests",
     "queue_pauses": "operations",
     "audit_log": "operations",

@@ -92,6 +92,8 @@ _BY_COLUMN = {
     "companies.time_zone": "UTC",
     "deals.station_id": "x",
     "messages.status": "pending",
+    "notice_subscriptions.time_zone": "UTC",
+    "notices.status": "pending",
     "request_log.status": 404,
     "webhook_attempts.status": 404,
     "webhook_deliveries.status": "pending",
@@ -308,6 +310,7 @@ STATES: tuple[tuple[str, ...], ...] = (
     ),
     ("UPDATE routes SET status = 'completed', vehicle_id = company_id, driver_id = company_id",),
     ("UPDATE webhook_deliveries SET status = 'failed'", "UPDATE webhook_endpoints SET disabled_at = NULL"),
+    ("UPDATE notice_subscriptions SET disabled_at = NULL",),
     tuple(f"UPDATE {table} SET retired_at = '2026-11-02'" for table in ("companies", "vehicles", "drivers")),
 )
 """Changes of all rows, one after the other, so that each statement finds something in one of the states."""

@@ -94,6 +94,11 @@ def use_the_console(stack: Stack, client: Client, password: str) -> set[str]:
         browser.look("/drivers/new")
         contact = f"json://me:{password}@{HOST}/"
         assert browser.submit("/drivers/new", name="Cy", external_id="D-9", contact=contact).status_code == 303
+        browser.look("/notices")
+        added = browser.submit("/notices", name="desk", kind="error", after_minutes="0", time_zone="UTC", url=contact)
+        assert added.status_code == 303
+        path = added.headers["location"].partition("?")[0]
+        assert browser.submit(f"{path}/test").status_code == 303
         return {browser.cookies["fuelroute"], *re.findall(r"svc_live_\w{30,}", made.text)}
 
 

@@ -1,7 +1,8 @@
 """A company's day at a glance: today's routes by status, and what waits for a person."""
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 from uuid import UUID
 
 from domain.database import Connection, Tenant
@@ -22,6 +23,7 @@ MOST_NAMED = 5
 """So many routes of each need are named; their page lists the others."""
 
 NeedKind = Literal["vehicle_unmapped", "driver_unmapped", "error", "low_fuel", "late", "silent", "message_failed"]
+NEED_KINDS: Collection[NeedKind] = get_args(NeedKind)
 
 
 class NamedRoute(NamedTuple):
@@ -132,10 +134,12 @@ _NEEDS: dict[NeedKind, Statement[NamedRoute]] = {
 """The needs, in the order in which a dispatcher looks at them: first what keeps a route from being driven."""
 
 
-def find_needs(connection: Connection, tenant: Tenant, *, now: datetime) -> list[Need]:
-    """The needs that there are, each with a few of its routes."""
+def find_needs(
+    connection: Connection, tenant: Tenant, *, kinds: Collection[NeedKind] = NEED_KINDS, now: datetime
+) -> list[Need]:
+    """The needs of these kinds that there are, each with a few of its routes."""
     asked = {**tenant._asdict(), "now": now, "recent": now - RECENT, "silent": now - TRUCK_SILENT_AFTER}
-    found = (Need(kind, statement.all(connection, asked)) for kind, statement in _NEEDS.items())
+    found = (Need(kind, statement.all(connection, asked)) for kind, statement in _NEEDS.items() if kind in kinds)
     return [need for need in found if need.named]
 
 

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from domain.database import Tenant
 from domain.lifecycle import Environment, RouteStatus
+from domain.notices.kinds import WORDS
 from domain.routes.reading.overview import (
     MOST_OF_A_NEED,
     NeedKind,
@@ -23,55 +24,16 @@ from domain.savings.spans import Span, month_of
 from ingress.console.addresses import page_at
 from ingress.console.signed_in import Page, see_other
 
-
-class _Words(NamedTuple):
-    """The words of a need, and the one step that mends it."""
-
-    one: str
-    several: str
-    action: str
-    path: str
-
-
-_WORDS: dict[NeedKind, _Words] = {
-    "vehicle_unmapped": _Words(
-        "route waits for a vehicle that the fleet does not know",
-        "routes wait for vehicles that the fleet does not know",
-        "Match vehicles",
-        "/matching/vehicles",
-    ),
-    "driver_unmapped": _Words(
-        "route waits for a driver whom the fleet does not know",
-        "routes wait for drivers whom the fleet does not know",
-        "Match drivers",
-        "/matching/drivers",
-    ),
-    "error": _Words("route is in error", "routes are in error", "Look at them", "/routes?status=error"),
-    "low_fuel": _Words(
-        "truck begins its plan low on fuel",
-        "trucks begin their plans low on fuel",
-        "Look at routes on their way",
-        "/routes?status=active",
-    ),
-    "late": _Words(
-        "truck is late at its next stop",
-        "trucks are late at their next stops",
-        "Look at routes on their way",
-        "/routes?status=active",
-    ),
-    "silent": _Words(
-        "truck on its way has sent no position for an hour",
-        "trucks on their way have sent no position for an hour",
-        "Look at routes on their way",
-        "/routes?status=active",
-    ),
-    "message_failed": _Words(
-        "plan could not be sent to its driver",
-        "plans could not be sent to their drivers",
-        "Look at planned routes",
-        "/routes?status=planned",
-    ),
+_ACTIONS: dict[NeedKind, str] = {
+    "vehicle_unmapped": "Match vehicles",
+    "driver_unmapped": "Match drivers",
+    "error": "Look at them",
+    "low_fuel": "Look at routes on their way",
+    "late": "Look at routes on their way",
+    "silent": "Look at routes on their way",
+    "message_failed": "Look at planned routes",
 }
+"""The one step that mends each need, on the page that its words name."""
 
 
 class _Step(NamedTuple):
@@ -99,7 +61,8 @@ def show(page: Page) -> Response:
         ],
         sandbox_routes=sum(routes_by_status(page.connection, sandbox, day).values()),
         needs=find_needs(page.connection, live, now=page.now),
-        words=_WORDS,
+        words=WORDS,
+        actions=_ACTIONS,
         most_counted=MOST_OF_A_NEED,
         has_fresh_prices=set_up.stations,
         month=month,

@@ -21,6 +21,7 @@ from domain.routes.intake.fleet_changes import import_drivers
 from domain.settings import CONTACT_KEY_FILE, Settings, UnusableSetting, get_settings
 from tests.conftest import own_database
 from tests.domain.helpers import deliver, imported, planned_by_hand
+from tests.domain.notices.subscriptions import subscribe
 from tests.factories import Fleet, make_fleet
 from tests.rows import named
 from tests.service import eventually
@@ -92,12 +93,14 @@ def test_contacts_sealed_with_an_older_key_are_read_and_sealed_with_the_newest(
     connection.execute("UPDATE drivers SET contact = NULL WHERE id <> %s", (fleet.drivers[0],))
     connection.execute("UPDATE companies SET message_url = NULL WHERE id <> %s", (fleet.company_id,))
     connection.execute("DELETE FROM webhook_endpoints")
+    connection.execute("DELETE FROM notice_subscriptions")
+    subscribe(connection, fleet.company_id, contacts=Contacts(old))
     both = Contacts(f"{new}, {old}")
 
-    assert seal_stored(connection, both) == (2, 0)
+    assert seal_stored(connection, both) == (3, 0)
     assert seal_stored(connection, both) == (0, 0)
     assert Contacts(new).open(stored_contact(connection, fleet)) == URL
-    assert seal_stored(connection, Contacts(old)) == (0, 2)
+    assert seal_stored(connection, Contacts(old)) == (0, 3)
     assert seal_stored(connection, Contacts()) == (0, 0)
     with pytest.raises(UnreadableContact):
         Contacts(old).open(stored_contact(connection, fleet))

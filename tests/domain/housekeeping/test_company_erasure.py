@@ -13,12 +13,14 @@ from domain.housekeeping import erasure
 from domain.housekeeping.erasure import erase_company
 from domain.ids import new_id
 from domain.lifecycle import Environment
+from domain.notices.noticing import tell_company
 from domain.routes.intake.imports import import_routes
 from domain.settings import Settings
 from domain.webhooks.deliveries import Outcome, claim_deliveries, settle_deliveries
 from domain.webhooks.delivery_log import send_test
 from tests.domain.helpers import positions_at, post, pushed
 from tests.domain.housekeeping.traces import COMPANY, PERSON, driven, route_of, traces
+from tests.domain.notices.subscriptions import subscribe
 from tests.domain.requests.entries import entry_of, new_caller, push_of, store
 from tests.domain.webhooks.endpoints import make_endpoint
 from tests.factories import JOLIET, Fleet
@@ -138,4 +140,22 @@ def test_nothing_of_its_webhooks_stays(database: Database, company: Fleet, setti
 
     with database.transaction() as connection:
         assert traces(connection, endpoint.id, "qh.example.com") == []
+        assert traces(connection, company.company_id) == [("erasures", company.company_id)]
+
+
+def test_nothing_of_its_notices_stays_whatever_a_pass_tells_meanwhile(
+    database: Database, company: Fleet, settings: Settings, now: datetime
+) -> None:
+    with database.transaction() as connection:
+        subscription = subscribe(connection, company.company_id, name="the qh desk", kinds=("vehicle_unmapped",))
+        route_of(connection, company.live, now=now, vehicle={"unitNumber": "unknown"})
+    with ThreadPoolExecutor(1) as threads:
+        with database.transaction() as connection:
+            assert tell_company(connection, company.company_id, console="https://qh.example.com", now=now).jobs
+            erasing = threads.submit(erase_company, database.transaction, company.company_id, now=now)
+            eventually(lambda: connection.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount, bool)
+        erasing.result()
+
+    with database.transaction() as connection:
+        assert traces(connection, subscription.id, "qh.example.com", "qh desk") == []
         assert traces(connection, company.company_id) == [("erasures", company.company_id)]

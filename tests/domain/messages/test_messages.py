@@ -9,11 +9,12 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from domain.accounts.companies import Policy, set_policy
+from domain.accounts.contact_urls import channel_of
 from domain.database import Connection
 from domain.ids import shown_id
 from domain.lifecycle import RouteStatus
 from domain.messages.due_messages import due_messages, list_messages
-from domain.messages.message_life import MessageStatus, channel_of
+from domain.messages.message_life import MessageStatus
 from domain.settings import Settings
 from tests.domain.helpers import deliver, imported, planned_by_hand, status_of
 from tests.domain.messages.loads import contact, message, message_url

@@ -20,6 +20,7 @@ from domain.operations import csv_imports
 from domain.webhooks.delivery_log import send_test
 from ingress.console.app import PAGES
 from tests.domain.helpers import imported
+from tests.domain.notices.subscriptions import subscribe
 from tests.domain.webhooks.endpoints import end_deliveries, make_endpoint
 from tests.factories import Fleet
 from tests.ingress.console.conftest import Browser, World
@@ -80,6 +81,7 @@ def _house(world: World) -> House:
             ),
             "whe": endpoint.id,
             "evt": send_test(connection, fleet.company_id, endpoint.id, now=now),
+            "sub": subscribe(connection, fleet.company_id).id,
             "imp": csv_imports.begin(connection, fleet.company_id, "drivers", "a@b.c", rows_total=9, now=now),
         }
         end_deliveries(connection, fleet.company_id)
@@ -114,6 +116,8 @@ def _rows(world: World, company_id: UUID) -> list[tuple[str]]:
         "audit_log",
         "users",
         "webhook_events",
+        "notice_subscriptions",
+        "notices",
     )
     query = " UNION ALL ".join(f"SELECT it::text FROM {table} it WHERE company_id = %(id)s" for table in tables)
     with world.database.transaction() as connection:
@@ -128,7 +132,7 @@ def _rows(world: World, company_id: UUID) -> list[tuple[str]]:
 )
 @given(
     address=st.sampled_from(ADDRESSES),
-    kind=st.sampled_from(["cmp", "veh", "drv", "rte", "key", "imp", "usr", "whe", "evt"]),
+    kind=st.sampled_from(["cmp", "veh", "drv", "rte", "key", "imp", "usr", "whe", "evt", "sub"]),
     turned=st.booleans(),
 )
 def test_an_id_of_another_company_is_answered_as_one_that_never_existed(

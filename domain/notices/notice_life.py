@@ -1,0 +1,149 @@
+"""The life of a notice that is due: claimed, handed over, settled. The functions stand in that order.
+
+A notice is claimed in one transaction, handed over to the gateway outside any, and settled in another one. A person
+gets it at most once: an attempt whose end nobody knows is never repeated. A gateway that refuses is asked again, with
+growing waits.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+from uuid import UUID
+
+from domain import tracing
+from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.contact_urls import fault_of
+from domain.accounts.contacts import Contacts, UnreadableContact
+from domain.backoff import backoff
+from domain.database import Connection
+from domain.fence import is_at_work
+from domain.messages import gateways
+from domain.messages.gateways import Fault
+from domain.notices.quiet_hours import QuietHours
+from domain.settings import Settings
+from domain.statements import Command, NotNull, Statement
+
+RETRIED_FOR = timedelta(hours=6)
+"""A notice that was refused for so long is out of date."""
+
+_FIRST_RETRY = timedelta(seconds=30)
+_LONGEST_RETRY = timedelta(minutes=30)
+
+_CLAIM_ATTEMPTS = 4
+"""A claim holds for the time of so many attempts, as of a driver's message."""
+
+SettledStatus = Literal["pending", "sent", "failed", "doubtful"]
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeClaim:
+    """The right of one worker to hand over a notice, until `until`."""
+
+    notice_id: UUID
+    stored_url: str
+    text: str
+    until: datetime
+    attempts: int
+    """The number of attempts before this one."""
+    due_at: datetime
+
+
+# --- Claimed ---------------------------------------------------------------------------------------------------
+
+
+class _Due(NamedTuple):
+    id: UUID
+    part: str
+    text: NotNull[str]
+    attempts: int
+    due_at: NotNull[datetime]
+    url: str
+    quiet_from: int | None
+    quiet_until: int | None
+    time_zone: str
+
+
+_DUE = Statement(
+    _Due,
+    f"""
+    SELECT n.id, n.part, n.text, n.attempts, n.due_at, s.url, s.quiet_from, s.quiet_until, s.time_zone
+    FROM notices n JOIN notice_subscriptions s ON s.id = n.subscription_id AND s.company_id = n.company_id
+    WHERE n.id = %(id)s AND n.company_id = %(company_id)s AND n.status = 'pending' AND n.claimed_until IS NULL
+      AND n.retry_at <= %(now)s AND s.disabled_at IS NULL AND {is_at_work("n.company_id")}
+    FOR UPDATE OF n
+    """,  # noqa: S608 (constants of `fence`)
+)
+_CLAIM = Command("UPDATE notices SET attempts = attempts + 1, claimed_until = %s WHERE id = %s")
+
+
+def claim_notice(
+    connection: Connection, company_id: UUID, notice_id: UUID, *, settings: Settings, now: datetime
+) -> NoticeClaim | None:
+    """Begins an attempt. None: there is nothing to do, or not now."""
+    notice = _DUE.first(connection, {"id": notice_id, "company_id": company_id, "now": now})
+    if notice is None or (notice.part != "test" and _is_quiet(notice, now)):
+        return None
+    until = now + _CLAIM_ATTEMPTS * timedelta(seconds=settings.message_timeout_seconds)
+    _CLAIM.execute(connection, (until, notice.id))
+    return NoticeClaim(notice.id, notice.url, notice.text, until, notice.attempts, notice.due_at)
+
+
+def _is_quiet(notice: _Due, now: datetime) -> bool:
+    if notice.quiet_from is None or notice.quiet_until is None:
+        return False
+    return QuietHours(notice.quiet_from, notice.quiet_until, notice.time_zone).have(now)
+
+
+# --- Handed over -----------------------------------------------------------------------------------------------
+
+
+def hand_over_notice(claimed: NoticeClaim, settings: Settings) -> Fault | None:
+    """Gives the text to the gateway, outside any transaction. None when the gateway took it."""
+    try:
+        url = Contacts.of(settings).open(claimed.stored_url) or ""
+    except UnreadableContact as error:
+        return Fault(str(error))
+    allowed = AllowedHosts.of(settings)
+    if (fault := fault_of(url, allowed)) is not None:
+        return Fault(f"the address {fault}")
+    title, _, body = claimed.text.partition("\n")
+    with tracing.working("notices.hand_over", "client"):
+        return gateways.call_gateway(
+            url, title, body, allowed=allowed, timeout_seconds=settings.message_timeout_seconds
+        )
+
+
+# --- Settled ---------------------------------------------------------------------------------------------------
+
+_SETTLE = Command(
+    """
+    UPDATE notices SET status = %(status)s, error = %(error)s, retry_at = %(retry_at)s, settled_at = %(settled_at)s,
+        claimed_until = NULL
+    WHERE id = %(id)s AND claimed_until = %(until)s AND status = 'pending'
+    """
+)
+
+
+def settle_notice(
+    connection: Connection, claimed: NoticeClaim, fault: Fault | None, *, now: datetime
+) -> SettledStatus | None:
+    """Stores how an attempt ended. None: the claim has run out, and the notice counts as doubtful already."""
+    status, retry_at = _outcome(claimed, fault, now)
+    parameters = {
+        "status": status,
+        "error": fault.sentence if fault is not None else None,
+        "retry_at": retry_at,
+        "settled_at": None if status == "pending" else now,
+        "id": claimed.notice_id,
+        "until": claimed.until,
+    }
+    return status if _SETTLE.execute(connection, parameters).rowcount else None
+
+
+def _outcome(claimed: NoticeClaim, fault: Fault | None, now: datetime) -> tuple[SettledStatus, datetime | None]:
+    if fault is None:
+        return "sent", None
+    if fault.in_doubt or fault.unanswered:
+        return "doubtful", None
+    retry_at = now + backoff(_FIRST_RETRY, claimed.attempts, longest=_LONGEST_RETRY)
+    return ("pending", retry_at) if retry_at <= claimed.due_at + RETRIED_FOR else ("failed", None)

@@ -1,0 +1,49 @@
+"""The texts of notices: plain, short enough for a text message, and each leads to its page."""
+
+from datetime import datetime
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from domain.notices.kinds import WORDS, NoticeKind
+from domain.routes.reading.overview import MOST_OF_A_NEED, Need
+from domain.text import printable
+
+_NAMED = 3
+"""So many routes are named; the page has the others."""
+
+_LONGEST_EXTERNAL_ID = 40
+
+Part = Literal["beginning", "end", "test"]
+
+
+def beginning_text(kind: NoticeKind, need: Need | None, *, company: str, console: str) -> str:
+    """The text that a need began. Its first line is the title. `need` has the routes, where there are any."""
+    words = WORDS[kind]
+    if need is None:
+        return f"{_of_company(company)}: {words.label[:1].lower()}{words.label[1:]}\n{console}{words.path}"
+    count = f"{need.routes:,}{'+' if need.routes == MOST_OF_A_NEED else ''}"
+    names = ", ".join(_short(route.external_id) for route in need.named[:_NAMED])
+    which = names if need.routes <= _NAMED else f"{names} and {need.routes - min(_NAMED, len(need.named)):,} more"
+    said = words.one if need.routes == 1 else words.several
+    return f"{_of_company(company)}: {count} {said}\n{which}\n{console}{words.path}"
+
+
+def end_text(kind: NoticeKind, opened_at: datetime, *, company: str, console: str, time_zone: str) -> str:
+    """The text that a need ended, with the time of its beginning by the person's clock."""
+    words = WORDS[kind]
+    since = opened_at.astimezone(ZoneInfo(time_zone)).strftime("%b %-d, %H:%M %Z")
+    return f"{_of_company(company)}: over. {words.ended}\nIt began {since}.\n{console}{words.path}"
+
+
+def text_of_test(name: str, *, company: str, console: str) -> str:
+    """The text that a person asks for, to see that the channel works."""
+    return f'{_of_company(company)}: a test of "{name}"\nNotices of Fuelroute arrive here.\n{console}/notices'
+
+
+def _of_company(name: str) -> str:
+    return printable(name)[:60]
+
+
+def _short(external_id: str) -> str:
+    shown = printable(external_id)
+    return shown if len(shown) <= _LONGEST_EXTERNAL_ID else f"{shown[: _LONGEST_EXTERNAL_ID - 1]}…"

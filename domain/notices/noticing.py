@@ -1,0 +1,250 @@
+"""Compares the needs of a company with what its subscriptions were told: opens notices, makes them due, ends them.
+
+The beginning of a need is a row. It waits until the need has lasted long enough and it is not quiet, then it is
+`pending`, and a worker sends it; see `notice_life`. When the need is gone, its end is another row, if the beginning
+may have arrived. Whoever was told nothing is told of no end.
+
+At most one notice of a kind is on its way to a subscription, so an end never overtakes its beginning, nor a beginning
+the end before it.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple, get_args
+from uuid import UUID
+
+from domain.database import Connection, Tenant
+from domain.fence import is_at_work
+from domain.ids import new_id
+from domain.lifecycle import Environment
+from domain.notices.kinds import NOTICE_KINDS, NoticeKind
+from domain.notices.notice_text import beginning_text, end_text
+from domain.notices.subscriptions import Subscription, lock_subscriptions
+from domain.queue.jobs import Job, send_notice_job
+from domain.routes.reading.overview import Need, NeedKind, find_needs
+from domain.statements import Command, IdRow, NotNull, Statement
+from domain.stations.prices import STALE_AFTER
+
+DOUBT = "The sender did not come back: nobody knows whether it went out, so it is not sent again"
+OVER = "The need was over before it was told"
+UNWANTED = "Nobody wants to be told of it any more"
+
+_ROUTE_KINDS: Collection[NeedKind] = get_args(NeedKind)
+
+
+class Told(NamedTuple):
+    """The outcome of one look at a company's needs: the counts, and the jobs to enqueue after the commit."""
+
+    opened: int = 0
+    ended: int = 0
+    jobs: Sequence[Job] = ()
+
+
+# --- The companies to look at ----------------------------------------------------------------------------------
+
+_COMPANIES = Statement(
+    IdRow,
+    f"""
+    SELECT c.id FROM companies c WHERE c.retired_at IS NULL AND {is_at_work("c.id")}
+      AND (EXISTS (SELECT FROM notice_subscriptions s WHERE s.company_id = c.id AND s.disabled_at IS NULL)
+           OR EXISTS (SELECT FROM notices n
+                      WHERE n.company_id = c.id AND (n.ended_at IS NULL OR n.settled_at IS NULL)))
+    ORDER BY c.id
+    """,  # noqa: S608 (constants of `fence`)
+)
+
+
+def companies_to_tell(connection: Connection) -> list[UUID]:
+    """Companies with an enabled subscription, or with a notice that is open or on its way."""
+    return [row.id for row in _COMPANIES.all(connection)]
+
+
+# --- One look at a company -------------------------------------------------------------------------------------
+
+
+class _UnderWay(NamedTuple):
+    """A notice that is open, or not settled."""
+
+    id: UUID
+    subscription_id: UUID
+    kind: str
+    part: str
+    opened_at: datetime
+    is_open: NotNull[bool]
+    status: str
+    is_claimed: NotNull[bool]
+    retry_at: datetime | None
+
+
+_UNDER_WAY = Statement(
+    _UnderWay,
+    "SELECT id, subscription_id, kind, part, opened_at, ended_at IS NULL AS is_open, status,"
+    " claimed_until IS NOT NULL AS is_claimed, retry_at FROM notices"
+    " WHERE company_id = %s AND (ended_at IS NULL OR settled_at IS NULL) ORDER BY id FOR UPDATE",
+)
+_DOUBT = Command(
+    "UPDATE notices SET status = 'doubtful', settled_at = %(now)s, retry_at = NULL, claimed_until = NULL,"
+    " error = %(error)s WHERE company_id = %(company_id)s AND status = 'pending' AND claimed_until <= %(now)s"
+)
+_OPEN = Command(
+    "INSERT INTO notices (id, company_id, subscription_id, kind, part, opened_at, ended_at)"
+    " VALUES (%s, %s, %s, %s, %s, %s, %s)"
+)
+_MAKE_DUE = Command(
+    "UPDATE notices SET status = 'pending', text = %s, routes = %s, due_at = %s, retry_at = %s"
+    " WHERE company_id = %s AND id = %s"
+)
+_END = Command("UPDATE notices SET ended_at = %s WHERE company_id = %s AND id = %s")
+_DROP = Command(
+    "UPDATE notices SET status = 'dropped', ended_at = coalesce(ended_at, %(now)s), settled_at = %(now)s,"
+    " retry_at = NULL, error = %(why)s WHERE company_id = %(company_id)s AND id = %(id)s"
+)
+
+
+def tell_company(connection: Connection, company_id: UUID, *, console: str, now: datetime) -> Told:
+    """Looks once at a company's needs. Whatever is due has a job in the answer, also where an earlier job was lost."""
+    company = _AT_WORK.first(connection, (company_id,))
+    if company is None:  # since the pass found it, it was retired or is being moved
+        return Told()
+    subscriptions = {one.id: one for one in lock_subscriptions(connection, company_id) if one.disabled_at is None}
+    needs = _needs(connection, company_id, {kind for one in subscriptions.values() for kind in one.kinds}, now)
+    _DOUBT.execute(connection, {"company_id": company_id, "now": now, "error": DOUBT})
+    under_way = _UNDER_WAY.all(connection, (company_id,))
+    look = _Look(connection, company_id, company.name, console, subscriptions, needs, now)
+    ended = look.end_what_is_over(under_way)
+    opened = look.open_what_began(under_way)
+    jobs = look.make_due(_UNDER_WAY.all(connection, (company_id,)))
+    return Told(opened, ended, jobs)
+
+
+class _Company(NamedTuple):
+    name: str
+
+
+_AT_WORK = Statement(
+    _Company,
+    "SELECT c.name FROM companies c"  # noqa: S608 (constants of `fence`)
+    f" WHERE c.id = %s AND c.retired_at IS NULL AND {is_at_work('c.id')}",
+)
+
+
+class _Fresh(NamedTuple):
+    fresh: NotNull[bool]
+
+
+_HAS_PRICES = Statement(
+    _Fresh,
+    "SELECT EXISTS (SELECT FROM stations WHERE retired_at IS NULL AND priced_at > %s::timestamptz) AS fresh",
+)
+
+
+def _needs(
+    connection: Connection, company_id: UUID, wanted: Collection[str], now: datetime
+) -> dict[NoticeKind, Need | None]:
+    """The company's needs in the live environment, of the kinds that somebody wants to be told of."""
+    tenant = Tenant(company_id, Environment.LIVE)
+    kinds = [kind for kind in _ROUTE_KINDS if kind in wanted]
+    needs: dict[NoticeKind, Need | None] = {
+        need.kind: need for need in find_needs(connection, tenant, kinds=kinds, now=now)
+    }
+    if "no_prices" in wanted and not _HAS_PRICES.one(connection, (now - STALE_AFTER,)).fresh:
+        needs["no_prices"] = None
+    return needs
+
+
+class _Look(NamedTuple):
+    """One look at a company, inside a transaction that has locked its subscriptions."""
+
+    connection: Connection
+    company_id: UUID
+    company: str
+    console: str
+    subscriptions: Mapping[UUID, Subscription]
+    """The enabled ones."""
+    needs: Mapping[NoticeKind, Need | None]
+    now: datetime
+
+    def end_what_is_over(self, under_way: Sequence[_UnderWay]) -> int:
+        """Ends open notices whose need is gone, and drops what nobody wants any more. What a worker is sending right
+        now waits for the next look."""
+        ended = 0
+        for notice in under_way:
+            if notice.status == "pending" and notice.is_claimed:
+                continue
+            is_wanted = self._is_wanted(notice)
+            if not notice.is_open:
+                if not is_wanted:
+                    self._drop(notice, UNWANTED)
+                continue
+            if is_wanted and notice.kind in self.needs:
+                continue
+            ended += 1
+            if notice.status in ("waiting", "pending"):
+                self._drop(notice, OVER if is_wanted else UNWANTED)
+                continue
+            _END.execute(self.connection, (self.now, self.company_id, notice.id))
+            if is_wanted and notice.status in ("sent", "doubtful"):
+                self._open(notice.subscription_id, notice.kind, "end", notice.opened_at)
+        return ended
+
+    def open_what_began(self, under_way: Sequence[_UnderWay]) -> int:
+        known = {(one.subscription_id, one.kind) for one in under_way if one.is_open}
+        began = [
+            (subscription.id, kind)
+            for subscription in self.subscriptions.values()
+            for kind in NOTICE_KINDS
+            if kind in self.needs and kind in subscription.kinds and (subscription.id, kind) not in known
+        ]
+        for subscription_id, kind in began:
+            self._open(subscription_id, kind, "beginning", self.now)
+        return len(began)
+
+    def make_due(self, under_way: Sequence[_UnderWay]) -> list[Job]:
+        """Makes due what has waited long enough, and lists the jobs of all that is due. They are read in their order:
+        what comes first holds up what follows it of the same kind."""
+        jobs, on_their_way = [], set[tuple[UUID, str]]()
+        for notice in under_way:
+            subscription = self.subscriptions.get(notice.subscription_id)
+            key = notice.subscription_id, notice.kind
+            if subscription is None or notice.status not in ("waiting", "pending") or key in on_their_way:
+                continue
+            on_their_way.add(key)
+            if subscription.is_quiet(self.now) and notice.part != "test":
+                continue
+            if notice.status == "waiting" and not self._become_due(notice, subscription):
+                continue
+            if not notice.is_claimed and (notice.retry_at is None or notice.retry_at <= self.now):
+                jobs.append(send_notice_job(notice.id, self.company_id))
+        return jobs
+
+    def _become_due(self, notice: _UnderWay, subscription: Subscription) -> bool:
+        """Writes the text of a waiting notice. False: it has to wait longer."""
+        kind = next(kind for kind in NOTICE_KINDS if kind == notice.kind)
+        need = self.needs.get(kind)
+        if notice.part == "end":
+            text, routes = self._end_text(kind, notice, subscription), None
+        elif self.now - notice.opened_at < timedelta(minutes=subscription.after_minutes):
+            return False
+        else:
+            text = beginning_text(kind, need, company=self.company, console=self.console)
+            routes = need.routes if need is not None else None
+        _MAKE_DUE.execute(self.connection, (text, routes, self.now, self.now, self.company_id, notice.id))
+        return True
+
+    def _end_text(self, kind: NoticeKind, notice: _UnderWay, subscription: Subscription) -> str:
+        return end_text(
+            kind, notice.opened_at, company=self.company, console=self.console, time_zone=subscription.time_zone
+        )
+
+    def _is_wanted(self, notice: _UnderWay) -> bool:
+        subscription = self.subscriptions.get(notice.subscription_id)
+        return subscription is not None and (notice.part == "test" or notice.kind in subscription.kinds)
+
+    def _open(self, subscription_id: UUID, kind: str, part: str, opened_at: datetime) -> None:
+        ended_at = self.now if part == "end" else None
+        parameters = (new_id(), self.company_id, subscription_id, kind, part, opened_at, ended_at)
+        _OPEN.execute(self.connection, parameters)
+
+    def _drop(self, notice: _UnderWay, why: str) -> None:
+        parameters = {"company_id": self.company_id, "id": notice.id, "now": self.now, "why": why}
+        _DROP.execute(self.connection, parameters)

@@ -1,0 +1,255 @@
+"""Subscriptions: who is told of which needs, by which channel, and when not.
+
+People of a company bring the URL of the channel, so it is treated as hostile, as a driver's contact is:
+`accounts/contact_urls.py` has the rule.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+from zoneinfo import available_timezones
+
+from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.companies import lock_company
+from domain.accounts.contact_urls import channel_of, fault_of
+from domain.accounts.contacts import Contacts, Sealed, StoredContact
+from domain.accounts.users import MAY_MANAGE_USERS
+from domain.database import Connection
+from domain.errors import FuelrouteError
+from domain.ids import new_id, shown_id
+from domain.lifecycle import Role
+from domain.notices.kinds import NOTICE_KINDS
+from domain.notices.quiet_hours import MINUTES_OF_DAY, QuietHours
+from domain.statements import Command, Statement
+
+MOST_SUBSCRIPTIONS = 50
+"""Subscriptions of a company, at most: each costs a look at its needs every minute, and may send as often."""
+
+LONGEST_NAME = 100
+LONGEST_WAIT_MINUTES = 7 * MINUTES_OF_DAY
+_LONGEST_URL = 2_000
+
+
+class UnusableSubscription(FuelrouteError):
+    """A value that cannot be set; the text names it."""
+
+
+class UnknownSubscription(FuelrouteError):
+    def __init__(self, named: str) -> None:
+        super().__init__(f"there is no subscription {named!r}")
+
+
+class Subscription(NamedTuple):
+    """A subscription as it is stored, but for its URL."""
+
+    id: UUID
+    company_id: UUID
+    user_id: UUID | None
+    """The person whose it is. None: it is the company's."""
+    name: str
+    kinds: list[str]
+    channel: str
+    """The kind of gateway that its URL names, such as `slack`."""
+    after_minutes: int
+    quiet_from: int | None
+    quiet_until: int | None
+    time_zone: str
+    created_at: datetime
+    disabled_at: datetime | None
+
+    @property
+    def quiet_hours(self) -> QuietHours | None:
+        if self.quiet_from is None or self.quiet_until is None:
+            return None
+        return QuietHours(self.quiet_from, self.quiet_until, self.time_zone)
+
+    def is_quiet(self, now: datetime) -> bool:
+        return self.quiet_hours is not None and self.quiet_hours.have(now)
+
+    def is_for(self, user_id: UUID, role: Role) -> bool:
+        """Tell if this person sees and changes it: a dispatcher the company's and the own ones, an owner also those of
+        others."""
+        return self.user_id in (None, user_id) or role in MAY_MANAGE_USERS
+
+
+class SubscriptionValues(NamedTuple):
+    """The values that people choose. `url`: None leaves it as it is."""
+
+    name: str
+    kinds: Sequence[str]
+    url: str | None
+    after_minutes: int
+    quiet_from: int | None
+    quiet_until: int | None
+    time_zone: str
+
+
+_COLUMNS = ", ".join(Subscription._fields)
+_INSERT = Statement(
+    Subscription,
+    "INSERT INTO notice_subscriptions"  # noqa: S608 (constants of this module)
+    " (id, company_id, user_id, name, kinds, url, channel, after_minutes, quiet_from, quiet_until, time_zone)"
+    f" VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) RETURNING {_COLUMNS}",
+)
+_LIST = Statement(
+    Subscription,
+    f"SELECT {_COLUMNS} FROM notice_subscriptions WHERE company_id = %s ORDER BY id",  # noqa: S608
+)
+_READ = Statement(
+    Subscription,
+    f"SELECT {_COLUMNS} FROM notice_subscriptions WHERE company_id = %s AND id = %s",  # noqa: S608
+)
+_LOCK = Statement(
+    Subscription,
+    f"SELECT {_COLUMNS} FROM notice_subscriptions WHERE company_id = %s AND id = %s FOR NO KEY UPDATE",  # noqa: S608
+)
+_LOCK_ALL = Statement(
+    Subscription,
+    f"SELECT {_COLUMNS} FROM notice_subscriptions WHERE company_id = %s"  # noqa: S608
+    " ORDER BY id FOR NO KEY UPDATE",
+)
+
+
+def add_subscription(
+    connection: Connection,
+    company_id: UUID,
+    user_id: UUID | None,
+    values: SubscriptionValues,
+    *,
+    allowed: AllowedHosts,
+    contacts: Contacts,
+) -> Subscription:
+    """Stores a new, enabled subscription. Raises UnusableSubscription, UnknownCompany, RetiredCompany."""
+    if values.url is None:
+        raise UnusableSubscription("give the address that the notices go to")
+    values = _checked(values, allowed)
+    lock_company(connection, company_id)
+    if len(list_subscriptions(connection, company_id)) >= MOST_SUBSCRIPTIONS:
+        raise UnusableSubscription(f"the company has {MOST_SUBSCRIPTIONS} subscriptions: remove one first")
+    parameters = (
+        *(new_id(), company_id, user_id, values.name, list(values.kinds), contacts.seal(values.url)),
+        *(channel_of(values.url or ""), values.after_minutes, values.quiet_from, values.quiet_until, values.time_zone),
+    )
+    return _INSERT.one(connection, parameters)
+
+
+def list_subscriptions(connection: Connection, company_id: UUID) -> list[Subscription]:
+    """A company's subscriptions, oldest first."""
+    return _LIST.all(connection, (company_id,))
+
+
+def read_subscription(connection: Connection, company_id: UUID, subscription_id: UUID) -> Subscription:
+    """Raises UnknownSubscription."""
+    return _required(_READ.first(connection, (company_id, subscription_id)), subscription_id)
+
+
+def lock_subscription(connection: Connection, company_id: UUID, subscription_id: UUID) -> Subscription:
+    """The subscription, locked. Subscriptions are locked before their notices. Raises UnknownSubscription."""
+    return _required(_LOCK.first(connection, (company_id, subscription_id)), subscription_id)
+
+
+def _required(row: Subscription | None, subscription_id: UUID) -> Subscription:
+    if row is None:
+        raise UnknownSubscription(shown_id("sub", subscription_id))
+    return row
+
+
+def lock_subscriptions(connection: Connection, company_id: UUID) -> list[Subscription]:
+    """A company's subscriptions, locked in the order of their ids."""
+    return _LOCK_ALL.all(connection, (company_id,))
+
+
+_SET = Command(
+    """
+    UPDATE notice_subscriptions
+    SET name = %s, kinds = %s, url = coalesce(%s, url), channel = coalesce(%s, channel), after_minutes = %s,
+        quiet_from = %s, quiet_until = %s, time_zone = %s
+    WHERE company_id = %s AND id = %s
+    """
+)
+_DISABLE = Command("UPDATE notice_subscriptions SET disabled_at = %s WHERE company_id = %s AND id = %s")
+_REMOVE = Command("DELETE FROM notice_subscriptions WHERE company_id = %s AND id = %s")
+
+
+def change_subscription(
+    connection: Connection,
+    company_id: UUID,
+    subscription_id: UUID,
+    values: SubscriptionValues,
+    *,
+    allowed: AllowedHosts,
+    contacts: Contacts,
+) -> None:
+    """Raises UnknownSubscription, UnusableSubscription."""
+    lock_subscription(connection, company_id, subscription_id)
+    values = _checked(values, allowed)
+    parameters = (
+        *(values.name, list(values.kinds), contacts.seal(values.url)),
+        *(channel_of(values.url) if values.url is not None else None, values.after_minutes),
+        *(values.quiet_from, values.quiet_until, values.time_zone, company_id, subscription_id),
+    )
+    _SET.execute(connection, parameters)
+
+
+def enable_subscription(connection: Connection, company_id: UUID, subscription_id: UUID) -> None:
+    """Needs that there are now are told of as if they began now. Raises UnknownSubscription."""
+    lock_subscription(connection, company_id, subscription_id)
+    _DISABLE.execute(connection, (None, company_id, subscription_id))
+
+
+def disable_subscription(connection: Connection, company_id: UUID, subscription_id: UUID, *, now: datetime) -> None:
+    """Nothing is sent to it any more, not even the end of a need. Raises UnknownSubscription."""
+    lock_subscription(connection, company_id, subscription_id)
+    _DISABLE.execute(connection, (now, company_id, subscription_id))
+
+
+def remove_subscription(connection: Connection, company_id: UUID, subscription_id: UUID) -> None:
+    """Removes it for good. Its notices stay until retention deletes them. Raises UnknownSubscription."""
+    lock_subscription(connection, company_id, subscription_id)
+    _REMOVE.execute(connection, (company_id, subscription_id))
+
+
+# --- Sealing ---------------------------------------------------------------------------------------------------
+
+_TO_SEAL = Statement(
+    StoredContact,
+    "SELECT id, url AS contact FROM notice_subscriptions WHERE NOT starts_with(url, %s) ORDER BY id FOR NO KEY UPDATE",
+)
+_SEAL = Command("UPDATE notice_subscriptions SET url = %s WHERE id = %s")
+
+
+def seal_channels(connection: Connection, contacts: Contacts) -> Sealed:
+    """Seals the URLs that are not sealed with the newest key."""
+    stored = _TO_SEAL.all(connection, (contacts.prefix,))
+    anew = contacts.seal_anew(stored)
+    for parameters in anew:
+        _SEAL.execute(connection, parameters)
+    return Sealed(len(anew), len(stored) - len(anew))
+
+
+# --- The rule for values ---------------------------------------------------------------------------------------
+
+
+def _checked(values: SubscriptionValues, allowed: AllowedHosts) -> SubscriptionValues:
+    """The values to store. Raises UnusableSubscription."""
+    name, url = values.name.strip(), values.url.strip() if values.url is not None else None
+    if not name or len(name) > LONGEST_NAME or not name.isprintable():
+        raise UnusableSubscription(f"the name is one line of at most {LONGEST_NAME} characters")
+    if url is not None:
+        if len(url) > _LONGEST_URL:
+            raise UnusableSubscription(f"the address has at most {_LONGEST_URL:,} characters")
+        if (fault := fault_of(url, allowed)) is not None:
+            raise UnusableSubscription(f"the address {fault}")
+    if not values.kinds or not set(values.kinds) <= set(NOTICE_KINDS):
+        raise UnusableSubscription(f"choose at least one kind of needs of {', '.join(NOTICE_KINDS)}")
+    if not 0 <= values.after_minutes <= LONGEST_WAIT_MINUTES:
+        raise UnusableSubscription(f"the wait is 0 to {LONGEST_WAIT_MINUTES:,} minutes")
+    if (values.quiet_from is None) != (values.quiet_until is None):
+        raise UnusableSubscription("quiet hours have a beginning and an end: give both, or neither")
+    for minute in (values.quiet_from, values.quiet_until):
+        if minute is not None and not 0 <= minute < MINUTES_OF_DAY:
+            raise UnusableSubscription("quiet hours are times from 00:00 to 23:59")
+    if values.time_zone not in available_timezones():
+        raise UnusableSubscription(f"no such time zone: {values.time_zone!r}; use a name such as America/Chicago")
+    return values._replace(name=name, url=url, kinds=[kind for kind in NOTICE_KINDS if kind in values.kinds])

@@ -1,0 +1,86 @@
+"""Notices: the subscriptions of people to needs, and each text that was sent to one."""
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import CheckConstraint, Column, ForeignKey, Index, Text, text
+from sqlalchemy.dialects.postgresql import ARRAY
+from sqlmodel import Field, SQLModel
+
+from domain.tables.columns import time_column, with_default
+
+
+class NoticeSubscriptions(SQLModel, table=True):
+    """The wish to be told of some kinds of needs, by one channel. Needs of the sandbox are never told."""
+
+    __tablename__ = "notice_subscriptions"
+
+    id: UUID = Field(primary_key=True)
+    company_id: UUID = Field(index=True)
+    """No foreign key: a migration that locks both companies and users would stand in the way of requests. Subscriptions
+    are added under the lock of their company."""
+    user_id: UUID | None = Field(
+        default=None, sa_column=Column(ForeignKey("users.id", ondelete="CASCADE"), index=True, nullable=True)
+    )
+    """The person whose it is: it goes when the person is removed. NULL: the company's."""
+    name: str
+    kinds: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
+    url: str
+    """An Apprise URL, sealed like contacts; see `accounts/contacts.py`."""
+    channel: str
+    """The kind of gateway that the URL names, such as `slack`: all of it that is shown."""
+    after_minutes: int
+    """A need is told of once it has lasted so long."""
+    quiet_from: int | None = None
+    """The minute of the day at which quiet hours begin, in `time_zone`. NULL: there are none."""
+    quiet_until: int | None = None
+    time_zone: str
+    created_at: datetime = time_column(now=True)
+    disabled_at: datetime | None = time_column(null=True)
+
+
+class Notices(SQLModel, table=True):
+    """One text to a subscription: that a need began, that it ended, or a test."""
+
+    __tablename__ = "notices"
+    __table_args__ = (
+        CheckConstraint("status IN ('waiting', 'pending', 'sent', 'failed', 'doubtful', 'dropped')", name="status"),
+        Index(
+            "notices_open",
+            "subscription_id",
+            "kind",
+            unique=True,
+            postgresql_where=text("ended_at IS NULL"),
+        ),
+        Index("notices_by_company", "company_id", "id"),
+        Index("notices_under_way", "company_id", postgresql_where=text("ended_at IS NULL OR settled_at IS NULL")),
+    )
+
+    id: UUID = Field(primary_key=True)
+    company_id: UUID
+    subscription_id: UUID
+    """Its subscription, which may have been removed since."""
+    kind: str
+    """The kind of the need; `test` where there is none."""
+    part: str
+    """`beginning`, `end` or `test`."""
+    opened_at: datetime = time_column()
+    """When the need was first seen; of a test, when somebody asked for it."""
+    ended_at: datetime | None = time_column(null=True)
+    """When the need was seen no more; of a test as `opened_at`. NULL: the need lasts."""
+    routes: int | None = None
+    """The number of its routes in the text."""
+    text: str | None = None
+    """NULL: it is not due yet."""
+    status: str = with_default("'waiting'")
+    attempts: int = with_default("0")
+    due_at: datetime | None = time_column(null=True)
+    """When it became due. NULL: it is not due yet."""
+    retry_at: datetime | None = time_column(null=True)
+    """When its next attempt is due. NULL: there is none."""
+    claimed_until: datetime | None = time_column(null=True)
+    """Until then a worker may be sending it; it names the worker's claim."""
+    settled_at: datetime | None = time_column(null=True)
+    """When it became sent, failed, doubtful or dropped."""
+    error: str | None = None
+    """Why the last attempt failed, or why it was dropped."""

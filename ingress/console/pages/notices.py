@@ -1,0 +1,261 @@
+"""The pages Notices: who is told of which needs by which channel, and what was sent."""
+
+import re
+from uuid import UUID
+
+from starlette.responses import Response
+
+from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.users import MAY_MANAGE_NOTICES, MAY_MANAGE_USERS, list_users
+from domain.ids import read_id, shown_id
+from domain.lifecycle import Role
+from domain.notices import subscriptions
+from domain.notices.kinds import WORDS
+from domain.notices.notice_log import list_notices, send_test_notice
+from domain.notices.subscriptions import (
+    LONGEST_NAME,
+    LONGEST_WAIT_MINUTES,
+    Subscription,
+    SubscriptionValues,
+    UnknownSubscription,
+    UnusableSubscription,
+)
+from domain.observability import get_logger
+from domain.operations.audit import audit_subject
+from domain.wording import sentence
+from ingress.console.addresses import action_at, page_at
+from ingress.console.refusals import not_found
+from ingress.console.signed_in import AuditedAction, Page, see_other
+
+log = get_logger(__name__)
+
+MOST_SHOWN = 50
+"""The newest notices are shown."""
+
+USUAL_WAIT_MINUTES = 5
+"""The wait that the form proposes: what is mended within minutes need not call anybody."""
+
+_DONE = {
+    "added": "The subscription is added. A need that there is now is told soon.",
+    "changed": "The subscription is changed.",
+    "enabled": "The subscription is switched on.",
+    "disabled": "The subscription is switched off: nothing is sent to it.",
+    "removed": "The subscription is removed.",
+    "test": "A test is on its way: load this page again to see what came of it.",
+}
+_TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
+
+
+def show(page: Page) -> Response:
+    return _subscriptions(page)
+
+
+def _subscriptions(page: Page, *, fault: str = "", status: int = 200) -> Response:
+    found = [one for one in subscriptions.list_subscriptions(page.connection, page.company_id) if _is_for(page, one)]
+    is_everything = page.session.role in MAY_MANAGE_USERS
+    return page.render(
+        "notices.html",
+        status=status,
+        section="notices",
+        subscriptions=found,
+        emails=_emails(page),
+        notices=list_notices(
+            page.connection,
+            page.company_id,
+            subscription_ids=None if is_everything else [one.id for one in found],
+            limit=MOST_SHOWN,
+        ),
+        done=_DONE.get(page.form.text("done"), ""),
+        fault=fault,
+        **_form(page, None),
+    )
+
+
+def _is_for(page: Page, subscription: Subscription) -> bool:
+    return subscription.is_for(page.session.user_id, page.session.role)
+
+
+def _emails(page: Page) -> dict[UUID, str]:
+    """The people whose subscriptions are shown."""
+    if page.session.role in MAY_MANAGE_USERS:
+        return {user.id: user.email for user in list_users(page.connection, page.company_id)}
+    return {page.session.user_id: page.session.email}
+
+
+def _form(page: Page, stored: Subscription | None) -> dict[str, object]:
+    """The form's values: those that were sent, else the stored ones, else proposals."""
+    form = page.form
+    sent = page.request.method == "POST" and bool(form.text("name") or form.all("kind"))
+    kinds = form.all("kind") if sent else list(stored.kinds) if stored is not None else list(WORDS)
+    quiet = stored.quiet_hours if stored is not None else None
+    minutes = stored.after_minutes if stored is not None else USUAL_WAIT_MINUTES
+    return {
+        "kinds": {kind: words.label for kind, words in WORDS.items()},
+        "chosen": kinds,
+        "name": form.text("name") if sent else stored.name if stored is not None else "",
+        "after_minutes": form.text("after_minutes") if sent else str(minutes),
+        "quiet_from": form.text("quiet_from") if sent else _shown_time(quiet.begin if quiet else None),
+        "quiet_until": form.text("quiet_until") if sent else _shown_time(quiet.end if quiet else None),
+        "time_zone": form.text("time_zone")
+        if sent
+        else (stored.time_zone if stored is not None else page.session.time_zone),
+        "is_own": bool(form.text("own")),
+        "may_be_own": page.session.role is not Role.OPERATOR,
+        "longest_name": LONGEST_NAME,
+        "longest_wait": LONGEST_WAIT_MINUTES,
+    }
+
+
+def _shown_time(minute: int | None) -> str:
+    return "" if minute is None else f"{minute // 60:02}:{minute % 60:02}"
+
+
+def _values(page: Page) -> SubscriptionValues:
+    """The values of the form. Raises UnusableSubscription."""
+    minutes = page.form.text("after_minutes") or "0"
+    if not (minutes.isascii() and minutes.isdecimal() and len(minutes) < 9):
+        raise UnusableSubscription("the wait is a number of minutes")
+    return SubscriptionValues(
+        name=page.form.text("name"),
+        kinds=page.form.all("kind"),
+        url=page.form.text("url", most=4_000) or None,
+        after_minutes=int(minutes),
+        quiet_from=_minute(page.form.text("quiet_from")),
+        quiet_until=_minute(page.form.text("quiet_until")),
+        time_zone=page.form.text("time_zone") or page.session.time_zone,
+    )
+
+
+def _minute(text: str) -> int | None:
+    """The minute of the day. Raises UnusableSubscription."""
+    if not text:
+        return None
+    found = _TIME.fullmatch(text)
+    if found is None:
+        raise UnusableSubscription("quiet hours are times from 00:00 to 23:59")
+    return int(found[1]) * 60 + int(found[2])
+
+
+def add(page: Page) -> Response:
+    is_own = bool(page.form.text("own")) and page.session.role is not Role.OPERATOR
+    try:
+        made = subscriptions.add_subscription(
+            page.connection,
+            page.company_id,
+            page.session.user_id if is_own else None,
+            _values(page),
+            allowed=AllowedHosts.of(page.console.settings),
+            contacts=page.console.contacts,
+        )
+    except UnusableSubscription as error:
+        return _subscriptions(page, fault=sentence(str(error)), status=400)
+    return _done(page, made, "added")
+
+
+def show_one(page: Page) -> Response:
+    """A subscription and the notices to it, newest first."""
+    return _subscription_page(page, _subscription(page))
+
+
+def _subscription_page(page: Page, one: Subscription, *, fault: str = "", status: int = 200) -> Response:
+    return page.render(
+        "subscription.html",
+        status=status,
+        section="notices",
+        one=one,
+        emails=_emails(page),
+        notices=list_notices(page.connection, page.company_id, subscription_ids=[one.id], limit=MOST_SHOWN),
+        done=_DONE.get(page.form.text("done"), ""),
+        fault=fault,
+        **_form(page, one),
+    )
+
+
+def change(page: Page) -> Response:
+    one = _subscription(page)
+    try:
+        subscriptions.change_subscription(
+            page.connection,
+            page.company_id,
+            one.id,
+            _values(page),
+            allowed=AllowedHosts.of(page.console.settings),
+            contacts=page.console.contacts,
+        )
+    except UnusableSubscription as error:
+        return _subscription_page(page, one, fault=sentence(str(error)), status=400)
+    return _done(page, one, "changed")
+
+
+def enable(page: Page) -> Response:
+    one = _subscription(page)
+    subscriptions.enable_subscription(page.connection, page.company_id, one.id)
+    return _done(page, one, "enabled")
+
+
+def disable(page: Page) -> Response:
+    one = _subscription(page)
+    subscriptions.disable_subscription(page.connection, page.company_id, one.id, now=page.now)
+    return _done(page, one, "disabled")
+
+
+def remove(page: Page) -> Response:
+    one = _subscription(page)
+    subscriptions.remove_subscription(page.connection, page.company_id, one.id)
+    _audit(page, one)
+    return see_other("/notices?done=removed")
+
+
+def test(page: Page) -> Response:
+    """Raises UnusableSubscription."""
+    one = _subscription(page)
+    job = send_test_notice(
+        page.connection,
+        page.company_id,
+        one.id,
+        company=page.session.company_name or "",
+        console=page.console.settings.console_address(),
+        now=page.now,
+    )
+    page.jobs.append(job)
+    return _done(page, one, "test")
+
+
+def _subscription(page: Page) -> Subscription:
+    """The subscription in the address, which is locked for an action. Raises Refused."""
+    subscription_id = read_id("sub", page.request.path_params["id"])
+    read = subscriptions.read_subscription if page.request.method == "GET" else subscriptions.lock_subscription
+    try:
+        one = read(page.connection, page.company_id, subscription_id) if subscription_id is not None else None
+    except UnknownSubscription:
+        one = None
+    if one is None or not _is_for(page, one):
+        raise not_found()
+    return one
+
+
+def _audit(page: Page, one: Subscription) -> None:
+    page.audited = AuditedAction(audit_subject("notice subscription", shown_id("sub", one.id)))
+
+
+def _done(page: Page, one: Subscription, done: str) -> Response:
+    _audit(page, one)
+    log.info(f"console.subscription_{done}", subscription_id=one.id, company_id=page.company_id)
+    return see_other(f"/notices/{shown_id('sub', one.id)}?done={done}")
+
+
+ADDRESSES = [
+    page_at("/notices", show, by=MAY_MANAGE_NOTICES),
+    action_at("/notices", add, by=MAY_MANAGE_NOTICES, audited_as="notices.add"),
+    page_at("/notices/{id}", show_one, by=MAY_MANAGE_NOTICES),
+    *(
+        action_at(f"/notices/{{id}}/{path}", handler, by=MAY_MANAGE_NOTICES, audited_as=f"notices.{path}")
+        for path, handler in (
+            ("change", change),
+            ("enable", enable),
+            ("disable", disable),
+            ("remove", remove),
+            ("test", test),
+        )
+    ),
+]
