@@ -2,8 +2,8 @@
 // a field. Only pages that stand in the navigation have a key.
 const PAGES = {
   o: "/overview", r: "/routes", l: "/map", m: "/matching/vehicles", a: "/mappings/vehicles", f: "/vehicles",
-  s: "/stations", v: "/savings", i: "/ifta", p: "/policy", k: "/keys", w: "/webhooks", u: "/users", h: "/audit", q: "/requests",
-  j: "/queues", c: "/companies",
+  s: "/stations", v: "/savings", i: "/ifta", p: "/policy", k: "/keys", w: "/webhooks", n: "/notices",
+  u: "/users", h: "/audit", q: "/requests", j: "/queues", c: "/companies",
 };
 const findBox = document.getElementById("find");
 const linkTo = (path) => document.querySelector(`nav a[href="${path}"]`);
