@@ -19,7 +19,8 @@ command failed or `doctor` found a problem, and 2 when an argument makes no sens
 """
 
 _COMMANDS = {
-    **dict.fromkeys(("up", "ingress", "console", "workers", "scheduler", "settings"), "running"),
+    **dict.fromkeys(("up", "ingress", "console", "workers", "scheduler"), "running"),
+    "settings": "settings",
     "explain": "driving",
     "drive": "driving",
     "push": "pushing",

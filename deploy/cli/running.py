@@ -1,4 +1,4 @@
-"""The service itself: its processes, its schema, its settings."""
+"""The processes of the service."""
 
 import gc
 import os
@@ -9,9 +9,8 @@ from typing import Annotated
 
 import typer
 
-from deploy.cli.arguments import AsJson
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import print_table, screen, show
+from deploy.cli.output import screen
 from domain.database_checks import check_servers
 from domain.metrics import BUILD
 from domain.metrics_ports import serve_metrics
@@ -20,7 +19,6 @@ from domain.operations.server_checks import health_of, known_revisions
 from domain.queue.jobs import QUEUES
 from domain.queue.redis_clients import check_redis
 from domain.settings import Settings, get_settings
-from domain.text import without_secrets
 
 app = typer.Typer()
 
@@ -181,18 +179,3 @@ def _prepare_to_serve(kind: str, settings: Settings, *, process: str = "", redis
     BUILD.labels(version("fuelroute"), known_revisions()[0]).set(1)
     gc.freeze()  # what is imported by now stays, and need not be searched
     gc.set_threshold(_GARBAGE_OBJECTS)
-
-
-@app.command("settings")
-def list_settings(as_json: AsJson = False) -> None:
-    """Lists every setting: its environment variable, its value and its meaning. Passwords are hidden."""
-    current = get_settings()
-    rows = [
-        {
-            "variable": f"FUELROUTE_{name.upper()}",
-            "value": without_secrets(str(getattr(current, name))) if getattr(current, name) is not None else None,
-            "description": field.description,
-        }
-        for name, field in Settings.model_fields.items()
-    ]
-    show(as_json, rows, lambda: print_table(rows, "variable", "value", "description"))

@@ -185,11 +185,11 @@ def test_everyday_commands_load_neither_numerics_nor_gateways_nor_what_the_servi
     """Each of them starts in 0.3 s of processor time; each of these libraries takes 0.05 to 0.2 s more."""
     modules = "companies, fleet, stations, keys, users, savings, queues, backups, routes, messages, webhooks, notices"
     heavy = ("apprise", "dramatiq", "numpy", "prometheus_client", "shapely", "sqlalchemy", "structlog")
-    assert loaded(f"{modules}, driving", *heavy) == []
+    assert loaded(f"{modules}, driving, settings", *heavy) == []
 
 
 def test_commands_that_only_read_the_database_load_nothing_of_redis() -> None:
-    assert loaded("companies, keys, users, stations, fleet, routes, messages, notices", "redis") == []
+    assert loaded("companies, keys, users, stations, fleet, routes, messages, notices, settings", "redis") == []
 
 
 def test_the_first_line_of_a_command_s_log_is_written_like_those_of_the_service() -> None:
