@@ -52,7 +52,7 @@ class FuelStopAhead(NamedTuple):
     """Dollars a gallon."""
 
 
-class RouteNow(NamedTuple):
+class RouteOfTruck(NamedTuple):
     """The route that a truck is on, or its next draft."""
 
     id: UUID
@@ -76,7 +76,7 @@ class TruckNow(NamedTuple):
     fuel_percent: float | None
     reserve_percent: float
     """The company's reserve."""
-    route: RouteNow | None
+    route: RouteOfTruck | None
     is_late: bool
     is_silent: bool
     is_low: bool
@@ -279,7 +279,7 @@ def _heading(before: Point, place: Point) -> int | None:
     return round(math.degrees(math.atan2(east, north))) % 360
 
 
-def _route_of(row: _Truck, place: Point | None) -> RouteNow | None:
+def _route_of(row: _Truck, place: Point | None) -> RouteOfTruck | None:
     if row.route_id is None or row.external_id is None or row.status is None:
         return None
     stop = _read_stop(row.next_stop) if row.next_stop is not None else None
@@ -287,7 +287,7 @@ def _route_of(row: _Truck, place: Point | None) -> RouteNow | None:
     if stop is not None:
         end = stop.arrival_window.get("end")
         ahead = StopAhead(stop.name, datetime.fromisoformat(end) if end else None)
-    return RouteNow(row.route_id, row.external_id, row.status, row.driver, ahead, _next_fuel_stop(row, stop, place))
+    return RouteOfTruck(row.route_id, row.external_id, row.status, row.driver, ahead, _next_fuel_stop(row, stop, place))
 
 
 def _next_fuel_stop(row: _Truck, stop: _Stop | None, place: Point | None) -> FuelStopAhead | None:
