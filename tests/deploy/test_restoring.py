@@ -161,8 +161,9 @@ def test_a_folder_belongs_to_one_life_of_one_database(folder: Path) -> None:
 @pytest.mark.servers
 def test_an_archive_whose_next_part_is_gone_is_refused(folder: Path) -> None:
     with as_superuser() as connection:
-        (current,) = connection.execute("SELECT pg_walfile_name(pg_current_wal_lsn())").fetchone() or ()
         try:
+            archive._MAKE_SLOT.execute(connection)  # from now on the server keeps its log, whatever other tests write
+            (current,) = connection.execute("SELECT pg_walfile_name(pg_current_wal_lsn())").fetchone() or ()
             (folder / "wal" / f"{current}.partial").touch()
             archive._prepare_slot(connection, folder)
             (folder / "wal" / ("F" * 24)).touch()
