@@ -21,6 +21,11 @@ MILE_DECIMALS = 2
 GALLON_DECIMALS = 6
 
 
+def gallons_at(percent: float, capacity_gallons: float) -> float:
+    """The fuel in a tank at this level."""
+    return round(capacity_gallons * percent / 100, GALLON_DECIMALS)
+
+
 @dataclass(frozen=True, slots=True)
 class PlanPolicy:
     """The rules by which a company wants its trucks fueled. Percents are of the rated capacity."""
@@ -36,6 +41,17 @@ class PlanPolicy:
     objective: Objective = Objective.PUMP
     fuel_margin_percent: float = 0.0
     """Kept beyond the reserve until the first purchase, in case the gauge shows too much."""
+
+    def limits_for(self, capacity_gallons: float) -> PlanLimits:
+        """The policy's limits for a tank, before any is relaxed."""
+        return PlanLimits(
+            end_gallons=gallons_at(self.end_fuel_percent, capacity_gallons),
+            min_purchase_gallons=self.min_purchase_gallons,
+            max_stops=self.max_stops,
+            max_detour_miles=self.max_detour_miles,
+            margin_gallons=gallons_at(self.fuel_margin_percent, capacity_gallons),
+            reserve_gallons=gallons_at(self.reserve_percent, capacity_gallons),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +88,7 @@ class PlanInputs:
         return self.capacity_gallons or DEFAULT_CAPACITY_GALLONS
 
     def gallons_of(self, percent: float) -> float:
-        return round(self.rated_gallons * percent / 100, GALLON_DECIMALS)
+        return gallons_at(percent, self.rated_gallons)
 
     @property
     def usable_gallons(self) -> float:
@@ -89,15 +105,7 @@ class PlanInputs:
     @property
     def limits(self) -> PlanLimits:
         """The policy's limits, before any is relaxed."""
-        policy = self.policy
-        return PlanLimits(
-            end_gallons=self.gallons_of(policy.end_fuel_percent),
-            min_purchase_gallons=policy.min_purchase_gallons,
-            max_stops=policy.max_stops,
-            max_detour_miles=policy.max_detour_miles,
-            margin_gallons=self.gallons_of(policy.fuel_margin_percent),
-            reserve_gallons=self.gallons_of(policy.reserve_percent),
-        )
+        return self.policy.limits_for(self.rated_gallons)
 
     def within(self, max_detour_miles: float) -> "PlanInputs":
         """The same inputs with the offers up to this far off the road."""

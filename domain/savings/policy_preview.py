@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from domain.database import Connection, Tenant
 from domain.planning.explanation import FUEL_BY_POLICY, Explanation, StoredExplanation
-from domain.planning.plan_inputs import GALLON_DECIMALS, PlanPolicy
+from domain.planning.plan_inputs import PlanPolicy, gallons_at
 from domain.planning.reasons import trip_of
 from domain.planning.relaxation import PlanLimits, least_relaxation
 from domain.planning.rounding import solve_rounded
@@ -131,7 +131,7 @@ def plan_under(explanation: Explanation, policy: PlanPolicy) -> Totals | Left:
     if policy.max_detour_miles > max(inputs["max_detour_miles"], _policy_detour(explanation)):
         return Left.TOO_FAR
     stored = trip_of(explanation)
-    limits = _limits_of(policy, inputs["capacity_gallons"])
+    limits = policy.limits_for(inputs["capacity_gallons"])
     detours = [max(one.detour_miles_in, one.detour_miles_out) for one in stored.candidates]
     prices = [
         round(one["adjusted_price"] if policy.objective == "tax-adjusted" else one["net_price"], PRICE_DECIMALS)
@@ -187,24 +187,9 @@ def _policy_detour(explanation: Explanation) -> float:
     return next((one["policy"] or 0.0 for one in explanation["relaxed"] if one["limit"] == "max_detour_miles"), 0.0)
 
 
-def _limits_of(policy: PlanPolicy, capacity_gallons: float) -> PlanLimits:
-    def gallons_of(percent: float) -> float:
-        return round(capacity_gallons * percent / 100, GALLON_DECIMALS)
-
-    return PlanLimits(
-        end_gallons=gallons_of(policy.end_fuel_percent),
-        min_purchase_gallons=policy.min_purchase_gallons,
-        max_stops=policy.max_stops,
-        max_detour_miles=policy.max_detour_miles,
-        margin_gallons=gallons_of(policy.fuel_margin_percent),
-        reserve_gallons=gallons_of(policy.reserve_percent),
-    )
-
-
 def _start_gallons(explanation: Explanation, policy: PlanPolicy) -> float:
     """The fuel at the start. The policy decides it only where the truck had sent no level."""
     inputs, fuel = explanation["inputs"], explanation["sources"].get("fuel")
     if fuel is None or fuel["source"] != FUEL_BY_POLICY:
         return inputs["start_gallons"]
-    assumed = round(inputs["capacity_gallons"] * policy.assumed_fuel_percent / 100, GALLON_DECIMALS)
-    return min(assumed, inputs["usable_gallons"])
+    return min(gallons_at(policy.assumed_fuel_percent, inputs["capacity_gallons"]), inputs["usable_gallons"])
