@@ -24,20 +24,24 @@ class _Reading(NamedTuple):
     fuel_percent: float | None
 
 
+def _thinned(columns: str, only: str = "true") -> str:
+    """SQL for these columns of a truck's plausible fixes from one time to another, evenly thinned to about `most`."""
+    return f"""
+        SELECT {columns}
+        FROM (SELECT recorded_at, latitude, longitude, fuel_percent,
+                     row_number() OVER (ORDER BY recorded_at) AS number, count(*) OVER () AS fixes
+              FROM positions
+              WHERE company_id = %(company_id)s AND vehicle_id = %(vehicle_id)s AND environment = %(environment)s
+                AND NOT implausible
+                AND recorded_at >= %(since)s AND recorded_at <= coalesce(%(until)s::timestamptz, 'infinity')
+                AND {only}) AS fix
+        WHERE number = fixes OR (number - 1) %% (1 + fixes / %(most)s) = 0
+        ORDER BY recorded_at
+    """  # noqa: S608 (constants of this module)
+
+
 _READINGS = Statement(
-    _Reading,
-    """
-    SELECT recorded_at, latitude, longitude, fuel_percent
-    FROM (SELECT recorded_at, latitude, longitude, fuel_percent,
-                 row_number() OVER (ORDER BY recorded_at) AS number, count(*) OVER () AS readings
-          FROM positions
-          WHERE company_id = %(company)s AND vehicle_id = %(vehicle)s AND environment = %(environment)s
-            AND NOT implausible
-            AND recorded_at >= %(since)s AND recorded_at <= coalesce(%(until)s::timestamptz, 'infinity')
-            AND fuel_percent IS NOT NULL) AS reading
-    WHERE number = readings OR (number - 1) %% (1 + readings / %(most)s) = 0
-    ORDER BY recorded_at
-    """,
+    _Reading, _thinned("recorded_at, latitude, longitude, fuel_percent", only="fuel_percent IS NOT NULL")
 )
 
 
@@ -46,15 +50,8 @@ def read_levels(
 ) -> list[TrackedFix]:
     """The plausible fixes with a level from one time to another (None: up to the newest), evenly thinned to about
     MOST_READINGS."""
-    asked = {
-        "company": tenant.company_id,
-        "environment": tenant.environment,
-        "vehicle": vehicle_id,
-        "since": since,
-        "until": until,
-        "most": MOST_READINGS,
-    }
-    return [TrackedFix(*row) for row in _READINGS.all(connection, asked)]
+    span = {"vehicle_id": vehicle_id, "since": since, "until": until, "most": MOST_READINGS}
+    return [TrackedFix(*row) for row in _READINGS.all(connection, {**tenant._asdict(), **span})]
 
 
 class _Place(NamedTuple):
@@ -62,20 +59,7 @@ class _Place(NamedTuple):
     longitude: float
 
 
-_TRAIL = Statement(
-    _Place,
-    """
-    SELECT latitude, longitude
-    FROM (SELECT recorded_at, latitude, longitude,
-                 row_number() OVER (ORDER BY recorded_at) AS number, count(*) OVER () AS places
-          FROM positions
-          WHERE company_id = %(company)s AND vehicle_id = %(vehicle)s AND environment = %(environment)s
-            AND NOT implausible
-            AND recorded_at >= %(since)s AND recorded_at <= coalesce(%(until)s::timestamptz, 'infinity')) AS fix
-    WHERE number = places OR (number - 1) %% (1 + places / %(most)s) = 0
-    ORDER BY recorded_at
-    """,
-)
+_TRAIL = Statement(_Place, _thinned("latitude, longitude"))
 
 
 def read_trail(
@@ -83,15 +67,8 @@ def read_trail(
 ) -> list[Point]:
     """The places of the plausible fixes from one time to another (None: up to the newest), evenly thinned to about
     MOST_PLACES."""
-    asked = {
-        "company": tenant.company_id,
-        "environment": tenant.environment,
-        "vehicle": vehicle_id,
-        "since": since,
-        "until": until,
-        "most": MOST_PLACES,
-    }
-    return [Point(*row) for row in _TRAIL.all(connection, asked)]
+    span = {"vehicle_id": vehicle_id, "since": since, "until": until, "most": MOST_PLACES}
+    return [Point(*row) for row in _TRAIL.all(connection, {**tenant._asdict(), **span})]
 
 
 LAST_FIXES_WITHIN = timedelta(hours=1)
