@@ -91,11 +91,12 @@ def create_user(
     return user_id
 
 
-_LIST = Statement(
-    StoredUser,
+_USERS = (
     "SELECT id, company_id, email, role, password_hash IS NOT NULL AS has_password,"
     " totp_secret IS NOT NULL AS has_totp, created_at FROM users"
-    " WHERE %(company_id)s::uuid IS NULL OR company_id = %(company_id)s ORDER BY email",
+)
+_LIST = Statement(
+    StoredUser, f"{_USERS} WHERE %(company_id)s::uuid IS NULL OR company_id = %(company_id)s ORDER BY email"
 )
 _BY_EMAIL = Statement(IdRow, "SELECT id FROM users WHERE email = %s")
 _DELETE = Command("DELETE FROM users WHERE id = %s")
@@ -124,16 +125,13 @@ def remove_user(connection: Connection, user_id: UUID) -> None:
 _LOCK_OWNERS = Statement(
     IdRow, "SELECT id FROM users WHERE company_id = %s AND role = 'owner' ORDER BY id FOR NO KEY UPDATE"
 )
-_BY_ID = Statement(
-    StoredUser,
-    "SELECT id, company_id, email, role, password_hash IS NOT NULL AS has_password,"
-    " totp_secret IS NOT NULL AS has_totp, created_at FROM users WHERE company_id = %s AND id = %s FOR NO KEY UPDATE",
-)
+_BY_ID = Statement(StoredUser, f"{_USERS} WHERE company_id = %s AND id = %s FOR NO KEY UPDATE")
 _SET_ROLE = Command("UPDATE users SET role = %s WHERE company_id = %s AND id = %s")
 
 
 def lock_user_of(connection: Connection, company_id: UUID, user_id: UUID) -> StoredUser | None:
-    """A user of the company, who stays as he is until the transaction ends; None: the company has no such user."""
+    """A user of the company, who stays as he is until the transaction ends, and so do its owners; None: the company has
+    no such user. The owners first: two of them who act on each other would wait for each other for ever."""
     _LOCK_OWNERS.all(connection, (company_id,))
     return _BY_ID.first(connection, (company_id, user_id))
 

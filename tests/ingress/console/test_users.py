@@ -1,13 +1,22 @@
 """The page Users: owners invite people of their company, change their roles, and remove them."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
 import pyotp
 import pytest
 
 from domain.accounts.contacts import IN_CLEAR
-from domain.accounts.users import StoredUser, find_user, list_users, set_totp
+from domain.accounts.users import (
+    LastOwner,
+    StoredUser,
+    find_user,
+    list_users,
+    lock_user_of,
+    remove_user_of,
+    set_totp,
+)
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Role
 from tests.factories import Fleet
@@ -120,6 +129,29 @@ def test_a_company_keeps_an_owner(world: World, action: str, fields: Fields) -> 
 
     world.new_user(Role.OWNER, fleet, password=None)
     assert browser.submit(path_of(only.id, action), **fields).status_code == 303
+
+
+def test_two_owners_who_remove_each_other_at_once_leave_one(world: World) -> None:
+    fleet = world.new_fleet()
+    for _ in range(2):
+        world.new_user(Role.OWNER, fleet, password=None)
+    with world.database.transaction() as connection:
+        first, second = list_users(connection, fleet.company_id)
+
+    def remove(gone: StoredUser) -> None:
+        with world.database.transaction() as connection:
+            user = lock_user_of(connection, fleet.company_id, gone.id)
+            assert user is not None
+            remove_user_of(connection, fleet.company_id, user)
+
+    with ThreadPoolExecutor(1) as other:
+        with world.database.transaction() as connection:
+            locked = lock_user_of(connection, fleet.company_id, first.id)
+            assert locked is not None
+            beside = other.submit(remove, second)  # it waits for the owners
+            remove_user_of(connection, fleet.company_id, locked)
+        with pytest.raises(LastOwner):
+            beside.result(timeout=20)
 
 
 def test_an_owner_who_removes_himself_is_asked_to_sign_in(world: World) -> None:
