@@ -89,9 +89,8 @@ def claim_notice(
 
 
 def _is_quiet(notice: _Due, now: datetime) -> bool:
-    if notice.quiet_from is None or notice.quiet_until is None:
-        return False
-    return QuietHours(notice.quiet_from, notice.quiet_until, notice.time_zone).have(now)
+    hours = QuietHours.of(notice.quiet_from, notice.quiet_until, notice.time_zone)
+    return hours is not None and hours.have(now)
 
 
 # --- Handed over -----------------------------------------------------------------------------------------------

@@ -14,6 +14,11 @@ class QuietHours(NamedTuple):
     end: int
     time_zone: str
 
+    @classmethod
+    def of(cls, begin: int | None, end: int | None, time_zone: str) -> "QuietHours | None":
+        """The hours as they are stored. None: there are none."""
+        return cls(begin, end, time_zone) if begin is not None and end is not None else None
+
     def have(self, moment: datetime) -> bool:
         """Tell if it is quiet at this moment. Hours that end where they begin are empty."""
         local = moment.astimezone(ZoneInfo(self.time_zone))

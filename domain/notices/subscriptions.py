@@ -60,9 +60,7 @@ class Subscription(NamedTuple):
 
     @property
     def quiet_hours(self) -> QuietHours | None:
-        if self.quiet_from is None or self.quiet_until is None:
-            return None
-        return QuietHours(self.quiet_from, self.quiet_until, self.time_zone)
+        return QuietHours.of(self.quiet_from, self.quiet_until, self.time_zone)
 
     def is_quiet(self, now: datetime) -> bool:
         return self.quiet_hours is not None and self.quiet_hours.have(now)
