@@ -18,8 +18,8 @@ from deploy import notices
 
 REPOSITORY = Path(__file__).parents[2]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
-ONLY_ELSEWHERE = {"async-timeout", "colorama"}
-"""Packages of earlier Pythons or of Windows."""
+ONLY_ELSEWHERE = {"async-timeout", "brotlicffi", "colorama"}
+"""Packages of earlier Pythons, of PyPy or of Windows."""
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 LOCKED = {
     "production": (),
