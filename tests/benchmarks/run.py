@@ -34,7 +34,14 @@ WORKS = {
     "webhooks": "webhooks",
 }
 """The module of each work. It is loaded when it is asked for: some need packages that only tests need."""
-LONG_WORKS = {"soak": "soak", "map": "fleet_map", "recovery": "recovery", "doctor": "doctor", "restore": "restore"}
+LONG_WORKS = {
+    "soak": "soak",
+    "map": "fleet_map",
+    "watchers": "map_watchers",
+    "recovery": "recovery",
+    "doctor": "doctor",
+    "restore": "restore",
+}
 """Not part of `all`."""
 
 
