@@ -13,6 +13,7 @@ from domain.planning.explanation import (
     RouteExplanation,
 )
 from domain.planning.reasons import CHOSEN
+from domain.planning.road_notes import road_in_words
 from domain.text import printable
 
 
@@ -49,7 +50,8 @@ def _versions(versions: Sequence[ExplainedVersion]) -> Table:
 
 def _facts(explanation: RouteExplanation) -> Iterator[tuple[str, str, str]]:
     inputs, sources = explanation["inputs"], explanation["sources"]
-    fuel, position, roads, prices = sources["fuel"], sources["position"], sources["roads"], sources["prices"]
+    fuel, position, prices = sources["fuel"], sources["position"], sources["prices"]
+    road = road_in_words(sources["roads"])
     made_at = sources["made_at"]
     policy = "the company's policy"
     relaxed_limits = {one["limit"]: one["policy"] for one in explanation["relaxed"]}
@@ -60,10 +62,12 @@ def _facts(explanation: RouteExplanation) -> Iterator[tuple[str, str, str]]:
     yield (
         "road",
         f"{inputs['distance_miles']:,.1f} mi",
-        "; ".join(filter(None, (_credited(roads["source"]), roads["fallback_reason"]))),
+        road.credit,
     )
     if explanation["ends_early"] is not None:
         yield "all the way", f"{inputs['road_miles']:,.1f} mi", explanation["ends_early"]
+    if road.truck is not None:
+        yield "truck", road.truck, road.truck_note
     yield "starts at", _moment(sources["departure"]), f"{position['source']}{_age(position['at'], made_at)}"
     yield "tank", f"{inputs['capacity_gallons']:,.1f} gal", sources["capacity_gallons"]["source"]
     yield "usable of it", f"{inputs['usable_gallons']:,.1f} gal", "95 %"
@@ -86,11 +90,6 @@ def _facts(explanation: RouteExplanation) -> Iterator[tuple[str, str, str]]:
         yield "fuel left is worth", f"${inputs['leftover_value_per_gallon']:.3f}", policy
     yield "objective", inputs["objective"], policy
     yield "prices", f"{explanation['candidates_total']} candidates", _priced(prices, made_at)
-
-
-def _credited(roads: str) -> str:
-    """The licence of the embedded roads wants their makers named where something was made from them."""
-    return f"{roads} (© OpenStreetMap contributors)" if "highway-graph" in roads else roads
 
 
 def _expected(fuel: FuelOrigin) -> str:

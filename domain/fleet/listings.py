@@ -19,6 +19,13 @@ class StoredVehicle(NamedTuple):
     year: str | None
     fuel_tank_capacity_gallons: float | None
     mpg: float | None
+    height_feet: float | None
+    width_feet: float | None
+    length_feet: float | None
+    weight_pounds: float | None
+    axle_weight_pounds: float | None
+    axle_count: int | None
+    hazmat: str | None
     retired_at: datetime | None
 
 

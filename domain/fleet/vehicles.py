@@ -4,6 +4,7 @@ Whatever changes a fleet holds the lock of its company's row (`lock_company`), s
 other.
 """
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 from uuid import UUID
@@ -25,6 +26,21 @@ from domain.statements import Command
 TankGallons = Annotated[float, Meta(gt=0, le=1000)]
 MilesPerGallon = Annotated[float, Meta(gt=0, le=50)]
 
+# As much as Valhalla takes: beyond these it falls back to its defaults without a word.
+HeightFeet = Annotated[float, Meta(ge=5, le=30)]
+WidthFeet = Annotated[float, Meta(ge=5, le=30)]
+LengthFeet = Annotated[float, Meta(ge=10, le=160)]
+WeightPounds = Annotated[float, Meta(ge=1_000, le=220_000)]
+AxleWeightPounds = Annotated[float, Meta(ge=500, le=80_000)]
+AxleCount = Annotated[int, Meta(ge=2, le=20)]
+
+
+class Hazmat(StrEnum):
+    """Hazardous cargo that must be placarded (49 CFR 172.504)."""
+
+    YES = "yes"
+    NO = "no"
+
 
 class VehicleRow(Struct, frozen=True):
     """A vehicle as people give it. The CSV file, the table and the form have these fields."""
@@ -37,6 +53,13 @@ class VehicleRow(Struct, frozen=True):
     year: Annotated[ShortText | None, Caption("Year")] = None
     fuel_tank_capacity_gallons: Annotated[TankGallons | None, Caption("Tank, gallons")] = None
     mpg: Annotated[MilesPerGallon | None, Caption("Miles per gallon")] = None
+    height_feet: Annotated[HeightFeet | None, Caption("Height, feet", "with its trailer, as 13.5")] = None
+    width_feet: Annotated[WidthFeet | None, Caption("Width, feet")] = None
+    length_feet: Annotated[LengthFeet | None, Caption("Length, feet", "with its trailer")] = None
+    weight_pounds: Annotated[WeightPounds | None, Caption("Weight, pounds", "loaded, with its trailer")] = None
+    axle_weight_pounds: Annotated[AxleWeightPounds | None, Caption("Heaviest axle, pounds")] = None
+    axle_count: Annotated[AxleCount | None, Caption("Axles", "with its trailer")] = None
+    hazmat: Annotated[Hazmat | None, Caption("Hazardous cargo", "yes or no")] = None
 
     def __post_init__(self) -> None:
         if self.unit_number is None and self.vin is None:

@@ -98,10 +98,24 @@ class FuelOrigin(DatedOrigin):
     miles_since: NotRequired[float]
 
 
+class ExplainedTruck(TypedDict, total=False):
+    """The dimensions and the cargo of the vehicle that were known, as `TruckDimensions` has them."""
+
+    height_feet: float
+    width_feet: float
+    length_feet: float
+    weight_pounds: float
+    axle_weight_pounds: float
+    axle_count: int
+    hazmat: bool
+
+
 class RoadOrigin(Origin):
-    """The source of the road. `fallback_reason` says why the preferred source did not answer, None where it did."""
+    """The source of the road. `fallback_reason` says why the preferred source did not answer, None where it did.
+    Plans of earlier versions have no `truck`."""
 
     fallback_reason: str | None
+    truck: NotRequired[ExplainedTruck]
 
 
 class PriceOrigin(TypedDict):

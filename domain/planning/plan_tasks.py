@@ -7,10 +7,12 @@ from uuid import UUID
 
 from domain.database import Connection
 from domain.documents import StopDocument
+from domain.fleet.vehicles import Hazmat
 from domain.lifecycle import Environment
 from domain.planning.gauges import Gauge, Reading, judge_newest_reading
 from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.roads import Point, Road, Roads, great_circle_miles
+from domain.roads.truck_dimensions import TruckDimensions
 from domain.statements import NotNull, Statement
 
 FRESH_FUEL = timedelta(hours=24)
@@ -41,6 +43,13 @@ class RouteToPlan(NamedTuple):
     unit_number: str | None
     fuel_tank_capacity_gallons: float | None
     mpg: float | None
+    height_feet: float | None
+    width_feet: float | None
+    length_feet: float | None
+    weight_pounds: float | None
+    axle_weight_pounds: float | None
+    axle_count: int | None
+    hazmat: str | None
     reserve_percent: float
     end_fuel_percent: float
     assumed_fuel_percent: float
@@ -55,6 +64,18 @@ class RouteToPlan(NamedTuple):
     map_link: str
     newest_at: datetime | None
     """The time of the truck's newest fix."""
+
+    @property
+    def truck_dimensions(self) -> TruckDimensions:
+        return TruckDimensions(
+            height_feet=self.height_feet,
+            width_feet=self.width_feet,
+            length_feet=self.length_feet,
+            weight_pounds=self.weight_pounds,
+            axle_weight_pounds=self.axle_weight_pounds,
+            axle_count=self.axle_count,
+            hazmat=self.hazmat == Hazmat.YES if self.hazmat is not None else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +106,7 @@ _ROUTE = """
     SELECT r.id, r.company_id, r.environment, r.external_id, r.reference, r.revision, r.stops, r.scheduled_start,
            r.vehicle_id, r.driver_id, r.arrived_at,
            v.unit_number, v.fuel_tank_capacity_gallons, v.mpg,
+           v.height_feet, v.width_feet, v.length_feet, v.weight_pounds, v.axle_weight_pounds, v.axle_count, v.hazmat,
            c.reserve_percent, c.end_fuel_percent, c.assumed_fuel_percent, c.min_purchase_gallons, c.stop_cost,
            c.max_detour_miles, c.max_stops, c.leftover_value_per_gallon, c.objective, c.fuel_margin_percent,
            c.time_zone, c.map_link, t.newest_at
@@ -234,4 +256,4 @@ def _visits(connection: Connection, route_id: UUID, as_of: datetime) -> dict[int
 def road_ahead(task: PlanTask, roads: Roads) -> Road:
     """The road from the truck through the stops that are left."""
     left = [stop_point(task.route.stops[stop]) for stop in task.stops_left]
-    return roads.through([task.position, *(left or [task.position])])
+    return roads.through([task.position, *(left or [task.position])], task.route.truck_dimensions)

@@ -26,6 +26,7 @@ from domain.planning.gauges import Gauge
 from domain.planning.plan_inputs import PlanInputs, PlanPolicy
 from domain.planning.plan_tasks import PlanTask
 from domain.planning.reasons import with_reasons
+from domain.planning.road_notes import road_origin
 from domain.roads import Road
 from domain.statements import Command, NotNull, Statement
 from domain.stations.corridor_offers import Corridor
@@ -87,7 +88,7 @@ def _sources(task: PlanTask, road: Road, corridor: Corridor, now: datetime) -> S
         else {"source": FUEL_BY_POLICY, "percent": route.assumed_fuel_percent, "at": None},
         "capacity_gallons": {"source": "the vehicle" if route.fuel_tank_capacity_gallons else "the default"},
         "mpg": {"source": "the vehicle" if route.mpg else "the default"},
-        "roads": {"source": road.source, "fallback_reason": road.fallback_reason},
+        "roads": road_origin(road, route.truck_dimensions),
         "prices": {
             "imported_at": _moment(prices.imported_at),
             "oldest_at": _moment(prices.oldest_at),

@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from domain.roads.sphere import Array, Point, densified, great_circle_miles
+from domain.roads.truck_dimensions import ANY_TRUCK, TruckDimensions
 
 __all__ = ["CIRCUITY", "LINE_STEP_MILES", "Leg", "Point", "Road", "Roads", "default_roads", "great_circle_miles"]
 
@@ -104,9 +105,10 @@ class Road:
 
 
 class Roads(Protocol):
-    """Finds roads. Implementations never raise for two or more points on earth."""
+    """Finds roads. Implementations never raise for two or more points on earth. Those that know closed roads keep the
+    truck off them."""
 
-    def through(self, points: Sequence[Point]) -> Road: ...
+    def through(self, points: Sequence[Point], truck: TruckDimensions = ANY_TRUCK) -> Road: ...
 
 
 def default_roads(valhalla_url: str | None) -> Roads:

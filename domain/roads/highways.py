@@ -27,6 +27,7 @@ from domain.roads.sphere import (
     miles_of_chords,
     unit_vectors,
 )
+from domain.roads.truck_dimensions import ANY_TRUCK, TruckDimensions
 
 HIGHWAYS_FILE = Path(__file__).with_name("highways.npz")
 
@@ -113,7 +114,7 @@ class HighwayRoads:
     def __init__(self) -> None:
         default_highway_finder()  # loads the file now, and not when the first truck waits for its plan
 
-    def through(self, points: Sequence[Point]) -> Road:
+    def through(self, points: Sequence[Point], truck: TruckDimensions = ANY_TRUCK) -> Road:
         if len(points) < 2:
             raise ValueError("a road needs two points or more")
         legs = [_leg(a, b) for a, b in pairwise(points)]

@@ -17,6 +17,7 @@ from domain import tracing
 from domain.observability import get_logger
 from domain.roads import Leg, Point, Road, Roads, great_circle_miles
 from domain.roads.sphere import Array, segment_miles
+from domain.roads.truck_dimensions import ANY_TRUCK, TruckDimensions
 from domain.roads.valhalla_circuit import ValhallaCircuit
 
 log = get_logger(__name__)
@@ -36,9 +37,13 @@ the straight legs). Longer routes are asked for in parts."""
 
 MAX_REFUSAL_CHARACTERS = 100
 
-TRUCK = {"weight": 36.29}
-"""Tonnes: the 80,000 pounds that a loaded tractor-trailer may weigh on interstates (23 USC 127). Valhalla's own 21.77
-would send it over bridges that are closed to it; the other defaults are a tractor-trailer's."""
+ASSUMED_WEIGHT_POUNDS = 80_000.0
+"""The weight that a loaded tractor-trailer may have on interstates (23 USC 127). Valhalla's own 21.77 t would send it
+over bridges that are closed to it. Its other defaults are a tractor-trailer's."""
+
+METERS_PER_FOOT = 0.3048
+TONNES_PER_POUND = 0.45359237 / 1000
+OPTION_DECIMALS = 2
 
 
 class NoValhallaRoad(Exception):
@@ -84,21 +89,21 @@ class ValhallaRoads:
         """Close the connections to the server."""
         self._client.close()
 
-    def through(self, points: Sequence[Point]) -> Road:
+    def through(self, points: Sequence[Point], truck: TruckDimensions = ANY_TRUCK) -> Road:
         if len(points) < 2:
             raise ValueError("a road needs two points or more")
         try:
-            return self._road(points)
+            return self._road(points, truck_options(truck))
         except NoValhallaRoad as reason:
-            road = self._fallback.through(points)
+            road = self._fallback.through(points, truck)
             return replace(road, fallback_reason="; ".join(filter(None, (str(reason), road.fallback_reason))))
 
-    def _road(self, points: Sequence[Point]) -> Road:
+    def _road(self, points: Sequence[Point], truck: dict[str, Any]) -> Road:
         if rest_seconds := self._circuit.rest_seconds():
             raise NoValhallaRoad(f"valhalla is left alone for another {math.ceil(rest_seconds)} s after a failure")
         deadline = self._monotonic() + MAX_SECONDS
         try:
-            road = Road.of([leg for part in _parts(points) for leg in self._legs(part, deadline)])
+            road = Road.of([leg for part in _parts(points) for leg in self._legs(part, truck, deadline)])
         except ValhallaRefused as refusal:
             log.warning("roads.valhalla_refused", reason=str(refusal))
             self._circuit.close()
@@ -110,11 +115,11 @@ class ValhallaRoads:
         self._circuit.close()
         return road
 
-    def _legs(self, points: Sequence[Point], deadline: float) -> list[Leg]:
+    def _legs(self, points: Sequence[Point], truck: dict[str, Any], deadline: float) -> list[Leg]:
         request = {
             "locations": [{"lat": point.latitude, "lon": point.longitude} for point in points],
             "costing": "truck",
-            "costing_options": {"truck": TRUCK},
+            "costing_options": {"truck": truck},
             "units": "miles",
             "directions_type": "none",
         }
@@ -149,6 +154,27 @@ class ValhallaRoads:
             failed = ValhallaFailedForNow if answer.is_server_error else ValhallaFailed
             raise failed(f"valhalla answered with status {answer.status_code}")
         return answer
+
+
+def truck_options(truck: TruckDimensions) -> dict[str, Any]:
+    """The options of the costing `truck`, in meters and metric tons. Options that are unknown keep Valhalla's defaults,
+    except for the weight.
+
+    https://valhalla.github.io/valhalla/api/turn-by-turn/api-reference/#costing-options
+    """
+    weight_pounds = truck.weight_pounds if truck.weight_pounds is not None else ASSUMED_WEIGHT_POUNDS
+    measures = {
+        "height": (truck.height_feet, METERS_PER_FOOT),
+        "width": (truck.width_feet, METERS_PER_FOOT),
+        "length": (truck.length_feet, METERS_PER_FOOT),
+        "weight": (weight_pounds, TONNES_PER_POUND),
+        "axle_load": (truck.axle_weight_pounds, TONNES_PER_POUND),
+    }
+    options: dict[str, Any] = {
+        name: round(value * unit, OPTION_DECIMALS) for name, (value, unit) in measures.items() if value is not None
+    }
+    known = {"axle_count": truck.axle_count, "hazmat": truck.hazmat}
+    return options | {name: value for name, value in known.items() if value is not None}
 
 
 def _refusal(answer: httpx.Response) -> str:

@@ -35,6 +35,13 @@ class Vehicles(SQLModel, table=True):
     year: str | None = None
     fuel_tank_capacity_gallons: float | None = None
     mpg: float | None = None
+    height_feet: float | None = None
+    width_feet: float | None = None
+    length_feet: float | None = None
+    weight_pounds: float | None = None
+    axle_weight_pounds: float | None = None
+    axle_count: int | None = None
+    hazmat: str | None = None
     created_at: datetime = time_column(now=True)
     retired_at: datetime | None = time_column(null=True)
     """Since then nothing leads to it any more; its routes go on showing it."""

@@ -17,6 +17,7 @@ from domain.lifecycle import CANCELABLE, Environment, PendingReason, RouteStatus
 from domain.messages.message_life import MessageStatus
 from domain.planning.explanation import Explanation, FullExplanation, ReasonedCandidate, StoredExplanation
 from domain.planning.reasons import with_reasons
+from domain.planning.road_notes import RoadInWords, road_in_words
 from domain.routes.reading.history import (
     History,
     read_driven_levels,
@@ -165,6 +166,7 @@ class Explained(NamedTuple):
     """The explanation of a plan, with one page of the stations along the road."""
 
     document: FullExplanation
+    road: RoadInWords
     stations: list[ReasonedCandidate]
     total: int
     page: int
@@ -182,7 +184,8 @@ def _explained(page: Page, explanation: StoredExplanation) -> Explained:
     indexes = range(total) if is_whole else sorted({*shown, *explanation.chosen})
     document = with_reasons(explanation.part(indexes), is_whole=is_whole)
     stations = [one for index, one in zip(indexes, document["candidates"], strict=True) if index in shown]
-    return Explained(document, stations, total, number, pages, bool(page.form.text("stations")))
+    road = road_in_words(document["sources"]["roads"])
+    return Explained(document, road, stations, total, number, pages, bool(page.form.text("stations")))
 
 
 _DONE = {

@@ -1,6 +1,7 @@
 """Imports of vehicles and drivers from CSV files: which record a row means, and what it keeps and changes."""
 
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,44 @@ def test_vehicles_are_found_by_unit_number_and_else_by_vin(
     assert counts(report) == (0, 2, 0)
     stored = vehicles(connection, fleet)
     assert (stored["101"].make, stored["102"].make) == ("Volvo", "Mack")
+
+
+def dimensions(truck: Any) -> tuple[Any, ...]:
+    names = ("height_feet", "width_feet", "length_feet", "weight_pounds", "axle_weight_pounds", "axle_count", "hazmat")
+    return tuple(getattr(truck, name) for name in names)
+
+
+def test_dimensions_and_cargo_are_imported_and_cleared(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:
+    columns = "unit_number,height_feet,width_feet,length_feet,weight_pounds,axle_weight_pounds,axle_count,hazmat"
+    import_vehicles(
+        connection, fleet.company_id, csv_file(columns, "101,13.5,8.5,72,80000,17000,5,yes", "102,-,,,46000,,2,no")
+    )
+
+    stored = vehicles(connection, fleet)
+    assert dimensions(stored["101"]) == (13.5, 8.5, 72.0, 80_000.0, 17_000.0, 5, "yes")
+    assert (stored["102"].weight_pounds, stored["102"].axle_count, stored["102"].hazmat) == (46_000, 2, "no")
+    again = csv_file(columns, "101,-,,,,,,-")
+    assert counts(import_vehicles(connection, fleet.company_id, again)[0]) == (0, 1, 0)
+    assert counts(import_vehicles(connection, fleet.company_id, again)[0]) == (0, 0, 1)
+    assert dimensions(vehicles(connection, fleet)["101"]) == (None, 8.5, 72.0, 80_000.0, 17_000.0, 5, None)
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "fault"),
+    [
+        ("height_feet", "411", "`float` <= 30"),
+        ("height_feet", "4.11", "`float` >= 5"),
+        ("weight_pounds", "40", "`float` >= 1000"),
+        ("axle_count", "5.5", "Expected `int`"),
+        ("hazmat", "3", "Invalid enum value"),
+    ],
+)
+def test_dimensions_in_other_units_are_refused(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile, column: str, cell: str, fault: str
+) -> None:
+    report, _ = import_vehicles(connection, fleet.company_id, csv_file(f"unit_number,{column}", f"101,{cell}"))
+
+    assert fault in rejected(report)[2]
 
 
 def test_an_empty_cell_leaves_the_stored_value(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:

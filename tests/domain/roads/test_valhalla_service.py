@@ -18,6 +18,7 @@ from osmium.osm.mutable import Node, Way
 
 from domain.roads import Point, great_circle_miles
 from domain.roads.highways import STRAIGHT_LINE_REASON, HighwayRoads
+from domain.roads.truck_dimensions import TruckDimensions
 from domain.roads.valhalla import MAX_LOCATIONS, ValhallaRoads
 from domain.roads.valhalla_circuit import ROADS_REST_SECONDS
 from tests.domain.roads.conftest import Clock
@@ -33,6 +34,24 @@ HIGHWAY = {"highway": "primary", "maxspeed": "50 mph"}
 LOW_BRIDGE = {**HIGHWAY, "maxheight": "3.5"}  # metres; a truck has 4.11
 MOTORWAY = {"highway": "motorway", "oneway": "no", "maxspeed": "60 mph"}
 
+CLOSED = [
+    ({"maxheight": "3.5"}, TruckDimensions(height_feet=11.4), TruckDimensions(height_feet=13.5)),
+    ({"maxwidth": "2.5"}, TruckDimensions(width_feet=8.0), TruckDimensions(width_feet=8.5)),
+    ({"maxlength": "15"}, TruckDimensions(length_feet=45), TruckDimensions(length_feet=53)),
+    ({"maxweight": "20"}, TruckDimensions(weight_pounds=40_000), TruckDimensions(weight_pounds=48_000)),
+    ({"maxaxleload": "8"}, TruckDimensions(axle_weight_pounds=17_000), TruckDimensions(axle_weight_pounds=20_000)),
+    ({"maxaxles": "6"}, TruckDimensions(axle_count=5), TruckDimensions(axle_count=9)),
+    ({"hazmat": "no"}, TruckDimensions(hazmat=False), TruckDimensions(hazmat=True)),
+]
+"""A tag in meters and tonnes, a truck that it lets through, and one that it does not."""
+
+
+def closed_ends(row: int) -> tuple[Point, Point, Point, Point]:
+    """West, the two corners of the way round, and east of the road with the tag of a row of `CLOSED`."""
+    south = 40.8 - row / 10
+    return Point(south, -96.4), Point(south + 0.05, -96.4), Point(south + 0.05, -96.3), Point(south, -96.3)
+
+
 MAP = [
     (HIGHWAY, WEST, BRIDGE_WEST),
     (LOW_BRIDGE, BRIDGE_WEST, BRIDGE_EAST),
@@ -42,6 +61,11 @@ MAP = [
     (HIGHWAY, NORTHEAST, EAST),
     (HIGHWAY, ISLAND, ISLAND_END),
 ]
+for row, (tags, _, _) in enumerate(CLOSED):
+    west, *corners, east = closed_ends(row)
+    bridge = [Point(west.latitude, longitude) for longitude in (-96.36, -96.34)]
+    ends = ((west, bridge[0]), (bridge[1], east), *pairwise([west, *corners, east]))
+    MAP += [({**HIGHWAY, **tags}, *bridge), *((HIGHWAY, *pair) for pair in ends)]
 
 
 def write_extract(path: Path) -> None:
@@ -134,6 +158,20 @@ def test_a_truck_avoids_a_low_bridge(roads: ValhallaRoads) -> None:
     assert road.source == "valhalla"
     assert road.distance_miles == pytest.approx(miles_by_way_of(WEST, NORTHWEST, NORTHEAST, EAST), rel=0.01)
     assert road.distance_miles > 1.5 * miles_by_way_of(WEST, BRIDGE_WEST, BRIDGE_EAST, EAST)
+
+
+@pytest.mark.parametrize(
+    ("row", "fits", "does_not"),
+    [pytest.param(row, *trucks, id="".join(tags)) for row, (tags, *trucks) in enumerate(CLOSED)],
+)
+def test_a_truck_goes_round_a_road_that_is_closed_to_it(
+    roads: ValhallaRoads, row: int, fits: TruckDimensions, does_not: TruckDimensions
+) -> None:
+    west, *corners, east = closed_ends(row)
+    through, round_it = roads.through([west, east], fits), roads.through([west, east], does_not)
+    assert through.source == round_it.source == "valhalla"
+    assert through.distance_miles == pytest.approx(miles_by_way_of(west, east), rel=0.01)
+    assert round_it.distance_miles == pytest.approx(miles_by_way_of(west, *corners, east), rel=0.01)
 
 
 def test_a_road_may_pass_a_stop_twice(roads: ValhallaRoads) -> None:

@@ -91,9 +91,24 @@ def test_a_vehicle_is_edited_and_the_audit_log_says_who(world: World) -> None:
     assert same.headers["location"].endswith("done=same")
 
 
+def test_dimensions_and_cargo_are_edited_and_exported(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.OWNER, fleet)
+    typed = {"height_feet": "13.5", "weight_pounds": "80000", "axle_count": "5", "hazmat": "yes"}
+
+    browser.submit("/vehicles/one", **form_of(browser, "/vehicles/one", id=fleet.shown_trucks[0]) | typed)
+
+    fields = form_of(browser, "/vehicles/one", id=fleet.shown_trucks[0])
+    assert {name: fields[name] for name in typed} == typed
+    page = words(browser.look("/vehicles/one", id=fleet.shown_trucks[0]))
+    assert "change: Height, feet, Weight, pounds, Axles, Hazardous cargo" in page
+
+
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
+        ({"height_feet": "411"}, "Height, feet: Expected a number <= 30"),
+        ({"hazmat": "maybe"}, "Hazardous cargo: "),
         ({"mpg": "fast"}, "Miles per gallon: Expected a number"),
         ({"mpg": "51"}, "Miles per gallon: Expected a number <= 50"),
         ({"vin": "SHORT"}, "VIN: Expected a text of at least 17"),

@@ -15,8 +15,9 @@ from domain.planning import stored_plans
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
 from domain.queue.jobs import process_positions_job, send_message_job
-from domain.roads import Point
+from domain.roads import Point, Road
 from domain.roads.highways import HighwayRoads
+from domain.roads.truck_dimensions import ANY_TRUCK, TruckDimensions
 from domain.routes import transitions
 from domain.routes.plans import first_plan
 from domain.routes.progress.tracking import process_vehicles
@@ -93,6 +94,34 @@ def test_a_plan_moves_the_route_on_and_queues_its_message(
     assert explanation is not None
     assert explanation["inputs"]["start_gallons"] == 80.0
     assert explanation["inputs"]["roads"] == "highway-graph"
+
+
+class AskedRoads(HighwayRoads):
+    """Embedded roads that keep the trucks for which they were asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trucks: list[TruckDimensions] = []
+
+    def through(self, points: Sequence[Point], truck: TruckDimensions = ANY_TRUCK) -> Road:
+        self.trucks.append(truck)
+        return super().through(points, truck)
+
+
+def test_the_road_is_asked_for_the_vehicle_and_the_plan_keeps_its_dimensions(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    route_id = arrived(connection, fleet, settings, now, stops=[JOLIET, PERRYSBURG])
+    unknown = task_of(connection, route_id, now)
+    connection.execute("UPDATE vehicles SET height_feet = 13.5, weight_pounds = 80000, hazmat = 'yes'")
+    task, roads = task_of(connection, route_id, now), AskedRoads()
+
+    for each in (unknown, task):
+        road_ahead(each, roads)
+
+    assert roads.trucks == [ANY_TRUCK, TruckDimensions(height_feet=13.5, weight_pounds=80_000.0, hazmat=True)]
+    _, plan = build(connection, task, now=now)
+    assert plan.inputs.sources["roads"]["truck"] == {"height_feet": 13.5, "weight_pounds": 80_000.0, "hazmat": True}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,22 @@
+"""The size, the weight and the cargo of a truck, as far as roads are closed to some trucks."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TruckDimensions:
+    """What is known of a truck. None is unknown: the roads then assume a loaded tractor-trailer without such cargo.
+
+    `weight_pounds` is the gross weight, `axle_weight_pounds` the load of the heaviest axle.
+    """
+
+    height_feet: float | None = None
+    width_feet: float | None = None
+    length_feet: float | None = None
+    weight_pounds: float | None = None
+    axle_weight_pounds: float | None = None
+    axle_count: int | None = None
+    hazmat: bool | None = None
+
+
+ANY_TRUCK = TruckDimensions()
