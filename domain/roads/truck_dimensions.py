@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TruckDimensions:
-    """What is known of a truck. None is unknown: the roads then assume a loaded tractor-trailer without such cargo.
+    """The known facts of a truck. None is unknown: the roads then assume a loaded tractor-trailer without such cargo.
 
     `weight_pounds` is the gross weight, `axle_weight_pounds` the load of the heaviest axle.
     """

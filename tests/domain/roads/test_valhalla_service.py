@@ -64,8 +64,9 @@ MAP = [
 for row, (tags, _, _) in enumerate(CLOSED):
     west, *corners, east = closed_ends(row)
     bridge = [Point(west.latitude, longitude) for longitude in (-96.36, -96.34)]
-    ends = ((west, bridge[0]), (bridge[1], east), *pairwise([west, *corners, east]))
-    MAP += [({**HIGHWAY, **tags}, *bridge), *((HIGHWAY, *pair) for pair in ends)]
+    MAP.append(({**HIGHWAY, **tags}, bridge[0], bridge[1]))
+    ends = [(west, bridge[0]), (bridge[1], east), *pairwise([west, *corners, east])]
+    MAP += [(HIGHWAY, start, end) for start, end in ends]
 
 
 def write_extract(path: Path) -> None:
