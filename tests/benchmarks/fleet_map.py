@@ -1,6 +1,7 @@
 """The page Map with a large fleet, in Chromium without a graphics card: until the trucks are drawn, and while the map
 is moved. The fleet has TRUCKS trucks, whatever `--routes` says."""
 
+import itertools
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,7 @@ from domain.lifecycle import Environment, Role
 from domain.routes.reading.fleet_now import read_fleet
 from domain.visibility import SERVICE_ROLE, of_companies, set_visibility
 from tests.benchmarks.harness import Bench, Figure, Stack
-from tests.benchmarks.load import LoadFailed
+from tests.benchmarks.load import Address, LoadFailed, drive, send
 from tests.benchmarks.map_fleet import load_map_fleet
 from tests.browser.chromium import NO_CHROMIUM, find_chromium, running_chromium
 from tests.browser.conftest import add_session
@@ -58,6 +59,9 @@ _PANNED = """
 
 _ZOOMS = {"the whole country": 3.6, "some states": 5.5, "single trucks": 10.0}
 
+_PATHS = ("/overview", "/map", "/map?need=late")
+"""The pages without their scripts."""
+
 
 class Moved(NamedTuple):
     """The map while it is moved."""
@@ -81,17 +85,20 @@ def run(bench: Bench) -> list[Figure]:
     path = find_chromium()
     if path is None:
         raise LoadFailed(NO_CHROMIUM)
-    with bench.stack("map") as stack, running_chromium(path) as chromium:
+    with bench.stack("map") as stack:
         with bench.task(f"map: loads {TRUCKS:,} trucks"):
             company_id = load_map_fleet(stack.database, TRUCKS).company_id
         console = stack.start_console()
         site = Site(f"http://{console[0]}:{console[1]}", stack.database, company_id)
         read = bench.alternate("map", {"read": partial(_read, stack, company_id)})["read"]
-        shown = bench.alternate("map", {"show": partial(_show, stack, site, chromium, bench.seconds)})["show"]
+        asked = bench.alternate("map", {path: partial(_ask, console, site, path, bench.seconds) for path in _PATHS})
+        with running_chromium(path) as chromium:
+            shown = bench.alternate("map", {"show": partial(_show, stack, site, chromium, bench.seconds)})["show"]
     name = f"map: {TRUCKS:,} trucks"
     drawn = [one.drawn_seconds for one in shown]
     return [
         Figure(f"{name}, read from the database", "ms", read),
+        *(Figure(f"{name}, {path}, p50", "ms", asked[path], at_most=150) for path in _PATHS),
         Figure(f"{name}, drawn", "s", drawn, at_most=2, note=shown[-1].processors),
         *(figure for what in _ZOOMS for figure in _of_moves(name, what, shown)),
     ]
@@ -112,6 +119,13 @@ def _read(stack: Stack, company_id: UUID) -> float:
         began = time.perf_counter()
         read_fleet(connection, Tenant(company_id, Environment.LIVE), now=datetime.now(UTC))
         return (time.perf_counter() - began) * 1000
+
+
+def _ask(console: Address, site: Site, path: str, seconds: float) -> float:
+    """Milliseconds of the page, at the median."""
+    request = f"GET {path} HTTP/1.1\r\nHost: bench\r\nCookie: fuelroute={site.cookie(Role.DISPATCHER)}\r\n\r\n"
+    requests = itertools.repeat(request.encode())
+    return drive(send([console], requests, expect=200, seconds=seconds, connections=1)).percentile(50)
 
 
 def _show(stack: Stack, site: Site, chromium: Browser, seconds: float) -> Shown:
