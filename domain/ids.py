@@ -10,7 +10,9 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-IdKind = Literal["cmp", "key", "veh", "drv", "rte", "pln", "msg", "usr", "req", "imp", "whe", "evt", "sub", "ntc"]
+IdKind = Literal[
+    "cmp", "key", "veh", "drv", "rte", "pln", "msg", "usr", "req", "imp", "whe", "evt", "sub", "ntc", "con"
+]
 
 KIND_OF: dict[str, IdKind] = {
     "company_id": "cmp",
@@ -29,6 +31,7 @@ KIND_OF: dict[str, IdKind] = {
     "event_id": "evt",
     "subscription_id": "sub",
     "notice_id": "ntc",
+    "connector_id": "con",
 }
 """The kind of an id, by its name in log events and documents."""
 

@@ -309,6 +309,12 @@ class Settings(BaseSettings):
         " may use http://",
     )
 
+    connector_allowed_hosts: str = Field(
+        "",
+        description="Vendors of telematics inside the network, such as a Traccar of one's own: hosts and networks"
+        " (CIDR), separated by commas. They alone may use http://",
+    )
+
     metrics_port: str | None = Field(
         None,
         description="Port for a process's metrics, or ports such as 9110-9129 of which each process takes the first"

@@ -1,4 +1,4 @@
-"""The hosts that URLs of a company may lead to: contacts of drivers, and endpoints of webhooks.
+"""The hosts that URLs of a company may lead to: contacts of drivers, endpoints of webhooks, vendors of telematics.
 
 Companies bring these URLs, so they are treated as hostile: they lead to the public internet, and inside our own network
 only to the hosts that the operator names.
@@ -31,6 +31,8 @@ _NEVER_PUBLIC = tuple(
 )
 """Addresses that can be reached only from inside some network, whatever this version of Python calls them."""
 
+_LONGEST_URL = 2_000
+
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -50,6 +52,11 @@ class AllowedHosts(NamedTuple):
     def of_webhooks(cls, settings: Settings) -> "AllowedHosts":
         """The exceptions for endpoints of webhooks."""
         return cls.read(settings.webhook_allowed_hosts)
+
+    @classmethod
+    def of_connectors(cls, settings: Settings) -> "AllowedHosts":
+        """The exceptions for vendors of telematics."""
+        return cls.read(settings.connector_allowed_hosts)
 
     @classmethod
     def read(cls, entries: str) -> "AllowedHosts":
@@ -107,3 +114,33 @@ def _is_public(address: Address) -> bool:
     if any(address in network for network in _NEVER_PUBLIC):
         return False
     return address.is_global and not (address.is_multicast or address.is_reserved)
+
+
+def not_on_internet(setting: str) -> str:
+    """The end of the sentence about an address that must not be called."""
+    return f"is not on the public internet; {setting} names the exceptions"
+
+
+def url_fault(url: str, allowed: AllowedHosts, setting: str) -> str | None:
+    """The reason why a company cannot have this URL called, as the end of a sentence that names it; None when it can.
+    `setting` is the variable that names the exceptions. No name is resolved."""
+    import httpx  # here: it takes long to load, and few commands need it
+
+    if len(url) > _LONGEST_URL or not url.isprintable() or " " in url:
+        return f"is one line of at most {_LONGEST_URL} characters without spaces"
+    try:
+        parsed = httpx.URL(url)
+        host = parsed.host
+    except (httpx.InvalidURL, UnicodeError):  # of a host whose letters no name may have
+        return "cannot be read: it looks like https://example.com/fuelroute"
+    if parsed.scheme not in ("https", "http") or not host or "%" in host:
+        return "names no host by https: it looks like https://example.com/fuelroute"
+    if not 0 < (parsed.port or 443) < 1 << 16:
+        return "has a port that there is not: ports are numbers from 1 to 65535"
+    if parsed.userinfo or parsed.fragment:
+        return "has a user, a password or a fragment: leave them out"
+    if not allowed.may_take(host):
+        return f"names a host that {not_on_internet(setting)}"
+    if parsed.scheme == "http" and not allowed.exempts(host):
+        return "begins with http://: give one that begins with https://"
+    return None

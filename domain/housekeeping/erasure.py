@@ -70,6 +70,7 @@ _DELETE_OF_COMPANY = [
             "former_names",
             "api_keys",
             *("notice_subscriptions", "notices"),  # in this order: notices are made under the lock of a subscription
+            *("connectors", "connector_vehicles"),  # in this order: vehicles are stored under the lock of a connector
             "users",
             "deals",
             "dropped_fixes",

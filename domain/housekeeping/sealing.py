@@ -1,9 +1,10 @@
-"""Seals stored contacts, channels of notices, secrets of one-time codes and of webhook endpoints that are in the clear
-or under an older key."""
+"""Seals stored contacts, channels of notices, credentials of connectors, secrets of one-time codes and of webhook
+endpoints that are in the clear or under an older key."""
 
 from domain.accounts.companies import lock_to_seal, seal_message_urls
 from domain.accounts.contacts import Contacts, Sealed
 from domain.accounts.users import seal_totp_secrets
+from domain.connectors.connectors import seal_credentials
 from domain.database import Connection
 from domain.fleet.drivers import seal_contacts
 from domain.notices.subscriptions import seal_channels
@@ -21,5 +22,6 @@ def seal_stored(connection: Connection, contacts: Contacts) -> Sealed:
     secrets = seal_totp_secrets(connection, contacts)
     endpoints = seal_secrets(connection, contacts)
     channels = seal_channels(connection, contacts)
-    all_of_them = (urls, drivers, secrets, endpoints, channels)
+    credentials = seal_credentials(connection, contacts)
+    all_of_them = (urls, drivers, secrets, endpoints, channels, credentials)
     return Sealed(sum(one.sealed for one in all_of_them), sum(one.unreadable for one in all_of_them))

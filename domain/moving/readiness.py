@@ -83,6 +83,7 @@ _SEALED = Statement(
         UNION ALL SELECT contact FROM drivers WHERE company_id = %(company_id)s
         UNION ALL SELECT totp_secret FROM users WHERE company_id = %(company_id)s
         UNION ALL SELECT url FROM notice_subscriptions WHERE company_id = %(company_id)s
+        UNION ALL SELECT credentials FROM connectors WHERE company_id = %(company_id)s
         UNION ALL SELECT secret FROM webhook_endpoints WHERE company_id = %(company_id)s
         UNION ALL SELECT former_secret FROM webhook_endpoints WHERE company_id = %(company_id)s) AS secrets
     WHERE starts_with(sealed, 'sealed:')

@@ -11,6 +11,7 @@ third.
 
 from domain.tables import (
     accounts,
+    connectors,
     fleet,
     moves,
     notices,
@@ -25,6 +26,7 @@ from domain.tables import (
 
 __all__ = [
     "accounts",
+    "connectors",
     "fleet",
     "moves",
     "notices",

@@ -1,7 +1,7 @@
 """The feed of positions: finds their vehicles, drops useless ones, stores the rest, and makes trucks due."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import NamedTuple
@@ -111,14 +111,29 @@ def _references(position: Position) -> list[tuple[str, str]]:
 def _resolve(connection: Connection, company_id: UUID, positions: Sequence[Position]) -> list[str | _Unknown]:
     """The id of the vehicle that each position names. A mapping goes before the stored value."""
     references = {reference for position in positions for reference in _references(position)}
+    found = _found(connection, company_id, references)
+    return [_vehicle_of(_references(position), found) for position in positions]
+
+
+def _found(
+    connection: Connection, company_id: UUID, references: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], _Resolved]:
     asked = [
         {"kind": kind, "value": value}
         for kind, value in references
         if kind != "vehicle_id" or read_id("veh", value) is not None
     ]
     rows = _RESOLVE.all(connection, {"company_id": company_id, "references": as_json(asked)})
-    found = {(row.kind, row.value): row for row in rows}
-    return [_vehicle_of(_references(position), found) for position in positions]
+    return {(row.kind, row.value): row for row in rows}
+
+
+def vehicles_named(
+    connection: Connection, company_id: UUID, references: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], UUID]:
+    """The vehicles that references (`vehicle_id`, `unit_number` or `vin`, and a value) name, each of them exactly one,
+    by the same rule as positions of the feed."""
+    found = _found(connection, company_id, references)
+    return {reference: UUID(row.vehicle_id) for reference, row in found.items() if not row.fits_several}
 
 
 def _vehicle_of(references: Sequence[tuple[str, str]], found: Mapping[tuple[str, str], _Resolved]) -> str | _Unknown:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.allowed_hosts import AllowedHosts, url_fault
 from domain.accounts.companies import lock_company
 from domain.accounts.contacts import Contacts, Sealed, StoredContact
 from domain.database import Connection, Tenant
@@ -27,10 +27,9 @@ SECRET_OVERLAP = timedelta(hours=24)
 """The time after a rotation in which the former secret signs, too."""
 
 LONGEST_DESCRIPTION = 200
-_LONGEST_URL = 2_000
 _SECRET_BYTES = 32
 
-NOT_ON_INTERNET = "is not on the public internet; FUELROUTE_WEBHOOK_ALLOWED_HOSTS names the exceptions"
+ALLOWED_HOSTS_OF_WEBHOOKS = "FUELROUTE_WEBHOOK_ALLOWED_HOSTS"
 
 
 class UnusableEndpoint(FuelrouteError):
@@ -269,7 +268,7 @@ def delivery_jobs(connection: Connection, company_ids: Iterable[UUID]) -> list[J
 def _checked(values: EndpointChanges, allowed: AllowedHosts) -> tuple[str | None, str | None, list[str] | None]:
     """URL, description and types to store. Raises UnusableEndpoint."""
     url = values.url.strip() if values.url is not None else None
-    if url is not None and (fault := url_fault(url, allowed)) is not None:
+    if url is not None and (fault := url_fault(url, allowed, ALLOWED_HOSTS_OF_WEBHOOKS)) is not None:
         raise UnusableEndpoint(f"the URL {fault}")
     description = values.description.strip() if values.description is not None else None
     if description is not None and (len(description) > LONGEST_DESCRIPTION or not description.isprintable()):
@@ -282,28 +281,3 @@ def _checked_types(types: Collection[str]) -> list[str]:
         if one not in EVENT_TYPES:
             raise UnusableEndpoint(f"there is no event type {one!r}: use some of {', '.join(EVENT_TYPES)}")
     return [one for one in EVENT_TYPES if one in types]
-
-
-def url_fault(url: str, allowed: AllowedHosts) -> str | None:
-    """The reason why an endpoint cannot have this URL, as the end of a sentence that names it; None when it can. No
-    name is resolved."""
-    import httpx  # here: it takes long to load, and few commands need it
-
-    if len(url) > _LONGEST_URL or not url.isprintable() or " " in url:
-        return f"is one line of at most {_LONGEST_URL} characters without spaces"
-    try:
-        parsed = httpx.URL(url)
-        host = parsed.host
-    except (httpx.InvalidURL, UnicodeError):  # of a host whose letters no name may have
-        return "cannot be read: it looks like https://example.com/fuelroute"
-    if parsed.scheme not in ("https", "http") or not host or "%" in host:
-        return "names no host by https: it looks like https://example.com/fuelroute"
-    if not 0 < (parsed.port or 443) < 1 << 16:
-        return "has a port that there is not: ports are numbers from 1 to 65535"
-    if parsed.userinfo or parsed.fragment:
-        return "has a user, a password or a fragment: leave them out, the signature shows who sends"
-    if not allowed.may_take(host):
-        return f"names a host that {NOT_ON_INTERNET}"
-    if parsed.scheme == "http" and not allowed.exempts(host):
-        return "begins with http://: give one that begins with https://"
-    return None

@@ -1,30 +1,27 @@
 """Sends events to endpoints: signed as Standard Webhooks says, and never to an address inside our own network.
 
-A name is resolved once, the addresses are judged, and the connection goes to the judged address. So a name server that
-answers differently the next time gains nothing. Redirects are not followed, proxies of the environment are not used,
-and an attempt ends in time, whatever the endpoint does.
+Redirects are not followed, proxies of the environment are not used, and an attempt ends in time, whatever the endpoint
+does.
 """
 
 import asyncio
-import socket
-import ssl
 import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from functools import cache, lru_cache
-from typing import Any
+from functools import lru_cache
 
 import httpcore
 import httpx
 from standardwebhooks import Webhook
 
 from domain import clock, tracing
-from domain.accounts.allowed_hosts import AllowedHosts, literal_address
+from domain.accounts.allowed_hosts import AllowedHosts, not_on_internet
 from domain.accounts.contacts import UnreadableContact
+from domain.accounts.public_connections import PublicBackend, RefusedAddress, tls_context
 from domain.ids import shown_id
 from domain.text import printable, without_secrets
 from domain.webhooks.deliveries import Claimed, Outcome
-from domain.webhooks.endpoints import NOT_ON_INTERNET
+from domain.webhooks.endpoints import ALLOWED_HOSTS_OF_WEBHOOKS
 
 MOST_ANSWER_BYTES = 1 << 10
 """The beginning of an answer's body, which is kept."""
@@ -36,45 +33,6 @@ _IDLE_SECONDS = 15.0
 _USER_AGENT = b"Fuelroute-Webhooks/1"
 
 
-class _Refused(Exception):
-    """An address that must not be called."""
-
-
-class _PublicBackend(httpcore.AnyIOBackend):
-    """Connects to judged addresses only."""
-
-    def __init__(self, allowed: AllowedHosts) -> None:
-        self._allowed = allowed
-
-    async def connect_tcp(self, host: str, port: int, *rest: Any, **more: Any) -> httpcore.AsyncNetworkStream:
-        failure: Exception = httpcore.ConnectError("it has no address")
-        for address in await self._judged(host, port):
-            try:
-                return await super().connect_tcp(address, port, *rest, **more)
-            except httpcore.ConnectError as error:
-                failure = error
-        raise failure
-
-    async def _judged(self, host: str, port: int) -> list[str]:
-        """The addresses of a host. Raises _Refused if one of them must not be called, ConnectError if there is none."""
-        loop = asyncio.get_running_loop()
-        try:
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except OSError:
-            raise httpcore.ConnectError("its name has no address") from None
-        addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
-        for address in addresses if not self._allowed.have(host) else ():
-            known = literal_address(address.partition("%")[0])
-            if known is None or not self._allowed.take(known):
-                raise _Refused
-        return addresses
-
-
-@cache
-def _tls() -> ssl.SSLContext:
-    return ssl.create_default_context()
-
-
 class Sender:
     """The connections to one endpoint, for one event loop. Each carries one request at a time.
 
@@ -82,7 +40,7 @@ class Sender:
 
     def __init__(self, *, allowed: AllowedHosts, timeout_seconds: float) -> None:
         self._timeout_seconds = timeout_seconds
-        self._backend = _PublicBackend(allowed)
+        self._backend = PublicBackend(allowed)
         self._idle: list[httpcore.AsyncHTTPConnection] = []
 
     async def send(self, url: str, secrets: Sequence[str], claimed: Claimed) -> Outcome:
@@ -103,8 +61,8 @@ class Sender:
             error = None if 200 <= status < 300 else f"it answered {status}"
         except TimeoutError:
             error = f"it did not answer within {self._timeout_seconds:g} s"
-        except _Refused:
-            error = f"its address {NOT_ON_INTERNET}"
+        except RefusedAddress:
+            error = f"its address {not_on_internet(ALLOWED_HOSTS_OF_WEBHOOKS)}"
         except UnreadableContact as unreadable:
             error = str(unreadable)
         except Exception as failure:  # whatever an endpoint sends is its failure, not ours
@@ -139,7 +97,7 @@ class Sender:
                 return connection
             await connection.aclose()
         return httpcore.AsyncHTTPConnection(
-            origin, ssl_context=_tls(), keepalive_expiry=_IDLE_SECONDS, network_backend=self._backend
+            origin, ssl_context=tls_context(), keepalive_expiry=_IDLE_SECONDS, network_backend=self._backend
         )
 
     async def close(self) -> None:

@@ -23,6 +23,7 @@ ORDER = (
     "stations",
     "planning",
     "telematics",
+    "connectors",
     "messages",
     "savings",
     "routes",

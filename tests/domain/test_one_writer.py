@@ -34,6 +34,8 @@ OWNERS = {
     "positions": "telematics",
     "tracks": "telematics",
     "dropped_fixes": "telematics",
+    "connectors": "connectors",
+    "connector_vehicles": "connectors",
     "messages": "messages",
     "savings": "savings",
     "routes": "routes",

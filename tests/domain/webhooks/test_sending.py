@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from standardwebhooks import Webhook, WebhookVerificationError
 
-from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.allowed_hosts import AllowedHosts, url_fault
 from domain.ids import new_id
 from domain.webhooks.deliveries import Claimed, Outcome
-from domain.webhooks.endpoints import shown_url, url_fault
+from domain.webhooks.endpoints import ALLOWED_HOSTS_OF_WEBHOOKS, shown_url
 from domain.webhooks.sending import Sender, _target, headers_of, shown_answer
 from tests.domain.webhooks.endpoints import HERE
 from tests.webhook_receiver import Receiver, running_receiver
@@ -174,7 +174,7 @@ def test_without_a_secret_that_can_be_opened_nothing_is_sent(receiver: Receiver)
     ],
 )
 def test_a_url_that_no_endpoint_may_have_is_refused_with_a_sentence(url: str) -> None:
-    fault = url_fault(url, NOWHERE)
+    fault = url_fault(url, NOWHERE, ALLOWED_HOSTS_OF_WEBHOOKS)
 
     assert fault is not None
     assert fault.isprintable()
@@ -192,13 +192,13 @@ def test_a_url_that_no_endpoint_may_have_is_refused_with_a_sentence(url: str) ->
     ],
 )
 def test_a_url_on_the_public_internet_is_taken(url: str) -> None:
-    assert url_fault(url, NOWHERE) is None
+    assert url_fault(url, NOWHERE, ALLOWED_HOSTS_OF_WEBHOOKS) is None
 
 
 @given(st.text(max_size=80) | st.text("htps:/.@[]%#?0123456789abx-", max_size=40).map("https://{}".format))
 def test_any_text_is_judged(text: str) -> None:
     """A URL that is taken can be sent to."""
-    if url_fault(text, NOWHERE) is None:
+    if url_fault(text, NOWHERE, ALLOWED_HOSTS_OF_WEBHOOKS) is None:
         target, host = _target(text)
         assert target.origin.scheme == b"https"
         assert host
@@ -207,10 +207,10 @@ def test_any_text_is_judged(text: str) -> None:
 def test_only_hosts_that_the_operator_names_may_do_without_https() -> None:
     named = AllowedHosts(frozenset({"tms.internal"}), (ipaddress.ip_network("10.1.0.0/16"),))
 
-    assert url_fault("http://tms.internal:8080/", named) is None
-    assert url_fault("http://10.1.2.3/", named) is None
-    assert url_fault("http://10.2.2.3/", named) is not None
-    assert url_fault("http://tms.example.com/", named) is not None
+    assert url_fault("http://tms.internal:8080/", named, ALLOWED_HOSTS_OF_WEBHOOKS) is None
+    assert url_fault("http://10.1.2.3/", named, ALLOWED_HOSTS_OF_WEBHOOKS) is None
+    assert url_fault("http://10.2.2.3/", named, ALLOWED_HOSTS_OF_WEBHOOKS) is not None
+    assert url_fault("http://tms.example.com/", named, ALLOWED_HOSTS_OF_WEBHOOKS) is not None
 
 
 def test_a_name_that_leads_into_our_network_is_not_called(

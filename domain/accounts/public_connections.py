@@ -1,0 +1,55 @@
+"""Connections to addresses that companies bring, and never to one inside our own network.
+
+A name is resolved once, the addresses are judged, and the connection goes to the judged address. So a name server that
+answers differently the next time gains nothing.
+"""
+
+import asyncio
+import socket
+import ssl
+from functools import cache
+from typing import Any
+
+import httpcore
+
+from domain.accounts.allowed_hosts import AllowedHosts, literal_address
+
+
+class RefusedAddress(Exception):
+    """An address that must not be called."""
+
+
+class PublicBackend(httpcore.AnyIOBackend):
+    """Connects to judged addresses only. Raises RefusedAddress."""
+
+    def __init__(self, allowed: AllowedHosts) -> None:
+        self._allowed = allowed
+
+    async def connect_tcp(self, host: str, port: int, *rest: Any, **more: Any) -> httpcore.AsyncNetworkStream:
+        failure: Exception = httpcore.ConnectError("it has no address")
+        for address in await self._judged(host, port):
+            try:
+                return await super().connect_tcp(address, port, *rest, **more)
+            except httpcore.ConnectError as error:
+                failure = error
+        raise failure
+
+    async def _judged(self, host: str, port: int) -> list[str]:
+        """The addresses of a host. Raises RefusedAddress if one of them must not be called, ConnectError if there is
+        none."""
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except OSError:
+            raise httpcore.ConnectError("its name has no address") from None
+        addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
+        for address in addresses if not self._allowed.have(host) else ():
+            known = literal_address(address.partition("%")[0])
+            if known is None or not self._allowed.take(known):
+                raise RefusedAddress
+        return addresses
+
+
+@cache
+def tls_context() -> ssl.SSLContext:
+    return ssl.create_default_context()

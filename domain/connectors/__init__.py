@@ -1,0 +1,1 @@
+"""Connectors bring the positions of trucks from the vendors of telematics into the feed."""

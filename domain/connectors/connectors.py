@@ -1,0 +1,287 @@
+"""Connectors of companies: add, list, change, pause, resume, remove; their credentials.
+
+Owners bring the addresses, so they are treated as hostile: `accounts/allowed_hosts.py` has the rule.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from domain.accounts.allowed_hosts import AllowedHosts, url_fault
+from domain.accounts.companies import lock_company
+from domain.accounts.contacts import Contacts, Sealed, StoredContact
+from domain.connectors.kinds import VENDORS
+from domain.connectors.vendor import Access, FieldName, Vendor
+from domain.database import Connection, Tenant
+from domain.encoding import write
+from domain.errors import FuelrouteError
+from domain.ids import new_id, shown_id
+from domain.statements import Command, Statement
+
+MOST_CONNECTORS = 20
+"""Connectors of a company in one environment."""
+
+ALLOWED_HOSTS_SETTING = "FUELROUTE_CONNECTOR_ALLOWED_HOSTS"
+
+_LONGEST_NAME = 100
+_LONGEST_VALUE = 20_000
+
+
+class UnusableConnector(FuelrouteError):
+    """A value that cannot be set; the text names it."""
+
+
+class UnknownConnector(FuelrouteError):
+    def __init__(self, named: str) -> None:
+        super().__init__(f"there is no connector {named!r}: see `fuelroute connectors list`")
+
+
+class Connector(NamedTuple):
+    """A connector as people see it: without its credentials."""
+
+    id: UUID
+    company_id: UUID
+    environment: str
+    kind: str
+    name: str
+    url: str
+    asks: bool
+    created_at: datetime
+    paused_at: datetime | None
+    leased_by: str | None
+    leased_until: datetime | None
+    due_at: datetime | None
+    answered_at: datetime | None
+    newest_at: datetime | None
+    failures: int
+    failing_since: datetime | None
+    last_error: str | None
+    what_to_do: str | None
+    fixes: int
+    left_out: dict[str, int]
+
+
+class ConnectorValues(NamedTuple):
+    """The values of a new connector."""
+
+    kind: str
+    credentials: Mapping[FieldName, str]
+    name: str = ""
+    """Empty: the vendor's name."""
+    url: str = ""
+    """Empty: the vendor's own cloud."""
+
+
+_COLUMNS = ", ".join(Connector._fields)
+_INSERT = Statement(
+    Connector,
+    "INSERT INTO connectors (id, company_id, environment, kind, name, url, credentials, asks, left_out)"  # noqa: S608
+    f" VALUES (%s, %s, %s, %s, %s, %s, %s, %s, '{{}}') RETURNING {_COLUMNS}",
+)
+_LIST = Statement(
+    Connector,
+    f"SELECT {_COLUMNS} FROM connectors WHERE company_id = %s ORDER BY environment, id",  # noqa: S608
+)
+_READ = Statement(
+    Connector,
+    f"SELECT {_COLUMNS} FROM connectors WHERE company_id = %s AND id = %s",  # noqa: S608
+)
+_LOCK = Statement(
+    Connector,
+    f"SELECT {_COLUMNS} FROM connectors WHERE company_id = %s AND id = %s FOR NO KEY UPDATE",  # noqa: S608
+)
+
+
+def vendor_of(kind: str) -> type[Vendor]:
+    """Raises UnusableConnector."""
+    vendor = VENDORS.get(kind)
+    if vendor is None:
+        raise UnusableConnector(f"there is no kind {kind!r}: use one of {', '.join(VENDORS)}")
+    return vendor
+
+
+def add_connector(
+    connection: Connection, tenant: Tenant, values: ConnectorValues, *, allowed: AllowedHosts, contacts: Contacts
+) -> Connector:
+    """Stores a new connector, which works at once. Raises UnusableConnector, UnknownCompany, RetiredCompany."""
+    vendor = vendor_of(values.kind)
+    url = checked_url(vendor, values.url, allowed)
+    credentials = checked_credentials(vendor, values.credentials)
+    name = values.name.strip() or vendor.title
+    if len(name) > _LONGEST_NAME or not name.isprintable():
+        raise UnusableConnector(f"the name is one line of at most {_LONGEST_NAME} characters")
+    lock_company(connection, tenant.company_id)
+    existing = [one for one in list_connectors(connection, tenant.company_id) if one.environment == tenant.environment]
+    if len(existing) >= MOST_CONNECTORS:
+        raise UnusableConnector(
+            f"the company has {MOST_CONNECTORS} connectors in {tenant.environment}: remove one first"
+        )
+    sealed = contacts.seal(write(credentials).decode())
+    asks = vendor().asks(credentials)
+    return _INSERT.one(connection, (new_id(), *tenant, values.kind, name, url, sealed, asks))
+
+
+def list_connectors(connection: Connection, company_id: UUID) -> list[Connector]:
+    """A company's connectors in both environments, oldest first."""
+    return _LIST.all(connection, (company_id,))
+
+
+def read_connector(connection: Connection, company_id: UUID, connector_id: UUID) -> Connector:
+    """Raises UnknownConnector."""
+    row = _READ.first(connection, (company_id, connector_id))
+    if row is None:
+        raise UnknownConnector(shown_id("con", connector_id))
+    return row
+
+
+def lock_connector(connection: Connection, company_id: UUID, connector_id: UUID) -> Connector:
+    """The connector, locked. Connectors are locked before their vehicles, and both before tracks. Raises
+    UnknownConnector."""
+    row = _LOCK.first(connection, (company_id, connector_id))
+    if row is None:
+        raise UnknownConnector(shown_id("con", connector_id))
+    return row
+
+
+# --- Changes -----------------------------------------------------------------------------------------------------
+# Each ends the lease: the process that polls begins anew, with what holds from now on.
+
+_SET_ACCESS = Command(
+    "UPDATE connectors SET url = %s, credentials = %s, asks = %s, cursor = CASE WHEN %s THEN cursor END,"
+    " lease_number = lease_number + 1, leased_until = NULL, leased_by = NULL, due_at = NULL, failures = 0,"
+    " failing_since = NULL, last_error = NULL, what_to_do = NULL WHERE id = %s"
+)
+_PAUSE = Command(
+    "UPDATE connectors SET paused_at = coalesce(paused_at, %s), lease_number = lease_number + 1, leased_until = NULL,"
+    " leased_by = NULL WHERE id = %s"
+)
+_RESUME = Command(
+    "UPDATE connectors SET paused_at = NULL, due_at = NULL, failures = 0, failing_since = NULL, last_error = NULL,"
+    " what_to_do = NULL WHERE id = %s"
+)
+_REMOVE = Command("DELETE FROM connectors WHERE id = %s")
+_REMOVE_VEHICLES = Command("DELETE FROM connector_vehicles WHERE connector_id = %s")
+
+
+def change_access(
+    connection: Connection,
+    company_id: UUID,
+    connector_id: UUID,
+    *,
+    credentials: Mapping[FieldName, str],
+    url: str = "",
+    allowed: AllowedHosts,
+    contacts: Contacts,
+) -> None:
+    """Gives it other credentials. Another address begins with the newest positions, for its vendor does not know the
+    cursor. Raises UnknownConnector, UnusableConnector."""
+    stored = lock_connector(connection, company_id, connector_id)
+    vendor = vendor_of(stored.kind)
+    url = checked_url(vendor, url or stored.url, allowed)
+    values = checked_credentials(vendor, credentials)
+    sealed = contacts.seal(write(values).decode())
+    parameters = (url, sealed, vendor().asks(values), url == stored.url, connector_id)
+    _SET_ACCESS.execute(connection, parameters)
+
+
+def pause_connector(connection: Connection, company_id: UUID, connector_id: UUID, *, now: datetime) -> bool:
+    """Nothing is asked or taken any more. False: it was paused already. Raises UnknownConnector."""
+    if lock_connector(connection, company_id, connector_id).paused_at is not None:
+        return False
+    _PAUSE.execute(connection, (now, connector_id))
+    return True
+
+
+def resume_connector(connection: Connection, company_id: UUID, connector_id: UUID) -> bool:
+    """It goes on at its cursor: what its vendor kept meanwhile comes in. False: it was not paused. Raises
+    UnknownConnector."""
+    if lock_connector(connection, company_id, connector_id).paused_at is None:
+        return False
+    _RESUME.execute(connection, (connector_id,))
+    return True
+
+
+def remove_connector(connection: Connection, company_id: UUID, connector_id: UUID) -> None:
+    """Forgets it, its credentials and its vehicles. Positions stay. Raises UnknownConnector."""
+    lock_connector(connection, company_id, connector_id)
+    _REMOVE_VEHICLES.execute(connection, (connector_id,))
+    _REMOVE.execute(connection, (connector_id,))
+
+
+# --- Credentials -------------------------------------------------------------------------------------------------
+
+
+class _StoredAccess(NamedTuple):
+    url: str
+    credentials: str
+
+
+_READ_ACCESS = Statement(_StoredAccess, "SELECT url, credentials FROM connectors WHERE company_id = %s AND id = %s")
+
+
+def read_access(connection: Connection, company_id: UUID, connector_id: UUID, *, contacts: Contacts) -> Access:
+    """The address and the credentials. Raises UnknownConnector, UnreadableContact."""
+    row = _READ_ACCESS.first(connection, (company_id, connector_id))
+    if row is None:
+        raise UnknownConnector(shown_id("con", connector_id))
+    return open_access(row.url, row.credentials, contacts)
+
+
+def open_access(url: str, sealed: str, contacts: Contacts) -> Access:
+    """Raises UnreadableContact."""
+    return Access(url, msgspec.json.decode(contacts.open(sealed) or "{}", type=dict[str, str]))
+
+
+_TO_SEAL = Statement(
+    StoredContact,
+    "SELECT id, credentials AS contact FROM connectors WHERE NOT starts_with(credentials, %s) ORDER BY id"
+    " FOR NO KEY UPDATE",
+)
+_SEAL = Command("UPDATE connectors SET credentials = %s WHERE id = %s")
+
+
+def seal_credentials(connection: Connection, contacts: Contacts) -> Sealed:
+    """Seals the credentials that are not sealed with the newest key."""
+    stored = _TO_SEAL.all(connection, (contacts.prefix,))
+    anew = contacts.seal_anew(stored)
+    for parameters in anew:
+        _SEAL.execute(connection, parameters)
+    return Sealed(len(anew), len(stored) - len(anew))
+
+
+# --- The rules for values ----------------------------------------------------------------------------------------
+
+
+def checked_url(vendor: type[Vendor], url: str, allowed: AllowedHosts) -> str:
+    """The address without a slash at its end. Raises UnusableConnector."""
+    wanted = url.strip().rstrip("/") or vendor.default_url
+    if wanted is None:
+        raise UnusableConnector(f"{vendor.title} needs an address, such as https://gps.example.com")
+    if (fault := url_fault(wanted, allowed, ALLOWED_HOSTS_SETTING)) is not None:
+        raise UnusableConnector(f"the address {fault}")
+    if "?" in wanted:
+        raise UnusableConnector("the address has a query: leave out what follows the question mark")
+    return wanted
+
+
+def checked_credentials(vendor: type[Vendor], credentials: Mapping[FieldName, str]) -> dict[FieldName, str]:
+    """The values that were given, without spaces around them. Raises UnusableConnector."""
+    known = {field.name: field for field in vendor.fields}
+    unknown = [name for name in credentials if name not in known]
+    if unknown:
+        raise UnusableConnector(f"{vendor.title} has no {unknown[0]!r}: it takes {', '.join(known)}")
+    values = {name: value.strip() for name, value in credentials.items() if value.strip()}
+    for field in vendor.fields:
+        value = values.get(field.name)
+        if value is None and field.required:
+            raise UnusableConnector(f"give the {field.title} ({field.name}). {field.help}")
+        if value is None:
+            continue
+        if len(value) > _LONGEST_VALUE or (not field.many_lines and not value.isprintable()):
+            raise UnusableConnector(f"the {field.title} is one line of text")
+    if (fault := vendor().faults_of(values)) is not None:
+        raise UnusableConnector(fault)
+    return values

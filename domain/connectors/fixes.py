@@ -1,0 +1,67 @@
+"""The rule for values that vendors tell: which fixes are taken, and which reading of a fix is left out.
+
+An odd value costs that value alone, or its fix, and never the page. Each is counted by its reason.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from domain.connectors.vendor import VendorFix
+from domain.contract.shapes import Position
+from domain.ids import shown_id
+
+_OLDEST = timedelta(days=30)
+_FASTEST_MPH = 1_000.0
+
+
+def positions_of(
+    fixes: Iterable[VendorFix], vehicles: Mapping[str, UUID | None], *, now: datetime
+) -> tuple[list[Position], Counter[str]]:
+    """The positions of vehicles that are known, and what was left out, by reason.
+
+    Times in the future are left to `telematics.feed`, which drops them from live feeds only."""
+    refused: Counter[str] = Counter()
+    positions = []
+    for fix in fixes:
+        vehicle_id = vehicles.get(fix.vehicle_key)
+        if vehicle_id is None:
+            refused["unmatched"] += 1
+        elif reason := _fault_of(fix, now):
+            refused[reason] += 1
+        else:
+            positions.append(_position(fix, vehicle_id, refused))
+    return positions, refused
+
+
+def _fault_of(fix: VendorFix, now: datetime) -> str | None:
+    if not (-90 <= fix.latitude <= 90 and -180 <= fix.longitude <= 180):  # false of NaN, too
+        return "odd_place"
+    if fix.latitude == 0 and fix.longitude == 0:
+        return "null_island"
+    if fix.recorded_at < now - _OLDEST:
+        return "too_old"
+    return None
+
+
+def _position(fix: VendorFix, vehicle_id: UUID, refused: Counter[str]) -> Position:
+    return Position(
+        latitude=float(fix.latitude),
+        longitude=float(fix.longitude),
+        recorded_at=fix.recorded_at,
+        vehicle_id=shown_id("veh", vehicle_id),
+        speed_mph=_within(fix.speed_mph, _FASTEST_MPH, "odd_speed", refused),
+        fuel_percent=_within(fix.fuel_percent, 100.0, "odd_fuel", refused),
+        accuracy_meters=_within(fix.accuracy_meters, math.inf, "odd_accuracy", refused),
+    )
+
+
+def _within(value: float | None, most: float, reason: str, refused: Counter[str]) -> float | None:
+    if value is None:
+        return None
+    if 0 <= value <= most and math.isfinite(value):
+        return float(value)
+    refused[reason] += 1
+    return None

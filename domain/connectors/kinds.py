@@ -1,0 +1,10 @@
+"""The kinds of connectors: one class for each vendor."""
+
+from collections.abc import Mapping
+
+from domain.connectors.samsara import Samsara
+from domain.connectors.traccar import Traccar
+from domain.connectors.vendor import Vendor
+
+VENDORS: Mapping[str, type[Vendor]] = {vendor.kind: vendor for vendor in (Samsara, Traccar)}
+"""The classes by kind. A vendor that is added needs nothing else: the commands and the console read its fields."""

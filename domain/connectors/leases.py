@@ -1,0 +1,99 @@
+"""Leases: the one process that polls a connector.
+
+A lease has an end, which its process moves on, and a number, which counts up with each lease. Whatever a process stores
+for a connector it stores under the lock of its row, if the number is still its own. So a process that was away for
+longer than its lease, and does not know yet, stores nothing any more.
+"""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from domain import fence
+from domain.database import Connection, Tenant
+from domain.lifecycle import Environment
+from domain.statements import Command, IdRow, Statement
+
+LEASE_SECONDS = 30.0
+RENEW_SECONDS = 8.0
+"""A lease outlives two renewals that fail."""
+
+
+class LeaseLost(Exception):
+    """Another process has the connector, or it was paused, changed or removed."""
+
+
+class Leased(NamedTuple):
+    """A connector that this process polls."""
+
+    id: UUID
+    company_id: UUID
+    environment: str
+    kind: str
+    url: str
+    credentials: str
+    """Sealed."""
+    cursor: str | None
+    lease_number: int
+    due_at: datetime | None
+    failures: int
+
+    @property
+    def tenant(self) -> Tenant:
+        return Tenant(self.company_id, Environment(self.environment))
+
+
+_LEASE = Statement(
+    Leased,
+    f"""
+    UPDATE connectors SET lease_number = lease_number + 1, leased_by = %s, leased_until = %s
+    WHERE id = ANY(ARRAY(
+        SELECT c.id FROM connectors c
+        WHERE c.asks AND c.paused_at IS NULL AND c.kind = ANY(%s) AND (c.leased_until IS NULL OR c.leased_until < %s)
+          AND {fence.is_at_work("c.company_id")}
+          AND NOT EXISTS (SELECT FROM companies WHERE companies.id = c.company_id AND companies.retired_at IS NOT NULL)
+        ORDER BY c.leased_until NULLS FIRST, c.id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED))
+    RETURNING id, company_id, environment, kind, url, credentials, cursor, lease_number, due_at, failures
+    """,  # noqa: S608 (a constant)
+)
+
+
+def lease_connectors(
+    connection: Connection, *, by: str, kinds: Collection[str], most: int, now: datetime
+) -> list[Leased]:
+    """Takes connectors that nobody polls. For connections that see all companies."""
+    until = now + timedelta(seconds=LEASE_SECONDS)
+    return _LEASE.all(connection, (by, until, list(kinds), now, most))
+
+
+_RENEW = Statement(
+    IdRow,
+    f"""
+    UPDATE connectors c SET leased_until = %s
+    FROM unnest(%s::uuid[], %s::bigint[]) AS mine (id, lease_number)
+    WHERE c.id = mine.id AND c.lease_number = mine.lease_number AND c.leased_until IS NOT NULL AND c.paused_at IS NULL
+      AND {fence.is_at_work("c.company_id")}
+    RETURNING c.id
+    """,  # noqa: S608 (a constant)
+)
+
+
+def renew_leases(connection: Connection, held: Iterable[Leased], *, now: datetime) -> set[UUID]:
+    """Moves the ends of leases on. The connectors that are not in the result are lost."""
+    mine = list(held)
+    until = now + timedelta(seconds=LEASE_SECONDS)
+    parameters = (until, [one.id for one in mine], [one.lease_number for one in mine])
+    return {row.id for row in _RENEW.all(connection, parameters)}
+
+
+_RELEASE = Command(
+    "UPDATE connectors c SET leased_until = NULL, leased_by = NULL FROM unnest(%s::uuid[], %s::bigint[])"
+    " AS mine (id, lease_number) WHERE c.id = mine.id AND c.lease_number = mine.lease_number"
+)
+
+
+def release_leases(connection: Connection, held: Iterable[Leased]) -> None:
+    """Lets another process take them at once."""
+    mine = list(held)
+    _RELEASE.execute(connection, ([one.id for one in mine], [one.lease_number for one in mine]))

@@ -1,0 +1,133 @@
+"""Storage of a page in one transaction: the positions, by the rules of the feed, and the cursor after them.
+
+So a process that is killed anywhere loses nothing and doubles nothing: either both are stored, or neither, and then the
+same page is asked for again.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.connectors.fixes import positions_of
+from domain.connectors.leases import Leased, LeaseLost
+from domain.connectors.vendor import VendorPage
+from domain.connectors.vendor_vehicles import match_vehicles
+from domain.contract.shapes import MAX_POSITIONS, Position
+from domain.database import Connection, Tenant, as_json
+from domain.queue.jobs import Job
+from domain.statements import Command, IdRow, Statement
+from domain.telematics.feed import store_positions
+
+
+class TakingRules(NamedTuple):
+    """The settings that decide which positions make a truck due."""
+
+    near_meters: float
+    early: timedelta
+
+
+class Taken(NamedTuple):
+    """The outcome of a page."""
+
+    stored: int
+    left_out: Counter[str]
+    """Fixes and readings that were left out, by reason; `repeated` are fixes that were stored before."""
+    jobs: list[Job]
+    """Jobs to enqueue after the commit."""
+    newest_at: datetime | None
+
+
+_HOLD = Statement(
+    IdRow,
+    "SELECT id FROM connectors WHERE company_id = %s AND id = %s AND lease_number = %s AND leased_until > %s"
+    " AND paused_at IS NULL FOR NO KEY UPDATE",
+)
+_TOOK = Command(
+    """
+    UPDATE connectors SET cursor = %(cursor)s, answered_at = %(now)s, due_at = %(due_at)s, failures = 0,
+        failing_since = NULL, last_error = NULL, what_to_do = NULL, fixes = fixes + %(stored)s,
+        newest_at = greatest(newest_at, %(newest_at)s::timestamptz),
+        left_out = CASE WHEN %(left_out)s::jsonb = '{}' THEN left_out ELSE left_out || (
+            SELECT jsonb_object_agg(key, value::bigint + coalesce((left_out ->> key)::bigint, 0))
+            FROM jsonb_each_text(%(left_out)s::jsonb)) END
+    WHERE id = %(id)s
+    """
+)
+
+
+def take_page(
+    connection: Connection, leased: Leased, page: VendorPage, *, due_at: datetime, rules: TakingRules, now: datetime
+) -> Taken:
+    """Stores a page that a poll brought. Raises LeaseLost; then nothing is stored."""
+    _require_lease(connection, leased, now)
+    taken = _store(connection, leased.tenant, leased.id, page, rules, now)
+    _TOOK.execute(
+        connection,
+        {
+            "id": leased.id,
+            "cursor": page.cursor,
+            "now": now,
+            "due_at": due_at,
+            "stored": taken.stored,
+            "newest_at": taken.newest_at,
+            "left_out": as_json(taken.left_out),
+        },
+    )
+    return taken
+
+
+_FAILED = Command(
+    "UPDATE connectors SET failures = failures + 1, failing_since = coalesce(failing_since, %s), last_error = %s,"
+    " what_to_do = %s, due_at = %s, cursor = CASE WHEN %s THEN NULL ELSE cursor END WHERE id = %s"
+)
+
+
+def note_failure(
+    connection: Connection,
+    leased: Leased,
+    error: str,
+    what_to_do: str,
+    *,
+    due_at: datetime,
+    forgets_cursor: bool = False,
+    now: datetime,
+) -> None:
+    """Stores why a poll failed, and when the next one is due. Raises LeaseLost."""
+    _require_lease(connection, leased, now)
+    _FAILED.execute(connection, (now, error, what_to_do, due_at, forgets_cursor, leased.id))
+
+
+def _require_lease(connection: Connection, leased: Leased, now: datetime) -> None:
+    if _HOLD.first(connection, (leased.company_id, leased.id, leased.lease_number, now)) is None:
+        raise LeaseLost
+
+
+def _store(
+    connection: Connection, tenant: Tenant, connector_id: UUID, page: VendorPage, rules: TakingRules, now: datetime
+) -> Taken:
+    vehicles = match_vehicles(connection, tenant.company_id, connector_id, page.vehicles, now=now)
+    positions, left_out = positions_of(page.fixes, vehicles, now=now)
+    left_out.update(page.refused)
+    stored, jobs = 0, []
+    for portion in _portions(positions):
+        feed = store_positions(
+            connection,
+            tenant,
+            list(enumerate(portion)),
+            now=now,
+            near_meters=rules.near_meters,
+            early=rules.early,
+        )
+        left_out["unmatched"] += len(feed.rejected)  # a vehicle that was retired since it was compared
+        left_out.update(feed.dropped)
+        stored += feed.accepted - sum(feed.dropped.values())
+        jobs += feed.jobs
+    newest_at = max((one.recorded_at for one in positions), default=None)
+    return Taken(stored, +left_out, jobs, newest_at)
+
+
+def _portions(positions: Sequence[Position]) -> list[Sequence[Position]]:
+    """Statements of the size that the feed knows."""
+    return [positions[start : start + MAX_POSITIONS] for start in range(0, len(positions), MAX_POSITIONS)]

@@ -1,0 +1,144 @@
+"""HTTP to vendors: judged addresses, an answer bounded in bytes and time, no redirects, no proxies of the environment.
+
+Companies bring the addresses, so they are treated as hostile, like endpoints of webhooks.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Literal
+
+import httpcore
+import httpx
+
+from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.public_connections import PublicBackend, RefusedAddress, tls_context
+from domain.connectors.vendor import VendorAnswer, VendorFault, VendorHurried, VendorRefusal
+
+MOST_ANSWER_MEGABYTES = 16
+"""An answer of more is cut off. A page of Samsara has some hundred kilobytes, the newest positions of 20,000 devices of
+Traccar some ten megabytes."""
+
+ANSWER_SECONDS = 30.0
+"""The time in which a vendor has to answer, from the connection to the last byte."""
+
+_IDLE_SECONDS = 60.0
+_USER_AGENT = b"Fuelroute-Connectors/1"
+_NEVER = frozenset({"host", "content-length", "transfer-encoding", "connection", "user-agent"})
+
+
+class BoundedHttp:
+    """The connections of one connector, for one event loop. It asks one thing at a time."""
+
+    def __init__(
+        self,
+        *,
+        allowed: AllowedHosts,
+        seconds: float = ANSWER_SECONDS,
+        most_bytes: int = MOST_ANSWER_MEGABYTES << 20,
+    ) -> None:
+        self._backend = PublicBackend(allowed)
+        self._seconds = seconds
+        self._most_bytes = most_bytes
+        self._idle: httpcore.AsyncHTTPConnection | None = None
+
+    async def get(
+        self, url: str, *, headers: Mapping[str, str] = {}, query: Mapping[str, str | None] = {}
+    ) -> VendorAnswer:
+        return await self.request("GET", url, headers=headers, query=query)
+
+    async def request(
+        self,
+        method: Literal["GET", "POST"],
+        url: str,
+        *,
+        headers: Mapping[str, str] = {},
+        query: Mapping[str, str | None] = {},
+        body: bytes | None = None,
+    ) -> VendorAnswer:
+        """The answer, if it is 2xx. Raises VendorFault."""
+        given = {name: value for name, value in query.items() if value is not None}
+        parsed = httpx.URL(url, params=given) if given else httpx.URL(url)
+        try:
+            async with asyncio.timeout(self._seconds):
+                answer = await self._exchange(method, parsed, headers, body)
+        except TimeoutError:
+            raise VendorFault(f"it did not answer within {self._seconds:g} s") from None
+        except RefusedAddress:
+            raise VendorFault(
+                "its address is not on the public internet",
+                what_to_do="FUELROUTE_CONNECTOR_ALLOWED_HOSTS names the exceptions; give another address, or ask the"
+                " operator",
+            ) from None
+        except httpcore.ConnectError:
+            raise VendorFault(
+                "it could not be connected to", what_to_do="check the address, and that it runs"
+            ) from None
+        except (httpcore.ProtocolError, httpcore.NetworkError, OSError):
+            raise VendorFault("it closed the connection, or did not speak HTTP") from None
+        _judge(answer)
+        return answer
+
+    async def _exchange(
+        self, method: str, url: httpx.URL, headers: Mapping[str, str], body: bytes | None
+    ) -> VendorAnswer:
+        target = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
+        wanted = [(b"Host", url.netloc), (b"User-Agent", _USER_AGENT)]
+        wanted += [(name.encode(), value.encode()) for name, value in headers.items() if name.lower() not in _NEVER]
+        if body is not None:
+            wanted.append((b"Content-Length", str(len(body)).encode()))
+        connection = await self._connection(target.origin)
+        try:
+            async with connection.stream(method, target, headers=wanted, content=body) as response:
+                chunks, read = [], 0
+                async for chunk in response.aiter_stream():
+                    chunks.append(chunk)
+                    read += len(chunk)
+                    if read > self._most_bytes:
+                        raise VendorFault(
+                            f"its answer has more than {self._most_bytes >> 20} MB",
+                            what_to_do="ask the vendor for smaller pages, or for fewer vehicles",
+                        )
+            names = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
+            return VendorAnswer(response.status, names, b"".join(chunks))
+        finally:
+            if connection.is_available():
+                self._idle = connection
+            else:
+                await connection.aclose()
+
+    async def _connection(self, origin: httpcore.Origin) -> httpcore.AsyncHTTPConnection:
+        connection, self._idle = self._idle, None
+        if connection is not None:
+            if connection.can_handle_request(origin) and not connection.has_expired():
+                return connection
+            await connection.aclose()
+        return httpcore.AsyncHTTPConnection(
+            origin, ssl_context=tls_context(), keepalive_expiry=_IDLE_SECONDS, network_backend=self._backend
+        )
+
+    async def close(self) -> None:
+        if self._idle is not None:
+            await self._idle.aclose()
+
+
+def _judge(answer: VendorAnswer) -> None:
+    """Raises a VendorFault unless the answer is 2xx."""
+    status = answer.status
+    if 200 <= status < 300:
+        return
+    if status in (401, 403):
+        raise VendorRefusal(f"it does not take the credentials ({status})", status=status)
+    if status == 429:
+        raise VendorHurried("it asks to be asked less often (429)", _seconds(answer.headers.get("retry-after")))
+    if status == 404:
+        raise VendorFault("it answered 404", what_to_do="check the address", status=status)
+    raise VendorFault(f"it answered {status}", status=status)
+
+
+def _seconds(text: str | None) -> float | None:
+    """The seconds of a Retry-After; fractions too, as Samsara writes them. None: there are none, or a date."""
+    try:
+        seconds = float(text or "")
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < 86_400 else None
