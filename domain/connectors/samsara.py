@@ -111,11 +111,11 @@ def _fixes_of(vehicle: _Vehicle, refused: Counter[str]) -> list[VendorFix]:
             continue
         speed = gps.get("speedMilesPerHour")
         speed = speed if isinstance(speed, int | float) else None
-        fixes.append(VendorFix(vehicle.id, at, latitude, longitude, speed, _level_near(levels, at)))
+        fixes.append(VendorFix(vehicle.id, at, latitude, longitude, speed, fuel_level_near(levels, at)))
     return fixes
 
 
-def _level_near(levels: Sequence[tuple[datetime, float]], at: datetime) -> float | None:
+def fuel_level_near(levels: Sequence[tuple[datetime, float]], at: datetime) -> float | None:
     """The fuel level that was measured nearest to a time; `levels` are in order. None: there is none near it."""
     if not levels:
         return None

@@ -228,7 +228,7 @@ _LIST = Statement(
     """,
 )
 
-SILENT_AFTER = timedelta(hours=1)
+UNHEARD_AFTER = timedelta(hours=1)
 """A truck whose newest position is older is silent. Parked trucks of most vendors report once an hour or less often."""
 
 
@@ -240,7 +240,7 @@ def list_connector_vehicles(
         "company_id": company_id,
         "connector_id": connector_id,
         "only": only,
-        "silent_since": now - SILENT_AFTER,
+        "silent_since": now - UNHEARD_AFTER,
         "limit": limit,
     }
     return _LIST.all(connection, parameters)
@@ -271,7 +271,7 @@ _COUNTS = Statement(
 
 def count_connector_vehicles(connection: Connection, company_id: UUID, *, now: datetime) -> dict[UUID, VehicleCounts]:
     """The counts of each connector that has named a vehicle."""
-    return {row.connector_id: row for row in _COUNTS.all(connection, (now - SILENT_AFTER, company_id))}
+    return {row.connector_id: row for row in _COUNTS.all(connection, (now - UNHEARD_AFTER, company_id))}
 
 
 _LINK = Command(

@@ -1,7 +1,7 @@
 """connectors to vendors of telematics, and the vehicles that each vendor names
 
 Revision ID: 20261129a
-Revises: 20261127a
+Revises: 20261130c
 """
 
 import sqlalchemy as sa
@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from domain.migrations.row_security import fence_off_new, not_fenced, protect_new, visible
 
 revision = "20261129a"
-down_revision = "20261127a"
+down_revision = "20261130c"
 branch_labels = None
 depends_on = None
 
