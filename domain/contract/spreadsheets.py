@@ -1,13 +1,18 @@
-"""Tables that people make: the first sheet of an Excel file, or a CSV file. They are read row by row, so that no file
-is held in memory whole."""
+"""Tables that people make: the first sheet of an Excel file, or a CSV file, row by row. No CSV file is held in memory
+whole; an Excel file is held by a process of its own, with bounds."""
 
+import subprocess
+import sys
 import zipfile
 from collections.abc import Generator
-from contextlib import closing
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+import msgspec
+
+from domain.contract import excel_process
 from domain.contract.csvfiles import ImportReport, UnreadableFile, armed, numbered_rows, opened
 
 Cell: TypeAlias = str | int | float | bool | datetime | None
@@ -16,9 +21,10 @@ Cell: TypeAlias = str | int | float | bool | datetime | None
 MOST_UNPACKED_BYTES = 512 << 20
 """An Excel file is packed, and a small one may unpack to more than any disk has."""
 MOST_BYTES_IN_MEMORY = 64 << 20
-"""The same for the parts that openpyxl reads at once: the texts that cells share, styles, names."""
-MOST_ROWS, MOST_COLUMNS = 1 << 20, 1 << 14
-"""A sheet of Excel has no more. A file may say that it has, and openpyxl would count through them."""
+"""The same for the parts other than sheets: the texts that cells share, styles, names."""
+
+_EXCEL_BEGINNINGS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+"""Files of Excel since 2007, and before."""
 
 
 class Row(NamedTuple):
@@ -26,10 +32,19 @@ class Row(NamedTuple):
     cells: list[Cell]
 
 
+def is_excel_file(path: Path) -> bool:
+    """True: the file begins like one of Excel; its name does not count. Raises UnreadableFile."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4) in _EXCEL_BEGINNINGS
+    except OSError as error:
+        raise UnreadableFile(f"cannot read {path}: {error.strerror}") from None
+
+
 def read_table(path: Path, report: ImportReport, *, is_excel: bool) -> Generator[Row]:
     """The row of the columns' names, which may be empty, and then the rows that are not. Rows of a CSV file that cannot
     be read go into the report. Raises UnreadableFile, also while the rows are read."""
-    return _excel_rows(path) if is_excel else _csv_rows(path, report)
+    return _excel_table(path) if is_excel else _csv_rows(path, report)
 
 
 def _csv_rows(path: Path, report: ImportReport) -> Generator[Row]:
@@ -44,47 +59,61 @@ def _csv_rows(path: Path, report: ImportReport) -> Generator[Row]:
                 yield Row(line, [armed(text) for text in texts])
 
 
-def _excel_rows(path: Path) -> Generator[Row]:
-    try:
-        yield from _sheet_rows(path)
-    except UnreadableFile:
-        raise
-    except OSError as error:
-        raise UnreadableFile(f"cannot read {path}: {error.strerror or error}") from None
-    except Exception as error:  # a broken file may raise anything: openpyxl has no error of its own
-        raise UnreadableFile(f"{path} is no Excel file that can be read ({error}): save it as .xlsx or CSV") from None
+def _excel_table(path: Path) -> Generator[Row]:
+    rows = excel_rows(path)
+    first = next(rows, Row(1, []))
+    names = first.cells if first.line == 1 else []
+    while names and names[-1] is None:
+        names.pop()
+    yield Row(1, names)
+    if first.line != 1:
+        yield Row(first.line, first.cells[:1])
+    for row in rows:
+        cells = row.cells[: len(names) or 1]
+        if any(cell is not None for cell in cells):
+            yield Row(row.line, cells)
 
 
-def _sheet_rows(path: Path) -> Generator[Row]:
-    import openpyxl  # it takes a fifth of a second, which other commands need not
-
+def excel_rows(path: Path) -> Generator[Row]:
+    """The rows of the first sheet that are not empty. Raises UnreadableFile, also while they are read."""
     _check_size(path)
-    with path.open("rb") as file, closing(openpyxl.load_workbook(file, read_only=True, data_only=True)) as book:
-        sheet = book.worksheets[0]
-        sheet.reset_dimensions()  # the file may say anything about its size
-        names = [_cell(value) for value in next(sheet.iter_rows(max_row=1, max_col=MOST_COLUMNS, values_only=True), ())]
-        while names and names[-1] in (None, ""):
-            names.pop()
-        yield Row(1, names)
-        for line, values in enumerate(sheet.iter_rows(min_row=2, max_col=len(names) or 1, values_only=True), start=2):
-            if line > MOST_ROWS:
-                raise UnreadableFile(f"{path} has more than {MOST_ROWS:,} rows: save it as CSV")
-            if any(value not in (None, "") for value in values):
-                yield Row(line, [_cell(value) for value in values])
+    limits = (str(excel_process.MOST_READER_BYTES), str(excel_process.MOST_READER_SECONDS))
+    command = [sys.executable, "-I", excel_process.__file__, str(path), *limits]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reader:  # noqa: S603
+        assert reader.stdout is not None  # noqa: S101
+        assert reader.stderr is not None  # noqa: S101
+        try:
+            for line in reader.stdout:
+                for number, cells in msgspec.json.decode(line):
+                    yield Row(number, [_cell(cell) for cell in cells])
+            fault = reader.stderr.read(10_000).decode(errors="replace").strip()
+            code = reader.wait()
+        finally:
+            with suppress(ProcessLookupError):
+                reader.kill()
+    if code == excel_process.NO_FILE:
+        raise UnreadableFile(f"cannot read {path}: {fault}")
+    if code == excel_process.NO_EXCEL:
+        raise UnreadableFile(f"{path} is no Excel file that can be read ({fault}): save it as .xlsx or CSV")
+    if code:  # the system ended it, because it asked for more memory or time than it may have
+        raise UnreadableFile(f"{path} has more cells than can be read: save it as CSV")
 
 
 def _check_size(path: Path) -> None:
-    """Raises UnreadableFile. Python's zipfile unpacks no more of a part than the file says here."""
-    with zipfile.ZipFile(path) as file:
-        parts = file.infolist()
+    """Raises UnreadableFile before anything is unpacked. A file that is no archive has no size but its own."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            parts = file.infolist()
+    except OSError as error:
+        raise UnreadableFile(f"cannot read {path}: {error.strerror or error}") from None
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+        return  # of Excel before 2007, or broken: the reader tells
     in_memory = sum(part.file_size for part in parts if not part.filename.startswith("xl/worksheets/"))
     if sum(part.file_size for part in parts) > MOST_UNPACKED_BYTES or in_memory > MOST_BYTES_IN_MEMORY:
         raise UnreadableFile(f"{path} unpacks to more than can be read: save it as CSV")
 
 
-def _cell(value: object) -> Cell:
-    if isinstance(value, str):
-        return value.strip()
-    if value is None or isinstance(value, (int, float, bool, datetime)):
-        return value
-    return str(value)  # a time of day, a duration
+def _cell(value: Any) -> Cell:
+    if isinstance(value, list):
+        return datetime.fromisoformat(value[0])
+    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)

@@ -17,6 +17,7 @@ ORDER = (
     SHARED,
     "queue",
     "contract",
+    "file_profiles",
     "roads",
     "accounts",
     "fleet",

@@ -1,0 +1,1 @@
+"""Files of vendors: their columns, read as fields of ours."""

@@ -1,0 +1,221 @@
+"""Files of vendors are read by their profiles: whatever their encoding, titles, delimiters and units."""
+
+import zipfile
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import openpyxl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from domain.contract.csvfiles import ImportReport, UnreadableFile
+from domain.file_profiles.profiles import Column, FileProfile, RecordField, RecordFields, guessed_columns
+from domain.file_profiles.reading import FileRecord, open_profiled, read_sample
+
+CHICAGO = ZoneInfo("America/Chicago")
+FIELDS = RecordFields(
+    "things",
+    (
+        RecordField("code", "Code", "code", ("Store No.",)),
+        RecordField("city", "City", "text"),
+        RecordField("price", "Price", "amount", ("Retail Price",)),
+        RecordField("gallons", "Gallons", "number"),
+        RecordField("since", "Effective", "moment", ("Effective Date",)),
+        RecordField("day", "Day", "day"),
+    ),
+    (("code",), ("price",)),
+)
+PROFILE = FileProfile(
+    "vendor",
+    "things",
+    {
+        "code": Column(("Store No.", "Store Number")),
+        "city": Column(("City",)),
+        "price": Column(("Retail Price",)),
+        "gallons": Column(("Qty",)),
+        "since": Column(("Effective Date",)),
+    },
+    constants={"brand": "Vendor"},
+)
+PLAIN = "Store No.,City,Retail Price,Effective Date\n"
+
+
+def read(path: Path, profile: FileProfile = PROFILE) -> tuple[list[FileRecord], list[tuple[int, str]]]:
+    report = ImportReport()
+    with open_profiled(path, profile, FIELDS, CHICAGO, report) as file:
+        records = list(file.records)
+    return records, [(row.line, row.message) for row in report.rejected]
+
+
+def text_file(folder: Path, content: str | bytes, name: str = "file.csv") -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def excel_file(folder: Path, *rows: list[Any]) -> Path:
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    book.save(folder / "file.xlsx")
+    return folder / "file.xlsx"
+
+
+def test_a_row_becomes_fields_of_ours(tmp_path: Path) -> None:
+    path = text_file(tmp_path, PLAIN + '305,Amarillo,"$1,003.499",11/24/2026\n')
+
+    assert read(path) == (
+        [
+            FileRecord(
+                2,
+                {
+                    "brand": "Vendor",
+                    "code": "305",
+                    "city": "Amarillo",
+                    "price": 1003.499,
+                    "since": datetime(2026, 11, 24, 6, tzinfo=UTC),
+                },
+            )
+        ],
+        [],
+    )
+
+
+def test_titles_above_the_names_are_passed_over(tmp_path: Path) -> None:
+    path = text_file(tmp_path, "Daily prices,,,\n,,,\nCity,for,you\n" + PLAIN + "305,Amarillo,3.499,11/24/2026\n")
+
+    assert [(one.line, one.values["code"]) for one in read(path)[0]] == [(5, "305")]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_encodings_and_delimiters_are_found_out(tmp_path: Path, encoding: str, delimiter: str) -> None:
+    table = (PLAIN + "305,Cañon City,3.499,11/24/2026\n").replace(",", delimiter)
+
+    (record,), refused = read(text_file(tmp_path, table.encode(encoding)))
+
+    assert (record.values["city"], record.values["price"], refused) == ("Cañon City", 3.499, [])
+
+
+def test_faults_are_told_by_line_and_column_and_the_other_rows_are_read(tmp_path: Path) -> None:
+    rows = "305,Amarillo,three,11/24/2026\n306,Tulsa,3.5,tomorrow\n307,Elk City,3.6,11/24/2026\n"
+
+    records, refused = read(text_file(tmp_path, PLAIN + rows))
+
+    assert [one.values["code"] for one in records] == ["307"]
+    assert refused == [
+        (2, "Retail Price: 'three' is no number"),
+        (3, "Effective Date: 'tomorrow' is no date: write it as 11/24/2026 or 2026-11-24"),
+    ]
+
+
+def test_a_column_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableFile, match=r"needs a column 'Retail Price'; line 1 names: Store No\., Town"):
+        read(text_file(tmp_path, "Store No.,Town\n305,Amarillo\n"))
+
+
+def test_an_optional_column_that_is_not_there_is_no_field_and_an_empty_cell_is_none(tmp_path: Path) -> None:
+    (record,), _ = read(text_file(tmp_path, "Store Number,Retail Price,City\n305,3.499,\n"))
+
+    assert record.values == {"brand": "Vendor", "code": "305", "price": 3.499, "city": None}
+
+
+def test_cents_and_other_signs_are_a_matter_of_the_profile(tmp_path: Path) -> None:
+    profile = FileProfile(
+        "cents", "things", {"code": Column(("A",)), "price": Column(("B",), unit="cents", is_negated=True)}
+    )
+
+    records, _ = read(text_file(tmp_path, "A,B\n1,349.9\n2,(12)\n3,5-\n"), profile)
+
+    assert [one.values["price"] for one in records] == [-3.499, 0.12, 0.05]
+
+
+def test_a_column_that_comes_twice_must_be_chosen(tmp_path: Path) -> None:
+    path = text_file(tmp_path, "Store No.,Retail Price,Retail Price\n305,3.1,3.2\n")
+    second = FileProfile("second", "things", {"code": Column(("Store No.",)), "price": Column(("Retail Price (2)",))})
+
+    with pytest.raises(UnreadableFile, match=r"map one of them as 'Retail Price \(1\)'"):
+        read(path)
+    assert read(path, second)[0][0].values["price"] == 3.2
+
+
+def test_excel_has_numbers_and_dates_of_its_own(tmp_path: Path) -> None:
+    path = excel_file(
+        tmp_path,
+        ["Prices of the day"],
+        [],
+        ["Store No.", "City", "Retail Price", "Effective Date", "Qty"],
+        [305, "Amarillo", 3.499, datetime(2026, 11, 24), "=1+1"],
+        ["007", "Tulsa", "3.5", "11/24/2026 6:30 PM", 12.5],
+    )
+
+    records, refused = read(path)
+
+    assert [(one.line, one.values["code"], one.values["since"]) for one in records] == [
+        (4, "305", datetime(2026, 11, 24, 6, tzinfo=UTC)),
+        (5, "007", datetime(2026, 11, 25, 0, 30, tzinfo=UTC)),
+    ]
+    assert (records[0].values["gallons"], refused) == (None, [])  # Excel has not computed the formula
+
+
+def test_a_small_file_that_claims_a_huge_sheet_is_refused(tmp_path: Path) -> None:
+    path = excel_file(tmp_path, ["Store No.", "Retail Price"], [305, 3.5])
+    with zipfile.ZipFile(path) as parts:
+        contents = {name: parts.read(name) for name in parts.namelist()}
+    sheet = "xl/worksheets/sheet1.xml"
+    far = b'<row r="1048576"><c r="XFD1048576"><v>1</v></c></row></sheetData>'
+    contents[sheet] = contents[sheet].replace(b"</sheetData>", far)
+    with zipfile.ZipFile(path, "w") as parts:
+        for name, content in contents.items():
+            parts.writestr(name, content)
+
+    with pytest.raises(UnreadableFile, match="more cells than can be read: save it as CSV"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\0\1\2", b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"\xff\xfe\x00", b"\xff\xfe\x00\xd8a"]
+)
+def test_what_is_no_table_is_told(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(UnreadableFile):
+        read(text_file(tmp_path, content))
+
+
+def test_a_sample_has_the_names_the_first_rows_and_guesses(tmp_path: Path) -> None:
+    path = text_file(tmp_path, "Prices\n" + PLAIN + "305,Amarillo,3.499,11/24/2026\n306,Tulsa,3.5,11/24/2026\n")
+
+    sample = read_sample(path, limit=1)
+
+    assert sample.heading.names == ["Store No.", "City", "Retail Price", "Effective Date"]
+    assert [row.cells[0] for row in sample.rows] == ["305"]
+    assert guessed_columns(sample.heading.names, FIELDS) == {
+        "code": "Store No.",
+        "city": "City",
+        "price": "Retail Price",
+        "since": "Effective Date",
+    }
+
+
+def test_a_day_has_no_zone(tmp_path: Path) -> None:
+    profile = FileProfile("day", "things", {**PROFILE.columns, "day": Column(("D",), date_format="%d.%m.%Y")})
+
+    (record,), _ = read(text_file(tmp_path, "Store No.,Retail Price,D\n305,3.5,24.11.2026\n"), profile)
+
+    assert record.values["day"] == date(2026, 11, 24)
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.text(max_size=12), max_size=5), max_size=5))
+def test_any_table_gives_records_or_faults(tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]]) -> None:
+    content = PLAIN + "\n".join(",".join(row) for row in rows)
+    path = text_file(tmp_path_factory.mktemp("any"), content.encode("utf-8", "surrogatepass"))
+
+    try:
+        records, refused = read(path)
+    except UnreadableFile:
+        return
+    assert all(record.line >= 2 for record in records)
+    assert all(message for _, message in refused)
