@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 
+from domain.connectors.eld import EldGateway
+from domain.connectors.geotab import Geotab
+from domain.connectors.motive import Motive
 from domain.connectors.samsara import Samsara
 from domain.connectors.traccar import Traccar
 from domain.connectors.vendor import Vendor
 
-VENDORS: Mapping[str, type[Vendor]] = {vendor.kind: vendor for vendor in (Samsara, Traccar)}
+VENDORS: Mapping[str, type[Vendor]] = {vendor.kind: vendor for vendor in (Samsara, Motive, Geotab, Traccar, EldGateway)}
 """The classes by kind. A vendor that is added needs nothing else: the commands and the console read its fields."""

@@ -5,7 +5,14 @@ from datetime import datetime, timedelta
 import pytest
 
 from domain.connectors.samsara import fuel_level_near
-from domain.connectors.vendor import ForgottenCursor, UnreadableAnswer, VendorFault, VendorHurried, VendorRefusal
+from domain.connectors.vendor import (
+    ForgottenCursor,
+    UnreadableAnswer,
+    VendorFault,
+    VendorHurried,
+    VendorPage,
+    VendorRefusal,
+)
 from domain.database import Connection
 from tests.domain.connectors.helpers import added, leased, polled, taken
 from tests.factories import JOLIET, Fleet
@@ -30,7 +37,8 @@ def test_pages_follow_the_cursor_and_each_fix_is_stored_once(
             vendor.report("101", JOLIET["latitude"], JOLIET["longitude"], now - timedelta(minutes=minute))
         vendor.report("999", JOLIET["latitude"], JOLIET["longitude"], now)
 
-        pages, cursor = [], first.cursor
+        pages: list[VendorPage] = []
+        cursor = first.cursor
         while not pages or pages[-1].has_more:
             pages.append(polled(lease, cursor))
             cursor = pages[-1].cursor

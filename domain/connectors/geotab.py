@@ -1,0 +1,228 @@
+"""Geotab: the feeds of positions and of fuel levels.
+
+- JSON-RPC at `/apiv1`: `Authenticate`, `GetFeed` with `fromVersion` and `toVersion`, `Get` of `Device`; an error comes
+  with status 200, `InvalidUserException` and `OverLimitException` among them:
+  geotab.github.io/sdk/software/api/reference, and the client `mygeotab` (api.py, exceptions.py).
+- `LogRecord` has `device`, `dateTime`, `latitude`, `longitude` and `speed` in km/h; `StatusData` of
+  `DiagnosticFuelLevelId` has `data` in percent: the same reference. They are two feeds with a version each. The cursor
+  holds both, so it is stored with the positions that it brought. A fix gets the level that was measured nearest to it.
+
+The client opens connections that know neither judged addresses nor a bound on bytes. So its serializers and errors are
+used, over our own connections.
+"""
+
+import re
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from domain import clock
+from domain.connectors.vendor import (
+    MPH_PER_KMH,
+    Access,
+    CredentialField,
+    ForgottenCursor,
+    UnreadableAnswer,
+    Vendor,
+    VendorFault,
+    VendorFix,
+    VendorHttp,
+    VendorHurried,
+    VendorPage,
+    VendorRefusal,
+    VendorVehicle,
+)
+
+_FUEL_LEVEL = {"diagnosticSearch": {"id": "DiagnosticFuelLevelId"}}
+_RESULTS = 2_000
+"""Records of one feed in a page; Geotab allows 50,000."""
+
+_BEGIN = timedelta(minutes=15)
+"""The first page begins so long ago."""
+
+_FUEL_NEAR = timedelta(minutes=15)
+_KEPT_LEVELS = 20
+_NAMES_AGAIN_SECONDS = 600.0
+_WAIT_SECONDS = 60.0
+"""Geotab counts calls by the minute."""
+
+_SERVERS = re.compile(r"[a-z0-9.-]+\.geotab\.com", re.IGNORECASE)
+_THIS_SERVER = "ThisServer"
+
+
+class Geotab(Vendor):
+    kind = "geotab"
+    title = "Geotab"
+    default_url = "https://my.geotab.com"
+    least_wait_seconds = 10.0
+    fields = (
+        CredentialField("database", "Database", "The name of the company's database at MyGeotab.", secret=False),
+        CredentialField(
+            "username", "User", "A user that may see devices and engine data; best a service account.", secret=False
+        ),
+        CredentialField("password", "Password", "The password of that user."),
+    )
+
+    def __init__(self) -> None:
+        self._session: tuple[str, dict[str, Any]] | None = None
+        """The server that Authenticate named, and the credentials of the session."""
+        self._vehicles: dict[str, VendorVehicle] = {}
+        self._named_at = float("-inf")
+        self._levels: defaultdict[str, list[tuple[datetime, float]]] = defaultdict(list)
+
+    async def poll(self, cursor: str | None, access: Access, http: VendorHttp) -> VendorPage:
+        versions = (cursor or "").split(" ")
+        log_version, fuel_version = versions if len(versions) == 2 else ("", "")
+        levels = await self._feed("StatusData", fuel_version, _FUEL_LEVEL, access, http)
+        for record in levels["data"]:
+            self._keep_level(record)
+        logs = await self._feed("LogRecord", log_version, {}, access, http)
+        fixes, unreadable = [], 0
+        for record in logs["data"]:
+            fix = self._fix_of(record)
+            fixes += [fix] if fix is not None else []
+            unreadable += fix is None
+        vehicles = await self._vehicles_of({fix.vehicle_key for fix in fixes}, access, http)
+        full = max(len(logs["data"]), len(levels["data"])) >= _RESULTS
+        refused = {"unreadable": unreadable} if unreadable else {}
+        return VendorPage(vehicles, fixes, f"{logs['toVersion']} {levels['toVersion']}", full, refused)
+
+    async def _feed(
+        self, kind: str, version: str, search: Mapping[str, Any], access: Access, http: VendorHttp
+    ) -> dict[str, Any]:
+        params: dict[str, Any] = {"typeName": kind, "resultsLimit": _RESULTS}
+        if version:
+            params["fromVersion"] = version
+        else:
+            search = {**search, "fromDate": clock.now() - _BEGIN}
+        if search:
+            params["search"] = search
+        try:
+            page = await self._call("GetFeed", params, access, http)
+        except _Failed as failed:
+            if version and failed.name in ("ArgumentException", "ArgumentOutOfRangeException"):
+                raise ForgottenCursor("Geotab does not know the place any more where the last poll ended") from None
+            raise
+        if not isinstance(page, dict) or not isinstance(page.get("data"), list) or not page.get("toVersion"):
+            raise UnreadableAnswer(self.title)
+        return page
+
+    def _keep_level(self, record: Any) -> None:
+        key, at, level = _device(record), _value(record, "dateTime"), _number(_value(record, "data"))
+        if key is not None and isinstance(at, datetime) and level is not None:
+            self._levels[key] = [*self._levels[key], (at, level)][-_KEPT_LEVELS:]
+
+    def _fix_of(self, record: Any) -> VendorFix | None:
+        key, at = _device(record), _value(record, "dateTime")
+        latitude, longitude = _number(_value(record, "latitude")), _number(_value(record, "longitude"))
+        if key is None or not isinstance(at, datetime) or latitude is None or longitude is None:
+            return None
+        speed = _number(_value(record, "speed"))
+        return VendorFix(
+            key, at, latitude, longitude, None if speed is None else speed * MPH_PER_KMH, self._level_near(key, at)
+        )
+
+    def _level_near(self, key: str, at: datetime) -> float | None:
+        levels = self._levels.get(key)
+        if not levels:
+            return None
+        moment, level = min(levels, key=lambda one: abs(one[0] - at))
+        return level if abs(moment - at) <= _FUEL_NEAR else None
+
+    async def _vehicles_of(self, keys: set[str], access: Access, http: VendorHttp) -> list[VendorVehicle]:
+        """The vehicles with their names. Geotab is asked for names when there is a new device, every ten minutes at
+        most."""
+        is_due = time.monotonic() - self._named_at > _NAMES_AGAIN_SECONDS
+        if keys - self._vehicles.keys() and is_due:
+            fields = {"fields": ["id", "name", "vehicleIdentificationNumber"], "isIncluded": True}
+            devices = await self._call("Get", {"typeName": "Device", "propertySelector": fields}, access, http)
+            if not isinstance(devices, list):
+                raise UnreadableAnswer(self.title)
+            self._vehicles = {one.key: one for one in map(_vehicle_of, devices) if one is not None}
+            self._named_at = time.monotonic()
+        return [self._vehicles.get(key, VendorVehicle(key)) for key in sorted(keys)]
+
+    async def _call(self, method: str, params: Mapping[str, Any], access: Access, http: VendorHttp) -> Any:
+        """A call in the session, which is made anew once when Geotab has ended it."""
+        is_old = self._session is not None
+        server, credentials = self._session or await self._sign_in(access, http)
+        try:
+            return await _exchange(server, method, {**params, "credentials": credentials}, http)
+        except VendorRefusal:
+            self._session = None
+            if not is_old:
+                raise
+        server, credentials = await self._sign_in(access, http)
+        return await _exchange(server, method, {**params, "credentials": credentials}, http)
+
+    async def _sign_in(self, access: Access, http: VendorHttp) -> tuple[str, dict[str, Any]]:
+        given = access.credentials
+        params = {"database": given["database"], "userName": given["username"], "password": given["password"]}
+        server = f"{access.url}/apiv1"
+        answer = await _exchange(server, "Authenticate", params, http)
+        credentials, path = _value(answer, "credentials"), _value(answer, "path")
+        if not isinstance(credentials, dict) or not isinstance(path, str):
+            raise UnreadableAnswer(self.title)
+        if path != _THIS_SERVER:
+            if not _SERVERS.fullmatch(path):
+                raise VendorFault(
+                    "Geotab names a server that is not its own", what_to_do="check the address; my.geotab.com fits most"
+                )
+            server = f"https://{path}/apiv1"
+        self._session = server, credentials
+        return self._session
+
+
+class _Failed(VendorFault):
+    """An error of Geotab's with its name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"Geotab answered with the error {name}")
+        self.name = name
+
+
+async def _exchange(server: str, method: str, params: Mapping[str, Any], http: VendorHttp) -> Any:
+    """One call. Raises VendorFault."""
+    from mygeotab.exceptions import MyGeotabException  # here: it takes long to load, and few processes need it
+    from mygeotab.serializers import json_deserialize, json_serialize
+
+    body = json_serialize({"id": -1, "method": method, "params": params})
+    headers = {"Content-Type": "application/json; charset=UTF-8"}
+    answer = await http.request("POST", server, headers=headers, body=body.encode())
+    try:
+        document = json_deserialize(answer.body.decode())
+        if "error" not in document:
+            return document["result"]
+        name = str(MyGeotabException(document["error"]).name)[:100]
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError):
+        raise UnreadableAnswer(Geotab.title) from None
+    if name in ("InvalidUserException", "DbUnavailableException", "SecurityException"):
+        raise VendorRefusal(f"Geotab does not take the credentials ({name})")
+    if name == "OverLimitException":
+        wait = answer.headers.get("retry-after", "")
+        raise VendorHurried("Geotab asks to be asked less often", float(wait) if wait.isdecimal() else _WAIT_SECONDS)
+    raise _Failed(name if name.isidentifier() else "unknown")
+
+
+def _value(record: Any, name: str) -> Any:
+    return record.get(name) if isinstance(record, dict) else None
+
+
+def _device(record: Any) -> str | None:
+    """The id of a record's device, which is an object, or its id alone."""
+    device = _value(record, "device")
+    key = device.get("id") if isinstance(device, dict) else device
+    return key if isinstance(key, str) and key else None
+
+
+def _vehicle_of(device: Any) -> VendorVehicle | None:
+    key, name, vin = (_value(device, one) for one in ("id", "name", "vehicleIdentificationNumber"))
+    if not isinstance(key, str):
+        return None
+    return VendorVehicle(key, name if isinstance(name, str) else None, vin if isinstance(vin, str) and vin else None)
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
