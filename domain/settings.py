@@ -228,6 +228,9 @@ class Settings(BaseSettings):
     notices_seconds: float = Field(
         60, gt=0, description="Interval of the pass that tells people when something needs them"
     )
+    read_status_seconds: float = Field(
+        60, gt=0, description="Interval of the pass that asks whether drivers have read messages in their cab"
+    )
     autodrive_routes: int = Field(
         50, ge=1, le=1000, description="Routes that one such pass drives on at most, the companies in turn"
     )

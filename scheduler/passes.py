@@ -19,6 +19,7 @@ from domain.database_options import HOUSEKEEPING
 from domain.housekeeping import retention
 from domain.housekeeping.sealing import seal_stored
 from domain.messages.due_messages import due_messages
+from domain.messages.read_status import read_status_jobs
 from domain.metrics import UNREADABLE_CONTACTS, expose
 from domain.notices import noticing
 from domain.notices.notice_log import forget_notices
@@ -192,6 +193,14 @@ class Passes:
             for name, count in zip(moved, (told.opened, told.ended, len(told.jobs)), strict=True):
                 moved[name] += count
         return moved
+
+    def ask_read_status(self) -> dict[str, int]:
+        """Enqueues a question for each company whose drivers have messages in their cab that nobody is known to have
+        read. It runs every minute."""
+        with self.database.transaction() as connection:
+            jobs = read_status_jobs(connection, now=clock.now())
+        self.jobs.put_once(*jobs)
+        return {"companies": len(jobs)}
 
     def housekeeping(self) -> dict[str, int]:
         """Frees the trucks of started routes without a sign of life, forgets old data, and compares the counts of

@@ -83,6 +83,7 @@ def _lead(
             ("sweep", passes.sweep, settings.sweep_seconds),
             ("autodrive", passes.autodrive, settings.autodrive_seconds),
             ("notices", passes.tell_people, settings.notices_seconds),
+            ("read_status", passes.ask_read_status, settings.read_status_seconds),
             ("housekeeping", passes.housekeeping, _HOUSEKEEPING_SECONDS),
         ):
             state.note_pass(name, seconds, "began")

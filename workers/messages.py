@@ -1,5 +1,6 @@
 """The messages queue: sends a message to its driver. An attempt is claimed, handed over, settled; see `messages`.
-Notices to people share the queue, see `workers/notices.py`."""
+Notices to people and questions whether messages were read share the
+queue, see `workers/notices.py` and `workers/read_status.py`."""
 
 import time
 from uuid import UUID
@@ -15,7 +16,7 @@ from domain.metrics import MESSAGES
 from domain.observability import get_logger
 from domain.routes.plans import delivery
 from domain.routes.plans.delivery import DeliveryOutcome
-from workers import notices
+from workers import notices, read_status
 from workers.context import Context
 
 log = get_logger(__name__)
@@ -25,6 +26,7 @@ _STORE_AGAIN_SECONDS = 1.0
 
 def register(broker: dramatiq.Broker, context: Context) -> None:
     notices.register(broker, context)
+    read_status.register(broker, context)
     for status in MessageStatus:
         MESSAGES.labels(status)  # so that the first one counts as an increase
 

@@ -34,7 +34,9 @@ def messages_list(company_id: CompanyId, as_json: AsJson = False) -> None:
 
     def text() -> None:
         for row in documents:
-            screen.rule(f"{row['status']} ({row['channel'] or 'not tried yet'})  {row['sent_at'] or row['created_at']}")
+            read = f", read by {row['read_at']}" if row["read_at"] else ""
+            at = row["sent_at"] or row["created_at"]
+            screen.rule(f"{row['status']} ({row['channel'] or 'not tried yet'})  {at}{read}")
             screen.print(row["text"] or "(the text is not kept any more)")
         screen.print(counted(len(documents), "message"))
 

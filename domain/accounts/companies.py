@@ -351,7 +351,7 @@ def _checked(policy: Policy, contacts: Contacts) -> dict[str, Any]:
         values["sandbox_autodrive"] = _autodrive(values["sandbox_autodrive"])
     if values.get("message_url") == "":  # back to the local outbox
         values["message_url"] = None
-    elif "message_url" in values and (fault := fault_of(values["message_url"])) is not None:
+    elif "message_url" in values and (fault := fault_of(values["message_url"], in_cab=True)) is not None:
         raise UnusablePolicy(f"the message URL {fault}")
     if "message_url" in values:
         values["message_url"] = contacts.seal(values["message_url"])

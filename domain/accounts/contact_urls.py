@@ -3,11 +3,15 @@
 A contact is an Apprise URL. Drivers and companies bring it, so it is treated as hostile: only the gateways and
 parameters listed here are allowed, and no host that is known to be inside our own network. `messages/gateways.py` hands
 messages over, and looks at the addresses that a host's name resolves to.
+
+A contact may also be in-cab: `samsara://4242` or `motive://4242` names a driver in the app of a vendor, and
+`messages/in_cab.py` hands messages to it.
 """
 
 import re
+from enum import StrEnum
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.settings import get_settings
@@ -70,10 +74,50 @@ NOT_PUBLIC = "is not on the public internet; FUELROUTE_MESSAGE_ALLOWED_HOSTS nam
 _ONE_URL = re.compile(r"[^\s\x00-\x1f\x7f-\x9f]+")
 
 
-def fault_of(url: str, allowed: AllowedHosts | None = None) -> str | None:
+class InCabVendor(StrEnum):
+    """A vendor whose app in the cab takes messages to drivers."""
+
+    SAMSARA = "samsara"
+    MOTIVE = "motive"
+
+
+class InCabContact(NamedTuple):
+    """A driver in a vendor's app."""
+
+    vendor: InCabVendor
+    driver_id: str | None
+    """The vendor's id of the driver; None: the driver's external id."""
+    sender_id: str | None
+    """Motive's id of the user who sends; None: the vendor chooses."""
+
+
+_IN_CAB_VENDORS = frozenset(map(str, InCabVendor))
+_IN_CAB = re.compile(
+    r"(?P<vendor>samsara|motive)://(?P<driver>[0-9]{1,19})?/?(\?from=(?P<sender>[0-9]{1,19}))?", re.IGNORECASE
+)
+
+
+def in_cab_contact(url: str) -> InCabContact | None:
+    """The in-cab contact of a URL; None for any other gateway. Raises UnusableContact."""
+    if channel_of(url) not in _IN_CAB_VENDORS:
+        return None
+    found = _IN_CAB.fullmatch(url)
+    vendor = InCabVendor(channel_of(url))
+    if found is None or (found["sender"] and vendor is not InCabVendor.MOTIVE):
+        sender = ", with ?from=ID for the user who sends" if vendor is InCabVendor.MOTIVE else ""
+        raise UnusableContact(
+            f"is not an in-cab contact: write {vendor}://4242 with the driver's id in {vendor.title()}, or {vendor}:// "
+            f"for the driver's external id{sender}"
+        )
+    return InCabContact(vendor, found["driver"], found["sender"])
+
+
+def fault_of(url: str, allowed: AllowedHosts | None = None, *, in_cab: bool = False) -> str | None:
     """The reason why a contact cannot be used, as the end of a sentence that names it; None when it can. No name is
-    resolved."""
+    resolved. `in_cab`: it takes drivers' messages, so it may be an app in the cab."""
     try:
+        if in_cab and in_cab_contact(url) is not None:
+            return None
         gateway_of(url, AllowedHosts.of(get_settings()) if allowed is None else allowed)
     except UnusableContact as error:
         return str(error)
@@ -95,6 +139,8 @@ def gateway_of(url: str, allowed: AllowedHosts) -> Any:
     import apprise  # here, as in `_asset`: it takes long to load, and few commands need it
     from apprise.plugins import url_to_dict
 
+    if channel_of(url) in _IN_CAB_VENDORS:
+        raise UnusableContact("leads to an app in the cab, which takes drivers' messages alone")
     if not _ONE_URL.fullmatch(url) or url.count("://") > 1:
         raise UnusableContact(f"is not exactly one URL that Apprise can use, {_LIKE}")
     parsed: dict[str, Any] | None = url_to_dict(url)  # type: ignore[no-untyped-call]  # Apprise's carries no types

@@ -34,11 +34,11 @@ class DriverRow(Struct, frozen=True):
     external_id: Annotated[Reference | None, Caption("External id", "the telematics provider's")] = None
     contact: Annotated[
         Annotated[Text, Meta(max_length=2000)] | None,
-        Caption("Contact", "a message address, such as mailtos://…", is_secret=True),
+        Caption("Contact", "a message address, such as mailtos://… or samsara://4242", is_secret=True),
     ] = None
 
     def __post_init__(self) -> None:
-        if self.contact is not None and (fault := fault_of(self.contact)) is not None:
+        if self.contact is not None and (fault := fault_of(self.contact, in_cab=True)) is not None:
             raise ValueError(f"contact {fault}")
 
 

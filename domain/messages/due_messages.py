@@ -59,6 +59,8 @@ class Message(NamedTuple):
     created_at: datetime
     retry_at: datetime | None
     sent_at: datetime | None
+    read_at: datetime | None
+    """When the driver was known to have read it; None: not read, or the gateway does not tell."""
     request_id: str | None
     """The request whose push brought the present input of its route."""
 
@@ -66,7 +68,7 @@ class Message(NamedTuple):
 _LIST = Statement(
     Message,
     "SELECT m.id, m.environment, m.route_id, m.driver_id, m.status, m.channel, m.text, m.attempts, m.error,"
-    " m.created_at, m.retry_at, m.sent_at, r.request_id FROM messages m JOIN routes r ON r.id = m.route_id"
+    " m.created_at, m.retry_at, m.sent_at, m.read_at, r.request_id FROM messages m JOIN routes r ON r.id = m.route_id"
     " WHERE m.company_id = %s ORDER BY m.created_at, m.id",
 )
 

@@ -12,7 +12,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
@@ -42,11 +42,14 @@ and knows that it was open."""
 class Fault(NamedTuple):
     """The reason why an attempt failed, in one sentence without secrets. The message may have arrived all the same.
     `in_doubt`: the time ran out on an open connection. `unanswered`: a request over HTTP had no answer within the time.
+    `final`: no attempt may follow. `wait_seconds`: how long the gateway wants to be left alone.
     """
 
     sentence: str
     in_doubt: bool = False
     unanswered: bool = False
+    final: bool = False
+    wait_seconds: float = 0
 
 
 def call_gateway(url: str, title: str, body: str, *, allowed: AllowedHosts, timeout_seconds: float) -> Fault | None:
@@ -77,13 +80,55 @@ def call_gateway(url: str, title: str, body: str, *, allowed: AllowedHosts, time
     return Fault(reason, in_doubt=guard.has_cut, unanswered=guard.unanswered and not guard.has_cut)
 
 
+class GatewayRequest(NamedTuple):
+    """A request to a vendor's own API, without a library that knows it."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    document: Any = None
+    """Sent as JSON; None: no body."""
+    most_bytes: int = _MAX_BYTES
+    """So much of the unpacked answer is read. A longer one is no answer."""
+
+
+class GatewayAnswer(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def ask_gateway(request: GatewayRequest, *, allowed: AllowedHosts, timeout_seconds: float) -> GatewayAnswer | Fault:
+    """Make one request under the same protections as `call_gateway`, and return the answer whatever its status."""
+    seconds = timeout_seconds + _GRACE_SECONDS
+    with _guarded(allowed, timeout_seconds, request.most_bytes) as guard:
+        try:
+            with _Session() as session:
+                answer = session.request(
+                    request.method, request.url, headers=dict(request.headers), json=request.document, timeout=seconds
+                )
+                body = answer.raw.read()
+                if len(body) < request.most_bytes:
+                    return GatewayAnswer(answer.status_code, answer.headers, body)
+            reason = "the answer was too long"
+        except Exception as error:  # whatever the server sends is its failure, not ours
+            reason = f"there was no answer: {type(error).__name__}"
+    if guard.refused:
+        return Fault(f"the address {NOT_PUBLIC}")
+    if guard.is_over:
+        reason = f"there was no answer within {timeout_seconds:g} s"
+    unanswered = guard.unanswered or guard.has_begun
+    return Fault(reason, in_doubt=guard.has_cut, unanswered=unanswered and not guard.has_cut)
+
+
 class _Guard:
     """Watches one hand-over. Python's audit events report each connection before it is made, with the address that the
     name was resolved to. No library can bypass them.
     """
 
-    def __init__(self, allowed: AllowedHosts, timeout_seconds: float) -> None:
-        self.refused = self.unanswered = self._cut = False
+    def __init__(self, allowed: AllowedHosts, timeout_seconds: float, most_bytes: int) -> None:
+        self.refused = self.unanswered = self.has_begun = self._cut = False
+        self.most_bytes = most_bytes
         self._done = threading.Event()
         self._allowed = allowed
         self._ends_at = time.monotonic() + timeout_seconds
@@ -127,7 +172,7 @@ class _Guard:
         while not self._done.wait(max(0, min(_CHECK_SECONDS, self._ends_at - time.monotonic()))):
             with self._lock:
                 for connection in self._connections:
-                    if self.is_over or _bytes_received(connection) > _MAX_BYTES * 4:
+                    if self.is_over or _bytes_received(connection) > self.most_bytes * 4:
                         self._cut_off(connection)
             if self.is_over:
                 return
@@ -174,9 +219,12 @@ class _Session(requests.Session):
             if (guard := _current.get()) is not None and not _is_before_the_request(error):
                 guard.unanswered = True
             raise
+        most_bytes = _MAX_BYTES
+        if (guard := _current.get()) is not None:
+            guard.has_begun, most_bytes = True, guard.most_bytes
         with closing(response.raw) as raw:
             try:
-                response.raw = io.BytesIO(raw.read(_MAX_BYTES, decode_content=True))
+                response.raw = io.BytesIO(raw.read(most_bytes, decode_content=True))
             except urllib3.exceptions.HTTPError as error:
                 raise requests.ConnectionError(error) from None
         return response
@@ -208,9 +256,9 @@ def _report(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 @contextmanager
-def _guarded(allowed: AllowedHosts, timeout_seconds: float) -> Iterator[_Guard]:
+def _guarded(allowed: AllowedHosts, timeout_seconds: float, most_bytes: int = _MAX_BYTES) -> Iterator[_Guard]:
     _watch_this_process()
-    guard = _Guard(allowed, timeout_seconds)
+    guard = _Guard(allowed, timeout_seconds, most_bytes)
     token = _current.set(guard)
     threading.Thread(target=guard.cut_late_connections, daemon=True).start()
     try:

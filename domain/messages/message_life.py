@@ -3,7 +3,8 @@
 A message is claimed in one transaction, handed over to the gateway outside any, and settled in another one. A claim
 holds for a limited time, so a worker that crashes keeps no message for ever. Outbox and sandbox need no gateway: one
 transaction does everything, so each of those messages is delivered exactly once. Toward a gateway, a crash between the
-gateway's answer and our commit repeats the message. Its id in the text shows that the two are one.
+gateway's answer and our commit repeats the message. Its id in the text shows that the two are one. An app in the cab
+(`in_cab.py`) gets no message twice.
 
 `routes.plans.delivery` calls `claim` and `settle` with the route locked, and moves the route on. Routes are locked
 before messages everywhere.
@@ -15,9 +16,9 @@ from enum import StrEnum
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-from domain import tracing
+from domain import clock, tracing
 from domain.accounts.allowed_hosts import AllowedHosts
-from domain.accounts.contact_urls import channel_of
+from domain.accounts.contact_urls import UnusableContact, channel_of, in_cab_contact
 from domain.accounts.contacts import Contacts, UnreadableContact, is_sealed
 from domain.backoff import backoff
 from domain.database import Connection
@@ -26,6 +27,7 @@ from domain.lifecycle import Environment
 from domain.magic_values import LATE_MESSAGE, named
 from domain.messages import gateways
 from domain.messages.gateways import Fault
+from domain.messages.in_cab import InCabTarget, connector_account, hand_over_in_cab
 from domain.messages.message_text import corrected
 from domain.messages.new_messages import earlier_messages
 from domain.settings import Settings
@@ -70,6 +72,8 @@ class Claim:
     there is no such attempt."""
     attempts: int = 0
     """The number of attempts before this one."""
+    in_cab: InCabTarget | None = None
+    """The app in the cab that the URL names; None: another gateway."""
 
 
 AttemptEnd = Literal["delivered", "to_retry", "given_up", "discarded"]
@@ -111,6 +115,8 @@ class _Due(NamedTuple):
     error: str | None
     queued_at: datetime
     contact: str | None
+    external_id: str | None
+    """The driver's."""
     message_url: str | None
     rehearses_delay: bool | None
     """Its route asks the sandbox to be `planned` for a while."""
@@ -121,7 +127,8 @@ _DUE = Statement(
     _Due,
     f"""
     SELECT m.id, m.company_id, m.environment, m.route_id, m.plan_id, m.driver_id, m.text, m.claimed_until,
-           m.attempts, m.error, m.queued_at, d.contact, c.message_url,
+           m.attempts, m.error, m.queued_at, d.contact, d.external_id,
+           c.message_url,
            m.environment = 'sandbox' AND m.attempts = 0 AND {named(LATE_MESSAGE)} AS rehearses_delay, {WANTED}
     FROM messages m
     JOIN routes r ON r.id = m.route_id
@@ -178,7 +185,19 @@ def claim(connection: Connection, message_id: UUID, *, settings: Settings, now: 
         return _deliver(connection, message, MessageStatus.SUPPRESSED, SANDBOX, now=now)
     if url is None or until is None:
         return _deliver(connection, message, MessageStatus.SENT, OUTBOX, now=now)
-    return Claim(message.id, message.company_id, url, text, until, message.claimed_until, message.attempts)
+    in_cab = _in_cab_target(connection, message, url)
+    return Claim(message.id, message.company_id, url, text, until, message.claimed_until, message.attempts, in_cab)
+
+
+def _in_cab_target(connection: Connection, message: _Due, url: str) -> InCabTarget | None:
+    try:
+        contact = in_cab_contact(url)
+    except UnusableContact:  # the gateway's rule refuses it with its reason
+        return None
+    if contact is None:
+        return None
+    account = connector_account(connection, message.company_id, contact.vendor)
+    return InCabTarget(contact, account, message.external_id)
 
 
 # --- Handed over -----------------------------------------------------------------------------------------------
@@ -188,6 +207,16 @@ def hand_over(claimed: Claim, settings: Settings) -> Fault | None:
     """Give the text to the gateway, outside any transaction. None when the gateway took it."""
     if is_sealed(claimed.url):
         return Fault(str(UnreadableContact()))
+    if claimed.in_cab is not None:
+        with tracing.working("messages.hand_over", "client"):
+            return hand_over_in_cab(
+                claimed.in_cab,
+                claimed.text,
+                repeats=claimed.attempts > 0,
+                in_doubt=claimed.in_doubt_since is not None,
+                settings=settings,
+                now=clock.now(),
+            )
     title, _, body = claimed.text.partition("\n")
     allowed = AllowedHosts.of(settings)
     with tracing.working("messages.hand_over", "client"):
@@ -239,8 +268,8 @@ def settle(
     _END_CLAIM.execute(connection, (channel, now if fault.in_doubt else claimed.in_doubt_since, message.id))
     if not message.wanted:
         return _discard(connection, message)
-    wait = _wait_until_retry(fault, message.attempts - 1)
-    if now + wait > _last_moment(message, settings):
+    wait = max(_wait_until_retry(fault, message.attempts - 1), timedelta(seconds=fault.wait_seconds))
+    if fault.final or now + wait > _last_moment(message, settings):
         return _give_up(connection, message, fault.sentence)
     return _retry(connection, message, fault.sentence, now + wait)
 

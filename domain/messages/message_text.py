@@ -25,6 +25,7 @@ OFF_ROAD_NOTICE_MILES = 2.0
 """A nearer truck stop stands at an exit, and the map leads there."""
 
 _CUT = "..."
+_BEGINS_STOP = re.compile(r"[0-9]+\. ")
 _NOT_IN_A_LINE = re.compile(
     "[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]+"
 )
@@ -165,3 +166,18 @@ def _line(template: str, *names: str, longest: int = LONGEST_LINE) -> str:
 
 def _shortened(name: str, most: int) -> str:
     return name if len(name) <= most else name[: most - len(_CUT)].rstrip() + _CUT
+
+
+def fitted(text: str, most_characters: int) -> str:
+    """The text for an app that takes so many characters. A longer one ends after a whole fuel stop; then a line says
+    so, and the message's id stays the last line."""
+    if len(text) <= most_characters:
+        return text
+    *lines, last = text.split("\n")
+    stops = [number for number, line in enumerate(lines) if _BEGINS_STOP.match(line)]
+    for count in range(len(stops) - 1, -1, -1):
+        cut = f"Cut here, after fuel stop {count} of {len(stops)}: the app takes no more. Ask dispatch for the others."
+        shorter = "\n".join([*lines[: stops[count]], cut, last])
+        if len(shorter) <= most_characters:
+            return shorter
+    return text[:most_characters]

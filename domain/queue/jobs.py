@@ -84,6 +84,11 @@ def send_message_job(message_id: UUID, company_id: UUID | None = None) -> Job:
     return Job("messages.send", "messages", {"message_id": message_id}, f"messages.send {message_id}", company_id)
 
 
+def ask_read_status_job(company_id: UUID) -> Job:
+    """Ask the vendor of the app in the cab which of the company's messages were read."""
+    return Job("messages.read_status", "messages", {}, f"messages.read_status {company_id}", company_id)
+
+
 def send_notice_job(notice_id: UUID, company_id: UUID) -> Job:
     """Send one notice to its subscription."""
     return Job("notices.send", "messages", {"notice_id": notice_id}, f"notices.send {notice_id}", company_id)

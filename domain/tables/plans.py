@@ -83,6 +83,10 @@ class Messages(SQLModel, table=True):
     withheld_since: datetime | None = time_column(null=True)
     """Since when it is withheld, while it is pending: a person decides whether it goes out. See
     `messages/withholding.py`."""
+    read_at: datetime | None = time_column(null=True)
+    """When the vendor of the app in the cab was first seen to say that the driver had read it."""
+    read_asked_at: datetime | None = time_column(null=True)
+    """When that was last asked for."""
 
 
 class Savings(SQLModel, table=True):

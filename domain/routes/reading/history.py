@@ -90,6 +90,8 @@ class StoredMessage(NamedTuple):
     created_at: datetime
     retry_at: datetime | None
     sent_at: datetime | None
+    read_at: datetime | None
+    """When the driver was known to have read it; None: not read, or the gateway does not tell."""
     in_doubt: bool
     """An attempt may have reached the driver, or does so at this moment."""
 
@@ -131,7 +133,7 @@ _PLANS = Statement(
 )
 _MESSAGES = Statement(
     StoredMessage,
-    "SELECT id, plan_id, status, channel, text, attempts, error, created_at, retry_at, sent_at,"
+    "SELECT id, plan_id, status, channel, text, attempts, error, created_at, retry_at, sent_at, read_at,"
     " claimed_until IS NOT NULL AS in_doubt FROM messages"
     " WHERE company_id = %s AND route_id = %s ORDER BY created_at, id",
 )

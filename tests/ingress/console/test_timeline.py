@@ -44,7 +44,7 @@ def plan(
 
 def message(status: str, **changes: Any) -> StoredMessage:
     values = StoredMessage(
-        FIRST, FIRST, status, "mailtos", "text", 1, None, NOW, None, NOW + timedelta(minutes=1), False
+        FIRST, FIRST, status, "mailtos", "text", 1, None, NOW, None, NOW + timedelta(minutes=1), None, False
     )
     return values._replace(**changes)
 

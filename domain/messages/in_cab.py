@@ -1,0 +1,198 @@
+"""Messages to drivers through the app in their cab: Samsara's or Motive's.
+
+The credential is the one of the company's connector. A message must not reach the driver twice. Samsara lists what was
+sent, so before an attempt is repeated we look for the message there. Motive shows nobody else what was sent, so an
+attempt that may have arrived is the last one: a person asks the driver, and sends the message again.
+
+Samsara also tells whether the driver has read a message. Motive's public description gives no field for it.
+"""
+
+import json
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+from uuid import UUID
+
+from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.contact_urls import InCabContact, InCabVendor
+from domain.accounts.contacts import Contacts, UnreadableContact
+from domain.connectors.connectors import open_access
+from domain.database import Connection
+from domain.messages.gateways import Fault, GatewayAnswer, GatewayRequest, ask_gateway
+from domain.messages.message_text import fitted
+from domain.settings import Settings
+from domain.statements import Statement
+
+LONGEST_IN_CAB = {InCabVendor.SAMSARA: 2500}
+"""developers.samsara.com, "Send a message to a list of driver ids". Motive publishes no limit."""
+
+_MOST_LISTED_BYTES = 16 << 20
+_LONGEST_WAIT_SECONDS = 3600.0
+_NAMES = {InCabVendor.SAMSARA: "Samsara", InCabVendor.MOTIVE: "Motive"}
+_ASK_THE_DRIVER = "the message may have arrived: ask the driver, and send it again only if it did not"
+
+
+class InCabAccount(NamedTuple):
+    """The access to a vendor that a connector of the company has, as it is stored."""
+
+    url: str
+    """The address of the vendor's API, without a path."""
+    sealed_credentials: str
+
+    def token(self, settings: Settings) -> str:
+        """Raises UnreadableContact."""
+        return open_access(*self, Contacts.of(settings)).credentials.get("token", "")
+
+
+_ACCOUNT = Statement(
+    InCabAccount,
+    "SELECT url, credentials AS sealed_credentials FROM connectors"
+    " WHERE company_id = %s AND environment = 'live' AND kind = %s AND paused_at IS NULL ORDER BY id LIMIT 1",
+)
+
+
+def connector_account(connection: Connection, company_id: UUID, vendor: InCabVendor) -> InCabAccount | None:
+    """The account of the company's first connector of a vendor that is not paused."""
+    return _ACCOUNT.first(connection, (company_id, vendor))
+
+
+class InCabTarget(NamedTuple):
+    """The driver to whom a claimed message goes, as known when it was claimed."""
+
+    contact: InCabContact
+    account: InCabAccount | None
+    """None: the company has no connector of this vendor."""
+    external_id: str | None
+    """The driver's external id, used where the contact names no driver."""
+
+
+def hand_over_in_cab(
+    target: InCabTarget,
+    text: str,
+    *,
+    repeats: bool,
+    in_doubt: bool,
+    settings: Settings,
+    now: datetime,
+) -> Fault | None:
+    """Give a message to the vendor. None: the vendor has it. `repeats`: there was an attempt before this one.
+    `in_doubt`: that attempt may have reached the driver."""
+    vendor, name = target.contact.vendor, _NAMES[target.contact.vendor]
+    driver_id = target.contact.driver_id or target.external_id or ""
+    if not driver_id.isdecimal():
+        return Fault(
+            f"the driver has no id of {name}: write it into the contact, {vendor}://4242, or as the external id"
+        )
+    if target.account is None:
+        return Fault(f"the company has no connector of {name} that is not paused: add one, `fuelroute connectors add`")
+    try:
+        token = target.account.token(settings)
+    except UnreadableContact as error:
+        return Fault(str(error))
+    text = fitted(text, LONGEST_IN_CAB.get(vendor, len(text)))
+    if vendor is InCabVendor.MOTIVE and in_doubt and repeats:
+        return Fault(_ASK_THE_DRIVER, in_doubt=True, final=True)
+    if vendor is InCabVendor.SAMSARA and (in_doubt or repeats):
+        since = now - timedelta(hours=settings.message_retry_hours + 1)
+        listed = list_in_samsara(target.account.url, token, since=since, settings=settings, now=now)
+        if isinstance(listed, Fault):
+            return listed._replace(sentence=f"whether Samsara has the message already is not known: {listed.sentence}")
+        if any(one.text == text and one.driver_id == driver_id for one in listed):
+            return None
+    return _send(target, target.account, driver_id, token, text, settings)
+
+
+def _send(
+    target: InCabTarget, account: InCabAccount, driver_id: str, token: str, text: str, settings: Settings
+) -> Fault | None:
+    vendor, name = target.contact.vendor, _NAMES[target.contact.vendor]
+    if vendor is InCabVendor.SAMSARA:
+        path, headers = "/v1/fleet/messages", _bearer(token)
+        document: dict[str, Any] = {"driverIds": [int(driver_id)], "text": text}
+    else:
+        path, headers = "/v1/messages", {"X-Api-Key": token}
+        if target.contact.sender_id:
+            headers["X-User-Id"] = target.contact.sender_id
+        document = {"recipient_id": int(driver_id), "body": text}
+    answer = _ask(GatewayRequest("POST", account.url + path, headers, document), settings)
+    if isinstance(answer, GatewayAnswer) and answer.status in (200, 201):
+        return None
+    fault = _fault_of_answer(answer, name, f"is {driver_id} the id of a driver in {name}?")
+    if vendor is InCabVendor.MOTIVE and fault.in_doubt:
+        return fault._replace(sentence=f"{fault.sentence}; {_ASK_THE_DRIVER}", final=True)
+    return fault
+
+
+class Listed(NamedTuple):
+    """A message as Samsara lists it."""
+
+    driver_id: str
+    text: str
+    is_read: bool
+
+
+def list_in_samsara(
+    url: str, token: str, *, since: datetime, settings: Settings, now: datetime
+) -> list[Listed] | Fault:
+    """The messages that Samsara took since a time."""
+    milliseconds = {"endMs": _milliseconds(now + timedelta(minutes=1)), "durationMs": _milliseconds(now - since)}
+    answer = _ask(
+        GatewayRequest(
+            "GET", f"{url}/v1/fleet/messages?{urlencode(milliseconds)}", _bearer(token), None, _MOST_LISTED_BYTES
+        ),
+        settings,
+    )
+    if isinstance(answer, Fault) or answer.status != 200:
+        return _fault_of_answer(answer, "Samsara", "")._replace(in_doubt=False, unanswered=False)
+    try:
+        return list(_read_listed(json.loads(answer.body)["data"]))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return Fault("Samsara's answer is not the one that its documentation describes")
+
+
+def _read_listed(data: Iterable[Any]) -> Iterable[Listed]:
+    for one in data:
+        if isinstance(one, dict):
+            yield Listed(str(one.get("driverId")), str(one.get("text")), one.get("isRead") is True)
+
+
+def _milliseconds(value: datetime | timedelta) -> int:
+    seconds = value.total_seconds() if isinstance(value, timedelta) else value.timestamp()
+    return int(seconds * 1000)
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _ask(request: GatewayRequest, settings: Settings) -> GatewayAnswer | Fault:
+    allowed = AllowedHosts.of_connectors(settings)
+    return ask_gateway(request, allowed=allowed, timeout_seconds=settings.message_timeout_seconds)
+
+
+def _fault_of_answer(answer: GatewayAnswer | Fault, name: str, question: str) -> Fault:
+    """The fault of an attempt that did not succeed. It repeats nothing that the vendor says."""
+    if isinstance(answer, Fault):
+        return answer._replace(sentence=f"{name}: {answer.sentence}", in_doubt=answer.in_doubt or answer.unanswered)
+    match answer.status:
+        case 401 | 403:
+            return Fault(
+                f"{name} refused the connector's credential: give it one that may read and write messages, "
+                "`fuelroute connectors`"
+            )
+        case 429:
+            return Fault(f"{name} wants fewer calls", wait_seconds=_wait_seconds(answer))
+        case 400 | 404 | 422:
+            return Fault(f"{name} refused the message: {question}" if question else f"{name} refused the request")
+        case 500 | 502 | 504:
+            return Fault(f"{name} failed: it answered {answer.status}", in_doubt=True)
+    return Fault(f"{name} answered {answer.status}")
+
+
+def _wait_seconds(answer: GatewayAnswer) -> float:
+    """The Retry-After of an answer in seconds, at most an hour."""
+    try:
+        return max(min(float(answer.headers.get("Retry-After", "0")), _LONGEST_WAIT_SECONDS), 0.0)
+    except ValueError:  # a date
+        return 60.0
