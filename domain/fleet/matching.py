@@ -1,7 +1,8 @@
 """The references of a route to its vehicle and its driver: which of them are unclear, and why.
 
 Rules only. The records that a value can mean are looked up elsewhere: the target of a mapping made in the matching
-screens, else every record that stores exactly that value. The fleet's README describes the rule.
+screens, else every record that stores exactly that value, else the vehicles that a spelling rule makes of it. The
+fleet's README describes the rule.
 """
 
 from collections.abc import Sequence

@@ -67,6 +67,7 @@ _DELETE_OF_COMPANY = [
     for table in (
         *(
             "mappings",
+            "spelling_rules",
             "former_names",
             "api_keys",
             *("notice_subscriptions", "notices"),  # in this order: notices are made under the lock of a subscription

@@ -1,4 +1,4 @@
-"""Vehicles and drivers, and mappings: the records that names in the TMS mean."""
+"""Vehicles and drivers, mappings and spelling rules: the records that names in the TMS mean."""
 
 from datetime import datetime
 from uuid import UUID
@@ -82,6 +82,19 @@ class Mappings(SQLModel, table=True):
     kind: str = Field(primary_key=True)
     value: str = Field(primary_key=True)
     target_id: UUID
+    created_at: datetime = time_column(now=True)
+
+
+class SpellingRules(SQLModel, table=True):
+    """The letters that a company's TMS writes around unit numbers, as a person accepted them: `TRK 4101` is 4101. The
+    function `units_by_rule` applies the rules."""
+
+    __tablename__ = "spelling_rules"
+
+    company_id: UUID = Field(foreign_key="companies.id", primary_key=True)
+    written_before: str = Field(primary_key=True)
+    written_after: str = Field(primary_key=True)
+    """Either of the two may be empty."""
     created_at: datetime = time_column(now=True)
 
 

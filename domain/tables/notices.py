@@ -4,7 +4,7 @@ from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import CheckConstraint, Column, ForeignKey, Index, Text, text
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlmodel import Field, SQLModel
 
 from domain.tables.columns import time_column, with_default
@@ -18,7 +18,7 @@ class NoticeSubscriptions(SQLModel, table=True):
     id: UUID = Field(primary_key=True)
     company_id: UUID = Field(index=True)
     """No foreign key: a migration that locks both companies and users would stand in the way of requests. Subscriptions
-    are added under the lock of their company."""
+    are added under the lock of their company. Those of the operators belong to no company, see `OPERATORS`."""
     user_id: UUID | None = Field(
         default=None, sa_column=Column(ForeignKey("users.id", ondelete="CASCADE"), index=True, nullable=True)
     )
@@ -31,6 +31,8 @@ class NoticeSubscriptions(SQLModel, table=True):
     """The kind of gateway that the URL names, such as `slack`: all of it that is shown."""
     after_minutes: int
     """A need is told of once it has lasted so long."""
+    minutes_by_kind: dict[str, int] = Field(sa_column=Column(JSONB, nullable=False, server_default=text("'{}'")))
+    """The kinds of needs that are told of after another time than `after_minutes`."""
     quiet_from: int | None = None
     """The minute of the day at which quiet hours begin, in `time_zone`. NULL: there are none."""
     quiet_until: int | None = None
@@ -68,6 +70,8 @@ class Notices(SQLModel, table=True):
     """When the need was first seen; of a test, when somebody asked for it."""
     ended_at: datetime | None = time_column(null=True)
     """When the need was seen no more; of a test as `opened_at`. NULL: the need lasts."""
+    gone_at: datetime | None = time_column(null=True)
+    """Since when the need is not seen, until it is seen again or counts as over."""
     routes: int | None = None
     """The number of its routes in the text."""
     text: str | None = None

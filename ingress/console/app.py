@@ -43,6 +43,7 @@ from ingress.console.pages import (
     routes,
     savings,
     sign_in,
+    spelling_rules,
     users,
     webhooks,
 )
@@ -64,6 +65,7 @@ PAGES = (
     users,
     matching,
     mappings,
+    spelling_rules,
     routes,
     route_actions,
     audit,

@@ -26,6 +26,7 @@ OWNERS = {
     "drivers": "fleet",
     "mappings": "fleet",
     "former_names": "fleet",
+    "spelling_rules": "fleet",
     "stations": "stations",
     "deals": "stations",
     "fuel_taxes": "stations",

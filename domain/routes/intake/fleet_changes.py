@@ -13,9 +13,10 @@ from domain.database import Connection
 from domain.fleet.drivers import DriverRow, change_driver, store_driver, store_drivers
 from domain.fleet.mappings import store_mapping
 from domain.fleet.matching import MappingKind
+from domain.fleet.spelling_rules import SpellingRule, list_spelling_rules, spellings_of, store_spelling_rule
 from domain.fleet.vehicles import VehicleRow, change_vehicle, store_vehicle, store_vehicles
 from domain.queue.jobs import Job, import_routes_job, in_batches
-from domain.routes.intake.holds import routes_waiting_for
+from domain.routes.intake.holds import routes_spelled_by, routes_waiting_for
 
 
 def import_vehicles(
@@ -60,6 +61,14 @@ def add_mappings(
     for value, target_id in sorted(targets.items()):
         store_mapping(connection, company_id, kind, value, target_id)
     waiting = routes_waiting_for(connection, company_id, kind, list(targets))
+    return len(waiting), [import_routes_job(batch, company_id) for batch in in_batches(waiting)]
+
+
+def add_spelling_rule(connection: Connection, company_id: UUID, rule: SpellingRule) -> tuple[int, list[Job]]:
+    """From now on unit numbers spelled so mean the unit between. Returns how many held routes waited for it, too.
+    Raises UnusableRule."""
+    store_spelling_rule(connection, company_id, rule)
+    waiting = routes_spelled_by(connection, company_id, rule)
     return len(waiting), [import_routes_job(batch, company_id) for batch in in_batches(waiting)]
 
 
@@ -112,5 +121,7 @@ def _jobs_for(connection: Connection, company_id: UUID, names: Mapping[MappingKi
     waiting: dict[UUID, None] = {}
     for kind, given in names.items():
         if values := [value for value in given if value is not None]:
+            if kind == "unit_number":
+                values = spellings_of(list_spelling_rules(connection, company_id), values)
             waiting |= dict.fromkeys(routes_waiting_for(connection, company_id, kind, values))
     return [import_routes_job(batch, company_id) for batch in in_batches(waiting)]

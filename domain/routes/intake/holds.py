@@ -8,6 +8,7 @@ from uuid import UUID
 from domain.database import Connection
 from domain.fence import is_at_work
 from domain.fleet.matching import MappingKind
+from domain.fleet.spelling_rules import SpellingRule
 from domain.lifecycle import PendingReason
 from domain.queue.jobs import JOB_ITEMS, Job
 from domain.routes.intake.route_matching import REFERENCES
@@ -36,11 +37,19 @@ _FOUND_ITS_RECORD = """
     WHERE r.status = 'pending_mapping' AND r.pending_reason = '{reason}' AND r.{column} IS NOT NULL
       AND m.kind = '{kind}'
 """
+_SPELLED_BY_RULE = f"""
+    SELECT r.id, r.company_id FROM spelling_rules s
+    JOIN vehicles t ON t.company_id = s.company_id AND t.retired_at IS NULL AND t.unit_number IS NOT NULL
+    JOIN routes r ON r.company_id = t.company_id
+                 AND r.vehicle_unit_number = s.written_before || t.unit_number || s.written_after
+    WHERE r.status = 'pending_mapping' AND r.pending_reason = '{PendingReason.VEHICLE_UNMAPPED}'
+"""  # noqa: S608 (constants)
 _MOVABLE = Statement(
     OwnedRow,
     " UNION ".join(
         (
             _ENTERED_THE_WINDOW,
+            _SPELLED_BY_RULE,
             *(_FOUND_ITS_RECORD.format(**one._asdict(), reason=_REASON[one.table]) for one in REFERENCES),
         )
     ),
@@ -69,6 +78,18 @@ def routes_waiting_for(
     """A company's held routes that name one of these values. When a mapping or a record is made for a value, the caller
     has them imported at once."""
     return [row.id for row in _WAITING[kind].all(connection, (company_id, list(values)))]
+
+
+_WAITING_FOR_RULE = Statement(
+    OwnedRow,
+    f"{_SPELLED_BY_RULE} AND s.company_id = %s AND s.written_before = %s AND s.written_after = %s"
+    " ORDER BY r.scheduled_start",
+)
+
+
+def routes_spelled_by(connection: Connection, company_id: UUID, rule: SpellingRule) -> list[UUID]:
+    """A company's held routes whose unit number this stored rule leads to a vehicle, perhaps to several."""
+    return [row.id for row in _WAITING_FOR_RULE.all(connection, (company_id, rule.before, rule.after))]
 
 
 _EXPIRE = Statement(

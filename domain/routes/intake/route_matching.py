@@ -57,21 +57,27 @@ class AttemptedRoute(NamedTuple):
 
 
 _CANDIDATES = """
-    CASE {never} WHEN r.{column} IS NOT NULL THEN coalesce(
-        (SELECT ARRAY[target_id] FROM mappings
-         WHERE company_id = r.company_id AND kind = '{kind}' AND value = r.{column}),
-        ARRAY(SELECT id FROM {table}
-              WHERE company_id = r.company_id AND {stored} = r.{column} AND retired_at IS NULL LIMIT 2)
-    ) END AS {kind}_ids"""
+    CASE {never} WHEN r.{column} IS NOT NULL THEN coalesce((SELECT ARRAY[target_id] FROM mappings
+     WHERE company_id = r.company_id AND kind = '{kind}' AND value = r.{column}),
+    {stored_ids}) END AS {kind}_ids"""
 """The target of a value's mapping, else the records that store the value. Two of these show that it is ambiguous."""
 
-_NEVER = f"WHEN r.environment = 'sandbox' AND r.{{column}} = '{UNMAPPED}' THEN ARRAY[]::uuid[]"
+_STORED = """ARRAY(SELECT id FROM {table}
+    WHERE company_id = r.company_id AND {stored} = r.{column} AND retired_at IS NULL LIMIT 2)"""
+
+_STORED_OR_BY_RULE = f"nullif({_STORED}, '{{{{}}}}'), units_by_rule(r.company_id, r.{{column}})"
+"""The vehicles that store the value, else those that the company's spelling rules make of it. Routes whose value is
+stored read no rule."""
+
+_NEVER = f"WHEN environment = 'sandbox' AND {{column}} = '{UNMAPPED}' THEN '{{{{}}}}'"
 """The sandbox's magic value means no record."""
 
 
 def _candidates(reference: RouteReference) -> str:
-    never = _NEVER.format(column=reference.column) if reference.kind in ("unit_number", "driver_name") else ""
-    return _CANDIDATES.format(**reference._asdict(), never=never)
+    named = reference._asdict()
+    never = _NEVER.format(**named) if reference.kind in ("unit_number", "driver_name") else ""
+    stored = _STORED_OR_BY_RULE if reference.kind == "unit_number" else _STORED
+    return _CANDIDATES.format(**named, never=never, stored_ids=stored.format(**named))
 
 
 _UNCLEAR = """
@@ -98,18 +104,18 @@ def _attempt(lock: str) -> str:
         WHERE id = ANY(%(ids)s::uuid[]) AND status IN ('pending', 'pending_mapping', 'pending_window')
         ORDER BY id FOR UPDATE {lock}
     ), compared AS (
-        SELECT held.*,
+        SELECT *,
                {_UNCLEAR.format(one="unit_number", other="vin")} AS unclear_vehicle,
                {_UNCLEAR.format(one="driver_name", other="driver_external_id")} AS unclear_driver
         FROM held WHERE import_window_days IS NOT NULL
     ), matched AS (
-        SELECT compared.*,
+        SELECT *,
             CASE WHEN unclear_vehicle IS NULL THEN coalesce(unit_number_ids, vin_ids) END AS vehicle,
             CASE WHEN unclear_driver IS NULL THEN coalesce(driver_name_ids, driver_external_id_ids) END
                 AS driver
         FROM compared
     ), attempted AS MATERIALIZED (
-        SELECT matched.*,
+        SELECT *,
                CASE WHEN vehicle IS NULL THEN '{PendingReason.VEHICLE_UNMAPPED}'
                     WHEN driver IS NULL THEN '{PendingReason.DRIVER_UNMAPPED}'
                     WHEN scheduled_start > %(now)s::timestamptz + import_window_days * interval '1 day'

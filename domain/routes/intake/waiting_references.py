@@ -13,6 +13,7 @@ from domain.database import Connection
 from domain.fleet.api_lists import FleetRecord
 from domain.fleet.mappings import mappings_of
 from domain.fleet.matching import KINDS, GivenReference, MappingKind, Matched, unclear_references
+from domain.fleet.spelling_rules import SpellingRule, list_spelling_rules, units_meant
 from domain.lifecycle import PendingReason
 from domain.statements import NotNull, Statement
 
@@ -67,7 +68,8 @@ def waiting_references(
     groups = _GROUPS[subject].all(connection, (company_id,))
     values = {value for group in groups for value in (group.first, group.second) if value is not None}
     mapped = mappings_of(connection, company_id, subject, list(values)) if values else {}
-    return _merged(subject, groups, mapped, records)
+    rules = list_spelling_rules(connection, company_id) if subject == "vehicle" and values else []
+    return _merged(subject, groups, mapped, records, rules)
 
 
 def _merged(
@@ -75,6 +77,7 @@ def _merged(
     groups: Iterable[_Group],
     mapped: Mapping[tuple[str, str], UUID],
     records: Sequence[FleetRecord],
+    rules: Sequence[SpellingRule],
 ) -> list[WaitingReference]:
     kinds = KINDS[subject]
     stored: dict[tuple[str, str], list[UUID]] = {}
@@ -83,12 +86,17 @@ def _merged(
             value = record.stored(kind)
             if value is not None:
                 stored.setdefault((kind, value), []).append(record.id)
+
+    def candidates(kind: MappingKind, value: str) -> list[UUID]:
+        if (kind, value) in mapped:
+            return [mapped[kind, value]]
+        by_rule = units_meant(rules, value) if kind == "unit_number" else ()
+        return stored.get((kind, value)) or [one for unit in by_rule for one in stored.get((kind, unit), [])]
+
     merged: dict[tuple[str, str], WaitingReference] = {}
     for group in groups:
         references = [
-            GivenReference(
-                kind, value, [mapped[kind, value]] if (kind, value) in mapped else stored.get((kind, value), [])
-            )
+            GivenReference(kind, value, candidates(kind, value))
             for kind, value in zip(kinds, (group.first, group.second), strict=True)
             if value is not None
         ]

@@ -110,6 +110,7 @@ def _rows(world: World, company_id: UUID) -> list[tuple[str]]:
         "vehicles",
         "drivers",
         "mappings",
+        "spelling_rules",
         "api_keys",
         "csv_imports",
         "deals",

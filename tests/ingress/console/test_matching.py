@@ -137,6 +137,59 @@ def test_what_was_not_looked_through_is_not_mapped(world: World) -> None:
     assert "There is no mapping yet" in words(browser.look("/mappings/vehicles"))
 
 
+def test_what_many_units_share_is_accepted_as_a_rule_after_a_look_at_what_it_matches(
+    world: World, service: Service
+) -> None:
+    fleet = world.new_fleet()
+    routes = [hold(world, fleet, vehicle={"unitNumber": value}) for value in ("TRK 101", "TRK 102")]
+    unknown = hold(world, fleet, vehicle={"unitNumber": "TRK 999"})
+    browser = world.browser(Role.DISPATCHER, fleet)
+    (link,) = re.findall(r'href="([^"]+rules\?before=[^"]+)"', browser.look("/matching/vehicles"))
+    preview = words(browser.look(link))
+    assert "2 unit numbers that 2 held routes name" in preview
+    assert "TRK 101 101" in preview
+    assert "no unit of your fleet: TRK 999" in preview
+
+    rule: Fields = {"before": quote("TRK ", safe=""), "after": ""}
+    answer = browser.submit("/mappings/vehicles/rules", **rule)
+    assert answer.headers["location"] == "/mappings/vehicles/rules?done=added"
+
+    def are_imported(*ids: UUID) -> bool:
+        with world.database.transaction() as connection:
+            return all(status_of(connection, one) is RouteStatus.DRAFT for one in ids)
+
+    eventually(lambda: are_imported(*routes), bool, wanted="the routes that waited are imported")
+    browser.submit("/vehicles/new", unit_number="999")
+    eventually(lambda: are_imported(unknown), bool, wanted="a truck that comes later is covered, too")
+    assert "“TRK …”" in words(browser.look("/mappings/vehicles/rules"))
+    assert browser.submit("/mappings/vehicles/rules/remove", **rule).status_code == 303
+    assert browser.submit("/mappings/vehicles/rules/remove", **rule).status_code == 404
+    hold(world, fleet, vehicle={"unitNumber": "TRK 101"}, externalId="LATER")
+    with world.database.transaction() as connection:
+        entries = connection.execute(
+            "SELECT action, subject, affected FROM audit_log WHERE company_id = %s AND action LIKE 'rules.%%'"
+            " ORDER BY id",
+            (fleet.company_id,),
+        ).fetchall()
+    assert entries == [("rules.add", "spelling rule “TRK …”", 2), ("rules.remove", "spelling rule “TRK …”", 1)]
+
+
+def test_a_rule_of_nothing_or_of_too_much_is_refused(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.DISPATCHER, fleet)
+    browser.look("/mappings/vehicles/rules")
+    for before, said in (("", "before or after"), ("x" * 51, "at most 50"), ("a%0Ab", "letters, digits")):
+        answer = browser.submit("/mappings/vehicles/rules", before=before, after="")
+        assert answer.status_code == 400
+        assert said in words(answer.text)
+    for number in range(10):
+        assert browser.submit("/mappings/vehicles/rules", before=f"R{number}", after="").status_code == 303
+    assert "remove one first" in words(browser.submit("/mappings/vehicles/rules", before="X", after="").text)
+    viewer = world.browser(Role.VIEWER, fleet)
+    assert "“R0…”" in words(viewer.look("/mappings/vehicles/rules"))
+    assert viewer.submit("/mappings/vehicles/rules", before="V", after="").status_code == 403
+
+
 def test_a_new_truck_is_added_on_the_page(world: World, service: Service) -> None:
     fleet = world.new_fleet()
     route_id = hold(world, fleet, vehicle={"unitNumber": "TRUCK 88"})

@@ -1,6 +1,6 @@
 """The statement that matches and imports, compared with the rule in Python: random fleets, on real PostgreSQL."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from domain.database import Connection, as_array
 from domain.database_options import BY_KEY, SERVING, pool_options
 from domain.fleet.matching import GivenReference, Matched, unclear_references, why_unclear
+from domain.fleet.spelling_rules import checked_rule, store_spelling_rule
 from domain.ids import new_id
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.route_matching import _ATTEMPT_ALL, _ATTEMPT_FREE
@@ -22,6 +23,9 @@ from tests.factories import Fleet, make_fleet
 
 VINS = ("1XKAD49X0CJ000001", "1XKAD49X0CJ000002")
 NAMES = ("Ann Lee", "Bo Diaz")
+SPELLED = ("12", "21", "11", "112", "T 1", "T 12", "1%", "T 3")
+"""Unit numbers of which rules make a unit, or two: `12` is 2 with `1` before it, and 1 with `2` after it."""
+SPELLING_RULES = (("T ", ""), ("1", ""), ("", "2"), ("", "%"), ("T", ""), ("1", "2"))
 
 
 class Record(NamedTuple):
@@ -34,13 +38,13 @@ class Record(NamedTuple):
 
 def records(shared: Sequence[str]) -> st.SearchStrategy[list[Record]]:
     """In a fleet a unit number or external id is unique, a VIN or name is not."""
-    record = st.builds(Record, st.sampled_from([None, "1", "2"]), st.sampled_from([None, *shared]), st.booleans())
+    record = st.builds(Record, st.sampled_from([None, "1", "2", "12"]), st.sampled_from([None, *shared]), st.booleans())
     return st.lists(record, max_size=4, unique_by=lambda one: one.unique or object())
 
 
 def references(unique: str, shared: str, values: Sequence[str]) -> st.SearchStrategy[dict[str, str]]:
     """The references of a push: either, or both; `3` is always unknown."""
-    either = {unique: st.sampled_from(["1", "2", "3"]), shared: st.sampled_from(values)}
+    either = {unique: st.sampled_from(["1", "2", "3", *SPELLED]), shared: st.sampled_from(values)}
     return st.fixed_dictionaries({}, optional=either).filter(bool)
 
 
@@ -66,9 +70,12 @@ def _stored_fleet(
     vehicles: list[Record],
     drivers: list[Record],
     mapped: dict[tuple[str, str], int],
+    rules: Collection[tuple[str, str]],
 ) -> Meanings:
-    """Store these records and mappings in place of the company's fleet."""
+    """Store these records, mappings and spelling rules in place of the company's fleet."""
     meanings: Meanings = {}
+    for before, after in rules:
+        store_spelling_rule(connection, fleet.company_id, checked_rule(before, after))
     for table, kinds, columns, stored in (
         ("vehicles", ("unit_number", "vin"), "unit_number, vin", vehicles),
         ("drivers", ("driver_external_id", "driver_name"), "external_id, name", drivers),
@@ -92,15 +99,29 @@ def _stored_fleet(
                     "INSERT INTO mappings (company_id, kind, value, target_id) VALUES (%s, %s, %s, %s)",
                     (fleet.company_id, kind, value, target),
                 )
-            meanings[kind] = _lookup(targets, [(record_id, one[:2][position]) for record_id, one in in_service])
+            meanings[kind] = _lookup(
+                targets,
+                [(record_id, one[:2][position]) for record_id, one in in_service],
+                rules if kind == "unit_number" else (),
+            )
     return meanings
 
 
-def _lookup(mapped: dict[str, UUID], stored: Sequence[tuple[UUID, str | None]]) -> Callable[[str], list[UUID]]:
+def _lookup(
+    mapped: dict[str, UUID], stored: Sequence[tuple[UUID, str | None]], rules: Collection[tuple[str, str]]
+) -> Callable[[str], list[UUID]]:
     """A function that gives the records a value can mean, as the fleet's README says it."""
 
     def candidates(value: str) -> list[UUID]:
-        return [mapped[value]] if value in mapped else [record_id for record_id, one in stored if one == value]
+        if value in mapped:
+            return [mapped[value]]
+        exactly = [record_id for record_id, one in stored if one == value]
+        spelled = [
+            record_id
+            for record_id, one in stored
+            if one is not None and any(f"{before}{one}{after}" == value for before, after in rules)
+        ]
+        return exactly or spelled
 
     return candidates
 
@@ -160,6 +181,7 @@ mappings = st.dictionaries(
     vehicles=records(VINS),
     drivers=records(NAMES),
     mapped=mappings,
+    rules=st.sets(st.sampled_from(SPELLING_RULES), max_size=4),
     wanted=st.lists(routes, min_size=1, max_size=8),
     window_days=st.floats(0, 3660, allow_subnormal=False),
 )
@@ -169,11 +191,12 @@ def test_the_statement_decides_as_the_rule_in_python_does(
     vehicles: list[Record],
     drivers: list[Record],
     mapped: dict[tuple[str, str], int],
+    rules: set[tuple[str, str]],
     wanted: list[tuple[dict[str, str], dict[str, str], timedelta]],
     window_days: float,
 ) -> None:
     fleet = make_fleet(connection, import_window_days=window_days)
-    meanings = _stored_fleet(connection, fleet, now, vehicles, drivers, mapped)
+    meanings = _stored_fleet(connection, fleet, now, vehicles, drivers, mapped, rules)
     opening = now + timedelta(days=window_days)
     ids = [
         pushed(connection, fleet.live, now=now, start=opening + more, vehicle=vehicle, driver=driver)

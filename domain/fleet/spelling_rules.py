@@ -1,0 +1,96 @@
+"""Spelling rules: what a company's TMS writes around its unit numbers, such as `TRK` before each. A person accepted it.
+
+A rule applies to pushed unit numbers that neither a mapping nor a stored unit number explains. The function
+`units_by_rule` of the database applies them while routes are imported, and `units_meant` is the same in Python.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.accounts.companies import lock_company
+from domain.database import Connection
+from domain.errors import FuelrouteError
+from domain.statements import Command, Statement
+
+MOST_RULES = 10
+"""Rules of a company, at most: a unit number that nothing else explains is compared with each."""
+
+LONGEST_RULE = 50
+"""The letters of each side, at most."""
+
+
+class UnusableRule(FuelrouteError):
+    """A rule that cannot be stored; the text says why."""
+
+
+class SpellingRule(NamedTuple):
+    """A pushed unit number with these letters before and after it means the unit between them."""
+
+    before: str
+    after: str
+    created_at: datetime | None = None
+    """None: it is not stored."""
+
+    def spells(self, unit: str) -> str:
+        return f"{self.before}{unit}{self.after}"
+
+    def unit_in(self, value: str) -> str | None:
+        """The unit number that a value spells. None: it is not spelled so."""
+        unit = value[len(self.before) : len(value) - len(self.after)]
+        return unit if unit and value == self.spells(unit) else None
+
+
+def units_meant(rules: Iterable[SpellingRule], value: str) -> Iterator[str]:
+    """The unit numbers that a value can mean, without duplicates."""
+    yield from dict.fromkeys(unit for rule in rules if (unit := rule.unit_in(value)) is not None)
+
+
+_LIST = Statement(
+    SpellingRule,
+    "SELECT written_before AS before, written_after AS after, created_at FROM spelling_rules WHERE company_id = %s"
+    " ORDER BY created_at, written_before, written_after",
+)
+_INSERT = Command(
+    "INSERT INTO spelling_rules (company_id, written_before, written_after) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
+)
+_REMOVE = Command("DELETE FROM spelling_rules WHERE company_id = %s AND written_before = %s AND written_after = %s")
+
+
+def list_spelling_rules(connection: Connection, company_id: UUID) -> list[SpellingRule]:
+    """The company's rules, oldest first."""
+    return _LIST.all(connection, (company_id,))
+
+
+def checked_rule(before: str, after: str) -> SpellingRule:
+    """The rule of these letters. Raises UnusableRule."""
+    if not before + after:
+        raise UnusableRule("say what your TMS writes before or after the unit numbers")
+    if max(len(before), len(after)) > LONGEST_RULE:
+        raise UnusableRule(f"each side of a rule has at most {LONGEST_RULE} characters")
+    if not (before + after).isprintable():
+        raise UnusableRule("a rule is made of letters, digits, signs and spaces")
+    return SpellingRule(before, after)
+
+
+def store_spelling_rule(connection: Connection, company_id: UUID, rule: SpellingRule) -> None:
+    """Stores a rule; one that is stored already stays. `routes.intake.fleet_changes` calls it, and finds the routes
+    that waited for it. Raises UnusableRule, UnknownCompany, RetiredCompany."""
+    lock_company(connection, company_id)
+    stored = {one[:2] for one in list_spelling_rules(connection, company_id)}
+    if rule[:2] not in stored and len(stored) >= MOST_RULES:
+        raise UnusableRule(f"the company has {MOST_RULES} rules: remove one first")
+    _INSERT.execute(connection, (company_id, rule.before, rule.after))
+
+
+def remove_spelling_rule(connection: Connection, company_id: UUID, rule: SpellingRule) -> bool:
+    """Routes that were matched through it stay as they are. False: there is no such rule. Raises UnknownCompany,
+    RetiredCompany."""
+    lock_company(connection, company_id)
+    return _REMOVE.execute(connection, (company_id, rule.before, rule.after)).rowcount == 1
+
+
+def spellings_of(rules: Sequence[SpellingRule], units: Iterable[str]) -> list[str]:
+    """The values by which routes may name these units: each as it stands, and as each rule spells it."""
+    return [value for unit in units for value in (unit, *(rule.spells(unit) for rule in rules))]
