@@ -231,6 +231,9 @@ class Settings(BaseSettings):
     read_status_seconds: float = Field(
         60, gt=0, description="Interval of the pass that asks whether drivers have read messages in their cab"
     )
+    notices_end_seconds: float = Field(
+        600, ge=0, description="A need that people were told of is over when it has been gone for so long"
+    )
     autodrive_routes: int = Field(
         50, ge=1, le=1000, description="Routes that one such pass drives on at most, the companies in turn"
     )

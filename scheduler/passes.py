@@ -21,10 +21,13 @@ from domain.housekeeping.sealing import seal_stored
 from domain.messages.due_messages import due_messages
 from domain.messages.read_status import read_status_jobs
 from domain.metrics import UNREADABLE_CONTACTS, expose
-from domain.notices import noticing
+from domain.notices import notice_life, noticing
+from domain.notices.kinds import OPERATORS
 from domain.notices.notice_log import forget_notices
 from domain.observability import get_logger
 from domain.operations import audit, csv_imports
+from domain.operations.alerts import find_alerts, urgent_needs
+from domain.operations.measuring import measure
 from domain.queue.heartbeats import forget_worker_heartbeats
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import (
@@ -179,11 +182,13 @@ class Passes:
         with self.database.transaction() as connection:
             company_ids = noticing.companies_to_tell(connection)
         moved = {"needs_opened": 0, "needs_ended": 0, "notices": 0}
-        console = self.settings.console_address()
+        console, end_after = self.settings.console_address(), timedelta(seconds=self.settings.notices_end_seconds)
         for company_id in company_ids:
             try:
                 with self.database.transaction() as connection:
-                    told = noticing.tell_company(connection, company_id, console=console, now=clock.now())
+                    told = noticing.tell_company(
+                        connection, company_id, console=console, end_after=end_after, now=clock.now()
+                    )
             except Exception as error:
                 if is_away(error):
                     raise
@@ -201,6 +206,38 @@ class Passes:
             jobs = read_status_jobs(connection, now=clock.now())
         self.jobs.put_once(*jobs)
         return {"companies": len(jobs)}
+
+    def tell_operators(self) -> dict[str, int]:
+        """Tells operators what the page Queues calls urgent. It runs every minute, and sends by itself: the queue may
+        be what is in trouble."""
+        moved = {"needs_opened": 0, "needs_ended": 0, "notices": 0}
+        now = clock.now()
+        with self.database.transaction() as connection:
+            if not noticing.are_operators_told(connection):
+                return moved
+            urgent = urgent_needs(find_alerts(measure(connection, self.jobs.client, now=now), now=now))
+        with self.database.transaction() as connection:
+            told = noticing.tell_operators(
+                connection,
+                urgent,
+                console=self.settings.console_address(),
+                end_after=timedelta(seconds=self.settings.notices_end_seconds),
+                now=now,
+            )
+        for notice_id in told.due:
+            self._send(notice_id)
+        return {**moved, "needs_opened": told.opened, "needs_ended": told.ended, "notices": len(told.due)}
+
+    def _send(self, notice_id: UUID) -> None:
+        with self.database.transaction() as connection:
+            claimed = notice_life.claim_notice(
+                connection, OPERATORS, notice_id, settings=self.settings, now=clock.now()
+            )
+        if claimed is not None:
+            fault = notice_life.hand_over_notice(claimed, self.settings)
+            with self.database.transaction() as connection:
+                status = notice_life.settle_notice(connection, claimed, fault, now=clock.now())
+            log.info("notices.settled", notice_id=notice_id, status=status)
 
     def housekeeping(self) -> dict[str, int]:
         """Frees the trucks of started routes without a sign of life, forgets old data, and compares the counts of

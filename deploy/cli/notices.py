@@ -1,18 +1,36 @@
-"""Notices to people of a company: their subscriptions, and what was sent. People subscribe in the console."""
+"""Notices: the subscriptions of a company's people, who subscribe in the console, those of the operators, and what was
+sent."""
 
+from pathlib import Path
 from typing import Annotated, Any
+from uuid import UUID
 
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId
-from deploy.cli.output import print_table, show
+from deploy.cli.arguments import AsJson, CompanyId, acting, read_secret
+from deploy.cli.output import print_fields, print_table, screen, show
 from deploy.cli.storing import transaction
+from domain import clock
 from domain.accounts import companies
-from domain.ids import with_shown_ids
+from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.contacts import Contacts
+from domain.database import Connection
+from domain.ids import read_id, shown_id, with_shown_ids
+from domain.notices.kinds import OPERATORS, URGENT_WORDS
 from domain.notices.notice_log import list_notices
-from domain.notices.subscriptions import Subscription, list_subscriptions
+from domain.notices.subscriptions import (
+    Subscription,
+    SubscriptionValues,
+    UnknownSubscription,
+    add_subscription,
+    list_subscriptions,
+    remove_subscription,
+)
+from domain.operations.audit import audit_subject, record_action
+from domain.settings import get_settings
+from domain.text import printable
 
-app = typer.Typer(no_args_is_help=True, help="Notices: tell people of a company when something needs them.")
+app = typer.Typer(no_args_is_help=True, help="Notices: tell people of a company, and operators, what needs them.")
 
 Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="So many are listed, at most.")]
 
@@ -34,6 +52,86 @@ def notices_subscriptions(company_id: CompanyId, as_json: AsJson = False) -> Non
         companies.require_company(connection, company_id, even_retired=True)
         rows = [_document(one) for one in list_subscriptions(connection, company_id)]
     show(as_json, rows, lambda: print_table(rows, "id", "name", "channel", "kinds", "after_minutes", "state"))
+
+
+# --- Operators -------------------------------------------------------------------------------------------------
+
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--kind",
+        metavar="KIND",
+        help=f"A kind of alert; give the option once for each of {', '.join(URGENT_WORDS)}. Without it: all.",
+    ),
+]
+Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for the audit log.")]
+
+
+@app.command("operators")
+def notices_operators(limit: Limit = 20, as_json: AsJson = False) -> None:
+    """Lists who is told of what `fuelroute queues` calls urgent, and the newest notices of it."""
+    with transaction() as connection:
+        rows = [_document(one) for one in list_subscriptions(connection, OPERATORS)]
+        notices = [with_shown_ids(one._asdict(), id="ntc") for one in list_notices(connection, OPERATORS, limit=limit)]
+
+    def show_tables() -> None:
+        print_table(rows, "id", "name", "channel", "kinds", "after_minutes", "state")
+        print_table(notices, "id", "status", "name", "kind", "part", "opened_at", "error")
+
+    show(as_json, {"subscriptions": rows, "notices": notices}, show_tables)
+
+
+@app.command("operators-add")
+def notices_operators_add(
+    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="Who is told.")],
+    url: Annotated[
+        str, typer.Option("--url", metavar="URL", help="The channel: an Apprise URL; - reads it from standard input.")
+    ],
+    kinds: Kinds = None,
+    after_minutes: Annotated[
+        int, typer.Option("--after-minutes", min=0, help="An alert is told once it has lasted so long.")
+    ] = 5,
+    time_zone: Annotated[str, typer.Option("--time-zone", help="The zone of the times in the texts.")] = "UTC",
+    reason: Why = "",
+    as_json: AsJson = False,
+) -> None:
+    """Tells operators from now on what `fuelroute queues` calls urgent, and when it is over. The scheduler sends it."""
+    settings = get_settings()
+    url = read_secret(Path("-")) if url == "-" else url
+    values = SubscriptionValues(name, kinds or list(URGENT_WORDS), url, after_minutes, None, None, time_zone)
+    with transaction() as connection:
+        made = add_subscription(
+            connection,
+            OPERATORS,
+            None,
+            values,
+            allowed=AllowedHosts.of(settings),
+            contacts=Contacts.of(settings),
+        )
+        _record(connection, "add", made.id, reason)
+    document = _document(made)
+    show(as_json, document, lambda: print_fields(document))
+
+
+@app.command("operators-remove")
+def notices_operators_remove(
+    subscription: Annotated[str, typer.Argument(metavar="SUBSCRIPTION_ID", help="As `notices operators` shows it.")],
+    reason: Why = "",
+    as_json: AsJson = False,
+) -> None:
+    """Removes a subscription of the operators."""
+    subscription_id = read_id("sub", subscription)
+    if subscription_id is None:
+        raise UnknownSubscription(subscription)
+    with transaction() as connection:
+        remove_subscription(connection, OPERATORS, subscription_id)
+        _record(connection, "remove", subscription_id, reason)
+    show(as_json, {"id": subscription, "removed": True}, lambda: screen.print(f"removed {printable(subscription)}"))
+
+
+def _record(connection: Connection, verb: str, subscription_id: UUID, reason: str) -> None:
+    subject = audit_subject("operators' subscription", shown_id("sub", subscription_id))
+    record_action(connection, acting(reason), f"notices.{verb}", subject, company_id=None, now=clock.now())
 
 
 def _document(one: Subscription) -> dict[str, Any]:

@@ -1,7 +1,9 @@
-"""The kinds of needs that a notice can tell of, and their words: the console's page Overview uses the same."""
+"""The kinds of needs that a notice can tell of, and their words. Those of a company are the ones of the console's page
+Overview, those of the operators what the page Queues calls urgent."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
+from uuid import UUID
 
 from domain.routes.reading.overview import NeedKind
 
@@ -59,6 +61,13 @@ WORDS: Mapping[NoticeKind, NeedWords] = {
         "Trucks are late at their next stops",
         _ON_ITS_WAY,
     ),
+    "off_road": NeedWords(
+        "truck is off the road of its plan",
+        "trucks are off the roads of their plans",
+        "No truck is off the road of its plan any more",
+        "Trucks are off the roads of their plans",
+        "/map?need=off_road",
+    ),
     "silent": NeedWords(
         "truck on its way has sent no position for an hour",
         "trucks on their way have sent no position for an hour",
@@ -80,3 +89,61 @@ WORDS: Mapping[NoticeKind, NeedWords] = {
 """Each kind, in the order in which a dispatcher looks at them. `no_prices` has no routes to count."""
 
 NOTICE_KINDS: Sequence[NoticeKind] = tuple(WORDS)
+
+UrgentKind = Literal[
+    "redis_away",
+    "unserved",
+    "stalled",
+    "foreign_worker",
+    "worker_silent",
+    "worker_stuck",
+    "pass_late",
+    "imports_late",
+    "plans_late",
+    "messages_late",
+    "messages_withheld",
+    "webhooks_late",
+]
+"""The urgent alerts of the page Queues, by the rule that finds it; see `operations/alerts.py`."""
+
+OPERATORS = UUID(int=0)
+"""The owner of subscriptions and notices of the operators, in place of a company: no company has this id."""
+
+
+def _urgent(label: str, ended: str, path: str = "/queues") -> NeedWords:
+    return NeedWords("", "", ended, label, path)
+
+
+URGENT_WORDS: Mapping[UrgentKind, NeedWords] = {
+    "redis_away": _urgent("Redis does not answer", "Redis answers again"),
+    "unserved": _urgent("No worker serves a queue", "Each queue has a worker again"),
+    "stalled": _urgent("A queue has stopped moving", "The queues move again"),
+    "foreign_worker": _urgent(
+        "A worker of another service takes our jobs", "No foreign worker takes our jobs any more"
+    ),
+    "worker_silent": _urgent("A worker is silent and holds jobs", "No silent worker holds jobs any more"),
+    "worker_stuck": _urgent("A worker ends none of its jobs", "The workers end their jobs again"),
+    "pass_late": _urgent("A pass of the scheduler does not end", "The passes of the scheduler run again"),
+    "imports_late": _urgent(
+        "Routes wait too long for their import", "No route waits too long for its import", "/queues/overdue/pending"
+    ),
+    "plans_late": _urgent(
+        "Trucks have arrived and have no plan", "No truck waits too long for its plan", "/queues/overdue/unplanned"
+    ),
+    "messages_late": _urgent(
+        "Plans were not sent to their drivers", "No plan waits too long to be sent", "/queues/overdue/unsent"
+    ),
+    "messages_withheld": _urgent(
+        "Messages are withheld after a restore", "No message is withheld any more", "/queues/overdue/withheld-messages"
+    ),
+    "webhooks_late": _urgent(
+        "Webhook endpoints wait too long for their events",
+        "No endpoint waits too long for its events",
+        "/queues/overdue/waiting-webhooks",
+    ),
+}
+
+
+def words_of(owner_id: UUID) -> Mapping[str, NeedWords]:
+    """The kinds of needs that the owner of a subscription can be told of: a company, or the OPERATORS."""
+    return dict(URGENT_WORDS.items() if owner_id == OPERATORS else WORDS.items())

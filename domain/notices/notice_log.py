@@ -7,10 +7,16 @@ from uuid import UUID
 
 from domain.database import Connection
 from domain.ids import first_id_of, new_id
+from domain.notices.kinds import OPERATORS
 from domain.notices.notice_text import text_of_test
 from domain.notices.subscriptions import UnusableSubscription, lock_subscription
 from domain.queue.jobs import Job, send_notice_job
 from domain.statements import Command, Statement
+
+MOST_TESTS = 10
+TESTS_WITHIN = timedelta(minutes=10)
+"""An owner of subscriptions sends at most so many tests within this time: whoever is tested need not have asked for
+it."""
 
 
 class Notice(NamedTuple):
@@ -54,6 +60,13 @@ def list_notices(
     return _LIST.all(connection, parameters)
 
 
+class _Tests(NamedTuple):
+    tests: int
+
+
+_COUNT_TESTS = Statement(
+    _Tests, "SELECT count(*) AS tests FROM notices WHERE company_id = %s AND id > %s AND part = 'test'"
+)
 _INSERT_TEST = Command(
     "INSERT INTO notices (id, company_id, subscription_id, kind, part, opened_at, ended_at, text, status, due_at,"
     " retry_at) VALUES (%s, %s, %s, 'test', 'test', %s, %s, %s, 'pending', %s, %s)"
@@ -62,16 +75,21 @@ _INSERT_TEST = Command(
 
 def send_test_notice(
     connection: Connection, company_id: UUID, subscription_id: UUID, *, company: str, console: str, now: datetime
-) -> Job:
-    """Stores a notice that tells of no need, whatever the hour. Returns the job to enqueue after the commit. Raises
-    UnknownSubscription, UnusableSubscription."""
+) -> list[Job]:
+    """Stores a notice that tells of no need, whatever the hour. Returns the jobs to enqueue after the commit; one to
+    the operators has none, since the scheduler sends it. Raises UnknownSubscription, UnusableSubscription."""
     subscription = lock_subscription(connection, company_id, subscription_id)
     if subscription.disabled_at is not None:
         raise UnusableSubscription("the subscription is switched off: switch it on first")
+    if _COUNT_TESTS.one(connection, (company_id, first_id_of(now - TESTS_WITHIN))).tests >= MOST_TESTS:
+        raise UnusableSubscription(
+            f"{MOST_TESTS} tests were sent within {TESTS_WITHIN // timedelta(minutes=1)} minutes: wait a few minutes"
+        )
     notice_id = new_id()
-    text = text_of_test(subscription.name, company=company, console=console)
+    page = "operator-notices" if company_id == OPERATORS else "notices"
+    text = text_of_test(subscription.name, company=company, address=f"{console}/{page}")
     _INSERT_TEST.execute(connection, (notice_id, company_id, subscription_id, now, now, text, now, now))
-    return send_notice_job(notice_id, company_id)
+    return [] if company_id == OPERATORS else [send_notice_job(notice_id, company_id)]
 
 
 _FORGET = Command(

@@ -2,7 +2,8 @@
 
 The beginning of a need is a row. It waits until the need has lasted long enough and it is not quiet, then it is
 `pending`, and a worker sends it; see `notice_life`. When the need is gone, its end is another row, if the beginning
-may have arrived. Whoever was told nothing is told of no end.
+may have arrived. Whoever was told nothing is told of no end. A need that was told counts as over once it has been
+gone for a while (`FUELROUTE_NOTICES_END_SECONDS`): one that comes and goes is one need.
 
 At most one notice of a kind is on its way to a subscription, so an end never overtakes its beginning, nor a beginning
 the end before it.
@@ -17,8 +18,8 @@ from domain.database import Connection, Tenant
 from domain.fence import is_at_work
 from domain.ids import new_id
 from domain.lifecycle import Environment
-from domain.notices.kinds import NOTICE_KINDS, NoticeKind
-from domain.notices.notice_text import beginning_text, end_text
+from domain.notices.kinds import OPERATORS, NeedWords, UrgentKind, words_of
+from domain.notices.notice_text import Urgent, beginning_text, end_text
 from domain.notices.subscriptions import Subscription, lock_subscriptions
 from domain.queue.jobs import Job, send_notice_job
 from domain.routes.reading.overview import Need, NeedKind, find_needs
@@ -38,6 +39,14 @@ class Told(NamedTuple):
     opened: int = 0
     ended: int = 0
     jobs: Sequence[Job] = ()
+
+
+class OperatorsTold(NamedTuple):
+    """The outcome of one look at the operators' needs: the counts, and the notices to send after the commit."""
+
+    opened: int = 0
+    ended: int = 0
+    due: Sequence[UUID] = ()
 
 
 # --- The companies to look at ----------------------------------------------------------------------------------
@@ -71,6 +80,7 @@ class _UnderWay(NamedTuple):
     part: str
     opened_at: datetime
     is_open: NotNull[bool]
+    gone_at: datetime | None
     status: str
     is_claimed: NotNull[bool]
     retry_at: datetime | None
@@ -78,7 +88,7 @@ class _UnderWay(NamedTuple):
 
 _UNDER_WAY = Statement(
     _UnderWay,
-    "SELECT id, subscription_id, kind, part, opened_at, ended_at IS NULL AS is_open, status,"
+    "SELECT id, subscription_id, kind, part, opened_at, ended_at IS NULL AS is_open, gone_at, status,"
     " claimed_until IS NOT NULL AS is_claimed, retry_at FROM notices"
     " WHERE company_id = %s AND (ended_at IS NULL OR settled_at IS NULL) ORDER BY id FOR UPDATE",
 )
@@ -95,26 +105,55 @@ _MAKE_DUE = Command(
     " WHERE company_id = %s AND id = %s"
 )
 _END = Command("UPDATE notices SET ended_at = %s WHERE company_id = %s AND id = %s")
+_GONE = Command("UPDATE notices SET gone_at = %s WHERE company_id = %s AND id = %s")
 _DROP = Command(
     "UPDATE notices SET status = 'dropped', ended_at = coalesce(ended_at, %(now)s), settled_at = %(now)s,"
     " retry_at = NULL, error = %(why)s WHERE company_id = %(company_id)s AND id = %(id)s"
 )
 
 
-def tell_company(connection: Connection, company_id: UUID, *, console: str, now: datetime) -> Told:
-    """Looks once at a company's needs. Whatever is due has a job in the answer, also where an earlier job was lost."""
+def tell_company(
+    connection: Connection, company_id: UUID, *, console: str, end_after: timedelta, now: datetime
+) -> Told:
+    """Looks once at a company's needs. Whatever is due has a job in the answer, also where an earlier job was lost. A
+    need that was told is over when it has been gone for `end_after`."""
     company = _AT_WORK.first(connection, (company_id,))
     if company is None:  # since the pass found it, it was retired or is being moved
         return Told()
-    subscriptions = {one.id: one for one in lock_subscriptions(connection, company_id) if one.disabled_at is None}
+    subscriptions = _enabled(connection, company_id)
     needs = _needs(connection, company_id, {kind for one in subscriptions.values() for kind in one.kinds}, now)
-    _DOUBT.execute(connection, {"company_id": company_id, "now": now, "error": DOUBT})
-    under_way = _UNDER_WAY.all(connection, (company_id,))
-    look = _Look(connection, company_id, company.name, console, subscriptions, needs, now)
-    ended = look.end_what_is_over(under_way)
-    opened = look.open_what_began(under_way)
-    jobs = look.make_due(_UNDER_WAY.all(connection, (company_id,)))
-    return Told(opened, ended, jobs)
+    look = _Look(connection, company_id, company.name, console, subscriptions, needs, end_after, now)
+    told = look.tell()
+    return Told(told.opened, told.ended, [send_notice_job(notice_id, company_id) for notice_id in told.due])
+
+
+def _enabled(connection: Connection, owner_id: UUID) -> dict[UUID, Subscription]:
+    return {one.id: one for one in lock_subscriptions(connection, owner_id) if one.disabled_at is None}
+
+
+class _AnyToTell(NamedTuple):
+    any: NotNull[bool]
+
+
+_OPERATORS_WAIT = Statement(
+    _AnyToTell,
+    "SELECT EXISTS (SELECT FROM notice_subscriptions WHERE company_id = %(owner)s AND disabled_at IS NULL)"
+    " OR EXISTS (SELECT FROM notices WHERE company_id = %(owner)s AND (ended_at IS NULL OR settled_at IS NULL)) AS any",
+)
+
+
+def are_operators_told(connection: Connection) -> bool:
+    """Tell if an operator wants to be told of something, or a notice to one is open or on its way."""
+    return _OPERATORS_WAIT.one(connection, {"owner": OPERATORS}).any
+
+
+def tell_operators(
+    connection: Connection, urgent: Mapping[UrgentKind, Urgent], *, console: str, end_after: timedelta, now: datetime
+) -> OperatorsTold:
+    """Does the same with what is urgent in the whole service. The scheduler sends what is due by itself: the queue may
+    be what is in trouble."""
+    subscriptions, needs = _enabled(connection, OPERATORS), dict[str, Need | Urgent | None](urgent.items())
+    return _Look(connection, OPERATORS, "Fuelroute", console, subscriptions, needs, end_after, now).tell()
 
 
 class _Company(NamedTuple):
@@ -140,11 +179,11 @@ _HAS_PRICES = Statement(
 
 def _needs(
     connection: Connection, company_id: UUID, wanted: Collection[str], now: datetime
-) -> dict[NoticeKind, Need | None]:
+) -> dict[str, Need | Urgent | None]:
     """The company's needs in the live environment, of the kinds that somebody wants to be told of."""
     tenant = Tenant(company_id, Environment.LIVE)
     kinds = [kind for kind in _ROUTE_KINDS if kind in wanted]
-    needs: dict[NoticeKind, Need | None] = {
+    needs: dict[str, Need | Urgent | None] = {
         need.kind: need for need in find_needs(connection, tenant, kinds=kinds, now=now)
     }
     if "no_prices" in wanted and not _HAS_PRICES.one(connection, (now - STALE_AFTER,)).fresh:
@@ -153,16 +192,29 @@ def _needs(
 
 
 class _Look(NamedTuple):
-    """One look at a company, inside a transaction that has locked its subscriptions."""
+    """One look at a company, or at the whole service, inside a transaction that has locked the subscriptions."""
 
     connection: Connection
     company_id: UUID
+    """Or OPERATORS."""
     company: str
     console: str
     subscriptions: Mapping[UUID, Subscription]
     """The enabled ones."""
-    needs: Mapping[NoticeKind, Need | None]
+    needs: Mapping[str, Need | Urgent | None]
+    end_after: timedelta
     now: datetime
+
+    @property
+    def words(self) -> Mapping[str, NeedWords]:
+        return words_of(self.company_id)
+
+    def tell(self) -> OperatorsTold:
+        _DOUBT.execute(self.connection, {"company_id": self.company_id, "now": self.now, "error": DOUBT})
+        under_way = _UNDER_WAY.all(self.connection, (self.company_id,))
+        ended = self.end_what_is_over(under_way)
+        opened = self.open_what_began(under_way)
+        return OperatorsTold(opened, ended, self.make_due(_UNDER_WAY.all(self.connection, (self.company_id,))))
 
     def end_what_is_over(self, under_way: Sequence[_UnderWay]) -> int:
         """Ends open notices whose need is gone, and drops what nobody wants any more. What a worker is sending right
@@ -177,6 +229,10 @@ class _Look(NamedTuple):
                     self._drop(notice, UNWANTED)
                 continue
             if is_wanted and notice.kind in self.needs:
+                if notice.gone_at is not None:
+                    _GONE.execute(self.connection, (None, self.company_id, notice.id))
+                continue
+            if is_wanted and notice.status not in ("waiting", "pending") and not self._is_over(notice):
                 continue
             ended += 1
             if notice.status in ("waiting", "pending"):
@@ -187,22 +243,28 @@ class _Look(NamedTuple):
                 self._open(notice.subscription_id, notice.kind, "end", notice.opened_at)
         return ended
 
+    def _is_over(self, notice: _UnderWay) -> bool:
+        """Tell if the need has been gone for long enough. From the first look without it, that is noted."""
+        if notice.gone_at is None:
+            _GONE.execute(self.connection, (self.now, self.company_id, notice.id))
+        return self.now - (notice.gone_at or self.now) >= self.end_after
+
     def open_what_began(self, under_way: Sequence[_UnderWay]) -> int:
         known = {(one.subscription_id, one.kind) for one in under_way if one.is_open}
         began = [
             (subscription.id, kind)
             for subscription in self.subscriptions.values()
-            for kind in NOTICE_KINDS
+            for kind in self.words
             if kind in self.needs and kind in subscription.kinds and (subscription.id, kind) not in known
         ]
         for subscription_id, kind in began:
             self._open(subscription_id, kind, "beginning", self.now)
         return len(began)
 
-    def make_due(self, under_way: Sequence[_UnderWay]) -> list[Job]:
-        """Makes due what has waited long enough, and lists the jobs of all that is due. They are read in their order:
-        what comes first holds up what follows it of the same kind."""
-        jobs, on_their_way = [], set[tuple[UUID, str]]()
+    def make_due(self, under_way: Sequence[_UnderWay]) -> list[UUID]:
+        """Makes due what has waited long enough, and lists all that is due. Notices are read in their order: what comes
+        first holds up what follows it of the same kind."""
+        due, on_their_way = list[UUID](), set[tuple[UUID, str]]()
         for notice in under_way:
             subscription = self.subscriptions.get(notice.subscription_id)
             key = notice.subscription_id, notice.kind
@@ -214,26 +276,25 @@ class _Look(NamedTuple):
             if notice.status == "waiting" and not self._become_due(notice, subscription):
                 continue
             if not notice.is_claimed and (notice.retry_at is None or notice.retry_at <= self.now):
-                jobs.append(send_notice_job(notice.id, self.company_id))
-        return jobs
+                due.append(notice.id)
+        return due
 
     def _become_due(self, notice: _UnderWay, subscription: Subscription) -> bool:
         """Writes the text of a waiting notice. False: it has to wait longer."""
-        kind = next(kind for kind in NOTICE_KINDS if kind == notice.kind)
-        need = self.needs.get(kind)
+        words, need = self.words[notice.kind], self.needs.get(notice.kind)
         if notice.part == "end":
-            text, routes = self._end_text(kind, notice, subscription), None
-        elif self.now - notice.opened_at < timedelta(minutes=subscription.after_minutes):
+            text, routes = self._end_text(words, notice, subscription), None
+        elif self.now - notice.opened_at < timedelta(minutes=subscription.minutes_of(notice.kind)):
             return False
         else:
-            text = beginning_text(kind, need, company=self.company, console=self.console)
-            routes = need.routes if need is not None else None
+            text = beginning_text(words, need, company=self.company, console=self.console)
+            routes = need.routes if isinstance(need, Need) else None
         _MAKE_DUE.execute(self.connection, (text, routes, self.now, self.now, self.company_id, notice.id))
         return True
 
-    def _end_text(self, kind: NoticeKind, notice: _UnderWay, subscription: Subscription) -> str:
+    def _end_text(self, words: NeedWords, notice: _UnderWay, subscription: Subscription) -> str:
         return end_text(
-            kind, notice.opened_at, company=self.company, console=self.console, time_zone=subscription.time_zone
+            words, notice.opened_at, company=self.company, console=self.console, time_zone=subscription.time_zone
         )
 
     def _is_wanted(self, notice: _UnderWay) -> bool:

@@ -4,7 +4,7 @@ People of a company bring the URL of the channel, so it is treated as hostile, a
 `accounts/contact_urls.py` has the rule.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
@@ -15,11 +15,11 @@ from domain.accounts.companies import lock_company
 from domain.accounts.contact_urls import channel_of, fault_of
 from domain.accounts.contacts import Contacts, Sealed, StoredContact
 from domain.accounts.users import MAY_MANAGE_USERS
-from domain.database import Connection
+from domain.database import Connection, as_json
 from domain.errors import FuelrouteError
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Role
-from domain.notices.kinds import NOTICE_KINDS
+from domain.notices.kinds import OPERATORS, words_of
 from domain.notices.quiet_hours import MINUTES_OF_DAY, QuietHours
 from domain.statements import Command, Statement
 
@@ -52,6 +52,8 @@ class Subscription(NamedTuple):
     channel: str
     """The kind of gateway that its URL names, such as `slack`."""
     after_minutes: int
+    minutes_by_kind: dict[str, int]
+    """The kinds that are told of after another time than `after_minutes`."""
     quiet_from: int | None
     quiet_until: int | None
     time_zone: str
@@ -64,6 +66,10 @@ class Subscription(NamedTuple):
 
     def is_quiet(self, now: datetime) -> bool:
         return self.quiet_hours is not None and self.quiet_hours.have(now)
+
+    def minutes_of(self, kind: str) -> int:
+        """A need of this kind is told of once it has lasted so long."""
+        return self.minutes_by_kind.get(kind, self.after_minutes)
 
     def is_for(self, user_id: UUID, role: Role) -> bool:
         """Tell if this person sees and changes it: a dispatcher the company's and the own ones, an owner also those of
@@ -81,14 +87,15 @@ class SubscriptionValues(NamedTuple):
     quiet_from: int | None
     quiet_until: int | None
     time_zone: str
+    minutes_by_kind: Mapping[str, int] = {}
 
 
 _COLUMNS = ", ".join(Subscription._fields)
 _INSERT = Statement(
     Subscription,
     "INSERT INTO notice_subscriptions"  # noqa: S608 (constants of this module)
-    " (id, company_id, user_id, name, kinds, url, channel, after_minutes, quiet_from, quiet_until, time_zone)"
-    f" VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) RETURNING {_COLUMNS}",
+    " (id, company_id, user_id, name, kinds, url, channel, after_minutes, minutes_by_kind, quiet_from, quiet_until,"
+    f" time_zone) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) RETURNING {_COLUMNS}",
 )
 _LIST = Statement(
     Subscription,
@@ -118,16 +125,19 @@ def add_subscription(
     allowed: AllowedHosts,
     contacts: Contacts,
 ) -> Subscription:
-    """Stores a new, enabled subscription. Raises UnusableSubscription, UnknownCompany, RetiredCompany."""
+    """Stores a new, enabled subscription of a company, or of the OPERATORS. Raises UnusableSubscription,
+    UnknownCompany, RetiredCompany."""
     if values.url is None:
         raise UnusableSubscription("give the address that the notices go to")
-    values = _checked(values, allowed)
-    lock_company(connection, company_id)
+    values = _checked(company_id, values, allowed)
+    if company_id != OPERATORS:
+        lock_company(connection, company_id)
     if len(list_subscriptions(connection, company_id)) >= MOST_SUBSCRIPTIONS:
-        raise UnusableSubscription(f"the company has {MOST_SUBSCRIPTIONS} subscriptions: remove one first")
+        raise UnusableSubscription(f"there are {MOST_SUBSCRIPTIONS} subscriptions already: remove one first")
     parameters = (
         *(new_id(), company_id, user_id, values.name, list(values.kinds), contacts.seal(values.url)),
-        *(channel_of(values.url or ""), values.after_minutes, values.quiet_from, values.quiet_until, values.time_zone),
+        *(channel_of(values.url or ""), values.after_minutes, as_json(values.minutes_by_kind)),
+        *(values.quiet_from, values.quiet_until, values.time_zone),
     )
     return _INSERT.one(connection, parameters)
 
@@ -162,7 +172,7 @@ _SET = Command(
     """
     UPDATE notice_subscriptions
     SET name = %s, kinds = %s, url = coalesce(%s, url), channel = coalesce(%s, channel), after_minutes = %s,
-        quiet_from = %s, quiet_until = %s, time_zone = %s
+        minutes_by_kind = %s, quiet_from = %s, quiet_until = %s, time_zone = %s
     WHERE company_id = %s AND id = %s
     """
 )
@@ -181,11 +191,18 @@ def change_subscription(
 ) -> None:
     """Raises UnknownSubscription, UnusableSubscription."""
     lock_subscription(connection, company_id, subscription_id)
-    values = _checked(values, allowed)
+    values = _checked(company_id, values, allowed)
     parameters = (
         *(values.name, list(values.kinds), contacts.seal(values.url)),
         *(channel_of(values.url) if values.url is not None else None, values.after_minutes),
-        *(values.quiet_from, values.quiet_until, values.time_zone, company_id, subscription_id),
+        *(
+            as_json(values.minutes_by_kind),
+            values.quiet_from,
+            values.quiet_until,
+            values.time_zone,
+            company_id,
+            subscription_id,
+        ),
     )
     _SET.execute(connection, parameters)
 
@@ -229,8 +246,9 @@ def seal_channels(connection: Connection, contacts: Contacts) -> Sealed:
 # --- The rule for values ---------------------------------------------------------------------------------------
 
 
-def _checked(values: SubscriptionValues, allowed: AllowedHosts) -> SubscriptionValues:
+def _checked(owner_id: UUID, values: SubscriptionValues, allowed: AllowedHosts) -> SubscriptionValues:
     """The values to store. Raises UnusableSubscription."""
+    known = words_of(owner_id)
     name, url = values.name.strip(), values.url.strip() if values.url is not None else None
     if not name or len(name) > LONGEST_NAME or not name.isprintable():
         raise UnusableSubscription(f"the name is one line of at most {LONGEST_NAME} characters")
@@ -239,9 +257,11 @@ def _checked(values: SubscriptionValues, allowed: AllowedHosts) -> SubscriptionV
             raise UnusableSubscription(f"the address has at most {_LONGEST_URL:,} characters")
         if (fault := fault_of(url, allowed)) is not None:
             raise UnusableSubscription(f"the address {fault}")
-    if not values.kinds or not set(values.kinds) <= set(NOTICE_KINDS):
-        raise UnusableSubscription(f"choose at least one kind of needs of {', '.join(NOTICE_KINDS)}")
-    if not 0 <= values.after_minutes <= LONGEST_WAIT_MINUTES:
+    if not values.kinds or not {*values.kinds, *values.minutes_by_kind} <= set(known):
+        raise UnusableSubscription(f"choose at least one kind of needs of {', '.join(known)}")
+    if any(
+        not 0 <= minutes <= LONGEST_WAIT_MINUTES for minutes in (values.after_minutes, *values.minutes_by_kind.values())
+    ):
         raise UnusableSubscription(f"the wait is 0 to {LONGEST_WAIT_MINUTES:,} minutes")
     if (values.quiet_from is None) != (values.quiet_until is None):
         raise UnusableSubscription("quiet hours have a beginning and an end: give both, or neither")
@@ -250,4 +270,6 @@ def _checked(values: SubscriptionValues, allowed: AllowedHosts) -> SubscriptionV
             raise UnusableSubscription("quiet hours are times from 00:00 to 23:59")
     if values.time_zone not in available_timezones():
         raise UnusableSubscription(f"no such time zone: {values.time_zone!r}; use a name such as America/Chicago")
-    return values._replace(name=name, url=url, kinds=[kind for kind in NOTICE_KINDS if kind in values.kinds])
+    kinds = [kind for kind in known if kind in values.kinds]
+    minutes = {kind: values.minutes_by_kind[kind] for kind in kinds if kind in values.minutes_by_kind}
+    return values._replace(name=name, url=url, kinds=kinds, minutes_by_kind=minutes)

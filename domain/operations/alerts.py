@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from domain.notices.kinds import UrgentKind
+from domain.notices.notice_text import Urgent
 from domain.operations.overdue import COUNTED, Count, Figure
 from domain.operations.pauses import Pause
 from domain.queue.heartbeats import PassRun, WorkerHeartbeat
@@ -55,6 +57,8 @@ class Alert(NamedTuple):
     what_to_do: str
     path: str
     """The path of the console's page with the rows behind the alert."""
+    kind: UrgentKind | None = None
+    """The kind of need that operators are told of. Urgent alerts have one."""
 
 
 def is_silent(worker: WorkerHeartbeat, now: datetime) -> bool:
@@ -66,6 +70,17 @@ def find_alerts(seen: Measured, *, now: datetime) -> list[Alert]:
     alerts = [*_redis_alerts(seen), *_queues_alerts(seen, now), *_workers_alerts(seen, now), *_passes_alerts(seen, now)]
     alerts += _overdue_alerts(seen)
     return sorted(alerts, key=lambda alert: not alert.is_urgent)  # stable
+
+
+def urgent_needs(alerts: Sequence[Alert]) -> dict[UrgentKind, Urgent]:
+    """The urgent alerts as needs of the operators: the first of each kind, and how many more there are."""
+    needs: dict[UrgentKind, Urgent] = {}
+    for alert in alerts:
+        if alert.kind in needs:
+            needs[alert.kind] = needs[alert.kind]._replace(more=needs[alert.kind].more + 1)
+        elif alert.kind is not None:
+            needs[alert.kind] = Urgent(alert.what, alert.what_to_do, alert.path, 0)
+    return needs
 
 
 def headline(alerts: Sequence[Alert]) -> str:
@@ -80,7 +95,11 @@ def headline(alerts: Sequence[Alert]) -> str:
 def _redis_alerts(seen: Measured) -> Iterator[Alert]:
     if seen.queues is None:
         yield Alert(
-            True, "Redis does not answer", "Start it again; the sweep then enqueues everything that is due", "/queues"
+            True,
+            "Redis does not answer",
+            "Start it again; the sweep then enqueues everything that is due",
+            "/queues",
+            "redis_away",
         )
 
 
@@ -89,7 +108,13 @@ def _queues_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
     served = {queue for worker in seen.workers if not is_silent(worker, now) for queue in worker.queues}
     for queue in QUEUES if seen.queues is not None else ():
         if queue not in served:
-            yield Alert(True, f"No worker serves {queue}", f"Start one: fuelroute workers --queues {queue}", "/queues")
+            yield Alert(
+                True,
+                f"No worker serves {queue}",
+                f"Start one: fuelroute workers --queues {queue}",
+                "/queues",
+                "unserved",
+            )
     for state in seen.queues or ():
         queue = state.queue
         if queue in paused:
@@ -107,6 +132,7 @@ def _queues_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
                 f" ended {_since(state.last_finished_at, now)}",
                 "Check the jobs that its workers run, then restart the workers",
                 f"/queues/{queue}/in-flight",
+                "stalled",
             )
         if state.waiting >= MAX_WAITING:
             yield Alert(
@@ -151,6 +177,7 @@ def _workers_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
                 f"Worker {worker.name} belongs to another service, and takes our jobs from the Redis that both use",
                 "Give each service a Redis database of its own: FUELROUTE_REDIS_URL",
                 path,
+                "foreign_worker",
             )
         else:
             yield from _stuck_worker_alerts(worker, path, now)
@@ -165,6 +192,7 @@ def _silent_worker_alerts(worker: WorkerHeartbeat, holder: Holder | None, path: 
             f"Worker {worker.name} has been silent {silent} and holds {_jobs(holder.jobs)}",
             "End the process: another worker then takes its jobs within 5 seconds",
             path,
+            "worker_silent",
         )
     elif holder is not None and now - holder.heartbeat_at < WORKS_STILL:
         yield Alert(
@@ -172,6 +200,7 @@ def _silent_worker_alerts(worker: WorkerHeartbeat, holder: Holder | None, path: 
             f"Worker {worker.name} takes jobs, and its figures have stood still {silent}",
             "Restart it: no figure shows whether it works",
             path,
+            "worker_silent",
         )
 
 
@@ -182,6 +211,7 @@ def _stuck_worker_alerts(worker: WorkerHeartbeat, path: str, now: datetime) -> I
             f"Worker {worker.name} holds {_jobs(worker.held)} and has ended none {_since(worker.stuck_since, now)}",
             "Restart it: others run its jobs",
             path,
+            "worker_stuck",
         )
         return
     for running in worker.running:
@@ -208,7 +238,7 @@ def _unknown_workers_alerts(seen: Measured) -> Iterator[Alert]:
 
 def _passes_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
     if seen.queues is not None and not seen.passes:
-        yield Alert(True, "No scheduler has run a pass", "Start one: fuelroute scheduler", "/queues")
+        yield Alert(True, "No scheduler has run a pass", "Start one: fuelroute scheduler", "/queues", "pass_late")
     for one in seen.passes:
         late = max(timedelta(seconds=one.every_seconds) * PASSES_LATE, SLOWEST_PASS)
         if now - one.ended_at > late:
@@ -217,6 +247,7 @@ def _passes_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
                 f"The scheduler's {one.name} has not ended {_since(one.ended_at, now)}",
                 f"Check the scheduler on {one.leader}: restart it, or start another one",
                 "/queues",
+                "pass_late",
             )
         elif one.failed:
             yield Alert(
@@ -224,26 +255,30 @@ def _passes_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
             )
 
 
-_OVERDUE: Mapping[Figure, tuple[bool, str, str]] = {
-    "pending": (True, "Routes wait too long for their import", "Check that the queue imports moves"),
-    "unplanned": (True, "Trucks have arrived and have no plan", "Check fuelroute explain and the queue plans"),
-    "unsent": (True, "Plans were not sent to their drivers", "Read the gateway's error, and check the queue messages"),
+_URGENT_FIGURES: Mapping[Figure, UrgentKind] = {
+    "pending": "imports_late",
+    "unplanned": "plans_late",
+    "unsent": "messages_late",
+    "withheld-messages": "messages_withheld",
+    "waiting-webhooks": "webhooks_late",
+}
+_OVERDUE: Mapping[Figure, tuple[str, str]] = {
+    "pending": ("Routes wait too long for their import", "Check that the queue imports moves"),
+    "unplanned": ("Trucks have arrived and have no plan", "Check fuelroute explain and the queue plans"),
+    "unsent": ("Plans were not sent to their drivers", "Read the gateway's error, and check the queue messages"),
     "withheld-messages": (
-        True,
         "Messages are withheld after a restore",
         "Ask the drivers which they have, then run fuelroute messages release or discard",
     ),
-    "failed-messages": (False, "Messages failed for good within 24 hours", "Call the drivers; correct their contacts"),
-    "silent-trucks": (False, "Trucks on a route have sent no position for an hour", "Ask the telematics provider"),
-    "held": (False, "Routes are held though their start has passed", "Map their units and drivers in Matching"),
-    "stale-prices": (False, "Stations have prices that are too old for plans", "Import prices again"),
+    "failed-messages": ("Messages failed for good within 24 hours", "Call the drivers; correct their contacts"),
+    "silent-trucks": ("Trucks on a route have sent no position for an hour", "Ask the telematics provider"),
+    "held": ("Routes are held though their start has passed", "Map their units and drivers in Matching"),
+    "stale-prices": ("Stations have prices that are too old for plans", "Import prices again"),
     "waiting-webhooks": (
-        True,
         "Webhook endpoints wait too long for their events",
         "Check that the queue webhooks moves",
     ),
     "failing-webhooks": (
-        False,
         "Webhook endpoints take nothing, or were disabled because of that",
         "Tell their companies; the console's page Webhooks shows the answers",
     ),
@@ -251,10 +286,11 @@ _OVERDUE: Mapping[Figure, tuple[bool, str, str]] = {
 
 
 def _overdue_alerts(seen: Measured) -> Iterator[Alert]:
-    for figure, (is_urgent, what, what_to_do) in _OVERDUE.items():
+    for figure, (what, what_to_do) in _OVERDUE.items():
         found = seen.overdue.get(figure)
         if found is not None and found.rows:
-            yield Alert(is_urgent, f"{what}: {shown_count(found.rows)}", what_to_do, f"/queues/overdue/{figure}")
+            kind, path = _URGENT_FIGURES.get(figure), f"/queues/overdue/{figure}"
+            yield Alert(kind is not None, f"{what}: {shown_count(found.rows)}", what_to_do, path, kind)
 
 
 def shown_count(count: int) -> str:

@@ -164,6 +164,20 @@ def replay_failed(
 _INSERT_TEST = Command(
     "INSERT INTO webhook_events (id, company_id, environment, type, at, payload) VALUES (%s, %s, %s, %s, %s, %s)"
 )
+MOST_TEST_EVENTS = 10
+TEST_EVENTS_WITHIN = timedelta(minutes=10)
+"""A company sends at most so many tests within this time."""
+
+
+class _TestEvents(NamedTuple):
+    events: int
+
+
+_COUNT_TESTS = Statement(
+    _TestEvents,
+    "SELECT count(*) AS events FROM webhook_events WHERE route_id IS NULL AND company_id = %s AND type = %s"
+    " AND id > %s",
+)
 _INSERT_DELIVERY = Command(
     "INSERT INTO webhook_deliveries (endpoint_id, event_id, company_id, environment, queued_at, retry_at)"
     " VALUES (%s, %s, %s, %s, %s, %s)"
@@ -174,6 +188,10 @@ def send_test(connection: Connection, company_id: UUID, endpoint_id: UUID, *, no
     """Queues an event that tells of no route. Returns its id. Raises UnknownEndpoint, UnusableEndpoint."""
     endpoint = lock_endpoint(connection, company_id, endpoint_id)
     _require_enabled(endpoint)
+    lately = _COUNT_TESTS.one(connection, (company_id, TEST, first_id_of(now - TEST_EVENTS_WITHIN))).events
+    if lately >= MOST_TEST_EVENTS:
+        minutes = TEST_EVENTS_WITHIN // timedelta(minutes=1)
+        raise UnusableEndpoint(f"{MOST_TEST_EVENTS} tests were sent within {minutes} minutes: wait a few minutes")
     event_id = new_id()
     payload = payload_of(CapturedEvent(event_id, TEST, now, None), None)
     _INSERT_TEST.execute(connection, (event_id, company_id, endpoint.environment, TEST, now, payload))

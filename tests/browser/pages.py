@@ -13,6 +13,7 @@ from domain.accounts.users import create_user, make_password_link
 from domain.database import Database, Tenant
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Environment, Role
+from domain.notices.kinds import OPERATORS
 from domain.notices.notice_log import send_test_notice
 from domain.notices.subscriptions import (
     SubscriptionValues,
@@ -129,6 +130,26 @@ class Site:
                 disable_subscription(connection, self.company_id, made.id, now=datetime.now(UTC))
                 known = [made]
         return f"/notices/{shown_id('sub', known[0].id)}"
+
+    def operators_subscription(self) -> str:
+        """The page of a subscription of the operators. It is made where there is none."""
+        with self.database.transaction() as connection:
+            known = list_subscriptions(connection, OPERATORS)
+            if not known:
+                values = SubscriptionValues(
+                    name="On call",
+                    kinds=("redis_away", "unserved", "stalled"),
+                    url="slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ",
+                    after_minutes=5,
+                    quiet_from=None,
+                    quiet_until=None,
+                    time_zone="America/Chicago",
+                )
+                known = [
+                    add_subscription(connection, OPERATORS, None, values, allowed=AllowedHosts(), contacts=IN_CLEAR)
+                ]
+                disable_subscription(connection, OPERATORS, known[0].id, now=datetime.now(UTC))
+        return f"/operator-notices/{shown_id('sub', known[0].id)}"
 
     def notices(self) -> str:
         """The list of subscriptions, with one."""
@@ -268,6 +289,7 @@ PAGES = (
     Visit("route-upload", "/route-files/{id}", "/route-files", act=push_routes),
     Visit("matching", "/matching/{subject}", "/matching/vehicles"),
     Visit("mappings", "/mappings/{subject}", "/mappings/vehicles"),
+    Visit("spelling-rules", "/mappings/vehicles/rules", "/mappings/vehicles/rules?before=TRK%20"),
     Visit("vehicles", "/vehicles"),
     Visit("vehicle", "/vehicles/one", "/vehicles", act=open_first_record),
     Visit("vehicle-new", "/vehicles/new", like="vehicle"),
@@ -299,6 +321,14 @@ PAGES = (
     Visit("audit", "/audit"),
     Visit("account", "/account"),
     Visit("queues", "/queues", role=Role.OPERATOR),
+    Visit("operator-notices", "/operator-notices", role=Role.OPERATOR, like="notices"),
+    Visit(
+        "operator-subscription",
+        "/operator-notices/{id}",
+        Site.operators_subscription,
+        role=Role.OPERATOR,
+        like="subscription",
+    ),
     Visit("queue-jobs", "/queues/{queue}/{place}", "/queues/imports/waiting", role=Role.OPERATOR),
     Visit("queue-rates", "/queues/{queue}/rates", "/queues/imports/rates", role=Role.OPERATOR),
     Visit("overdue", "/queues/overdue/{figure}", "/queues/overdue/held", role=Role.OPERATOR),

@@ -3,8 +3,9 @@
 from datetime import UTC, datetime
 
 from domain.database import Database
+from domain.notices.kinds import URGENT_WORDS
 from domain.notices.notice_log import send_test_notice
-from domain.notices.subscriptions import disable_subscription
+from domain.notices.subscriptions import disable_subscription, list_subscriptions
 from tests.deploy.commands import Cli
 from tests.domain.notices.subscriptions import subscribe
 from tests.factories import Fleet
@@ -35,3 +36,23 @@ def test_an_unknown_company_is_said(cli: Cli) -> None:
     unknown = ("--company", "cmp_019313f0a8c27d3b8f60b1d2c3a4e5f6")
     for command in ("subscriptions", "list"):
         assert "there is no company" in cli("notices", command, *unknown).sentence
+
+
+def test_operators_subscribe_by_a_command_to_what_is_urgent(cli: Cli, fleet: Fleet, database: Database) -> None:
+    url = "json://user:hush@hooks.example.com/on-call"
+    made = cli("notices", "operators-add", "--name", "On call", "--url", url, "--kind", "stalled", "--json").document
+    assert (made["kinds"], made["after_minutes"], made["state"]) == (["stalled"], 5, "on")
+    everything = cli("notices", "operators-add", "--name", "All", "--url", url, "--json").document
+    assert set(everything["kinds"]) == set(URGENT_WORDS)
+    with database.transaction() as connection:
+        assert list_subscriptions(connection, fleet.company_id) == [], "it is no company's"
+
+    listed = cli("notices", "operators").out
+    assert made["id"] in listed
+    assert "hush" not in listed
+    bad = cli("notices", "operators-add", "--name", "x", "--url", url, "--kind", "x")
+    assert "choose at least one kind" in bad.sentence
+    for one in (made, everything):
+        assert cli("notices", "operators-remove", one["id"]).out == f"removed {one['id']}\n"
+    assert "there is no subscription" in cli("notices", "operators-remove", made["id"]).sentence
+    assert "there is no subscription" in cli("notices", "operators-remove", "sub_x").sentence

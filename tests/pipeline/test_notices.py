@@ -33,6 +33,7 @@ def service(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Ite
             logs,
             IMPORT_WAIT_SECONDS="10",
             NOTICES_SECONDS="1",
+            NOTICES_END_SECONDS="2",
             MESSAGE_ALLOWED_HOSTS=HOST,
             CONSOLE_URL=CONSOLE,
         ) as one:

@@ -3,7 +3,7 @@ it. The page Map shows it."""
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID
@@ -17,8 +17,10 @@ from domain.roads import Point, great_circle_miles
 from domain.routes.reading.overview import (
     BEGINS_LOW,
     IS_LATE,
+    IS_OFF_ROAD,
     IS_SILENT,
     NEXT_STOP,
+    OFF_ROAD_SHOWN_FOR,
     ON_ITS_WAY,
     RECENT,
     TRUCK_SILENT_AFTER,
@@ -26,10 +28,6 @@ from domain.routes.reading.overview import (
 from domain.statements import IdRow, Statement
 from domain.telematics.arrivals import STALE_DRAFT_AFTER
 from domain.telematics.readings import LastFixes, read_last_fixes
-
-OFF_ROAD_SHOWN_FOR = timedelta(hours=1)
-"""A truck that was found off the road of its plan is shown so for this time, by the times of its own fixes. Whoever is
-still off the road then has been found so again."""
 
 _PORTION = 1_000
 
@@ -150,9 +148,7 @@ _TRUCKS = Statement(
            ({ON_ITS_WAY} AND EXISTS (
                SELECT FROM messages m WHERE m.company_id = v.company_id AND m.route_id = r.id AND m.plan_id = r.plan_id
                  AND m.created_at > %(recent)s::timestamptz AND {BEGINS_LOW})) AS begins_low,
-           ({ON_ITS_WAY} AND (coalesce(r.replan->>'kind' = 'off_road', false)
-               OR p.cause->>'kind' = 'off_road'
-                  AND (p.cause->>'at')::timestamptz > t.newest_at - %(off_road)s::interval)) AS is_off_road
+           ({ON_ITS_WAY} AND {IS_OFF_ROAD}) AS is_off_road
     FROM companies c JOIN vehicles v ON v.company_id = c.id
     LEFT JOIN tracks t ON t.company_id = v.company_id AND t.vehicle_id = v.id AND t.environment = %(environment)s
     LEFT JOIN LATERAL (

@@ -16,13 +16,19 @@ TRUCK_SILENT_AFTER = timedelta(hours=1)
 RECENT = timedelta(days=7)
 """Older errors and messages are history: nobody does anything about them."""
 
+OFF_ROAD_SHOWN_FOR = timedelta(hours=1)
+"""A truck that was found off the road of its plan counts as off its road for this time, by the times of its own fixes.
+Whoever is still off the road then has been found so again."""
+
 MOST_OF_A_NEED = 1_000
 """No need counts further: the page says `1,000`, and whoever sees that has enough to do."""
 
 MOST_NAMED = 5
 """So many routes of each need are named; their page lists the others."""
 
-NeedKind = Literal["vehicle_unmapped", "driver_unmapped", "error", "low_fuel", "late", "silent", "message_failed"]
+NeedKind = Literal[
+    "vehicle_unmapped", "driver_unmapped", "error", "low_fuel", "late", "off_road", "silent", "message_failed"
+]
 NEED_KINDS: Collection[NeedKind] = get_args(NeedKind)
 
 
@@ -62,6 +68,11 @@ BEGINS_LOW = "m.text LIKE 'LOW FUEL%%'"
 """SQL of the message `m` of a plan that begins low on fuel."""
 NEXT_STOP = "(SELECT coalesce(max(reached.stop) + 1, 0) FROM visits reached WHERE reached.route_id = r.id)"
 """SQL for the number of the first stop of a route `r` that was not reached; past the last one where all were."""
+IS_OFF_ROAD = """(coalesce(r.replan->>'kind' = 'off_road', false) OR EXISTS (
+    SELECT FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision AND n.cause->>'kind' = 'off_road'
+      AND (n.cause->>'at')::timestamptz > t.newest_at - %(off_road)s::interval))"""
+"""SQL of a route `r` and its truck's track `t`; `off_road` is OFF_ROAD_SHOWN_FOR. The driver need not have been told of
+the plan that was made because of it."""
 IS_LATE = "(next.stop->'arrivalWindow'->>'end')::timestamptz < %(now)s::timestamptz"
 """SQL of a route's `next` stop."""
 
@@ -72,6 +83,12 @@ _MESSAGES = f"""
 """
 _UNMAPPED = f"""
     FROM routes r WHERE {_OF_TENANT} AND r.status = 'pending_mapping' AND r.pending_reason
+"""
+
+_TRUCKS_ON_THEIR_WAY = f"""
+    FROM routes r JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
+    JOIN vehicles v ON v.id = r.vehicle_id
+    WHERE {_OF_TENANT} AND {ON_ITS_WAY}
 """
 
 _NEEDS: dict[NeedKind, Statement[NamedRoute]] = {
@@ -110,17 +127,13 @@ _NEEDS: dict[NeedKind, Statement[NamedRoute]] = {
             "at",
         ),
     ),
+    "off_road": Statement(
+        NamedRoute,
+        _need("t.newest_at AS at, v.unit_number AS detail", f"{_TRUCKS_ON_THEIR_WAY} AND {IS_OFF_ROAD}", "at DESC"),
+    ),
     "silent": Statement(
         NamedRoute,
-        _need(
-            "t.newest_at AS at, v.unit_number AS detail",
-            f"""
-        FROM routes r JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
-        JOIN vehicles v ON v.id = r.vehicle_id
-        WHERE {_OF_TENANT} AND {ON_ITS_WAY} AND {IS_SILENT}
-        """,
-            "at",
-        ),
+        _need("t.newest_at AS at, v.unit_number AS detail", f"{_TRUCKS_ON_THEIR_WAY} AND {IS_SILENT}", "at"),
     ),
     "message_failed": Statement(
         NamedRoute,
@@ -138,7 +151,13 @@ def find_needs(
     connection: Connection, tenant: Tenant, *, kinds: Collection[NeedKind] = NEED_KINDS, now: datetime
 ) -> list[Need]:
     """The needs of these kinds that there are, each with a few of its routes."""
-    asked = {**tenant._asdict(), "now": now, "recent": now - RECENT, "silent": now - TRUCK_SILENT_AFTER}
+    asked = {
+        **tenant._asdict(),
+        "now": now,
+        "recent": now - RECENT,
+        "silent": now - TRUCK_SILENT_AFTER,
+        "off_road": OFF_ROAD_SHOWN_FOR,
+    }
     found = (Need(kind, statement.all(connection, asked)) for kind, statement in _NEEDS.items() if kind in kinds)
     return [need for need in found if need.named]
 

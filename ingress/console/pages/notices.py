@@ -1,16 +1,21 @@
-"""The pages Notices: who is told of which needs by which channel, and what was sent."""
+"""The pages Notices: who is told of which needs by which channel, and what was sent. Operators have the same pages for
+what is urgent in the whole service.
+"""
 
 import re
+from collections.abc import Collection, Sequence
+from functools import partial
 from uuid import UUID
 
 from starlette.responses import Response
+from starlette.routing import Route
 
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.users import MAY_MANAGE_NOTICES, MAY_MANAGE_USERS, list_users
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
 from domain.notices import subscriptions
-from domain.notices.kinds import WORDS
+from domain.notices.kinds import OPERATORS, words_of
 from domain.notices.notice_log import list_notices, send_test_notice
 from domain.notices.subscriptions import (
     LONGEST_NAME,
@@ -25,7 +30,8 @@ from domain.operations.audit import audit_subject
 from domain.wording import sentence
 from ingress.console.addresses import action_at, page_at
 from ingress.console.refusals import not_found
-from ingress.console.signed_in import AuditedAction, Page, see_other
+from ingress.console.signed_in import OPERATORS as BY_OPERATORS
+from ingress.console.signed_in import AuditedAction, Handler, Page, see_other
 
 log = get_logger(__name__)
 
@@ -43,6 +49,7 @@ _DONE = {
     "removed": "The subscription is removed.",
     "test": "A test is on its way: load this page again to see what came of it.",
 }
+_PATH, _PATH_OF_OPERATORS = "/notices", "/operator-notices"
 _TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
 
 
@@ -50,18 +57,30 @@ def show(page: Page) -> Response:
     return _subscriptions(page)
 
 
+def _is_of_operators(page: Page) -> bool:
+    return page.request.url.path.startswith(_PATH_OF_OPERATORS)
+
+
+def _owner(page: Page) -> UUID:
+    """The company whose pages are shown, or the OPERATORS."""
+    return OPERATORS if _is_of_operators(page) else page.company_id
+
+
+def _path(page: Page) -> str:
+    return _PATH_OF_OPERATORS if _is_of_operators(page) else _PATH
+
+
 def _subscriptions(page: Page, *, fault: str = "", status: int = 200) -> Response:
-    found = [one for one in subscriptions.list_subscriptions(page.connection, page.company_id) if _is_for(page, one)]
+    found = [one for one in subscriptions.list_subscriptions(page.connection, _owner(page)) if _is_for(page, one)]
     is_everything = page.session.role in MAY_MANAGE_USERS
     return page.render(
         "notices.html",
         status=status,
-        section="notices",
         subscriptions=found,
         emails=_emails(page),
         notices=list_notices(
             page.connection,
-            page.company_id,
+            _owner(page),
             subscription_ids=None if is_everything else [one.id for one in found],
             limit=MOST_SHOWN,
         ),
@@ -77,6 +96,8 @@ def _is_for(page: Page, subscription: Subscription) -> bool:
 
 def _emails(page: Page) -> dict[UUID, str]:
     """The people whose subscriptions are shown."""
+    if _is_of_operators(page):
+        return {}
     if page.session.role in MAY_MANAGE_USERS:
         return {user.id: user.email for user in list_users(page.connection, page.company_id)}
     return {page.session.user_id: page.session.email}
@@ -86,12 +107,20 @@ def _form(page: Page, stored: Subscription | None) -> dict[str, object]:
     """The form's values: those that were sent, else the stored ones, else proposals."""
     form = page.form
     sent = page.request.method == "POST" and bool(form.text("name") or form.all("kind"))
-    kinds = form.all("kind") if sent else list(stored.kinds) if stored is not None else list(WORDS)
+    words = words_of(_owner(page))
+    kinds = form.all("kind") if sent else list(stored.kinds) if stored is not None else list(words)
+    own_minutes = stored.minutes_by_kind if stored is not None else {}
     quiet = stored.quiet_hours if stored is not None else None
     minutes = stored.after_minutes if stored is not None else USUAL_WAIT_MINUTES
     return {
-        "kinds": {kind: words.label for kind, words in WORDS.items()},
+        "section": "queues" if _is_of_operators(page) else "notices",
+        "base": _path(page),
+        "is_of_operators": _is_of_operators(page),
+        "kinds": {kind: one.label for kind, one in words.items()},
         "chosen": kinds,
+        "minutes_of": {
+            kind: form.text(f"minutes_{kind}") if sent else str(own_minutes.get(kind, "")) for kind in words
+        },
         "name": form.text("name") if sent else stored.name if stored is not None else "",
         "after_minutes": form.text("after_minutes") if sent else str(minutes),
         "quiet_from": form.text("quiet_from") if sent else _shown_time(quiet.begin if quiet else None),
@@ -100,7 +129,7 @@ def _form(page: Page, stored: Subscription | None) -> dict[str, object]:
         if sent
         else (stored.time_zone if stored is not None else page.session.time_zone),
         "is_own": bool(form.text("own")),
-        "may_be_own": page.session.role is not Role.OPERATOR,
+        "may_be_own": page.session.role is not Role.OPERATOR,  # an operator's belongs to no person
         "longest_name": LONGEST_NAME,
         "longest_wait": LONGEST_WAIT_MINUTES,
     }
@@ -112,18 +141,24 @@ def _shown_time(minute: int | None) -> str:
 
 def _values(page: Page) -> SubscriptionValues:
     """The values of the form. Raises UnusableSubscription."""
-    minutes = page.form.text("after_minutes") or "0"
-    if not (minutes.isascii() and minutes.isdecimal() and len(minutes) < 9):
-        raise UnusableSubscription("the wait is a number of minutes")
+    own = {kind: text for kind in words_of(_owner(page)) if (text := page.form.text(f"minutes_{kind}"))}
     return SubscriptionValues(
         name=page.form.text("name"),
         kinds=page.form.all("kind"),
         url=page.form.text("url", most=4_000) or None,
-        after_minutes=int(minutes),
+        after_minutes=_minutes(page.form.text("after_minutes") or "0"),
+        minutes_by_kind={kind: _minutes(text) for kind, text in own.items()},
         quiet_from=_minute(page.form.text("quiet_from")),
         quiet_until=_minute(page.form.text("quiet_until")),
         time_zone=page.form.text("time_zone") or page.session.time_zone,
     )
+
+
+def _minutes(text: str) -> int:
+    """A wait. Raises UnusableSubscription."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 9):
+        raise UnusableSubscription("the wait is a number of minutes")
+    return int(text)
 
 
 def _minute(text: str) -> int | None:
@@ -141,7 +176,7 @@ def add(page: Page) -> Response:
     try:
         made = subscriptions.add_subscription(
             page.connection,
-            page.company_id,
+            _owner(page),
             page.session.user_id if is_own else None,
             _values(page),
             allowed=AllowedHosts.of(page.console.settings),
@@ -161,10 +196,9 @@ def _subscription_page(page: Page, one: Subscription, *, fault: str = "", status
     return page.render(
         "subscription.html",
         status=status,
-        section="notices",
         one=one,
         emails=_emails(page),
-        notices=list_notices(page.connection, page.company_id, subscription_ids=[one.id], limit=MOST_SHOWN),
+        notices=list_notices(page.connection, _owner(page), subscription_ids=[one.id], limit=MOST_SHOWN),
         done=_DONE.get(page.form.text("done"), ""),
         fault=fault,
         **_form(page, one),
@@ -176,7 +210,7 @@ def change(page: Page) -> Response:
     try:
         subscriptions.change_subscription(
             page.connection,
-            page.company_id,
+            _owner(page),
             one.id,
             _values(page),
             allowed=AllowedHosts.of(page.console.settings),
@@ -189,35 +223,34 @@ def change(page: Page) -> Response:
 
 def enable(page: Page) -> Response:
     one = _subscription(page)
-    subscriptions.enable_subscription(page.connection, page.company_id, one.id)
+    subscriptions.enable_subscription(page.connection, _owner(page), one.id)
     return _done(page, one, "enabled")
 
 
 def disable(page: Page) -> Response:
     one = _subscription(page)
-    subscriptions.disable_subscription(page.connection, page.company_id, one.id, now=page.now)
+    subscriptions.disable_subscription(page.connection, _owner(page), one.id, now=page.now)
     return _done(page, one, "disabled")
 
 
 def remove(page: Page) -> Response:
     one = _subscription(page)
-    subscriptions.remove_subscription(page.connection, page.company_id, one.id)
+    subscriptions.remove_subscription(page.connection, _owner(page), one.id)
     _audit(page, one)
-    return see_other("/notices?done=removed")
+    return see_other(f"{_path(page)}?done=removed")
 
 
 def test(page: Page) -> Response:
     """Raises UnusableSubscription."""
     one = _subscription(page)
-    job = send_test_notice(
+    page.jobs += send_test_notice(
         page.connection,
-        page.company_id,
+        _owner(page),
         one.id,
-        company=page.session.company_name or "",
+        company="Fuelroute" if _is_of_operators(page) else page.session.company_name or "",
         console=page.console.settings.console_address(),
         now=page.now,
     )
-    page.jobs.append(job)
     return _done(page, one, "test")
 
 
@@ -226,7 +259,7 @@ def _subscription(page: Page) -> Subscription:
     subscription_id = read_id("sub", page.request.path_params["id"])
     read = subscriptions.read_subscription if page.request.method == "GET" else subscriptions.lock_subscription
     try:
-        one = read(page.connection, page.company_id, subscription_id) if subscription_id is not None else None
+        one = read(page.connection, _owner(page), subscription_id) if subscription_id is not None else None
     except UnknownSubscription:
         one = None
     if one is None or not _is_for(page, one):
@@ -235,27 +268,37 @@ def _subscription(page: Page) -> Subscription:
 
 
 def _audit(page: Page, one: Subscription) -> None:
-    page.audited = AuditedAction(audit_subject("notice subscription", shown_id("sub", one.id)))
+    kind = "operators' subscription" if _is_of_operators(page) else "notice subscription"
+    page.audited = AuditedAction(audit_subject(kind, shown_id("sub", one.id)))
 
 
 def _done(page: Page, one: Subscription, done: str) -> Response:
     _audit(page, one)
-    log.info(f"console.subscription_{done}", subscription_id=one.id, company_id=page.company_id)
-    return see_other(f"/notices/{shown_id('sub', one.id)}?done={done}")
+    log.info(f"console.subscription_{done}", subscription_id=one.id, company_id=one.company_id)
+    return see_other(f"{_path(page)}/{shown_id('sub', one.id)}?done={done}")
+
+
+_ACTIONS: Sequence[tuple[str, Handler]] = (
+    ("change", change),
+    ("enable", enable),
+    ("disable", disable),
+    ("remove", remove),
+    ("test", test),
+)
+
+
+def _addresses(path: str, by: Collection[Role], *, is_of_operators: bool) -> list[Route]:
+    """The audit log keeps what operators do here as done to no company (`is_own`)."""
+    action = partial(action_at, by=by, is_own=is_of_operators)
+    return [
+        page_at(path, show, by=by),
+        action(path, add, audited_as="notices.add"),
+        page_at(f"{path}/{{id}}", show_one, by=by),
+        *(action(f"{path}/{{id}}/{name}", handler, audited_as=f"notices.{name}") for name, handler in _ACTIONS),
+    ]
 
 
 ADDRESSES = [
-    page_at("/notices", show, by=MAY_MANAGE_NOTICES),
-    action_at("/notices", add, by=MAY_MANAGE_NOTICES, audited_as="notices.add"),
-    page_at("/notices/{id}", show_one, by=MAY_MANAGE_NOTICES),
-    *(
-        action_at(f"/notices/{{id}}/{path}", handler, by=MAY_MANAGE_NOTICES, audited_as=f"notices.{path}")
-        for path, handler in (
-            ("change", change),
-            ("enable", enable),
-            ("disable", disable),
-            ("remove", remove),
-            ("test", test),
-        )
-    ),
+    *_addresses(_PATH, MAY_MANAGE_NOTICES, is_of_operators=False),
+    *_addresses(_PATH_OF_OPERATORS, BY_OPERATORS, is_of_operators=True),
 ]

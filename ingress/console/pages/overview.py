@@ -30,6 +30,7 @@ _ACTIONS: dict[NeedKind, str] = {
     "error": "Look at them",
     "low_fuel": "Look at routes on their way",
     "late": "Look at routes on their way",
+    "off_road": "Look at the map",
     "silent": "Look at routes on their way",
     "message_failed": "Look at planned routes",
 }

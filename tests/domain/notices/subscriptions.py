@@ -1,7 +1,7 @@
 """Subscriptions for tests, and the notices to them."""
 
 import ipaddress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from tests.rows import named
 HERE = AllowedHosts(networks=(ipaddress.ip_network("127.0.0.0/8"),))
 """Gateways on this machine, which an operator must allow."""
 
+END_AFTER = timedelta(minutes=10)
 URL = "json://user:secret@hooks.example.com/fuelroute"
 
 VALUES = SubscriptionValues(
@@ -41,7 +42,13 @@ def subscribe(
 
 def look(connection: Connection, company_id: UUID, now: datetime) -> Told:
     """Do for one company as the scheduler's pass does."""
-    return tell_company(connection, company_id, console="https://console.example.com", now=now)
+    return tell_company(connection, company_id, console="https://console.example.com", end_after=END_AFTER, now=now)
+
+
+def look_until_over(connection: Connection, company_id: UUID, now: datetime) -> Told:
+    """Look twice, so that what is gone counts as over at `now`."""
+    look(connection, company_id, now - END_AFTER)
+    return look(connection, company_id, now)
 
 
 def notices_of(connection: Connection, company_id: UUID) -> list[Any]:

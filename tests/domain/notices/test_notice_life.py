@@ -6,12 +6,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import SecretStr
 
+from domain import clock
 from domain.accounts.contacts import Contacts
 from domain.database import Connection
 from domain.ids import new_id
 from domain.messages.gateways import Fault
 from domain.notices.notice_life import RETRIED_FOR, NoticeClaim, claim_notice, hand_over_notice, settle_notice
-from domain.notices.notice_log import forget_notices, list_notices, send_test_notice
+from domain.notices.notice_log import MOST_TESTS, TESTS_WITHIN, forget_notices, list_notices, send_test_notice
 from domain.notices.noticing import DOUBT
 from domain.notices.subscriptions import UnknownSubscription, UnusableSubscription, disable_subscription
 from domain.settings import Settings
@@ -20,13 +21,16 @@ from tests.factories import Fleet, make_fleet
 from tests.gateway import Gateway
 
 NOW = datetime(2026, 11, 24, 18, tzinfo=UTC)
+SENDER = {"company": "Acme", "console": "https://c"}
 KEY = "w1sC0B0Xc6b1Hf3nV2pQ7m9yJ4tK8uL5aZ0eR6dG3hI="
 
 
 def due(connection: Connection, fleet: Fleet, now: datetime = NOW) -> NoticeClaim | None:
     """Claims a test, which is as any other notice."""
     subscription = subscribe(connection, fleet.company_id)
-    job = send_test_notice(connection, fleet.company_id, subscription.id, company="Acme", console="https://c", now=now)
+    (job,) = send_test_notice(
+        connection, fleet.company_id, subscription.id, company="Acme", console="https://c", now=now
+    )
     return claim_notice(connection, fleet.company_id, job.payload["notice_id"], settings=Settings(), now=now)
 
 
@@ -44,7 +48,9 @@ def test_a_claimed_notice_is_claimed_by_nobody_else(connection: Connection, flee
 
 def test_nobody_claims_a_notice_of_another_company(connection: Connection, fleet: Fleet, settings: Settings) -> None:
     subscription = subscribe(connection, fleet.company_id)
-    job = send_test_notice(connection, fleet.company_id, subscription.id, company="Acme", console="https://c", now=NOW)
+    (job,) = send_test_notice(
+        connection, fleet.company_id, subscription.id, company="Acme", console="https://c", now=NOW
+    )
     other = make_fleet(connection).company_id
     assert claim_notice(connection, other, job.payload["notice_id"], settings=settings, now=NOW) is None
 
@@ -159,3 +165,14 @@ def test_old_notices_are_forgotten_but_those_of_lasting_needs(connection: Connec
     forget_notices(connection, days=1, now=now + timedelta(days=2), limit=1000)
     (kept,) = list_notices(connection, fleet.company_id, limit=10)
     assert kept.kind == "error"
+
+
+def test_tests_of_a_company_have_a_bound_that_passes(connection: Connection, fleet: Fleet) -> None:
+    one, other = subscribe(connection, fleet.company_id), subscribe(connection, fleet.company_id)
+    stranger = make_fleet(connection).company_id
+    for number in range(MOST_TESTS):
+        send_test_notice(connection, fleet.company_id, (one, other)[number % 2].id, now=NOW, **SENDER)
+    with pytest.raises(UnusableSubscription, match=f"{MOST_TESTS} tests were sent within 10 minutes"):
+        send_test_notice(connection, fleet.company_id, one.id, now=clock.now(), **SENDER)
+    send_test_notice(connection, stranger, subscribe(connection, stranger).id, now=NOW, **SENDER)
+    send_test_notice(connection, fleet.company_id, one.id, now=clock.now() + 2 * TESTS_WITHIN, **SENDER)

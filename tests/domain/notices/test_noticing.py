@@ -26,7 +26,7 @@ from domain.notices.subscriptions import (
 from domain.routes.reading.overview import MOST_OF_A_NEED
 from domain.settings import Settings
 from tests.domain.helpers import imported
-from tests.domain.notices.subscriptions import HERE, VALUES, look, notices_of, subscribe
+from tests.domain.notices.subscriptions import END_AFTER, HERE, VALUES, look, look_until_over, notices_of, subscribe
 from tests.factories import Fleet, make_fleet
 
 NOW = datetime(2026, 11, 24, 18, tzinfo=UTC)  # noon in Chicago
@@ -88,7 +88,7 @@ def test_a_need_is_told_once_however_it_grows_and_its_end_once(
 
     mapped(connection, fleet)
     later = NOW + 601 * MINUTE
-    (ended,) = send(connection, fleet, look(connection, fleet.company_id, later), settings, later)
+    (ended,) = send(connection, fleet, look_until_over(connection, fleet.company_id, later), settings, later)
     assert ended.split("\n")[:2] == [
         "Acme: over. No route waits for an unknown vehicle any more",
         "It began Nov 24, 12:00 CST.",
@@ -97,6 +97,31 @@ def test_a_need_is_told_once_however_it_grows_and_its_end_once(
 
     unmapped(connection, fleet, "LOAD-9")
     assert send(connection, fleet, look(connection, fleet.company_id, later), settings, later), "it is another one"
+
+
+def test_a_need_that_comes_and_goes_is_one_notice(connection: Connection, fleet: Fleet, settings: Settings) -> None:
+    subscribe(connection, fleet.company_id)
+    now, texts = NOW, list[str]()
+    for number in range(5):
+        unmapped(connection, fleet, f"LOAD-{number}")
+        texts += send(connection, fleet, look(connection, fleet.company_id, now), settings, now)
+        mapped(connection, fleet)
+        for minutes in (1, 9):
+            texts += send(connection, fleet, look(connection, fleet.company_id, now + minutes * MINUTE), settings, now)
+        now += 10 * MINUTE
+    assert len(texts) == 1
+    now += END_AFTER
+    texts += send(connection, fleet, look(connection, fleet.company_id, now), settings, now)
+    assert [text.split("\n")[0] for text in texts[1:]] == ["Acme: over. No route waits for an unknown vehicle any more"]
+
+
+def test_each_kind_waits_for_its_own_minutes(connection: Connection, fleet: Fleet) -> None:
+    subscribe(connection, fleet.company_id, after_minutes=30, minutes_by_kind={"error": 5})
+    unmapped(connection, fleet, "LOAD-1")
+    failed = imported(connection, fleet.live, now=NOW, externalId="FAILED")
+    connection.execute("UPDATE routes SET status = 'error' WHERE id = %s", (failed,))
+    due = [len(look(connection, fleet.company_id, NOW + minutes * MINUTE).jobs) for minutes in (0, 4, 5, 29, 30)]
+    assert due == [0, 0, 1, 1, 2]
 
 
 def test_a_need_that_ends_soon_is_told_to_nobody(connection: Connection, fleet: Fleet) -> None:
@@ -146,7 +171,7 @@ def test_the_end_waits_for_the_morning_too(connection: Connection, fleet: Fleet,
     send(connection, fleet, look(connection, fleet.company_id, NOW), settings, NOW)
     mapped(connection, fleet)
     night = datetime(2026, 11, 25, 5, tzinfo=UTC)
-    assert not look(connection, fleet.company_id, night).jobs
+    assert not look_until_over(connection, fleet.company_id, night).jobs
     unmapped(connection, fleet, "LOAD-2")
     morning = night + timedelta(hours=7)
     (ended,) = send(connection, fleet, look(connection, fleet.company_id, morning), settings, morning)
@@ -182,7 +207,8 @@ def test_the_end_of_a_need_waits_for_the_attempt_that_is_under_way(
     mapped(connection, fleet)
     assert not look(connection, fleet.company_id, NOW).jobs
     notice_life.settle_notice(connection, claimed, None, now=NOW)
-    (ended,) = send(connection, fleet, look(connection, fleet.company_id, NOW), settings, NOW)
+    over = NOW + END_AFTER
+    (ended,) = send(connection, fleet, look_until_over(connection, fleet.company_id, over), settings, over)
     assert "over." in ended
 
 

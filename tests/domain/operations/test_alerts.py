@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.operations.alerts import Alert, Measured, find_alerts, headline
+from domain.operations.alerts import Alert, Measured, find_alerts, headline, urgent_needs
 from domain.operations.overdue import FIGURES, Count
 from domain.operations.pauses import Pause
 from domain.queue.heartbeats import PassRun, RunningJob, WorkerHeartbeat
@@ -208,6 +208,12 @@ def test_an_absence_of_redis_is_the_first_alert_and_overdue_work_is_still_listed
     assert headline(found).endswith(" And 2 more.")
 
 
+def test_several_alerts_of_a_kind_are_one_need_of_the_operators() -> None:
+    served = worker(queues=[one for one in QUEUES if one not in ("messages", "plans")])
+    (need,) = urgent_needs(needs(workers=[served])).values()
+    assert (need.what, need.more) == ("No worker serves plans", 1)
+
+
 def test_dead_letters_and_a_full_queue_give_alerts() -> None:
     found = needs(queue(dead=2, waiting=10_000))
     assert [(need.is_urgent, need.path) for need in found] == [
@@ -231,5 +237,7 @@ def test_urgent_alerts_come_first_and_every_overdue_figure_links_to_its_rows(
     found = needs(state, overdue={figure: Count(count, None)})
 
     assert [need.is_urgent for need in found] == sorted((need.is_urgent for need in found), reverse=True)
+    assert [need.kind is not None for need in found] == [need.is_urgent for need in found]
+    assert set(urgent_needs(found)) == {need.kind for need in found if need.is_urgent}
     assert f"/queues/overdue/{figure}" in {need.path for need in found}
     assert len(found) == 1 + is_stalled

@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from domain import clock
 from domain.accounts.contacts import IN_CLEAR
 from domain.database import Connection
 from domain.lifecycle import RouteStatus
@@ -26,6 +27,8 @@ from domain.webhooks.deliveries import (
     settle_deliveries,
 )
 from domain.webhooks.delivery_log import (
+    MOST_TEST_EVENTS,
+    TEST_EVENTS_WITHIN,
     UnknownDelivery,
     forget_events,
     list_deliveries,
@@ -335,6 +338,14 @@ def test_a_test_event_tells_of_no_route_and_waits_for_none(
 
     assert [one.event_id for one in batch.claimed] == [event_id, second]
     assert batch.claimed[0].payload.startswith('{"type":"webhook.test","timestamp":')
+
+
+def test_test_events_of_a_company_have_a_bound(connection: Connection, fleet: Fleet, endpoint_id: UUID) -> None:
+    for _ in range(MOST_TEST_EVENTS):
+        send_test(connection, fleet.company_id, endpoint_id, now=clock.now())
+    with pytest.raises(UnusableEndpoint, match="10 tests were sent within 10 minutes: wait"):
+        send_test(connection, fleet.company_id, endpoint_id, now=clock.now())
+    send_test(connection, fleet.company_id, endpoint_id, now=clock.now() + 2 * TEST_EVENTS_WITHIN)
 
 
 def test_another_company_reaches_nothing(

@@ -155,6 +155,29 @@ def test_an_operators_subscription_is_the_companys(world: World, fleet: Fleet) -
     assert one.user_id is None
 
 
+def test_operators_are_told_of_what_is_urgent_in_the_whole_service(world: World, fleet: Fleet) -> None:
+    operator = world.browser(Role.OPERATOR)
+    page = operator.look("/operator-notices")
+    assert "Redis does not answer" in page
+    urgent = {**FORM, "name": f"On call {fleet.company_id}", "kind": ["unserved"], "minutes_unserved": "3"}
+    assert "Choose at least one kind" in words(operator.submit("/operator-notices", **FORM).text)
+    assert "a number of minutes" in words(
+        operator.submit("/operator-notices", **urgent | {"minutes_unserved": "x"}).text
+    )
+    path = operator.submit("/operator-notices", **urgent).headers["location"].partition("?")[0]
+    assert "No worker serves a queue: 3 min" in words(operator.look("/operator-notices"))
+    for action in ("test", "change", "disable"):
+        assert operator.submit(f"{path}/{action}", **urgent).status_code == 303
+    assert "Fuelroute: a test of" in operator.look(path)
+    assert stored(world, fleet) == [], "it is no company's"
+    for role in (Role.OWNER, Role.DISPATCHER):
+        world.browser(role, fleet).look("/operator-notices", status=404)
+        world.browser(role, fleet).look(path.removeprefix("/operator-"), status=404)
+    world.browser(Role.OPERATOR, fleet).look(path.replace("operator-notices", "notices"), status=404)
+    assert operator.submit(f"{path}/remove").headers["location"] == "/operator-notices?done=removed"
+    assert audited(world, fleet) == [], "nor is the entry in the audit log"
+
+
 def test_viewers_do_not_see_the_page_and_change_nothing(world: World, fleet: Fleet) -> None:
     with world.database.transaction() as connection:
         one = subscribe(connection, fleet.company_id)

@@ -8,8 +8,8 @@ import pytest
 
 from domain.database import Connection
 from domain.ids import new_id
-from domain.routes.reading.fleet_now import OFF_ROAD_SHOWN_FOR, TruckNow, read_fleet, read_truck
-from domain.routes.reading.overview import find_needs
+from domain.routes.reading.fleet_now import TruckNow, read_fleet, read_truck
+from domain.routes.reading.overview import OFF_ROAD_SHOWN_FOR, find_needs
 from domain.telematics.readings import LastFixes, read_last_fixes
 from domain.visibility import of_companies
 from tests.domain.helpers import go_behind_the_wall, imported, planned_by_hand, positions_at, post
@@ -177,6 +177,7 @@ def test_a_truck_is_off_its_road_for_a_while_after_it_was_found_so(
         ((NOW - ago).isoformat(), route_id),
     )
     assert seen(connection, fleet).is_off_road is is_off_road
+    assert [need.kind for need in find_needs(connection, fleet.live, now=NOW)] == ["off_road"] * is_off_road
 
 
 def test_a_truck_is_off_its_road_while_its_new_plan_is_made(connection: Connection, fleet: Fleet) -> None:
