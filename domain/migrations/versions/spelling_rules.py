@@ -1,7 +1,7 @@
 """rules for spellings of unit numbers; minutes by kind of need, and the moment from which a need seems over
 
 Revision ID: 20261128c
-Revises: 20261129a
+Revises: 20261129b
 """
 
 import sqlalchemy as sa
@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from domain.migrations.row_security import fence_off_new, not_fenced, protect_new, visible
 
 revision = "20261128c"
-down_revision = "20261129a"
+down_revision = "20261129b"
 branch_labels = None
 depends_on = None
 
