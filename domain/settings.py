@@ -7,12 +7,20 @@ import json
 import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from domain.addresses import http_address, open_http_address, postgres_address, redis_address, replica_address
+from domain.addresses import (
+    http_address,
+    is_local,
+    open_http_address,
+    postgres_address,
+    redis_address,
+    replica_address,
+)
 from domain.errors import FuelrouteError
 
 STACK_FILE = "stack.json"
@@ -26,7 +34,15 @@ CONTACT_KEY_FILE = "contact.key"
 """The key that contacts are sealed with. `fuelroute up` makes it in its data folder, for the embedded database."""
 
 
-SECRETS = ("database_url", "database_direct_url", "database_replica_url", "redis_url", "valhalla_url", "contact_key")
+SECRETS = (
+    "database_url",
+    "database_direct_url",
+    "database_replica_url",
+    "redis_url",
+    "valhalla_url",
+    "contact_key",
+    "openid_client_secret",
+)
 """Settings that hold passwords or keys. `FUELROUTE_<NAME>_FILE` names a file with the value."""
 
 
@@ -171,6 +187,19 @@ class Settings(BaseSettings):
         None,
         description="Style of MapLibre for the maps of the console, with tiles and letters from the same server, which"
         " learns where its users look; the base map of the package when not set",
+    )
+    openid_client_id: str | None = Field(None, description="The console's client id at the OpenID Connect provider")
+    openid_client_secret: SecretStr | None = Field(
+        None, description="The secret of that client; none for a public one, which PKCE protects alone"
+    )
+    openid_issuer: str | None = Field(
+        None,
+        description="Issuer of the OpenID Connect provider with whose accounts people may sign in to the console;"
+        " passwords alone when not set",
+    )
+    openid_scopes: str = Field("openid email", description="Scopes that the provider is asked for")
+    openid_label: str = Field(
+        "OpenID Connect", max_length=40, description="Name of the provider, as the page to sign in shows it"
     )
     connections: int = Field(4096, ge=0, description="Connections to one ingress process, at most; 0 is no bound")
     connections_per_address: int = Field(
@@ -340,6 +369,25 @@ class Settings(BaseSettings):
             if not usable:
                 raise ValueError("a key is 32 bytes in base64, as from `openssl rand -base64 32`")
         return keys
+
+    @field_validator("openid_issuer")
+    @classmethod
+    def _usable_provider(cls, issuer: str | None, info: ValidationInfo) -> str | None:
+        if issuer is None:
+            return None
+        parts = urlsplit(open_http_address(issuer))
+        if parts.query or not (parts.scheme == "https" or is_local(parts.hostname or "")):
+            raise ValueError("an issuer is an https:// address without a query, as the provider writes it")
+        if not info.data.get("openid_client_id"):
+            raise ValueError("set FUELROUTE_OPENID_CLIENT_ID too")
+        return issuer
+
+    @field_validator("openid_scopes")
+    @classmethod
+    def _asks_who_it_is(cls, scopes: str) -> str:
+        if "openid" not in scopes.split():
+            raise ValueError("the scopes name openid, and email unless invitations are opened first")
+        return scopes
 
     def contact_keys(self) -> str | None:
         """The keys that contacts are sealed with: the variable's, else that of the embedded stack in `data`."""

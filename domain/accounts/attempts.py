@@ -78,6 +78,16 @@ def subjects_of(email: str, network: str, *, known_device: str | None, is_known_
     ]
 
 
+def subjects_of_openid(network: str) -> list[Subject]:
+    """The same for an attempt by an account at a provider, which is not known before. These counts are apart from
+    those of passwords: neither slows the other down."""
+    site = _site_of(network)
+    return [
+        *([Subject.of(SITE, "openid site", site)] if site is not None else []),
+        Subject.of(NETWORK, "openid network", network),
+    ]
+
+
 def _site_of(network: str) -> str | None:
     try:
         found = ipaddress.ip_network(network)

@@ -4,7 +4,8 @@ A session is looked up at every request, so one that ended ends at once. It ends
 `IDLE_HOURS` after its last request, `LONGEST_DAYS` after it began, and when its user or company is removed.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
@@ -13,7 +14,9 @@ import pyotp
 
 from domain.accounts.attempts import forgive, subjects_of, take_attempt
 from domain.accounts.contacts import Contacts
+from domain.accounts.openid_users import BoundUser
 from domain.accounts.passwords import is_password
+from domain.accounts.recovery_codes import count_recovery_codes, use_recovery_code
 from domain.accounts.tokens import hash_of_token, new_token
 from domain.accounts.users import tidy_email
 from domain.database import Connection, Transaction
@@ -38,6 +41,8 @@ class SignedIn:
 
     session: str
     device: str
+    recovery_codes_left: int | None = None
+    """Set when a recovery code stood in for the one-time code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,9 @@ class Session(NamedTuple):
     user_id: UUID
     email: str
     role: Role
+    has_password: bool
     has_totp: bool
+    has_openid: bool
     company_id: UUID | None
     """None: an operator who has not chosen a company."""
     company_name: str | None
@@ -110,11 +117,14 @@ def sign_in(
     device: str | None,
     network: str,
     contacts: Contacts,
+    recovered: Callable[[Connection, int], object],
     now: datetime,
 ) -> SignedIn | SignInRefused:
-    """Checks e-mail, password and code. A refusal does not tell which of them was wrong, nor whether the user exists.
-    The password is checked outside of the transactions: it takes long. `network` is an address of IPv4 or a /64 of
-    IPv6. Raises UnreadableContact."""
+    """Checks e-mail, password and code; a recovery code is as good as a one-time code, once. `recovered` is called in
+    the transaction that uses one up, with the number of those that are left.
+
+    A refusal does not tell which of them was wrong, nor whether the user exists. The password is checked outside of the
+    transactions: it takes long. `network` is an address of IPv4 or a /64 of IPv6. Raises UnreadableContact."""
     email = tidy_email(email)
     with transaction() as connection:
         if device is not None and not is_known_device(connection, device, email, now=now):
@@ -129,20 +139,43 @@ def sign_in(
     right = is_password(user.password_hash if user is not None else None, password)
     if user is None or not right:
         return SignInRefused()
+    left: int | None = None
     with transaction() as connection:
         if _STILL_HAS.first(connection, (user.id, user.password_hash)) is None:
             return SignInRefused()  # the password was replaced meanwhile
         if user.totp_secret is not None:
             step = step_of_code(contacts.open(user.totp_secret) or "", code, now)
-            if step is None or _USE_STEP.execute(connection, {"step": step, "id": user.id}).rowcount == 0:
+            if step is not None:
+                if _USE_STEP.execute(connection, {"step": step, "id": user.id}).rowcount == 0:
+                    return SignInRefused()
+            elif use_recovery_code(connection, user.id, code):
+                left = count_recovery_codes(connection, user.id)
+                recovered(connection, left)
+            else:
                 return SignInRefused()
         forgive(connection, subjects)
-        session = begin_session(connection, user.id, address=network, now=now)
-        if device is None:
-            device = add_device(connection, user.id, network=network, now=now)
-        else:
-            _MOVE_DEVICE.execute(connection, (network, hash_of_token(device)))
-    return SignedIn(user.id, session, device)
+        signed_in = _begin(connection, user.id, device=device, network=network, now=now)
+    return replace(signed_in, recovery_codes_left=left)
+
+
+def sign_in_by_openid(
+    connection: Connection, user: BoundUser, *, device: str | None, network: str, now: datetime
+) -> SignedIn:
+    """Signs in the user to whom a proved account at the provider belongs. Whether a second factor is needed is the
+    provider's to say."""
+    if device is not None and not is_known_device(connection, device, user.email, now=now):
+        device = None
+    return _begin(connection, user.id, device=device, network=network, now=now)
+
+
+def _begin(connection: Connection, user_id: UUID, *, device: str | None, network: str, now: datetime) -> SignedIn:
+    """A session in a browser that is known from now on, if it was not before."""
+    session = begin_session(connection, user_id, address=network, now=now)
+    if device is None:
+        device = add_device(connection, user_id, network=network, now=now)
+    else:
+        _MOVE_DEVICE.execute(connection, (network, hash_of_token(device)))
+    return SignedIn(user_id, session, device)
 
 
 def add_device(connection: Connection, user_id: UUID, *, network: str, now: datetime) -> str:
@@ -178,7 +211,9 @@ class _Found(NamedTuple):
     user_id: UUID
     email: str
     role: str
+    has_password: bool
     has_totp: bool
+    has_openid: bool
     company_id: UUID | None
     company_name: str | None
     time_zone: str | None
@@ -192,7 +227,8 @@ _ALIVE = (
 _FIND = Statement(
     _Found,
     f"""
-    SELECT u.id AS user_id, u.email, u.role, u.totp_secret IS NOT NULL AS has_totp,
+    SELECT u.id AS user_id, u.email, u.role, u.password_hash IS NOT NULL AS has_password,
+           u.totp_secret IS NOT NULL AS has_totp, u.openid_subject IS NOT NULL AS has_openid,
            c.id AS company_id, c.name AS company_name, c.time_zone, s.seen_at
     FROM sessions s JOIN users u ON u.id = s.user_id
          LEFT JOIN companies c ON c.id = CASE WHEN u.company_id IS NULL THEN s.company_id ELSE u.company_id END
@@ -212,7 +248,15 @@ def find_session(connection: Connection, token: str, *, now: datetime) -> Sessio
     if now - row.seen_at > _SEEN_EACH:
         _SEEN.execute(connection, (now, token_hash))
     return Session(
-        row.user_id, row.email, Role(row.role), row.has_totp, row.company_id, row.company_name, row.time_zone or "UTC"
+        row.user_id,
+        row.email,
+        Role(row.role),
+        row.has_password,
+        row.has_totp,
+        row.has_openid,
+        row.company_id,
+        row.company_name,
+        row.time_zone or "UTC",
     )
 
 

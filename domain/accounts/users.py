@@ -7,6 +7,7 @@ from uuid import UUID
 
 from domain.accounts.contacts import Contacts, Sealed, StoredContact
 from domain.accounts.passwords import hash_password
+from domain.accounts.recovery_codes import forget_recovery_codes
 from domain.accounts.tokens import hash_of_token, new_token
 from domain.database import Connection
 from domain.errors import FuelrouteError
@@ -55,6 +56,8 @@ class StoredUser(NamedTuple):
     role: str
     has_password: bool
     has_totp: bool
+    has_openid: bool
+    """An account of the OpenID Connect provider is bound."""
     created_at: datetime
 
 
@@ -93,7 +96,7 @@ def create_user(
 
 _USERS = (
     "SELECT id, company_id, email, role, password_hash IS NOT NULL AS has_password,"
-    " totp_secret IS NOT NULL AS has_totp, created_at FROM users"
+    " totp_secret IS NOT NULL AS has_totp, openid_subject IS NOT NULL AS has_openid, created_at FROM users"
 )
 _LIST = Statement(
     StoredUser, f"{_USERS} WHERE %(company_id)s::uuid IS NULL OR company_id = %(company_id)s ORDER BY email"
@@ -176,13 +179,13 @@ _ADD_LINK = Command("INSERT INTO password_links (token_hash, user_id, created_at
 _FORGET_LINKS = Command("DELETE FROM password_links WHERE user_id = %s")
 
 
-class _Link(NamedTuple):
+class PasswordLink(NamedTuple):
     user_id: UUID
     email: str
 
 
 _LINK = Statement(
-    _Link,
+    PasswordLink,
     "SELECT l.user_id, u.email FROM password_links l JOIN users u ON u.id = l.user_id"
     " WHERE token_hash = %s AND l.created_at > %s FOR UPDATE",
 )
@@ -201,22 +204,28 @@ def make_password_link(connection: Connection, user_id: UUID, *, now: datetime) 
 
 def email_of_link(connection: Connection, token: str, *, now: datetime) -> str | None:
     """The e-mail address of the user whose password a link sets; None: the link was used already, or is too old."""
-    row = _find_link(connection, token, now)
+    row = find_link(connection, token, now=now)
     return row.email if row is not None else None
 
 
 def set_password_by_link(connection: Connection, token: str, password: str, *, now: datetime) -> UUID | None:
     """Sets the password and uses up the link. Returns the user's id; None: the link was used already, or is too old.
     Raises UnusablePassword."""
-    row = _find_link(connection, token, now)
+    row = find_link(connection, token, now=now)
     if row is None:
         return None
     set_password(connection, row.user_id, row.email, password)
     return row.user_id
 
 
-def _find_link(connection: Connection, token: str, now: datetime) -> _Link | None:
+def find_link(connection: Connection, token: str, *, now: datetime) -> PasswordLink | None:
+    """The user of a link; None: it was used already, or is too old."""
     return _LINK.first(connection, (hash_of_token(token), now - timedelta(hours=LINK_HOURS)))
+
+
+def forget_links(connection: Connection, user_id: UUID) -> None:
+    """Ends the user's links."""
+    _FORGET_LINKS.execute(connection, (user_id,))
 
 
 def set_password(connection: Connection, user_id: UUID, email: str, password: str) -> None:
@@ -234,8 +243,9 @@ _SET_TOTP = Command("UPDATE users SET totp_secret = %s, totp_used_step = %s WHER
 def set_totp(
     connection: Connection, user_id: UUID, secret: str | None, *, used_step: int = 0, contacts: Contacts
 ) -> None:
-    """Makes every sign-in ask for a code; with None no sign-in asks for one. `used_step` is the step of the code that
-    proved that the user's app knows the secret."""
+    """Makes every sign-in by password ask for a code; with None none does. `used_step` is the step of the code that
+    proved that the user's app knows the secret. Earlier recovery codes end."""
+    forget_recovery_codes(connection, user_id)
     _SET_TOTP.execute(connection, (contacts.seal(secret), used_step, user_id))
 
 

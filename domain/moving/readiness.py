@@ -62,6 +62,23 @@ _EMAILS = Statement(_Email, "SELECT email FROM users WHERE company_id = %s ORDER
 _TAKEN = Statement(_Email, "SELECT email FROM users WHERE email = ANY (%s) AND company_id IS DISTINCT FROM %s")
 
 
+class _OpenId(NamedTuple):
+    email: str
+    issuer: NotNull[str]
+    subject: NotNull[str]
+
+
+_OPENID_ACCOUNTS = Statement(
+    _OpenId,
+    "SELECT email, openid_issuer AS issuer, openid_subject AS subject FROM users"
+    " WHERE company_id = %s AND openid_subject IS NOT NULL ORDER BY email",
+)
+_OPENID_TAKEN = Statement(
+    _Email,
+    "SELECT email FROM users WHERE openid_issuer = %s AND openid_subject = %s AND company_id IS DISTINCT FROM %s",
+)
+
+
 class _StationId(NamedTuple):
     station_id: str
 
@@ -133,6 +150,10 @@ def _faults_of_company_there(source: Connection, target: Connection, company_id:
     taken = [row.email for row in _TAKEN.all(target, (emails, company_id))]
     if taken:
         yield f"users of the other cell have the same e-mail addresses: {', '.join(taken)}"
+    bound = _OPENID_ACCOUNTS.all(source, (company_id,))
+    doubled = [row.email for row in bound if _OPENID_TAKEN.first(target, (row.issuer, row.subject, company_id))]
+    if doubled:
+        yield f"users of the other cell sign in with the OpenID Connect accounts of: {', '.join(doubled)}"
     missing = _stations(source) - _stations(target)
     if missing:
         example = sorted(missing)[0]

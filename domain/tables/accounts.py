@@ -72,6 +72,7 @@ class Users(SQLModel, table=True):
     __tablename__ = "users"
     __table_args__ = (
         UniqueConstraint("email", name="users_email"),
+        UniqueConstraint("openid_issuer", "openid_subject", name="users_openid"),
         CheckConstraint(is_one_of("role", Role), name="role"),
         CheckConstraint("(role = 'operator') = (company_id IS NULL)", name="users_company"),
     )
@@ -87,6 +88,10 @@ class Users(SQLModel, table=True):
     """Sealed like contacts; NULL: no one-time code is asked for."""
     totp_used_step: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default=text("0")))
     """The time step of the last accepted code: none is accepted twice."""
+    openid_issuer: str | None = None
+    """The OpenID Connect provider of the account with which the user signs in; NULL: none is bound yet."""
+    openid_subject: str | None = None
+    """The provider's own name of that account, which never changes."""
     created_at: datetime = time_column(now=True)
 
 
@@ -123,6 +128,16 @@ class PasswordLinks(SQLModel, table=True):
 
     token_hash: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
     user_id: UUID = Field(foreign_key="users.id", index=True, ondelete="CASCADE")
+    created_at: datetime = time_column()
+
+
+class RecoveryCodes(SQLModel, table=True):
+    """A code that stands in once for a one-time code. It is deleted when it is used."""
+
+    __tablename__ = "recovery_codes"
+
+    user_id: UUID = Field(foreign_key="users.id", primary_key=True, ondelete="CASCADE")
+    token_hash: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
     created_at: datetime = time_column()
 
 

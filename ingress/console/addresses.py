@@ -203,6 +203,19 @@ def upload_at(path: str, take: FileHandler, *, by: Collection[Role], check: Call
     return Route(path, endpoint, methods=["POST"])
 
 
+AwaitedHandler = Callable[[Console, Request, Form], Awaitable[Response]]
+
+
+def awaited_page_at(path: str, handler: AwaitedHandler) -> Route:
+    """An address for people who are not signed in, whose handler waits for another server and holds no thread
+    meanwhile."""
+
+    async def endpoint(request: Request) -> Response:
+        return await handler(console_of(request), request, read_query(request))
+
+    return Route(path, endpoint, methods=["GET"])
+
+
 OpenHandler = Callable[[Console, Request, Form], Response]
 OpenAction = Callable[[Console, Request, Form], Awaitable[Response]]
 

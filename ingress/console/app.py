@@ -34,6 +34,7 @@ from ingress.console.pages import (
     mappings,
     matching,
     notices,
+    openid,
     overview,
     policy,
     queues,
@@ -56,6 +57,7 @@ log = get_logger(__name__)
 
 PAGES = (
     sign_in,
+    openid,
     overview,
     fleet_map,
     account,

@@ -170,6 +170,8 @@ def network_of_client(request: Request) -> str:
 
 SESSION = "fuelroute"
 DEVICE = "fuelroute-device"
+OPENID = "fuelroute-openid"
+"""An attempt to sign in at the provider, until the browser is back."""
 
 
 def _cookie_name(request: Request, name: str) -> str:
@@ -177,9 +179,9 @@ def _cookie_name(request: Request, name: str) -> str:
     return f"__Host-{name}" if request.url.scheme == "https" else name
 
 
-def read_cookie(request: Request, name: str) -> str | None:
+def read_cookie(request: Request, name: str, *, most: int = 100) -> str | None:
     value = request.cookies.get(_cookie_name(request, name), "")
-    return value if 20 <= len(value) <= 100 else None
+    return value if 20 <= len(value) <= most else None
 
 
 def set_cookie(request: Request, response: Response, name: str, value: str, *, seconds: int | None = None) -> None:

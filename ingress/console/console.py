@@ -8,6 +8,7 @@ from starlette.responses import HTMLResponse
 
 from domain import clock
 from domain.accounts.contacts import Contacts
+from domain.accounts.openid import OpenIdProvider
 from domain.accounts.sessions import find_session
 from domain.accounts.tokens import form_token, new_token
 from domain.database import Database
@@ -48,6 +49,9 @@ class Console:
         body_bytes = settings.body_memory_megabytes << 20
         self.bodies = FairSemaphore(body_bytes, of_one=body_bytes // 32)
         """Bytes of memory for forms. A form holds its bytes from before it is read until it has arrived."""
+        self.provider = OpenIdProvider.of(settings)
+        self.provider_requests = FairSemaphore(16, of_one=4)
+        """Sign-ins that wait for the provider. They hold no thread."""
         self.downloads = Downloads()
         self._owners = ShareOwners()
         self.jobs = JobQueue.of(settings)
@@ -56,6 +60,7 @@ class Console:
         self.importer = Importer(self.database, self.jobs, self.contacts)
         self._templates = make_templates()
         self._templates.globals["map_settings"] = map_settings(settings)
+        self._templates.globals["provider"] = self.provider.label if self.provider is not None else ""
 
     def close(self) -> None:
         """Wait for the work that runs."""

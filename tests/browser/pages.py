@@ -346,6 +346,9 @@ WITH_MAP = {"route", "route-step"}
 _OTHERS = [one.name for one in SUBJECTS if one.name != "vehicles"]
 NO_PAGES = {
     "/": "leads to the first page",
+    "/sign-in/openid": "leads to the provider",
+    "/sign-in/openid/callback": "leads on from the provider",
+    "/set-password/{token}/openid": "leads to the provider",
     "/healthz": "for machines",
     "/readyz": "for machines",
     "/queues/stream": "events for the page Queues",

@@ -14,6 +14,7 @@ VALUES = {
     "redis_url": "redis://:s3cret@queue:6379/0",
     "valhalla_url": "http://user:s3cret@roads:8002",
     "contact_key": KEY,
+    "openid_client_secret": "s3cret of the client",
 }
 
 

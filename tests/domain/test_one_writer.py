@@ -21,6 +21,7 @@ OWNERS = {
     "sessions": "accounts",
     "devices": "accounts",
     "password_links": "accounts",
+    "recovery_codes": "accounts",
     "sign_in_attempts": "accounts",
     "vehicles": "fleet",
     "drivers": "fleet",

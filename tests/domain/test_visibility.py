@@ -125,6 +125,7 @@ def test_few_places_see_everything() -> None:
         "importer",
         "job_companies",
         "key_use",
+        "openid",
         "sign_in",
         "signed_in",
     }

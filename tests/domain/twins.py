@@ -82,6 +82,7 @@ def _value(column: sqlalchemy.Column[Any], twin: Twin, environment: Environment)
 
 _OF_TWIN: dict[str, Any] = {
     "email": lambda twin: f"{twin.number}@example.com",
+    "openid_subject": lambda twin: f"account {twin.number}",
     "token_hash": lambda twin: twin.number.to_bytes(4),
 }
 """Values that no two rows may have."""

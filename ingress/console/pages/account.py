@@ -9,6 +9,7 @@ from starlette.responses import Response
 from domain.accounts import sessions
 from domain.accounts.attempts import DEVICE, Subject, forgive, take_attempt
 from domain.accounts.passwords import MIN_CHARACTERS, UnusablePassword
+from domain.accounts.recovery_codes import RECOVERY_CODES, count_recovery_codes, make_recovery_codes
 from domain.accounts.users import set_password, set_totp
 from domain.ids import read_id, shown_id
 from domain.wording import counted, sentence
@@ -19,9 +20,9 @@ from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import EVERYBODY, OPERATORS, AuditedAction, Page, see_other
 
 _DONE = {
-    "codes": "One-time codes are on: you need one when you sign in.",
     "no-codes": "One-time codes are off.",
 }
+_CODES_ON = "One-time codes are on: you need one when you sign in with your password."
 _MAX_COMPANIES = 100
 
 
@@ -39,7 +40,11 @@ def _account(page: Page, *, fault: str = "", status: int = 200, secret: str = ""
         min_characters=MIN_CHARACTERS,
         secret=secret,
         secret_uri=pyotp.TOTP(secret).provisioning_uri(name=page.session.email, issuer_name="Fuelroute"),
+        recovery_codes=count_recovery_codes(page.connection, page.session.user_id) if page.session.has_totp else 0,
+        most_recovery_codes=RECOVERY_CODES,
         done=_DONE.get(page.form.text("done"), ""),
+        is_recovered=page.form.text("done") == "recovery",
+        next=own_path(page.form.text("next", most=1000)),
         fault=fault,
     )
 
@@ -78,7 +83,21 @@ def use_codes(page: Page) -> Response:
             page, fault="This code is wrong. Type the one that your app shows now.", status=400, secret=secret
         )
     set_totp(page.connection, page.session.user_id, secret, used_step=step, contacts=page.console.contacts)
-    return see_other("/account?done=codes")
+    return _new_recovery_codes(page, _CODES_ON)
+
+
+def _new_recovery_codes(page: Page, done: str) -> Response:
+    """The only page that ever shows the codes. It cannot be loaded again."""
+    codes = make_recovery_codes(page.connection, page.session.user_id, now=page.now)
+    return page.render("recovery_codes.html", section="account", codes=codes, done=done)
+
+
+def renew_recovery_codes(page: Page) -> Response:
+    if not page.session.has_totp:
+        return _account(page, fault="Turn on one-time codes first.", status=409)
+    if not _knows_password(page):
+        return _account(page, fault="This is not your current password.", status=403)
+    return _new_recovery_codes(page, "The earlier recovery codes have ended.")
 
 
 def remove_codes(page: Page) -> Response:
@@ -119,6 +138,7 @@ ADDRESSES = [
     page_at("/account", show),
     _own_action_at("/account/password", change_password, audited_as="account.change_password"),
     _own_action_at("/account/codes", use_codes, audited_as="account.use_codes"),
+    _own_action_at("/account/recovery-codes", renew_recovery_codes, audited_as="account.renew_recovery_codes"),
     _own_action_at("/account/codes/remove", remove_codes, audited_as="account.remove_codes"),
     page_at("/companies", list_companies, by=OPERATORS),
     action_at("/companies", choose_company, by=OPERATORS, audited_as="account.choose_company"),

@@ -1,6 +1,7 @@
 """The pages to sign in and out, and the one-time link that sets a password."""
 
 from functools import partial
+from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -10,6 +11,7 @@ from domain.accounts import sessions
 from domain.accounts.passwords import MIN_CHARACTERS, UnusablePassword
 from domain.accounts.sessions import DEVICE_DAYS, SignInRefused
 from domain.accounts.users import LINK_HOURS, company_of_user, email_of_link, set_password_by_link
+from domain.database import Connection
 from domain.observability import get_logger
 from domain.operations import audit
 from domain.operations.audit import Actor
@@ -55,7 +57,13 @@ def _knows(console: Console, device: str, form: Form) -> bool:
 
 
 def _sign_in(console: Console, request: Request, form: Form) -> Response:
-    email, next_path = form.text("email"), own_path(form.text("next"))
+    email, next_path, now = form.text("email"), own_path(form.text("next")), clock.now()
+
+    def recovered(connection: Connection, left: int) -> None:
+        by = Actor(email, f"{left} left")
+        company_id = company_of_user(connection, email)
+        audit.record_action(connection, by, "sign_in.use_recovery_code", "own account", company_id=company_id, now=now)
+
     answer = sessions.sign_in(
         partial(console.database.transaction, EVERYTHING),
         email=email,
@@ -64,7 +72,8 @@ def _sign_in(console: Console, request: Request, form: Form) -> Response:
         device=read_cookie(request, DEVICE),
         network=network_of_client(request),
         contacts=console.contacts,
-        now=clock.now(),
+        recovered=recovered,
+        now=now,
     )
     if isinstance(answer, SignInRefused):
         fault = "E-mail, password or one-time code is wrong."
@@ -75,7 +84,8 @@ def _sign_in(console: Console, request: Request, form: Form) -> Response:
         log.warning("console.sign_in_refused", address=network_of_client(request), status=status)
         return console.render(request, "sign_in.html", status=status, email=email, next=next_path, done="", fault=fault)
     log.info("console.signed_in", user_id=answer.user_id, address=network_of_client(request))
-    response = see_other(next_path)
+    told = f"/account?{urlencode({'done': 'recovery', 'next': next_path})}"
+    response = see_other(next_path if answer.recovery_codes_left is None else told)
     # a fresh token: the browser's earlier one, which others may know, does not sign in
     set_cookie(request, response, SESSION, answer.session)
     remember_device(request, response, answer.device)
@@ -147,6 +157,7 @@ def _link_page(console: Console, request: Request, email: str | None, fault: str
         "set_password.html",
         status=status,
         email=email,
+        link_token=request.path_params["token"],
         fault=fault,
         min_characters=MIN_CHARACTERS,
         link_hours=LINK_HOURS,

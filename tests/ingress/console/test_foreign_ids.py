@@ -32,6 +32,7 @@ LEFT_OUT = {
     "/sign-out-everywhere": "ends the session of the test",
     "/account": "takes no id; shows a new secret each time",
     "/account/codes": "takes no id; shows a new secret each time",
+    "/account/recovery-codes": "takes no id; shows new codes each time",
     "/account/codes/remove": "takes no id; shows a new secret each time",
     "/account/password": "takes no id; hashes a password",
 }

@@ -9,10 +9,12 @@ import pyotp
 import pytest
 
 from domain.accounts.contacts import IN_CLEAR
+from domain.accounts.recovery_codes import count_recovery_codes, make_recovery_codes
 from domain.accounts.sessions import IDLE_HOURS, LONGEST_DAYS
 from domain.accounts.users import find_user, make_password_link, remove_user, set_totp
 from domain.ids import shown_id
 from domain.lifecycle import Role
+from domain.operations.audit import actions_on_subject
 from tests.ingress.console.conftest import PASSWORD, Fields, World, words
 
 
@@ -231,7 +233,7 @@ def test_a_user_with_one_time_codes_needs_one_to_sign_in(world: World) -> None:
     used = totp.now()
     assert browser.submit("/account/codes", secret=secret[1], code="000000", present=PASSWORD).status_code == 400
     assert browser.submit("/account/codes", secret=secret[1], code=used, present="wrong").status_code == 403
-    assert browser.submit("/account/codes", secret=secret[1], code=used, present=PASSWORD).status_code == 303
+    assert browser.submit("/account/codes", secret=secret[1], code=used, present=PASSWORD).status_code == 200
     assert "You need a code from your app" in browser.look("/account")
 
     other = world.browser()
@@ -241,6 +243,71 @@ def test_a_user_with_one_time_codes_needs_one_to_sign_in(world: World) -> None:
     assert other.sign_in(email, code=soon).status_code == 303
     assert browser.submit("/account/codes/remove", present=PASSWORD).status_code == 303
     assert world.browser().sign_in(email).status_code == 303
+
+
+def recovery_codes(page: str) -> list[str]:
+    found = re.search(r'id="codes"[^>]*>([^<]*)<', page)
+    assert found is not None
+    return found[1].split()
+
+
+def test_recovery_codes_stand_in_for_a_lost_phone_once_each(world: World) -> None:
+    fleet = world.new_fleet()
+    email, browser = world.new_user(fleet=fleet), world.browser()
+    browser.sign_in(email)
+    assert browser.submit("/account/recovery-codes", present=PASSWORD).status_code == 409, "they need one-time codes"
+    secret = pyotp.random_base32()
+    shown = browser.submit("/account/codes", secret=secret, code=pyotp.TOTP(secret).now(), present=PASSWORD).text
+    codes = recovery_codes(shown)
+    assert len(set(codes)) == 10
+    assert "10 recovery codes are left" in words(browser.look("/account"))
+    assert not any(code in browser.look("/account") for code in codes)
+
+    other = world.browser()
+    assert other.sign_in(email, code="aaaa-bbbb-cccc-dddd").status_code == 403
+    answer = other.sign_in(email, code=f" {codes[0].upper().replace('-', ' ')} ", next="/keys?page=2")
+    assert answer.headers["location"] == "/account?done=recovery&next=%2Fkeys%3Fpage%3D2"
+    told = other.look(answer.headers["location"])
+    assert "You have used a recovery code: 9 codes are left." in words(told)
+    assert 'href="/keys?page=2"' in told
+    assert 'href="//evil' not in other.look("/account?done=recovery&next=//evil.example")
+    assert world.browser().sign_in(email, code=codes[0]).status_code == 403, "each works once"
+    with world.database.transaction() as connection:
+        (*_, used) = actions_on_subject(connection, fleet.company_id, "own account", limit=1)
+        assert (used.action, used.reason) == ("sign_in.use_recovery_code", "9 left")
+        stored = connection.execute("SELECT encode(token_hash, 'escape') FROM recovery_codes").fetchall()
+    assert not any(code in hash_ for code in codes for (hash_,) in stored)
+
+    assert browser.submit("/account/recovery-codes", present="wrong").status_code == 403
+    fresh = recovery_codes(browser.submit("/account/recovery-codes", present=PASSWORD).text)
+    assert not set(fresh) & set(codes)
+    assert world.browser().sign_in(email, code=codes[1]).status_code == 403, "the earlier ones have ended"
+    assert world.browser().sign_in(email, code=fresh[1]).status_code == 303
+
+
+def test_of_two_who_use_a_recovery_code_at_once_one_gets_in(world: World) -> None:
+    email = world.new_user()
+    with world.database.transaction() as connection:
+        user_id = find_user(connection, email)
+        set_totp(connection, user_id, pyotp.random_base32(), contacts=IN_CLEAR)
+        codes = make_recovery_codes(connection, user_id, now=datetime.now(UTC))
+    for code in codes[:3]:
+        browsers = [world.browser() for _ in range(2)]
+        with ThreadPoolExecutor(2) as threads:
+            statuses = sorted(threads.map(lambda one: one.sign_in(email, code=code).status_code, browsers))  # noqa: B023
+        assert statuses == [303, 403]
+    with world.database.transaction() as connection:
+        assert count_recovery_codes(connection, user_id) == 7
+
+
+def test_turning_one_time_codes_off_ends_the_recovery_codes(world: World) -> None:
+    email = world.new_user()
+    with world.database.transaction() as connection:
+        user_id = find_user(connection, email)
+        set_totp(connection, user_id, pyotp.random_base32(), contacts=IN_CLEAR)
+        make_recovery_codes(connection, user_id, now=datetime.now(UTC))
+        set_totp(connection, user_id, None, contacts=IN_CLEAR)
+        assert count_recovery_codes(connection, user_id) == 0
 
 
 def test_changing_the_password_needs_the_present_one_and_ends_all_sessions(world: World) -> None:

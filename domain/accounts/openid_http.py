@@ -1,0 +1,66 @@
+"""Requests to the OpenID Connect provider: authlib's client over httpx, with a bound on the bytes of each answer.
+
+It is a module of its own because both libraries take long to load, and few processes need them."""
+
+import json
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+from authlib.integrations.base_client import OAuthError
+
+from domain.accounts.openid import ProofRefused, ProviderAway
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # authlib would rather have the successor of httpx, which nothing else needs
+    from authlib.integrations.httpx_client import AsyncOAuth2Client as AsyncOAuth2Client
+
+_MOST_BYTES = 512 << 10
+
+
+async def redeem(session: Any, endpoint: str, code: str, verifier: str) -> dict[str, Any]:
+    """The tokens for a code, which the provider gives once. Raises ProviderAway, ProofRefused."""
+    try:
+        tokens = await session.fetch_token(endpoint, grant_type="authorization_code", code=code, code_verifier=verifier)
+        return dict(tokens)
+    except OAuthError as error:
+        raise ProofRefused(f"the provider refused the code: {str(error.error)[:100]!r}") from None
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        raise ProviderAway(f"no token came: {type(error).__name__}") from None
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        raise ProviderAway("the answer with the tokens is no JSON object") from None
+
+
+async def get_json(session: Any, url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The JSON object at an address of the provider. Raises ProviderAway."""
+    try:
+        answer = await session.request("GET", url, headers=headers, withhold_token=True)
+        document = json.loads(answer.content) if answer.status_code == 200 else None
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        raise ProviderAway(f"no answer: {type(error).__name__}") from None
+    except (ValueError, RecursionError):
+        raise ProviderAway("an answer is no JSON") from None
+    if not isinstance(document, dict):
+        raise ProviderAway(f"it answered {answer.status_code} without a JSON object")
+    return document
+
+
+class _TooMuch(httpx.TransportError):
+    """An answer that is larger than any of a provider, or compressed although nobody asked for that."""
+
+
+class BoundedTransport(httpx.AsyncHTTPTransport):
+    """Reads each answer as a whole, up to a bound."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        answer = await super().handle_async_request(request)
+        try:
+            body = bytearray()
+            async for portion in answer.aiter_raw():
+                body += portion
+                if len(body) > _MOST_BYTES or answer.headers.get("content-encoding", "identity") != "identity":
+                    raise _TooMuch("the answer is too large")
+        finally:
+            await answer.aclose()
+        return httpx.Response(answer.status_code, headers=answer.headers, content=bytes(body))
