@@ -48,10 +48,14 @@ class _User(NamedTuple):
     company_id: UUID | None
     role: str
     openid_issuer: str | None
+    openid_subject: str | None
+
+    def is_bound_to(self, identity: ProvedIdentity) -> bool:
+        return (self.openid_issuer, self.openid_subject) == (identity.issuer, identity.subject)
 
 
 _USER = (
-    "SELECT u.id, u.email, u.company_id, u.role, u.openid_issuer FROM users u"
+    "SELECT u.id, u.email, u.company_id, u.role, u.openid_issuer, u.openid_subject FROM users u"
     " LEFT JOIN companies c ON c.id = u.company_id WHERE c.retired_at IS NULL AND {} FOR NO KEY UPDATE OF u"
 )
 _BY_SUBJECT = Statement(_User, _USER.format("u.openid_issuer = %s AND u.openid_subject = %s"))
@@ -79,13 +83,14 @@ def user_of_identity(
         return NoUser.UNKNOWN if identity.email is not None or link else NoUser.UNVERIFIED
     if user.role == Role.OPERATOR:
         return NoUser.OPERATOR
-    if bound is None and not link and user.openid_issuer == identity.issuer:
+    is_new = not user.is_bound_to(identity)  # another sign-in may have bound it a moment ago
+    if is_new and not link and user.openid_issuer == identity.issuer:
         return NoUser.OTHER_ACCOUNT
-    if bound is None and not _bind(connection, identity, user.id):
+    if is_new and not _bind(connection, identity, user.id):
         return NoUser.OTHER_USER
     if link:
         forget_links(connection, user.id)
-    return BoundUser(user.id, user.email, user.company_id, is_new=bound is None)
+    return BoundUser(user.id, user.email, user.company_id, is_new=is_new)
 
 
 def _by_verified_email(connection: Connection, identity: ProvedIdentity) -> _User | None:
