@@ -11,7 +11,7 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 IdKind = Literal[
-    "cmp", "key", "veh", "drv", "rte", "pln", "msg", "usr", "req", "imp", "whe", "evt", "sub", "ntc", "con"
+    "cmp", "key", "veh", "drv", "rte", "pln", "msg", "usr", "req", "imp", "whe", "evt", "sub", "ntc", "con", "fil"
 ]
 
 KIND_OF: dict[str, IdKind] = {
@@ -32,6 +32,8 @@ KIND_OF: dict[str, IdKind] = {
     "subscription_id": "sub",
     "notice_id": "ntc",
     "connector_id": "con",
+    "fill_id": "fil",
+    "counter_id": "fil",
 }
 """The kind of an id, by its name in log events and documents."""
 

@@ -298,6 +298,16 @@ class Settings(BaseSettings):
         description="How long a route is kept from its end, with its plans and messages; for ever unless set",
     )
 
+    fill_retention_days: float | None = Field(
+        None,
+        gt=0,
+        le=MAX_DAYS,
+        description="How long purchases of fuel cards are kept; for ever unless set. IFTA asks for four years",
+    )
+    fill_far_miles: float = Field(
+        5, gt=0, description="A purchase is flagged if its truck was further away from the station at that time"
+    )
+
     audit_retention_days: float = Field(730, gt=0, le=MAX_DAYS, description="How long the audit log is kept")
     request_log_days: float = Field(
         7, ge=0, le=MAX_DAYS, description="How long the console can show what API keys asked; 0 keeps no such log"

@@ -297,6 +297,7 @@ class Passes:
             ("texts", retention.forget_texts, settings.message_text_retention_days, _PORTION),
             ("event_details", retention.forget_event_details, settings.message_text_retention_days, _PORTION),
             ("routes", retention.forget_routes, settings.route_retention_days, _PORTION),
+            ("fills", retention.forget_fills, settings.fill_retention_days, _PORTION),
             (
                 "requests",
                 partial(requests.forget_requests, rows_per_key=settings.request_log_rows),

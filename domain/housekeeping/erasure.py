@@ -36,7 +36,7 @@ _VEHICLES = 10
 """The number of vehicles whose positions are deleted in one transaction: each may have 100,000."""
 
 _REQUESTS = 10_000
-"""Entries of the request log erased in one transaction. An ingress process may write entries later that it
+"""Entries of the request log, or fills, erased in one transaction. An ingress process may write entries later that it
 collected before: `requests.forget_requests` removes them within the hour."""
 
 _MAX_TRIES = 5
@@ -62,6 +62,7 @@ _DELETE_REQUESTS = Command(
     "DELETE FROM request_log WHERE (key_id, id) IN (SELECT it.key_id, it.id FROM api_keys k"
     " JOIN request_log it ON it.key_id = k.id WHERE k.company_id = %s LIMIT %s)"
 )
+_DELETE_FILLS = Command("DELETE FROM fills WHERE id = ANY(ARRAY(SELECT id FROM fills WHERE company_id = %s LIMIT %s))")
 _DELETE_OF_COMPANY = [
     Command(f"DELETE FROM {table} WHERE company_id = %s")  # noqa: S608
     for table in (
@@ -69,6 +70,7 @@ _DELETE_OF_COMPANY = [
             "mappings",
             "spelling_rules",
             "former_names",
+            "fills",
             "api_keys",
             *("notice_subscriptions", "notices"),  # in this order: notices are made under the lock of a subscription
             *("connectors", "connector_vehicles"),  # in this order: vehicles are stored under the lock of a connector
@@ -133,6 +135,10 @@ def _erase_history(transaction: Transaction, company_id: UUID, progress: Erasure
     while portion == _REQUESTS:
         with transaction() as connection:
             portion = _DELETE_REQUESTS.execute(connection, (company_id, _REQUESTS)).rowcount
+    portion = _REQUESTS
+    while portion == _REQUESTS:
+        with transaction() as connection:
+            portion = _DELETE_FILLS.execute(connection, (company_id, _REQUESTS)).rowcount
     with transaction() as connection:
         vehicles = _vehicles(connection, company_id)
     for batch in in_batches(vehicles, _VEHICLES):

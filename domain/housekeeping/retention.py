@@ -40,7 +40,10 @@ _LOCK_FINISHED = Statement(
 _DELETE = [
     *(
         Command(f"DELETE FROM {table} WHERE route_id = ANY(%s)")  # noqa: S608
-        for table in ("webhook_events", "messages", "route_events", "visits", "savings", "sandbox_drives", "plans")
+        for table in (
+            *("webhook_events", "messages", "route_events", "visits", "savings", "stop_verdicts", "sandbox_drives"),
+            "plans",
+        )
     ),
     Command("DELETE FROM routes WHERE id = ANY(%s)"),
 ]
@@ -84,3 +87,14 @@ def _portion(now: datetime, days: float, limit: int) -> dict[str, object]:
     finished for so long: so the primary keys lead to the rest."""
     before = now - timedelta(days=days)
     return {"before": before, "oldest_id": first_id_of(before), "limit": limit}
+
+
+_FORGET_FILLS = Command(
+    "DELETE FROM fills WHERE id = ANY(ARRAY(SELECT id FROM fills WHERE id < %(oldest_id)s AND bought_at < %(before)s"
+    " ORDER BY id LIMIT %(limit)s))"
+)
+
+
+def forget_fills(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
+    """Deletes fills. What was figured from them stays with their routes."""
+    return _FORGET_FILLS.execute(connection, _portion(now, days, limit)).rowcount

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from domain.backoff import RETRY_WAIT
 from domain.database import Connection, Tenant
+from domain.fills.figuring import drop_verdicts, figure_routes
 from domain.fleet.matching import Matched
 from domain.lifecycle import CANCELABLE, CANCELED_VIA_API, CancelEffect, RouteStatus, effect_of_cancel
 from domain.messages.discarding import discard_messages
@@ -65,6 +66,7 @@ def end_but_keep_trucks(
     if ids:
         discard_messages(connection, ids, undelivered)
         drop_savings(connection, ids)
+        drop_verdicts(connection, ids)
     return ids
 
 
@@ -287,6 +289,7 @@ def message_sent(connection: Connection, route_id: UUID, plan_id: UUID, *, now: 
         or _COMPLETED_MEANWHILE.first(connection, route_and_plan) is not None
     ):
         record_savings(connection, route_id)
+        figure_routes(connection, [route_id], lock=False)
 
 
 _DROP_CORRECTION = Command("UPDATE routes SET correction_id = NULL, replan = NULL WHERE id = %s AND correction_id = %s")
@@ -357,6 +360,7 @@ def complete_routes(connection: Connection, route_ids: Iterable[UUID], *, now: d
     if not completed:
         return []
     discard_messages(connection, completed, "The route was completed before delivery")
+    figure_routes(connection, completed, lock=False)
     return free_trucks(connection, completed, now=now)
 
 

@@ -5,7 +5,7 @@ place of the plan that it corrects when its message is out. `routes.transitions`
 locked.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
@@ -57,3 +57,22 @@ def lane_end(stop: StopDocument) -> str:
     """One end of a lane: `Port Newark, NJ`, the stop's name as pushed and the state in which it lies."""
     state = default_states().at(Point(stop["latitude"], stop["longitude"]))
     return stop["name"] if state == ELSEWHERE else f"{stop['name']}, {state}"
+
+
+_RECORD_BOUGHT = Command(
+    """
+    UPDATE savings s SET bought_gallons = bought.gallons, paid_cents = bought.paid_cents,
+        at_average_cents = round(bought.gallons * (s.cost_cents + s.saved_cents) / nullif(s.gallons, 0))
+    FROM unnest(%s::uuid[], %s::float8[], %s::bigint[]) AS bought (route_id, gallons, paid_cents)
+    WHERE s.route_id = bought.route_id
+    """
+)
+
+
+def record_bought(connection: Connection, bought: Mapping[UUID, tuple[float, int] | None]) -> None:
+    """Store the tractor diesel that was really bought on routes, in gallons and cents; None where that is not known.
+    Routes without savings are left alone. The routes are locked."""
+    if bought:
+        gallons = [one[0] if one is not None else None for one in bought.values()]
+        cents = [one[1] if one is not None else None for one in bought.values()]
+        _RECORD_BOUGHT.execute(connection, (list(bought), gallons, cents))

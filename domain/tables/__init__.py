@@ -12,6 +12,7 @@ third.
 from domain.tables import (
     accounts,
     connectors,
+    fills,
     fleet,
     moves,
     notices,
@@ -27,6 +28,7 @@ from domain.tables import (
 __all__ = [
     "accounts",
     "connectors",
+    "fills",
     "fleet",
     "moves",
     "notices",

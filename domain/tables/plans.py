@@ -111,3 +111,8 @@ class Savings(SQLModel, table=True):
     cost_cents: int = Field(sa_column=Column(BigInteger, nullable=False))
     saved_cents: int | None = Field(default=None, sa_column=Column(BigInteger))
     """NULL for a plan without a purchase."""
+    bought_gallons: float | None = None
+    """Tractor diesel that fuel cards tell of. NULL: the route has no fills, or some wait for a person."""
+    paid_cents: int | None = Field(default=None, sa_column=Column(BigInteger))
+    at_average_cents: int | None = Field(default=None, sa_column=Column(BigInteger))
+    """The cost of these gallons at the average price of the plan's corridor. NULL too where the plan knows none."""

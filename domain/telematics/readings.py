@@ -1,6 +1,6 @@
 """The fuel levels and the places that a truck sent, for people to look at."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
@@ -131,4 +131,62 @@ def read_last_fixes(connection: Connection, tenant: Tenant, newest: Mapping[UUID
                 "until": max(times),
             }
             found |= {row.vehicle_id: row for row in _LAST_FIXES.all(connection, asked)}
+    return found
+
+
+class _FixAround(NamedTuple):
+    number: int
+    latitude: float
+    longitude: float
+
+
+_OF_ASKED = """
+    f.company_id = %(company_id)s AND f.environment = %(environment)s AND f.vehicle_id = asked.vehicle_id
+    AND NOT f.implausible AND f.recorded_at >= %(since)s::timestamptz AND f.recorded_at <= %(until)s::timestamptz
+"""
+_AROUND = Statement(
+    _FixAround,
+    f"""
+    SELECT asked.number, fix.latitude, fix.longitude
+    FROM unnest(%(numbers)s::int[], %(vehicle_ids)s::uuid[], %(times)s::timestamptz[])
+         AS asked (number, vehicle_id, at)
+    CROSS JOIN LATERAL (
+        (SELECT f.latitude, f.longitude FROM positions f
+         WHERE {_OF_ASKED} AND f.recorded_at <= asked.at AND f.recorded_at >= asked.at - %(within)s::interval
+         ORDER BY f.recorded_at DESC LIMIT 1)
+        UNION ALL
+        (SELECT f.latitude, f.longitude FROM positions f
+         WHERE {_OF_ASKED} AND f.recorded_at > asked.at AND f.recorded_at <= asked.at + %(within)s::interval
+         ORDER BY f.recorded_at LIMIT 1)
+    ) AS fix
+    """,  # noqa: S608 (a constant of this module)
+)
+"""`since` and `until` name the partitions, as above."""
+
+
+def read_places_around(
+    connection: Connection, tenant: Tenant, asked: Sequence[tuple[UUID, datetime]], within: timedelta
+) -> list[list[Point]]:
+    """For each truck and time the places of its last plausible fix before and its first one after, no further from
+    that time than `within`. Empty: nothing is known, or it is no longer kept."""
+    found: list[list[Point]] = [[] for _ in asked]
+    by_day: dict[object, list[int]] = {}
+    for number, (_, at) in enumerate(asked):
+        by_day.setdefault(at.date(), []).append(number)
+    for numbers in by_day.values():
+        times = [asked[number][1] for number in numbers]
+        rows = _AROUND.all(
+            connection,
+            {
+                **tenant._asdict(),
+                "numbers": numbers,
+                "vehicle_ids": [asked[number][0] for number in numbers],
+                "times": times,
+                "within": within,
+                "since": min(times) - within,
+                "until": max(times) + within,
+            },
+        )
+        for row in rows:
+            found[row.number].append(Point(row.latitude, row.longitude))
     return found

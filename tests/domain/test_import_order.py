@@ -27,6 +27,7 @@ ORDER = (
     "connectors",
     "messages",
     "savings",
+    "fills",
     "routes",
     "sandbox",
     "webhooks",

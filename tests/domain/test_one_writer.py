@@ -40,6 +40,8 @@ OWNERS = {
     "connector_vehicles": "connectors",
     "messages": "messages",
     "savings": "savings",
+    "fills": "fills",
+    "stop_verdicts": "fills",
     "routes": "routes",
     "route_counts": "routes",
     "route_count_deltas": "routes",

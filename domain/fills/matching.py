@@ -1,0 +1,204 @@
+"""The rules that match a fill to a station, with a score. They are functions of values; an unclear match is never
+guessed, a person decides.
+
+Scores from 0 to 100: 100 the station's own code, 95 its full name in its town, 90 the only station of its brand there,
+85 several of the brand there but the truck was at one of them, 80 no name fits but the truck was at one. Below
+`SURE_SCORE` nothing is matched.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from domain.roads import Point, great_circle_miles
+
+SURE_SCORE = 80
+AT_STATION_MILES = 0.5
+"""A truck that is so near to a station is at it."""
+NEXT_STATION_MILES = 1.0
+"""The next station must be so much further from the truck for the nearest one to be sure."""
+STATION_OF_STOP_MILES = 0.2
+"""A planned fuel stop and a station so near to each other are one place."""
+
+
+class KnownStation(NamedTuple):
+    """A station that a fill can be at."""
+
+    station_id: str
+    name: str
+    brand: str | None
+    city: str | None
+    state: str | None
+    place: Point
+
+
+class StationMatch(NamedTuple):
+    station: KnownStation | None
+    score: int
+    unclear: bool
+    """Several stations fit, and nothing tells which."""
+
+
+NO_STATION = StationMatch(None, 0, False)
+
+
+class KnownStations:
+    """The stations by code, town and square of the map."""
+
+    def __init__(self, stations: Iterable[KnownStation], aliases: Mapping[str, str] | None = None) -> None:
+        """`aliases`: codes of cards, and the stations that they mean."""
+        self._by_id: dict[str, KnownStation] = {}
+        self._by_town: dict[tuple[str, str], list[KnownStation]] = defaultdict(list)
+        self._by_square: dict[tuple[int, int], list[KnownStation]] = defaultdict(list)
+        for station in stations:
+            self._by_id[station.station_id] = station
+            self._by_town[_town(station.city, station.state)].append(station)
+            self._by_square[_square(station.place)].append(station)
+        self._aliases = dict(aliases or {})
+
+    def by_id(self, station_id: str | None) -> KnownStation | None:
+        return self._by_id.get(station_id or "")
+
+    def in_town(self, city: str | None, state: str | None) -> Sequence[KnownStation]:
+        return self._by_town.get(_town(city, state), ()) if city and state else ()
+
+    def near(self, place: Point, miles: float) -> list[tuple[float, KnownStation]]:
+        """The stations within so many miles (10 at most), the nearest first."""
+        row, column = _square(place)
+        found = [
+            (great_circle_miles(place, station.place), station)
+            for rows in (row - 1, row, row + 1)
+            for columns in (column - 1, column, column + 1)
+            for station in self._by_square.get((rows, columns), ())
+        ]
+        return sorted((one for one in found if one[0] <= miles), key=lambda one: one[0])
+
+    def coded(self, code: str | None) -> KnownStation | None:
+        if not code:
+            return None
+        return self._by_id.get(code) or self._by_id.get(self._aliases.get(code, ""))
+
+
+def match_station(
+    stations: KnownStations,
+    *,
+    code: str | None,
+    name: str | None,
+    city: str | None,
+    state: str | None,
+    trail: Sequence[Point] = (),
+) -> StationMatch:
+    """The station of a purchase. `trail` is where its truck was at that time; empty: not known."""
+    coded = stations.coded(code)
+    if coded is not None and (coded.state is None or state is None or coded.state.upper() == state):
+        return StationMatch(coded, 100, False)
+    in_town = stations.in_town(city, state)
+    same_name = [one for one in in_town if _letters(one.name) == _letters(name)]
+    if len(same_name) == 1:
+        return StationMatch(same_name[0], 95, False)
+    fitting = same_name or [one for one in in_town if _is_named(one, name)]
+    if len(fitting) == 1:
+        return StationMatch(fitting[0], 90, False)
+    if fitting:
+        here = _where_the_truck_was(fitting, trail)
+        return StationMatch(here, 85, False) if here is not None else StationMatch(None, 0, True)
+    around = {one.station_id: one for place in trail for _, one in stations.near(place, 2 * NEXT_STATION_MILES)}
+    here = _where_the_truck_was([one for one in around.values() if _fits_state(one, state)], trail)
+    if here is not None and _may_be_named(here, name):
+        return StationMatch(here, 80, False)
+    return StationMatch(None, 0, bool(in_town) or here is not None)
+
+
+def _where_the_truck_was(stations: Sequence[KnownStation], trail: Sequence[Point]) -> KnownStation | None:
+    """The one of the stations that the truck was at, if it was clearly further from the others."""
+    if not trail or not stations:
+        return None
+    distances = sorted(
+        (min(great_circle_miles(place, one.place) for place in trail), number) for number, one in enumerate(stations)
+    )
+    if distances[0][0] > AT_STATION_MILES:
+        return None
+    if len(distances) > 1 and distances[1][0] - distances[0][0] < NEXT_STATION_MILES:
+        return None
+    return stations[distances[0][1]]
+
+
+_NUMBER = re.compile(r"\d+")
+_WORD = re.compile(r"[A-Z]+")
+_BRAND_WORDS = {
+    "LOVE": "LOVES",
+    "PFJ": "PILOT",
+    "TRAVELCENTERS": "TA",
+    "TRAVELAMERICA": "TA",
+    "PETROSTOPPINGCENTER": "PETRO",
+}
+_COMMON = frozenset(
+    [
+        "J",
+        "TRAVEL",
+        "CENTER",
+        "CENTERS",
+        "STOP",
+        "TRUCK",
+        "TRUCKSTOP",
+        "PLAZA",
+        "OF",
+        "THE",
+        "AND",
+        "STORE",
+        "STATION",
+        "FUEL",
+        "INC",
+        "LLC",
+    ]
+)
+
+
+def _is_named(station: KnownStation, name: str | None) -> bool:
+    """True if the card's name of the place has the station's brand, or the first word of its name, and no other store
+    number."""
+    words, numbers = _words(name), _numbers(name)
+    own = _words(station.brand) or set(_ordered_words(station.name)[:1])
+    own_numbers = _numbers(station.name) | _numbers(station.station_id)
+    return bool(own & words) and (not numbers or not own_numbers or bool(numbers & own_numbers))
+
+
+def _may_be_named(station: KnownStation, name: str | None) -> bool:
+    """False if the card names another brand than the station's."""
+    own = _words(station.brand) | _words(station.name)
+    return not name or bool(own & _words(name))
+
+
+def _fits_state(station: KnownStation, state: str | None) -> bool:
+    return state is None or station.state is None or station.state.upper() == state
+
+
+def _ordered_words(text: str | None) -> list[str]:
+    words = _WORD.findall((text or "").upper().replace("'", "").replace("’", ""))
+    return [_BRAND_WORDS.get(word, word) for word in words if word not in _COMMON]
+
+
+def _words(text: str | None) -> set[str]:
+    return set(_ordered_words(text))
+
+
+def _numbers(text: str | None) -> set[str]:
+    return {number.lstrip("0") for number in _NUMBER.findall(text or "")}
+
+
+def _letters(text: str | None) -> str:
+    return re.sub(r"[^A-Z0-9]", "", (text or "").upper())
+
+
+def _town(city: str | None, state: str | None) -> tuple[str, str]:
+    letters = _letters(city)
+    for long, short in (("SAINT", "ST"), ("FORT", "FT"), ("MOUNT", "MT")):
+        if letters.startswith(long):
+            letters = short + letters[len(long) :]
+    return letters, (state or "").upper()
+
+
+def _square(place: Point) -> tuple[int, int]:
+    """The square of the map, some 12 miles wide or more: 0.4 degrees."""
+    return int(place.latitude // 0.4), int(place.longitude // 0.4)

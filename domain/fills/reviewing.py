@@ -1,0 +1,405 @@
+"""Fills for people: lists of them, and the decisions of a person about their matches.
+
+A decision stays until the card corrects the transaction. It figures the route anew, and the route that the fill was
+matched to before.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, NamedTuple
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from domain.accounts.companies import lock_company
+from domain.database import Connection, Tenant
+from domain.errors import FuelrouteError
+from domain.fills.figuring import figure_routes
+from domain.fills.fuels import Fuel
+from domain.fills.importing import BATCH_FILLS, MATCHED, Matches, ToMatch, find_truck, match_fills, read_stations
+from domain.fills.matching import KnownStations
+from domain.lifecycle import Environment
+from domain.statements import Command, Statement
+
+MOST_COUNTED_FILLS = 10_000
+
+REVIEW_REASONS = {
+    "unit": "no truck, or more than one, has this unit number",
+    "fuel": "the item is not known: tractor diesel, reefer fuel, DEF or something else?",
+    "route": "the truck was on more than one route at that time",
+    "station": "several stations fit, or none",
+    "price": "the price of a gallon is beyond belief: litres, or a slip?",
+    "reversal": "it takes back a purchase that is not here, or that is not the only one that fits",
+}
+"""What a person decides, by the word in `fills.review`."""
+
+FLAG_REASONS = {"tank": "more gallons than the tank holds", "far": "the truck was elsewhere at that time"}
+
+
+class FillList(StrEnum):
+    """A list of fills."""
+
+    ALL = "all"
+    REVIEW = "review"
+    FLAGGED = "flagged"
+
+
+class ShownFill(NamedTuple):
+    """A fill with the names of its matches."""
+
+    id: UUID
+    bought_at: datetime
+    time_zone: str
+    has_time: bool
+    profile: str
+    transaction_number: str | None
+    card_last_four: str | None
+    unit_number: str | None
+    location_name: str | None
+    station_code: str | None
+    city: str | None
+    state: str | None
+    item: str | None
+    fuel: str
+    gallons: float
+    paid_cents: int
+    currency: str
+    vehicle_id: UUID | None
+    vehicle_unit: str | None
+    station_id: str | None
+    station_name: str | None
+    route_id: UUID | None
+    route_external_id: str | None
+    stop_number: int | None
+    verdict: str | None
+    score: int
+    miles_from_truck: float | None
+    review: list[str]
+    flags: list[str]
+    counter_id: UUID | None
+    decided_by: str | None
+
+    @property
+    def price(self) -> float:
+        """Of a gallon, in dollars or whatever its currency is."""
+        return self.paid_cents / 100 / self.gallons
+
+    @property
+    def local_time(self) -> datetime:
+        return self.bought_at.astimezone(ZoneInfo(self.time_zone))
+
+
+_COLUMNS = """
+    f.id, f.bought_at, f.time_zone, f.has_time, f.profile, f.transaction_number, f.card_last_four, f.unit_number,
+    f.location_name, f.station_code, f.city, f.state, f.item, f.fuel, f.gallons, f.paid_cents, f.currency, f.vehicle_id,
+    v.unit_number AS vehicle_unit, f.station_id, s.name AS station_name, f.route_id, r.external_id AS route_external_id,
+    f.stop_number, w.verdict, f.score, f.miles_from_truck, f.review, f.flags, f.counter_id, f.decided_by
+"""
+_JOINED = """
+    LEFT JOIN vehicles v ON v.id = f.vehicle_id
+    LEFT JOIN stations s ON s.station_id = f.station_id
+    LEFT JOIN routes r ON r.id = f.route_id
+    LEFT JOIN stop_verdicts w ON w.route_id = f.route_id AND w.number = f.stop_number
+"""
+_LISTED: dict[FillList, str] = {
+    FillList.ALL: "true",
+    FillList.REVIEW: "review <> '{}'",
+    FillList.FLAGGED: "flags <> '{}'",
+}
+_PAGES = {
+    which: Statement(
+        ShownFill,
+        f"""
+        SELECT {_COLUMNS}
+        FROM (SELECT * FROM fills WHERE company_id = %(company_id)s AND environment = %(environment)s AND {condition}
+              ORDER BY bought_at DESC, id LIMIT %(limit)s OFFSET %(offset)s) AS f {_JOINED}
+        ORDER BY f.bought_at DESC, f.id
+        """,  # noqa: S608 (constants of this module)
+    )
+    for which, condition in _LISTED.items()
+}
+
+
+class _Total(NamedTuple):
+    total: int
+
+
+_COUNTS = {
+    which: Statement(
+        _Total,
+        "SELECT count(*)::int AS total FROM (SELECT FROM fills WHERE company_id = %(company_id)s"  # noqa: S608
+        f" AND environment = %(environment)s AND {condition} LIMIT {MOST_COUNTED_FILLS + 1}) AS counted",
+    )
+    for which, condition in _LISTED.items()
+}
+_OF_VEHICLE = Statement(
+    ShownFill,
+    f"""
+    SELECT {_COLUMNS}
+    FROM (SELECT * FROM fills WHERE company_id = %(company_id)s AND environment = %(environment)s
+            AND vehicle_id = %(vehicle_id)s
+          ORDER BY bought_at DESC LIMIT %(limit)s OFFSET %(offset)s) AS f {_JOINED}
+    ORDER BY f.bought_at DESC, f.id
+    """,  # noqa: S608 (constants of this module)
+)
+_OF_ROUTE = Statement(
+    ShownFill,
+    f"SELECT {_COLUMNS} FROM fills f {_JOINED} WHERE f.company_id = %s AND f.environment = %s AND f.route_id = %s"  # noqa: S608
+    " ORDER BY f.bought_at, f.id",
+)
+_ONE = Statement(
+    ShownFill,
+    f"SELECT {_COLUMNS} FROM fills f {_JOINED} WHERE f.company_id = %s AND f.id = %s",  # noqa: S608
+)
+
+
+def list_fills(
+    connection: Connection, tenant: Tenant, which: FillList, *, limit: int, offset: int = 0
+) -> list[ShownFill]:
+    """A page of the list, the newest first."""
+    return _PAGES[which].all(connection, {**tenant._asdict(), "limit": limit, "offset": offset})
+
+
+def count_fills(connection: Connection, tenant: Tenant, which: FillList) -> int:
+    """The number of fills on the list; `MOST_COUNTED_FILLS + 1` stands for more."""
+    return _COUNTS[which].one(connection, tenant._asdict()).total
+
+
+def fills_of_vehicle(
+    connection: Connection, tenant: Tenant, vehicle_id: UUID, *, limit: int, offset: int = 0
+) -> list[ShownFill]:
+    parameters = {**tenant._asdict(), "vehicle_id": vehicle_id, "limit": limit, "offset": offset}
+    return _OF_VEHICLE.all(connection, parameters)
+
+
+def fills_of_route(connection: Connection, tenant: Tenant, route_id: UUID) -> list[ShownFill]:
+    return _OF_ROUTE.all(connection, (*tenant, route_id))
+
+
+def read_fill(connection: Connection, company_id: UUID, fill_id: UUID) -> ShownFill | None:
+    return _ONE.first(connection, (company_id, fill_id))
+
+
+class RouteChoice(NamedTuple):
+    """A route that a fill may belong to."""
+
+    id: UUID
+    external_id: str
+    arrived_at: datetime | None
+    status: str
+
+
+_CHOICES = Statement(
+    RouteChoice,
+    """
+    SELECT id, external_id, arrived_at, status FROM routes
+    WHERE company_id = %(company_id)s AND environment = (SELECT environment FROM fills WHERE id = %(fill_id)s)
+      AND vehicle_id = %(vehicle_id)s AND arrived_at IS NOT NULL
+      AND arrived_at BETWEEN %(at)s::timestamptz - interval '20 days' AND %(at)s::timestamptz + interval '2 days'
+    ORDER BY arrived_at DESC LIMIT 20
+    """,
+)
+
+
+def route_choices(connection: Connection, company_id: UUID, fill: ShownFill) -> list[RouteChoice]:
+    """The routes that the fill's truck drove around that time."""
+    if fill.vehicle_id is None:
+        return []
+    parameters = {
+        "company_id": company_id,
+        "fill_id": fill.id,
+        "vehicle_id": fill.vehicle_id,
+        "at": fill.bought_at,
+    }
+    return _CHOICES.all(connection, parameters)
+
+
+# --- Decisions ---------------------------------------------------------------------------------------------------
+
+NO_ROUTE = "none"
+BY_RULE = ""
+
+
+class Decision(NamedTuple):
+    """What a person says of a fill. None leaves a match as it is."""
+
+    unit_number: str | None = None
+    station_id: str | None = None
+    fuel: Fuel | None = None
+    route: UUID | str = BY_RULE
+    """A route's id, NO_ROUTE, or BY_RULE: the rules find it from the truck and the time."""
+
+
+class UnknownFill(FuelrouteError):
+    def __init__(self) -> None:
+        super().__init__("there is no such fill: see `fuelroute fills list`")
+
+
+class UnusableDecision(FuelrouteError):
+    """The decision leaves something open; the text says what."""
+
+
+class _Kept(NamedTuple):
+    id: UUID
+    environment: str
+    bought_at: datetime
+    time_zone: str
+    has_time: bool
+    unit_number: str | None
+    location_name: str | None
+    station_code: str | None
+    city: str | None
+    state: str | None
+    fuel: str
+    gallons: float
+    paid_cents: int
+    currency: str
+    vehicle_id: UUID | None
+    station_id: str | None
+    route_id: UUID | None
+    counter_id: UUID | None
+
+
+_KEPT = ", ".join(_Kept._fields)
+_LOCK = Statement(_Kept, f"SELECT {_KEPT} FROM fills WHERE company_id = %s AND id = %s FOR UPDATE")  # noqa: S608
+_IS_OF_TRUCK = Command("SELECT FROM routes WHERE company_id = %s AND environment = %s AND id = %s AND vehicle_id = %s")
+_DECIDE = Command(
+    f"UPDATE fills SET {MATCHED}, fuel = %(fuel)s, decided_by = %(decided_by)s, decided_at = %(now)s"  # noqa: S608
+    " WHERE id = %(id)s"
+)
+
+
+def decide(
+    connection: Connection,
+    company_id: UUID,
+    fill_id: UUID,
+    decision: Decision,
+    *,
+    by: str,
+    far_miles: float,
+    now: datetime,
+) -> None:
+    """Store what a person says of a fill, in place of the rules' matches. Raises UnknownFill, UnusableDecision,
+    UnknownCompany, RetiredCompany."""
+    lock_company(connection, company_id)
+    kept = _LOCK.first(connection, (company_id, fill_id))
+    if kept is None:
+        raise UnknownFill
+    if kept.counter_id is not None:
+        raise UnusableDecision("it was taken back by another one, so it does not count whatever is said of it")
+    stations = read_stations(connection)
+    to_match = _with(connection, company_id, stations, kept, decision)
+    tenant = Tenant(company_id, Environment(kept.environment))
+    (matches,) = match_fills(connection, tenant, [to_match], stations, far_miles=far_miles)
+    if matches.vehicle_id is None and to_match.fuel != Fuel.OTHER:
+        raise UnusableDecision("choose its truck, by the unit number in your fleet; or say that it is no fuel")
+    if to_match.fuel == Fuel.UNKNOWN:
+        raise UnusableDecision("say which fuel it is")
+    route_id = _route(connection, tenant, matches, decision)
+    values = matches._replace(route_id=route_id, review=[], score=100)._asdict()
+    _DECIDE.execute(connection, {**values, "fuel": to_match.fuel, "decided_by": by, "now": now, "id": fill_id})
+    figure_routes(connection, {one for one in (kept.route_id, route_id) if one is not None})
+
+
+def _with(
+    connection: Connection, company_id: UUID, stations: KnownStations, kept: _Kept, decision: Decision
+) -> ToMatch:
+    vehicle_id, station_id = kept.vehicle_id, kept.station_id
+    if decision.unit_number is not None:
+        vehicle_id = find_truck(connection, company_id, decision.unit_number)
+        if vehicle_id is None:
+            raise UnusableDecision(f"no truck in service has the unit number {decision.unit_number[:40]!r}")
+    if decision.station_id is not None:
+        if stations.by_id(decision.station_id) is None:
+            raise UnusableDecision(f"there is no station {decision.station_id[:40]!r}: see the page Stations")
+        station_id = decision.station_id
+    return _to_match(kept)._replace(vehicle_id=vehicle_id, station_id=station_id, fuel=str(decision.fuel or kept.fuel))
+
+
+def _route(connection: Connection, tenant: Tenant, matches: Matches, decision: Decision) -> UUID | None:
+    if isinstance(decision.route, UUID):
+        found = _IS_OF_TRUCK.first(connection, (*tenant, decision.route, matches.vehicle_id))
+        if found is None:
+            raise UnusableDecision("its truck did not drive that route")
+        return decision.route
+    if decision.route == NO_ROUTE:
+        return None
+    if "route" in matches.review:
+        raise UnusableDecision("its truck was on more than one route at that time: choose one")
+    return matches.route_id
+
+
+def _to_match(kept: _Kept) -> ToMatch:
+    local = kept.bought_at.astimezone(ZoneInfo(kept.time_zone)).replace(tzinfo=None)
+    return ToMatch(
+        local_time=local,
+        has_time=kept.has_time,
+        unit_number=kept.unit_number,
+        location_name=kept.location_name,
+        station_code=kept.station_code,
+        city=kept.city,
+        state=kept.state or "",
+        fuel=kept.fuel,
+        gallons=kept.gallons,
+        paid_cents=kept.paid_cents,
+        currency=kept.currency,
+    )
+
+
+# --- Matching again ----------------------------------------------------------------------------------------------
+
+_OPEN = Statement(
+    _Kept,
+    f"""
+    SELECT {_KEPT} FROM fills
+    WHERE company_id = %(company_id)s AND environment = %(environment)s AND decided_by IS NULL AND counter_id IS NULL
+      AND (review <> '{{}}' OR route_id IS NULL AND bought_at >= %(since)s) AND id > %(after)s
+    ORDER BY id LIMIT %(limit)s FOR UPDATE
+    """,  # noqa: S608 (constants of this module)
+)
+_REMATCH = Command(f"UPDATE fills SET {MATCHED} WHERE id = %(id)s")  # noqa: S608
+
+LOOKED_BACK = timedelta(days=60)
+"""Fills without a route are matched again for so long: their route may have been pushed late."""
+
+
+class Rematched(NamedTuple):
+    last_id: UUID | None
+    """None: all are done."""
+    settled: int
+    """Fills that waited for a person, and no longer do."""
+
+
+def match_fills_again(
+    connection: Connection,
+    tenant: Tenant,
+    stations: KnownStations,
+    *,
+    after: UUID = UUID(int=0),  # noqa: B008 (a value)
+    far_miles: float,
+    now: datetime,
+) -> Rematched:
+    """Match a portion of the fills that wait for a person or have no route once more: a truck, a mapping, a station or
+    a route may have come since. Decisions stay."""
+    lock_company(connection, tenant.company_id)
+    parameters: dict[str, Any] = {
+        **tenant._asdict(),
+        "since": now - LOOKED_BACK,
+        "after": after,
+        "limit": BATCH_FILLS,
+    }
+    rows = _OPEN.all(connection, parameters)
+    matches = match_fills(connection, tenant, [_to_match(row) for row in rows], stations, far_miles=far_miles)
+    routes: set[UUID | None] = set()
+    settled = 0
+    for row, one in zip(rows, matches, strict=True):
+        _REMATCH.execute(connection, {**one._asdict(), "id": row.id})
+        routes |= {row.route_id, one.route_id}
+        settled += not one.review
+    figure_routes(connection, {one for one in routes if one is not None})
+    return Rematched(rows[-1].id if len(rows) == BATCH_FILLS else None, settled)
+
+
+def reasons_of(fill: ShownFill) -> Sequence[str]:
+    """What is open or odd about a fill, in words."""
+    return [REVIEW_REASONS.get(one, one) for one in fill.review] + [FLAG_REASONS.get(one, one) for one in fill.flags]
