@@ -49,6 +49,7 @@ _GROUPS = {
     "taxes": "stations.taxes_app",
     "ifta": "ifta.app",
     "savings": "savings.app",
+    "fills": "fills.app",
     "queues": "queues.app",
     "roads": "roads.app",
     "backup": "backups.backup_app",

@@ -147,7 +147,10 @@ def figure_routes(connection: Connection, route_ids: Iterable[UUID], *, lock: bo
     record_bought(
         connection,
         {
-            route_id: (sum(one.gallons for one in fills[route_id]), sum(one.paid_cents for one in fills[route_id]))
+            route_id: (
+                float(sum(one.gallons for one in fills[route_id])),
+                sum(one.paid_cents for one in fills[route_id]),
+            )
             if route_id in compared
             else None
             for route_id in counted
@@ -172,8 +175,8 @@ def _planned_stops(connection: Connection, route_ids: Sequence[UUID]) -> dict[UU
                 PlannedStop(
                     stop["name"],
                     Point(stop["latitude"], stop["longitude"]),
-                    stop["gallonsToFill"],
-                    stop["pricePerGallon"],
+                    float(stop["gallonsToFill"]),
+                    float(stop["pricePerGallon"]),
                     round(stop["totalCost"] * 100),
                 )
                 for stop in plan.document["stops"]

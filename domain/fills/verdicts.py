@@ -108,7 +108,7 @@ def _stops_of(planned: Sequence[PlannedStop], fills: Sequence[BoughtFill]) -> li
 
 
 def _of_stop(stop: PlannedStop, fills: Sequence[BoughtFill]) -> StopVerdict:
-    bought, paid = sum(fill.gallons for fill in fills), sum(fill.cents for fill in fills)
+    bought, paid = float(sum(fill.gallons for fill in fills)), sum(fill.cents for fill in fills)
     by_gallons = -stop.cents if not fills else _cents(stop.price_per_gallon, bought - stop.gallons)
     return StopVerdict(
         _verdict(stop, bought) if fills else Verdict.MISSED,

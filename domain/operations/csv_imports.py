@@ -28,6 +28,8 @@ from domain.statements import Command, Statement
 FileKind = Literal["vehicles", "drivers", "stations", "deals", "taxes"]
 RouteKind = Literal["live routes", "sandbox routes"]
 """Files of routes; see `route_uploads`."""
+FillKind = Literal["live fills", "sandbox fills"]
+"""Files of fuel cards; see `fill_uploads`."""
 
 IMPORTING = TimeLimits(statement_seconds=60, lock_seconds=30, idle_seconds=300)
 """A person watches, and would rather wait for the import before than be refused. While a large file is read, no
@@ -41,6 +43,7 @@ KEPT_DAYS = 90
 SILENT_SECONDS = 30
 
 BROKE_OFF = "The console was stopped in the middle of it. Nothing of the file is imported: send it again."
+FILLS_BROKE_OFF = "The console was stopped in the middle of it. Send the file again: stored fills stay as they are."
 ROUTES_BROKE_OFF = "The console was stopped in the middle of it. Send the file again: pushed routes stay as they are."
 
 
@@ -70,7 +73,8 @@ class StoredImport(NamedTuple):
 
 _CLOSE_SILENT = Command(
     "UPDATE csv_imports SET finished_at = %(now)s,"
-    " fault = CASE WHEN kind IN ('live routes', 'sandbox routes') THEN %(routes_fault)s ELSE %(fault)s END"
+    " fault = CASE WHEN kind IN ('live routes', 'sandbox routes') THEN %(routes_fault)s"
+    " WHEN kind IN ('live fills', 'sandbox fills') THEN %(fills_fault)s ELSE %(fault)s END"
     " WHERE finished_at IS NULL AND beat_at < %(silent_since)s"
 )
 _BEGIN = Command(
@@ -96,7 +100,7 @@ _FAIL = Command("UPDATE csv_imports SET finished_at = %s, fault = %s WHERE id = 
 def begin(
     connection: Connection,
     company_id: UUID | None,
-    kind: FileKind | RouteKind,
+    kind: FileKind | RouteKind | FillKind,
     actor: str,
     *,
     rows_total: int,
@@ -122,9 +126,8 @@ def require_none(connection: Connection, company_id: UUID | None, *, now: dateti
 def close_silent(connection: Connection, *, now: datetime) -> None:
     """Ends the imports whose process is gone."""
     silent_since = now - timedelta(seconds=SILENT_SECONDS)
-    _CLOSE_SILENT.execute(
-        connection, {"now": now, "fault": BROKE_OFF, "routes_fault": ROUTES_BROKE_OFF, "silent_since": silent_since}
-    )
+    faults = {"fault": BROKE_OFF, "routes_fault": ROUTES_BROKE_OFF, "fills_fault": FILLS_BROKE_OFF}
+    _CLOSE_SILENT.execute(connection, {"now": now, "silent_since": silent_since, **faults})
 
 
 def note_progress(connection: Connection, import_id: UUID, *, rows_read: int, now: datetime) -> None:
@@ -240,7 +243,7 @@ def rejected_rows(connection: Connection, stored: StoredImport) -> list[dict[str
 
 
 def latest_imports(
-    connection: Connection, company_id: UUID | None, kind: FileKind | RouteKind, *, limit: int
+    connection: Connection, company_id: UUID | None, kind: FileKind | RouteKind | FillKind, *, limit: int
 ) -> list[StoredImport]:
     """The newest first."""
     return _LATEST.all(connection, (company_id, kind, limit))

@@ -21,11 +21,14 @@ from domain import clock
 from domain.accounts.contacts import Contacts
 from domain.contract.csvfiles import Rejected, UnreadableFile
 from domain.contract.route_files import FileRoute, open_route_file
-from domain.database import Database
+from domain.database import Database, Tenant
 from domain.errors import FuelrouteError
+from domain.fills.card_files import open_fill_file
+from domain.fills.importing import fill_batches, finish_fills, read_stations, store_fills
 from domain.observability import get_logger
 from domain.operations import csv_imports, route_uploads
 from domain.operations.csv_imports import IMPORTING, Counts, StoredImport
+from domain.operations.fill_uploads import FillUpload
 from domain.operations.route_uploads import RouteUpload
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import Job
@@ -87,7 +90,8 @@ _PLACE_SECONDS = 1.0
 class Importer:
     """Runs the imports that `csv_imports.begin` has stored. Each removes its file at the end."""
 
-    def __init__(self, database: Database, jobs: JobQueue, contacts: Contacts) -> None:
+    def __init__(self, database: Database, jobs: JobQueue, contacts: Contacts, *, fill_far_miles: float) -> None:
+        self._fill_far_miles = fill_far_miles
         self._database = database
         self._jobs = jobs
         self._contacts = contacts
@@ -110,20 +114,22 @@ class Importer:
             self._places.give_back(owner, 1)
             raise
 
-    def start(self, stored: StoredImport, upload: Upload, routes: RouteUpload | None = None) -> None:
-        """Begin the import in a thread and return at once. `routes`: the file has routes, which are pushed."""
-        self._threads.submit(self._run, stored, upload, routes)
+    def start(self, stored: StoredImport, upload: Upload, file: RouteUpload | FillUpload | None = None) -> None:
+        """Begin the import in a thread and return at once. `file`: it has routes, which are pushed, or fills."""
+        self._threads.submit(self._run, stored, upload, file)
 
     def close(self) -> None:
         """Wait for the imports that run."""
         self._threads.shutdown(wait=True)
 
-    def _run(self, stored: StoredImport, upload: Upload, routes: RouteUpload | None) -> None:
+    def _run(self, stored: StoredImport, upload: Upload, file: RouteUpload | FillUpload | None) -> None:
         rows, path = _Counter(), upload.path
         try:
             with self._noting_progress(stored, rows), self._turn:
-                if routes is not None:
-                    self._push(stored, routes, rows)
+                if isinstance(file, RouteUpload):
+                    self._push(stored, file, rows)
+                elif isinstance(file, FillUpload):
+                    self._store_fills(stored, file, rows)
                 else:
                     self._enqueue(self._import(stored, path, rows))
             log.info("console.imported", kind=stored.kind, company_id=stored.company_id, rows=rows.count)
@@ -173,6 +179,33 @@ class Importer:
                 if left == 0:
                     raise
         raise AssertionError  # every turn returns or raises, the last one at any rate
+
+    def _store_fills(self, stored: StoredImport, upload: FillUpload, rows: "_Counter") -> None:
+        assert stored.company_id is not None  # noqa: S101 (fills belong to a company)
+        tenant, counts, now = Tenant(stored.company_id, upload.environment), Counts(), clock.now()
+        with self._database.transaction(_visible_to(stored), limits=IMPORTING) as connection:
+            stations = read_stations(connection)
+        with open_fill_file(
+            upload.path, upload.profile, kind=upload.format, now=now, fields=upload.fields, volume=upload.volume
+        ) as file:
+            rejected = file.report.rejected
+            for fills in fill_batches(file.fills):
+                with self._database.transaction(_visible_to(stored), limits=IMPORTING) as connection:
+                    done = store_fills(
+                        connection, tenant, upload.profile.name, fills, stations, far_miles=self._fill_far_miles
+                    )
+                    counts = Counts(
+                        counts.created + done.created,
+                        counts.updated + done.updated,
+                        counts.unchanged + done.unchanged,
+                        len(rejected),
+                    )
+                    csv_imports.advance(connection, stored, counts, now=clock.now())
+                rows.add(len(fills))
+        with self._database.transaction(_visible_to(stored), limits=IMPORTING) as connection:
+            finish_fills(connection, tenant)
+            counts = counts._replace(refused=len(rejected))
+            csv_imports.finish(connection, stored, counts, sorted(rejected), now=clock.now())
 
     @contextmanager
     def _noting_progress(self, stored: StoredImport, rows: "_Counter") -> Iterator[None]:

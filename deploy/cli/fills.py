@@ -1,0 +1,335 @@
+"""Purchases of fuel cards: import, lists, the decisions of a person, and planned against bought."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+import typer
+
+from deploy.cli.arguments import AsJson, CompanyId, acting
+from deploy.cli.failures import CommandFailed
+from deploy.cli.output import counting_lines, finish_import, print_table, screen, show
+from deploy.cli.storing import transaction
+from domain import clock
+from domain.accounts.companies import require_company, time_zone_of
+from domain.database import Connection, Tenant
+from domain.encoding import utc_text
+from domain.fills.bought_report import (
+    BOUGHT_BASIS,
+    BOUGHT_COLUMNS,
+    BoughtBy,
+    bought_lines,
+    bought_row,
+    bought_stops,
+    stop_row,
+    total_bought,
+    write_bought_csv,
+)
+from domain.fills.card_files import Volume, fill_format_of, open_fill_file
+from domain.fills.fuels import Fuel
+from domain.fills.importing import fill_batches, finish_fills, read_stations, store_fills
+from domain.fills.profiles import FIELDS, PROFILES, card_profile
+from domain.fills.reviewing import (
+    BY_RULE,
+    NO_ROUTE,
+    Decision,
+    FillList,
+    ShownFill,
+    UnknownFill,
+    count_fills,
+    decide,
+    list_fills,
+    match_fills_again,
+    reasons_of,
+)
+from domain.ids import read_id, shown_id
+from domain.lifecycle import Environment
+from domain.operations import audit
+from domain.savings.spans import Span
+from domain.settings import get_settings
+from domain.wording import counted
+
+app = typer.Typer(no_args_is_help=True, help="Purchases of fuel cards, and what became of the planned fuel stops.")
+
+InEnvironment = Annotated[Environment, typer.Option("--environment", help="The environment that the fills belong to.")]
+
+
+@app.command("import", epilog=f"Fields: {', '.join(FIELDS)}.")
+def fills_import(
+    company_id: CompanyId,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The card's export: CSV in UTF-8, or Excel.")],
+    profile: Annotated[str, typer.Option("--profile", help=f"The card: {', '.join(PROFILES)}.")],
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns",
+            help="The field that each column holds, in the order of the columns, with commas between; empty: not used.",
+        ),
+    ] = None,
+    volume: Annotated[
+        Literal["gallons", "litres"] | None,
+        typer.Option("--volume", help="What all quantities of the file are, where no column says it."),
+    ] = None,
+    environment: InEnvironment = Environment.LIVE,
+    as_json: AsJson = False,
+) -> None:
+    """Adds the purchases in a fuel card's file, and matches them to trucks, stations, routes and planned fuel stops.
+
+    A file may be given again: a transaction that is stored already changes nothing, unless the card has corrected it.
+    Rows that cannot be read are refused, each with its line and the reason; the others are stored. Matches that are
+    not clear wait for a person: see `fills review`.
+    """
+    now, tenant = clock.now(), Tenant(company_id, environment)
+    chosen = card_profile(profile)
+    fields = [field.strip() for field in columns.split(",")] if columns is not None else None
+    unit: Volume = volume or ""
+    far_miles = get_settings().fill_far_miles
+    with transaction() as connection:
+        require_company(connection, company_id)
+        stations = read_stations(connection)
+    with (
+        counting_lines("fills", file, quiet=as_json) as progress,
+        open_fill_file(file, chosen, kind=fill_format_of(file.name), now=now, fields=fields, volume=unit) as opened,
+    ):
+        report = opened.report
+        for batch in fill_batches(opened.fills):
+            with transaction() as connection:
+                done = store_fills(connection, tenant, profile, batch, stations, far_miles=far_miles)
+            report.created += done.created
+            report.updated += done.updated
+            report.unchanged += done.unchanged
+            progress(len(batch))
+        with transaction() as connection:
+            finish_fills(connection, tenant)
+            waiting = count_fills(connection, tenant, FillList.REVIEW)
+            audit.record_action(
+                connection,
+                acting(f"{report.created} added, {report.updated} changed, {len(report.rejected)} refused"),
+                "import",
+                f"{environment} fills",
+                company_id=company_id,
+                affected=report.created + report.updated,
+                now=now,
+            )
+    if waiting and not as_json:
+        screen.print(f"{counted(waiting, 'fill waits', 'fills wait')} for a person: fuelroute fills review")
+    finish_import(as_json, "fills", report)
+
+
+@app.command("list")
+def fills_list(
+    company_id: CompanyId,
+    flagged: Annotated[bool, typer.Option("--flagged", help="Only those larger than the tank, or far away.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many, the newest first.")] = 100,
+    environment: InEnvironment = Environment.LIVE,
+    as_json: AsJson = False,
+) -> None:
+    """Lists fills with their matches, the newest first."""
+    _show_list(Tenant(company_id, environment), FillList.FLAGGED if flagged else FillList.ALL, limit, as_json)
+
+
+def _read_fill_id(text: str) -> UUID:
+    found = read_id("fil", text)
+    if found is None:
+        raise UnknownFill
+    return found
+
+
+@app.command("review")
+def fills_review(
+    company_id: CompanyId,
+    fill_id: Annotated[
+        UUID | None,
+        typer.Argument(parser=_read_fill_id, metavar="FILL_ID", help="The fill to decide; without it they are listed."),
+    ] = None,
+    unit_number: Annotated[
+        str | None, typer.Option("--unit", help="Its truck, by the unit number in the fleet.")
+    ] = None,
+    station_id: Annotated[str | None, typer.Option("--station", help="Its station, by station_id.")] = None,
+    fuel: Annotated[Fuel | None, typer.Option("--fuel", help="The kind of fuel.")] = None,
+    route: Annotated[
+        str | None, typer.Option("--route", help="Its route's id, or `none`. Without it the rules find the route.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="List at most so many.")] = 100,
+    environment: InEnvironment = Environment.LIVE,
+    as_json: AsJson = False,
+) -> None:
+    """Lists the fills that wait for a person, or decides one of them.
+
+    Without options the decision confirms the matches as they are.
+    """
+    if fill_id is None:
+        _show_list(Tenant(company_id, environment), FillList.REVIEW, limit, as_json)
+        return
+    chosen: UUID | str = BY_RULE
+    if route is not None:
+        found = NO_ROUTE if route == NO_ROUTE else read_id("rte", route)
+        if found is None:
+            raise CommandFailed(f"there is no route {route!r}")
+        chosen = found
+    now, by = clock.now(), acting()
+    decision = Decision(unit_number, station_id, fuel, chosen)
+    with transaction() as connection:
+        decide(
+            connection,
+            company_id,
+            fill_id,
+            decision,
+            by=by.name,
+            far_miles=get_settings().fill_far_miles,
+            now=now,
+        )
+        shown = shown_id("fil", fill_id)
+        audit.record_action(connection, by, "fills.decide", shown, company_id=company_id, now=now)
+    show(as_json, {"fill_id": shown, "decided": True}, lambda: screen.print(f"decided {shown}"))
+
+
+@app.command("match")
+def fills_match(company_id: CompanyId, environment: InEnvironment = Environment.LIVE, as_json: AsJson = False) -> None:
+    """Matches fills that wait for a person, and the last two months' fills without a route, once more.
+
+    Do so after trucks, mappings, stations or routes were added that fills waited for. Decisions of people stay.
+    """
+    tenant, now = Tenant(company_id, environment), clock.now()
+    settled, after = 0, UUID(int=0)
+    with transaction() as connection:
+        require_company(connection, company_id)
+        stations = read_stations(connection)
+    while True:
+        with transaction() as connection:
+            done = match_fills_again(
+                connection, tenant, stations, after=after, far_miles=get_settings().fill_far_miles, now=now
+            )
+        settled += done.settled
+        if done.last_id is None:
+            break
+        after = done.last_id
+    with transaction() as connection:
+        finish_fills(connection, tenant)
+        waiting = count_fills(connection, tenant, FillList.REVIEW)
+    show(
+        as_json,
+        {"settled": settled, "waiting": waiting},
+        lambda: screen.print(f"{counted(waiting, 'fill waits', 'fills wait')} for a person"),
+    )
+
+
+@app.command("compared")
+def fills_compared(
+    company_id: CompanyId,
+    first_day: Annotated[datetime, typer.Option("--from", formats=["%Y-%m-%d"], help="The first day.")],
+    last_day: Annotated[datetime, typer.Option("--to", formats=["%Y-%m-%d"], help="The last day, included.")],
+    by: Annotated[
+        Literal["week", "truck", "driver", "stop"], typer.Option("--by", help="One line for each of these.")
+    ] = "week",
+    environment: InEnvironment = Environment.LIVE,
+    csv_file: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write the lines to a CSV file.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compares planned fuel stops with what was bought: followed, partly, missed, elsewhere, and dollars by cause.
+
+    A route counts once it has fills and none of them waits for a person, on the day when its plan was made, in the
+    company's time zone.
+    """
+    tenant = Tenant(company_id, environment)
+    with transaction() as connection:
+        span = Span(first_day.date(), last_day.date(), time_zone_of(connection, company_id))
+        total = total_bought(bought_lines(connection, tenant, span, BoughtBy.WEEK))
+        rows = list(_compared(connection, tenant, span, by))
+    if csv_file is not None:
+        try:
+            with csv_file.open("w", newline="", encoding="utf-8") as lines:
+                write_bought_csv(lines, by, rows)
+        except OSError as error:
+            raise CommandFailed(f"cannot write {csv_file}: {error.strerror}") from None
+
+    def text() -> None:
+        if not total.stops:
+            screen.print(f"no route with fills has a plan from {span.first_day} to {span.last_day}")
+        else:
+            print_table([_readable(row) for row in rows], *(one for one in BOUGHT_COLUMNS[by] if one[-3:] != "_id"))
+            screen.print(
+                f"paid ${total.paid_cents / 100:,.2f} instead of ${total.planned_cents / 100:,.2f}: by price"
+                f" {total.price_cents / 100:+,.2f}, by gallons {total.gallons_cents / 100:+,.2f}, by place"
+                f" {total.place_cents / 100:+,.2f}"
+            )
+        if csv_file is not None:
+            screen.print(f"wrote {csv_file}")
+
+    document = {
+        "basis": BOUGHT_BASIS,
+        "company_id": shown_id("cmp", company_id),
+        "environment": environment,
+        "from": span.first_day,
+        "to": span.last_day,
+        "time_zone": span.time_zone,
+        "by": by,
+        "lines": rows,
+    }
+    show(as_json, document, text)
+
+
+def _compared(connection: Connection, tenant: Tenant, span: Span, by: str) -> Iterator[dict[str, Any]]:
+    if by == "stop":
+        return map(stop_row, bought_stops(connection, tenant, span))
+    kind = BoughtBy(by)
+    return (bought_row(kind, line) for line in bought_lines(connection, tenant, span, kind))
+
+
+def _readable(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: f"{value:,.2f}" if isinstance(value, float) else "0" if value == 0 else str(value or "")
+        for name, value in row.items()
+    }
+
+
+def _show_list(tenant: Tenant, which: FillList, limit: int, as_json: bool) -> None:
+    with transaction() as connection:
+        require_company(connection, tenant.company_id, even_retired=True)
+        fills = list_fills(connection, tenant, which, limit=limit)
+    rows = [_row(fill) for fill in fills]
+
+    def text() -> None:
+        if not rows:
+            screen.print("no fill" if which is FillList.ALL else f"no fill is {_WORDS[which]}")
+            return
+        print_table(
+            [{name: str(value or "") for name, value in row.items()} for row in rows],
+            *("fill_id", "bought", "unit", "place", "fuel", "gallons", "paid", "station", "route", "open"),
+        )
+
+    show(as_json, {"fills": rows}, text)
+
+
+_WORDS = {FillList.REVIEW: "waiting for a person", FillList.FLAGGED: "flagged"}
+
+
+def _row(fill: ShownFill) -> dict[str, Any]:
+    return {
+        "fill_id": shown_id("fil", fill.id),
+        "bought_at": utc_text(fill.bought_at),
+        "bought": f"{fill.local_time:%Y-%m-%d %H:%M}",
+        "card": fill.card_last_four,
+        "transaction": fill.transaction_number,
+        "unit": fill.unit_number,
+        "place": ", ".join(filter(None, (fill.location_name, fill.city, fill.state))),
+        "item": fill.item,
+        "fuel": fill.fuel,
+        "gallons": fill.gallons,
+        "paid": fill.paid_cents / 100,
+        "currency": fill.currency,
+        "vehicle_id": shown_id("veh", fill.vehicle_id) if fill.vehicle_id else None,
+        "station": fill.station_id,
+        "route_id": shown_id("rte", fill.route_id) if fill.route_id else None,
+        "route": fill.route_external_id,
+        "verdict": fill.verdict,
+        "score": fill.score,
+        "miles_from_truck": fill.miles_from_truck,
+        "review": fill.review,
+        "flags": fill.flags,
+        "open": "; ".join(reasons_of(fill)),
+    }

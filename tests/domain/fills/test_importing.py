@@ -1,0 +1,352 @@
+"""A card's file is stored by transaction: nothing twice, nothing guessed, no line without its reason."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from domain.database import Connection
+from domain.fills.fuels import Fuel
+from domain.fills.importing import read_stations
+from domain.fills.reviewing import (
+    BY_RULE,
+    NO_ROUTE,
+    Decision,
+    FillList,
+    UnknownFill,
+    UnusableDecision,
+    count_fills,
+    decide,
+    list_fills,
+    match_fills_again,
+    read_fill,
+)
+from domain.housekeeping.erasure import erase_company
+from domain.housekeeping.retention import delete_routes, forget_fills
+from domain.settings import Settings
+from tests.domain.fills.cards import (
+    COMDATA_HEADER,
+    EFS_HEADER,
+    NOW,
+    add_station,
+    efs,
+    fills,
+    import_fills,
+    plaza_and_keystone,
+    verdicts,
+    write_efs,
+)
+from tests.domain.helpers import corrected_by_hand, deliver, imported, planned_by_hand, positions_at, post
+from tests.factories import Fleet, make_fleet
+
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
+
+NINE = datetime(2026, 11, 20, 9, tzinfo=UTC)
+"""Truck 101 is at its first stop; the fill of `efs()` is at 14:10 UTC: Elkhart is on Eastern time."""
+
+
+@pytest.fixture
+def stations(connection: Connection) -> None:
+    plaza_and_keystone(connection)
+
+
+def driven(
+    connection: Connection, config: Settings, fleet: Fleet, *, at: datetime = NINE, completed: bool = True
+) -> UUID:
+    """A live route of truck 101 with the plan of the factories, which the driver has."""
+    route_id = imported(connection, fleet.live, now=at)
+    deliver(connection, planned_by_hand(connection, route_id, now=at), settings=config, now=at)
+    connection.execute("UPDATE routes SET arrived_at = %s WHERE id = %s", (at, route_id))
+    if completed:
+        connection.execute(
+            "UPDATE routes SET status = 'completed', completed_at = %s WHERE id = %s",
+            (at + timedelta(hours=20), route_id),
+        )
+    return route_id
+
+
+@pytest.mark.usefixtures("stations")
+def test_a_fill_is_matched_to_truck_station_route_and_planned_stop(
+    connection: Connection, fleet: Fleet, settings: Settings, tmp_path: Path
+) -> None:
+    route_id = driven(connection, settings, fleet)
+
+    assert import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", efs())) == ((1, 0, 0), {})
+
+    (fill,) = fills(connection, fleet.live)
+    assert (fill.vehicle_id, fill.station_id, fill.route_id, fill.stop_number) == (fleet.trucks[0], "S1", route_id, 1)
+    assert (fill.score, fill.review, fill.fuel, fill.gallons, fill.paid_cents) == (95, [], "tractor", 100.0, 34550)
+    assert fill.bought_at == datetime(2026, 11, 20, 14, 10, tzinfo=UTC)
+    assert [row.verdict for row in verdicts(connection, fleet.live)] == ["followed", "missed"]
+
+
+@pytest.mark.usefixtures("stations")
+def test_a_file_that_is_sent_twice_changes_nothing(
+    connection: Connection, fleet: Fleet, settings: Settings, tmp_path: Path
+) -> None:
+    driven(connection, settings, fleet)
+    twins = [efs(invoice=""), efs(invoice="")]
+    path = write_efs(tmp_path / "efs.csv", efs(), efs(item="DEFD", qty="8.5", amount="30.00"), *twins)
+    assert import_fills(connection, fleet.live, path) == ((4, 0, 0), {})
+    before = (fills(connection, fleet.live), verdicts(connection, fleet.live))
+
+    assert import_fills(connection, fleet.live, path) == ((0, 0, 4), {})
+
+    assert (fills(connection, fleet.live), verdicts(connection, fleet.live)) == before
+    assert import_fills(connection, fleet.sandbox, path)[0] == (4, 0, 0), "each environment has its own"
+
+
+@pytest.mark.usefixtures("stations")
+def test_only_the_last_four_digits_of_a_card_are_stored(connection: Connection, fleet: Fleet, tmp_path: Path) -> None:
+    import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", efs()))
+    (fill,) = fills(connection, fleet.live)
+    assert fill.card_last_four == "7890"
+    assert "7083" not in repr(fill)
+
+
+@pytest.mark.usefixtures("stations")
+def test_a_transaction_that_the_card_corrects_takes_its_new_figures(
+    connection: Connection, fleet: Fleet, settings: Settings, tmp_path: Path
+) -> None:
+    driven(connection, settings, fleet)
+    import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", efs()))
+    corrected = write_efs(tmp_path / "efs.csv", efs(qty="120.00", amount="414.60"))
+
+    assert import_fills(connection, fleet.live, corrected) == ((0, 1, 0), {})
+
+    (fill,) = fills(connection, fleet.live)
+    assert (fill.gallons, fill.paid_cents) == (120.0, 41460)
+    first, _ = verdicts(connection, fleet.live)
+    assert (first.verdict, first.bought_gallons, first.gallons_cents, first.price_cents) == ("partly", 120.0, 6910, 0)
+
+
+@pytest.mark.usefixtures("stations")
+@pytest.mark.parametrize("reversal_first", [False, True])
+def test_a_reversal_and_what_it_takes_back_do_not_count(
+    connection: Connection, fleet: Fleet, settings: Settings, tmp_path: Path, reversal_first: bool
+) -> None:
+    driven(connection, settings, fleet)
+    files = [efs(), efs(qty="-100.00", amount="-345.50", date="2026-11-21")]
+    for line in reversed(files) if reversal_first else files:
+        import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", line))
+
+    bought, back = fills(connection, fleet.live)
+    assert (bought.counter_id, back.counter_id) == (back.id, bought.id)
+    assert (bought.review, back.review) == ([], [])
+    assert verdicts(connection, fleet.live) == []
+
+
+def test_a_reversal_of_nothing_waits_for_a_person(connection: Connection, fleet: Fleet, tmp_path: Path) -> None:
+    lines = [
+        efs(invoice="", time="08:00"),
+        efs(invoice="", time="09:00"),
+        efs(invoice="", qty="-100.00", amount="-345.50", time="10:00"),
+    ]
+    import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", *lines))
+    assert [fill.review for fill in fills(connection, fleet.live)] == [[], [], ["reversal"]], "two fit"
+
+
+def test_rows_that_cannot_be_read_are_refused_with_line_and_reason(
+    connection: Connection, fleet: Fleet, tmp_path: Path
+) -> None:
+    lines = [
+        efs(date="2026-13-40"),
+        efs(qty="-100.00"),
+        efs(state="ZZ"),
+        efs(unit=""),
+        efs(amount="345,50"),
+        efs(date="2031-01-01"),
+        efs(state="ON"),
+        efs(qty="0"),
+        efs(time="25:00"),
+        efs(currency="EUR"),
+        efs(qty="99999"),
+    ]
+    counts, rejected = import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", *lines, efs()))
+    assert counts == (1, 0, 0)
+    assert {line: message.split(":")[0] for line, message in rejected.items()} == {
+        2: "the date is '2026-13-40'",
+        3: "-100.00 bought for 345.50",
+        4: "'ZZ' is no state or province",
+        5: "the unit number is missing",
+        6: "22 cells, but the header names 21 columns",
+        7: "2031-01-01 lies in the future",
+        8: "a purchase in Canada, and the file does not say whether gallons or litres",
+        9: "the quantity is missing or zero",
+        10: "the time is '25",
+        11: "the currency is 'EUR'",
+        12: "99999.0 gallons for 345.50 is more than one purchase can be",
+    }
+
+
+def test_litres_become_gallons(connection: Connection, fleet: Fleet, tmp_path: Path) -> None:
+    path = write_efs(
+        tmp_path / "efs.csv", efs(state="ON", city="LONDON", qty="378.54", amount="620.00", currency="CAD")
+    )
+    import_fills(connection, fleet.live, path, volume="litres")
+    (fill,) = fills(connection, fleet.live)
+    assert (fill.gallons, fill.currency) == (pytest.approx(100, abs=0.01), "CAD")
+
+
+def test_litres_that_nobody_mentioned_wait_for_a_person(connection: Connection, fleet: Fleet, tmp_path: Path) -> None:
+    import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", efs(qty="1000", amount="345.50")))
+    assert fills(connection, fleet.live)[0].review == ["price"]
+
+
+def test_a_row_of_comdata_tells_of_tractor_and_reefer_fuel(
+    connection: Connection, fleet: Fleet, tmp_path: Path
+) -> None:
+    row = "JJ068,98647,11/20/2026,09:10,17836,560017XXXXXX5373,LEE,101,OH976,LOVES #892,ETNA,OH"
+    lines = [
+        f"{row},$544.56,140.14,$3.529 ,$494.560 ,14.17,$3.529,$50.00,N,U",
+        f"{row.replace('17836', '17837')},$1.00,10.00,$0.10,$1.00,0.00,$0.000,$0.00,Y,U",
+        f"{row.replace('17836', '17838')},$50.00,0.00,$0.00,$0.00,0.00,$0.000,$0.00,N,U",
+    ]
+    path = tmp_path / "comdata.csv"
+    path.write_text("\n".join(["Purchases of November", "", COMDATA_HEADER, *lines]), encoding="utf-8-sig")
+
+    assert import_fills(connection, fleet.live, path, profile="comdata") == ((2, 0, 0), {})
+
+    tractor, reefer = sorted(fills(connection, fleet.live), key=lambda fill: fill.fuel, reverse=True)
+    assert (tractor.fuel, tractor.gallons, tractor.paid_cents) == ("tractor", 140.14, 49456)
+    assert (reefer.fuel, reefer.gallons, reefer.paid_cents) == ("reefer", 14.17, 5000)
+    assert (tractor.station_code, tractor.card_last_four, tractor.transaction_number) == ("OH976", "5373", "17836")
+
+
+def test_an_unknown_item_waits_and_a_person_says_what_it_is(
+    connection: Connection, fleet: Fleet, settings: Settings, tmp_path: Path
+) -> None:
+    plaza_and_keystone(connection)
+    route_id = driven(connection, settings, fleet)
+    import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", efs(item="PROD 7")))
+    (fill,) = list_fills(connection, fleet.live, FillList.REVIEW, limit=10)
+    assert (fill.review, fill.route_id) == (["fuel"], route_id)
+    assert verdicts(connection, fleet.live) == [], "nothing is told of a route while something is open"
+
+    with pytest.raises(UnusableDecision, match="which fuel"):
+        decide(connection, fleet.company_id, fill.id, Decision(), by="dot", far_miles=5, now=NOW)
+    decide(connection, fleet.company_id, fill.id, Decision(fuel=Fuel.TRACTOR), by="dot", far_miles=5, now=NOW)
+
+    assert count_fills(connection, fleet.live, FillList.REVIEW) == 0
+    assert [row.verdict for row in verdicts(connection, fleet.live)] == ["followed", "missed"]
+    decide(connection, fleet.company_id, fill.id, Decision(route=NO_ROUTE), by="dot", far_miles=5, now=NOW)
+    assert verdicts(connection, fleet.live) == []
+    decide(connection, fleet.company_id, fill.id, Decision(route=BY_RULE), by="dot", far_miles=5, now=NOW)
+    assert len(verdicts(connection, fleet.live)) == 2
+    decided = read_fill(connection, fleet.company_id, fill.id)
+    assert decided is not None
+    assert decided.decided_by == "dot"
+
+
+def test_another_company_s_units_and_fills_are_out_of_reach(
+    connection: Connection, fleet: Fleet, tmp_path: Path
+) -> None:
+    other = make_fleet(connection)
+    connection.execute("UPDATE vehicles SET unit_number = 'X9' WHERE id = %s", (other.trucks[0],))
+    import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", efs(unit="X9")))
+    (fill,) = fills(connection, fleet.live)
+    assert (fill.vehicle_id, fill.review) == (None, ["unit"])
+    assert fills(connection, other.live) == []
+    with pytest.raises(UnknownFill):
+        decide(connection, other.company_id, fill.id, Decision(), by="eve", far_miles=5, now=NOW)
+    with pytest.raises(UnusableDecision, match="unit number 'X9'"):
+        decide(connection, fleet.company_id, fill.id, Decision(unit_number="X9"), by="dot", far_miles=5, now=NOW)
+
+
+def test_a_fill_waits_for_its_mapping_and_is_matched_then(
+    connection: Connection, fleet: Fleet, settings: Settings, tmp_path: Path
+) -> None:
+    plaza_and_keystone(connection)
+    route_id = driven(connection, settings, fleet)
+    import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", efs(unit="TRK 101")))
+    connection.execute(
+        "INSERT INTO mappings (company_id, kind, value, target_id) VALUES (%s, 'unit_number', 'TRK 101', %s)",
+        (fleet.company_id, fleet.trucks[0]),
+    )
+
+    done = match_fills_again(connection, fleet.live, read_stations(connection), far_miles=5, now=NOW)
+
+    assert done == (None, 1)
+    assert fills(connection, fleet.live)[0].route_id == route_id
+    assert len(verdicts(connection, fleet.live)) == 2
+
+
+def test_the_truck_tells_which_of_several_stations_it_was_at(
+    connection: Connection, fleet: Fleet, tmp_path: Path
+) -> None:
+    add_station(connection, "L1", name="Love's 101", brand="Love's", latitude=41.70)
+    add_station(connection, "L2", name="Love's 202", brand="Love's", latitude=41.76)
+    at = datetime(2026, 11, 20, 14, 5, tzinfo=UTC)
+    post(connection, fleet.live, positions_at({"latitude": 41.76, "longitude": -86.0}, at), now=at + timedelta(hours=1))
+    line = efs(location="LOVES TRAVEL STOP")
+    import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", line, efs(location="LOVES", unit="102")))
+    seen, unseen = sorted(fills(connection, fleet.live), key=lambda fill: fill.unit_number)
+    assert (seen.station_id, seen.score, seen.miles_from_truck) == ("L2", 85, 0.0)
+    assert unseen.station_id is None, "truck 102 has sent no position: either may be meant"
+
+
+def test_fills_larger_than_the_tank_and_far_from_the_truck_are_flagged(
+    connection: Connection, fleet: Fleet, tmp_path: Path
+) -> None:
+    plaza_and_keystone(connection)
+    at = datetime(2026, 11, 20, 14, 5, tzinfo=UTC)
+    post(connection, fleet.live, positions_at({"latitude": 41.0, "longitude": -78.4}, at), now=at + timedelta(hours=1))
+    import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", efs(qty="206.5", amount="713.46")))
+    (fill,) = list_fills(connection, fleet.live, FillList.FLAGGED, limit=10)
+    assert fill.flags == ["tank", "far"]
+    assert fill.miles_from_truck is not None
+    assert 395 < fill.miles_from_truck < 400
+
+
+def test_a_new_plan_that_the_driver_has_is_what_fills_are_compared_with(
+    connection: Connection, fleet: Fleet, settings: Settings, tmp_path: Path
+) -> None:
+    plaza_and_keystone(connection)
+    route_id = driven(connection, settings, fleet, completed=False)
+    import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", efs()))
+    assert [row.verdict for row in verdicts(connection, fleet.live)] == ["followed"], "the second stop is ahead"
+
+    later = NINE + timedelta(hours=1)
+    message = corrected_by_hand(connection, route_id, now=later, stops=[], totalGallons=0.001, totalCost=0)
+    deliver(connection, message, settings=settings, now=later)
+
+    assert [row.verdict for row in verdicts(connection, fleet.live)] == ["elsewhere"]
+
+
+def test_fills_are_erased_with_their_company_and_verdicts_with_their_route(
+    connection: Connection, fleet: Fleet, settings: Settings, tmp_path: Path
+) -> None:
+    plaza_and_keystone(connection)
+    route_id = driven(connection, settings, fleet)
+    import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", efs()))
+    delete_routes(connection, [route_id])
+    assert verdicts(connection, fleet.live) == []
+    assert len(fills(connection, fleet.live)) == 1
+    later = NOW + timedelta(days=1500)
+    assert forget_fills(connection, days=1461, now=datetime(2036, 1, 1, tzinfo=UTC), limit=10) == 1
+    assert later
+    import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", efs()))
+
+    from contextlib import nullcontext
+
+    erase_company(lambda: nullcontext(connection), fleet.company_id, now=NOW)
+    assert fills(connection, fleet.live) == []
+
+
+def test_a_file_with_other_columns_or_letters_is_refused_whole(
+    connection: Connection, fleet: Fleet, tmp_path: Path
+) -> None:
+    from domain.contract.csvfiles import UnreadableFile
+
+    path = tmp_path / "odd.csv"
+    for content, reason in (
+        (b"a,b\n1,2\n", "no column for date, unit, state"),
+        (b"", "no column for"),
+        (EFS_HEADER.encode("utf-16"), "not UTF-8"),
+        ((EFS_HEADER + "\n" + efs(driver="MU\xd1OZ")).encode("cp1252"), "not UTF-8"),
+        (EFS_HEADER.replace(",", ";").encode(), "no column for"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(UnreadableFile, match=reason):
+            import_fills(connection, fleet.live, path)
