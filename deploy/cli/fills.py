@@ -1,11 +1,12 @@
 """Purchases of fuel cards: import, lists, the decisions of a person, and planned against bought."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
+import msgspec
 import typer
 
 from deploy.cli.arguments import AsJson, CompanyId, acting
@@ -14,8 +15,10 @@ from deploy.cli.output import counting_lines, finish_import, print_table, screen
 from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts.companies import require_company, time_zone_of
+from domain.contract.csvfiles import ImportReport
 from domain.database import Connection, Tenant
 from domain.encoding import utc_text
+from domain.file_profiles.profiles import Column, FileProfile
 from domain.fills.bought_report import (
     BOUGHT_BASIS,
     BOUGHT_COLUMNS,
@@ -27,10 +30,10 @@ from domain.fills.bought_report import (
     total_bought,
     write_bought_csv,
 )
-from domain.fills.card_files import Volume, fill_format_of, open_fill_file
+from domain.fills.card_files import Volume, open_fill_file
 from domain.fills.fuels import Fuel
 from domain.fills.importing import fill_batches, finish_fills, read_stations, store_fills
-from domain.fills.profiles import FIELDS, PROFILES, card_profile
+from domain.fills.profiles import CARD_PROFILES, FILL_FIELDS, card_profile
 from domain.fills.reviewing import (
     BY_RULE,
     NO_ROUTE,
@@ -56,16 +59,17 @@ app = typer.Typer(no_args_is_help=True, help="Purchases of fuel cards, and what 
 InEnvironment = Annotated[Environment, typer.Option("--environment", help="The environment that the fills belong to.")]
 
 
-@app.command("import", epilog=f"Fields: {', '.join(FIELDS)}.")
+@app.command("import", epilog=f"Fields: {', '.join(field.name for field in FILL_FIELDS.fields)}.")
 def fills_import(
     company_id: CompanyId,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The card's export: CSV in UTF-8, or Excel.")],
-    profile: Annotated[str, typer.Option("--profile", help=f"The card: {', '.join(PROFILES)}.")],
+    profile: Annotated[str, typer.Option("--profile", help=f"The card: {', '.join(CARD_PROFILES)}.")],
     columns: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            "--columns",
-            help="The field that each column holds, in the order of the columns, with commas between; empty: not used.",
+            "--column",
+            metavar="FIELD=COLUMN",
+            help="The column that holds a field, in place of the profile's; give it several times.",
         ),
     ] = None,
     volume: Annotated[
@@ -82,25 +86,23 @@ def fills_import(
     not clear wait for a person: see `fills review`.
     """
     now, tenant = clock.now(), Tenant(company_id, environment)
-    chosen = card_profile(profile)
-    fields = [field.strip() for field in columns.split(",")] if columns is not None else None
+    chosen = _with_columns(card_profile(profile), columns or [])
     unit: Volume = volume or ""
     far_miles = get_settings().fill_far_miles
     with transaction() as connection:
         require_company(connection, company_id)
         stations = read_stations(connection)
+    report = ImportReport()
     with (
-        counting_lines("fills", file, quiet=as_json) as progress,
-        open_fill_file(file, chosen, kind=fill_format_of(file.name), now=now, fields=fields, volume=unit) as opened,
+        counting_lines("rows", file, quiet=as_json) as progress,
+        open_fill_file(file, chosen, report, now=now, volume=unit, progress=progress) as opened,
     ):
-        report = opened.report
         for batch in fill_batches(opened.fills):
             with transaction() as connection:
                 done = store_fills(connection, tenant, profile, batch, stations, far_miles=far_miles)
             report.created += done.created
             report.updated += done.updated
             report.unchanged += done.unchanged
-            progress(len(batch))
         with transaction() as connection:
             finish_fills(connection, tenant)
             waiting = count_fills(connection, tenant, FillList.REVIEW)
@@ -116,6 +118,17 @@ def fills_import(
     if waiting and not as_json:
         screen.print(f"{counted(waiting, 'fill waits', 'fills wait')} for a person: fuelroute fills review")
     finish_import(as_json, "fills", report)
+
+
+def _with_columns(profile: FileProfile, columns: Sequence[str]) -> FileProfile:
+    """The profile with other columns for some fields."""
+    changed = dict(profile.columns)
+    for given in columns:
+        field, _, column = given.partition("=")
+        if FILL_FIELDS.field(field) is None or not column:
+            raise CommandFailed(f"{given!r} is not FIELD=COLUMN with a field that `fills import --help` lists")
+        changed[field] = Column((column,))
+    return msgspec.structs.replace(profile, columns=changed)
 
 
 @app.command("list")

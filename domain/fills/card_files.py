@@ -7,34 +7,31 @@ transaction is recognized when it comes again.
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
-from itertools import islice
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+from zoneinfo import ZoneInfo
 
-from domain.contract.csvfiles import ImportReport, Rejected, UnreadableFile, armed, numbered_rows, opened
-from domain.contract.spreadsheets import Cell, Row, read_table
+from domain.contract.csvfiles import ImportReport, Progress
 from domain.errors import FuelrouteError
+from domain.file_profiles.profiles import FileProfile
+from domain.file_profiles.reading import FileRecord, ProfiledFile, open_profiled
 from domain.fills.fuels import Fuel, fuel_of_item
 from domain.fills.local_times import CANADA, is_known_state
-from domain.fills.profiles import FIELDS, WIDE, CardProfile, fields_of_columns, missing_fields
+from domain.fills.profiles import FILL_FIELDS, WIDE
 
 LITRES_PER_GALLON = Decimal("3.785411784")
 """By definition: 231 cubic inches (NIST Handbook 44, appendix C)."""
 
 MOST_GALLONS, MOST_DOLLARS = 10_000, 100_000
 LONGEST_TEXT = 120
-_TITLE_LINES = 10
-"""So many lines may come before the names of the columns."""
 
 Volume = Literal["", "gallons", "litres"]
 """The unit of all quantities of a file; empty: each row tells, else they are gallons in the United States."""
-
-FillFileFormat = Literal["csv", "excel"]
 
 
 class FileFill(NamedTuple):
@@ -60,109 +57,43 @@ class FileFill(NamedTuple):
 
 @dataclass(slots=True)
 class FillFile:
-    """An open file. `fills` may be read once; refused rows are in `report` by then."""
+    """An open file. `fills` may be read once."""
 
-    columns: list[str]
-    fields: list[str]
+    table: ProfiledFile
     fills: Iterator[FileFill]
-    report: ImportReport
 
 
 class _RowFault(FuelrouteError):
     """The row cannot be read; the text says why."""
 
 
-def fill_format_of(name: str) -> FillFileFormat:
-    """Raises UnreadableFile for a name that ends otherwise."""
-    suffix = Path(name).suffix.lower()
-    if suffix in (".xlsx", ".xlsm"):
-        return "excel"
-    if suffix in (".csv", ".txt"):
-        return "csv"
-    raise UnreadableFile(f"{name}: the file must be .csv or .xlsx")
-
-
 @contextmanager
 def open_fill_file(
     path: Path,
-    profile: CardProfile,
+    profile: FileProfile,
+    report: ImportReport,
     *,
-    kind: FillFileFormat,
     now: datetime,
-    fields: Sequence[str] | None = None,
     volume: Volume = "",
-    check: bool = True,
+    progress: Progress = lambda _: None,
 ) -> Iterator[FillFile]:
-    """The rows of a file as fills. `fields`: the field of each column, in place of the profile's. Raises
-    UnreadableFile, also while the rows are read; with `check`, for a file without the columns that a fill needs."""
-    report = ImportReport()
-    with closing(_rows(path, report, profile, kind)) as rows:
-        columns = [_text(cell) for cell in next(rows).cells]
-        chosen = list(fields) if fields is not None else fields_of_columns(profile, columns)
-        if len(chosen) != len(columns):
-            raise UnreadableFile(f"{path} has {len(columns)} columns, but {len(chosen)} fields are given for them")
-        unknown = [field for field in chosen if field and field not in FIELDS]
-        if unknown:
-            raise UnreadableFile(f"there is no field {unknown[0]!r}: the fields are {', '.join(FIELDS)}")
-        if check and (missing := missing_fields(chosen)):
-            raise UnreadableFile(
-                f"{path} has no column for {', '.join(missing)} by the profile {profile.name!r}. "
-                f"Its columns are: {', '.join(columns) or 'none'}. Choose another profile, or name the columns"
-            )
-        yield FillFile(columns, chosen, _fills(rows, profile, chosen, volume, now, report), report)
-
-
-def _rows(path: Path, report: ImportReport, profile: CardProfile, kind: FillFileFormat) -> Generator[Row]:
-    if kind == "excel":
-        return read_table(path, report, is_excel=True)
-    return _csv_rows(path, report, profile)
-
-
-def _csv_rows(path: Path, report: ImportReport, profile: CardProfile) -> Generator[Row]:
-    """Some exports begin with a title: the names of the columns are looked for in the first lines."""
-    with opened(path) as file:
-        skipped = _titles(file, profile)
-        file.seek(0)
-        for _ in islice(file, skipped):
-            pass
-        own = ImportReport()
-        names, rows = numbered_rows(file, own)
-        yield Row(skipped + 1, list(names))
-        for line, cells in rows:
-            texts = [cell.strip() for cell in cells]
-            if len(cells) > len(names) and any(texts[len(names) :]):
-                own.reject(line, f"{len(cells)} cells, but the header names {len(names)} columns")
-            elif any(texts):
-                yield Row(line + skipped, [armed(text) for text in texts[: len(names)]])
-        report.rejected += [Rejected(one.line + skipped, one.message) for one in own.rejected]
-
-
-def _titles(file: Iterator[str], profile: CardProfile) -> int:
-    """The number of lines before the one that names the most fields."""
-    best, lines = 0, list(islice(file, _TITLE_LINES))
-    named = [sum(1 for field in fields_of_columns(profile, line.split(",")) if field) for line in lines]
-    if named and max(named) > 2:
-        best = named.index(max(named))
-    return best
+    """The rows of a file as fills; those with a fault go into the report. Raises UnreadableFile, also while the rows
+    are read."""
+    with open_profiled(path, profile, FILL_FIELDS, ZoneInfo("UTC"), report, progress=progress) as table:
+        yield FillFile(table, _fills(table.records, profile, volume, now, report))
 
 
 def _fills(
-    rows: Iterator[Row],
-    profile: CardProfile,
-    fields: Sequence[str],
-    volume: Volume,
-    now: datetime,
-    report: ImportReport,
+    records: Iterator[FileRecord], profile: FileProfile, volume: Volume, now: datetime, report: ImportReport
 ) -> Iterator[FileFill]:
     seen: Counter[str] = Counter()
-    for row in rows:
-        given = {field: cell for field, cell in zip(fields, row.cells, strict=False) if field}
+    for record in records:
         try:
-            if _text(given.get("canceled")).upper() in ("Y", "YES", "TRUE", "1"):
+            if _text(record.values.get("canceled")).upper() in ("Y", "YES", "TRUE", "1"):
                 continue
-            fills = _purchases(row.line, given, volume, now)
+            fills = _purchases(record.line, record.values, volume, now)
         except _RowFault as fault:
-            report.reject(row.line, str(fault))
+            report.reject(record.line, str(fault))
             continue
         for fill in fills:
             identity = _identity(profile.name, fill)
@@ -170,9 +101,9 @@ def _fills(
             yield fill._replace(key=hashlib.sha256(f"{identity}|{seen[identity]}".encode()).hexdigest()[:40])
 
 
-def _purchases(line: int, given: Mapping[str, Cell], volume: Volume, now: datetime) -> list[FileFill]:
+def _purchases(line: int, given: Mapping[str, Any], volume: Volume, now: datetime) -> list[FileFill]:
     local, has_time = _moment(given.get("date"), given.get("time"))
-    if local > now.replace(tzinfo=None) + timedelta(days=2):
+    if local > now.astimezone(UTC).replace(tzinfo=None) + timedelta(days=2):
         raise _RowFault(f"{local:%Y-%m-%d} lies in the future")
     state = _text(given.get("state")).upper()
     if not is_known_state(state):
@@ -202,7 +133,7 @@ def _purchases(line: int, given: Mapping[str, Cell], volume: Volume, now: dateti
     if any(given.get(quantity) is not None for quantity, _, _ in WIDE.values()):
         found = []
         for fuel, (quantity, price, amount) in WIDE.items():
-            if _number(given.get(quantity), quantity):
+            if _decimal(given.get(quantity)):
                 measured = _measured(given, quantity, price, amount, litres)
                 found.append(common._replace(item=str(fuel), fuel=fuel, gallons=measured[0], paid_cents=measured[1]))
         return found  # a row without either bought oil, cash or the like
@@ -213,19 +144,19 @@ def _purchases(line: int, given: Mapping[str, Cell], volume: Volume, now: dateti
     return [common._replace(fuel=fuel, gallons=gallons, paid_cents=cents)]
 
 
-def _measured(given: Mapping[str, Cell], quantity: str, price: str, amount: str, litres: bool) -> tuple[float, int]:
+def _measured(given: Mapping[str, Any], quantity: str, price: str, amount: str, litres: bool) -> tuple[float, int]:
     """Gallons, and the cents that were paid."""
-    bought = _number(given.get(quantity), quantity)
+    bought = _decimal(given.get(quantity))
     if not bought:
         raise _RowFault("the quantity is missing or zero")
-    paid = _number(given.get(amount), amount)
+    paid = _decimal(given.get(amount))
     if paid is None:
-        each = _number(given.get(price), price)
+        each = _decimal(given.get(price))
         if each is None:
             raise _RowFault("the amount is missing, and so is the price")
         paid = each * bought
     if paid and (paid < 0) != (bought < 0):
-        raise _RowFault(f"{bought} bought for {paid:.2f}: one of them is negative; a reversal has both negative")
+        raise _RowFault(f"{bought:f} bought for {paid:.2f}: one of them is negative; a reversal has both negative")
     gallons = bought / LITRES_PER_GALLON if litres else bought
     if abs(gallons) > MOST_GALLONS or abs(paid) > MOST_DOLLARS:
         raise _RowFault(f"{gallons:.1f} gallons for {paid:.2f} is more than one purchase can be")
@@ -236,7 +167,7 @@ def _measured(given: Mapping[str, Cell], quantity: str, price: str, amount: str,
     return rounded, cents
 
 
-def _is_litres(given: Mapping[str, Cell], volume: Volume, state: str) -> bool:
+def _is_litres(given: Mapping[str, Any], volume: Volume, state: str) -> bool:
     unit = _text(given.get("volume_unit")).upper()
     if unit[:1] in ("L", "G"):
         return unit[0] == "L"
@@ -264,60 +195,33 @@ def _identity(profile: str, fill: FileFill) -> str:
 # --- Cells ------------------------------------------------------------------------------------------------------
 
 
-def _text(cell: Cell) -> str:
+def _text(cell: str | None) -> str:
     """The cell as a text of one line."""
-    if cell is None:
-        return ""
-    if isinstance(cell, float) and cell.is_integer():
-        cell = int(cell)
-    return re.sub(r"[\s\x00-\x1f\x7f]+", " ", str(cell)).strip()[:LONGEST_TEXT]
+    return re.sub(r"[\s\x00-\x1f\x7f]+", " ", cell or "").strip()[:LONGEST_TEXT]
 
 
-def _number_text(cell: Cell) -> str | None:
+def _decimal(number: float | None) -> Decimal | None:
+    return None if number is None else Decimal(repr(number))
+
+
+def _number_text(cell: str | None) -> str | None:
     """A transaction number; one of zeros is none."""
     text = _text(cell)
     return text if text.strip("0") else None
 
 
-def _last_four(cell: Cell) -> str | None:
+def _last_four(cell: str | None) -> str | None:
     """The last four digits of a card's number, and nothing else of it."""
     digits = re.sub(r"\D", "", _text(cell))
     return digits[-4:] or None
 
 
-def _currency(cell: Cell) -> str:
+def _currency(cell: str | None) -> str:
     text = _text(cell).upper()
     known = {"": "USD", "U": "USD", "US": "USD", "USD": "USD", "C": "CAD", "CA": "CAD", "CAN": "CAD", "CAD": "CAD"}
     if text not in known:
         raise _RowFault(f"the currency is {text!r}: USD and CAD are known")
     return known[text]
-
-
-_NUMBER = re.compile(r"\$?(\d{1,3}(?:,\d{3})+|\d+)?(\.\d+)?", re.ASCII)
-
-
-def _number(cell: Cell, field: str) -> Decimal | None:
-    """`$1,234.50`, `-12.3`, `12.30-` or `(12.30)`. Raises _RowFault."""
-    if isinstance(cell, (bool, datetime)):
-        raise _RowFault(f"the {_named(field)} is no number")
-    if isinstance(cell, int | float):
-        if abs(cell) >= 1e12 or cell != cell:
-            raise _RowFault(f"the {_named(field)} is no number that can be")
-        return Decimal(repr(cell))
-    text = _text(cell).replace(" ", "")
-    if not text:
-        return None
-    is_negative = text[0] in "-(" or text[-1] == "-" or text.startswith("$-")
-    bare = text.strip("()").strip("-").removeprefix("$-").removeprefix("-")
-    match = _NUMBER.fullmatch(bare)
-    if match is None or not (match[1] or match[2]) or len(bare) > 20:
-        raise _RowFault(f"the {_named(field)} is {text[:40]!r}, which is no number such as 1234.50")
-    value = Decimal((match[1] or "0").replace(",", "") + (match[2] or ""))
-    return -value if is_negative else value
-
-
-def _named(field: str) -> str:
-    return field.replace("_", " ")
 
 
 _DAYS = (
@@ -330,17 +234,18 @@ _DAYS = (
 _TIME = re.compile(r"(\d{1,2}):?(\d{2})(?::?(\d{2})(?:\.\d+)?)? ?([AP]M)?", re.ASCII | re.IGNORECASE)
 
 
-def _moment(day: Cell, clock: Cell) -> tuple[datetime, bool]:
+_DATED = re.compile(r"\d{4}-\d{2}-\d{2} ", re.ASCII)
+"""A spreadsheet may keep a time of day as a moment of its first day."""
+
+
+def _moment(day: str | None, clock: str | None) -> tuple[datetime, bool]:
     """The local time, and whether the file tells it; noon stands for a day alone. Raises _RowFault."""
-    if isinstance(day, datetime):
-        found, rest = day.replace(tzinfo=None), "" if day.time() == time() else day.strftime("%H:%M:%S")
-    else:
-        text = _text(day)
-        first, _, rest = text.replace("T", " ", 1).partition(" ")
-        found = _day(first)
+    first, _, rest = _text(day).replace("T", " ", 1).partition(" ")
+    found = _day(first)
     if not 2000 <= found.year <= 2099:
         raise _RowFault(f"the year {found.year} is out of range")
-    said = clock.strftime("%H:%M:%S") if isinstance(clock, datetime) else _text(clock) or rest.strip()
+    said = _text(clock).rpartition(" ")[2] if _DATED.match(_text(clock)) else _text(clock)
+    said = said or (rest if rest != "00:00:00" else "")  # a day in a spreadsheet
     if not said:
         return datetime.combine(found.date(), time(12)), False
     return datetime.combine(found.date(), _time(said)), True

@@ -1,12 +1,11 @@
 """Files of fuel cards that a person brings to the console. Their fills are stored in batches, each a transaction with
 the figures of the record in `csv_imports`. So the record tells exactly what is stored, even if the process dies."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from domain.fills.card_files import FillFileFormat, Volume
-from domain.fills.profiles import CardProfile
+from domain.file_profiles.profiles import FileProfile
+from domain.fills.card_files import Volume
 from domain.lifecycle import Environment
 from domain.operations.csv_imports import FillKind
 
@@ -17,9 +16,6 @@ class FillUpload(NamedTuple):
     """The way to read a file that has arrived."""
 
     path: Path
-    format: FillFileFormat
-    profile: CardProfile
-    fields: Sequence[str] | None
-    """The fields of its columns, in place of the profile's."""
+    profile: FileProfile
     volume: Volume
     environment: Environment

@@ -57,7 +57,7 @@ class Console:
         self.jobs = JobQueue.of(settings)
         self.contacts = Contacts.of(settings)
         self.streams = Streams()
-        self.importer = Importer(self.database, self.jobs, self.contacts)
+        self.importer = Importer(self.database, self.jobs, self.contacts, fill_far_miles=settings.fill_far_miles)
         self._templates = make_templates()
         self._templates.globals["map_settings"] = map_settings(settings)
         self._templates.globals["provider"] = self.provider.label if self.provider is not None else ""

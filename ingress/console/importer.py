@@ -19,7 +19,7 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from domain import clock
 from domain.accounts.contacts import Contacts
-from domain.contract.csvfiles import Rejected, UnreadableFile
+from domain.contract.csvfiles import ImportReport, Rejected, UnreadableFile
 from domain.contract.route_files import FileRoute, open_route_file
 from domain.database import Database, Tenant
 from domain.errors import FuelrouteError
@@ -185,10 +185,11 @@ class Importer:
         tenant, counts, now = Tenant(stored.company_id, upload.environment), Counts(), clock.now()
         with self._database.transaction(_visible_to(stored), limits=IMPORTING) as connection:
             stations = read_stations(connection)
+        report = ImportReport()
+        rejected = report.rejected
         with open_fill_file(
-            upload.path, upload.profile, kind=upload.format, now=now, fields=upload.fields, volume=upload.volume
+            upload.path, upload.profile, report, now=now, volume=upload.volume, progress=rows.add
         ) as file:
-            rejected = file.report.rejected
             for fills in fill_batches(file.fills):
                 with self._database.transaction(_visible_to(stored), limits=IMPORTING) as connection:
                     done = store_fills(
@@ -201,7 +202,6 @@ class Importer:
                         len(rejected),
                     )
                     csv_imports.advance(connection, stored, counts, now=clock.now())
-                rows.add(len(fills))
         with self._database.transaction(_visible_to(stored), limits=IMPORTING) as connection:
             finish_fills(connection, tenant)
             counts = counts._replace(refused=len(rejected))

@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from domain.contract.csvfiles import ImportReport
 from domain.database import Connection, Tenant
-from domain.fills.card_files import Volume, fill_format_of, open_fill_file
+from domain.fills.card_files import Volume, open_fill_file
 from domain.fills.importing import fill_batches, finish_fills, read_stations, store_fills
 from domain.fills.profiles import card_profile
 from tests.rows import named
@@ -71,15 +72,14 @@ def import_fills(
     now: datetime = NOW,
 ) -> tuple[tuple[int, int, int], dict[int, str]]:
     """The numbers of created, updated and unchanged fills, and the refused lines."""
-    sums = (0, 0, 0)
-    chosen = card_profile(profile)
-    with open_fill_file(path, chosen, kind=fill_format_of(path.name), now=now, volume=volume) as file:
+    sums, report = (0, 0, 0), ImportReport()
+    with open_fill_file(path, card_profile(profile), report, now=now, volume=volume) as file:
         stations = read_stations(connection)
         for batch in fill_batches(file.fills):
             stored = store_fills(connection, tenant, profile, batch, stations, far_miles=5)
             sums = (sums[0] + stored[0], sums[1] + stored[1], sums[2] + stored[2])
         finish_fills(connection, tenant)
-    return sums, {one.line: one.message for one in file.report.rejected}
+    return sums, {one.line: one.message for one in report.rejected}
 
 
 def fills(connection: Connection, tenant: Tenant) -> list[Any]:
