@@ -25,7 +25,7 @@ from domain.fills.local_times import CANADA, is_known_state
 from domain.fills.profiles import FILL_FIELDS, WIDE
 
 LITRES_PER_GALLON = Decimal("3.785411784")
-"""By definition: 231 cubic inches (NIST Handbook 44, appendix C)."""
+"""A gallon is 231 cubic inches (NIST Handbook 44, appendix C)."""
 
 MOST_GALLONS, MOST_DOLLARS = 10_000, 100_000
 LONGEST_TEXT = 120

@@ -83,7 +83,7 @@ class Matches(NamedTuple):
 
 
 class ToMatch(NamedTuple):
-    """What the rules know of a fill. A person's decisions take the place of the first three matches."""
+    """The input of the rules for one fill. A person's decisions take the place of the first three matches."""
 
     local_time: datetime
     has_time: bool

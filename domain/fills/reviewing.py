@@ -31,7 +31,7 @@ REVIEW_REASONS = {
     "price": "the price of a gallon is beyond belief: litres, or a slip?",
     "reversal": "it takes back a purchase that is not here, or that is not the only one that fits",
 }
-"""What a person decides, by the word in `fills.review`."""
+"""The questions to a person, by the word in `fills.review`."""
 
 FLAG_REASONS = {"tank": "more gallons than the tank holds", "far": "the truck was elsewhere at that time"}
 
@@ -81,7 +81,7 @@ class ShownFill(NamedTuple):
 
     @property
     def price(self) -> float:
-        """Of a gallon, in dollars or whatever its currency is."""
+        """The price of a gallon, in dollars or whatever its currency is."""
         return self.paid_cents / 100 / self.gallons
 
     @property
@@ -221,7 +221,7 @@ BY_RULE = ""
 
 
 class Decision(NamedTuple):
-    """What a person says of a fill. None leaves a match as it is."""
+    """The decision of a person on a fill. None leaves a match as it is."""
 
     unit_number: str | None = None
     station_id: str | None = None
@@ -401,5 +401,5 @@ def match_fills_again(
 
 
 def reasons_of(fill: ShownFill) -> Sequence[str]:
-    """What is open or odd about a fill, in words."""
+    """The open questions and odd things of a fill, in words."""
     return [REVIEW_REASONS.get(one, one) for one in fill.review] + [FLAG_REASONS.get(one, one) for one in fill.flags]

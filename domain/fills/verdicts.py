@@ -24,7 +24,7 @@ plan's."""
 
 
 class Verdict(StrEnum):
-    """What became of a planned fuel stop."""
+    """The fate of a planned fuel stop."""
 
     FOLLOWED = "followed"
     PARTLY = "partly"
@@ -68,7 +68,7 @@ class StopVerdict(NamedTuple):
 class Comparison(NamedTuple):
     verdicts: list[StopVerdict]
     numbers: list[int]
-    """For each fill the number of its row, from 1."""
+    """The number of each fill's row, from 1."""
 
 
 def compare_with_plan(planned: Sequence[PlannedStop], fills: Sequence[BoughtFill], *, is_finished: bool) -> Comparison:

@@ -82,11 +82,11 @@ class Fills(SQLModel, table=True):
     stop_number: int | None = None
     """The verdict on the planned fuel stop that it belongs to, by its number."""
     score: int
-    """How sure the matches are, from 0 to 100; see `fills/matching.py`."""
+    """The certainty of the matches, from 0 to 100; see `fills/matching.py`."""
     miles_from_truck: float | None = None
     """Between the station and the nearest place where the truck was at that time."""
     review: list[str] = Field(sa_column=_texts())
-    """What a person has to decide. Empty: nothing."""
+    """The questions that a person has to decide. Empty: none."""
     flags: list[str] = Field(sa_column=_texts())
     """`tank`: more gallons than the tank holds. `far`: the truck was elsewhere."""
     counter_id: UUID | None = None
@@ -98,7 +98,7 @@ class Fills(SQLModel, table=True):
 
 
 class StopVerdicts(SQLModel, table=True):
-    """What became of a planned fuel stop of a route with fills, or a purchase at a station outside of its plan; see
+    """The fate of a planned fuel stop of a route with fills, or a purchase at a station outside of its plan; see
     `fills/verdicts.py`."""
 
     __tablename__ = "stop_verdicts"

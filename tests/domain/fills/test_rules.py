@@ -77,7 +77,7 @@ def test_a_station_is_found_by_code_name_brand_and_store_number() -> None:
     assert matched(loves, other, name="whatever", code="892") == ("892", 100)
     assert matched(loves, other, name="LOVES #255") == ("255", 95)
     assert matched(loves, name="LOVES TRAVEL STOP") == ("892", 90)
-    assert matched(loves, name="LOVES 0892") == ("892", 95)
+    assert matched(loves, name="LOVES 0892") == ("892", 90)
     assert matched(loves, name="LOVES #255") == (None, 0), "another store of the brand"
     assert matched(loves, other, name="LOVES") == (None, 0)
     assert matched(loves, name="PILOT") == (None, 0)
