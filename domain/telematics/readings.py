@@ -167,8 +167,8 @@ _AROUND = Statement(
 def read_places_around(
     connection: Connection, tenant: Tenant, asked: Sequence[tuple[UUID, datetime]], within: timedelta
 ) -> list[list[Point]]:
-    """The places of each truck's last plausible fix before its time and of its first one after, no further from that time
-    than `within`. Empty: nothing is known, or it is no longer kept."""
+    """The places of each truck's last plausible fix before its time and of its first one after, no further from
+    that time than `within`. Empty: nothing is known, or it is no longer kept."""
     found: list[list[Point]] = [[] for _ in asked]
     by_day: dict[object, list[int]] = {}
     for number, (_, at) in enumerate(asked):
