@@ -1,7 +1,7 @@
 """fills of fuel cards, the verdicts on planned fuel stops, and what was really paid beside the planned savings
 
 Revision ID: 20261201a
-Revises: 20261128c
+Revises: 20261128a
 """
 
 import sqlalchemy as sa
@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from domain.migrations.row_security import fence_off_new, not_fenced, protect_new, visible
 
 revision = "20261201a"
-down_revision = "20261128c"
+down_revision = "20261128a"
 branch_labels = None
 depends_on = None
 
