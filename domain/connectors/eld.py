@@ -65,7 +65,6 @@ class UnitDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class EldGateway(Vendor):
     kind = "eld"
     title = "ELD gateway"
-    least_wait_seconds = 15.0
     fields = (
         CredentialField("api_key", "API key", "Sent as `x-api-key`."),
         CredentialField("provider_token", "Provider token", "Sent as `provider-token`, if given.", required=False),

@@ -56,7 +56,6 @@ class Geotab(Vendor):
     kind = "geotab"
     title = "Geotab"
     default_url = "https://my.geotab.com"
-    least_wait_seconds = 10.0
     fields = (
         CredentialField("database", "Database", "The name of the company's database at MyGeotab.", secret=False),
         CredentialField(

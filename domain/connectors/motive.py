@@ -6,7 +6,7 @@
 - Webhooks `vehicle_location_updated` and `vehicle_location_received` with `vehicle_id`, `lat`, `lon`, `located_at`:
   developer.gomotive.com/reference/company-webhooks-overview. `X-KT-Webhook-Signature` is the body's HMAC-SHA1 in hex.
   Motive waits 3 seconds for the answer, repeats for a day, and once posts `{"action": "test"}`. The unit of a webhook's
-  `speed` is not documented, so it is not used.
+  `speed` is not documented, so only 0 is taken, which is the same in all.
 
 Motive has no cursor: each round asks for all pages, and positions that were stored before are recognized by their time.
 """
@@ -58,7 +58,6 @@ class Motive(Vendor):
     title = "Motive"
     default_url = "https://api.gomotive.com"
     receives = True
-    least_wait_seconds = 15.0
     fields = (
         CredentialField("token", "API key", "Motive: Admin, Developers, API keys. It may read vehicles and locations."),
         CredentialField(
@@ -101,7 +100,8 @@ class Motive(Vendor):
         if not isinstance(document, dict) or document.get("action") not in _ACTIONS:
             return VendorPage([], [])  # a test, or an event that we did not ask for
         key = document.get("vehicle_id")
-        fix = _fix_of(str(key), document, None) if isinstance(key, int | str) else None
+        speed = 0.0 if document.get("speed") == 0 else None
+        fix = _fix_of(str(key), document, speed) if isinstance(key, int | str) else None
         if fix is None:
             return VendorPage([], [], refused={"unreadable": 1})
         number = document.get("vehicle_number")

@@ -77,6 +77,8 @@ def match_vehicles(
     """Our vehicle for each of the vendor's, by key; None: a person has to say. Stores what is new."""
     named = {one.key: _Named.of(one) for one in vehicles if one.key and one.key == _tidied(one.key)}
     known = {row.vehicle_key: row for row in _KNOWN.all(connection, (company_id, connector_id, list(named)))}
+    # a webhook may name a vehicle by its key alone: the names that are known stay
+    named |= {key: _Named(row.name, row.vin, row.external_ids) for key, row in known.items() if not any(named[key])}
     matched: dict[str, UUID | None] = {}
     doubtful: dict[str, _Named] = {}
     for key, names in named.items():

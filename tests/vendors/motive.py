@@ -84,13 +84,13 @@ class Motive(Vendor):
         self.messages.append(SentByMotive(recipient, body, request.headers.get("x-user-id"), datetime.now(UTC)))
         return Answer({"success": True}, 201)
 
-    def webhook(self, fix: Fix) -> tuple[bytes, dict[str, str]]:
-        """Body and headers of the webhook with which Motive tells of a fix."""
-        document = {
+    def webhook(self, fix: Fix, *, named: bool = True) -> tuple[bytes, dict[str, str]]:
+        """Body and headers of the webhook with which Motive tells of a fix. Not `named`: by the vehicle's id alone."""
+        document: dict[str, Any] = {
             "action": "vehicle_location_updated",
             "id": f"location-{fix.number}",
             "vehicle_id": self.vehicle_number(fix.unit_number),
-            "vehicle_number": fix.unit_number,
+            **({"vehicle_number": fix.unit_number} if named else {}),
             "located_at": in_zulu(fix.at),
             "lat": fix.latitude,
             "lon": fix.longitude,

@@ -28,10 +28,12 @@ class SentToDriver:
 
 @dataclass
 class Samsara(Vendor):
-    """`messages`: what its drivers got. `drivers`: the ids that it knows; empty: any."""
+    """`messages`: what its drivers got. `drivers`: the ids that it knows; empty: any. `reads_at_once`: its drivers read
+    each message as it comes."""
 
     messages: list[SentToDriver] = field(default_factory=list)
     drivers: set[int] = field(default_factory=set)
+    reads_at_once: bool = False
 
     def may_enter(self, request: Request) -> bool:
         return request.headers.get("authorization") == f"Bearer {self.token}"
@@ -91,7 +93,7 @@ class Samsara(Vendor):
             return Answer({"message": "invalid message"}, 400)
         if not all(isinstance(one, int) for one in ids) or (self.drivers and not set(ids) <= self.drivers):
             return Answer({"message": "invalid driver ids"}, 400)
-        self.messages += [SentToDriver(one, text, datetime.now(UTC)) for one in ids]
+        self.messages += [SentToDriver(one, text, datetime.now(UTC), self.reads_at_once) for one in ids]
         return Answer({"data": [{"driverId": one, "text": text} for one in ids]})
 
     def _list(self, query: dict[str, str]) -> Answer:

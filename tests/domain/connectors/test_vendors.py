@@ -169,6 +169,8 @@ def test_motive_s_webhook_brings_a_position_if_its_signature_is_right(motive: Mo
     (fix,) = vendor.read_inbound(request, access).fixes
     assert (fix.vehicle_key, fix.latitude, fix.longitude, fix.fuel_percent) == ("1000", 41.5, -88.5, 60)
     assert fix.speed_mph is None, "the unit of a webhook's speed is not documented"
+    standing, _ = inbound(motive, *motive.webhook(motive.report("101", 41.5, -88.5, now, speed_mph=0)))
+    assert vendor.read_inbound(standing, access).fixes[0].speed_mph == 0, "the same in any unit"
 
     for forged in (
         request._replace(body=request.body + b" "),
@@ -180,6 +182,23 @@ def test_motive_s_webhook_brings_a_position_if_its_signature_is_right(motive: Mo
     unsigned, _ = inbound(Motive(webhook_secret=""), *Motive(webhook_secret="").signed(request.body))
     with pytest.raises(ForgedRequest):  # no secret was given: nobody can sign
         vendor.verify(unsigned, Access(motive.url, {"token": "t"}), now=now)
+
+
+def test_a_webhook_that_names_a_vehicle_by_its_key_alone_finds_it_and_changes_no_name(
+    connection: Connection, fleet: Fleet, now: datetime, motive: Motive
+) -> None:
+    lease = lease_of(connection, fleet, Setting("motive", motive, {"token": motive.token}, motive.url), now)
+    report(motive, now - timedelta(minutes=2))
+    taken(connection, lease, polled(lease, None), now=now)
+    request, access = inbound(motive, *motive.webhook(motive.report("101", 41.5, -88.5, now), named=False))
+    page = MotiveVendor().read_inbound(request, access)
+
+    later = now + timedelta(minutes=11)  # the comparison before does not hold any more
+    lease = leased(connection, added(connection, fleet.live, "motive", motive.url, {"token": motive.token}), now=later)
+    connection.execute("UPDATE connector_vehicles SET connector_id = %s", (lease.id,))
+    assert taken(connection, lease, page, now=later).stored == 1
+    rows = named(connection).execute("SELECT name FROM connector_vehicles WHERE connector_id = %s", (lease.id,))
+    assert [row.name for row in rows] == ["101"]
 
 
 def test_motive_s_own_example_of_a_signature_holds() -> None:

@@ -1,6 +1,7 @@
 """The actions on a route's page beside canceling: an arrival or departure is entered, the plan made again, a message
 sent again. Who may do it, what is refused, and that the driver gets one message."""
 
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -255,6 +256,21 @@ def test_a_message_that_may_have_arrived_is_sent_again_only_after_asking_the_dri
     assert "may have reached the driver" in browser.look(path)
     assert browser.submit(f"{path}/send", message=message, reason="try").status_code == 409
     assert browser.submit(f"{path}/send", message=message, reason="he has none", asked="yes").status_code == 303
+
+
+def test_the_page_says_when_a_message_in_the_cab_was_read(world: World, settings: Settings) -> None:
+    fleet = world.new_fleet()
+    route_id, _ = failed_for_good(world, fleet, settings)
+    browser = world.browser(Role.VIEWER, fleet)
+    assert "samsara, 1 attempt" not in words(browser.look(page_of(route_id)))
+    with world.database.transaction() as connection:
+        connection.execute(
+            "UPDATE messages SET status = 'sent', channel = 'samsara', error = NULL, sent_at = '2026-11-24T18:00:00Z',"
+            " read_at = '2026-11-24T18:04:00Z' WHERE route_id = %s",
+            (route_id,),
+        )
+    page = browser.look(page_of(route_id))
+    assert re.search(r"samsara, 1 attempt read .{0,40}18:04", words(page))
 
 
 # --- Roles -----------------------------------------------------------------------------------------------------
