@@ -10,6 +10,7 @@ from PIL import Image
 from playwright.sync_api import BrowserContext, Page, expect
 
 from domain.lifecycle import Role
+from ingress.console.profile import PLOT
 from tests.browser.chromium import NO_WEBGL
 from tests.browser.conftest import People, add_session
 from tests.browser.pages import wait_for_maps
@@ -95,6 +96,33 @@ def test_the_map_of_a_driven_route_is_drawn_and_no_request_leaves_the_machine(
     expect(page.get_by_role("region", name="Map of the route")).to_be_visible()
     assert any("/static/base-map/" in url for url in asked)
     assert [url for url in asked if not url.startswith((people.world.url, "data:"))] == []
+
+
+def test_the_profile_has_each_refill_of_the_plan_at_its_mile(
+    open_route: Callable[[BrowserContext], Page], people: People, driven: tuple[Client, str]
+) -> None:
+    """The drawing and its table say what the API says of the plan."""
+    client, route_id = driven
+    plan, page = client.route(route_id)["fuelPlan"], open_route(people.browser())
+    planned = [(stop["milesFromOrigin"], stop["gallonsToFill"], stop["pricePerGallon"]) for stop in plan["stops"]]
+    assert planned
+
+    drawn = page.locator("svg.profile g.refill")
+    titles = [one.text_content() or "" for one in drawn.locator("title").all()]
+    assert len(titles) == len(planned)
+    for title, (_, gallons, price) in zip(titles, planned, strict=True):
+        assert f"{gallons:.1f} gal" in title
+        assert f"${price:.3f}" in title
+    places = [float(line.get_attribute("x1") or "nan") for line in drawn.locator("line").all()]
+    miles_per_unit = client.route(route_id)["distanceMiles"] / (PLOT.right - PLOT.left)
+    assert [(place - PLOT.left) * miles_per_unit for place in places] == pytest.approx(
+        [mile for mile, _, _ in planned], abs=1
+    )
+
+    page.get_by_text("The profile as a table").click()
+    for mile, gallons, _ in planned:
+        row = page.get_by_role("row").filter(has=page.get_by_role("cell", name=f"{mile:,.1f}", exact=True))
+        expect(row.get_by_role("cell", name=f"{gallons:,.1f}", exact=True).first).to_be_visible()
 
 
 def test_a_station_says_why_it_was_chosen_or_not_to_a_pointer_and_to_the_keyboard(
