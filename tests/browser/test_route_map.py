@@ -7,10 +7,11 @@ from functools import partial
 
 import pytest
 from PIL import Image
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, ViewportSize, expect
 
 from domain.lifecycle import Role
 from ingress.console.profile import PLOT
+from tests.browser.accessibility import assert_accessible
 from tests.browser.chromium import NO_WEBGL
 from tests.browser.conftest import People, add_session
 from tests.browser.pages import wait_for_maps
@@ -198,3 +199,43 @@ def test_the_drawing_stands_in_where_the_browser_draws_no_map(
     expect(page.locator("svg.moving .truck")).to_be_visible()
     expect(page.locator(".route-map")).to_be_hidden()
     expect(page.locator("#now .legend")).not_to_contain_text("driven", use_inner_text=True)
+
+
+PHONE: ViewportSize = {"width": 390, "height": 844}
+
+
+def test_on_a_phone_the_parts_of_a_route_are_tabs(open_route: Callable[[BrowserContext], Page], people: People) -> None:
+    page = open_route(people.browser(viewport=PHONE))
+    tabs = page.get_by_role("tab")
+    assert tabs.all_text_contents() == ["Map and timeline", "Stops", "Fuel plan", "Messages", "API"]
+    expect(page.get_by_role("tabpanel", name="Map and timeline")).to_be_visible()
+    expect(page.get_by_role("heading", name="Fuel plan", exact=True)).to_be_hidden()
+
+    tabs.first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    expect(tabs.nth(2)).to_be_focused()
+    expect(tabs.nth(2)).to_have_attribute("aria-selected", "true")
+    expect(page.get_by_role("tabpanel")).to_have_count(1)
+    expect(page.get_by_role("heading", name="Fuel plan", exact=True)).to_be_visible()
+    assert_accessible(page)
+    page.set_viewport_size(PHONE)
+    page.reload()
+    expect(page.get_by_role("tabpanel", name="Fuel plan")).to_be_visible()
+    page.keyboard.press("Tab")
+    page.get_by_role("tab", name="API").click()
+    expect(page.get_by_role("heading", name="API response")).to_be_visible()
+
+    page.set_viewport_size({"width": 1280, "height": 900})
+    expect(tabs).to_have_count(0)
+    for name in ("Timeline", "Fuel plan", "API response"):
+        expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
+
+
+def test_without_scripts_a_phone_shows_all_parts_of_a_route(
+    open_route: Callable[[BrowserContext], Page], people: People
+) -> None:
+    page = open_route(people.browser(viewport=PHONE, java_script_enabled=False))
+    expect(page.get_by_role("tab")).to_have_count(0)
+    for name in ("Timeline", "Stops", "Fuel plan", "API response"):
+        expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
