@@ -9,7 +9,6 @@ the others lead from a unit to its fields. A gateway has no cursor: each answer 
      "speed": "/kmh", "speed_unit": "km/h", "fuel_percent": "/tank"}
 """
 
-import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -29,6 +28,7 @@ from domain.connectors.vendor import (
     VendorHttp,
     VendorPage,
     VendorVehicle,
+    number_or_none,
     read_document,
 )
 
@@ -179,13 +179,12 @@ def _text(value: object) -> str | None:
 
 def _number(value: object) -> float | None:
     """A finite number, which may come as a text."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) else None
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    return number_or_none(value)
 
 
 def unit_moment(value: object) -> datetime | None:
@@ -193,7 +192,7 @@ def unit_moment(value: object) -> datetime | None:
     try:
         if isinstance(value, str) and not value.strip().isdecimal():
             moment = datetime.fromisoformat(value.strip())
-            return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+            return moment.astimezone(UTC) if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
         seconds = _number(value)
         if seconds is None:
             return None

@@ -33,6 +33,7 @@ from domain.connectors.vendor import (
     VendorPage,
     VendorRefusal,
     VendorVehicle,
+    number_or_none,
 )
 
 _FUEL_LEVEL = {"diagnosticSearch": {"id": "DiagnosticFuelLevelId"}}
@@ -109,16 +110,16 @@ class Geotab(Vendor):
         return page
 
     def _keep_level(self, record: Any) -> None:
-        key, at, level = _device(record), _value(record, "dateTime"), _number(_value(record, "data"))
+        key, at, level = _device(record), _value(record, "dateTime"), number_or_none(_value(record, "data"))
         if key is not None and isinstance(at, datetime) and level is not None:
             self._levels[key] = [*self._levels[key], (at, level)][-_KEPT_LEVELS:]
 
     def _fix_of(self, record: Any) -> VendorFix | None:
         key, at = _device(record), _value(record, "dateTime")
-        latitude, longitude = _number(_value(record, "latitude")), _number(_value(record, "longitude"))
+        latitude, longitude = number_or_none(_value(record, "latitude")), number_or_none(_value(record, "longitude"))
         if key is None or not isinstance(at, datetime) or latitude is None or longitude is None:
             return None
-        speed = _number(_value(record, "speed"))
+        speed = number_or_none(_value(record, "speed"))
         return VendorFix(
             key, at, latitude, longitude, None if speed is None else speed * MPH_PER_KMH, self._level_near(key, at)
         )
@@ -221,7 +222,3 @@ def _vehicle_of(device: Any) -> VendorVehicle | None:
     if not isinstance(key, str):
         return None
     return VendorVehicle(key, name if isinstance(name, str) else None, vin if isinstance(vin, str) and vin else None)
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -31,6 +31,7 @@ from domain.connectors.vendor import (
     VendorVehicle,
     is_same_secret,
     moment_or_none,
+    number_or_none,
     read_document,
 )
 
@@ -117,12 +118,9 @@ def _vehicle_of(vehicle: Mapping[str, Any]) -> VendorVehicle:
 
 def _fix_of(key: str, location: Mapping[str, Any], speed: object) -> VendorFix | None:
     """The fix of a location; None where it cannot be read."""
-    at, latitude, longitude = moment_or_none(location.get("located_at")), location.get("lat"), location.get("lon")
-    if at is None or not isinstance(latitude, int | float) or not isinstance(longitude, int | float):
+    at = moment_or_none(location.get("located_at"))
+    latitude, longitude = number_or_none(location.get("lat")), number_or_none(location.get("lon"))
+    if at is None or latitude is None or longitude is None:
         return None
     level = location.get("fuel_primary_remaining_percentage")
-    return VendorFix(key, at, latitude, longitude, _number(speed), _number(level))
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return VendorFix(key, at, latitude, longitude, number_or_none(speed), number_or_none(level))

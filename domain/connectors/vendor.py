@@ -15,6 +15,7 @@ connector and keeps it as long as it holds the lease, so an object may remember 
 """
 
 import hmac
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -227,6 +228,17 @@ def read_document(title: str, body: bytes, shape: Any = Any) -> Document:
         return msgspec.json.decode(body, type=shape)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise UnreadableAnswer(title) from None
+
+
+def number_or_none(value: object) -> float | None:
+    """A number as a finite float. None for anything else, such as true, a text, or an integer without end."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 def moment_or_none(text: object) -> datetime | None:
