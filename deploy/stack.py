@@ -78,6 +78,7 @@ _PROCESSES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("console", ("console",)),
     *((queue, ("workers", "--queues", queue)) for queue in QUEUES),
     ("scheduler", ("scheduler",)),
+    ("connectors", ("connectors",)),
 )
 
 

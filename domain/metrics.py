@@ -64,6 +64,12 @@ PLANNED_AVERAGE_COST = Counter(
 MESSAGES = Counter("fuelroute_messages_total", "Attempts at messages to drivers, by the message's status", ["outcome"])
 WEBHOOKS = Counter("fuelroute_webhook_attempts_total", "Attempts to deliver webhooks, by outcome", ["outcome"])
 
+# connectors
+CONNECTOR_POLLS = Histogram(
+    "fuelroute_connector_poll_seconds", "Polls of vendors of telematics", ["kind", "outcome"], buckets=_PASSES
+)
+CONNECTORS_POLLED = Gauge("fuelroute_connectors_polled", "Connectors that this process polls", registry=None)
+
 # the leading scheduler
 LEADS = Gauge("fuelroute_scheduler_leads", "1: this scheduler leads; 0: it stands by", registry=None)
 PASSES = Histogram("fuelroute_pass_seconds", "Runs of the scheduler's passes", ["pass", "outcome"], buckets=_PASSES)

@@ -354,6 +354,9 @@ class Settings(BaseSettings):
         " may use http://",
     )
 
+    connector_poll_seconds: float = Field(
+        10, ge=1, description="How often a vendor of telematics is asked; less often where the vendor wants that"
+    )
     connector_allowed_hosts: str = Field(
         "",
         description="Vendors of telematics inside the network, such as a Traccar of one's own: hosts and networks"

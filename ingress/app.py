@@ -15,6 +15,7 @@ from domain.operations.server_checks import health_of
 from domain.settings import Settings
 from ingress.api import Api
 from ingress.docs.site import Docs
+from ingress.inbound import Inbound
 from ingress.middleware import ANSWER, RequestMiddleware
 from ingress.openapi import describe
 from ingress.readiness import Readiness
@@ -27,6 +28,7 @@ def create_app(settings: Settings, health: Health | None = None) -> Starlette:
     services = Services(settings)
     readiness = Readiness(health or health_of(settings, "ingress", queue_needed=False))
     api = Api(services)
+    inbound = Inbound(services)
     description = describe()
     docs = Docs(description)
     described = write(description)
@@ -51,6 +53,7 @@ def create_app(settings: Settings, health: Health | None = None) -> Starlette:
             Endpoint("GET", "/v1/routes/{id}", api.get_route),
             Endpoint("DELETE", "/v1/routes/{id}", api.cancel_route),
             Endpoint("POST", "/telematics/positions", api.post_positions),
+            Endpoint("POST", "/telematics/{id}", inbound.take),
             Endpoint("GET", "/v1/me", api.get_me),
             Endpoint("GET", "/v1/vehicles", api.list_vehicles),
             Endpoint("GET", "/v1/drivers", api.list_drivers),

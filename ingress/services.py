@@ -112,7 +112,11 @@ class Services:
 
     async def in_thread(self, caller: Caller, work: Callable[[], Result]) -> Result:
         """Does `work` in one of the threads, of which a company has half at most."""
-        async with self._thread_permits.permit(caller.company_id.hex):
+        return await self.in_thread_of(caller.company_id, work)
+
+    async def in_thread_of(self, company_id: UUID, work: Callable[[], Result]) -> Result:
+        """The same for a company without a key."""
+        async with self._thread_permits.permit(company_id.hex):
             in_context = contextvars.copy_context().run  # the log lines of the thread name the request
             return await asyncio.get_running_loop().run_in_executor(self._threads, in_context, work)
 
@@ -136,6 +140,18 @@ class Services:
                 f"{seconds} s.",
                 headers={"Retry-After": str(seconds)},
             )
+
+    async def count_inbound(self, connector_id: UUID, positions: int | None = None) -> int:
+        """Counts a request of a vendor, or its positions, by the limits of the feed. Returns 0, or the seconds to wait
+        before the next."""
+        if positions is not None:
+            return await self._limiter.take_positions(connector_id, positions)
+        (allowance,) = await self._limiter.take([(connector_id, "feed_requests")])
+        return 0 if allowance is None or allowance.allowed else allowance.retry_after_seconds
+
+    async def ask(self, query: Query[Result], visible: Visibility) -> Result:
+        """The answer of a query by key."""
+        return await self._by_key.ask(query, visible)
 
     def _reader(
         self, read: Callable[[Sequence[tuple[UUID, Item]]], Query[list[Result | None]]], name: str

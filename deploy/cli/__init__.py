@@ -42,6 +42,7 @@ _GROUPS = {
     "mappings": "fleet.mappings_app",
     "routes": "routes.app",
     "messages": "messages.app",
+    "connectors": "connectors.app",
     "webhooks": "webhooks.app",
     "notices": "notices.app",
     "stations": "stations.stations_app",

@@ -77,7 +77,7 @@ def ingress(
 
     settings = _settings_with(host=host, port=port)
     configure_logging(settings, "ingress")
-    _prepare_to_serve("ingress", settings, redis_needed=False)
+    prepare_to_serve("ingress", settings, redis_needed=False)
     health = health_of(settings, "ingress", queue_needed=False)
     serve_metrics(settings, "ingress", health)
     raise SystemExit(run(settings, health))
@@ -97,7 +97,7 @@ def console(
 
     settings = _settings_with(console_host=host, console_port=port)
     configure_logging(settings, "console")
-    _prepare_to_serve("console", settings, redis_needed=False)
+    prepare_to_serve("console", settings, redis_needed=False)
     health = health_of(settings, "console", queue_needed=False)
     serve_metrics(settings, "console", health)
     raise SystemExit(run(settings, health))
@@ -133,7 +133,7 @@ def workers(
     configure_logging(settings, process)
     from workers.process import run
 
-    _prepare_to_serve("workers", settings, process=process)
+    prepare_to_serve("workers", settings, process=process)
     health = health_of(settings, process)
     serve_metrics(settings, process, health)
     raise SystemExit(run(settings, health, chosen))
@@ -149,7 +149,7 @@ def scheduler() -> None:
 
     settings = get_settings()
     configure_logging(settings, "scheduler")
-    _prepare_to_serve("scheduler", settings, redis_needed=False)
+    prepare_to_serve("scheduler", settings, redis_needed=False)
     health = health_of(settings, "scheduler", queue_needed=False)
     serve_metrics(settings, "scheduler", health)
     raise SystemExit(run(settings, health))
@@ -165,7 +165,7 @@ _GARBAGE_OBJECTS = 50_000
 that wait for their batch) was searched again and again: a tenth of the processor time, and twice the p99."""
 
 
-def _prepare_to_serve(kind: str, settings: Settings, *, process: str = "", redis_needed: bool = True) -> None:
+def prepare_to_serve(kind: str, settings: Settings, *, process: str = "", redis_needed: bool = True) -> None:
     """Name the process for PostgreSQL, check the servers, export telemetry where that is asked for, and tune the
     garbage collector before a process runs for long. `process` is its name in traces and logs, where that is not
     `kind`. Without `redis_needed` the process starts even if Redis is away, and logs that."""

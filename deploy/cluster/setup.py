@@ -32,6 +32,7 @@ PROCESSES: Mapping[str, tuple[str, ...]] = {
     "messages": ("workers", "--queues", "messages"),
     "webhooks": ("workers", "--queues", "webhooks"),
     "scheduler": ("scheduler",),
+    "connectors": ("connectors",),
 }
 """The processes of an application machine."""
 

@@ -146,6 +146,19 @@ def lock_connector(connection: Connection, company_id: UUID, connector_id: UUID)
     return row
 
 
+def state_of(connector: Connector, *, now: datetime) -> str:
+    """The state in a few words: `paused`, `failing`, `waiting` for a process, or what it does."""
+    if connector.paused_at is not None:
+        return "paused"
+    if connector.failing_since is not None:
+        return "failing"
+    if not connector.asks:
+        return "receiving" if connector.answered_at is not None else "waits for its vendor"
+    if connector.leased_until is None or connector.leased_until < now:
+        return "waits for a process"
+    return "working" if connector.answered_at is not None else "starting"
+
+
 # --- Changes -----------------------------------------------------------------------------------------------------
 # Each ends the lease: the process that polls begins anew, with what holds from now on.
 

@@ -70,17 +70,20 @@ def lease_connectors(
 _RENEW = Statement(
     IdRow,
     f"""
-    UPDATE connectors c SET leased_until = %s
-    FROM unnest(%s::uuid[], %s::bigint[]) AS mine (id, lease_number)
-    WHERE c.id = mine.id AND c.lease_number = mine.lease_number AND c.leased_until IS NOT NULL AND c.paused_at IS NULL
-      AND {fence.is_at_work("c.company_id")}
-    RETURNING c.id
+    UPDATE connectors SET leased_until = %s
+    WHERE id = ANY(ARRAY(
+        SELECT c.id FROM unnest(%s::uuid[], %s::bigint[]) AS mine (id, lease_number)
+        JOIN connectors c ON c.id = mine.id AND c.lease_number = mine.lease_number
+        WHERE c.leased_until IS NOT NULL AND c.paused_at IS NULL AND {fence.is_at_work("c.company_id")}
+        ORDER BY c.id FOR NO KEY UPDATE OF c SKIP LOCKED))
+    RETURNING id
     """,  # noqa: S608 (a constant)
 )
 
 
 def renew_leases(connection: Connection, held: Iterable[Leased], *, now: datetime) -> set[UUID]:
-    """Moves the ends of leases on. The connectors that are not in the result are lost."""
+    """Moves the ends of leases on. A connector that is not in the result is lost, or locked by who stores a page of it:
+    waiting for that could cost all others their leases."""
     mine = list(held)
     until = now + timedelta(seconds=LEASE_SECONDS)
     parameters = (until, [one.id for one in mine], [one.lease_number for one in mine])

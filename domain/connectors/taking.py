@@ -16,8 +16,9 @@ from domain.connectors.vendor import VendorPage
 from domain.connectors.vendor_vehicles import match_vehicles
 from domain.contract.shapes import MAX_POSITIONS, Position
 from domain.database import Connection, Tenant, as_json
+from domain.lifecycle import Environment
 from domain.queue.jobs import Job
-from domain.statements import Command, IdRow, Statement
+from domain.statements import Command, IdRow, Query, Statement
 from domain.telematics.feed import store_positions
 
 
@@ -41,8 +42,8 @@ class Taken(NamedTuple):
 
 _HOLD = Statement(
     IdRow,
-    "SELECT id FROM connectors WHERE company_id = %s AND id = %s AND lease_number = %s AND leased_until > %s"
-    " AND paused_at IS NULL FOR NO KEY UPDATE",
+    "SELECT id FROM connectors WHERE company_id = %s AND id = %s AND lease_number = %s AND paused_at IS NULL"
+    " FOR NO KEY UPDATE",
 )
 _TOOK = Command(
     """
@@ -61,7 +62,7 @@ def take_page(
     connection: Connection, leased: Leased, page: VendorPage, *, due_at: datetime, rules: TakingRules, now: datetime
 ) -> Taken:
     """Stores a page that a poll brought. Raises LeaseLost; then nothing is stored."""
-    _require_lease(connection, leased, now)
+    _require_lease(connection, leased)
     taken = _store(connection, leased.tenant, leased.id, page, rules, now)
     _TOOK.execute(
         connection,
@@ -95,12 +96,13 @@ def note_failure(
     now: datetime,
 ) -> None:
     """Stores why a poll failed, and when the next one is due. Raises LeaseLost."""
-    _require_lease(connection, leased, now)
+    _require_lease(connection, leased)
     _FAILED.execute(connection, (now, error, what_to_do, due_at, forgets_cursor, leased.id))
 
 
-def _require_lease(connection: Connection, leased: Leased, now: datetime) -> None:
-    if _HOLD.first(connection, (leased.company_id, leased.id, leased.lease_number, now)) is None:
+def _require_lease(connection: Connection, leased: Leased) -> None:
+    """Locks the connector. A lease that ran out is still ours while nobody has taken the next one."""
+    if _HOLD.first(connection, (leased.company_id, leased.id, leased.lease_number)) is None:
         raise LeaseLost
 
 
@@ -131,3 +133,75 @@ def _store(
 def _portions(positions: Sequence[Position]) -> list[Sequence[Position]]:
     """Statements of the size that the feed knows."""
     return [positions[start : start + MAX_POSITIONS] for start in range(0, len(positions), MAX_POSITIONS)]
+
+
+# --- What vendors send ---------------------------------------------------------------------------------------------
+
+
+class Receiver(NamedTuple):
+    """A connector to which a request came."""
+
+    id: UUID
+    company_id: UUID
+    environment: str
+    kind: str
+    url: str
+    credentials: str
+    """Sealed."""
+    paused_at: datetime | None
+
+    @property
+    def tenant(self) -> Tenant:
+        return Tenant(self.company_id, Environment(self.environment))
+
+
+_FIND_RECEIVER = Statement(
+    Receiver, "SELECT id, company_id, environment, kind, url, credentials, paused_at FROM connectors WHERE id = %s"
+)
+
+
+def find_receiver(connector_id: UUID) -> Query[Receiver | None]:
+    """The connector with this id, whichever company's it is: a request names nothing else."""
+    return Query(_FIND_RECEIVER, (connector_id,), lambda rows: rows[0] if rows else None)
+
+
+_KEEP = Statement(
+    IdRow, "SELECT id FROM connectors WHERE company_id = %s AND id = %s AND paused_at IS NULL FOR KEY SHARE"
+)
+
+
+def take_inbound(
+    connection: Connection, receiver: Receiver, page: VendorPage, *, rules: TakingRules, now: datetime
+) -> Taken | None:
+    """Stores what a vendor sent. A request that comes twice brings repeats. None: the connector was paused or removed
+    meanwhile. Many requests of one connector are stored side by side: its row is only kept, not changed."""
+    if _KEEP.first(connection, (receiver.company_id, receiver.id)) is None:
+        return None
+    return _store(connection, receiver.tenant, receiver.id, page, rules, now)
+
+
+_NOTE_RECEIVED = Command(
+    """
+    UPDATE connectors SET answered_at = greatest(answered_at, %(now)s::timestamptz), fixes = fixes + %(stored)s,
+        newest_at = greatest(newest_at, %(newest_at)s::timestamptz),
+        left_out = CASE WHEN %(left_out)s::jsonb = '{}' THEN left_out ELSE left_out || (
+            SELECT jsonb_object_agg(key, value::bigint + coalesce((left_out ->> key)::bigint, 0))
+            FROM jsonb_each_text(%(left_out)s::jsonb)) END
+    WHERE company_id = %(company_id)s AND id = %(id)s
+    """
+)
+
+
+def note_received(connection: Connection, receiver: Receiver, taken: Taken, *, now: datetime) -> None:
+    """Adds to the counts that people see. It has a transaction of its own: who stores positions holds tracks."""
+    _NOTE_RECEIVED.execute(
+        connection,
+        {
+            "company_id": receiver.company_id,
+            "id": receiver.id,
+            "now": now,
+            "stored": taken.stored,
+            "newest_at": taken.newest_at,
+            "left_out": as_json(taken.left_out),
+        },
+    )

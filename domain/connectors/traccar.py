@@ -81,6 +81,7 @@ class Traccar(Vendor):
         ),
     )
     receives = True
+    least_wait_seconds = 1.0  # it is the fleet's own server
 
     def __init__(self) -> None:
         self._devices: dict[int, VendorVehicle] = {}

@@ -7,7 +7,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[2]
 TOP = REPOSITORY / "README.md"
-PACKAGES = ("deploy", "domain", "ingress", "scheduler", "tests", "workers")
+PACKAGES = ("connectors", "deploy", "domain", "ingress", "scheduler", "tests", "workers")
 READMES = [TOP, *(readme for package in PACKAGES for readme in sorted((REPOSITORY / package).rglob("README.md")))]
 
 

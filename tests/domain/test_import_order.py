@@ -115,17 +115,17 @@ def test_a_shelf_of_the_routes_imports_only_those_before_it() -> None:
     assert {pair for pair in pairs if SHELVES.index(shelf(pair[1])) > SHELVES.index(shelf(pair[0]))} == set()
 
 
-@pytest.mark.parametrize(("one", "other"), list(permutations(("ingress", "workers", "scheduler"), 2)))
+@pytest.mark.parametrize(("one", "other"), list(permutations(("ingress", "workers", "scheduler", "connectors"), 2)))
 def test_the_packages_above_the_domain_do_not_import_one_another(one: str, other: str) -> None:
     assert other not in imported_packages(one)
 
 
-@pytest.mark.parametrize("above", ["ingress", "workers", "scheduler", "deploy"])
+@pytest.mark.parametrize("above", ["ingress", "workers", "scheduler", "connectors", "deploy"])
 def test_the_domain_imports_none_of_the_packages_above_it(above: str) -> None:
     assert above not in imported_packages("domain")
 
 
-@pytest.mark.parametrize("package", ["domain", "ingress", "workers", "scheduler", "deploy"])
+@pytest.mark.parametrize("package", ["domain", "ingress", "workers", "scheduler", "connectors", "deploy"])
 def test_no_package_imports_tests(package: str) -> None:
     assert "tests" not in imported_packages(package)
 

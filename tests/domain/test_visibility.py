@@ -117,12 +117,13 @@ _SOURCES = [
 
 
 def test_few_places_see_everything() -> None:
-    """Keys and sessions are found before their company is known. Operators look after all companies. New prices of
-    stations change plans of all companies. Jobs of an earlier release name no company."""
+    """Keys, sessions and connectors are found before their company is known. Operators look after all companies. New
+    prices of stations change plans of all companies. Jobs of an earlier release name no company."""
     assert {path.stem for path in _SOURCES if re.search(r"\bEVERYTHING\b", path.read_text())} == {
         "authenticator",
         "console",
         "importer",
+        "inbound",
         "job_companies",
         "key_use",
         "openid",

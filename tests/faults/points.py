@@ -53,7 +53,7 @@ _COMMITS = (
 _COMMITS_BY_ITSELF = "domain.async_database:AsyncDatabase.store"
 """The statement of an event loop, which commits by itself."""
 
-_PACKAGES = ("deploy", "domain", "ingress", "scheduler", "workers")
+_PACKAGES = ("connectors", "deploy", "domain", "ingress", "scheduler", "workers")
 
 
 class _Faults:

@@ -79,6 +79,7 @@ def connections_of(kind: str, settings: Settings) -> int:
         "console": 2 * max(size, 2) + 1,
         "workers": 2 * size + 1,
         "scheduler": 2 * size + 2,  # one holds the lead
+        "connectors": 2 * 2 + 2 * 4 + 1,  # two pools for leases, two for storing
     }.get(kind, 1)
 
 

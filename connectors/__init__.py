@@ -1,0 +1,1 @@
+"""The process that asks vendors of telematics for positions."""

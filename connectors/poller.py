@@ -1,0 +1,197 @@
+"""One connector, polled: ask the vendor, store the page with its cursor, wait, ask again.
+
+It ends when its lease is lost. Whatever a vendor does (it hangs, never ends, sends too much, sends nonsense) costs its
+own connector alone.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from functools import partial
+from typing import TypeVar
+
+import psycopg
+
+from domain import clock
+from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.contacts import Contacts, UnreadableContact
+from domain.backoff import backoff
+from domain.connectors.connectors import open_access
+from domain.connectors.kinds import VENDORS
+from domain.connectors.leases import Leased, LeaseLost
+from domain.connectors.taking import Taken, TakingRules, note_failure, take_page
+from domain.connectors.vendor import ForgottenCursor, Vendor, VendorFault, VendorHurried, VendorPage
+from domain.connectors.vendor_http import BoundedHttp
+from domain.database import Connection
+from domain.metrics import CONNECTOR_POLLS, FIXES_RECEIVED
+from domain.observability import get_logger
+from domain.queue.jobs import Job
+from domain.settings import Settings
+
+log = get_logger(__name__)
+
+Result = TypeVar("Result")
+
+POLL_SECONDS = 120.0
+"""One poll, of however many requests, ends after so long."""
+
+MOST_PAGES_IN_A_ROW = 100
+"""A vendor that always has a next page waits after so many like one that has none."""
+
+_FIRST_WAIT_SECONDS = 10.0
+_LONGEST_WAIT_SECONDS = 900.0
+_DATABASE_AWAY_SECONDS = 3.0
+
+Store = Callable[[Leased, Callable[[Connection], Result]], Awaitable[Result]]
+"""Does work in a transaction that sees the connector's company, in a thread."""
+
+
+class Poller:
+    """A connector as long as this process holds its lease."""
+
+    def __init__(
+        self,
+        leased: Leased,
+        settings: Settings,
+        store: Callable[[Leased, Callable[[Connection], object]], Awaitable[object]],
+        enqueue: Callable[[list[Job]], Awaitable[object]],
+    ) -> None:
+        self.leased = leased
+        self.is_storing = False
+        self._settings = settings
+        self._store = store
+        self._enqueue = enqueue
+        self._cursor = leased.cursor
+        self._failures = leased.failures
+        self._vendor: Vendor = VENDORS[leased.kind]()
+        self._http = BoundedHttp(allowed=AllowedHosts.of_connectors(settings))
+        self._rules = TakingRules(settings.arrival_radius_meters, timedelta(hours=settings.early_arrival_hours))
+
+    async def run(self) -> None:
+        """Polls until the lease is lost."""
+        pages_in_a_row = 0
+        try:
+            await _sleep_until(self.leased.due_at)
+            while True:
+                page = await self._turn()
+                pages_in_a_row = pages_in_a_row + 1 if page is not None and page.has_more else 0
+                if 0 < pages_in_a_row < MOST_PAGES_IN_A_ROW:
+                    continue
+                if pages_in_a_row:
+                    pages_in_a_row = 0
+                    await asyncio.sleep(self._wait_seconds())
+                else:
+                    await _sleep_until(self._due_at)
+        except LeaseLost:
+            log.info("connectors.lease_lost", connector_id=self.leased.id)
+        except Exception:
+            log.exception("connectors.poller_failed", connector_id=self.leased.id)
+        finally:
+            await self._http.close()
+
+    async def _turn(self) -> VendorPage | None:
+        """One poll and its storage. None: it failed. Raises LeaseLost."""
+        started = time.perf_counter()
+        try:
+            page = await self._ask()
+            if page.has_more and page.cursor == self._cursor:
+                raise VendorFault("it gives the same page again and again")
+        except VendorFault as fault:
+            CONNECTOR_POLLS.labels(self.leased.kind, "failed").observe(time.perf_counter() - started)
+            await self._fail(fault)
+            return None
+        CONNECTOR_POLLS.labels(self.leased.kind, "done").observe(time.perf_counter() - started)
+        now = clock.now()
+        self._due_at = now + timedelta(seconds=0 if page.has_more else self._wait_seconds())
+        taken = await self._stored(partial(self._take, page, self._due_at, now))
+        if taken is None:
+            return None
+        self._cursor, self._failures = page.cursor, 0
+        _count(taken)
+        await self._enqueue(taken.jobs)
+        return page
+
+    async def _ask(self) -> VendorPage:
+        """Raises VendorFault, whatever happens."""
+        try:
+            access = open_access(self.leased.url, self.leased.credentials, Contacts.of(self._settings))
+            async with asyncio.timeout(POLL_SECONDS):
+                return await self._vendor.poll(self._cursor, access, self._http)
+        except VendorFault:
+            raise
+        except TimeoutError:
+            raise VendorFault(f"it did not answer within {POLL_SECONDS:g} s") from None
+        except UnreadableContact:
+            raise VendorFault(
+                "its credentials are sealed with another key",
+                what_to_do="give the credentials again, or run with the FUELROUTE_CONTACT_KEY they were stored with",
+            ) from None
+        except Exception as error:  # whatever an answer does to the vendor's class is the vendor's fault
+            log.exception("connectors.poll_failed", connector_id=self.leased.id, kind=self.leased.kind)
+            raise VendorFault(f"its answer could not be understood ({type(error).__name__})") from None
+
+    def _take(self, page: VendorPage, due_at: datetime, now: datetime, connection: Connection) -> Taken:
+        return take_page(connection, self.leased, page, due_at=due_at, rules=self._rules, now=now)
+
+    async def _fail(self, fault: VendorFault) -> None:
+        """Stores why, and waits longer each time; as long as the vendor asks for. Raises LeaseLost."""
+        seconds = backoff(_FIRST_WAIT_SECONDS, self._failures, longest=_LONGEST_WAIT_SECONDS)
+        seconds *= random.uniform(0.75, 1.25)  # noqa: S311 (no secret): many connectors do not come back together
+        if isinstance(fault, VendorHurried) and fault.retry_after_seconds is not None:
+            seconds = fault.retry_after_seconds + random.uniform(0, 1)  # noqa: S311
+        self._failures += 1
+        now = clock.now()
+        self._due_at = now + timedelta(seconds=seconds)
+        forgets = isinstance(fault, ForgottenCursor)
+        if forgets:
+            self._cursor, self._due_at = None, now
+        log.warning(
+            "connectors.poll_refused",
+            connector_id=self.leased.id,
+            kind=self.leased.kind,
+            error=str(fault),
+            retry_seconds=round(seconds, 1),
+        )
+        note = partial(self._note, str(fault), fault.what_to_do, forgets, now)
+        await self._stored(note)
+
+    def _note(self, error: str, what_to_do: str, forgets: bool, now: datetime, connection: Connection) -> bool:
+        note_failure(
+            connection,
+            self.leased,
+            error,
+            what_to_do,
+            due_at=self._due_at,
+            forgets_cursor=forgets,
+            now=now,
+        )
+        return True
+
+    async def _stored(self, work: Callable[[Connection], Result]) -> Result | None:
+        """The result of `work`. None while the database is away: the same page is asked for again. Raises LeaseLost."""
+        self.is_storing = True
+        try:
+            return await self._store(self.leased, work)  # type: ignore[return-value]
+        except psycopg.Error as error:
+            log.warning("connectors.not_stored", connector_id=self.leased.id, error=str(error))
+            self._due_at = clock.now() + timedelta(seconds=_DATABASE_AWAY_SECONDS)
+            return None
+        finally:
+            self.is_storing = False
+
+    def _wait_seconds(self) -> float:
+        seconds = max(self._vendor.least_wait_seconds, self._settings.connector_poll_seconds)
+        return seconds + random.uniform(0, seconds / 10)  # noqa: S311 (no secret)
+
+
+async def _sleep_until(moment: datetime | None) -> None:
+    if moment is not None:
+        await asyncio.sleep(max(0.0, (moment - clock.now()).total_seconds()))
+
+
+def _count(taken: Taken) -> None:
+    FIXES_RECEIVED.labels("stored").inc(taken.stored)
+    for reason, count in taken.left_out.items():
+        FIXES_RECEIVED.labels(reason).inc(count)

@@ -1,0 +1,172 @@
+"""One process of connectors: takes leases, polls each connector in a task of its own, gives the leases back at its end.
+
+Any number of processes may run, on any machines. The leases of one that is lost run out, and the others take them.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+from uuid import UUID
+
+import psycopg
+import uvloop
+
+from connectors.poller import Poller
+from domain import clock
+from domain.connectors import leases
+from domain.connectors.kinds import VENDORS
+from domain.connectors.leases import LEASE_SECONDS, RENEW_SECONDS, Leased
+from domain.database import Connection, Database
+from domain.health import Health, Unhealthy
+from domain.metrics import CONNECTORS_POLLED, expose
+from domain.observability import get_logger
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import Job
+from domain.settings import Settings
+from domain.visibility import NOTHING, of_companies
+
+log = get_logger(__name__)
+
+Result = TypeVar("Result")
+
+LOOK_SECONDS = 2.0
+"""The time between two looks for connectors that nobody polls."""
+
+_MOST_AT_A_LOOK = 10
+"""So many connectors are taken at a look: processes that start together share them."""
+_MOST_OF_PROCESS = 2_000
+_STORING_THREADS = 4
+_SILENT_SECONDS = 3 * LEASE_SECONDS
+
+
+def run(settings: Settings, health: Health) -> int:
+    """Works until SIGTERM or SIGINT. Returns the exit status."""
+    with (
+        Database.of(settings, pool_size=2) as of_all,
+        Database.of(settings, visible=lambda: NOTHING, pool_size=_STORING_THREADS) as walled,
+        ThreadPoolExecutor(_STORING_THREADS, thread_name_prefix="storing") as threads,
+    ):
+        uvloop.run(Pollers(settings, of_all, walled, threads).run(health))
+    return 0
+
+
+class Pollers:
+    """The connectors that this process polls."""
+
+    def __init__(self, settings: Settings, of_all: Database, walled: Database, threads: ThreadPoolExecutor) -> None:
+        self._settings = settings
+        self._of_all = of_all
+        self._walled = walled
+        self._threads = threads
+        self._jobs = JobQueue.of(settings)
+        self._by = f"{socket.gethostname()}:{os.getpid()}"
+        self._held: dict[UUID, tuple[Poller, asyncio.Task[None]]] = {}
+        self._looked_at = time.monotonic()
+        self._renewed_at = time.monotonic()
+
+    async def run(self, health: Health) -> None:
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        health.check_alive("looks", self._looks)
+        expose(CONNECTORS_POLLED)
+        log.info("connectors.ready", pid=os.getpid())
+        while not stop.is_set():
+            await self._look()
+            try:
+                await asyncio.wait_for(stop.wait(), LOOK_SECONDS)
+            except TimeoutError:
+                continue
+        health.note_stopping()
+        await self._stop()
+        log.info("connectors.stopped")
+
+    async def _look(self) -> None:
+        """Renews the leases where it is time, drops the lost ones, and takes connectors that nobody polls."""
+        try:
+            if time.monotonic() - self._renewed_at >= RENEW_SECONDS and self._held:
+                await self._renew()
+            self._drop_ended()
+            if len(self._held) < _MOST_OF_PROCESS:
+                for leased in await self._of_all_companies(self._lease):
+                    self._begin(leased)
+        except psycopg.Error as error:  # the next look
+            log.warning("connectors.database_away", error=str(error))
+        self._looked_at = time.monotonic()
+        CONNECTORS_POLLED.set(len(self._held))
+
+    def _lease(self, connection: Connection) -> list[Leased]:
+        return leases.lease_connectors(connection, by=self._by, kinds=VENDORS, most=_MOST_AT_A_LOOK, now=clock.now())
+
+    def _begin(self, leased: Leased) -> None:
+        before = self._held.pop(leased.id, None)
+        if before is not None:  # our own lease ran out, and we took the next one
+            before[1].cancel()
+        poller = Poller(leased, self._settings, self._store, self._enqueue)
+        self._held[leased.id] = (poller, asyncio.create_task(poller.run()))
+        log.info("connectors.leased", connector_id=leased.id, kind=leased.kind, lease_number=leased.lease_number)
+
+    async def _renew(self) -> None:
+        held = {id: poller for id, (poller, _) in self._held.items()}
+        mine = [poller.leased for poller in held.values()]
+        kept = await self._of_all_companies(lambda connection: leases.renew_leases(connection, mine, now=clock.now()))
+        self._renewed_at = time.monotonic()
+        for id, poller in held.items():
+            if id not in kept and not poller.is_storing and self._held.get(id, (None,))[0] is poller:
+                log.info("connectors.lease_lost", connector_id=id)
+                self._held.pop(id)[1].cancel()
+
+    def _drop_ended(self) -> None:
+        for id in [id for id, (_, task) in self._held.items() if task.done()]:
+            del self._held[id]
+
+    async def _stop(self) -> None:
+        """Lets pages that are being stored be stored, and gives the leases back."""
+        storing = [task for poller, task in self._held.values() if poller.is_storing]
+        for poller, task in self._held.values():
+            if not poller.is_storing:
+                task.cancel()
+        deadline = time.monotonic() + self._settings.stop_seconds
+        while any(poller.is_storing for poller, _ in self._held.values()) and time.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+        for task in storing:
+            task.cancel()
+        await asyncio.gather(*(task for _, task in self._held.values()), return_exceptions=True)
+        mine = [poller.leased for poller, _ in self._held.values()]
+        try:
+            await self._of_all_companies(lambda connection: leases.release_leases(connection, mine))
+        except psycopg.Error as error:  # they run out
+            log.warning("connectors.leases_not_released", error=str(error))
+
+    async def _of_all_companies(self, work: Callable[[Connection], Result]) -> Result:
+        """The result of `work` in a transaction that sees every company."""
+
+        def do() -> Result:
+            with self._of_all.transaction() as connection:
+                return work(connection)
+
+        return await asyncio.to_thread(do)
+
+    async def _store(self, leased: Leased, work: Callable[[Connection], Result]) -> Result:
+        def do() -> Result:
+            with self._walled.transaction_by_key(of_companies([leased.company_id])) as connection:
+                return work(connection)
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, do)
+
+    async def _enqueue(self, jobs: list[Job]) -> None:
+        if jobs:
+            await asyncio.get_running_loop().run_in_executor(self._threads, partial(self._jobs.put, *jobs))
+
+    def _looks(self) -> str:
+        """Raises Unhealthy when it has not looked for a while: its event loop hangs, or the database is silent."""
+        silent = time.monotonic() - self._looked_at
+        if silent > _SILENT_SECONDS:
+            raise Unhealthy(f"it has not looked after its leases for {silent:.0f} s")
+        return f"polls {len(self._held)} connectors"

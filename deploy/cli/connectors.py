@@ -1,0 +1,318 @@
+"""Connectors to vendors of telematics: the process that polls them, and what a company has."""
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+from uuid import UUID
+
+import msgspec
+import typer
+
+from deploy.cli.arguments import AsJson, CompanyId, Yes, acting, confirm, read_record_id
+from deploy.cli.failures import CommandFailed
+from deploy.cli.output import print_fields, print_table, screen, show
+from deploy.cli.storing import transaction
+from domain import clock
+from domain.accounts import companies
+from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.contacts import Contacts
+from domain.connectors import connectors, vendor_vehicles
+from domain.connectors.connectors import Connector, ConnectorValues, UnknownConnector
+from domain.connectors.kinds import VENDORS
+from domain.connectors.trying import try_connector
+from domain.connectors.vendor import CredentialField, Vendor, VendorFault
+from domain.database import Connection, Tenant
+from domain.ids import read_id, shown_id, with_shown_ids
+from domain.lifecycle import Environment
+from domain.operations.audit import audit_subject, record_action
+from domain.settings import get_settings
+
+app = typer.Typer(invoke_without_command=True, help="Connectors: positions from vendors of telematics.")
+
+ConnectorId = Annotated[
+    str, typer.Argument(metavar="CONNECTOR_ID", help="The connector's id, as `connectors list` shows it.")
+]
+Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for the audit log.")]
+Url = Annotated[
+    str, typer.Option("--url", metavar="URL", help="The vendor's address, unless it is the usual one of its cloud.")
+]
+CredentialsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--credentials",
+        metavar="FILE",
+        help="A file with lines NAME=VALUE, or one JSON object; - is standard input. Otherwise each value comes from"
+        " FUELROUTE_CONNECTOR_NAME in the environment, or is asked for.",
+    ),
+]
+
+_LINE = re.compile(r"([a-z_]+)\s*=\s*(.*)")
+
+
+@app.callback()
+def connectors_process(context: typer.Context) -> None:
+    """Without a command: runs one process that asks vendors of telematics for positions. Several may run."""
+    if context.invoked_subcommand is not None:
+        return
+    from connectors.process import run
+    from deploy.cli.running import prepare_to_serve
+    from domain.metrics_ports import serve_metrics
+    from domain.observability import configure_logging
+    from domain.operations.server_checks import health_of
+
+    settings = get_settings()
+    configure_logging(settings, "connectors")
+    prepare_to_serve("connectors", settings, redis_needed=False)
+    health = health_of(settings, "connectors", queue_needed=False)
+    serve_metrics(settings, "connectors", health)
+    raise SystemExit(run(settings, health))
+
+
+@app.command("add")
+def connectors_add(
+    company_id: CompanyId,
+    kind: Annotated[str, typer.Option("--kind", metavar="KIND", help=f"One of {', '.join(VENDORS)}.")],
+    environment: Annotated[
+        Environment, typer.Option("--environment", help="Where the positions come in.")
+    ] = Environment.LIVE,
+    name: Annotated[str, typer.Option("--name", metavar="TEXT", help="A name, if there are several of a kind.")] = "",
+    url: Url = "",
+    credentials: CredentialsFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Adds a connector, which works at once. Credentials are never arguments: others would see them."""
+    settings = get_settings()
+    vendor = connectors.vendor_of(kind)
+    values = ConnectorValues(kind, _credentials_of(vendor, credentials), name, url)
+    with transaction() as connection:
+        made = connectors.add_connector(
+            connection,
+            Tenant(company_id, environment),
+            values,
+            allowed=AllowedHosts.of_connectors(settings),
+            contacts=Contacts.of(settings),
+        )
+        _record(connection, "add", made, "")
+    document = _document(made)
+    show(as_json, document, lambda: _print_added(made, vendor))
+
+
+def _print_added(made: Connector, vendor: type[Vendor]) -> None:
+    shown = shown_id("con", made.id)
+    screen.print(f"connector {shown}", highlight=False)
+    if made.asks:
+        screen.print(f"try it: fuelroute connectors test --company {shown_id('cmp', made.company_id)} {shown}")
+    if vendor.receives:
+        screen.print(f"the vendor sends to: POST /telematics/{shown}", highlight=False)
+
+
+@app.command("list")
+def connectors_list(company_id: CompanyId, as_json: AsJson = False) -> None:
+    """Lists a company's connectors: state, newest position, last error and what to do."""
+    now = clock.now()
+    with transaction() as connection:
+        companies.require_company(connection, company_id, even_retired=True)
+        counts = vendor_vehicles.count_connector_vehicles(connection, company_id, now=now)
+        found = connectors.list_connectors(connection, company_id)
+    rows = []
+    for one in found:
+        named = counts.get(one.id)
+        numbers = {"vehicles": 0, "unmatched": 0, "silent": 0}
+        if named is not None:
+            numbers = {"vehicles": named.matched, "unmatched": named.unmatched, "silent": named.silent}
+        rows.append({**_document(one), **numbers})
+    columns = ("id", "environment", "kind", "name", "state", "newest_at", "vehicles", "unmatched", "silent")
+    show(as_json, rows, lambda: print_table(rows, *columns, "last_error", "what_to_do"))
+
+
+@app.command("test")
+def connectors_test(company_id: CompanyId, connector_id: ConnectorId, as_json: AsJson = False) -> None:
+    """Asks the vendor once, and says what it answered. Nothing is stored. The exit status is 1 if it failed."""
+    settings = get_settings()
+    with _connector(company_id, connector_id) as (connection, connector):
+        access = connectors.read_access(connection, company_id, connector.id, contacts=Contacts.of(settings))
+    try:
+        answer = asyncio.run(try_connector(connector.kind, access, AllowedHosts.of_connectors(settings)))
+    except VendorFault as fault:
+        document = {"ok": False, "error": str(fault), "what_to_do": fault.what_to_do}
+        show(as_json, document, lambda: print_fields(document))
+        raise typer.Exit(1) from None
+    show(as_json, {"ok": True, "answer": answer}, lambda: screen.print(answer, highlight=False))
+
+
+@app.command("set")
+def connectors_set(
+    company_id: CompanyId,
+    connector_id: ConnectorId,
+    url: Url = "",
+    credentials: CredentialsFile = None,
+    reason: Why = "",
+    as_json: AsJson = False,
+) -> None:
+    """Gives a connector other credentials, and another address where one is named."""
+    settings = get_settings()
+    with _connector(company_id, connector_id) as (_, connector):
+        vendor = connectors.vendor_of(connector.kind)
+    values = _credentials_of(vendor, credentials)
+    with _connector(company_id, connector_id) as (connection, connector):
+        connectors.change_access(
+            connection,
+            company_id,
+            connector.id,
+            credentials=values,
+            url=url,
+            allowed=AllowedHosts.of_connectors(settings),
+            contacts=Contacts.of(settings),
+        )
+        _record(connection, "change", connector, reason)
+    show(as_json, {"id": connector_id, "changed": True}, lambda: screen.print(f"changed {connector_id}"))
+
+
+@app.command("pause")
+def connectors_pause(
+    company_id: CompanyId, connector_id: ConnectorId, reason: Why = "", as_json: AsJson = False
+) -> None:
+    """Stops asking and taking; the cursor stays."""
+    with _connector(company_id, connector_id) as (connection, connector):
+        connectors.pause_connector(connection, company_id, connector.id, now=clock.now())
+        _record(connection, "pause", connector, reason)
+    show(as_json, {"id": connector_id, "paused": True}, lambda: screen.print(f"paused {connector_id}"))
+
+
+@app.command("resume")
+def connectors_resume(
+    company_id: CompanyId, connector_id: ConnectorId, reason: Why = "", as_json: AsJson = False
+) -> None:
+    """Goes on where it was paused."""
+    with _connector(company_id, connector_id) as (connection, connector):
+        connectors.resume_connector(connection, company_id, connector.id)
+        _record(connection, "resume", connector, reason)
+    show(as_json, {"id": connector_id, "paused": False}, lambda: screen.print(f"resumed {connector_id}"))
+
+
+@app.command("remove")
+def connectors_remove(
+    company_id: CompanyId, connector_id: ConnectorId, yes: Yes = False, reason: Why = "", as_json: AsJson = False
+) -> None:
+    """Forgets a connector and its credentials. Positions stay."""
+    with _connector(company_id, connector_id) as (connection, connector):
+        confirm(yes, f"{connector_id} is removed for good")
+        connectors.remove_connector(connection, company_id, connector.id)
+        _record(connection, "remove", connector, reason)
+    show(as_json, {"id": connector_id, "removed": True}, lambda: screen.print(f"removed {connector_id}"))
+
+
+@app.command("vehicles")
+def connectors_vehicles(
+    company_id: CompanyId,
+    connector_id: ConnectorId,
+    only: Annotated[str, typer.Option("--only", metavar="WHAT", help="all, unmatched or silent.")] = "all",
+    as_json: AsJson = False,
+) -> None:
+    """Lists the vehicles that the vendor names, and ours."""
+    if only not in ("all", "unmatched", "silent"):
+        raise CommandFailed(f"--only: {only!r} is none of all, unmatched, silent")
+    with _connector(company_id, connector_id) as (connection, connector):
+        found = vendor_vehicles.list_connector_vehicles(
+            connection, company_id, connector.id, only=only, now=clock.now(), limit=10_000
+        )
+    rows = [with_shown_ids(one._asdict()) for one in found]
+    columns = ("vehicle_key", "name", "vin", "vehicle_id", "unit_number", "matched_by", "newest_at")
+    show(as_json, rows, lambda: print_table(rows, *columns))
+
+
+@app.command("link")
+def connectors_link(
+    company_id: CompanyId,
+    connector_id: ConnectorId,
+    vehicle_key: Annotated[str, typer.Argument(metavar="VEHICLE_KEY", help="The vendor's id, as `vehicles` shows it.")],
+    vehicle: Annotated[str, typer.Argument(metavar="VEHICLE_ID", help="Our vehicle's id, or `none`.")],
+    reason: Why = "",
+    as_json: AsJson = False,
+) -> None:
+    """Says which of our vehicles a vendor's vehicle is. `none` takes that back."""
+    vehicle_id = None if vehicle == "none" else read_record_id("vehicle", vehicle)
+    with _connector(company_id, connector_id) as (connection, connector):
+        vendor_vehicles.link_vehicle(connection, company_id, connector.id, vehicle_key, vehicle_id, now=clock.now())
+        _record(connection, "link", connector, reason)
+    show(
+        as_json,
+        {"vehicle_key": vehicle_key, "vehicle_id": None if vehicle_id is None else vehicle},
+        lambda: screen.print(f"{vehicle_key} is {vehicle}", highlight=False),
+    )
+
+
+def _credentials_of(vendor: type[Vendor], file: Path | None) -> dict[str, str]:
+    """The values from a file, from the environment, or from the person at the terminal."""
+    if file is not None:
+        return _read_file(file)
+    found = {field.name: value for field in vendor.fields if (value := os.environ.get(_variable(field))) is not None}
+    if found:
+        return found
+    if not sys.stdin.isatty():
+        named = ", ".join(_variable(field) for field in vendor.fields)
+        raise CommandFailed(f"give the credentials with --credentials FILE, in {named}, or at a terminal")
+    for field in vendor.fields:
+        screen.print(f"{field.title}: {field.help}", highlight=False)
+        text = f"{field.title}{'' if field.required else ' (Enter for none)'}"
+        found[field.name] = typer.prompt(text, default="", show_default=False, hide_input=field.secret, err=True)
+    return found
+
+
+def _variable(field: CredentialField) -> str:
+    return f"FUELROUTE_CONNECTOR_{field.name.upper()}"
+
+
+def _read_file(file: Path) -> dict[str, str]:
+    """Raises CommandFailed, which repeats nothing of the file."""
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text()
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise CommandFailed(f"cannot read {file}: {reason}") from None
+    if text.lstrip().startswith("{"):
+        try:
+            return msgspec.json.decode(text, type=dict[str, str])
+        except msgspec.MsgspecError:
+            raise CommandFailed(f"{file} is no JSON object of texts") from None
+    found = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        match = _LINE.fullmatch(line.strip())
+        if match is None:
+            raise CommandFailed(f"line {number} of {file} is not NAME=VALUE")
+        found[match[1]] = match[2]
+    return found
+
+
+@contextmanager
+def _connector(company_id: UUID, text: str) -> Iterator[tuple[Connection, Connector]]:
+    """The connector, locked in a transaction. Raises UnknownCompany, UnknownConnector."""
+    known = read_id("con", text)
+    with transaction() as connection:
+        companies.require_company(connection, company_id, even_retired=True)
+        if known is None:
+            raise UnknownConnector(text)
+        yield connection, connectors.lock_connector(connection, company_id, known)
+
+
+def _record(connection: Connection, action: str, connector: Connector, reason: str) -> None:
+    record_action(
+        connection,
+        acting(reason),
+        f"connectors.{action}",
+        audit_subject("connector", shown_id("con", connector.id)),
+        company_id=connector.company_id,
+        now=clock.now(),
+    )
+
+
+def _document(connector: Connector) -> Mapping[str, Any]:
+    values = {**connector._asdict(), "state": connectors.state_of(connector, now=clock.now())}
+    return with_shown_ids(values, id="con")

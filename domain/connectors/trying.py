@@ -1,0 +1,27 @@
+"""A try of a connector: one question to its vendor, whose answer a person reads. Nothing is stored."""
+
+import asyncio
+
+from domain.accounts.allowed_hosts import AllowedHosts
+from domain.connectors.kinds import VENDORS
+from domain.connectors.vendor import Access, VendorFault
+from domain.connectors.vendor_http import BoundedHttp
+
+TRY_SECONDS = 20.0
+
+
+async def try_connector(kind: str, access: Access, allowed: AllowedHosts) -> str:
+    """The sentence that tells of the success. Raises VendorFault."""
+    vendor = VENDORS[kind]()
+    if not vendor.asks(access.credentials):
+        raise VendorFault(
+            f"{vendor.title} only sends: there is nothing to ask", what_to_do="let the vendor send a position"
+        )
+    http = BoundedHttp(allowed=allowed, seconds=TRY_SECONDS)
+    try:
+        async with asyncio.timeout(TRY_SECONDS):
+            return await vendor.test(access, http)
+    except TimeoutError:
+        raise VendorFault(f"it did not answer within {TRY_SECONDS:g} s") from None
+    finally:
+        await http.close()

@@ -1,0 +1,161 @@
+"""The process of connectors, as an operator has it: killed anywhere, two at a time, beside vendors that misbehave."""
+
+import random
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from domain.database import Database
+from domain.settings import Settings
+from tests.connectors.polling import (
+    connected,
+    fleet_of_its_own,
+    leases_run_out,
+    polling,
+    row_of,
+    times_of,
+    wait_until,
+)
+from tests.factories import JOLIET, Fleet
+from tests.vendors.samsara import Samsara, running_samsara
+from tests.vendors.vendor import Answer, Request, running
+
+
+@pytest.fixture
+def own_fleet(database: Database) -> Iterator[Fleet]:
+    with fleet_of_its_own(database) as fleet:
+        yield fleet
+
+
+def credentials(vendor: Samsara) -> dict[str, str]:
+    return {"token": vendor.token}
+
+
+def test_killed_at_any_point_nothing_is_lost_and_nothing_comes_twice(
+    settings: Settings, database: Database, own_fleet: Fleet, now: datetime, tmp_path: Path
+) -> None:
+    rolled = random.Random(7)
+    with running_samsara() as vendor:
+        vendor.page_size = 4
+        for number in range(600):
+            at = now - timedelta(seconds=600 - number)
+            vendor.report(("101", "102")[number % 2], JOLIET["latitude"], JOLIET["longitude"] + number / 1e5, at)
+        connector = connected(database, own_fleet.live, "samsara", vendor.url, credentials(vendor))
+        with database.transaction() as connection:  # all that the vendor has, and not its newest alone
+            connection.execute("UPDATE connectors SET cursor = 'cursor-0' WHERE id = %s", (connector.id,))
+        seen = []
+        for number in range(6):
+            with polling(settings, tmp_path, f"killed {number}") as process:
+                before = len(vendor.requests)
+                wait_until(lambda before=before: len(vendor.requests) > before)
+                time.sleep(rolled.uniform(0, 0.3))
+                process.kill()
+            seen.append(len(times_of(database, own_fleet)))
+            leases_run_out(database, connector)
+        with polling(settings, tmp_path):
+            wait_until(lambda: len(times_of(database, own_fleet)) == 600)
+        asked = [request.query.get("after") for request in vendor.requests]
+
+    assert 0 < seen[0] < 600, "no kill fell into the work"
+    assert len(set(times_of(database, own_fleet))) == 600
+    row = row_of(database, connector)
+    assert (row.cursor, row.fixes, row.left_out) == ("cursor-600", 600, {})
+    assert len(asked) - len(set(asked)) <= 6 + asked.count("cursor-600"), "a page was asked for again without a kill"
+
+
+def test_two_processes_share_and_the_one_that_is_left_takes_over(
+    settings: Settings, database: Database, own_fleet: Fleet, now: datetime, tmp_path: Path
+) -> None:
+    with running_samsara() as vendor:
+        connector = connected(database, own_fleet.live, "samsara", vendor.url, credentials(vendor))
+        with polling(settings, tmp_path, "first") as first:
+            wait_until(lambda: row_of(database, connector).answered_at is not None)
+            with polling(settings, tmp_path, "second") as second:
+                wait_until(lambda: "connectors.ready" in second.log.read_text())
+                time.sleep(2.5)  # a look of the second one
+                assert row_of(database, connector).leased_by.endswith(f":{first.pid}")
+                number = row_of(database, connector).lease_number
+
+                assert first.stop() == 0
+
+                wait_until(lambda: (row_of(database, connector).leased_by or "").endswith(f":{second.pid}"), 5)
+                assert row_of(database, connector).lease_number == number + 1
+                vendor.report("101", JOLIET["latitude"], JOLIET["longitude"], now)
+                wait_until(lambda: times_of(database, own_fleet) == [now])
+                assert second.stop() == 0
+    assert row_of(database, connector).leased_until is None
+
+
+class Endless(Samsara):
+    """There is always another page."""
+
+    def answer(self, request: Request) -> Answer:
+        answer = super().answer(request)
+        answer.document["pagination"] = {"endCursor": f"page-{len(self.requests)}", "hasNextPage": True}
+        return answer
+
+    def _feed(self, query: dict[str, str]) -> Answer:
+        return super()._feed({**query, "after": "cursor-0"})
+
+
+class Huge(Samsara):
+    """One page of a hundred megabytes."""
+
+    def answer(self, request: Request) -> Answer:
+        padding, end = "x" * (100 << 20), {"endCursor": "1", "hasNextPage": False}
+        return Answer({"data": [], "padding": padding, "pagination": end})
+
+
+def test_a_vendor_that_misbehaves_costs_no_other(
+    settings: Settings, database: Database, own_fleet: Fleet, now: datetime, tmp_path: Path
+) -> None:
+    with (
+        running(Endless()) as endless,
+        running(Huge()) as huge,
+        running_samsara() as hanging,
+        running_samsara() as good,
+    ):
+        hanging.fail("hang", "hang", "hang")
+        bad = {
+            name: connected(database, own_fleet.live, "samsara", vendor.url, credentials(vendor), name=name)
+            for name, vendor in (("endless", endless), ("huge", huge), ("hanging", hanging))
+        }
+        connector = connected(database, own_fleet.live, "samsara", good.url, credentials(good))
+        with polling(settings, tmp_path):
+            wait_until(lambda: row_of(database, connector).answered_at is not None)
+            wait_until(lambda: row_of(database, bad["huge"]).last_error is not None)
+            wait_until(lambda: len(endless.requests) > 20)
+            good.report("101", JOLIET["latitude"], JOLIET["longitude"], now)
+            began = time.monotonic()
+            wait_until(lambda: times_of(database, own_fleet) == [now])
+            waited = time.monotonic() - began
+            hundred = len(endless.requests)
+
+    assert waited < 8, "another vendor's pages came first"  # Samsara is asked every 5 s
+    assert hundred < 400
+    assert "16 MB" in row_of(database, bad["huge"]).last_error
+    assert row_of(database, bad["hanging"]).answered_at is None
+
+
+def test_limits_are_obeyed_and_a_refusal_says_what_to_do(
+    settings: Settings, database: Database, own_fleet: Fleet, now: datetime, tmp_path: Path
+) -> None:
+    with running_samsara() as vendor:
+        vendor.fail("limit")
+        connector = connected(database, own_fleet.live, "samsara", vendor.url, {"token": "wrong"})
+        with polling(settings, tmp_path):
+            wait_until(lambda: row_of(database, connector).failures == 1)
+            hurried = row_of(database, connector)
+            wait_until(lambda: row_of(database, connector).failures == 2)
+        refused = row_of(database, connector)
+        count = len(vendor.requests)
+
+    assert "less often" in hurried.last_error
+    assert count == 2
+    assert "does not take the credentials" in refused.last_error
+    assert "new token" in refused.what_to_do
+    assert (refused.due_at - now).total_seconds() > 10
+    assert "wrong" not in refused.last_error + refused.what_to_do + (tmp_path / "connectors.log").read_text()
