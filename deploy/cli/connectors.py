@@ -231,11 +231,13 @@ def connectors_link(
     company_id: CompanyId,
     connector_id: ConnectorId,
     vehicle_key: Annotated[str, typer.Argument(metavar="VEHICLE_KEY", help="The vendor's id, as `vehicles` shows it.")],
-    vehicle: Annotated[str, typer.Argument(metavar="VEHICLE_ID", help="Our vehicle's id, or `none`.")],
+    vehicle: Annotated[
+        str, typer.Option("--vehicle", metavar="VEHICLE_ID", help="Our vehicle's id, or `none` to take a link back.")
+    ],
     reason: Why = "",
     as_json: AsJson = False,
 ) -> None:
-    """Says which of our vehicles a vendor's vehicle is. `none` takes that back."""
+    """Says which of our vehicles a vendor's vehicle is."""
     vehicle_id = None if vehicle == "none" else read_record_id("vehicle", vehicle)
     with _connector(company_id, connector_id) as (connection, connector):
         vendor_vehicles.link_vehicle(connection, company_id, connector.id, vehicle_key, vehicle_id, now=clock.now())

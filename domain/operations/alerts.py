@@ -282,6 +282,14 @@ _OVERDUE: Mapping[Figure, tuple[str, str]] = {
         "Webhook endpoints take nothing, or were disabled because of that",
         "Tell their companies; the console's page Webhooks shows the answers",
     ),
+    "unpolled-connectors": (
+        "No process asks vendors of telematics for positions",
+        "Start one: fuelroute connectors",
+    ),
+    "failing-connectors": (
+        "Connectors have brought no positions for half an hour",
+        "The console's page Connectors says what to do; a token may have been revoked",
+    ),
 }
 
 

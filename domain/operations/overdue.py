@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 from domain.database import Connection
-from domain.ids import first_id_of, shown_id
+from domain.ids import IdKind, first_id_of, shown_id
 from domain.statements import Statement
 from domain.stations.prices import STALE_AFTER
 
@@ -22,7 +22,11 @@ Figure = Literal[
     "stale-prices",
     "waiting-webhooks",
     "failing-webhooks",
+    "unpolled-connectors",
+    "failing-connectors",
 ]
+
+_OF_CONNECTORS: tuple[Figure, ...] = ("unpolled-connectors", "failing-connectors")
 
 COUNTED = 10_000
 """A figure counts up to this number. Larger counts are all shown as "or more"."""
@@ -33,13 +37,15 @@ UNSENT_FOR = timedelta(minutes=10)
 TRUCK_SILENT_FOR = timedelta(hours=1)
 FAILED_WITHIN = timedelta(hours=24)
 ENDPOINT_FAILING_FOR = timedelta(hours=1)
+UNPOLLED_FOR = timedelta(minutes=3)
+CONNECTOR_FAILING_FOR = timedelta(minutes=30)
 
 
 class Overdue(NamedTuple):
     """One row behind a figure."""
 
     id: str
-    """The id of a route; for stale prices a station's, for webhooks an endpoint's."""
+    """The id of a route; for stale prices a station's, for webhooks an endpoint's, for connectors its own."""
     company_id: UUID | None
     about: str
     since: datetime | None
@@ -135,6 +141,19 @@ _TEXTS: Mapping[Figure, str] = {
         FROM webhook_endpoints WHERE failing_since < %(now)s::timestamptz - %(endpoint_failing)s::interval
         ORDER BY failing_since
     """,
+    "unpolled-connectors": """
+        SELECT id::text AS id, company_id, name AS about, coalesce(leased_until, created_at) AS since,
+               'no process polls it' AS detail
+        FROM connectors WHERE asks AND paused_at IS NULL
+          AND greatest(leased_until, created_at, answered_at) < %(now)s::timestamptz - %(unpolled)s::interval
+        ORDER BY since
+    """,
+    "failing-connectors": """
+        SELECT id::text AS id, company_id, name AS about, failing_since AS since, coalesce(last_error, '') AS detail
+        FROM connectors WHERE paused_at IS NULL
+          AND failing_since < %(now)s::timestamptz - %(connector_failing)s::interval
+        ORDER BY failing_since
+    """,
 }
 FIGURES: tuple[Figure, ...] = tuple(_TEXTS)
 
@@ -190,6 +209,8 @@ def _moment(now: datetime, limit: int) -> dict[str, object]:
         "silent": TRUCK_SILENT_FOR,
         "stale": STALE_AFTER,
         "endpoint_failing": ENDPOINT_FAILING_FOR,
+        "unpolled": UNPOLLED_FOR,
+        "connector_failing": CONNECTOR_FAILING_FOR,
         "limit": limit,
     }
 
@@ -198,9 +219,10 @@ def shown_row_id(figure: Figure, row: Overdue) -> str:
     """The id as people see it: with its prefix, but a station's as it is."""
     if figure == "stale-prices":
         return row.id
-    return shown_id("rte" if is_of_routes(figure) else "whe", UUID(row.id))
+    kind: IdKind = "con" if figure in _OF_CONNECTORS else "rte" if is_of_routes(figure) else "whe"
+    return shown_id(kind, UUID(row.id))
 
 
 def is_of_routes(figure: Figure) -> bool:
     """True when the rows of the figure are routes."""
-    return figure not in ("stale-prices", "waiting-webhooks", "failing-webhooks")
+    return figure not in ("stale-prices", "waiting-webhooks", "failing-webhooks", *_OF_CONNECTORS)

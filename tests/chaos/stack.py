@@ -31,7 +31,7 @@ from ingress.process import free_port
 HOST = "127.0.0.1"
 INGRESSES = ("ingress 1", "ingress 2")
 SERVERS = ("redis", "postgres")
-PROCESSES = (*INGRESSES, "console", *QUEUES, "scheduler")
+PROCESSES = (*INGRESSES, "console", *QUEUES, "scheduler", "connectors")
 READY_SECONDS = 120.0
 _DISK_BYTES = 4 << 30
 """The size of the disk of PostgreSQL's data: more than its log may grow to."""

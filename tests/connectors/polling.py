@@ -90,7 +90,7 @@ def times_of(database: Database, fleet: Fleet) -> list[datetime]:
 
 
 def leases_run_out(database: Database, connector: Connector) -> None:
-    """As if the lease's half minute had passed."""
+    """Ends the lease, like the half minute that a killed process leaves behind."""
     with database.transaction() as connection:
         connection.execute("UPDATE connectors SET leased_until = now() - interval '1 s' WHERE id = %s", (connector.id,))
 

@@ -15,6 +15,7 @@ from domain.queue.jobs import build_plan_job
 from domain.queue.redis_layout import dead_letter_messages_key, dead_letters_key, messages_key
 from domain.webhooks.delivery_log import send_test
 from tests.deploy.commands import Cli, Result, commands
+from tests.domain.connectors.helpers import added
 from tests.domain.helpers import imported, planned_by_hand
 from tests.domain.webhooks.endpoints import end_deliveries, make_endpoint
 from tests.factories import Fleet, make_fleet
@@ -22,6 +23,8 @@ from tests.rows import named
 
 OWN_ENDPOINT = "OWN_ENDPOINT"
 """Stands for the id of the company's own endpoint of webhooks."""
+
+OWN_CONNECTOR = "OWN_CONNECTOR"
 
 
 MOVED_BY_WORKERS = ["failing_since", "attempts", "failures", "retry_at", "claimed_until", "error"]
@@ -63,6 +66,19 @@ FOREIGN = (
     ),
     Foreign("webhooks deliveries", "event_id", "evt", [OWN_ENDPOINT]),
     Foreign("webhooks replay", "event_id", "evt", [OWN_ENDPOINT]),
+    *(
+        Foreign(f"connectors {command}", "connector_id", "con", more)
+        for command, more in {
+            "test": [],
+            "set": ["--credentials", "/dev/null"],
+            "pause": [],
+            "resume": [],
+            "remove": ["--yes"],
+            "vehicles": [],
+        }.items()
+    ),
+    Foreign("connectors link", "vehicle", "veh", [OWN_CONNECTOR, "OWN-KEY"]),
+    Foreign("connectors link", "connector_id", "con", ["OWN-KEY", "none"]),
     Foreign("queues dead", "route_id", "rte"),
     Foreign("queues replay", "route_id", "rte", ["--yes"]),
     Foreign("queues discard", "route_id", "rte", ["--yes"]),
@@ -110,6 +126,9 @@ def _house(database: Database, jobs: JobQueue, now: datetime) -> House:
         )
         (deal_id,) = deal.fetchone() or ()
         connection.execute("UPDATE messages SET withheld_since = %s, retry_at = NULL WHERE id = %s", (now, message_id))
+        connector = added(
+            connection, fleet.live, "traccar", "http://127.0.0.1:9", {"forward_token": "a-token-of-forwarding"}
+        )
     job = build_plan_job(route_id, fleet.company_id)
     jobs.put(job)
     assert job.key is not None
@@ -124,6 +143,7 @@ def _house(database: Database, jobs: JobQueue, now: datetime) -> House:
         "msg": message_id,
         "whe": endpoint.id,
         "evt": event_id,
+        "con": connector.id,
     }
     return House(fleet, ids, job.key, deal_id)
 
@@ -132,7 +152,7 @@ def state_of(house: House, database: Database, jobs: JobQueue) -> list[Any]:
     """All that the company has and that commands can change."""
     tables = (
         *("routes", "vehicles", "drivers", "deals", "mappings", "messages", "audit_log"),
-        *("webhook_endpoints", "webhook_events", "webhook_deliveries"),
+        *("webhook_endpoints", "webhook_events", "webhook_deliveries", "connectors"),
     )
     query = " UNION ALL ".join(
         f"SELECT (to_jsonb(it) - %(moving)s::text[])::text AS row FROM {table} it WHERE company_id = %(id)s"
@@ -154,7 +174,8 @@ def test_an_id_of_another_company_is_as_one_that_never_existed(
 
     def answer(text: str) -> Result:
         (parameter,) = [one for one in COMMANDS[foreign.command].params if one.name == foreign.parameter]
-        more = [shown_id("whe", own.ids["whe"]) if one == OWN_ENDPOINT else one for one in foreign.more]
+        owned = {OWN_ENDPOINT: shown_id("whe", own.ids["whe"]), OWN_CONNECTOR: shown_id("con", own.ids["con"])}
+        more = [owned.get(one, one) for one in foreign.more]
         option = [parameter.opts[0]] if parameter.param_type_name == "option" else []
         given = [*foreign.command.split(), "--company", own.fleet.shown_company_id, *option, text, *more, *form]
         result = cli(*given)

@@ -29,7 +29,7 @@ from tests.servers import OwnRedis, own_redis
 from tests.service import Service, eventually, running_service
 from tests.silence import postmaster_of, stopped
 
-PROCESSES = ("ingress", "console", "imports", "scheduler")
+PROCESSES = ("ingress", "console", "imports", "scheduler", "connectors")
 
 
 class Stack(NamedTuple):
@@ -93,6 +93,7 @@ def test_every_process_is_alive_and_ready_and_names_its_checks(stack: Stack) -> 
     assert checks["ingress"] == checks["ingress public"] == checks["console public"] == servers
     assert checks["imports"] == {*servers, "threads", "consumers", "fetches"}
     assert checks["scheduler"] == {*servers, "lead", "passes"}
+    assert checks["connectors"] == {*servers, "looks"}
     assert stack.ask("imports", "/healthz")[1]["threads"]["detail"] == "all threads live"
     assert stack.ask("scheduler", "/healthz")[1]["lead"]["detail"] == "leads"
     assert "sweep ended" in stack.ask("scheduler")[1]["passes"]["detail"]

@@ -45,7 +45,7 @@ def free_ports(count: int) -> int:
 
 
 def processes_at(ports: range) -> list[str]:
-    names = ("ingress", "scheduler", "workers", *(f"workers-{queue}" for queue in QUEUES))
+    names = ("ingress", "scheduler", "connectors", "workers", *(f"workers-{queue}" for queue in QUEUES))
     return sorted(name for port in ports for name in names if Metrics(port).are_of(name))
 
 
@@ -62,17 +62,17 @@ def test_several_workers_of_one_command_take_the_ports_from_the_one_that_is_set(
 
 
 def test_the_processes_of_up_take_the_ports_of_a_range(settings: Settings, tmp_path: Path) -> None:
-    first = free_ports(9)
-    everybody = sorted(["ingress", "scheduler", *(f"workers-{queue}" for queue in QUEUES)])
-    with fuelroute(settings, tmp_path, "up", "--port", "0", FUELROUTE_METRICS_PORT=f"{first}-{first + 8}"):
-        eventually(lambda: processes_at(range(first, first + 9)), lambda found: found == everybody, seconds=40)
+    first = free_ports(10)
+    everybody = sorted(["ingress", "scheduler", "connectors", *(f"workers-{queue}" for queue in QUEUES)])
+    with fuelroute(settings, tmp_path, "up", "--port", "0", FUELROUTE_METRICS_PORT=f"{first}-{first + 9}"):
+        eventually(lambda: processes_at(range(first, first + 10)), lambda found: found == everybody, seconds=40)
 
 
 def test_too_few_ports_are_reported_before_anything_starts(settings: Settings, tmp_path: Path) -> None:
     with fuelroute(settings, tmp_path, "up", "--port", "0", FUELROUTE_METRICS_PORT="9100-9102") as process:
         assert process.wait(timeout=40) == 1
         output = process.stdout.read() if process.stdout is not None else ""
-    assert "FUELROUTE_METRICS_PORT: 9100-9102 is not enough for 8 processes" in output
+    assert "FUELROUTE_METRICS_PORT: 9100-9102 is not enough for 9 processes" in output
 
 
 @pytest.mark.parametrize(

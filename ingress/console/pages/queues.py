@@ -43,6 +43,8 @@ FIGURE_NAMES: dict[Figure, str] = {
     "stale-prices": "Stale prices",
     "waiting-webhooks": "Webhook endpoints that wait",
     "failing-webhooks": "Webhook endpoints that take nothing",
+    "unpolled-connectors": "Connectors that nobody polls",
+    "failing-connectors": "Connectors that fail",
 }
 _ROWS = 200
 _ENTRIES = 20

@@ -18,7 +18,13 @@ from tests.conftest import as_superuser
 from tests.deploy.containers.compose import CONTAINERS, built_in, compose, our_services
 
 HERE = Path(__file__).parent
-PROCESSES = [["ingress"], ["console"], ["scheduler"], *(["workers", "--queues", queue] for queue in QUEUES)]
+PROCESSES = [
+    ["ingress"],
+    ["console"],
+    ["scheduler"],
+    ["connectors"],
+    *(["workers", "--queues", queue] for queue in QUEUES),
+]
 
 
 def test_the_file_keeps_to_the_compose_specification() -> None:

@@ -43,7 +43,7 @@ def test_prometheus_reads_the_ports_that_the_readme_gives_to_the_processes() -> 
     (targets,) = [one["targets"] for one in config["scrape_configs"][0]["static_configs"]]
 
     assert targets == [f"127.0.0.1:{port}" for port in ports]
-    assert len(ports) == len(QUEUES) + 3  # and ingress, console, scheduler
+    assert len(ports) == len(QUEUES) + 4  # and ingress, console, scheduler, connectors
     assert 9100 not in ports
 
 

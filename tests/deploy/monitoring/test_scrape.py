@@ -19,14 +19,15 @@ from tests.pipeline.world import store_prices
 from tests.servers import OwnRedis, own_redis
 from tests.service import Service, eventually, running_service
 
-PROCESSES = ("ingress", "console", *QUEUES, "scheduler")
+PROCESSES = ("ingress", "console", *QUEUES, "scheduler", "connectors")
 WITHOUT_SAMPLES = {
     "fuelroute_connections_refused_total",
     "fuelroute_webhook_attempts_total",
     "fuelroute_plans_relaxed_total",
     "fuelroute_route_reads_total",
+    *(f"fuelroute_connector_poll_seconds_{part}" for part in ("bucket", "count", "sum")),
 }
-"""Counters with labels of things that no test of this module brings about."""
+"""Metrics with labels of things that no test of this module brings about."""
 
 Scrape = dict[str, Counter[str]]
 """The sum of each series' samples, by process."""
