@@ -25,7 +25,7 @@ WITHOUT_SAMPLES = {
     "fuelroute_webhook_attempts_total",
     "fuelroute_plans_relaxed_total",
     "fuelroute_route_reads_total",
-    *(f"fuelroute_connector_poll_seconds_{part}" for part in ("bucket", "count", "sum")),
+    *(f"fuelroute_connector_poll_seconds{part}" for part in ("", "_bucket", "_count", "_sum")),
 }
 """Metrics with labels of things that no test of this module brings about."""
 
