@@ -11,7 +11,24 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 IdKind = Literal[
-    "cmp", "key", "veh", "drv", "rte", "pln", "msg", "usr", "req", "imp", "whe", "evt", "sub", "ntc", "con", "fil"
+    "cmp",
+    "key",
+    "veh",
+    "drv",
+    "rte",
+    "pln",
+    "msg",
+    "usr",
+    "req",
+    "imp",
+    "whe",
+    "evt",
+    "sub",
+    "ntc",
+    "con",
+    "fil",
+    "hld",
+    "src",
 ]
 
 KIND_OF: dict[str, IdKind] = {
@@ -32,8 +49,13 @@ KIND_OF: dict[str, IdKind] = {
     "subscription_id": "sub",
     "notice_id": "ntc",
     "connector_id": "con",
+<<<<<<< HEAD
     "fill_id": "fil",
     "counter_id": "fil",
+=======
+    "held_price_id": "hld",
+    "source_id": "src",
+>>>>>>> 7109e782 (Price files: quotes, held prices, codes of stations, sources)
 }
 """The kind of an id, by its name in log events and documents."""
 

@@ -263,6 +263,26 @@ class Settings(BaseSettings):
     notices_end_seconds: float = Field(
         600, ge=0, description="A need that people were told of is over when it has been gone for so long"
     )
+    price_sources_seconds: float = Field(
+        60, gt=0, description="Interval of the pass that looks for price files, and lets prices hold from their time on"
+    )
+    price_jump_percent: float = Field(
+        20,
+        gt=0,
+        description="A price of a file that differs more from the one before is held for a person: diesel moves less "
+        "within a week",
+    )
+    price_neighbor_percent: float = Field(
+        25,
+        gt=0,
+        description="The same for the usual price within about 30 miles: neighbors differ by 10 to 15 percent",
+    )
+    price_state_percent: float = Field(
+        35,
+        gt=0,
+        description="The same for the usual price in the state, and for a net price beside its retail price: discounts "
+        "are less than a fifth",
+    )
     autodrive_routes: int = Field(
         50, ge=1, le=1000, description="Routes that one such pass drives on at most, the companies in turn"
     )

@@ -46,10 +46,17 @@ from domain.queue.jobs import (
 from domain.requests import log as requests
 from domain.routes.intake import holds, retiring
 from domain.routes.plans import first_plan, review_requests
+from domain.routes.plans.price_changes import wake_prices
+from domain.routes.plans.price_sources import look_at_source
 from domain.routes.reading import changes, counts
 from domain.routes.transitions import expire_started_routes
 from domain.sandbox import drives
 from domain.settings import Settings
+from domain.stations.held_prices import forget_held_prices
+from domain.stations.price_files import forget_quotes
+from domain.stations.price_outliers import OutlierLimits
+from domain.stations.price_runs import KEPT_RUN_DAYS, forget_runs
+from domain.stations.price_sources import due_sources, note_look
 from domain.telematics import position_partitions
 from domain.telematics.tracks import lost_processing
 from domain.webhooks.deliveries import due_endpoints
@@ -63,8 +70,12 @@ _MAX_IMPORT_JOBS = 400
 
 _MARK_EVERY = timedelta(minutes=1)
 _PORTION = 1_000
+_QUOTE_DAYS = 30
+"""A quote counts for a week; for some weeks more it shows how prices went."""
 _POSITIONS = 20_000
 _REQUESTS = 20_000
+_SOURCES = 50
+"""Sources of price files that one pass looks at."""
 _DELTAS = 20_000
 """Rows of one kind in one transaction: rows to forget, or changes of counts to sum up."""
 _MAX_PORTIONS = 50
@@ -239,6 +250,38 @@ class Passes:
                 status = notice_life.settle_notice(connection, claimed, fault, now=clock.now())
             log.info("notices.settled", notice_id=notice_id, status=status)
 
+    def price_sources(self) -> dict[str, int]:
+        """Takes price files from the sources of companies, and lets prices hold whose time has come. It runs every
+        minute. Each file has a transaction of its own, so that none fails with another."""
+        now = clock.now()
+        with self.database.transaction() as connection:
+            # twice the interval, since the pass before may have been late
+            since = now - timedelta(seconds=2 * self.settings.price_sources_seconds)
+            woken = wake_prices(connection, since=since, now=now)
+        self.jobs.put(*woken)
+        with self.database.transaction() as connection:
+            due = due_sources(connection, now=now, limit=_SOURCES)
+        files = 0
+        for source in due:
+            try:
+                look = look_at_source(
+                    self.database.transaction,
+                    source,
+                    contacts=Contacts.of(self.settings),
+                    limits=OutlierLimits.of(self.settings),
+                    now=clock.now(),
+                )
+            except Exception as error:
+                if is_away(error):
+                    raise
+                log.exception("passes.price_source_failed", source_id=source.id, company_id=source.company_id)
+                with self.database.transaction() as connection:
+                    note_look(connection, source, fault="something failed on our side", seen=None, now=clock.now())
+                continue
+            self.jobs.put(*look.jobs)
+            files += look.files
+        return {"price_files": files}
+
     def housekeeping(self) -> dict[str, int]:
         """Frees the trucks of started routes without a sign of life, forgets old data, and compares the counts of
         routes with the routes. It runs every hour, but not while a company is moved from or to this cell: both cells
@@ -309,6 +352,9 @@ class Passes:
             ("sessions", sessions.forget_sessions, sessions.LONGEST_DAYS, _PORTION),
             ("audit_entries", audit.forget_entries, settings.audit_retention_days, _PORTION),
             ("sign_in_attempts", attempts.forget_attempts, 0, _PORTION),
+            ("quotes", forget_quotes, _QUOTE_DAYS, _PORTION),
+            ("held_prices", forget_held_prices, KEPT_RUN_DAYS, _PORTION),
+            ("price_runs", forget_runs, KEPT_RUN_DAYS, _PORTION),
             ("csv_imports", csv_imports.forget_imports, csv_imports.KEPT_DAYS, _PORTION),
         )
         return {

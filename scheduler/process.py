@@ -85,6 +85,7 @@ def _lead(
             ("notices", passes.tell_people, settings.notices_seconds),
             ("read_status", passes.ask_read_status, settings.read_status_seconds),
             ("operator_notices", passes.tell_operators, settings.notices_seconds),
+            ("price_sources", passes.price_sources, settings.price_sources_seconds),
             ("housekeeping", passes.housekeeping, _HOUSEKEEPING_SECONDS),
         ):
             state.note_pass(name, seconds, "began")

@@ -48,6 +48,8 @@ _GROUPS = {
     "stations": "stations.stations_app",
     "deals": "stations.deals_app",
     "taxes": "stations.taxes_app",
+    "prices": "prices.prices_app",
+    "sources": "prices.sources_app",
     "ifta": "ifta.app",
     "savings": "savings.app",
     "fills": "fills.app",

@@ -76,6 +76,7 @@ _DELETE_OF_COMPANY = [
             *("connectors", "connector_vehicles"),  # in this order: vehicles are stored under the lock of a connector
             "users",
             "deals",
+            *("quotes", "station_codes", "held_prices", "price_sources", "price_runs", "file_profiles"),
             "dropped_fixes",
             "price_sets",
             "vehicles",

@@ -1,5 +1,5 @@
-"""Seals stored contacts, channels of notices, credentials of connectors, secrets of one-time codes and of webhook
-endpoints that are in the clear or under an older key."""
+"""Seals stored contacts, channels of notices, credentials of connectors and price sources, secrets of one-time codes
+and of webhook endpoints that are in the clear or under an older key."""
 
 from domain.accounts.companies import lock_to_seal, seal_message_urls
 from domain.accounts.contacts import Contacts, Sealed
@@ -8,6 +8,7 @@ from domain.connectors.connectors import seal_credentials
 from domain.database import Connection
 from domain.fleet.drivers import seal_contacts
 from domain.notices.subscriptions import seal_channels
+from domain.stations.price_sources import seal_source_secrets
 from domain.webhooks.endpoints import seal_secrets
 
 
@@ -23,5 +24,6 @@ def seal_stored(connection: Connection, contacts: Contacts) -> Sealed:
     endpoints = seal_secrets(connection, contacts)
     channels = seal_channels(connection, contacts)
     credentials = seal_credentials(connection, contacts)
-    all_of_them = (urls, drivers, secrets, endpoints, channels, credentials)
+    sources = seal_source_secrets(connection, contacts)
+    all_of_them = (urls, drivers, secrets, endpoints, channels, credentials, sources)
     return Sealed(sum(one.sealed for one in all_of_them), sum(one.unreadable for one in all_of_them))

@@ -18,7 +18,7 @@ from domain.roads import Road
 from domain.statements import Statement
 from domain.stations.corridor import StationIndex, StationPass
 from domain.stations.offers import Offer, Station
-from domain.stations.prices import Deal, fresh_retail, net_price
+from domain.stations.prices import STALE_AFTER, Deal, fresh_retail, net_price
 
 
 class CorridorPrices(NamedTuple):
@@ -144,6 +144,8 @@ def offers_along(
     asked = {
         "company_id": company_id,
         "today": now.astimezone(ZoneInfo(company.time_zone)).date(),
+        "now": now,
+        "stale": STALE_AFTER,
         "ids": as_json(sorted({index.station_ids[one.station_index] for one in passes})),
     }
     stations, deals_today = _STATIONS.execute(connection, asked), _DEALS.execute(connection, asked)  # sent together
@@ -191,9 +193,18 @@ _DEALS = Statement(
           UNION ALL
           SELECT * FROM deals WHERE company_id = %(company_id)s AND station_id IS NULL) AS negotiated
     WHERE coalesce(valid_from, %(today)s) <= %(today)s AND coalesce(valid_to, %(today)s) >= %(today)s
+    UNION ALL
+    SELECT newest.station_id, NULL, NULL, newest.net_price
+    FROM jsonb_array_elements_text(%(ids)s) AS asked (station_id)
+    CROSS JOIN LATERAL (
+        SELECT station_id, net_price, effective_at FROM quotes
+        WHERE company_id = %(company_id)s AND station_id = asked.station_id AND effective_at <= %(now)s
+        ORDER BY effective_at DESC LIMIT 1) AS newest
+    WHERE newest.effective_at >= %(now)s::timestamptz - %(stale)s::interval
     """,
 )
-"""The company's deals that hold today, at these stations and for brands."""
+"""The company's deals that hold today, at these stations and for brands, and its newest quotes at these stations. A
+quote of tomorrow waits for its time here."""
 
 
 def _by_place(deals: Iterable[_DealRow]) -> dict[tuple[str | None, str | None], list[Deal]]:

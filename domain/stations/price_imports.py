@@ -25,6 +25,7 @@ from domain.database import Connection
 from domain.errors import FuelrouteError
 from domain.staging import stage
 from domain.statements import Command, Statement
+from domain.stations.price_sets import begin_price_set
 
 Words = Annotated[Text, Meta(max_length=400)]
 PricePerGallon = Annotated[float, Meta(gt=0, lt=100)]
@@ -104,7 +105,7 @@ def store_station_rows(
     UnreadableFile.
     """
     report = ImportReport()
-    _begin_price_set(connection, "stations", None, now=now)
+    begin_price_set(connection, "stations", None, now=now)
     lines = without_repeats(read_rows(path, StationRow, report, progress=progress), report, "station_id")
     _store_stations(connection, lines, report, now=now)
     return report
@@ -112,7 +113,7 @@ def store_station_rows(
 
 def insert_station(connection: Connection, row: StationRow, *, now: datetime) -> None:
     """Add one station. Raises StationExists, also where the station is retired."""
-    _begin_price_set(connection, "stations", None, now=now)
+    begin_price_set(connection, "stations", None, now=now)
     report = ImportReport()
     _store_stations(connection, [FileRow(1, row)], report, now=now)
     if not report.created:
@@ -121,7 +122,7 @@ def insert_station(connection: Connection, row: StationRow, *, now: datetime) ->
 
 def store_station(connection: Connection, row: StationRow, *, now: datetime) -> None:
     """Change one station, as an import of this row does."""
-    _begin_price_set(connection, "stations", None, now=now)
+    begin_price_set(connection, "stations", None, now=now)
     _store_stations(connection, [FileRow(1, row)], ImportReport(), now=now)
 
 
@@ -174,7 +175,7 @@ _RETIRE = Statement(
 
 def set_stations_retired(connection: Connection, station_ids: Sequence[str], *, now: datetime) -> None:
     """Retire stations: no plan stops there until an import names them again. Raises UnknownStation."""
-    _begin_price_set(connection, "stations", None, now=now)  # so that every process reads its index again
+    begin_price_set(connection, "stations", None, now=now)  # so that every process reads its index again
     rows = _RETIRE.all(connection, (now, list(station_ids)))
     unknown = set(station_ids) - {row.station_id for row in rows}
     if unknown:
@@ -188,7 +189,7 @@ def store_deal_rows(
     is kept. Raises UnreadableFile.
     """
     report = ImportReport()
-    _begin_price_set(connection, "deals", company_id, now=now)
+    begin_price_set(connection, "deals", company_id, now=now)
     rows = read_rows(path, DealRow, report, progress=progress)
     lines = without_repeats(rows, report, "station_id", "brand", "valid_from")
     columns = DealRow.__struct_fields__
@@ -231,7 +232,7 @@ def store_deal(
 ) -> int | None:
     """Change one deal, or for None add one. Returns its id, or None where the company has no such deal. Raises
     AlreadyPriced when another deal is for the same place from the same day on. The transaction must then roll back."""
-    _begin_price_set(connection, "deals", company_id, now=now)
+    begin_price_set(connection, "deals", company_id, now=now)
     values = msgspec.structs.astuple(row)
     try:
         if deal_id is None:
@@ -244,7 +245,7 @@ def store_deal(
 
 def delete_deal(connection: Connection, company_id: UUID, deal_id: int, *, now: datetime) -> bool:
     """Delete one deal. False: the company has no such deal."""
-    _begin_price_set(connection, "deals", company_id, now=now)
+    begin_price_set(connection, "deals", company_id, now=now)
     return _DELETE_DEAL.execute(connection, (company_id, deal_id)).rowcount == 1
 
 
@@ -253,7 +254,7 @@ def store_tax_rows(
 ) -> ImportReport:
     """Add and update states' diesel taxes by state and first day. Raises UnreadableFile."""
     report = ImportReport()
-    _begin_price_set(connection, "taxes", None, now=now)
+    begin_price_set(connection, "taxes", None, now=now)
     rows = read_rows(path, TaxRow, report, progress=progress)
     lines = without_repeats(rows, report, "state", "valid_from")
     columns = TaxRow.__struct_fields__
@@ -282,7 +283,7 @@ _DELETE_TAX = Command("DELETE FROM fuel_taxes WHERE state = %s AND valid_from = 
 def store_tax(connection: Connection, old: tuple[str, date] | None, row: TaxRow, *, now: datetime) -> bool:
     """Change the tax of a state from a day on, or for None add one. False: there is no such tax. Raises AlreadyPriced
     when there is another one of the same state and day. The transaction must then roll back."""
-    _begin_price_set(connection, "taxes", None, now=now)
+    begin_price_set(connection, "taxes", None, now=now)
     values = msgspec.structs.astuple(row)
     try:
         if old is None:
@@ -294,18 +295,8 @@ def store_tax(connection: Connection, old: tuple[str, date] | None, row: TaxRow,
 
 def delete_tax(connection: Connection, state: str, valid_from: date, *, now: datetime) -> bool:
     """Delete one tax. False: there is no such tax."""
-    _begin_price_set(connection, "taxes", None, now=now)
+    begin_price_set(connection, "taxes", None, now=now)
     return _DELETE_TAX.execute(connection, (state, valid_from)).rowcount == 1
-
-
-_LOCK_PRICE_SETS = Command("LOCK TABLE price_sets IN EXCLUSIVE MODE")
-_INSERT_PRICE_SET = Command("INSERT INTO price_sets (kind, company_id, imported_at) VALUES (%s, %s, %s)")
-
-
-def _begin_price_set(connection: Connection, kind: str, company_id: UUID | None, *, now: datetime) -> None:
-    """Add a price set. Imports wait for one another, so that the import with the greater number is the newer one."""
-    _LOCK_PRICE_SETS.execute(connection)
-    _INSERT_PRICE_SET.execute(connection, (kind, company_id, now))
 
 
 def _stage(

@@ -1,12 +1,14 @@
-"""Stations, their prices, deals and fuel taxes."""
+"""Stations, their prices, deals and fuel taxes; price files and the sources that they come from."""
 
 from datetime import date, datetime
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, CheckConstraint, Column, Identity, UniqueConstraint
+from sqlalchemy import BigInteger, CheckConstraint, Column, DateTime, Identity, Index, Text, UniqueConstraint, text
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlmodel import Field, SQLModel
 
-from domain.tables.columns import time_column, with_default
+from domain.tables.columns import json_column, time_column, with_default
 
 
 class Stations(SQLModel, table=True):
@@ -69,3 +71,155 @@ class PriceSets(SQLModel, table=True):
     kind: str
     company_id: UUID | None = Field(default=None, foreign_key="companies.id")
     imported_at: datetime = time_column()
+
+
+class Quotes(SQLModel, table=True):
+    """The net price of a company at a station from a moment on, as a price file says it."""
+
+    __tablename__ = "quotes"
+
+    company_id: UUID = Field(primary_key=True)
+    station_id: str = Field(primary_key=True)
+    effective_at: datetime = Field(sa_column=Column(DateTime(timezone=True), primary_key=True))
+    net_price: float
+    profile: str
+    """The profile of the file."""
+
+
+class ComingPrices(SQLModel, table=True):
+    """A retail price that holds from a moment on that has not come yet."""
+
+    __tablename__ = "coming_prices"
+
+    station_id: str = Field(primary_key=True)
+    effective_at: datetime = Field(sa_column=Column(DateTime(timezone=True), primary_key=True))
+    retail_price: float
+
+
+class StationCodes(SQLModel, table=True):
+    """The station that a code of a chain or a card means for a company: store 305 of Love's."""
+
+    __tablename__ = "station_codes"
+
+    company_id: UUID = Field(primary_key=True)
+    code_set: str = Field(primary_key=True)
+    code: str = Field(primary_key=True)
+    station_id: str
+
+
+class HeldPrices(SQLModel, table=True):
+    """A price of a file that waits for a person, with the reason. It is used nowhere until it is accepted."""
+
+    __tablename__ = "held_prices"
+    __table_args__ = (
+        CheckConstraint("kind IN ('retail', 'net')", name="kind"),
+        CheckConstraint("status IN ('held', 'accepted', 'refused')", name="status"),
+        Index(
+            "held_prices_once",
+            "company_id",
+            "kind",
+            "station_id",
+            "code_set",
+            "code",
+            "effective_at",
+            "price",
+            unique=True,
+            postgresql_nulls_not_distinct=True,
+        ),
+        Index("held_prices_waiting", "company_id", "id", postgresql_where=text("status = 'held'")),
+    )
+
+    id: UUID = Field(primary_key=True)
+    company_id: UUID
+    kind: str
+    station_id: str | None = None
+    """NULL: the file's station is not known for sure."""
+    code_set: str
+    code: str
+    place: str
+    """The station as the file names it."""
+    candidates: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
+    """The ids of stations that may be meant."""
+    price: float
+    effective_at: datetime = time_column()
+    profile: str
+    reason: str
+    held_at: datetime = time_column()
+    status: str = with_default("'held'")
+    decided_at: datetime | None = time_column(null=True)
+    decided_by: str | None = None
+
+
+class PriceSources(SQLModel, table=True):
+    """A place from which a company's price files are fetched by themselves."""
+
+    __tablename__ = "price_sources"
+    __table_args__ = (
+        CheckConstraint("kind IN ('folder', 'sftp')", name="kind"),
+        Index("price_sources_by_company", "company_id", "name", unique=True),
+    )
+
+    id: UUID = Field(primary_key=True)
+    company_id: UUID
+    name: str
+    kind: str
+    profile: str
+    address: dict[str, Any] = json_column()
+    """The folder and the pattern of names; for SFTP also host, port, user and the server's key."""
+    secret: str | None = None
+    """The password or private key, sealed like contacts; see `accounts/contacts.py`."""
+    takes_retail: bool
+    """Its files also change the retail prices of stations, which all companies share."""
+    expected_hours: int
+    """It is late when no file has come for so long."""
+    created_at: datetime = time_column()
+    paused_at: datetime | None = time_column(null=True)
+    looked_at: datetime | None = time_column(null=True)
+    """The last time that it was asked for files."""
+    file_at: datetime | None = time_column(null=True)
+    """The last time that a file came."""
+    fault: str | None = None
+    """The last look failed, and why. NULL: it did not."""
+    seen: dict[str, Any] = json_column()
+    """Size and time of files that may still be written, by name."""
+
+
+class PriceRuns(SQLModel, table=True):
+    """One price file and what became of its rows."""
+
+    __tablename__ = "price_runs"
+    __table_args__ = (
+        Index("price_runs_by_company", "company_id", "id"),
+        Index("price_runs_of_source", "source_id", "file_hash"),
+    )
+
+    id: UUID = Field(primary_key=True)
+    company_id: UUID
+    source_id: UUID | None = None
+    """NULL: a person sent the file."""
+    file_name: str
+    file_hash: str
+    profile: str
+    actor: str
+    ended_at: datetime = time_column()
+    created: int
+    updated: int
+    unchanged: int
+    held: int
+    refused: int
+    rejected: list[dict[str, Any]] = json_column()
+    """The first of the refused rows: line and message."""
+    fault: str | None = None
+    """The file as a whole could not be imported. NULL: it was."""
+
+
+class FileProfiles(SQLModel, table=True):
+    """A file profile that a company has made by mapping the columns of a file."""
+
+    __tablename__ = "file_profiles"
+
+    company_id: UUID = Field(primary_key=True)
+    subject: str = Field(primary_key=True)
+    name: str = Field(primary_key=True)
+    profile: dict[str, Any] = json_column()
+    changed_at: datetime = time_column()

@@ -8,14 +8,23 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from pathlib import Path
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
-from domain.accounts.companies import require_company
+from domain.accounts.companies import require_company, time_zone_of
 from domain.contract.csvfiles import ImportReport, Progress
 from domain.database import Connection
+from domain.file_profiles.profiles import FileProfile
 from domain.queue.jobs import Job
 from domain.routes.plans.review_requests import after_new_prices
-from domain.stations import price_imports
+from domain.stations import held_prices, price_imports
+from domain.stations.price_files import (
+    PriceReport,
+    apply_coming_prices,
+    companies_with_new_quotes,
+    store_price_file,
+)
 from domain.stations.price_imports import DealRow, StationRow, TaxRow
+from domain.stations.price_outliers import OutlierLimits
 
 
 def import_stations(
@@ -41,6 +50,67 @@ def import_taxes(
     """Raises UnreadableFile."""
     report = price_imports.store_tax_rows(connection, path, now=now, progress=progress)
     return report, after_new_prices(connection, None, now=now)
+
+
+def import_price_file(
+    connection: Connection,
+    company_id: UUID,
+    path: Path,
+    profile: FileProfile,
+    *,
+    takes_retail: bool,
+    limits: OutlierLimits,
+    now: datetime,
+    priced_at: datetime | None = None,
+    progress: Progress = lambda _: None,
+) -> tuple[PriceReport, list[Job]]:
+    """Raises UnknownCompany, RetiredCompany, UnreadableFile."""
+    require_company(connection, company_id)
+    report = store_price_file(
+        connection,
+        company_id,
+        path,
+        profile,
+        ZoneInfo(time_zone_of(connection, company_id)),
+        takes_retail=takes_retail,
+        limits=limits,
+        now=now,
+        priced_at=priced_at,
+        progress=progress,
+    )
+    return report, after_new_prices(connection, None if takes_retail else company_id, now=now)
+
+
+def accept_held_price(
+    connection: Connection,
+    company_id: UUID,
+    held_id: UUID,
+    *,
+    station_id: str = "",
+    may_change_retail: bool,
+    by: str,
+    now: datetime,
+) -> list[Job]:
+    """Raises UnknownHeldPrice, NeedsStation, NeedsOperator, UnknownStation."""
+    held = held_prices.accept_price(
+        connection,
+        company_id,
+        held_id,
+        station_id=station_id,
+        may_change_retail=may_change_retail,
+        by=by,
+        now=now,
+    )
+    return after_new_prices(connection, None if held.kind == "retail" else company_id, now=now)
+
+
+def wake_prices(connection: Connection, *, since: datetime, now: datetime) -> list[Job]:
+    """Prices whose time has come begin to hold: retail prices are stored, and plans that new quotes may change are
+    reviewed. `since` is the last time that this was done."""
+    if apply_coming_prices(connection, now=now):
+        return after_new_prices(connection, None, now=now)
+    companies = companies_with_new_quotes(connection, since=since, now=now)
+    return [job for company_id in companies for job in after_new_prices(connection, company_id, now=now)]
 
 
 def add_station(connection: Connection, row: StationRow, *, now: datetime) -> list[Job]:

@@ -1,0 +1,399 @@
+"""Price files of vendors, the prices that wait for a person, and the sources that files come from."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+import typer
+
+from deploy.cli.arguments import AsJson, CompanyId, acting, read_secret
+from deploy.cli.failures import CommandFailed
+from deploy.cli.output import counting_lines, errors, print_table, screen, show
+from deploy.cli.storing import enqueue, transaction
+from domain import clock
+from domain.accounts.companies import require_company
+from domain.accounts.contacts import Contacts
+from domain.contract.csvfiles import write_rows
+from domain.database import Connection
+from domain.file_profiles.kept_profiles import kept_profiles, remove_profile
+from domain.ids import read_id, shown_id
+from domain.operations import audit
+from domain.routes.plans import price_changes
+from domain.routes.plans.price_sources import look_at_source, price_profile
+from domain.settings import get_settings
+from domain.stations import held_prices, price_sources
+from domain.stations.held_prices import UnknownHeldPrice
+from domain.stations.price_outliers import OutlierLimits
+from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS
+from domain.stations.price_runs import RunFile, hash_of, latest_runs, record_run, refused_rows
+from domain.stations.price_sources import NewSource, PriceSource, SourceAddress
+from domain.text import printable
+from domain.wording import counted
+
+prices_app = typer.Typer(no_args_is_help=True, help="Price files of truck-stop chains and fuel cards.")
+sources_app = typer.Typer(no_args_is_help=True, help="Folders and SFTP servers from which price files come.")
+
+PriceFile = Annotated[Path, typer.Argument(metavar="FILE", help="A CSV or Excel file.")]
+ProfileName = Annotated[
+    str,
+    typer.Option(
+        "--profile",
+        metavar="NAME",
+        help=f"The file's profile: {', '.join(BUILT_IN)}, or one that the company keeps.",
+    ),
+]
+HeldArgument = Annotated[str, typer.Argument(metavar="HELD_ID", help="The held price, as `prices held` shows it.")]
+SourceArgument = Annotated[str, typer.Argument(metavar="SOURCE", help="The source's name.")]
+
+
+@prices_app.command("import")
+def prices_import(
+    company_id: CompanyId,
+    profile: ProfileName,
+    file: PriceFile,
+    retail: Annotated[
+        bool,
+        typer.Option(help="Change the retail prices of stations, too, and add stations: all companies share them."),
+    ] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Imports a price file: retail prices of stations, and the company's net prices there.
+
+    Unlikely prices are held for a person: see `prices held`.
+    """
+    now = clock.now()
+    limits = OutlierLimits.of(get_settings())
+    with counting_lines("rows", file, quiet=as_json) as progress, transaction() as connection:
+        found = price_profile(connection, company_id, profile)
+        report, jobs = price_changes.import_price_file(
+            connection, company_id, file, found, takes_retail=retail, limits=limits, now=now, progress=progress
+        )
+        run = RunFile(None, file.name, hash_of(file), found.name, acting().name)
+        record_run(connection, company_id, run, report, None, now=now)
+        affected = report.created + report.updated
+        audit.record_action(
+            connection,
+            acting(),
+            "prices.import",
+            f"profile {found.name}",
+            company_id=company_id,
+            affected=affected,
+            now=now,
+        )
+    enqueue(jobs)
+
+    def text() -> None:
+        screen.print(
+            f"prices: {report.created} created, {report.updated} updated, {report.unchanged} unchanged, "
+            f"{report.held} held for a person"
+        )
+        for line, message in sorted(report.rejected)[:50]:
+            errors.print(f"line {line}: {printable(message)}", highlight=False)
+        if report.rejected:
+            errors.print(f"{counted(len(report.rejected), 'row was', 'rows were')} refused; the others are imported")
+
+    show(as_json, report.as_json(), text)
+    if report.rejected:
+        raise typer.Exit(2)
+
+
+@prices_app.command("held")
+def prices_held(company_id: CompanyId, as_json: AsJson = False) -> None:
+    """Lists the prices that wait for a person, with the reason."""
+    with transaction() as connection:
+        require_company(connection, company_id)
+        rows = [
+            {**one._asdict(), "id": shown_id("hld", one.id), "price": f"{one.price:.3f}"}
+            for one in held_prices.held_prices(connection, company_id)
+        ]
+    columns = ("id", "kind", "price", "place", "station_id", "candidates", "reason", "effective_at")
+    show(as_json, {"data": rows}, lambda: print_table(rows, *columns))
+
+
+@prices_app.command("accept")
+def prices_accept(
+    company_id: CompanyId,
+    held_id: HeldArgument,
+    station: Annotated[str, typer.Option(help="The station that is meant, where the file does not tell.")] = "",
+    reason: Annotated[str, typer.Option(help="Why it is right, for the audit log.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Uses a held price."""
+    actor, now = acting(reason), clock.now()
+    with transaction() as connection:
+        jobs = price_changes.accept_held_price(
+            connection,
+            company_id,
+            _held_id(held_id),
+            station_id=station,
+            may_change_retail=True,
+            by=actor.name,
+            now=now,
+        )
+        audit.record_action(connection, actor, "prices.accept", held_id, company_id=company_id, affected=1, now=now)
+    enqueue(jobs)
+    show(as_json, {"id": held_id, "status": "accepted"}, lambda: screen.print(f"accepted {held_id}"))
+
+
+@prices_app.command("refuse")
+def prices_refuse(
+    company_id: CompanyId,
+    held_id: HeldArgument,
+    reason: Annotated[str, typer.Option(help="Why it is wrong, for the audit log.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Never uses a held price, not even when its file comes again."""
+    actor, now = acting(reason), clock.now()
+    with transaction() as connection:
+        held_prices.refuse_price(connection, company_id, _held_id(held_id), by=actor.name, now=now)
+        audit.record_action(connection, actor, "prices.refuse", held_id, company_id=company_id, affected=1, now=now)
+    show(as_json, {"id": held_id, "status": "refused"}, lambda: screen.print(f"refused {held_id}"))
+
+
+def _held_id(text: str) -> UUID:
+    held_id = read_id("hld", text)
+    if held_id is None:
+        raise UnknownHeldPrice(UUID(int=0))
+    return held_id
+
+
+@prices_app.command("profiles")
+def prices_profiles(company_id: CompanyId, as_json: AsJson = False) -> None:
+    """Lists the profiles that the company can use."""
+    with transaction() as connection:
+        require_company(connection, company_id)
+        kept = kept_profiles(connection, company_id, PRICE_FIELDS.subject)
+    rows = [
+        {
+            "name": one.name,
+            "kept": "by the company" if one in kept else "built in",
+            "columns": [f"{field}: {column.names[0]}" for field, column in one.columns.items()],
+        }
+        for one in (*kept, *BUILT_IN.values())
+    ]
+    show(as_json, {"data": rows}, lambda: print_table(rows, "name", "kept", "columns"))
+
+
+@prices_app.command("forget-profile")
+def prices_forget_profile(company_id: CompanyId, profile: ProfileName, as_json: AsJson = False) -> None:
+    """Removes a profile that the company keeps."""
+    with transaction() as connection:
+        if not remove_profile(connection, company_id, PRICE_FIELDS.subject, profile):
+            raise CommandFailed(f"the company keeps no profile {profile!r}")
+    show(as_json, {"name": profile, "removed": True}, lambda: screen.print(f"removed {printable(profile)}"))
+
+
+@prices_app.command("runs")
+def prices_runs(company_id: CompanyId, as_json: AsJson = False) -> None:
+    """Lists the files that came last, with what became of their rows."""
+    with transaction() as connection:
+        require_company(connection, company_id)
+        rows = [
+            {
+                **one._asdict(),
+                "id": shown_id("imp", one.id),
+                "source_id": one.source_id and shown_id("src", one.source_id),
+            }
+            for one in latest_runs(connection, company_id)
+        ]
+    columns = (
+        "id",
+        "file_name",
+        "profile",
+        "actor",
+        "ended_at",
+        "created",
+        "updated",
+        "unchanged",
+        "held",
+        "refused",
+        "fault",
+    )
+    show(as_json, {"data": rows}, lambda: print_table(rows, *columns))
+
+
+@prices_app.command("refused")
+def prices_refused(
+    company_id: CompanyId,
+    run: Annotated[str, typer.Argument(metavar="RUN_ID", help="The run, as `prices runs` shows it.")],
+) -> None:
+    """Prints the refused rows of a file as CSV."""
+    run_id = read_id("imp", run)
+    with transaction() as connection:
+        rows = refused_rows(connection, company_id, run_id) if run_id is not None else None
+    if rows is None:
+        raise CommandFailed(f"the company has no run {run}: see `fuelroute prices runs`")
+    import sys
+
+    write_rows(sys.stdout, ["line", "message"], rows)
+
+
+# --- Sources -----------------------------------------------------------------------------------------------------
+
+
+@sources_app.command("add")
+def sources_add(
+    company_id: CompanyId,
+    name: SourceArgument,
+    kind: Annotated[Literal["folder", "sftp"], typer.Option(help="Where the files are.")],
+    profile: ProfileName,
+    path: Annotated[str, typer.Option(help="The folder of the files.")],
+    pattern: Annotated[str, typer.Option(help="The files' names.")] = "*",
+    host: Annotated[str, typer.Option(help="The SFTP server.")] = "",
+    port: Annotated[int, typer.Option(min=1, max=65_535)] = 22,
+    user: Annotated[str, typer.Option(help="The user there.")] = "",
+    host_key: Annotated[
+        str, typer.Option(help="The server's public key, as `ssh-keyscan HOST` prints it without the host.")
+    ] = "",
+    password_file: Annotated[
+        Path | None, typer.Option(help="A file whose first line is the password; - reads standard input.")
+    ] = None,
+    key_file: Annotated[Path | None, typer.Option(help="A file with a private key that has no passphrase.")] = None,
+    retail: Annotated[bool, typer.Option(help="Its files change the retail prices of stations, too.")] = True,
+    expected_hours: Annotated[
+        int, typer.Option(min=1, max=744, help="The source is late when no file has come for so long.")
+    ] = price_sources.DEFAULT_EXPECTED_HOURS,
+    as_json: AsJson = False,
+) -> None:
+    """Adds a source. The scheduler looks at it every five minutes."""
+    address = SourceAddress(path, pattern, host, port, user, host_key)
+    secret = _secret(password_file, key_file)
+    with transaction() as connection:
+        require_company(connection, company_id)
+        price_profile(connection, company_id, profile)
+        source_id = price_sources.add_source(
+            connection,
+            company_id,
+            NewSource(name, kind, profile, address, secret, retail, expected_hours),
+            contacts=Contacts.of(get_settings()),
+            now=clock.now(),
+        )
+        _record(connection, price_sources.read_source(connection, company_id, name), "add")
+    shown = shown_id("src", source_id)
+    show(as_json, {"id": shown, "name": name}, lambda: screen.print(f"added {printable(name)} ({shown})"))
+
+
+def _secret(password_file: Path | None, key_file: Path | None) -> str | None:
+    if password_file is not None and key_file is not None:
+        raise CommandFailed("give a password or a key, not both")
+    if password_file is not None:
+        return read_secret(password_file)
+    if key_file is None:
+        return None
+    try:
+        return key_file.read_text()
+    except (OSError, UnicodeError) as error:
+        raise CommandFailed(f"cannot read {key_file}: {error}") from None
+
+
+@sources_app.command("list")
+def sources_list(company_id: CompanyId, as_json: AsJson = False) -> None:
+    """Lists the company's sources, with their last file and fault."""
+    now = clock.now()
+    with transaction() as connection:
+        require_company(connection, company_id)
+        rows = [_shown(one, now) for one in price_sources.list_sources(connection, company_id)]
+    columns = ("name", "kind", "profile", "place", "state", "looked_at", "file_at", "fault")
+    show(as_json, {"data": rows}, lambda: print_table(rows, *columns))
+
+
+def _shown(one: PriceSource, now: Any) -> dict[str, Any]:
+    place = one.place
+    late = one.late_since(now)
+    server = f"{place.user}@{place.host}:{place.port} " if place.host else ""
+    return {
+        "id": shown_id("src", one.id),
+        "name": one.name,
+        "kind": one.kind,
+        "profile": one.profile,
+        "place": f"{server}{place.path}/{place.pattern}",
+        "state": "paused" if one.paused_at else "late" if late else "on time",
+        "looked_at": one.looked_at,
+        "file_at": one.file_at,
+        "fault": one.fault,
+    }
+
+
+@sources_app.command("test")
+def sources_test(company_id: CompanyId, name: SourceArgument, as_json: AsJson = False) -> None:
+    """Lists the files of a source, and imports nothing."""
+    from domain.stations.price_fetching import open_source
+
+    with transaction() as connection:
+        source = price_sources.read_source(connection, company_id, name)
+    with open_source(source, Contacts.of(get_settings()).open(source.secret)) as opened:
+        files = [one._asdict() for one in opened.files()]
+    show(as_json, {"data": files}, lambda: print_table(files, "name", "size_bytes", "modified_at"))
+
+
+@sources_app.command("run")
+def sources_run(company_id: CompanyId, name: SourceArgument, as_json: AsJson = False) -> None:
+    """Looks at a source now, twice within three seconds: a file whose size and time stay the same is imported."""
+    import time
+
+    settings = get_settings()
+    files, waiting, fault = 0, 0, None
+    for turn in range(2):
+        if turn:
+            time.sleep(3)
+        with transaction() as connection:
+            source = price_sources.read_source(connection, company_id, name)
+        look = look_at_source(
+            transaction,
+            source,
+            contacts=Contacts.of(settings),
+            limits=OutlierLimits.of(settings),
+            now=clock.now(),
+        )
+        enqueue(look.jobs)
+        files, waiting, fault = files + look.files, look.waiting, look.fault
+        if fault or not waiting:
+            break
+    result = {"files": files, "waiting": waiting, "fault": fault}
+    show(
+        as_json, result, lambda: screen.print(f"{counted(files, 'file', 'files')} taken, {waiting} still being written")
+    )
+    if fault:
+        raise CommandFailed(fault)
+
+
+@sources_app.command("pause")
+def sources_pause(company_id: CompanyId, name: SourceArgument, as_json: AsJson = False) -> None:
+    """Looks at a source no more, until it is resumed. It is never late."""
+    with transaction() as connection:
+        source = price_sources.read_source(connection, company_id, name)
+        price_sources.pause_source(connection, source, now=clock.now())
+        _record(connection, source, "pause")
+    show(as_json, {"name": name, "paused": True}, lambda: screen.print(f"paused {printable(name)}"))
+
+
+@sources_app.command("resume")
+def sources_resume(company_id: CompanyId, name: SourceArgument, as_json: AsJson = False) -> None:
+    """Looks at a paused source again, at once."""
+    with transaction() as connection:
+        source = price_sources.read_source(connection, company_id, name)
+        price_sources.resume_source(connection, source)
+        _record(connection, source, "resume")
+    show(as_json, {"name": name, "paused": False}, lambda: screen.print(f"resumed {printable(name)}"))
+
+
+@sources_app.command("remove")
+def sources_remove(company_id: CompanyId, name: SourceArgument, as_json: AsJson = False) -> None:
+    """Removes a source with its password. The prices that it brought stay."""
+    with transaction() as connection:
+        source = price_sources.read_source(connection, company_id, name)
+        price_sources.remove_source(connection, source)
+        _record(connection, source, "remove")
+    show(as_json, {"name": name, "removed": True}, lambda: screen.print(f"removed {printable(name)}"))
+
+
+def _record(connection: Connection, source: PriceSource, action: str) -> None:
+    audit.record_action(
+        connection,
+        acting(),
+        f"sources.{action}",
+        price_sources.source_subject(source),
+        company_id=source.company_id,
+        affected=1,
+        now=clock.now(),
+    )

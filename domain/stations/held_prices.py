@@ -1,0 +1,146 @@
+"""Held prices: a person accepts or refuses each, or says which station was meant."""
+
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+from uuid import UUID
+
+from domain.database import Connection
+from domain.errors import FuelrouteError
+from domain.ids import shown_id
+from domain.statements import Command, Statement
+from domain.stations.price_files import store_coming_prices, store_quotes, store_retail_prices
+from domain.stations.price_imports import UnknownStation
+from domain.stations.price_sets import begin_price_set
+from domain.stations.station_codes import CARD_CODES, keep_codes, plain_code
+
+
+class HeldPrice(NamedTuple):
+    id: UUID
+    kind: str
+    station_id: str | None
+    code_set: str
+    code: str
+    place: str
+    candidates: list[str]
+    price: float
+    effective_at: datetime
+    profile: str
+    reason: str
+    held_at: datetime
+
+
+_COLUMNS = ", ".join(HeldPrice._fields)
+_LIST = Statement(
+    HeldPrice,
+    f"SELECT {_COLUMNS} FROM held_prices WHERE company_id = %s AND status = 'held'"  # noqa: S608
+    " AND (%s::text IS NULL OR kind = %s) ORDER BY id LIMIT %s",
+)
+_LOCK = Statement(
+    HeldPrice,
+    f"SELECT {_COLUMNS} FROM held_prices WHERE company_id = %s AND id = %s AND status = 'held' FOR UPDATE",  # noqa: S608
+)
+_DECIDE = Command(
+    "UPDATE held_prices SET status = %s, decided_at = %s, decided_by = %s, station_id = coalesce(station_id, %s)"
+    " WHERE company_id = %s AND id = %s"
+)
+
+
+class _There(NamedTuple):
+    station_id: str
+
+
+_THERE = Statement(_There, "SELECT station_id FROM stations WHERE station_id = %s AND retired_at IS NULL")
+
+
+class _HeldCount(NamedTuple):
+    held: int
+
+
+_COUNT = Statement(_HeldCount, "SELECT count(*) AS held FROM held_prices WHERE company_id = %s AND status = 'held'")
+
+
+class UnknownHeldPrice(FuelrouteError):
+    def __init__(self, held_id: UUID) -> None:
+        super().__init__(
+            f"the price {shown_id('hld', held_id)} is not held: somebody has decided already, or there is none"
+        )
+
+
+class NeedsStation(FuelrouteError):
+    def __init__(self) -> None:
+        super().__init__("say which station is meant: its file does not tell for sure")
+
+
+class NeedsOperator(FuelrouteError):
+    def __init__(self) -> None:
+        super().__init__("retail prices are shared by all companies: only an operator accepts them")
+
+
+def held_prices(
+    connection: Connection, company_id: UUID, *, kind: Literal["retail", "net"] | None = None, limit: int = 1_000
+) -> list[HeldPrice]:
+    """The oldest first."""
+    return _LIST.all(connection, (company_id, kind, kind, limit))
+
+
+def count_held(connection: Connection, company_id: UUID) -> int:
+    return _COUNT.one(connection, (company_id,)).held
+
+
+def accept_price(
+    connection: Connection,
+    company_id: UUID,
+    held_id: UUID,
+    *,
+    station_id: str = "",
+    may_change_retail: bool,
+    by: str,
+    now: datetime,
+) -> HeldPrice:
+    """Use a held price as if it had not been held: a newer one stays, and one that is to come waits. For a price whose
+    station is not sure, `station_id` names it, and its code is known from then on. Raises UnknownHeldPrice,
+    NeedsStation, NeedsOperator, UnknownStation."""
+    begin_price_set(connection, "deals", company_id, now=now)
+    held = _locked(connection, company_id, held_id)
+    if held.kind == "retail" and not may_change_retail:
+        raise NeedsOperator
+    station = held.station_id or station_id
+    if not station:
+        raise NeedsStation
+    if _THERE.first(connection, (station,)) is None:
+        raise UnknownStation(station)
+    if held.station_id is None and held.code:
+        keep_codes(connection, company_id, [(held.code_set or CARD_CODES, plain_code(held.code), station)])
+    row = [(station, held.effective_at, held.price)]
+    if held.kind == "net":
+        store_quotes(connection, company_id, held.profile, row)
+    elif held.effective_at > now:
+        store_coming_prices(connection, row)
+    else:
+        begin_price_set(connection, "stations", None, now=now)
+        store_retail_prices(connection, row, now=now)
+    _DECIDE.execute(connection, ("accepted", now, by, station, company_id, held_id))
+    return held
+
+
+def refuse_price(connection: Connection, company_id: UUID, held_id: UUID, *, by: str, now: datetime) -> HeldPrice:
+    """Never use a held price, not even when its file comes again. Raises UnknownHeldPrice."""
+    held = _locked(connection, company_id, held_id)
+    _DECIDE.execute(connection, ("refused", now, by, None, company_id, held_id))
+    return held
+
+
+def _locked(connection: Connection, company_id: UUID, held_id: UUID) -> HeldPrice:
+    held = _LOCK.first(connection, (company_id, held_id))
+    if held is None:
+        raise UnknownHeldPrice(held_id)
+    return held
+
+
+_FORGET = Command("DELETE FROM held_prices WHERE id IN (SELECT id FROM held_prices WHERE held_at < %s LIMIT %s)")
+"""A price that is so old is used nowhere, whatever a person decides."""
+
+
+def forget_held_prices(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
+    """Removes held prices of times before. Returns how many."""
+    return _FORGET.execute(connection, (now - timedelta(days=days), limit)).rowcount

@@ -1,0 +1,503 @@
+"""Price files of vendors: what each row means, and what becomes of it.
+
+A row gives the retail price of a station, which all companies share, and the net price of one company there, which
+becomes a quote. Prices that are unlike others, and rows whose station is not sure, are held for a person. A price that
+is to hold later waits: a quote by its time, a retail price in `coming_prices`.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from domain.contract.csvfiles import ImportReport, Progress, UnreadableFile
+from domain.database import Connection, as_json
+from domain.file_profiles.profiles import FileProfile
+from domain.file_profiles.reading import FileRecord, open_profiled
+from domain.ids import new_id
+from domain.staging import stage
+from domain.statements import Command, Statement
+from domain.stations.price_outliers import OutlierLimits, PlacedPrice, UsualPrices, net_fault
+from domain.stations.price_profiles import PRICE_FIELDS
+from domain.stations.price_sets import begin_price_set
+from domain.stations.prices import STALE_AFTER, fresh_retail
+from domain.stations.station_codes import KnownStation, RowPlace, StationFinder
+
+PriceKind = Literal["retail", "net"]
+
+HIGHEST_PRICE = 30.0
+"""Dollars a gallon. Diesel has never cost a third of it; a price of 349.9 is in cents."""
+
+MOST_AHEAD = timedelta(days=60)
+MOST_HELD = 1_000
+"""More prices of one file than a person looks at: then the file was misread."""
+
+
+@dataclass(slots=True)
+class PriceReport(ImportReport):
+    """The outcome of a price file: its rows, of which those that are held wait for a person."""
+
+    held: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        return {**ImportReport.as_json(self), "held": self.held}
+
+
+class _Price(NamedTuple):
+    """One price of a row whose station is known."""
+
+    kind: PriceKind
+    line: int
+    station: KnownStation
+    place: RowPlace
+    price: float
+    effective_at: datetime
+
+
+class _Doubt(NamedTuple):
+    """A price that is held."""
+
+    kind: PriceKind
+    station_id: str | None
+    place: RowPlace
+    candidates: Sequence[str]
+    price: float
+    effective_at: datetime
+    reason: str
+
+
+class _Quote(NamedTuple):
+    station_id: str
+    net_price: float
+    effective_at: datetime
+
+
+_QUOTES = Statement(
+    _Quote,
+    "SELECT DISTINCT ON (station_id) station_id, net_price, effective_at FROM quotes"
+    " WHERE company_id = %s AND effective_at <= %s ORDER BY station_id, effective_at DESC",
+)
+
+
+class _Decision(NamedTuple):
+    kind: str
+    station_id: str | None
+    code_set: str
+    code: str
+    price: float
+    effective_at: datetime
+    status: str
+
+
+_DECISIONS = Statement(
+    _Decision,
+    "SELECT kind, station_id, code_set, code, price, effective_at, status FROM held_prices WHERE company_id = %s",
+)
+
+
+@dataclass(slots=True)
+class _Import:
+    """One file on its way into the tables."""
+
+    connection: Connection
+    company_id: UUID
+    profile: FileProfile
+    takes_retail: bool
+    limits: OutlierLimits
+    now: datetime
+    priced_at: datetime
+    report: PriceReport
+    finder: StationFinder
+    quotes: dict[str, _Quote]
+    decided: dict[tuple[str, str | None, str, str, float, datetime], str]
+    added: dict[str, KnownStation] = field(default_factory=dict)
+    prices: list[_Price] = field(default_factory=list)
+    doubts: list[_Doubt] = field(default_factory=list)
+
+
+def store_price_file(
+    connection: Connection,
+    company_id: UUID,
+    path: Path,
+    profile: FileProfile,
+    zone: ZoneInfo,
+    *,
+    takes_retail: bool,
+    limits: OutlierLimits,
+    now: datetime,
+    priced_at: datetime | None = None,
+    progress: Progress = lambda _: None,
+) -> PriceReport:
+    """Store the prices of a file, in the caller's transaction. `zone` is the company's. With `takes_retail` the retail
+    prices of stations change, too, and stations are added that are not known. `priced_at` is the time of rows that have
+    none of their own; now unless given. Raises UnreadableFile."""
+    report = PriceReport()
+    begin_price_set(connection, "deals", company_id, now=now)
+    if takes_retail:
+        begin_price_set(connection, "stations", None, now=now)
+    one = _Import(
+        connection,
+        company_id,
+        profile,
+        takes_retail,
+        limits,
+        now,
+        priced_at or now,
+        report,
+        StationFinder(connection, company_id, profile.code_set),
+        {quote.station_id: quote for quote in _QUOTES.all(connection, (company_id, now))},
+        {decision[:-1]: decision.status for decision in _DECISIONS.all(connection, (company_id,))},
+    )
+    with open_profiled(path, profile, PRICE_FIELDS, zone, report, progress=progress) as file:
+        if not takes_retail and "net_price" not in file.fields:
+            raise UnreadableFile("the file has retail prices only, which all companies share: an operator imports it")
+        for record in file.records:
+            _read_row(one, record)
+    _judge(one)
+    _store(one)
+    return report
+
+
+def _read_row(one: _Import, record: FileRecord) -> None:
+    values, report = record.values, one.report
+    place = _place(values)
+    effective_at = values.get("effective_at") or one.priced_at
+    if effective_at > one.now + MOST_AHEAD:
+        return report.reject(record.line, f"{effective_at:%Y-%m-%d} lies more than {MOST_AHEAD.days} days ahead")
+    if effective_at < one.now - STALE_AFTER:
+        return report.reject(
+            record.line, f"the price is of {effective_at:%Y-%m-%d}: prices count for {STALE_AFTER.days} days"
+        )
+    prices: list[tuple[PriceKind, float]] = []
+    kinds: list[tuple[PriceKind, str]] = [("net", "net_price")]
+    if one.takes_retail:
+        kinds.append(("retail", "retail_price"))
+    for kind, name in kinds:
+        price = values.get(name)
+        if price is None or price == 0:
+            continue
+        if not 0 < price < HIGHEST_PRICE:
+            hint = ": is it in cents? A profile says which unit a column has" if price > 0 else ""
+            return report.reject(record.line, f"{price:,.2f} is no price of a gallon in dollars{hint}")
+        prices.append((kind, price))
+    if not prices:
+        return report.reject(record.line, "it has no price")
+    station = _station(one, record.line, place, prices, effective_at)
+    if station is not None:
+        one.prices += (_Price(kind, record.line, station, place, price, effective_at) for kind, price in prices)
+    return None
+
+
+def _place(values: dict[str, Any]) -> RowPlace:
+    latitude, longitude = values.get("latitude"), values.get("longitude")
+    is_placed = (
+        latitude is not None
+        and longitude is not None
+        and -90 <= latitude <= 90
+        and -180 <= longitude <= 180
+        and (latitude, longitude) != (0, 0)
+    )
+    texts = {name: values.get(name) or "" for name in RowPlace._fields[:7]}
+    return RowPlace(**texts, latitude=latitude if is_placed else None, longitude=longitude if is_placed else None)
+
+
+def _station(
+    one: _Import, line: int, place: RowPlace, prices: list[tuple[PriceKind, float]], effective_at: datetime
+) -> KnownStation | None:
+    """The row's station; None when it is refused or held."""
+    match = one.finder.find(place)
+    if match.station_id is not None:
+        return one.finder.stations[match.station_id]
+    if match.candidates:
+        one.doubts += (
+            _Doubt(kind, None, place, match.candidates, price, effective_at, match.reason) for kind, price in prices
+        )
+        return None
+    if place.latitude is None or place.longitude is None or not place.code:
+        one.report.reject(line, f"no station is known as {_named(place)}: import the station first")
+        return None
+    if not one.takes_retail:
+        one.report.reject(line, f"no station is known as {_named(place)}: ask an operator to import this file")
+        return None
+    station_id = one.finder.new_id(place)
+    name = place.name or f"{place.brand or 'Station'} {place.code}"
+    station = KnownStation(
+        station_id,
+        name,
+        place.brand or None,
+        place.address or None,
+        place.city or None,
+        place.state.upper() or None,
+        place.latitude,
+        place.longitude,
+        None,
+        None,
+    )
+    one.added[station_id] = one.finder.stations[station_id] = station
+    one.finder.learn(place, station_id)
+    return station
+
+
+def _named(place: RowPlace) -> str:
+    parts = (place.code or place.card_code, place.name or place.brand, place.address, place.city, place.state)
+    return ", ".join(filter(None, parts)) or "nothing"
+
+
+# --- Judging -----------------------------------------------------------------------------------------------------
+
+
+def _judge(one: _Import) -> None:
+    """Leaves the prices that may be used in `prices`, in the order of the file, and moves the others to `doubts`."""
+    taken: list[_Price] = []
+    first: dict[tuple[PriceKind, str, datetime], int] = {}
+    retail_of_line = {price.line: price.price for price in one.prices if price.kind == "retail"}
+    usual = {kind: UsualPrices(_usual(one, kind)) for kind in ("retail", "net")}
+    outcomes: dict[int, str] = {}
+    for price in one.prices:
+        key = (price.kind, price.station.station_id, price.effective_at)
+        if first.setdefault(key, price.line) != price.line:
+            one.report.reject(price.line, f"station {price.station.station_id} is already on line {first[key]}")
+            outcomes[price.line] = "refused"
+            continue
+        before, before_at = _before(one, price)
+        if before_at is not None and price.effective_at < before_at:
+            outcomes.setdefault(price.line, "unchanged")
+            continue
+        fresh = fresh_retail(before, before_at, now=one.now)
+        reason = usual[price.kind].fault(_placed(price.station, price.price), fresh, one.limits)
+        if not reason and price.kind == "net":
+            reason = net_fault(price.price, retail_of_line.get(price.line), one.limits)
+        decided = one.decided.get(_decision_key(one, price)) if reason else "accepted"
+        if decided == "refused":
+            outcomes.setdefault(price.line, "unchanged")
+        elif decided != "accepted":
+            outcomes[price.line] = "held"
+            one.doubts.append(
+                _Doubt(price.kind, price.station.station_id, price.place, (), price.price, price.effective_at, reason)
+            )
+        else:
+            taken.append(price)
+            outcome = "unchanged" if before == price.price else "created" if before is None else "updated"
+            if outcomes.get(price.line) in (None, "unchanged"):
+                outcomes[price.line] = outcome
+    one.prices = taken
+    if len(one.doubts) > MOST_HELD:
+        raise UnreadableFile(
+            f"{len(one.doubts):,} prices are unlike those before or beside them: check the columns and units of the "
+            "profile. Nothing is imported"
+        )
+    for name in ("created", "updated", "unchanged"):
+        setattr(one.report, name, sum(outcome == name for outcome in outcomes.values()))
+
+
+def _usual(one: _Import, kind: str) -> Iterator[PlacedPrice]:
+    """The prices that are usual now: those of the file, and stored ones of other stations."""
+    in_file = set()
+    for price in one.prices:
+        if price.kind == kind:
+            in_file.add(price.station.station_id)
+            yield _placed(price.station, price.price)
+    for station in one.finder.stations.values():
+        if station.station_id in in_file:
+            continue
+        if kind == "retail":
+            stored = fresh_retail(station.retail_price, station.priced_at, now=one.now)
+        else:
+            quote = one.quotes.get(station.station_id)
+            stored = fresh_retail(quote.net_price, quote.effective_at, now=one.now) if quote is not None else None
+        if stored is not None:
+            yield _placed(station, stored)
+
+
+def _placed(station: KnownStation, price: float) -> PlacedPrice:
+    return PlacedPrice((station.state or "").upper(), station.latitude, station.longitude, price)
+
+
+def _before(one: _Import, price: _Price) -> tuple[float | None, datetime | None]:
+    """The stored price and its time. A stored time that lies in the future is a mistake, and counts as none."""
+    if price.kind == "net":
+        quote = one.quotes.get(price.station.station_id)
+        return (quote.net_price, quote.effective_at) if quote is not None else (None, None)
+    stored_at = price.station.priced_at
+    return price.station.retail_price, stored_at if stored_at is None or stored_at <= one.now else None
+
+
+def _decision_key(one: _Import, price: _Price) -> tuple[str, str | None, str, str, float, datetime]:
+    code = price.place.code or price.place.card_code
+    return price.kind, price.station.station_id, one.profile.code_set, code, price.price, price.effective_at
+
+
+# --- Storing -----------------------------------------------------------------------------------------------------
+
+_HOLD = Command(
+    """
+    INSERT INTO held_prices (id, company_id, kind, station_id, code_set, code, place, candidates, price, effective_at,
+                             profile, reason, held_at)
+    SELECT it.id, %(company_id)s, it.kind, it.station_id, %(code_set)s, it.code, it.place,
+           ARRAY(SELECT jsonb_array_elements_text(it.candidates)), it.price, it.effective_at, %(profile)s, it.reason,
+           %(now)s
+    FROM jsonb_to_recordset(%(rows)s) AS it (id uuid, kind text, station_id text, code text, place text,
+                                             candidates jsonb, price float8, effective_at timestamptz, reason text)
+    ON CONFLICT DO NOTHING
+    """
+)
+
+
+def _store(one: _Import) -> None:
+    _add_stations(one)
+    one.finder.keep_learnt(one.connection, one.company_id)
+    quotes = [price for price in one.prices if price.kind == "net"]
+    retail = [price for price in one.prices if price.kind == "retail" and price.effective_at <= one.now]
+    coming = [price for price in one.prices if price.kind == "retail" and price.effective_at > one.now]
+    store_quotes(
+        one.connection,
+        one.company_id,
+        one.profile.name,
+        [(price.station.station_id, price.effective_at, price.price) for price in quotes],
+    )
+    store_retail_prices(one.connection, [(p.station.station_id, p.effective_at, p.price) for p in retail], now=one.now)
+    store_coming_prices(one.connection, [(p.station.station_id, p.effective_at, p.price) for p in coming])
+    _hold(one)
+
+
+def _hold(one: _Import) -> None:
+    waiting = []
+    for doubt in one.doubts:
+        code = doubt.place.code or doubt.place.card_code
+        key = (doubt.kind, doubt.station_id, one.profile.code_set, code, doubt.price, doubt.effective_at)
+        if one.decided.get(key, "held") != "held":
+            continue
+        one.report.held += 1
+        waiting.append(
+            {
+                "id": new_id(),
+                "kind": doubt.kind,
+                "station_id": doubt.station_id,
+                "code": code,
+                "place": _named(doubt.place)[:400],
+                "candidates": list(doubt.candidates),
+                "price": doubt.price,
+                "effective_at": doubt.effective_at,
+                "reason": doubt.reason,
+            }
+        )
+    if waiting:
+        _HOLD.execute(
+            one.connection,
+            {
+                "company_id": one.company_id,
+                "code_set": one.profile.code_set,
+                "profile": one.profile.name,
+                "now": one.now,
+                "rows": as_json(waiting),
+            },
+        )
+
+
+def _add_stations(one: _Import) -> None:
+    if not one.added:
+        return
+    columns = ("station_id", "name", "brand", "address", "city", "state", "latitude", "longitude")
+    stage(one.connection, "stations", columns, (station[:8] for station in one.added.values()))
+    one.connection.execute(
+        "INSERT INTO stations (station_id, name, brand, address, city, state, latitude, longitude)"
+        " SELECT station_id, name, brand, address, city, state, latitude, longitude FROM staged_stations"
+        " ON CONFLICT (station_id) DO UPDATE SET retired_at = NULL"  # it was retired, and is named again
+    )
+
+
+_StoredPrices = Sequence[tuple[str, datetime, float]]
+"""Station, time, price."""
+
+
+def store_quotes(connection: Connection, company_id: UUID, profile: str, rows: _StoredPrices) -> None:
+    if not rows:
+        return
+    columns = ("company_id", "station_id", "effective_at", "net_price", "profile")
+    stage(connection, "quotes", columns, ((company_id, *row, profile) for row in rows))
+    connection.execute(
+        "INSERT INTO quotes (company_id, station_id, effective_at, net_price, profile)"
+        " SELECT company_id, station_id, effective_at, net_price, profile FROM staged_quotes"
+        " ON CONFLICT (company_id, station_id, effective_at) DO UPDATE SET net_price = excluded.net_price,"
+        " profile = excluded.profile WHERE quotes.net_price <> excluded.net_price"
+    )
+
+
+def store_retail_prices(connection: Connection, rows: _StoredPrices, *, now: datetime) -> None:
+    """Store retail prices that hold already, but none that is older than the stored one."""
+    if not rows:
+        return
+    stage(connection, "stations", ("station_id", "priced_at", "retail_price"), rows)
+    connection.execute(
+        """
+        UPDATE stations stored SET retail_price = newest.retail_price, priced_at = newest.priced_at
+        FROM (SELECT DISTINCT ON (station_id) station_id, retail_price, priced_at FROM staged_stations
+              ORDER BY station_id, priced_at DESC) AS newest
+        WHERE stored.station_id = newest.station_id
+          AND (stored.priced_at IS NULL OR stored.priced_at <= newest.priced_at OR stored.priced_at > %s)
+        """,
+        (now,),
+    )
+
+
+def store_coming_prices(connection: Connection, rows: _StoredPrices) -> None:
+    if not rows:
+        return
+    stage(connection, "coming_prices", ("station_id", "effective_at", "retail_price"), rows)
+    connection.execute(
+        "INSERT INTO coming_prices (station_id, effective_at, retail_price)"
+        " SELECT station_id, effective_at, retail_price FROM staged_coming_prices"
+        " ON CONFLICT (station_id, effective_at) DO UPDATE SET retail_price = excluded.retail_price"
+    )
+
+
+class _Due(NamedTuple):
+    station_id: str
+
+
+_ANY_DUE = Statement(_Due, "SELECT station_id FROM coming_prices WHERE effective_at <= %s LIMIT 1")
+_APPLY_DUE = Command(
+    """
+    WITH due AS (DELETE FROM coming_prices WHERE effective_at <= %(now)s
+                 RETURNING station_id, effective_at, retail_price),
+    newest AS (SELECT DISTINCT ON (station_id) station_id, effective_at, retail_price FROM due
+               ORDER BY station_id, effective_at DESC)
+    UPDATE stations stored SET retail_price = newest.retail_price, priced_at = newest.effective_at
+    FROM newest WHERE stored.station_id = newest.station_id
+      AND (stored.priced_at IS NULL OR stored.priced_at <= newest.effective_at OR stored.priced_at > %(now)s)
+    """
+)
+
+
+def apply_coming_prices(connection: Connection, *, now: datetime) -> int:
+    """Retail prices whose time has come take the place of those before. Returns the number of stations."""
+    if _ANY_DUE.first(connection, (now,)) is None:
+        return 0
+    begin_price_set(connection, "stations", None, now=now)
+    return _APPLY_DUE.execute(connection, {"now": now}).rowcount
+
+
+class _Woken(NamedTuple):
+    company_id: UUID
+
+
+_WOKEN = Statement(_Woken, "SELECT DISTINCT company_id FROM quotes WHERE effective_at > %s AND effective_at <= %s")
+
+
+def companies_with_new_quotes(connection: Connection, *, since: datetime, now: datetime) -> list[UUID]:
+    """The companies of which a quote began to hold in between."""
+    return [row.company_id for row in _WOKEN.all(connection, (since, now))]
+
+
+_FORGET_QUOTES = Command(
+    "DELETE FROM quotes WHERE (company_id, station_id, effective_at) IN ("
+    " SELECT company_id, station_id, effective_at FROM quotes WHERE effective_at < %s LIMIT %s)"
+)
+
+
+def forget_quotes(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
+    """Removes quotes of times before. Returns how many."""
+    return _FORGET_QUOTES.execute(connection, (now - timedelta(days=days), limit)).rowcount

@@ -1,0 +1,237 @@
+"""Sources of price files: a watched folder, or a folder on an SFTP server, from which the scheduler fetches files.
+
+The company's files are listed, and a file is taken once its size and time have been the same at two looks, so that none
+is taken half-written. A file that came before with the same content is passed over.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal, NamedTuple
+from uuid import UUID
+
+import msgspec
+from msgspec import Meta, Struct
+
+from domain.accounts.contacts import Contacts, Sealed, StoredContact
+from domain.contract.shapes import Text
+from domain.database import Connection, as_json
+from domain.errors import FuelrouteError
+from domain.ids import new_id, shown_id
+from domain.statements import Command, Statement
+
+SourceKind = Literal["folder", "sftp"]
+
+MOST_SOURCES = 20
+"""The sources that a company may have."""
+
+LOOK_EVERY = timedelta(minutes=5)
+"""Files come once or a few times a day."""
+
+DEFAULT_EXPECTED_HOURS = 26
+"""Daily files come at about the same time; two hours later is late."""
+
+
+class SourceAddress(Struct, frozen=True, omit_defaults=True):
+    """The place of the files."""
+
+    path: Annotated[Text, Meta(min_length=1, max_length=1_000)]
+    """The folder, which must be absolute for `folder`."""
+    pattern: Annotated[Text, Meta(min_length=1, max_length=200)] = "*"
+    """The files' names, such as `*.csv`."""
+    host: Annotated[Text, Meta(max_length=255)] = ""
+    port: Annotated[int, Meta(ge=1, le=65_535)] = 22
+    user: Annotated[Text, Meta(max_length=200)] = ""
+    host_key: Annotated[Text, Meta(max_length=2_000)] = ""
+    """The server's public key, as `ssh-keyscan` prints it without the host: `ssh-ed25519 AAAA...`."""
+
+
+class PriceSource(NamedTuple):
+    id: UUID
+    company_id: UUID
+    name: str
+    kind: str
+    profile: str
+    address: dict[str, Any]
+    secret: str | None
+    takes_retail: bool
+    expected_hours: int
+    created_at: datetime
+    paused_at: datetime | None
+    looked_at: datetime | None
+    file_at: datetime | None
+    fault: str | None
+    seen: dict[str, Any]
+
+    @property
+    def place(self) -> SourceAddress:
+        return msgspec.convert(self.address, SourceAddress)
+
+    @property
+    def file_fault(self) -> str | None:
+        """The fault of its last file, which stays until the next file. One of the connection is over with a look."""
+        return self.fault if self.fault and any(self.fault.startswith(f"{name}: ") for name in self.seen) else None
+
+    def late_since(self, now: datetime) -> datetime | None:
+        """The time at which its file was due; None while it is not late, or paused."""
+        due = (self.file_at or self.created_at) + timedelta(hours=self.expected_hours)
+        return due if self.paused_at is None and due < now else None
+
+
+class NewSource(NamedTuple):
+    name: str
+    kind: SourceKind
+    profile: str
+    address: SourceAddress
+    secret: str | None
+    takes_retail: bool
+    expected_hours: int = DEFAULT_EXPECTED_HOURS
+
+
+_COLUMNS = ", ".join(PriceSource._fields)
+_LIST = Statement(PriceSource, f"SELECT {_COLUMNS} FROM price_sources WHERE company_id = %s ORDER BY name")  # noqa: S608
+_READ = Statement(
+    PriceSource,
+    f"SELECT {_COLUMNS} FROM price_sources WHERE company_id = %s AND (id::text = %s OR name = %s)",  # noqa: S608
+)
+_DUE = Statement(
+    PriceSource,
+    f"SELECT {_COLUMNS} FROM price_sources WHERE paused_at IS NULL"  # noqa: S608
+    " AND (looked_at IS NULL OR looked_at <= %s) ORDER BY looked_at NULLS FIRST, id LIMIT %s",
+)
+_ADD = Command(
+    "INSERT INTO price_sources (id, company_id, name, kind, profile, address, secret, takes_retail, expected_hours,"
+    " created_at, seen) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, '{}')"
+    " ON CONFLICT (company_id, name) DO NOTHING"
+)
+_PAUSE = Command("UPDATE price_sources SET paused_at = coalesce(paused_at, %s) WHERE company_id = %s AND id = %s")
+_RESUME = Command("UPDATE price_sources SET paused_at = NULL, looked_at = NULL WHERE company_id = %s AND id = %s")
+_REMOVE = Command("DELETE FROM price_sources WHERE company_id = %s AND id = %s")
+_LOOKED = Command(
+    "UPDATE price_sources SET looked_at = %s, fault = %s, seen = coalesce(%s::jsonb, seen) WHERE company_id = %s"
+    " AND id = %s"
+)
+_CAME = Command("UPDATE price_sources SET file_at = %s WHERE company_id = %s AND id = %s")
+
+
+class UnknownSource(FuelrouteError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the company has no source {name!r}: see `fuelroute sources list`")
+
+
+class UnusableSource(FuelrouteError):
+    """The source cannot be stored; the text says what to change."""
+
+
+def add_source(
+    connection: Connection, company_id: UUID, source: NewSource, *, contacts: Contacts, now: datetime
+) -> UUID:
+    """Raises UnusableSource."""
+    _check(source)
+    if len(list_sources(connection, company_id)) >= MOST_SOURCES:
+        raise UnusableSource(f"a company has {MOST_SOURCES} sources at most: remove one")
+    source_id = new_id()
+    address = as_json(msgspec.to_builtins(source.address))
+    values = (source_id, company_id, source.name, source.kind, source.profile, address, contacts.seal(source.secret))
+    if _ADD.execute(connection, (*values, source.takes_retail, source.expected_hours, now)).rowcount == 0:
+        raise UnusableSource(f"there is a source {source.name!r} already: give another name, or remove it first")
+    return source_id
+
+
+def _check(source: NewSource) -> None:
+    address = source.address
+    if not source.name or len(source.name) > 100:
+        raise UnusableSource("a source needs a name of at most 100 characters")
+    if not 1 <= source.expected_hours <= 24 * 31:
+        raise UnusableSource("files are expected every 1 to 744 hours")
+    if "/" in address.pattern:
+        raise UnusableSource("the pattern is of names, such as *.csv: the folder is given apart")
+    if source.kind == "folder":
+        if not address.path.startswith("/"):
+            raise UnusableSource("the folder's path must begin with /")
+        return
+    missing = [name for name in ("host", "user", "host_key") if not getattr(address, name)]
+    if not source.secret:
+        missing.append("password or key")
+    if missing:
+        raise UnusableSource(f"an SFTP source needs {', '.join(missing)}")
+    if len(address.host_key.split()) < 2:
+        raise UnusableSource("give the server's key as `ssh-keyscan HOST` prints it: ssh-ed25519 AAAA...")
+
+
+def list_sources(connection: Connection, company_id: UUID) -> list[PriceSource]:
+    return _LIST.all(connection, (company_id,))
+
+
+def read_source(connection: Connection, company_id: UUID, name: str) -> PriceSource:
+    """A source by its name or shown id. Raises UnknownSource."""
+    source_id = str(UUID(name[4:])) if name.startswith("src_") and len(name) == 36 and _is_hex(name[4:]) else ""
+    found = _READ.first(connection, (company_id, source_id, name))
+    if found is None:
+        raise UnknownSource(name)
+    return found
+
+
+def _is_hex(text: str) -> bool:
+    return all(letter in "0123456789abcdef" for letter in text)
+
+
+def pause_source(connection: Connection, source: PriceSource, *, now: datetime) -> None:
+    _PAUSE.execute(connection, (now, source.company_id, source.id))
+
+
+def resume_source(connection: Connection, source: PriceSource) -> None:
+    _RESUME.execute(connection, (source.company_id, source.id))
+
+
+def remove_source(connection: Connection, source: PriceSource) -> None:
+    _REMOVE.execute(connection, (source.company_id, source.id))
+
+
+def due_sources(connection: Connection, *, now: datetime, limit: int) -> Sequence[PriceSource]:
+    """The sources to look at, of all companies."""
+    return _DUE.all(connection, (now - LOOK_EVERY, limit))
+
+
+def note_look(
+    connection: Connection, source: PriceSource, *, fault: str | None, seen: dict[str, Any] | None, now: datetime
+) -> None:
+    """`seen` None: it could not be listed."""
+    seen_json = as_json(seen) if seen is not None else None
+    _LOOKED.execute(connection, (now, fault, seen_json, source.company_id, source.id))
+
+
+def note_file(connection: Connection, source: PriceSource, *, now: datetime) -> None:
+    _CAME.execute(connection, (now, source.company_id, source.id))
+
+
+_TO_SEAL = Statement(
+    StoredContact,
+    "SELECT id, secret AS contact FROM price_sources WHERE secret IS NOT NULL AND NOT starts_with(secret, %s)"
+    " ORDER BY id FOR NO KEY UPDATE",
+)
+_SEAL = Command("UPDATE price_sources SET secret = %s WHERE id = %s")
+
+
+def seal_source_secrets(connection: Connection, contacts: Contacts) -> Sealed:
+    """Seals the secrets that are not sealed with the newest key."""
+    stored = _TO_SEAL.all(connection, (contacts.prefix,))
+    anew = contacts.seal_anew(stored)
+    for parameters in anew:
+        _SEAL.execute(connection, parameters)
+    return Sealed(len(anew), len(stored) - len(anew))
+
+
+_LOCK = Statement(
+    PriceSource,
+    f"SELECT {_COLUMNS} FROM price_sources WHERE company_id = %s AND id = %s FOR UPDATE",  # noqa: S608
+)
+
+
+def lock_source(connection: Connection, source: PriceSource) -> PriceSource | None:
+    """The source as it is now, so that no file of it is taken twice at a time. None: it was removed."""
+    return _LOCK.first(connection, (source.company_id, source.id))
+
+
+def source_subject(source: PriceSource) -> str:
+    """The source as the audit log names it."""
+    return f"price source {shown_id('src', source.id)}"
