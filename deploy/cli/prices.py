@@ -25,7 +25,7 @@ from domain.stations import held_prices, price_sources
 from domain.stations.held_prices import UnknownHeldPrice
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS
-from domain.stations.price_runs import RunFile, hash_of, latest_runs, record_run, refused_rows
+from domain.stations.price_runs import RunFile, file_hash_of, latest_runs, record_run, refused_rows
 from domain.stations.price_sources import NewSource, PriceSource, SourceAddress
 from domain.text import printable
 from domain.wording import counted
@@ -68,7 +68,7 @@ def prices_import(
         report, jobs = price_changes.import_price_file(
             connection, company_id, file, found, takes_retail=retail, limits=limits, now=now, progress=progress
         )
-        run = RunFile(None, file.name, hash_of(file), found.name, acting().name)
+        run = RunFile(None, file.name, file_hash_of(file), found.name, acting().name)
         record_run(connection, company_id, run, report, None, now=now)
         affected = report.created + report.updated
         audit.record_action(

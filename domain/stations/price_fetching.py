@@ -27,7 +27,7 @@ MOST_FILE_BYTES = 64 << 20
 MOST_FILES_LISTED = 10_000
 MOST_FILES_TAKEN = 20
 """Files of one look; the rest waits for the next."""
-CONNECT_SECONDS = 15.0
+SFTP_CONNECT_SECONDS = 15.0
 FETCH_SECONDS = 120.0
 """The time for one listing or one file."""
 
@@ -122,7 +122,7 @@ class _Sftp:
         if self._connection is not None:
             self._connection.close()
             with suppress(OSError, TimeoutError):
-                self._loop.run_until_complete(asyncio.wait_for(self._connection.wait_closed(), CONNECT_SECONDS))
+                self._loop.run_until_complete(asyncio.wait_for(self._connection.wait_closed(), SFTP_CONNECT_SECONDS))
         self._loop.close()
 
     def _within(self, work: Coroutine[Any, Any, Result]) -> Result:
@@ -171,10 +171,10 @@ class _Sftp:
                 known_hosts=([pinned], [], []),
                 config=None,
                 agent_path=None,
-                connect_timeout=CONNECT_SECONDS,
-                login_timeout=CONNECT_SECONDS,
+                connect_timeout=SFTP_CONNECT_SECONDS,
+                login_timeout=SFTP_CONNECT_SECONDS,
             ),
-            CONNECT_SECONDS * 2,
+            SFTP_CONNECT_SECONDS * 2,
         )
         self._client = await self._connection.start_sftp_client()
         return self._client

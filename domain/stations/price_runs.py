@@ -101,7 +101,7 @@ def was_taken(connection: Connection, source_id: UUID, file_hash: str) -> bool:
     return _TAKEN.first(connection, (source_id, file_hash)) is not None
 
 
-def hash_of(path: Path) -> str:
+def file_hash_of(path: Path) -> str:
     """The SHA-256 of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

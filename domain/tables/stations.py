@@ -112,7 +112,6 @@ class HeldPrices(SQLModel, table=True):
 
     __tablename__ = "held_prices"
     __table_args__ = (
-        CheckConstraint("kind IN ('retail', 'net')", name="kind"),
         CheckConstraint("status IN ('held', 'accepted', 'refused')", name="status"),
         Index(
             "held_prices_once",
@@ -155,7 +154,6 @@ class PriceSources(SQLModel, table=True):
 
     __tablename__ = "price_sources"
     __table_args__ = (
-        CheckConstraint("kind IN ('folder', 'sftp')", name="kind"),
         Index("price_sources_by_company", "company_id", "name", unique=True),
     )
 

@@ -73,7 +73,6 @@ def upgrade() -> None:
         sa.Column("status", sa.String(), server_default=sa.text("'held'"), nullable=False),
         _time("decided_at", null=True),
         _text("decided_by", null=True),
-        sa.CheckConstraint("kind IN ('retail', 'net')", name="kind"),
         sa.CheckConstraint("status IN ('held', 'accepted', 'refused')", name="status"),
         sa.PrimaryKeyConstraint("id"),
     )
@@ -104,7 +103,6 @@ def upgrade() -> None:
         _time("file_at", null=True),
         _text("fault", null=True),
         sa.Column("seen", postgresql.JSONB(), nullable=False),
-        sa.CheckConstraint("kind IN ('folder', 'sftp')", name="kind"),
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("price_sources_by_company", "price_sources", ["company_id", "name"], unique=True)

@@ -30,7 +30,7 @@ from domain.stations.price_fetching import (
 from domain.stations.price_files import PriceReport
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, UnknownProfile
-from domain.stations.price_runs import RunFile, hash_of, record_run, was_taken
+from domain.stations.price_runs import RunFile, file_hash_of, record_run, was_taken
 from domain.stations.price_sources import LOOK_EVERY, PriceSource, lock_source, note_file, note_look
 from domain.stations.prices import STALE_AFTER
 
@@ -125,7 +125,7 @@ def _import(
     now: datetime,
 ) -> str | None:
     """The fault of the file, if it has one."""
-    run = RunFile(source.id, file.name[:400], hash_of(path), source.profile, f"source {source.name}")
+    run = RunFile(source.id, file.name[:400], file_hash_of(path), source.profile, f"source {source.name}")
     try:
         with transaction() as connection:
             if lock_source(connection, source) is None or was_taken(connection, source.id, run.hash):
