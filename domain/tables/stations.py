@@ -153,9 +153,7 @@ class PriceSources(SQLModel, table=True):
     """A place from which a company's price files are fetched by themselves."""
 
     __tablename__ = "price_sources"
-    __table_args__ = (
-        Index("price_sources_by_company", "company_id", "name", unique=True),
-    )
+    __table_args__ = (Index("price_sources_by_company", "company_id", "name", unique=True),)
 
     id: UUID = Field(primary_key=True)
     company_id: UUID

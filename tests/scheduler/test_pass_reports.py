@@ -53,6 +53,7 @@ def test_passes_report_what_they_moved_and_an_alert_says_when_they_stop(
                 "notices",
                 "read status",
                 "operator notices",
+                "price sources",
                 "sweep",
             }
             assert len({one.leader for one in passes}) == 1

@@ -103,8 +103,8 @@ def add_station(
     at: datetime | None = None,
 ) -> None:
     connection.execute(
-        "INSERT INTO stations (station_id, name, brand, address, city, state, latitude, longitude, retail_price, priced_at)"
-        " VALUES (%s, %s, %s, %s, %s, 'IN', %s, %s, %s, %s)",
+        "INSERT INTO stations (station_id, name, brand, address, city, state, latitude, longitude, retail_price,"
+        " priced_at) VALUES (%s, %s, %s, %s, %s, 'IN', %s, %s, %s, %s)",
         (station_id, f"{brand} of {city}", brand, address, city, *place, price, at),
     )
 
@@ -198,9 +198,7 @@ def test_a_net_price_counts_for_seven_days(
     ],
     ids=["none", "cents", "negative", "old", "far", "nowhere"],
 )
-def test_a_row_that_cannot_be_right_is_refused(
-    connection: Connection, imported: Import, row: str, fault: str
-) -> None:
+def test_a_row_that_cannot_be_right_is_refused(connection: Connection, imported: Import, row: str, fault: str) -> None:
     report = imported(row)
 
     assert [(one.line, fault in one.message) for one in report.rejected] == [(2, True)]
@@ -335,14 +333,22 @@ def test_a_file_with_retail_prices_only_is_an_operators(imported: Import) -> Non
 
 
 FILES = st.lists(
-    st.tuples(st.integers(-100, 30), st.sampled_from([3.2, 3.4, 3.6])), min_size=1, max_size=6, unique_by=lambda it: it[0]
+    st.tuples(st.integers(-100, 30), st.sampled_from([3.2, 3.4, 3.6])),
+    min_size=1,
+    max_size=6,
+    unique_by=lambda it: it[0],
 )
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(FILES, st.randoms(use_true_random=False))
 def test_an_older_file_never_overwrites_newer_prices_in_whatever_order_files_come(
-    connection: Connection, fleet: Fleet, imported: Import, now: datetime, files: list[tuple[int, float]], random: object
+    connection: Connection,
+    fleet: Fleet,
+    imported: Import,
+    now: datetime,
+    files: list[tuple[int, float]],
+    random: object,
 ) -> None:
     """The prices afterwards are those of the newest file that holds, however often and in whatever order they come."""
     store = uuid4().hex[:8]
@@ -393,7 +399,7 @@ def test_the_same_file_twice_changes_nothing(
 
     def everything() -> list[list[tuple[object, ...]]]:
         tables = ("stations", "quotes", "coming_prices", "held_prices", "station_codes")
-        return [connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3").fetchall() for table in tables]  # noqa: S608
+        return [connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3").fetchall() for table in tables]
 
     before = everything()
     report = imported(*rows, at=now + timedelta(minutes=1))
