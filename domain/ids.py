@@ -49,13 +49,10 @@ KIND_OF: dict[str, IdKind] = {
     "subscription_id": "sub",
     "notice_id": "ntc",
     "connector_id": "con",
-<<<<<<< HEAD
     "fill_id": "fil",
     "counter_id": "fil",
-=======
     "held_price_id": "hld",
     "source_id": "src",
->>>>>>> 7109e782 (Price files: quotes, held prices, codes of stations, sources)
 }
 """The kind of an id, by its name in log events and documents."""
 

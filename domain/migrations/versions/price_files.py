@@ -1,7 +1,7 @@
 """price files: quotes, coming prices, codes of stations, held prices, sources and runs; profiles of files
 
 Revision ID: 20261130a
-Revises: 20261128a
+Revises: 20261201a
 """
 
 import sqlalchemy as sa
@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from domain.migrations.row_security import fence_off_new, not_fenced, open_to_service, protect_new, visible
 
 revision = "20261130a"
-down_revision = "20261128a"
+down_revision = "20261201a"
 branch_labels = None
 depends_on = None
 
