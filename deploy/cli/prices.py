@@ -240,7 +240,7 @@ def sources_add(
     path: Annotated[str, typer.Option(help="The folder of the files.")],
     pattern: Annotated[str, typer.Option(help="The files' names.")] = "*",
     host: Annotated[str, typer.Option(help="The SFTP server.")] = "",
-    port: Annotated[int, typer.Option(min=1, max=65_535)] = 22,
+    port: Annotated[int, typer.Option(min=1, max=65_535, help="The port of the SFTP server.")] = 22,
     user: Annotated[str, typer.Option(help="The user there.")] = "",
     host_key: Annotated[
         str, typer.Option(help="The server's public key, as `ssh-keyscan HOST` prints it without the host.")

@@ -24,7 +24,7 @@ from domain.stations.price_outliers import OutlierLimits, PlacedPrice, UsualPric
 from domain.stations.price_profiles import PRICE_FIELDS
 from domain.stations.price_sets import begin_price_set
 from domain.stations.prices import STALE_AFTER, fresh_retail
-from domain.stations.station_codes import KnownStation, RowPlace, StationFinder
+from domain.stations.station_codes import CodedStation, RowPlace, StationFinder
 
 PriceKind = Literal["retail", "net"]
 
@@ -51,7 +51,7 @@ class _Price(NamedTuple):
 
     kind: PriceKind
     line: int
-    station: KnownStation
+    station: CodedStation
     place: RowPlace
     price: float
     effective_at: datetime
@@ -113,7 +113,7 @@ class _Import:
     finder: StationFinder
     quotes: dict[str, _Quote]
     decided: dict[tuple[str, str | None, str, str, float, datetime], str]
-    added: dict[str, KnownStation] = field(default_factory=dict)
+    added: dict[str, CodedStation] = field(default_factory=dict)
     prices: list[_Price] = field(default_factory=list)
     doubts: list[_Doubt] = field(default_factory=list)
 
@@ -206,7 +206,7 @@ def _place(values: dict[str, Any]) -> RowPlace:
 
 def _station(
     one: _Import, line: int, place: RowPlace, prices: list[tuple[PriceKind, float]], effective_at: datetime
-) -> KnownStation | None:
+) -> CodedStation | None:
     """The row's station; None when it is refused or held."""
     match = one.finder.find(place)
     if match.station_id is not None:
@@ -224,7 +224,7 @@ def _station(
         return None
     station_id = one.finder.new_id(place)
     name = place.name or f"{place.brand or 'Station'} {place.code}"
-    station = KnownStation(
+    station = CodedStation(
         station_id,
         name,
         place.brand or None,
@@ -312,7 +312,7 @@ def _usual(one: _Import, kind: str) -> Iterator[PlacedPrice]:
             yield _placed(station, stored)
 
 
-def _placed(station: KnownStation, price: float) -> PlacedPrice:
+def _placed(station: CodedStation, price: float) -> PlacedPrice:
     return PlacedPrice((station.state or "").upper(), station.latitude, station.longitude, price)
 
 

@@ -23,7 +23,7 @@ SAME_PLACE_MILES = 0.3
 """A truck stop is large, and vendors measure its place at the pumps, the door or the driveway."""
 
 
-class KnownStation(NamedTuple):
+class CodedStation(NamedTuple):
     station_id: str
     name: str
     brand: str | None
@@ -59,7 +59,7 @@ class CodeMatch(NamedTuple):
 
 
 _STATIONS = Statement(
-    KnownStation,
+    CodedStation,
     "SELECT station_id, name, brand, address, city, state, latitude, longitude, retail_price, priced_at"
     " FROM stations WHERE retired_at IS NULL",
 )
@@ -107,8 +107,8 @@ class StationFinder:
             if one.station_id in self.stations
         }
         self._learnt: dict[tuple[str, str], str] = {}
-        self._by_place: dict[tuple[int, int], list[KnownStation]] | None = None
-        self._by_town: dict[tuple[str, str], list[KnownStation]] | None = None
+        self._by_place: dict[tuple[int, int], list[CodedStation]] | None = None
+        self._by_town: dict[tuple[str, str], list[CodedStation]] | None = None
 
     def new_id(self, place: RowPlace) -> str:
         """The id of a station that is added for a row."""
@@ -154,7 +154,7 @@ class StationFinder:
             "several stations are at its exit" if at_exit else "its town matches, but not its exit",
         )
 
-    def _near(self, latitude: float, longitude: float) -> list[KnownStation]:
+    def _near(self, latitude: float, longitude: float) -> list[CodedStation]:
         if self._by_place is None:
             self._by_place = {}
             for one in self.stations.values():
@@ -168,7 +168,7 @@ class StationFinder:
         )
         return [one for one in beside if _miles(one, latitude, longitude) <= SAME_PLACE_MILES]
 
-    def _in_town(self, place: RowPlace) -> list[KnownStation]:
+    def _in_town(self, place: RowPlace) -> list[CodedStation]:
         if self._by_town is None:
             self._by_town = {}
             for one in self.stations.values():
@@ -177,14 +177,14 @@ class StationFinder:
         return self._by_town.get((place.state.upper(), plain_name(place.city)), [])
 
 
-def _miles(one: KnownStation, latitude: float, longitude: float) -> float:
+def _miles(one: CodedStation, latitude: float, longitude: float) -> float:
     return hypot(one.latitude - latitude, (one.longitude - longitude) * cos(radians(latitude))) * 69.1
 
 
 _BRANDS = ("loves", "pilot", "flyingj", "petro", "ta", "sapp", "kwiktrip", "casey", "roadranger", "speedway")
 
 
-def _is_of_brand(station: KnownStation, place: RowPlace) -> bool:
+def _is_of_brand(station: CodedStation, place: RowPlace) -> bool:
     """Two chains may stand side by side at an exit, so the brand has to agree as far as both name one."""
     ours = _brand_words(f"{station.brand or ''} {station.name}")
     theirs = _brand_words(f"{place.brand} {place.name}")
