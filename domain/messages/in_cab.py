@@ -8,6 +8,7 @@ Samsara also tells whether the driver has read a message. Motive's public descri
 """
 
 import json
+import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from domain.accounts.contact_urls import InCabContact, InCabVendor
 from domain.accounts.contacts import Contacts, UnreadableContact
 from domain.connectors.connectors import open_access
 from domain.database import Connection
+from domain.ids import read_id
 from domain.messages.gateways import Fault, GatewayAnswer, GatewayRequest, ask_gateway
 from domain.messages.message_text import fitted
 from domain.settings import Settings
@@ -30,6 +32,7 @@ LONGEST_IN_CAB = {InCabVendor.SAMSARA: 2500}
 _MOST_LISTED_BYTES = 16 << 20
 _LONGEST_WAIT_SECONDS = 3600.0
 _NAMES = {InCabVendor.SAMSARA: "Samsara", InCabVendor.MOTIVE: "Motive"}
+_MESSAGE_LINE = re.compile(r"Message (msg_[0-9a-z]+)")
 _ASK_THE_DRIVER = "the message may have arrived: ask the driver, and send it again only if it did not"
 
 
@@ -69,6 +72,7 @@ class InCabTarget(NamedTuple):
 
 def hand_over_in_cab(
     target: InCabTarget,
+    message_id: UUID,
     text: str,
     *,
     repeats: bool,
@@ -80,7 +84,7 @@ def hand_over_in_cab(
     `in_doubt`: that attempt may have reached the driver."""
     vendor, name = target.contact.vendor, _NAMES[target.contact.vendor]
     driver_id = target.contact.driver_id or target.external_id or ""
-    if not driver_id.isdecimal():
+    if not (driver_id.isascii() and driver_id.isdecimal()):
         return Fault(
             f"the driver has no id of {name}: write it into the contact, {vendor}://4242, or as the external id"
         )
@@ -98,8 +102,8 @@ def hand_over_in_cab(
         listed = list_in_samsara(target.account.url, token, since=since, settings=settings, now=now)
         if isinstance(listed, Fault):
             return listed._replace(sentence=f"whether Samsara has the message already is not known: {listed.sentence}")
-        if any(one.text == text and one.driver_id == driver_id for one in listed):
-            return None
+        if any(one.message_id == message_id and one.driver_id == driver_id for one in listed):
+            return None  # by its id: it may have become a correction meanwhile
     return _send(target, target.account, driver_id, token, text, settings)
 
 
@@ -125,17 +129,17 @@ def _send(
 
 
 class Listed(NamedTuple):
-    """A message as Samsara lists it."""
+    """A message of ours as Samsara lists it."""
 
     driver_id: str
-    text: str
+    message_id: UUID
     is_read: bool
 
 
 def list_in_samsara(
     url: str, token: str, *, since: datetime, settings: Settings, now: datetime
 ) -> list[Listed] | Fault:
-    """The messages that Samsara took since a time."""
+    """Our messages that Samsara took since a time, found by the ids in their last lines."""
     milliseconds = {"endMs": _milliseconds(now + timedelta(minutes=1)), "durationMs": _milliseconds(now - since)}
     answer = _ask(
         GatewayRequest(
@@ -154,7 +158,9 @@ def list_in_samsara(
 def _read_listed(data: Iterable[Any]) -> Iterable[Listed]:
     for one in data:
         if isinstance(one, dict):
-            yield Listed(str(one.get("driverId")), str(one.get("text")), one.get("isRead") is True)
+            named = _MESSAGE_LINE.fullmatch(str(one.get("text")).rpartition("\n")[2])
+            if named is not None and (message_id := read_id("msg", named[1])) is not None:
+                yield Listed(str(one.get("driverId")), message_id, one.get("isRead") is True)
 
 
 def _milliseconds(value: datetime | timedelta) -> int:

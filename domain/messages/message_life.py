@@ -211,6 +211,7 @@ def hand_over(claimed: Claim, settings: Settings) -> Fault | None:
         with tracing.working("messages.hand_over", "client"):
             return hand_over_in_cab(
                 claimed.in_cab,
+                claimed.message_id,
                 claimed.text,
                 repeats=claimed.attempts > 0,
                 in_doubt=claimed.in_doubt_since is not None,

@@ -4,8 +4,6 @@ Samsara lists whether a message was read, not when. So the stored time is when w
 company's messages are asked for together, until they are read or a day old.
 """
 
-import re
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
@@ -13,7 +11,6 @@ from uuid import UUID
 from domain.accounts.contact_urls import InCabVendor
 from domain.accounts.contacts import UnreadableContact
 from domain.database import Connection
-from domain.ids import read_id
 from domain.messages.gateways import Fault
 from domain.messages.in_cab import InCabAccount, connector_account, list_in_samsara
 from domain.queue.jobs import Job, ask_read_status_job
@@ -25,7 +22,6 @@ _ASK_AGAIN = timedelta(seconds=50)
 """Two jobs for one company within this time ask once."""
 
 _MOST_COMPANIES = 1_000
-_MESSAGE_LINE = re.compile(r"Message (msg_[0-9a-z]+)")
 
 _UNREAD = """m.company_id = c.company_id AND m.created_at > %(now)s::timestamptz - interval '48 hours'
       AND m.channel = 'samsara' AND m.environment = 'live' AND m.status = 'sent' AND m.read_at IS NULL
@@ -98,15 +94,7 @@ def ask_read_status(unread: Unread, settings: Settings, *, now: datetime) -> lis
     listed = list_in_samsara(unread.account.url, token, since=since, settings=settings, now=now)
     if isinstance(listed, Fault):
         return listed
-    return sorted(unread.message_ids & set(_ids_of(one.text for one in listed if one.is_read)))
-
-
-def _ids_of(texts: Iterable[str]) -> Iterable[UUID]:
-    """The ids in the last lines of our messages."""
-    for text in texts:
-        named = _MESSAGE_LINE.fullmatch(text.rpartition("\n")[2])
-        if named is not None and (message_id := read_id("msg", named[1])) is not None:
-            yield message_id
+    return sorted(unread.message_ids & {one.message_id for one in listed if one.is_read})
 
 
 _STORE = Command(

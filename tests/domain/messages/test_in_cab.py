@@ -167,6 +167,18 @@ def test_a_worker_that_crashed_after_samsara_took_the_message_does_not_repeat_it
     assert len(samsara.messages) == 1
 
 
+def test_a_message_that_became_a_correction_is_still_the_one_that_samsara_has(
+    database: Database, settings: Settings, now: datetime, samsara: Samsara
+) -> None:
+    load = planned(database, settings, now, f"samsara://{DRIVER}", samsara)
+    assert message_life.hand_over(load.claimed(), load.settings) is None  # the worker crashes here
+    with database.transaction() as connection:
+        connection.execute("UPDATE messages SET text = 'CORRECTED ' || text WHERE id = %s", (load.message_id,))
+
+    assert attempt(load, seconds=60) is MessageStatus.SENT
+    assert len(samsara.messages) == 1
+
+
 @pytest.mark.parametrize("fault", ["error", "hang", "cut"])
 def test_a_message_that_motive_may_have_is_not_repeated_until_somebody_has_asked(
     database: Database, settings: Settings, now: datetime, motive: Motive, fault: Fault
