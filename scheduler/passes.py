@@ -1,6 +1,7 @@
 """The scheduler's passes. Each reads from the database which work is due, enqueues it, keeps nothing in memory, and
 returns the counts of the things that it moved."""
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ from domain.accounts.contacts import Contacts
 from domain.database import Connection, Database
 from domain.database_health import is_away
 from domain.database_options import HOUSEKEEPING
+from domain.driven_lanes import learning
+from domain.driven_lanes.agreement import COUNTED_DAYS
+from domain.driven_lanes.snapping import UnusableFixes
 from domain.housekeeping import retention
 from domain.housekeeping.sealing import seal_stored
 from domain.messages.due_messages import due_messages
@@ -44,6 +48,7 @@ from domain.queue.jobs import (
     send_message_job,
 )
 from domain.requests import log as requests
+from domain.roads.highways import HighwayRoads, default_highway_finder
 from domain.routes.intake import holds, retiring
 from domain.routes.plans import first_plan, review_requests
 from domain.routes.plans.price_changes import wake_prices
@@ -78,6 +83,9 @@ _SOURCES = 50
 """Sources of price files that one pass looks at."""
 _DELTAS = 20_000
 """Rows of one kind in one transaction: rows to forget, or changes of counts to sum up."""
+_ROADS = 200
+_ROADS_SECONDS = 10.0
+"""Roads of completed routes that a pass reads, and the time after which it begins no other."""
 _MAX_PORTIONS = 50
 """Portions of each kind at a time: the scheduler can be stopped in between."""
 
@@ -282,6 +290,39 @@ class Passes:
             files += look.files
         return {"price_files": files}
 
+    def learn_roads(self) -> dict[str, int]:
+        """Reads the roads of completed routes from their positions. It runs every minute, and takes a few seconds at
+        most; the rest waits for the next minute. Each route is read by itself, so that none fails with another."""
+        started = time.monotonic()
+        moved = {"roads_learned": 0, "roads_refused": 0}
+        with self.database.transaction() as connection:
+            route_ids = learning.waiting_roads(connection, now=clock.now(), limit=_ROADS)
+        for route_id in route_ids:
+            if time.monotonic() - started > _ROADS_SECONDS:
+                break
+            moved["roads_learned" if self._learn_road(route_id) else "roads_refused"] += 1
+        return moved
+
+    def _learn_road(self, route_id: UUID) -> bool:
+        """Read and store the road of a completed route. False where it cannot be believed."""
+        try:
+            with self.database.transaction() as connection:
+                trip = learning.read_trip(connection, route_id)
+            if trip is None:
+                return False
+            road = learning.road_of(trip, default_highway_finder(), HighwayRoads())
+            with self.database.transaction() as connection:
+                return learning.store_road(connection, trip, road)
+        except UnusableFixes as error:
+            log.info("driven_roads.refused", route_id=route_id, reason=error.reason)
+        except Exception as error:
+            if is_away(error):
+                raise
+            log.exception("driven_roads.failed", route_id=route_id)
+        with self.database.transaction() as connection:
+            learning.drop_waiting(connection, route_id)
+        return False
+
     def housekeeping(self) -> dict[str, int]:
         """Frees the trucks of started routes without a sign of life, forgets old data, and compares the counts of
         routes with the routes. It runs every hour, but not while a company is moved from or to this cell: both cells
@@ -347,6 +388,7 @@ class Passes:
                 settings.request_log_days,
                 _REQUESTS,
             ),
+            ("driven_roads", learning.forget_roads, COUNTED_DAYS, _PORTION),
             ("notices", forget_notices, settings.audit_retention_days, _PORTION),
             ("webhook_events", forget_events, settings.webhook_retention_days, _PORTION),
             ("sessions", sessions.forget_sessions, sessions.LONGEST_DAYS, _PORTION),

@@ -112,6 +112,17 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
             choices={"false": "keeps its plan", "true": "gets a new plan"},
         ),
     ] = None
+    driven_lanes: Annotated[
+        bool | None,
+        Caption(
+            "A route whose stops trucks of the company have driven before",
+            default="true",
+            choices={
+                "true": "takes the road that three of them agree on",
+                "false": "takes the quickest road, and nothing is learned",
+            },
+        ),
+    ] = None
     sandbox_autodrive: Annotated[
         str | None,
         Caption(
@@ -152,6 +163,7 @@ class StoredCompany(NamedTuple):
     fuel_margin_percent: float
     map_link: str
     replan_en_route: bool
+    driven_lanes: bool
     sandbox_autodrive: str
     retired_at: datetime | None
 

@@ -78,6 +78,7 @@ _DELETE_OF_COMPANY = [
             "deals",
             *("quotes", "station_codes", "held_prices", "price_sources", "price_runs", "file_profiles"),
             "dropped_fixes",
+            "driven_lanes",
             "price_sets",
             "vehicles",
             "drivers",

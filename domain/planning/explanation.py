@@ -110,12 +110,20 @@ class ExplainedTruck(TypedDict, total=False):
     hazmat: bool
 
 
+class ExplainedTrip(TypedDict):
+    """A completed route whose truck took the road of the plan, and when it ended."""
+
+    route_id: str
+    ended_at: str
+
+
 class RoadOrigin(Origin):
     """The source of the road. `fallback_reason` says why the preferred source did not answer, None where it did.
-    Plans of earlier versions have no `truck`."""
+    Plans of earlier versions have no `truck`. The road of a driven lane has the `trips` that agree on it."""
 
     fallback_reason: str | None
     truck: NotRequired[ExplainedTruck]
+    trips: NotRequired[list[ExplainedTrip]]
 
 
 class PriceOrigin(TypedDict):

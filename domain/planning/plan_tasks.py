@@ -5,8 +5,10 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database import Connection, Tenant
 from domain.documents import StopDocument
+from domain.driven_lanes.lanes import LearnedLane, learned_lane_for
+from domain.driven_lanes.taking import road_by_lane
 from domain.fleet.vehicles import Hazmat
 from domain.lifecycle import Environment
 from domain.planning.gauges import Gauge, Reading, judge_newest_reading
@@ -84,7 +86,8 @@ class PlanTask:
     left and the time when the truck goes on.
 
     `as_of` is that moment: now for a live route. Time is simulated in the sandbox, so there it is the time of a fix.
-    `position_at` is when the truck was at `position`, None where only the stop that it reached is known.
+    `lane` is that of its stops, if the company's trucks agree on its road. `position_at` is when the truck was at
+    `position`, None where only the stop that it reached is known.
     """
 
     route: RouteToPlan
@@ -94,6 +97,7 @@ class PlanTask:
     fuel: Gauge | None
     stops_left: tuple[int, ...]
     departure: datetime
+    lane: LearnedLane | None = None
 
     @property
     def read_percent(self) -> float:
@@ -236,6 +240,12 @@ def plan_task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime)
         fuel=_gauge(connection, route, as_of),
         stops_left=tuple(range(reached + 1, len(route.stops))),
         departure=max(as_of, route.scheduled_start) if at_first_stop else as_of,
+        lane=learned_lane_for(
+            connection,
+            Tenant(route.company_id, Environment(route.environment)),
+            [stop_point(stop) for stop in route.stops],
+            as_of=as_of,
+        ),
     )
 
 
@@ -254,6 +264,12 @@ def _visits(connection: Connection, route_id: UUID, as_of: datetime) -> dict[int
 
 
 def road_ahead(task: PlanTask, roads: Roads) -> Road:
-    """The road from the truck through the stops that are left."""
-    left = [stop_point(task.route.stops[stop]) for stop in task.stops_left]
-    return roads.through([task.position, *(left or [task.position])], task.route.truck_dimensions)
+    """The road from the truck through the stops that are left: the driven road of their lane if there is one."""
+    stops = [stop_point(stop) for stop in task.route.stops]
+    truck = task.route.truck_dimensions
+    if task.lane is not None:
+        driven = road_by_lane(task.lane, task.position, stops, task.stops_left, roads, truck)
+        if driven is not None:
+            return driven
+    left = [stops[stop] for stop in task.stops_left]
+    return roads.through([task.position, *(left or [task.position])], truck)

@@ -1,10 +1,14 @@
 """The road of a plan in words: its source, what it knows of the truck, and what it cannot know."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import NamedTuple, cast
+from uuid import UUID
 
-from domain.planning.explanation import ExplainedTruck, RoadOrigin
+from domain.driven_lanes.lanes import LearnedLane
+from domain.driven_lanes.taking import DRIVEN_LANE
+from domain.ids import shown_id
+from domain.planning.explanation import ExplainedTrip, ExplainedTruck, RoadOrigin
 from domain.roads import Road
 from domain.roads.truck_dimensions import TruckDimensions
 
@@ -12,14 +16,22 @@ EMBEDDED_NOTE = "the embedded roads know no low bridge, weight limit, hazmat ban
 ASSUMED_TRUCK = "the roads assume a tractor-trailer of 80,000 lb"
 
 
-def road_origin(road: Road, truck: TruckDimensions) -> RoadOrigin:
-    """The source of a plan's road, for its explanation."""
+DRIVEN_NOTE = "trucks of the company drove this road; nothing tells what is closed to this truck"
+
+
+def road_origin(road: Road, truck: TruckDimensions, lane: LearnedLane | None = None) -> RoadOrigin:
+    """The source of a plan's road, for its explanation. `lane` is that of the route, if it has a road."""
     known = {name: value for name, value in asdict(truck).items() if value is not None}
-    return {
+    origin: RoadOrigin = {
         "source": road.source,
         "fallback_reason": road.fallback_reason,
         "truck": cast(ExplainedTruck, known),
     }
+    if lane is not None and DRIVEN_LANE in road.source:
+        origin["trips"] = [
+            {"route_id": shown_id("rte", UUID(trip["routeId"])), "ended_at": trip["endedAt"]} for trip in lane.trips
+        ]
+    return origin
 
 
 class RoadInWords(NamedTuple):
@@ -37,15 +49,33 @@ def road_in_words(roads: RoadOrigin) -> RoadInWords:
     """The words for the source of a plan's road."""
     truck = roads.get("truck")
     return RoadInWords(
-        credit="; ".join(filter(None, (_credited(roads["source"]), roads["fallback_reason"]))),
+        credit="; ".join(
+            filter(None, (_credited(roads["source"]), _told(roads.get("trips", ())), roads["fallback_reason"]))
+        ),
         truck=None if truck is None else ", ".join(_parts(truck)) or "not given",
-        truck_note=EMBEDDED_NOTE if roads["source"] != "valhalla" else "the vehicle" if truck else ASSUMED_TRUCK,
+        truck_note=_truck_note(roads["source"], truck),
     )
+
+
+def _truck_note(source: str, truck: ExplainedTruck | None) -> str:
+    if DRIVEN_LANE in source:
+        return DRIVEN_NOTE
+    if source != "valhalla":
+        return EMBEDDED_NOTE
+    return "the vehicle" if truck else ASSUMED_TRUCK
+
+
+def _told(trips: Sequence[ExplainedTrip]) -> str:
+    """The trips from which the road is known."""
+    if not trips:
+        return ""
+    each = ", ".join(f"{trip['route_id']} ({trip['ended_at'][:10]})" for trip in trips)
+    return f"{len(trips)} trips of the company took it: {each}"
 
 
 def _credited(source: str) -> str:
     """The licence of the embedded roads wants their makers named where something was made from them."""
-    return f"{source} (© OpenStreetMap contributors)" if "highway-graph" in source else source
+    return f"{source} (© OpenStreetMap contributors)" if "highway-graph" in source or DRIVEN_LANE in source else source
 
 
 def _parts(truck: ExplainedTruck) -> Iterator[str]:

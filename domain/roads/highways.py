@@ -16,6 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from domain.roads import CIRCUITY, Leg, Point, Road
 from domain.roads.packing import PER_DEGREE, Ints, pack_integers, unpack_integers
@@ -176,6 +177,12 @@ class HighwayFinder:
         hours = float(np.sum(miles / np.where(freeway, FREEWAY_MPH, OTHER_MPH)))
         line = np.concatenate([[a], self.graph.nodes[nodes], [b]])
         return Leg(line, np.concatenate([[0.0], np.cumsum(miles)]), hours, "highway-graph")
+
+    def lengths(self, arcs: NDArray[np.intp]) -> tuple[Array, Array]:
+        """The miles and the hours of arcs that are no shortcuts."""
+        freeway = self.graph.through[arcs] == FREEWAY
+        miles = self.graph.cost[arcs] / np.where(freeway, FREEWAY_COST, OTHER_COST) / PER_MILE
+        return miles, miles / np.where(freeway, FREEWAY_MPH, OTHER_MPH)
 
     def _access(self, point: Point) -> dict[int, int]:
         """The nodes near a point, each with the cost of the way there."""

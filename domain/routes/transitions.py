@@ -11,6 +11,7 @@ from uuid import UUID
 from domain.backoff import RETRY_WAIT
 from domain.database import Connection, Tenant
 from domain.fills.figuring import drop_verdicts, figure_routes
+from domain.driven_lanes.learning import note_completed
 from domain.fleet.matching import Matched
 from domain.lifecycle import CANCELABLE, CANCELED_VIA_API, CancelEffect, RouteStatus, effect_of_cancel
 from domain.messages.discarding import discard_messages
@@ -359,6 +360,7 @@ def complete_routes(connection: Connection, route_ids: Iterable[UUID], *, now: d
     completed = [route.id for route in _COMPLETE.all(connection, (ids,))]
     if not completed:
         return []
+    note_completed(connection, completed)
     discard_messages(connection, completed, "The route was completed before delivery")
     figure_routes(connection, completed, lock=False)
     return free_trucks(connection, completed, now=now)

@@ -37,6 +37,8 @@ class Companies(SQLModel, table=True):
     fuel_margin_percent: float = with_default("0")
     map_link: str = with_default("'google'")
     replan_en_route: bool = with_default("false")
+    driven_lanes: bool = with_default("true")
+    """Plans take the roads that trucks took before; see `driven_lanes`."""
     sandbox_autodrive: str = with_default("'off'")
     """The speed at which simulated trucks drive the routes of the sandbox, such as `60x`; `off`: they do not."""
     message_url: str | None = None

@@ -22,6 +22,7 @@ ORDER = (
     "accounts",
     "fleet",
     "stations",
+    "driven_lanes",
     "planning",
     "telematics",
     "connectors",

@@ -39,6 +39,8 @@ OWNERS = {
     "price_sources": "stations",
     "price_runs": "stations",
     "file_profiles": "file_profiles",
+    "driven_lanes": "driven_lanes",
+    "driven_roads": "driven_lanes",
     "plans": "planning",
     "positions": "telematics",
     "tracks": "telematics",

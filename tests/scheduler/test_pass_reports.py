@@ -48,6 +48,7 @@ def test_passes_report_what_they_moved_and_an_alert_says_when_they_stop(
             passes = eventually(lambda: heartbeats.read_last_pass_runs(jobs.client), lambda found: len(found) == 8)
             assert {one.name for one in passes} == {
                 "autodrive",
+                "driven roads",
                 "housekeeping",
                 "import pass",
                 "notices",
