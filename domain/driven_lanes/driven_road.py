@@ -13,7 +13,7 @@ from domain.roads.sphere import EARTH_RADIUS_MILES, Array
 _PER_DEGREE = 100_000
 _PER_MILE = 1_000
 _PER_HOUR = 36_000
-"""What is stored are whole numbers: places to about a meter, miles to 5 feet, hours to a tenth of a second."""
+"""Whole numbers are stored: places to about a meter, miles to 5 feet, hours to a tenth of a second."""
 
 MOST_VERTICES = 4_000
 """A stored road has no more vertices: some 16 KB."""

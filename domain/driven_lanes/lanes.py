@@ -59,9 +59,9 @@ class _Learned(NamedTuple):
 
 _SIMILAR = """
     l.company_id = %(company_id)s AND l.environment = %(environment)s
-    AND l.start_latitude BETWEEN %(first)s - %(reach)s AND %(first)s + %(reach)s
-    AND cardinality(l.places) = %(size)s
-    AND l.places[%(size)s - 1] BETWEEN %(last)s - %(reach)s AND %(last)s + %(reach)s
+    AND l.start_latitude BETWEEN %(southmost_start)s AND %(northmost_start)s
+    AND cardinality(l.places) = %(size)s::int
+    AND l.places[%(size)s::int - 1] BETWEEN %(southmost_end)s AND %(northmost_end)s
 """
 _FIND = Statement(_Lane, f"SELECT l.id, l.places FROM driven_lanes l WHERE {_SIMILAR} ORDER BY l.id")  # noqa: S608
 _FIND_LEARNED = Statement(
@@ -74,9 +74,10 @@ _FIND_LEARNED = Statement(
 def _search(tenant: Tenant, places: Sequence[Point]) -> dict[str, object]:
     return {
         **tenant._asdict(),
-        "first": places[0].latitude,
-        "last": places[-1].latitude,
-        "reach": _REACH_DEGREES,
+        "southmost_start": places[0].latitude - _REACH_DEGREES,
+        "northmost_start": places[0].latitude + _REACH_DEGREES,
+        "southmost_end": places[-1].latitude - _REACH_DEGREES,
+        "northmost_end": places[-1].latitude + _REACH_DEGREES,
         "size": 2 * len(places),
     }
 

@@ -47,7 +47,7 @@ def fixes_along(
 ) -> list[TimedPlace]:
     """The fixes of a truck on a road; none between the miles of a gap. At each mile of `stations` the truck drives a
     mile off the road, stands for half an hour, and comes back."""
-    rng = random.Random(seed)  # noqa: S311
+    rng = random.Random(seed)
     step = MPH * minutes_apart / 60
     fixes, now = [], start
     pending = sorted(stations)
@@ -107,7 +107,7 @@ def completed(
 
 
 def learn(connection: Connection, route_id: UUID) -> bool:
-    """What the scheduler's pass does with one route."""
+    """Read and store the road of one route, as the scheduler's pass does."""
     trip = learning.read_trip(connection, route_id)
     if trip is None:
         return False

@@ -1,6 +1,7 @@
 """The road that fixes show: near the true one, without stations, and none where nobody can know it."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -114,9 +115,7 @@ def test_a_wild_fix_is_left_out_and_many_are_refused() -> None:
 def test_a_trip_without_fixes_or_in_no_time_is_refused() -> None:
     with pytest.raises(UnusableFixes):
         road_from([TimedPlace(Point(41.0, -88.0), NOON)])
-    hurried = [
-        TimedPlace(one.place, NOON + (one.at - NOON) / 3) for one in fixes_along(QUICKEST, NOON, noise_meters=0)
-    ]
+    hurried = [TimedPlace(one.place, NOON + (one.at - NOON) / 3) for one in fixes_along(QUICKEST, NOON, noise_meters=0)]
     with pytest.raises(UnusableFixes, match="too fast"):
         road_from(hurried)
 
@@ -136,7 +135,5 @@ def test_places_that_are_no_numbers_of_a_road_end_well() -> None:
         [(41.0, -88.0)] * 50,
     ):
         fixes = [TimedPlace(Point(*place), NOON + timedelta(minutes=5 * at)) for at, place in enumerate(places)]
-        try:
+        with suppress(UnusableFixes):
             assert np.isfinite(road_from(fixes).line).all()
-        except UnusableFixes:
-            pass
