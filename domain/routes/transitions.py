@@ -10,8 +10,8 @@ from uuid import UUID
 
 from domain.backoff import RETRY_WAIT
 from domain.database import Connection, Tenant
-from domain.fills.figuring import drop_verdicts, figure_routes
 from domain.driven_lanes.learning import note_completed
+from domain.fills.figuring import drop_verdicts, figure_routes
 from domain.fleet.matching import Matched
 from domain.lifecycle import CANCELABLE, CANCELED_VIA_API, CancelEffect, RouteStatus, effect_of_cancel
 from domain.messages.discarding import discard_messages

@@ -12,8 +12,8 @@ third.
 from domain.tables import (
     accounts,
     connectors,
-    fills,
     driven_lanes,
+    fills,
     fleet,
     moves,
     notices,
@@ -29,8 +29,8 @@ from domain.tables import (
 __all__ = [
     "accounts",
     "connectors",
-    "fills",
     "driven_lanes",
+    "fills",
     "fleet",
     "moves",
     "notices",

@@ -30,6 +30,7 @@ _ON_PAGE = [field for field in captioned_fields(Policy) if field.name != "replan
 """`replan_en_route` is set by the command line only."""
 FIELDS = [field for field in _ON_PAGE if not field.choices and field.kind != "secret"]
 _CHOICES = {field.name: field.choices for field in _ON_PAGE if field.choices}
+_SWITCHES = ("superseding", "driven_lanes")
 _LABELS = {field.name: field.label for field in _ON_PAGE}
 GROUPS = {
     "Company": ("name", "time_zone"),
@@ -37,6 +38,7 @@ GROUPS = {
     "Tank and reserve": ("reserve_percent", "end_fuel_percent", "assumed_fuel_percent", "fuel_margin_percent"),
     "Purchases": ("min_purchase_gallons", "stop_cost", "max_detour_miles", "max_stops"),
     "Prices": ("objective", "leftover_value_per_gallon"),
+    "Roads": ("driven_lanes",),
     "Messages": ("map_link", "message_url"),
     "Sandbox": ("sandbox_autodrive",),
 }
@@ -122,16 +124,16 @@ def _read_form(page: Page, company: StoredCompany) -> _Typed:
     empty = {name: "It cannot be empty" for name, value in given.items() if not value and name != "max_stops"}
     if empty:
         return _Typed(typed, Policy(), lifts_max_stops, empty)
-    superseding = given.pop("superseding", None)
-    if superseding not in (None, *_CHOICES["superseding"]):
-        return _Typed(typed, Policy(), lifts_max_stops, {"superseding": "Choose one of the two"})
+    switches = {name: given.pop(name) for name in _SWITCHES if name in given}
+    unknown = {name: "Choose one of the two" for name, value in switches.items() if value not in _CHOICES[name]}
+    if unknown:
+        return _Typed(typed, Policy(), lifts_max_stops, unknown)
     try:
         policy = read_query({name: value for name, value in given.items() if value}, Policy)
     except Invalid as invalid:
         faults = {fault.field: plain_words(fault.message) for fault in invalid.faults}
         return _Typed(typed, Policy(), lifts_max_stops, faults)
-    if superseding is not None:
-        policy = msgspec.structs.replace(policy, superseding=superseding == "true")
+    policy = msgspec.structs.replace(policy, **{name: value == "true" for name, value in switches.items()})
     return _Typed(typed, policy, lifts_max_stops, {})
 
 

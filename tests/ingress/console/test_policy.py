@@ -15,7 +15,7 @@ from tests.factories import Fleet
 from tests.ingress.console.conftest import Fields, World, words
 from tests.ingress.console.records import form_of, stored_rows
 
-CHOICES: Fields = {"superseding": "false", "objective": "pump", "map_link": "google"}
+CHOICES: Fields = {"superseding": "false", "driven_lanes": "true", "objective": "pump", "map_link": "google"}
 """The stored values of the fields in which a person chooses."""
 
 
@@ -32,7 +32,7 @@ def test_an_owner_changes_the_policy_and_the_audit_log_says_who(world: World) ->
     fields = form_of(browser, "/policy")
     assert fields["reserve_percent"] == "15"
     assert fields["time_zone"] == "UTC"
-    choices: Fields = {"superseding": "true", "objective": "tax-adjusted", "map_link": "geo"}
+    choices: Fields = {"superseding": "true", "driven_lanes": "false", "objective": "tax-adjusted", "map_link": "geo"}
 
     changes = {"reserve_percent": "12.5", "time_zone": "America/Chicago", "max_stops": "3", **choices}
     changes["sandbox_autodrive"] = "300"
@@ -40,9 +40,9 @@ def test_an_owner_changes_the_policy_and_the_audit_log_says_who(world: World) ->
 
     page = words(browser.look("/policy?done=changed"))
     assert f"{email} change: Time zone, A newer load with the same reference, Reserve, percent" in page
-    columns = ("reserve_percent", "time_zone", "max_stops", "superseding", "objective", "map_link")
+    columns = ("reserve_percent", "time_zone", "max_stops", "superseding", "driven_lanes", "objective", "map_link")
     assert form_of(browser, "/policy")["sandbox_autodrive"] == "300x"
-    assert company(world, fleet, *columns) == (12.5, "America/Chicago", 3, True, "tax-adjusted", "geo")
+    assert company(world, fleet, *columns) == (12.5, "America/Chicago", 3, True, False, "tax-adjusted", "geo")
     same = form_of(browser, "/policy") | choices
     assert browser.submit("/policy", **same).headers["location"] == "/policy?done=same"
     assert browser.submit("/policy", **same | {"max_stops": ""}).status_code == 303
@@ -69,7 +69,7 @@ def test_a_bad_value_is_refused_with_its_sentence(world: World, changes: Fields,
     fleet = world.new_fleet()
     browser = world.browser(Role.OWNER, fleet)
     before = company(world, fleet, "*")
-    fields: Fields = {"superseding": "false", "objective": "pump", "map_link": "google"}
+    fields: Fields = {"superseding": "false", "driven_lanes": "true", "objective": "pump", "map_link": "google"}
 
     answer = browser.submit("/policy", **form_of(browser, "/policy") | fields | changes)
 
@@ -81,7 +81,12 @@ def test_a_bad_value_is_refused_with_its_sentence(world: World, changes: Fields,
 def test_the_message_address_is_never_shown(world: World) -> None:
     fleet = world.new_fleet()
     browser = world.browser(Role.OWNER, fleet)
-    fields = form_of(browser, "/policy") | {"superseding": "false", "objective": "pump", "map_link": "google"}
+    fields = form_of(browser, "/policy") | {
+        "superseding": "false",
+        "driven_lanes": "true",
+        "objective": "pump",
+        "map_link": "google",
+    }
     secret = "mailtos://ann:hunter2@mail.example.com"
     assert browser.submit("/policy", **fields | {"message_url": secret}).status_code == 303
     assert company(world, fleet, "message_url") != (None,)
@@ -107,7 +112,12 @@ def test_other_roles_only_read_the_policy(world: World, role: Role) -> None:
 def test_a_policy_is_the_companys_own(world: World) -> None:
     theirs, ours = world.new_fleet(), world.new_fleet()
     browser = world.browser(Role.OWNER, ours)
-    fields = form_of(browser, "/policy") | {"superseding": "false", "objective": "pump", "map_link": "google"}
+    fields = form_of(browser, "/policy") | {
+        "superseding": "false",
+        "driven_lanes": "true",
+        "objective": "pump",
+        "map_link": "google",
+    }
     assert browser.submit("/policy", **fields | {"name": "Ours"}).status_code == 303
     assert company(world, ours, "name") == ("Ours",)
     assert company(world, theirs, "name") == ("Acme",)
