@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from domain.connectors.vendor import (
+    POSITIONS_FIELD,
     Access,
     CredentialField,
     ForgedRequest,
@@ -67,6 +68,7 @@ class Motive(Vendor):
             "Only for webhooks: the shared secret that Motive shows for the webhook.",
             required=False,
         ),
+        POSITIONS_FIELD,
     )
 
     async def poll(self, cursor: str | None, access: Access, http: VendorHttp) -> VendorPage:

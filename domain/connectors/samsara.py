@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from domain.connectors.vendor import (
+    POSITIONS_FIELD,
     Access,
     CredentialField,
     ForgottenCursor,
@@ -67,8 +68,10 @@ class Samsara(Vendor):
         CredentialField(
             "token",
             "API token",
-            "Samsara: Settings, API Tokens, Add an API token, with Read Vehicle Statistics under Vehicles.",
+            "Samsara: Settings, API Tokens, Add an API token, with Read Vehicle Statistics under Vehicles; for messages"
+            " to drivers also Read and Write Messages under Driver Workflow.",
         ),
+        POSITIONS_FIELD,
     )
 
     async def poll(self, cursor: str | None, access: Access, http: VendorHttp) -> VendorPage:

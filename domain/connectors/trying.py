@@ -15,7 +15,8 @@ async def try_connector(kind: str, access: Access, allowed: AllowedHosts) -> str
     vendor = VENDORS[kind]()
     if not vendor.asks(access.credentials):
         raise VendorFault(
-            f"{vendor.title} only sends: there is nothing to ask", what_to_do="let the vendor send a position"
+            f"this connector asks {vendor.title} for no positions",
+            what_to_do="let the vendor send a position, or a message go to a driver",
         )
     http = BoundedHttp(allowed=allowed, seconds=TRY_SECONDS)
     try:

@@ -44,6 +44,17 @@ class CredentialField(NamedTuple):
     many_lines: bool = False
 
 
+_NO = "no"
+POSITIONS_FIELD = CredentialField(
+    "positions",
+    "Positions",
+    f"Leave it empty. `{_NO}`: the connector is only for messages to drivers in their cab.",
+    secret=False,
+    required=False,
+)
+"""The field of vendors whose app takes messages."""
+
+
 class Access(NamedTuple):
     """The address and the credentials with which a connector asks its vendor."""
 
@@ -149,11 +160,13 @@ class Vendor(ABC):
 
     def faults_of(self, credentials: Mapping[FieldName, str]) -> str | None:
         """The fault of credentials that a person gave, beside fields that are missing; None: there is none."""
+        if credentials.get(POSITIONS_FIELD.name) not in (None, _NO):
+            return f"{POSITIONS_FIELD.title} is left empty, or `{_NO}`"
         return None
 
     def asks(self, credentials: Mapping[FieldName, str]) -> bool:
         """True when these credentials serve to poll. A vendor that only sends is never asked."""
-        return True
+        return credentials.get(POSITIONS_FIELD.name) != _NO
 
     def verify(self, request: InboundRequest, access: Access, *, now: datetime) -> None:
         """Checks that the vendor made the request, in constant time. Raises ForgedRequest."""
