@@ -24,6 +24,7 @@ from domain.notices.subscriptions import (
 from domain.webhooks.delivery_log import send_test
 from domain.webhooks.endpoints import EndpointChanges, add_endpoint, list_endpoints
 from ingress.console.subjects import SUBJECTS
+from tests.domain.fills.cards import buy_planned_fuel
 from tests.factories import signed_in
 from tests.rows import named
 from tests.service import eventually
@@ -107,6 +108,26 @@ class Site:
         path = self.webhook()
         row = self._first("SELECT event_id AS id FROM webhook_deliveries WHERE company_id = %s ORDER BY number DESC")
         return f"{path}/{shown_id('evt', row.id)}"
+
+    def fills(self) -> str:
+        """The list of fills. There are some after this."""
+        self._buy_fuel()
+        return "/fills"
+
+    def fills_to_review(self) -> str:
+        """The list of fills that wait for a person."""
+        self._buy_fuel()
+        return "/fills?list=review"
+
+    def bought(self) -> str:
+        """Planned against bought, in the environment of the fills."""
+        row = self._first("SELECT environment FROM savings WHERE company_id = %s ORDER BY environment LIMIT 1")
+        self._buy_fuel()
+        return f"/bought?environment={row.environment if row is not None else Environment.LIVE}&by=truck"
+
+    def _buy_fuel(self) -> None:
+        with self.database.transaction() as connection:
+            buy_planned_fuel(connection, self.company_id)
 
     def subscription(self) -> str:
         """The page of a subscription with a notice. It is made where there is none."""
@@ -270,6 +291,33 @@ def push_routes(page: "Page") -> None:
     page.get_by_role("heading", name="Refused rows").wait_for()
 
 
+def preview_fills(page: "Page") -> None:
+    """Look at the columns and the first purchases of a fuel card's file."""
+    columns = "Card #,Tran Date,Tran Time,Invoice,Unit,Location Name,City,State/ Prov,Item,Disc PPU,Qty,Amt,Currency"
+    rows = [
+        f"7083051234567890,2026-11-2{number},09:1{number},90{number},410{number},PILOT #{number},JOLIET,IL,{item},3.455,"
+        f"{gallons},{gallons * 3.455:.2f},USD"
+        for number, (item, gallons) in enumerate((("ULSD", 101.5), ("DEFD", 8.25), ("PROD 7", 60.0)), start=1)
+    ]
+    text = "\n".join([columns, *rows, rows[0].replace("2026-11-21", "yesterday"), ""]).encode()
+    page.get_by_label("File").set_input_files({"name": "efs.csv", "mimeType": "text/csv", "buffer": text})
+    page.get_by_role("button", name="Preview").click()
+    page.get_by_role("heading", name="The first fills").wait_for()
+
+
+def import_fills(page: "Page") -> None:
+    """Store the purchases of a file, and go to the page that follows it."""
+    preview_fills(page)
+    page.get_by_role("button", name="Import the fills").click()
+    page.get_by_role("heading", name="Refused rows").wait_for()
+
+
+def open_fill(page: "Page") -> None:
+    """Go from the list of fills to one that waits for a person."""
+    page.locator("main tbody a").first.click()
+    page.get_by_role("heading", name="Decide").wait_for()
+
+
 def see_trucks(page: "Page") -> None:
     """Wait until the map, or the list alone, shows the fleet."""
     page.locator("#fleet[data-ready]").wait_for()
@@ -305,6 +353,11 @@ PAGES = (
     Visit("savings", "/savings"),
     Visit("savings-plans", "/savings/plans"),
     Visit("ifta", "/ifta", this_quarter),
+    Visit("fill-files", "/fill-files", act=preview_fills),
+    Visit("fill-upload", "/fill-files/{id}", "/fill-files", act=import_fills),
+    Visit("fills", "/fills", Site.fills),
+    Visit("fill", "/fills/{id}", Site.fills_to_review, act=open_fill),
+    Visit("bought", "/bought", Site.bought),
     Visit("policy", "/policy"),
     Visit("keys", "/keys"),
     Visit("key-made", "/keys", act=make_key),
@@ -360,6 +413,7 @@ NO_PAGES = {
     "/static/base-map/{z:int}/{x:int}/{y:int}": "a tile of the maps",
     "/static/maplibre-gl-worker.mjs": "a script of the maps",
     "/savings.csv": "a file",
+    "/bought.csv": "a file",
     "/savings/plans.csv": "a file",
     "/ifta.csv": "a file",
     **{f"/{one.name}.csv": "a file" for one in SUBJECTS},

@@ -1,15 +1,21 @@
 """Files of fuel cards for tests: lines as a card writes them, and their import."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from domain.contract.csvfiles import ImportReport
 from domain.database import Connection, Tenant
-from domain.fills.card_files import Volume, open_fill_file
+from domain.fills.card_files import FileFill, Volume, open_fill_file
+from domain.fills.fuels import Fuel
 from domain.fills.importing import fill_batches, finish_fills, read_stations, store_fills
+from domain.fills.local_times import zone_of
 from domain.fills.profiles import card_profile
+from domain.lifecycle import Environment
+from domain.roads import Point
 from tests.rows import named
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
@@ -127,3 +133,53 @@ def plaza_and_keystone(connection: Connection) -> None:
 def lines_of(count: int) -> Iterator[str]:
     for number in range(count):
         yield efs(invoice=f"{number:07}", time=f"{number % 24:02}:{number // 24 % 60:02}")
+
+
+_PLANNED = """
+    SELECT r.environment, r.arrived_at, v.unit_number, p.document->'stops' AS stops FROM savings s
+    JOIN routes r ON r.id = s.route_id JOIN plans p ON p.id = s.plan_id JOIN vehicles v ON v.id = s.vehicle_id
+    WHERE s.company_id = %s ORDER BY s.route_id
+"""
+
+
+def buy_planned_fuel(connection: Connection, company_id: UUID) -> None:
+    """The fills of a company's trucks at their planned stops: most as planned, some with other gallons or at another
+    place, and one that waits for a person."""
+    stations = read_stations(connection)
+    bought: dict[Environment, list[FileFill]] = {one: [] for one in Environment}
+    for number, route in enumerate(named(connection).execute(_PLANNED, (company_id,)).fetchall()):
+        for stop in route.stops:
+            _, station = stations.near(Point(stop["latitude"], stop["longitude"]), 1)[0]
+            zone = ZoneInfo(zone_of(station.state or "", station.place))
+            local = (route.arrived_at + timedelta(minutes=1)).astimezone(zone).replace(tzinfo=None)
+            gallons = stop["gallonsToFill"] * (0.6 if number % 3 == 1 else 1)
+            price = stop["pricePerGallon"] + 0.03 * (number % 2)
+            key = f"{number}-{stop['sequence']}"
+            other = {"station_code": None, "location_name": "COUNTY FUEL"} if number % 4 == 3 else {}
+            fill = FileFill(
+                line=1,
+                key=key,
+                transaction_number=f"00{number}{stop['sequence']}",
+                card_last_four="7890",
+                local_time=local,
+                has_time=True,
+                unit_number=route.unit_number,
+                location_name=station.name,
+                station_code=station.station_id,
+                city=station.city,
+                state=station.state or "",
+                item="ULSD",
+                fuel=Fuel.TRACTOR,
+                gallons=round(gallons, 2),
+                paid_cents=round(gallons * price * 100),
+                currency="USD",
+            )._replace(**other)
+            bought[Environment(route.environment)].append(fill)
+    bought[Environment.LIVE].append(
+        FileFill(
+            *(1, "waits", "0099", "7890", datetime(2026, 11, 20, 9, 10), True, "TRK 905", "PILOT #410", None, "JOLIET"),
+            *("IL", "PROD 7", Fuel.UNKNOWN, 60.0, 20730, "USD"),
+        )
+    )
+    for environment, fills in bought.items():
+        store_fills(connection, Tenant(company_id, environment), "efs", fills, stations, far_miles=5)

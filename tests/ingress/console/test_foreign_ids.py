@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from domain.accounts.keys import create_key
 from domain.accounts.users import create_user
 from domain.contract.shapes import SCOPES
+from domain.database import Connection
 from domain.ids import IdKind, new_id, shown_id
 from domain.lifecycle import Environment, Role
 from domain.operations import csv_imports
@@ -83,10 +84,23 @@ def _house(world: World) -> House:
             "whe": endpoint.id,
             "evt": send_test(connection, fleet.company_id, endpoint.id, now=now),
             "sub": subscribe(connection, fleet.company_id).id,
+            "fil": _fill(connection, fleet),
             "imp": csv_imports.begin(connection, fleet.company_id, "drivers", "a@b.c", rows_total=9, now=now),
         }
         end_deliveries(connection, fleet.company_id)
     return House(fleet, world.browser(Role.OWNER, fleet), ids)
+
+
+def _fill(connection: Connection, fleet: Fleet) -> UUID:
+    """A fill that waits for a person."""
+    fill_id = new_id()
+    connection.execute(
+        "INSERT INTO fills (id, company_id, environment, profile, key, bought_at, time_zone, has_time, state, fuel,"
+        " gallons, paid_cents, currency, score, review)"
+        " VALUES (%s, %s, 'live', 'efs', 'k', now(), 'UTC', true, 'IN', 'unknown', 90, 33000, 'USD', 0, '{unit}')",
+        (fill_id, fleet.company_id),
+    )
+    return fill_id
 
 
 def _answer(browser: Browser, method: str, path: str, shown: str, hex: str) -> tuple[int, str, str]:
@@ -120,6 +134,7 @@ def _rows(world: World, company_id: UUID) -> list[tuple[str]]:
         "webhook_events",
         "notice_subscriptions",
         "notices",
+        "fills",
     )
     query = " UNION ALL ".join(f"SELECT it::text FROM {table} it WHERE company_id = %(id)s" for table in tables)
     with world.database.transaction() as connection:
@@ -134,7 +149,7 @@ def _rows(world: World, company_id: UUID) -> list[tuple[str]]:
 )
 @given(
     address=st.sampled_from(ADDRESSES),
-    kind=st.sampled_from(["cmp", "veh", "drv", "rte", "key", "imp", "usr", "whe", "evt", "sub"]),
+    kind=st.sampled_from(["cmp", "veh", "drv", "rte", "key", "imp", "usr", "whe", "evt", "sub", "fil"]),
     turned=st.booleans(),
 )
 def test_an_id_of_another_company_is_answered_as_one_that_never_existed(

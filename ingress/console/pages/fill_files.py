@@ -1,0 +1,174 @@
+"""Files of fuel cards: a person sends one, looks at its columns and first fills, and has them stored."""
+
+from itertools import islice
+from typing import Any
+
+from starlette.responses import Response
+
+from domain.accounts.users import MAY_DISPATCH
+from domain.contract.csvfiles import ImportReport, UnreadableFile, count_rows
+from domain.file_profiles.profiles import Column, FileProfile
+from domain.file_profiles.reading import read_sample
+from domain.fills.card_files import FileFill, Volume, open_fill_file
+from domain.fills.profiles import CARD_PROFILES, CARD_TITLES, FILL_FIELDS
+from domain.ids import read_id, shown_id
+from domain.lifecycle import Environment
+from domain.operations import csv_imports
+from domain.operations.fill_uploads import FILL_KINDS, FillUpload
+from domain.wording import sentence
+from ingress.console.addresses import page_at, upload_at
+from ingress.console.browser import MAX_FILE_BYTES
+from ingress.console.importer import Upload
+from ingress.console.pages.fleet_and_stations import plain_words
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import Page, see_other
+
+_SHOWN_FILLS = 5
+_UPLOADS = 5
+_LONGEST = 20_000
+"""The fields of all columns, in characters."""
+_VOLUMES: dict[str, Volume] = {"gallons": "gallons", "litres": "litres"}
+
+
+def show(page: Page) -> Response:
+    """The form, and the last files of the company."""
+    latest = [
+        (environment, one)
+        for environment, kind in FILL_KINDS.items()
+        for one in csv_imports.latest_imports(page.connection, page.company_id, kind, limit=_UPLOADS)
+    ]
+    return page.render(
+        "fill_files.html",
+        section="fills",
+        cards=CARD_TITLES,
+        environments=list(Environment),
+        latest=sorted(latest, key=lambda one: one[1].id, reverse=True)[:_UPLOADS],
+        most_megabytes=MAX_FILE_BYTES >> 20,
+        most_bytes=MAX_FILE_BYTES,
+    )
+
+
+def require_no_import(page: Page) -> None:
+    """Refuse a file before it is read, while another import runs. Raises ImportRunning."""
+    csv_imports.require_none(page.connection, page.company_id, now=page.now)
+
+
+def take(page: Page, upload: Upload) -> Response:
+    """Show what is in a file that has arrived, or begin to store its fills. Raises Refused."""
+    wanted = _wanted(page, upload)
+    if page.form.text("act") != "import":
+        response = _preview(page, wanted)
+        page.afterwards.append(upload.remove)
+        return response
+    try:
+        with open_fill_file(wanted.path, wanted.profile, ImportReport(), now=page.now):
+            pass  # its columns suffice
+    except UnreadableFile as error:
+        raise _unreadable(error, wanted) from None
+    import_id = csv_imports.begin(
+        page.connection,
+        page.company_id,
+        FILL_KINDS[wanted.environment],
+        page.session.email,
+        rows_total=count_rows(wanted.path),
+        now=page.now,
+    )
+    stored = csv_imports.read_import(page.connection, page.company_id, import_id)
+    assert stored is not None  # noqa: S101 (it was just stored)
+    page.afterwards.append(lambda: page.console.importer.start(stored, upload, wanted))
+    return see_other(f"/fill-files/{shown_id('imp', import_id)}")
+
+
+def _wanted(page: Page, upload: Upload) -> FillUpload:
+    form = page.form
+    environment = Environment.SANDBOX if form.text("environment") == Environment.SANDBOX else Environment.LIVE
+    profile = CARD_PROFILES.get(form.text("profile"))
+    if profile is None:
+        raise Refused(400, "Which card is it?", "Choose a card from the list.")
+    if "column" in form.values:
+        profile = _with_columns(profile, upload, form.text("column", most=_LONGEST).split(","))
+    return FillUpload(upload.path, profile, _VOLUMES.get(form.text("volume"), ""), environment)
+
+
+def _with_columns(profile: FileProfile, upload: Upload, fields: list[str]) -> FileProfile:
+    """The profile with the columns that the person chose in the preview. Of another file they mean nothing."""
+    try:
+        names = read_sample(upload.path).heading.names
+    except UnreadableFile:
+        return profile
+    if len(names) != len(fields):
+        return profile
+    chosen = zip(fields, names, strict=True)
+    columns = {field: Column((name,)) for field, name in chosen if name and FILL_FIELDS.field(field) is not None}
+    return FileProfile(profile.name, profile.subject, columns)
+
+
+def _unreadable(error: UnreadableFile, wanted: FillUpload) -> Refused:
+    return Refused(400, "This file cannot be read", _said(error, wanted))
+
+
+def _said(error: UnreadableFile, wanted: FillUpload) -> str:
+    return sentence(str(error).replace(str(wanted.path), "the file").replace(wanted.path.name, "the file"))
+
+
+def _preview(page: Page, wanted: FillUpload) -> Response:
+    """The part of the page with the file's columns and its first fills."""
+    report, fills, fault = ImportReport(), list[FileFill](), ""
+    used: dict[str, str] = {}
+    try:
+        names = read_sample(wanted.path).heading.names
+    except UnreadableFile as error:
+        raise _unreadable(error, wanted) from None
+    try:
+        with open_fill_file(wanted.path, wanted.profile, report, now=page.now, volume=wanted.volume) as file:
+            names = file.table.heading.names
+            used = {column: field for field, column in file.table.fields.items()}
+            fills = list(islice(file.fills, _SHOWN_FILLS))
+    except UnreadableFile as error:
+        fault = _said(error, wanted)
+        used = _partly(names, wanted.profile)
+    return page.render(
+        "_fill_file.html",
+        columns=[(name, used.get(name, "")) for name in names],
+        fields=FILL_FIELDS.fields,
+        fills=[_shown(fill) for fill in fills],
+        refused=sorted(report.rejected)[:_SHOWN_FILLS],
+        fault=fault,
+    )
+
+
+def _partly(names: list[str], profile: FileProfile) -> dict[str, str]:
+    """The fields of a file that lacks some, by column."""
+    return {name: field for field, column in profile.columns.items() for name in names if name in column.names}
+
+
+def _shown(fill: FileFill) -> dict[str, Any]:
+    place = ", ".join(filter(None, (fill.location_name, fill.city, fill.state)))
+    return {**fill._asdict(), "place": place, "paid": fill.paid_cents / 100}
+
+
+def show_upload(page: Page) -> Response:
+    """The progress and the result; or the part of that page that refreshes itself."""
+    import_id = read_id("imp", page.request.path_params["id"])
+    csv_imports.close_silent(page.connection, now=page.now)
+    stored = csv_imports.read_import(page.connection, page.company_id, import_id) if import_id is not None else None
+    environments = {kind: environment for environment, kind in FILL_KINDS.items()}
+    if import_id is None or stored is None or stored.kind not in environments:
+        raise not_found()
+    return page.render(
+        "_fill_upload.html" if page.is_fragment else "fill_upload.html",
+        section="fills",
+        stored=stored,
+        environment=environments[stored.kind],
+        shown=shown_id("imp", import_id),
+        rejected=[
+            (row["line"], plain_words(row["message"])) for row in csv_imports.rejected_rows(page.connection, stored)
+        ],
+    )
+
+
+ADDRESSES = [
+    page_at("/fill-files", show, by=MAY_DISPATCH),
+    upload_at("/fill-files", take, by=MAY_DISPATCH, check=require_no_import),
+    page_at("/fill-files/{id}", show_upload, by=MAY_DISPATCH),
+]

@@ -1,0 +1,241 @@
+"""The pages Fills: purchases of fuel cards, what a person decides about them, and planned against bought."""
+
+from collections.abc import Iterable
+from datetime import date, timedelta
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from starlette.responses import Response
+
+from domain.accounts.users import MAY_DISPATCH
+from domain.database import Tenant
+from domain.fills.bought_report import (
+    BoughtBy,
+    bought_lines,
+    bought_row,
+    bought_stops,
+    stop_row,
+    total_bought,
+    write_bought_csv,
+)
+from domain.fills.fuels import Fuel
+from domain.fills.reviewing import (
+    BY_RULE,
+    FLAG_REASONS,
+    MOST_COUNTED_FILLS,
+    NO_ROUTE,
+    REVIEW_REASONS,
+    Decision,
+    FillList,
+    UnusableDecision,
+    count_fills,
+    decide,
+    list_fills,
+    read_fill,
+    route_choices,
+)
+from domain.ids import read_id, shown_id
+from domain.lifecycle import Environment
+from domain.operations import audit
+from domain.savings.spans import Span, UnusableSpan, month_of
+from domain.wording import sentence
+from ingress.console.addresses import action_at, as_download, page_at
+from ingress.console.downloads import Download
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import AuditedAction, Page, see_other
+
+FILLS, STOPS = 100, 100
+"""The numbers of fills and of stops on one page."""
+MOST_STOPS = 100_000
+"""The limit for one file."""
+
+_LISTS = {str(one): one for one in FillList}
+_BYS = {str(one): one for one in BoughtBy}
+_ENVIRONMENTS = {str(one): one for one in Environment}
+_NAMES = {FillList.ALL: "All", FillList.REVIEW: "To review", FillList.FLAGGED: "Flagged"}
+_DONE = {"decided": "It is stored, and what was figured from it is figured anew."}
+
+
+def _tenant(page: Page) -> Tenant:
+    return Tenant(page.company_id, _ENVIRONMENTS.get(page.form.text("environment"), Environment.LIVE))
+
+
+def show(page: Page) -> Response:
+    tenant, which = _tenant(page), _LISTS.get(page.form.text("list"), FillList.ALL)
+    number = page.form.number("page", most=MOST_COUNTED_FILLS // FILLS)
+    fills = list_fills(page.connection, tenant, which, limit=FILLS + 1, offset=number * FILLS)
+    return page.render(
+        "fills.html",
+        section="fills",
+        tenant=tenant,
+        which=which,
+        names=_NAMES,
+        counts={one: count_fills(page.connection, tenant, one) for one in (FillList.REVIEW, FillList.FLAGGED)},
+        most_counted=MOST_COUNTED_FILLS,
+        environments=list(Environment),
+        fills=fills[:FILLS],
+        number=number,
+        has_more=len(fills) > FILLS,
+        reviews=REVIEW_REASONS,
+        flags=FLAG_REASONS,
+        done=_DONE.get(page.form.text("done"), ""),
+    )
+
+
+# --- One fill, and the decision about it -------------------------------------------------------------------------
+
+
+def show_fill(page: Page) -> Response:
+    return _fill(page, _fill_id(page))
+
+
+def _fill(page: Page, fill_id: UUID, *, fault: str = "", status: int = 200) -> Response:
+    fill = read_fill(page.connection, page.company_id, fill_id)
+    if fill is None:
+        raise not_found()
+    shown = shown_id("fil", fill_id)
+    return page.render(
+        "fill.html",
+        status=status,
+        section="fills",
+        fill=fill,
+        shown=shown,
+        reviews=REVIEW_REASONS,
+        flags=FLAG_REASONS,
+        fuels=[one for one in Fuel if one is not Fuel.UNKNOWN],
+        routes=route_choices(page.connection, page.company_id, fill),
+        entries=audit.actions_on_subject(page.connection, page.company_id, shown, limit=20),
+        may_decide=page.session.role in MAY_DISPATCH,
+        form=page.form,
+        fault=fault,
+    )
+
+
+def decide_fill(page: Page) -> Response:
+    """Confirm the matches, or change them."""
+    fill_id, form = _fill_id(page), page.form
+    fuel, route = form.text("fuel"), form.text("route")
+    route_id = read_id("rte", route)
+    if fuel not in ("", *Fuel) or (route not in (BY_RULE, NO_ROUTE) and route_id is None):
+        raise Refused(400, "This form is not complete", "Go back and choose a fuel and a route from the lists.")
+    decision = Decision(
+        unit_number=form.text("unit") or None,
+        station_id=form.text("station") or None,
+        fuel=Fuel(fuel) if fuel else None,
+        route=route_id or route,
+    )
+    if read_fill(page.connection, page.company_id, fill_id) is None:
+        raise not_found()
+    try:
+        with page.connection.transaction():
+            decide(
+                page.connection,
+                page.company_id,
+                fill_id,
+                decision,
+                by=page.session.email,
+                far_miles=page.console.settings.fill_far_miles,
+                now=page.now,
+            )
+    except UnusableDecision as error:
+        return _fill(page, fill_id, fault=sentence(str(error)), status=400)
+    chosen = {"unit": decision.unit_number, "station": decision.station_id, "fuel": fuel, "route": route}
+    changed = ", ".join(f"{name} {value}" for name, value in chosen.items() if value)
+    page.audited = AuditedAction(shown_id("fil", fill_id), why=changed or "confirmed")
+    return see_other("/fills?list=review&done=decided")
+
+
+def _fill_id(page: Page) -> UUID:
+    fill_id = read_id("fil", page.request.path_params["id"])
+    if fill_id is None:
+        raise not_found()
+    return fill_id
+
+
+# --- Planned against bought --------------------------------------------------------------------------------------
+
+
+def show_bought(page: Page) -> Response:
+    tenant, span = _tenant(page), _span(page)
+    by, number = _BYS.get(page.form.text("by"), BoughtBy.WEEK), page.form.number("page")
+    weeks = bought_lines(page.connection, tenant, span, BoughtBy.WEEK)
+    total = total_bought(weeks)
+    today = _today(page)
+    month = month_of(today, span.time_zone)
+    return page.render(
+        "bought.html",
+        section="fills",
+        tenant=tenant,
+        span=span,
+        by=by,
+        total=total,
+        lines=weeks if by is BoughtBy.WEEK else bought_lines(page.connection, tenant, span, by),
+        stops=list(bought_stops(page.connection, tenant, span, limit=STOPS, offset=number * STOPS)),
+        number=number,
+        pages=-(-total.stops // STOPS),
+        environments=list(Environment),
+        spans=[
+            ("This month", month),
+            ("Last month", month_of(month.first_day - timedelta(days=1), span.time_zone)),
+        ],
+        address=lambda path, **changes: _address(page, path, **changes),
+    )
+
+
+def export_bought(page: Page) -> Response:
+    tenant, span, by = _tenant(page), _span(page), page.form.text("by")
+    rows: Iterable[dict[str, Any]]
+    if by in _BYS:
+        kind = _BYS[by]
+        rows = [bought_row(kind, line) for line in bought_lines(page.connection, tenant, span, kind)]
+    else:
+        by = "stop"
+        if total_bought(bought_lines(page.connection, tenant, span, BoughtBy.WEEK)).stops > MOST_STOPS:
+            raise Refused(
+                400,
+                "These are too many stops for one file",
+                f"Choose fewer days: {MOST_STOPS:,} stops are the limit. `fuelroute fills compared` has none.",
+            )
+        rows = map(stop_row, bought_stops(page.connection, tenant, span))
+    name = f"bought-by-{by}-{span.first_day}-{span.last_day}.csv"
+    return Download(name, lambda file: write_bought_csv(file, by, rows))
+
+
+def _span(page: Page) -> Span:
+    """The days in the address, else those of this month. Raises Refused."""
+    zone = page.session.time_zone
+    month = month_of(_today(page), zone)
+    try:
+        return Span(_day(page, "from") or month.first_day, _day(page, "to") or month.last_day, zone)
+    except UnusableSpan as error:
+        text = str(error)
+        raise Refused(400, "These days cannot be reported", sentence(text)) from None
+
+
+def _today(page: Page) -> date:
+    return page.now.astimezone(ZoneInfo(page.session.time_zone)).date()
+
+
+def _day(page: Page, name: str) -> date | None:
+    text = page.form.text(name)
+    try:
+        return date.fromisoformat(text) if text else None
+    except ValueError:
+        raise Refused(400, "This is no date", f"Go back and correct the day in “{name}”.") from None
+
+
+def _address(shown: Page, path: str, **changes: object) -> str:
+    """The address of the present page with changes; None removes a field."""
+    fields = {name: shown.form.secret(name) for name in ("environment", "from", "to", "by", "page")} | changes
+    return f"{path}?{urlencode({name: value for name, value in fields.items() if value not in ('', None)})}"
+
+
+ADDRESSES = [
+    page_at("/fills", show),
+    page_at("/fills/{id}", show_fill),
+    action_at("/fills/{id}", decide_fill, by=MAY_DISPATCH, audited_as="fills.decide"),
+    page_at("/bought", show_bought),
+    page_at("/bought.csv", export_bought, run=as_download),
+]

@@ -1,0 +1,137 @@
+"""The pages Fills: a card's file is previewed and stored, a person decides, and the comparison agrees with both."""
+
+import csv
+import io
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+
+from domain.ids import shown_id
+from domain.lifecycle import Role
+from domain.settings import Settings
+from tests.domain.fills.cards import EFS_HEADER, efs, plaza_and_keystone
+from tests.domain.fills.test_importing import driven
+from tests.factories import Fleet
+from tests.ingress.console.conftest import Browser, Fields, World, words
+from tests.ingress.console.records import stored_rows
+from tests.service import eventually
+
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
+
+NOVEMBER: Fields = {"from": "2026-11-01", "to": "2026-11-30"}
+
+
+def send(browser: Browser, body: str, name: str = "efs.csv", **fields: str) -> httpx.Response:
+    headers = {"Content-Type": "text/csv", "X-Form-Token": browser.token, "HX-Request": "true"}
+    wanted = {"filename": name, "profile": "efs", **fields}
+    return browser.post("/fill-files", params=wanted, content=body.encode(), headers=headers)
+
+
+def import_file(browser: Browser, *lines: str, **fields: str) -> str:
+    """Sends a file and waits until its fills are stored. Returns the text of its page."""
+    answer = send(browser, "\n".join([EFS_HEADER, *lines, ""]), act="import", **fields)
+    assert answer.status_code == 303, answer.text
+    address = answer.headers["location"]
+    return eventually(lambda: words(browser.look(address)), lambda said: "You may leave this page" not in said)
+
+
+@pytest.fixture
+def fleet(world: World) -> Fleet:
+    return world.new_fleet(time_zone="America/Chicago")
+
+
+@pytest.fixture
+def route(world: World, fleet: Fleet, settings: Settings) -> UUID:
+    with world.database.transaction() as connection:
+        if connection.execute("SELECT FROM stations WHERE station_id = 'S1'").fetchone() is None:
+            plaza_and_keystone(connection)
+        return driven(connection, settings, fleet)
+
+
+def stored(world: World, fleet: Fleet) -> list[tuple[Any, ...]]:
+    query = "SELECT gallons, review, decided_by IS NOT NULL FROM fills WHERE company_id = %s ORDER BY gallons"
+    return stored_rows(world, query, fleet.company_id)
+
+
+@pytest.mark.usefixtures("route")
+def test_a_file_is_stored_a_person_decides_and_the_comparison_follows(world: World, fleet: Fleet) -> None:
+    browser = world.browser(Role.DISPATCHER, fleet)
+    lines = (efs(), efs(invoice="2", item="PROD 7", qty="40", amount="150.00", city="GARY"), efs(date="never"))
+
+    said = import_file(browser, *lines)
+    assert "2 fills added, 0 changed, 0 unchanged; 1 row is refused" in said
+    assert "4 the date is 'never'" in said
+    assert "0 fills added, 0 changed, 2 unchanged" in import_file(browser, *lines)
+
+    assert "To review 1" in words(browser.look("/fills"))
+    ((fill_id,),) = stored_rows(world, "SELECT id FROM fills WHERE company_id = %s AND gallons = 40", fleet.company_id)
+    path = f"/fills/{shown_id('fil', fill_id)}"
+    assert "The item is not known" in words(browser.look(path))
+    assert "No live route with fills" in words(browser.look("/bought", params=NOVEMBER))
+    refused = browser.submit(path, unit="", station="", fuel="", route="")
+    assert refused.status_code == 400
+    assert "Say which fuel it is." in words(refused.text)
+    assert browser.submit(path, unit="X9", fuel="tractor", route="").status_code == 400
+    assert browser.submit(path, station="S1", fuel="tractor", route="").status_code == 303
+    assert stored(world, fleet) == [(40.0, [], True), (100.0, [], False)]
+
+    page = words(browser.look("/bought", params=NOVEMBER))
+    assert "1 with other gallons, 1 missed; 0 purchases elsewhere" in page
+    assert "$495.50 paid instead of $520.50" in page
+    rows = list(csv.DictReader(io.StringIO(browser.get("/bought.csv", params=NOVEMBER).text.lstrip("\ufeff"))))
+    assert [(row["verdict"], row["difference"]) for row in rows] == [("partly", "150"), ("missed", "-175")]
+    actions = stored_rows(world, "SELECT action FROM audit_log WHERE company_id = %s", fleet.company_id)
+    assert ("fills.decide",) in actions
+
+
+@pytest.mark.usefixtures("route")
+def test_the_preview_maps_columns_and_stores_nothing(world: World, fleet: Fleet) -> None:
+    browser = world.browser(Role.OWNER, fleet)
+    header = "When,Truck,ST,Product,Gal,Total"
+    body = f"{header}\n2026-11-20,101,IN,ULSD,<b>,9\n2026-11-20,101,IN,ULSD,90,300.60\n"
+    first = send(browser, body, act="preview", profile="generic")
+    assert "has no" not in first.text
+    assert "needs a column" in words(first.text)
+
+    mapped = send(browser, body, act="preview", profile="generic", column="date,unit,state,item,quantity,amount")
+
+    assert "90.00 300.60" in words(mapped.text)
+    assert "<b>" not in mapped.text
+    assert "line 2" in words(mapped.text)
+    assert stored(world, fleet) == []
+    answer = send(browser, body, act="import", profile="generic", column="date,unit,state,item,quantity,amount")
+    eventually(lambda: stored(world, fleet), lambda rows: len(rows) == 1)
+    assert answer.status_code == 303
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"profile": "visa"},
+        {"profile": "efs", "act": "import", "column": "x,y"},
+        {"profile": "generic", "act": "import"},
+    ],
+)
+def test_a_file_that_makes_no_sense_is_refused_with_what_to_do(
+    world: World, fleet: Fleet, fields: dict[str, str]
+) -> None:
+    assert send(world.browser(Role.OWNER, fleet), "a;b\n1;2\n", **fields).status_code == 400
+
+
+def test_viewers_read_fills_and_change_nothing(world: World, fleet: Fleet) -> None:
+    import_file(world.browser(Role.OWNER, fleet), efs(unit="nobody"))
+    viewer = world.browser(Role.VIEWER, fleet)
+    ((fill_id,),) = stored_rows(world, "SELECT id FROM fills WHERE company_id = %s", fleet.company_id)
+    path = f"/fills/{shown_id('fil', fill_id)}"
+    assert "nobody" in words(viewer.look("/fills"))
+    assert "Decide" not in viewer.look(path)
+    assert viewer.submit(path, unit="101").status_code == 403
+    assert viewer.get("/fill-files").status_code == 404
+    assert send(viewer, EFS_HEADER).status_code == 404
+
+
+@pytest.mark.parametrize("path", ["/fills?page=x&list=?&environment=%00", "/fills/fil_1", "/bought?from=2026-99-01"])
+def test_odd_addresses_get_an_answer(world: World, fleet: Fleet, path: str) -> None:
+    assert world.browser(Role.OWNER, fleet).get(path).status_code in (200, 400, 404)
