@@ -1,8 +1,9 @@
 """The report of fuel tax by state."""
 
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -14,7 +15,16 @@ from domain import clock
 from domain.ids import with_shown_ids
 from domain.ifta.driven_routes import find_quarter_routes
 from domain.ifta.quarters import Quarter
-from domain.ifta.report import IFTA_BASIS, QuarterReport, QuarterTotals, StateLine, make_quarter_report, write_ifta_csv
+from domain.ifta.report import (
+    CREDITED_BASIS,
+    IFTA_BASIS,
+    QuarterReport,
+    QuarterTotals,
+    StateLine,
+    make_quarter_report,
+    write_credited_csv,
+    write_ifta_csv,
+)
 from domain.wording import counted
 
 app = typer.Typer(no_args_is_help=True, help="Miles and gallons by state, for the International Fuel Tax Agreement.")
@@ -35,33 +45,40 @@ def ifta_report(
     csv_file: Annotated[
         Path | None, typer.Option("--csv", metavar="FILE", help="Write the lines of the states to a CSV file.")
     ] = None,
+    vehicles_file: Annotated[
+        Path | None,
+        typer.Option("--vehicles-csv", metavar="FILE", help="Write the gallons credited by truck and state to a file."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Reports a quarter's miles and gallons by state, as they were planned.
+    """Reports a quarter's miles and gallons by state, as they were planned, and the gallons that fuel cards sold.
 
     It counts each leg of a live route that was driven: from a stop that the truck reached to the next one, in the
     quarter of the arrival there. Miles are those of the plan's road. Gallons burned are miles by the truck's mpg,
-    gallons planned are those that the plan buys on these legs. Nothing here was read from a pump or an odometer, and
-    miles between routes are not in it: compare it with your fuel card and your logs before you file anything.
+    gallons planned are those that the plan buys on these legs. Gallons bought are the fills of fuel cards that were
+    imported. A truck with fills in the quarter is credited these, the others what was planned: see --vehicles-csv.
+    No odometer was read, and miles between routes are not in it: compare it with your logs before you file anything.
     """
     with transaction() as connection:
         driven = find_quarter_routes(connection, company_id, quarter)
         with counting("routes", len(driven.route_ids), quiet=as_json or not driven.route_ids) as progress:
             report = make_quarter_report(connection, driven, now=clock.now(), progress=progress)
     if csv_file is not None:
-        _write_csv(csv_file, report)
-    show(as_json, with_shown_ids(asdict(report)), lambda: _print(report, csv_file))
+        _write_csv(csv_file, report, write_ifta_csv)
+    if vehicles_file is not None:
+        _write_csv(vehicles_file, report, write_credited_csv)
+    show(as_json, with_shown_ids(asdict(report)), lambda: _print(report, csv_file, vehicles_file))
 
 
-def _write_csv(file: Path, report: QuarterReport) -> None:
+def _write_csv(file: Path, report: QuarterReport, write: Callable[[TextIO, QuarterReport], None]) -> None:
     try:
         with file.open("w", newline="", encoding="utf-8") as lines:
-            write_ifta_csv(lines, report)
+            write(lines, report)
     except OSError as error:
         raise CommandFailed(f"cannot write {file}: {error.strerror}") from None
 
 
-def _print(report: QuarterReport, csv_file: Path | None) -> None:
+def _print(report: QuarterReport, *files: Path | None) -> None:
     so_far = "" if report.ended else " so far: the quarter is not over"
     if not report.states:
         screen.print(f"no leg was driven in {report.quarter}{so_far}")
@@ -72,6 +89,9 @@ def _print(report: QuarterReport, csv_file: Path | None) -> None:
             f"({report.first_day} to {report.last_day}, {report.time_zone}){so_far}"
         )
         screen.print(IFTA_BASIS)
+        if report.vehicles_with_fills:
+            trucks = counted(len({line.vehicle_id for line in report.vehicles}), "truck")
+            screen.print(f"{CREDITED_BASIS}: {report.vehicles_with_fills} of {trucks} had fills")
         if report.legs_rebuilt:
             screen.print(
                 f"{counted(report.legs_rebuilt, 'leg')}: the plan's road is no longer stored and was computed again"
@@ -80,8 +100,9 @@ def _print(report: QuarterReport, csv_file: Path | None) -> None:
             screen.print(f"{counted(report.legs_without_plan, 'leg')} without a plan: miles of the embedded roads")
         if any(line.tax_dollars is None for line in report.states):
             screen.print("a state without a tax had no rate in the tax table on the quarter's first day")
-    if csv_file is not None:
-        screen.print(f"wrote {csv_file}")
+    for file in files:
+        if file is not None:
+            screen.print(f"wrote {file}")
 
 
 def _row(line: StateLine | QuarterTotals) -> dict[str, Any]:

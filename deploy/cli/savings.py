@@ -17,6 +17,7 @@ from domain.ids import shown_id
 from domain.lifecycle import Environment
 from domain.savings.export import CSV_COLUMNS, figures_row, line_row, plan_row, week_row, write_savings_csv
 from domain.savings.report import (
+    PROVEN_BASIS,
     SAVINGS_BASIS,
     Dimension,
     Figures,
@@ -54,7 +55,8 @@ def savings_report(
 
     A plan counts once its driver has it, while its route is active or completed; of several versions only the newest
     counts, on the day when it was made. The savings of a plan are the cost of its gallons at the average price of its
-    road's stations, less their planned cost. Nothing here was read from a pump or a fuel card.
+    road's stations, less their planned cost. Beside them stand the proven savings of the routes whose fuel-card
+    fills were imported: their gallons at that average price, less what was paid.
     """
     tenant = Tenant(company_id, environment)
     with transaction() as connection:
@@ -64,6 +66,7 @@ def savings_report(
     total = total_of(weeks)
     document = {
         "basis": SAVINGS_BASIS,
+        "proven_basis": PROVEN_BASIS,
         "company_id": shown_id("cmp", company_id),
         "environment": environment,
         "from": span.first_day,
@@ -88,6 +91,12 @@ def _print(span: Span, by: Grouping, rows: list[dict[str, Any]], total: Figures,
         days = f"from {span.first_day} to {span.last_day} ({span.time_zone})"
         screen.print(f"{counted(total.plans, 'plan')} {days}; amounts in dollars")
         screen.print(SAVINGS_BASIS)
+        if total.with_fills:
+            screen.print(
+                f"${total.proven:,.2f} proven on {counted(total.with_fills, 'route')} with fills"
+                f" ({total.with_fills_percent} % of the plans)"
+            )
+            screen.print(PROVEN_BASIS)
     if csv_file is not None:
         screen.print(f"wrote {csv_file}")
 

@@ -25,10 +25,10 @@ MOST_COUNTED_FILLS = 10_000
 
 REVIEW_REASONS = {
     "unit": "no truck, or more than one, has this unit number",
-    "fuel": "the item is not known: tractor diesel, reefer fuel, DEF or something else?",
+    "fuel": "the item is not known: say which fuel it is",
     "route": "the truck was on more than one route at that time",
     "station": "several stations fit, or none",
-    "price": "the price of a gallon is beyond belief: litres, or a slip?",
+    "price": "the price of a gallon is beyond belief: litres, or a slip",
     "reversal": "it takes back a purchase that is not here, or that is not the only one that fits",
 }
 """The questions to a person, by the word in `fills.review`."""

@@ -59,11 +59,13 @@ class _Route(NamedTuple):
     id: UUID
     stops: list[StopDocument]
     mpg: float | None
+    vehicle_id: UUID | None
+    unit_number: str | None
 
 
 _ROUTES = Statement(
     _Route,
-    "SELECT r.id, r.stops, v.mpg FROM routes r LEFT JOIN vehicles v ON v.id = r.vehicle_id"
+    "SELECT r.id, r.stops, v.mpg, r.vehicle_id, v.unit_number FROM routes r LEFT JOIN vehicles v ON v.id = r.vehicle_id"
     " WHERE r.company_id = %s AND r.environment = %s AND r.id = ANY(%s) ORDER BY r.id",
 )
 
@@ -118,7 +120,14 @@ def read_driven_routes(connection: Connection, tenant: Tenant, route_ids: Sequen
         plans.setdefault(plan.route_id, []).append(_planned_road(plan, purchases_behind))
         newer = plan
     for route in _ROUTES.all(connection, which):
-        yield DrivenRoute(route.stops, arrivals.get(route.id, {}), plans.get(route.id, ()), route.mpg)
+        yield DrivenRoute(
+            route.stops,
+            arrivals.get(route.id, {}),
+            plans.get(route.id, ()),
+            route.mpg,
+            route.vehicle_id,
+            route.unit_number,
+        )
 
 
 def _planned_road(plan: _Plan, purchases_behind: int | None) -> PlannedRoad:
@@ -139,6 +148,35 @@ def _planned_road(plan: _Plan, purchases_behind: int | None) -> PlannedRoad:
         mpg=explanation["inputs"]["mpg"] if explanation else None,
         purchases_behind=purchases_behind,
     )
+
+
+class BoughtGallons(NamedTuple):
+    """The tractor diesel that fuel cards sold to a truck in a state."""
+
+    vehicle_id: NotNull[UUID]
+    unit_number: str | None
+    state: NotNull[str]
+    gallons: float
+
+
+_BOUGHT = Statement(
+    BoughtGallons,
+    """
+    SELECT f.vehicle_id, v.unit_number, f.state, sum(f.gallons) AS gallons
+    FROM fills f LEFT JOIN vehicles v ON v.id = f.vehicle_id
+    WHERE f.company_id = %(company_id)s AND f.environment = %(environment)s
+      AND f.bought_at >= %(start)s AND f.bought_at < %(end)s
+      AND f.fuel = 'tractor' AND f.counter_id IS NULL AND f.vehicle_id IS NOT NULL AND f.state IS NOT NULL
+      AND NOT f.review && ARRAY['unit', 'fuel', 'price', 'reversal']
+    GROUP BY f.vehicle_id, v.unit_number, f.state
+    ORDER BY v.unit_number, f.vehicle_id, f.state
+    """,
+)
+
+
+def read_bought_gallons(connection: Connection, driven: QuarterRoutes) -> list[BoughtGallons]:
+    """The fills of the quarter, on routes or not. Those whose truck, fuel or gallons wait for a person are left out."""
+    return _BOUGHT.all(connection, {**driven.tenant._asdict(), "start": driven.start, "end": driven.end})
 
 
 class TaxRate(NamedTuple):

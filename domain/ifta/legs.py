@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import NamedTuple
+from uuid import UUID
 
 import numpy as np
 
@@ -68,6 +69,8 @@ class DrivenRoute:
     arrivals: Mapping[int, datetime]
     plans: Sequence[PlannedRoad]
     mpg: float | None
+    vehicle_id: UUID | None = None
+    unit_number: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """The report of a quarter: miles, gallons burned, gallons planned to be bought and the tax on them, by state.
 
-All figures are planned ones: real purchases and odometers are not known here.
+Miles are planned ones, since no odometer is read. Gallons are credited as fuel cards sold them for each truck with
+fills in the quarter, and as planned for the others; a line for each truck and state says which.
 """
 
 import functools
@@ -14,13 +15,22 @@ from uuid import UUID
 
 from domain.contract.csvfiles import write_rows
 from domain.database import Connection
-from domain.ifta.driven_routes import QuarterRoutes, TaxRate, read_driven_routes, read_tax_rates
+from domain.ids import shown_id
+from domain.ifta.driven_routes import (
+    BoughtGallons,
+    QuarterRoutes,
+    TaxRate,
+    read_bought_gallons,
+    read_driven_routes,
+    read_tax_rates,
+)
 from domain.ifta.legs import DrivenLeg, driven_legs
 from domain.queue.jobs import in_batches
 from domain.roads import Roads, default_roads
 from domain.roads.states import default_states
 
 IFTA_BASIS = "planned, not bought: miles of plans over the legs driven, gallons as planned"
+CREDITED_BASIS = "credited: what fuel cards sold to trucks with fills in the quarter, planned gallons of the others"
 
 _PORTION = 50
 """The number of routes read at once."""
@@ -39,16 +49,38 @@ class StateLine:
     tax_per_gallon: float | None
     surcharge_per_gallon: float | None
     tax_dollars: float | None
+    """By the gallons planned."""
+    gallons_bought: float
+    """By fuel cards."""
+    gallons_credited: float
+    """Bought by trucks with fills, planned for the others."""
+    tax_credited_dollars: float | None
+    """By the gallons credited."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreditedLine:
+    """The gallons credited to a truck in a state, and their source: `fills`, or `plan` for a truck without any."""
+
+    vehicle_id: str
+    unit_number: str | None
+    state: str
+    source: str
+    gallons_planned: float
+    gallons_credited: float
 
 
 @dataclass(frozen=True, slots=True)
 class QuarterTotals:
-    """The sums of the lines; the tax is None where one of them has none."""
+    """The sums of the lines; a tax is None where one of them has none."""
 
     miles: float
     gallons_burned: float
     gallons_planned: float
     tax_dollars: float | None
+    gallons_bought: float
+    gallons_credited: float
+    tax_credited_dollars: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +102,9 @@ class QuarterReport:
     legs_without_plan: int
     states: Sequence[StateLine]
     totals: QuarterTotals
+    credited_basis: str
+    vehicles: Sequence[CreditedLine]
+    vehicles_with_fills: int
 
 
 def make_quarter_report(
@@ -77,6 +112,8 @@ def make_quarter_report(
 ) -> QuarterReport:
     """Make the report. `progress` is called with the number of routes done in each step."""
     miles, burned, planned = (defaultdict[str, float](float) for _ in range(3))
+    planned_of = _PlannedOf(float)
+    units: dict[UUID, str | None] = {}
     counts: Counter[str] = Counter()
     states = default_states()
     for portion in in_batches(driven.route_ids, _PORTION):
@@ -88,12 +125,25 @@ def make_quarter_report(
                     burned[state] += driven_miles / leg.mpg
                 for state, gallons in leg.purchases:
                     planned[state] += gallons
+                    if route.vehicle_id is not None:
+                        planned_of[route.vehicle_id, state] += gallons
+                        units[route.vehicle_id] = route.unit_number
             counts.update(_counts(legs))
         progress(len(portion))
+    bought = read_bought_gallons(connection, driven)
+    vehicles = _credited(planned_of, units, bought)
     rates = read_tax_rates(connection, driven.quarter)
     lines = [
-        _line(state, miles[state], burned[state], planned[state], rates.get(state))
-        for state in sorted(miles.keys() | planned.keys())
+        _line(
+            state,
+            miles[state],
+            burned[state],
+            planned[state],
+            math.fsum(one.gallons for one in bought if one.state == state),
+            math.fsum(one.gallons_credited for one in vehicles if one.state == state),
+            rates.get(state),
+        )
+        for state in sorted(miles.keys() | planned.keys() | {one.state for one in bought})
     ]
     return QuarterReport(
         basis=IFTA_BASIS,
@@ -109,6 +159,9 @@ def make_quarter_report(
         legs_without_plan=counts["without_plan"],
         states=lines,
         totals=_totals(lines),
+        credited_basis=CREDITED_BASIS,
+        vehicles=vehicles,
+        vehicles_with_fills=len({one.vehicle_id for one in bought}),
     )
 
 
@@ -116,6 +169,41 @@ def write_ifta_csv(file: TextIO, report: QuarterReport) -> None:
     """Write the lines of the states."""
     columns = ["quarter", *(field.name for field in fields(StateLine)), "basis"]
     write_rows(file, columns, ([report.quarter, *asdict(line).values(), report.basis] for line in report.states))
+
+
+def write_credited_csv(file: TextIO, report: QuarterReport) -> None:
+    """Write the gallons credited, by truck and state, with their source."""
+    columns = ["quarter", *(field.name for field in fields(CreditedLine))]
+    write_rows(file, columns, ([report.quarter, *asdict(line).values()] for line in report.vehicles))
+
+
+_PlannedOf = defaultdict[tuple[UUID, str], float]
+
+
+def _credited(
+    planned_of: Mapping[tuple[UUID, str], float], units: Mapping[UUID, str | None], bought: Sequence[BoughtGallons]
+) -> list[CreditedLine]:
+    """A truck with fills is credited its fills alone, in every state: its file is here."""
+    with_fills = {one.vehicle_id for one in bought}
+    names = {**units, **{one.vehicle_id: one.unit_number for one in bought}}
+    gallons = {(one.vehicle_id, one.state): one.gallons for one in bought}
+    found = []
+    for vehicle_id, state in sorted(
+        planned_of.keys() | gallons.keys(), key=lambda one: (names[one[0]] or "", one[0], one[1])
+    ):
+        planned = round(planned_of.get((vehicle_id, state), 0.0), REPORT_DECIMALS)
+        is_bought = vehicle_id in with_fills
+        found.append(
+            CreditedLine(
+                shown_id("veh", vehicle_id),
+                names[vehicle_id],
+                state,
+                "fills" if is_bought else "plan",
+                planned,
+                round(gallons.get((vehicle_id, state), 0.0), REPORT_DECIMALS) if is_bought else planned,
+            )
+        )
+    return found
 
 
 def _counts(legs: Sequence[DrivenLeg]) -> Mapping[str, int]:
@@ -127,13 +215,19 @@ def _counts(legs: Sequence[DrivenLeg]) -> Mapping[str, int]:
     }
 
 
-def _line(state: str, miles: float, burned: float, planned: float, rate: TaxRate | None) -> StateLine:
+def _line(
+    state: str,
+    miles: float,
+    burned: float,
+    planned: float,
+    bought: float,
+    credited: float,
+    rate: TaxRate | None,
+) -> StateLine:
     """The line of a state. A purchase is credited the rate. The surcharge is owed on all gallons burned; purchases do
     not change it."""
     burned, planned = round(burned, REPORT_DECIMALS), round(planned, REPORT_DECIMALS)
-    tax = None
-    if rate is not None:
-        tax = round(rate.rate_per_gallon * (burned - planned) + rate.surcharge_per_gallon * burned, REPORT_DECIMALS)
+    credited = round(credited, REPORT_DECIMALS)
     return StateLine(
         state,
         round(miles, REPORT_DECIMALS),
@@ -141,21 +235,35 @@ def _line(state: str, miles: float, burned: float, planned: float, rate: TaxRate
         planned,
         rate.rate_per_gallon if rate is not None else None,
         rate.surcharge_per_gallon if rate is not None else None,
-        tax,
+        _tax(rate, burned, planned),
+        round(bought, REPORT_DECIMALS),
+        credited,
+        _tax(rate, burned, credited),
     )
+
+
+def _tax(rate: TaxRate | None, burned: float, credited: float) -> float | None:
+    if rate is None:
+        return None
+    return round(rate.rate_per_gallon * (burned - credited) + rate.surcharge_per_gallon * burned, REPORT_DECIMALS)
 
 
 def _totals(lines: Sequence[StateLine]) -> QuarterTotals:
     def total(values: Iterable[float]) -> float:
         return round(math.fsum(values), REPORT_DECIMALS)
 
-    taxes = [line.tax_dollars for line in lines]
-    known = [tax for tax in taxes if tax is not None]
+    def tax(taxes: Sequence[float | None]) -> float | None:
+        known = [one for one in taxes if one is not None]
+        return total(known) if len(known) == len(taxes) else None
+
     return QuarterTotals(
         miles=total(line.miles for line in lines),
         gallons_burned=total(line.gallons_burned for line in lines),
         gallons_planned=total(line.gallons_planned for line in lines),
-        tax_dollars=total(known) if len(known) == len(taxes) else None,
+        tax_dollars=tax([line.tax_dollars for line in lines]),
+        gallons_bought=total(line.gallons_bought for line in lines),
+        gallons_credited=total(line.gallons_credited for line in lines),
+        tax_credited_dollars=tax([line.tax_credited_dollars for line in lines]),
     )
 
 

@@ -17,6 +17,7 @@ _FIGURES = (
     "saved",
     "saved_per_gallon",
     "saved_percent",
+    *("with_fills", "bought_gallons", "paid", "proven_saved"),
 )
 """Money is in dollars."""
 
@@ -72,7 +73,10 @@ def figures_row(figures: Figures) -> dict[str, Any]:
         figures.saved_percent,
     )
     numbers = (float(value) if value is not None else None for value in values)
-    return dict(zip(_FIGURES, (figures.plans, figures.with_purchase, *numbers), strict=True))
+    real = (figures.bought_gallons, figures.paid, figures.proven)
+    proven = (float(one) if figures.with_fills else None for one in real)
+    names = (figures.plans, figures.with_purchase, *numbers, figures.with_fills, *proven)
+    return dict(zip(_FIGURES, names, strict=True))
 
 
 def write_savings_csv(file: TextIO, kind: str, rows: Iterable[dict[str, Any]]) -> None:

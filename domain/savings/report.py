@@ -1,6 +1,7 @@
 """The report of savings in a span of time: in all, by week, truck, driver and lane, and the plans behind each figure.
 
-All figures are planned ones: real purchases are not known here.
+Planned figures are of the plans. Proven ones are of fills: what tractor diesel really cost on the routes whose fills
+are known, against the average price of their corridors.
 """
 
 from collections.abc import Iterator
@@ -15,6 +16,9 @@ from domain.savings.spans import Span
 from domain.statements import Statement
 
 SAVINGS_BASIS = "planned, not bought: plans as drivers have them, against the average net price of each plan's corridor"
+PROVEN_BASIS = (
+    "proven: what fuel cards paid on routes with fills, against the average net price of each plan's corridor"
+)
 
 
 class Dimension(StrEnum):
@@ -44,6 +48,25 @@ class Figures(NamedTuple):
     gallons: Decimal
     cost_cents: int
     saved_cents: int
+    with_fills: int = 0
+    """The plans of routes with fills, whose corridor has an average price."""
+    bought_gallons: Decimal = Decimal(0)
+    paid_cents: int = 0
+    at_average_cents: int = 0
+
+    @property
+    def proven(self) -> Decimal:
+        """The savings of what was really bought, in dollars."""
+        return _dollars(self.at_average_cents - self.paid_cents)
+
+    @property
+    def paid(self) -> Decimal:
+        return _dollars(self.paid_cents)
+
+    @property
+    def with_fills_percent(self) -> Decimal | None:
+        """The share of the plans whose routes have fills."""
+        return round(100 * Decimal(self.with_fills) / self.plans, 1) if self.plans else None
 
     @property
     def cost(self) -> Decimal:
@@ -126,10 +149,22 @@ class SavedPlan(NamedTuple):
     gallons: Decimal
     cost_cents: int
     saved_cents: int | None
+    bought_gallons: Decimal | None
+    paid_cents: int | None
+    at_average_cents: int | None
+    """NULL where fills are not known, or the plan has no average price."""
 
     @property
     def figures(self) -> Figures:
-        return Figures(1, int(self.saved_cents is not None), self.gallons, self.cost_cents, self.saved_cents or 0)
+        planned = Figures(1, int(self.saved_cents is not None), self.gallons, self.cost_cents, self.saved_cents or 0)
+        if self.at_average_cents is None or self.paid_cents is None or self.bought_gallons is None:
+            return planned
+        return planned._replace(
+            with_fills=1,
+            bought_gallons=self.bought_gallons,
+            paid_cents=self.paid_cents,
+            at_average_cents=self.at_average_cents,
+        )
 
 
 _OF_SPAN = """
@@ -144,12 +179,17 @@ _ONLY = """
 """
 _SUMS = """
     count(*)::int AS plans, count(s.saved_cents)::int AS with_purchase, sum(s.gallons) AS gallons,
-    sum(s.cost_cents::float) AS cost_cents, coalesce(sum(s.saved_cents::float), 0) AS saved_cents
+    sum(s.cost_cents::float) AS cost_cents, coalesce(sum(s.saved_cents::float), 0) AS saved_cents,
+    count(s.at_average_cents)::int AS with_fills,
+    coalesce(sum(s.bought_gallons) FILTER (WHERE s.at_average_cents IS NOT NULL), 0) AS bought_gallons,
+    coalesce(sum(s.paid_cents::float) FILTER (WHERE s.at_average_cents IS NOT NULL), 0) AS paid_cents,
+    coalesce(sum(s.at_average_cents::float), 0) AS at_average_cents
 """
 """Sums of doubles take PostgreSQL half as long as sums of bigints. Sums of whole numbers are exact up to 2^53."""
 _EXACT = """
     plans, with_purchase, round(gallons::numeric, 3) AS gallons, cost_cents::bigint AS cost_cents,
-    saved_cents::bigint AS saved_cents
+    saved_cents::bigint AS saved_cents, with_fills, round(bought_gallons::numeric, 3) AS bought_gallons,
+    paid_cents::bigint AS paid_cents, at_average_cents::bigint AS at_average_cents
 """
 """The sums, rounded: plans are in thousandths of gallons at the finest."""
 
@@ -161,6 +201,10 @@ class _WeekRow(NamedTuple):
     gallons: Decimal
     cost_cents: int
     saved_cents: int
+    with_fills: int
+    bought_gallons: Decimal
+    paid_cents: int
+    at_average_cents: int
 
 
 _WEEKS = Statement(
@@ -188,6 +232,10 @@ def total_of(weeks: list[Week]) -> Figures:
         sum((one.gallons for one in figures), Decimal(0)),
         sum(one.cost_cents for one in figures),
         sum(one.saved_cents for one in figures),
+        sum(one.with_fills for one in figures),
+        sum((one.bought_gallons for one in figures), Decimal(0)),
+        sum(one.paid_cents for one in figures),
+        sum(one.at_average_cents for one in figures),
     )
 
 
@@ -201,6 +249,10 @@ class _LineRow(NamedTuple):
     gallons: Decimal
     cost_cents: int
     saved_cents: int
+    with_fills: int
+    bought_gallons: Decimal
+    paid_cents: int
+    at_average_cents: int
 
 
 _ORDERED = """
@@ -270,7 +322,8 @@ _PLANS = Statement(
     f"""
     SELECT s.route_id, r.external_id, s.plan_id, s.planned_at, s.vehicle_id, v.unit_number, s.driver_id,
            d.name AS driver_name, s.origin, s.destination, round(s.gallons::numeric, 3) AS gallons,
-           s.cost_cents, s.saved_cents
+           s.cost_cents, s.saved_cents, round(s.bought_gallons::numeric, 3) AS bought_gallons, s.paid_cents,
+           s.at_average_cents
     FROM (SELECT * FROM savings s WHERE {_OF_SPAN} AND {_ONLY}
           ORDER BY s.planned_at DESC, s.route_id LIMIT %(limit)s OFFSET %(offset)s) AS s
     JOIN routes r ON r.id = s.route_id

@@ -295,8 +295,8 @@ def preview_fills(page: "Page") -> None:
     """Look at the columns and the first purchases of a fuel card's file."""
     columns = "Card #,Tran Date,Tran Time,Invoice,Unit,Location Name,City,State/ Prov,Item,Disc PPU,Qty,Amt,Currency"
     rows = [
-        f"7083051234567890,2026-11-2{number},09:1{number},90{number},410{number},PILOT #{number},JOLIET,IL,{item},3.455,"
-        f"{gallons},{gallons * 3.455:.2f},USD"
+        f"7083051234567890,2026-11-2{number},09:1{number},90{number},410{number},PILOT #{number},JOLIET,IL,{item},"
+        f"3.455,{gallons},{gallons * 3.455:.2f},USD"
         for number, (item, gallons) in enumerate((("ULSD", 101.5), ("DEFD", 8.25), ("PROD 7", 60.0)), start=1)
     ]
     text = "\n".join([columns, *rows, rows[0].replace("2026-11-21", "yesterday"), ""]).encode()
@@ -414,6 +414,7 @@ NO_PAGES = {
     "/static/maplibre-gl-worker.mjs": "a script of the maps",
     "/savings.csv": "a file",
     "/bought.csv": "a file",
+    "/ifta-trucks.csv": "a file",
     "/savings/plans.csv": "a file",
     "/ifta.csv": "a file",
     **{f"/{one.name}.csv": "a file" for one in SUBJECTS},

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from domain.ids import shown_id
 from domain.ifta.driven_routes import QuarterRoutes, find_quarter_routes
 from domain.ifta.quarters import Quarter, UnknownQuarter
-from domain.ifta.report import make_quarter_report, write_ifta_csv
+from domain.ifta.report import make_quarter_report, write_credited_csv, write_ifta_csv
 from ingress.console.addresses import as_download, in_report_threads, page_at
 from ingress.console.downloads import Download
 from ingress.console.refusals import Refused
@@ -46,6 +46,16 @@ def export(page: Page) -> Response:
     return Download(f"ifta-{quarter}.csv", lambda file: write_ifta_csv(file, report))
 
 
+def export_vehicles(page: Page) -> Response:
+    """The gallons credited by truck and state, and their source, as a CSV file."""
+    quarter = _quarter(page, page.now.astimezone(ZoneInfo(page.session.time_zone)).date())
+    driven = _driven(page, quarter)
+    if driven is None:
+        raise Refused(400, "This report is too large for a page", "Make it with the command that the page IFTA shows.")
+    report = make_quarter_report(page.connection, driven, now=page.now)
+    return Download(f"ifta-trucks-{quarter}.csv", lambda file: write_credited_csv(file, report))
+
+
 def _quarter(page: Page, today: date) -> Quarter:
     """The quarter in the address, else the last quarter that is over. Raises Refused."""
     text = page.form.text("quarter")
@@ -74,4 +84,8 @@ def _driven(page: Page, quarter: Quarter) -> QuarterRoutes | None:
     return driven if len(driven.route_ids) <= MOST_ROUTES else None
 
 
-ADDRESSES = [page_at("/ifta", show, run=in_report_threads), page_at("/ifta.csv", export, run=as_download)]
+ADDRESSES = [
+    page_at("/ifta", show, run=in_report_threads),
+    page_at("/ifta.csv", export, run=as_download),
+    page_at("/ifta-trucks.csv", export_vehicles, run=as_download),
+]

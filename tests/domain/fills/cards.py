@@ -155,7 +155,7 @@ def buy_planned_fuel(connection: Connection, company_id: UUID) -> None:
             gallons = stop["gallonsToFill"] * (0.6 if number % 3 == 1 else 1)
             price = stop["pricePerGallon"] + 0.03 * (number % 2)
             key = f"{number}-{stop['sequence']}"
-            other = {"station_code": None, "location_name": "COUNTY FUEL"} if number % 4 == 3 else {}
+            is_elsewhere = number % 4 == 3
             fill = FileFill(
                 line=1,
                 key=key,
@@ -164,8 +164,8 @@ def buy_planned_fuel(connection: Connection, company_id: UUID) -> None:
                 local_time=local,
                 has_time=True,
                 unit_number=route.unit_number,
-                location_name=station.name,
-                station_code=station.station_id,
+                location_name="COUNTY FUEL" if is_elsewhere else station.name,
+                station_code=None if is_elsewhere else station.station_id,
                 city=station.city,
                 state=station.state or "",
                 item="ULSD",
@@ -173,7 +173,7 @@ def buy_planned_fuel(connection: Connection, company_id: UUID) -> None:
                 gallons=round(gallons, 2),
                 paid_cents=round(gallons * price * 100),
                 currency="USD",
-            )._replace(**other)
+            )
             bought[Environment(route.environment)].append(fill)
     bought[Environment.LIVE].append(
         FileFill(

@@ -1,7 +1,8 @@
 """A card's file is stored by transaction: nothing twice, nothing guessed, no line without its reason."""
 
 from contextlib import nullcontext
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from uuid import UUID
 
@@ -26,6 +27,11 @@ from domain.fills.reviewing import (
 )
 from domain.housekeeping.erasure import erase_company
 from domain.housekeeping.retention import delete_routes, forget_fills
+from domain.ifta.driven_routes import find_quarter_routes
+from domain.ifta.quarters import Quarter
+from domain.ifta.report import make_quarter_report
+from domain.savings.report import Dimension, savings_by_line, savings_by_week, total_of
+from domain.savings.spans import Span
 from domain.settings import Settings
 from tests.domain.fills.cards import (
     COMDATA_HEADER,
@@ -353,3 +359,51 @@ def test_a_file_is_the_same_in_every_encoding_and_with_any_delimiter(
     assert import_fills(connection, fleet.live, path)[0] == (1, 0, 0)
     path.write_bytes(text.replace(",", ";").encode(encoding))
     assert import_fills(connection, fleet.live, path) == ((0, 0, 1), {})
+
+
+def test_savings_are_proven_by_fills_and_say_of_how_many_routes(
+    connection: Connection, fleet: Fleet, settings: Settings, tmp_path: Path
+) -> None:
+    plaza_and_keystone(connection)
+    driven(connection, settings, fleet)
+    driven(connection, settings, fleet, at=NINE + timedelta(days=2))
+    span = Span(date(2026, 11, 1), date(2026, 11, 30), "UTC")
+    assert total_of(savings_by_week(connection, fleet.live, span)).with_fills == 0
+
+    import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", efs()))
+
+    found = total_of(savings_by_week(connection, fleet.live, span))
+    assert (found.plans, found.with_fills, found.with_fills_percent) == (2, 1, Decimal(50))
+    # 150 gallons for $520.50, $31.50 less than at the average: $3.68 a gallon there
+    assert (found.bought_gallons, found.paid, found.proven) == (Decimal(100), Decimal("345.5"), Decimal("22.5"))
+    (line,) = savings_by_line(connection, fleet.live, span, Dimension.TRUCK).lines
+    assert line.figures == found
+    import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", efs(qty="-100.00", amount="-345.50")))
+    assert total_of(savings_by_week(connection, fleet.live, span)).with_fills == 0
+
+
+def test_fuel_tax_is_credited_by_fills_for_trucks_that_have_some(
+    connection: Connection, fleet: Fleet, tmp_path: Path
+) -> None:
+    lines = [
+        efs(),
+        efs(item="ULSR", invoice="2"),
+        efs(invoice="3", unit="nobody"),
+        efs(invoice="4", date="2026-09-30", time="23:59"),
+        efs(invoice="5", city="TOLEDO", state="OH", qty="50", amount="170.00"),
+    ]
+    import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", *lines))
+    import_fills(connection, fleet.sandbox, write_efs(tmp_path / "efs.csv", efs(invoice="6")))
+    driven_routes = find_quarter_routes(connection, fleet.company_id, Quarter(2026, 4))
+
+    report = make_quarter_report(connection, driven_routes, now=NOW)
+
+    assert [(one.state, one.gallons_planned, one.gallons_bought, one.gallons_credited) for one in report.states] == [
+        ("IN", 0, 200, 200),
+        ("OH", 0, 50, 50),
+    ]
+    assert [(one.unit_number, one.state, one.source) for one in report.vehicles] == [
+        ("101", "IN", "fills"),
+        ("101", "OH", "fills"),
+    ]
+    assert report.vehicles_with_fills == 1

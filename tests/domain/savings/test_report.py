@@ -324,8 +324,8 @@ def _sum(documents: list[dict[str, Any]]) -> Figures:
         return sum((Decimal(str(document[name] or 0)) for document in documents), Decimal(0))
 
     purchasing = sum(document["savingsTotal"] is not None for document in documents)
-    cents = [int(100 * added(name)) for name in ("totalCost", "savingsTotal")]
-    return Figures(len(documents), purchasing, added("totalGallons"), *cents)
+    cost, saved = (int(100 * added(name)) for name in ("totalCost", "savingsTotal"))
+    return Figures(len(documents), purchasing, added("totalGallons"), cost, saved)
 
 
 def total_of_lines(lines: list[SavingsLine]) -> Figures:

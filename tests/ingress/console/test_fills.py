@@ -69,7 +69,7 @@ def test_a_file_is_stored_a_person_decides_and_the_comparison_follows(world: Wor
     ((fill_id,),) = stored_rows(world, "SELECT id FROM fills WHERE company_id = %s AND gallons = 40", fleet.company_id)
     path = f"/fills/{shown_id('fil', fill_id)}"
     assert "The item is not known" in words(browser.look(path))
-    assert "No live route with fills" in words(browser.look("/bought", params=NOVEMBER))
+    assert "No live route with fills" in words(browser.look("/bought", **NOVEMBER))
     refused = browser.submit(path, unit="", station="", fuel="", route="")
     assert refused.status_code == 400
     assert "Say which fuel it is." in words(refused.text)
@@ -77,7 +77,7 @@ def test_a_file_is_stored_a_person_decides_and_the_comparison_follows(world: Wor
     assert browser.submit(path, station="S1", fuel="tractor", route="").status_code == 303
     assert stored(world, fleet) == [(40.0, [], True), (100.0, [], False)]
 
-    page = words(browser.look("/bought", params=NOVEMBER))
+    page = words(browser.look("/bought", **NOVEMBER))
     assert "1 with other gallons, 1 missed; 0 purchases elsewhere" in page
     assert "$495.50 paid instead of $520.50" in page
     rows = list(csv.DictReader(io.StringIO(browser.get("/bought.csv", params=NOVEMBER).text.lstrip("\ufeff"))))
