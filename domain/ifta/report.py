@@ -49,13 +49,13 @@ class StateLine:
     tax_per_gallon: float | None
     surcharge_per_gallon: float | None
     tax_dollars: float | None
-    """By the gallons planned."""
+    """The tax with the gallons planned."""
     gallons_bought: float
-    """By fuel cards."""
+    """The gallons that fuel cards sold."""
     gallons_credited: float
     """Bought by trucks with fills, planned for the others."""
     tax_credited_dollars: float | None
-    """By the gallons credited."""
+    """The tax with the gallons credited in place of those planned."""
 
 
 @dataclass(frozen=True, slots=True)
