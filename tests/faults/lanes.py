@@ -41,6 +41,7 @@ class Lane:
             MESSAGE_ALLOWED_HOSTS="127.0.0.1",
             DATABASE_POOL_SIZE="4",
             WEBHOOK_ALLOWED_HOSTS="127.0.0.1",
+            CONNECTOR_ALLOWED_HOSTS="127.0.0.1",
             WEBHOOK_TIMEOUT_SECONDS="1",
         )
         self._database = Database.of(settings)

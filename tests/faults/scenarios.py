@@ -9,6 +9,9 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.contacts import IN_CLEAR
+from domain.connectors.connectors import ConnectorValues, add_connector
 from domain.ids import shown_id
 from domain.lifecycle import Environment
 from tests.domain.webhooks.endpoints import make_endpoint
@@ -16,6 +19,7 @@ from tests.factories import JOLIET, NEWARK, route_body
 from tests.faults.world import SECONDS, Tms, World, insist, mapping_command
 from tests.gateway import Gateway
 from tests.service import eventually
+from tests.vendors.samsara import running_samsara
 from tests.webhook_receiver import Receiver
 
 
@@ -148,6 +152,29 @@ def tell_a_driver_through_a_gateway(world: World) -> None:
     assert list(delivered(gateway)) == [shown_id("msg", message.id)]
     in_doubt = (world.point.function.rpartition(":")[2], world.when)
     assert times == 1 + (in_doubt in [("hand_over", "after"), ("finish_delivery", "before")])
+
+
+def tell_a_driver_in_the_cab(world: World) -> None:
+    """Samsara has the message once, wherever the worker died."""
+    samsara = world.open.enter_context(running_samsara())
+    tms = world.tms()
+    with world.service.database.transaction() as connection:
+        connection.execute("UPDATE companies SET message_url = 'samsara://4242' WHERE id = %s", (tms.company_id,))
+        add_connector(
+            connection,
+            tms.client.fleet.live,
+            ConnectorValues("samsara", {"token": samsara.token, "positions": "no"}, url=samsara.url),
+            allowed=AllowedHosts.read("127.0.0.1"),
+            contacts=IN_CLEAR,
+        )
+    route_id, _ = tms.draft()
+    world.strike()
+    tms.stand_at(JOLIET)
+    world.await_strike()
+    tms.wait_for(route_id, "active")
+    (message,) = world.expect_messages(tms, route_id, 1)
+    (sent,) = samsara.messages
+    assert (sent.driver_id, sent.text) == (4242, message.text)
 
 
 def tell_a_driver_through_a_gateway_that_refuses_first(world: World) -> None:

@@ -84,6 +84,9 @@ STEPS = (
         scenarios.tell_a_driver_through_a_gateway,
     ),
     Step("settled", _SETTLE, scenarios.tell_a_driver_through_a_gateway),
+    Step("claimed for the cab", _DELIVER, scenarios.tell_a_driver_in_the_cab),
+    Step("handed over in the cab", call("domain.messages.message_life:hand_over"), scenarios.tell_a_driver_in_the_cab),
+    Step("settled in the cab", _SETTLE, scenarios.tell_a_driver_in_the_cab),
     Step("refusal settled", _SETTLE, scenarios.tell_a_driver_through_a_gateway_that_refuses_first),
     Step(
         "no plan feasible",
