@@ -20,6 +20,7 @@ MAY_DISPATCH: Collection[Role] = MAY_MATCH
 MAY_SEE_REQUESTS: Collection[Role] = MAY_MATCH
 MAY_MANAGE_KEYS: Collection[Role] = frozenset({Role.OWNER, Role.OPERATOR})
 MAY_MANAGE_WEBHOOKS: Collection[Role] = MAY_MANAGE_KEYS
+MAY_MANAGE_CONNECTORS: Collection[Role] = MAY_MANAGE_KEYS
 MAY_MANAGE_USERS: Collection[Role] = MAY_MANAGE_KEYS
 MAY_MANAGE_NOTICES: Collection[Role] = MAY_MATCH
 MAY_EDIT_FLEET: Collection[Role] = MAY_MATCH

@@ -25,6 +25,7 @@ from ingress.console.maps import map_addresses
 from ingress.console.pages import (
     account,
     audit,
+    connectors,
     csv_files,
     fill_files,
     fills,
@@ -65,6 +66,7 @@ PAGES = (
     account,
     keys,
     webhooks,
+    connectors,
     notices,
     users,
     matching,

@@ -32,6 +32,7 @@ GUIDES = (
     "rate-limits",
     "sandbox",
     "telematics",
+    "connectors",
     "fuel-plans",
     "webhooks",
     "clients",

@@ -10,6 +10,9 @@ from uuid import UUID
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import IN_CLEAR
 from domain.accounts.users import create_user, make_password_link
+from domain.connectors.connectors import ConnectorValues, add_connector, list_connectors, pause_connector
+from domain.connectors.vendor import VendorVehicle
+from domain.connectors.vendor_vehicles import match_vehicles
 from domain.database import Database, Tenant
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Environment, Role
@@ -85,6 +88,28 @@ class Site:
             " ORDER BY r.status >= 400 DESC, r.id DESC LIMIT 1"
         )
         return f"/requests/{row.id.hex}"
+
+    def connector(self) -> str:
+        """The page of a connector with vehicles, one of them without a match. It is made where there is none."""
+        with self.database.transaction() as connection:
+            known = list_connectors(connection, self.company_id)
+            if not known:
+                tenant = Tenant(self.company_id, Environment.SANDBOX)
+                values = ConnectorValues("samsara", {"token": "a-token"}, url="https://api.samsara.com")
+                made = add_connector(connection, tenant, values, allowed=AllowedHosts(), contacts=IN_CLEAR)
+                pause_connector(connection, self.company_id, made.id, now=datetime.now(UTC))
+                (unit,) = connection.execute(
+                    "SELECT unit_number FROM vehicles WHERE company_id = %s ORDER BY id LIMIT 1", (self.company_id,)
+                ).fetchone() or ("",)
+                named = [VendorVehicle("281474977075805", f"Freightliner {unit}"), VendorVehicle("281474977075806", unit)]
+                match_vehicles(connection, self.company_id, made.id, named, now=datetime.now(UTC))
+                known = [made]
+        return f"/connectors/{shown_id('con', known[0].id)}"
+
+    def connectors(self) -> str:
+        """The list of connectors, with one."""
+        self.connector()
+        return "/connectors"
 
     def webhook(self) -> str:
         """The page of an endpoint with a delivery. It is made where there is none."""
@@ -361,6 +386,8 @@ PAGES = (
     Visit("policy", "/policy"),
     Visit("keys", "/keys"),
     Visit("key-made", "/keys", act=make_key),
+    Visit("connectors", "/connectors", Site.connectors),
+    Visit("connector", "/connectors/{id}", Site.connector),
     Visit("webhooks", "/webhooks", Site.webhooks),
     Visit("webhook-secret", "/webhooks/{id}", Site.webhook, act=rotate_secret),
     Visit("webhook", "/webhooks/{id}", Site.webhook),

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from domain.accounts.keys import create_key
 from domain.accounts.users import create_user
+from domain.connectors.vendor import VendorVehicle
+from domain.connectors.vendor_vehicles import match_vehicles
 from domain.contract.shapes import SCOPES
 from domain.database import Connection
 from domain.ids import IdKind, new_id, shown_id
@@ -20,6 +22,7 @@ from domain.lifecycle import Environment, Role
 from domain.operations import csv_imports
 from domain.webhooks.delivery_log import send_test
 from ingress.console.app import PAGES
+from tests.domain.connectors.helpers import added
 from tests.domain.helpers import imported
 from tests.domain.notices.subscriptions import subscribe
 from tests.domain.webhooks.endpoints import end_deliveries, make_endpoint
@@ -44,7 +47,7 @@ ADDRESSES = sorted(
     for method in sorted((route.methods or set()) - {"HEAD"})
     if route.path not in LEFT_OUT
 )
-FIELDS = ("id", "company", "company_id", "driver", "key", "message", "route", "target_id", "unit", "value")
+FIELDS = ("id", "company", "company_id", "driver", "key", "message", "route", "target_id", "unit", "value", "vehicle")
 """The fields of forms and addresses that take an id, or a text that names a record."""
 
 _OTHER_PARTS: dict[str, str] = {"subject": "vehicles", "figure": "held", "queue": "imports", "place": "waiting"}
@@ -85,6 +88,7 @@ def _house(world: World) -> House:
             "evt": send_test(connection, fleet.company_id, endpoint.id, now=now),
             "sub": subscribe(connection, fleet.company_id).id,
             "fil": _fill(connection, fleet),
+            "con": _connector(connection, fleet),
             "imp": csv_imports.begin(connection, fleet.company_id, "drivers", "a@b.c", rows_total=9, now=now),
         }
         end_deliveries(connection, fleet.company_id)
@@ -101,6 +105,15 @@ def _fill(connection: Connection, fleet: Fleet) -> UUID:
         (fill_id, fleet.company_id),
     )
     return fill_id
+
+
+def _connector(connection: Connection, fleet: Fleet) -> UUID:
+    """A connector that has named a vehicle without a match."""
+    credentials = {"forward_token": "a-token-of-forwarding"}
+    connector = added(connection, fleet.live, "traccar", "http://127.0.0.1:9", credentials)
+    named = [VendorVehicle("7", "Truck seven")]
+    match_vehicles(connection, fleet.company_id, connector.id, named, now=datetime.now(UTC))
+    return connector.id
 
 
 def _answer(browser: Browser, method: str, path: str, shown: str, hex: str) -> tuple[int, str, str]:
@@ -135,6 +148,8 @@ def _rows(world: World, company_id: UUID) -> list[tuple[str]]:
         "notice_subscriptions",
         "notices",
         "fills",
+        "connectors",
+        "connector_vehicles",
     )
     query = " UNION ALL ".join(f"SELECT it::text FROM {table} it WHERE company_id = %(id)s" for table in tables)
     with world.database.transaction() as connection:
@@ -149,7 +164,7 @@ def _rows(world: World, company_id: UUID) -> list[tuple[str]]:
 )
 @given(
     address=st.sampled_from(ADDRESSES),
-    kind=st.sampled_from(["cmp", "veh", "drv", "rte", "key", "imp", "usr", "whe", "evt", "sub", "fil"]),
+    kind=st.sampled_from(["cmp", "veh", "drv", "rte", "key", "imp", "usr", "whe", "evt", "sub", "fil", "con"]),
     turned=st.booleans(),
 )
 def test_an_id_of_another_company_is_answered_as_one_that_never_existed(
