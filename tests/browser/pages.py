@@ -101,7 +101,8 @@ class Site:
                 (unit,) = connection.execute(
                     "SELECT unit_number FROM vehicles WHERE company_id = %s ORDER BY id LIMIT 1", (self.company_id,)
                 ).fetchone() or ("",)
-                named = [VendorVehicle("281474977075805", f"Freightliner {unit}"), VendorVehicle("281474977075806", unit)]
+                stranger = VendorVehicle("281474977075805", f"Freightliner {unit}")
+                named = [stranger, VendorVehicle("281474977075806", unit)]
                 match_vehicles(connection, self.company_id, made.id, named, now=datetime.now(UTC))
                 known = [made]
         return f"/connectors/{shown_id('con', known[0].id)}"

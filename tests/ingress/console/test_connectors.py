@@ -1,6 +1,7 @@
 """The pages Connectors: added and tried by owners, vehicles linked by dispatchers; no credential is ever shown."""
 
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -82,7 +83,7 @@ def test_an_owner_adds_a_connector_and_its_token_is_never_shown(world: World, fl
     ],
 )
 def test_a_connector_that_cannot_work_is_refused_with_the_reason(
-    world: World, fleet: Fleet, owner: Browser, fields: dict[str, str], fault: str
+    world: World, fleet: Fleet, owner: Browser, fields: dict[str, Any], fault: str
 ) -> None:
     answer = owner.submit("/connectors", **{"environment": "live", **fields})
     assert answer.status_code == 400
