@@ -96,6 +96,10 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
         Annotated[float, Meta(ge=0, lt=100)] | None,
         Caption("Value of leftover fuel, dollars a gallon", default="0"),
     ] = None
+    savings_target_per_week: Annotated[
+        Annotated[float, Meta(ge=0, le=10_000_000)] | None,
+        Caption("Savings target, dollars a week", "a line in the chart of savings; 0: no line", default="0"),
+    ] = None
     map_link: Annotated[
         MapLink | None,
         Caption(
@@ -165,6 +169,7 @@ class StoredCompany(NamedTuple):
     replan_en_route: bool
     driven_lanes: bool
     sandbox_autodrive: str
+    savings_target_per_week: float
     retired_at: datetime | None
 
 

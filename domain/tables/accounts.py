@@ -35,6 +35,8 @@ class Companies(SQLModel, table=True):
     objective: str = with_default("'pump'")
     leftover_value_per_gallon: float = with_default("0")
     fuel_margin_percent: float = with_default("0")
+    savings_target_per_week: float = with_default("0")
+    """Dollars. 0: there is none."""
     map_link: str = with_default("'google'")
     replan_en_route: bool = with_default("false")
     driven_lanes: bool = with_default("true")

@@ -1,7 +1,9 @@
-"""The chart of the pages Savings: the savings of each week as a bar, with an axis of days and one of dollars."""
+"""The charts of the pages Savings: the savings of each week as a bar, with the company's target as a line; and for a
+lane the planned price of each week beside the average of its corridor.
+"""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import NamedTuple
 
 from domain.savings.report import Week
@@ -58,13 +60,17 @@ class SavingsChart(NamedTuple):
     days: list[Tick]
     """The axis of days: the first day of every week, or of some of them."""
     zero: float
+    target: Tick | None
+    """The line of the target."""
 
 
-def draw_savings(weeks: Sequence[Week]) -> SavingsChart:
-    """Draw the weeks, the oldest on the left. Savings stand on the zero line, losses hang below it."""
+def draw_savings(weeks: Sequence[Week], *, target: float = 0) -> SavingsChart:
+    """Draw the weeks, the oldest on the left. Savings stand on the zero line, losses hang below it. `target` is in
+    dollars a week; 0: there is none."""
     dollars = [float(week.figures.saved) for week in weeks]
-    step = _round_step(max(0.0, *dollars) - min(0.0, *dollars))
-    first, last = _floor(min(0.0, *dollars), step), -_floor(-max(0.0, *dollars), step)
+    highest = max(0.0, target, *dollars)
+    step = _round_step(highest - min(0.0, *dollars))
+    first, last = _floor(min(0.0, *dollars), step), -_floor(-highest, step)
     last = last if last > first else first + 1
 
     def y(amount: float) -> float:
@@ -87,14 +93,73 @@ def draw_savings(weeks: Sequence[Week]) -> SavingsChart:
                 week,
             )
         )
-    has_years = weeks[-1].first_day - weeks[0].first_day > timedelta(days=330)
-    every = -(-len(weeks) // (_MOST_DATES if has_years else _MOST_DAYS))
-    days = [
-        Tick(one.middle, f"{one.week.first_day:%b %d, %Y}" if has_years else f"{one.week.first_day:%b %d}")
-        for one in bars[::every]
-    ]
+    days = _days([(one.middle, one.week.first_day) for one in bars])
     amounts = [Tick(y(number * step), dollars_in_short(number * step)) for number in range(first, last + 1)]
-    return SavingsChart(bars, amounts, days, y(0))
+    line = Tick(y(target), f"target {dollars_in_short(target)}") if target else None
+    return SavingsChart(bars, amounts, days, y(0), line)
+
+
+def _days(weeks: Sequence[tuple[float, date]]) -> list[Tick]:
+    """The axis of days: the first day of every week, or of some of them, at its place."""
+    has_years = weeks[-1][1] - weeks[0][1] > timedelta(days=330)
+    every = -(-len(weeks) // (_MOST_DATES if has_years else _MOST_DAYS))
+    return [Tick(at, f"{day:%b %d, %Y}" if has_years else f"{day:%b %d}") for at, day in weeks[::every]]
+
+
+class PricedWeek(NamedTuple):
+    """A week in which plans buy fuel: the planned price of a gallon, the average of the corridors, and their places."""
+
+    first_day: date
+    planned: float
+    average: float
+    x: float
+    planned_y: float
+    average_y: float
+
+
+class PriceChart(NamedTuple):
+    weeks: list[PricedWeek]
+    prices: list[Tick]
+    days: list[Tick]
+
+    @property
+    def planned_points(self) -> str:
+        return " ".join(f"{week.x},{week.planned_y}" for week in self.weeks)
+
+    @property
+    def average_points(self) -> str:
+        return " ".join(f"{week.x},{week.average_y}" for week in self.weeks)
+
+
+def draw_prices(weeks: Sequence[Week]) -> PriceChart | None:
+    """Draw the dollars of a gallon, week by week. None: no week has a purchase."""
+    priced = [(number, week) for number, week in enumerate(weeks) if week.figures.gallons]
+    if not priced:
+        return None
+    both = [
+        (float(week.figures.cost / week.figures.gallons), float(week.figures.average_cost / week.figures.gallons))
+        for _, week in priced
+    ]
+    lowest, highest = min(map(min, both)), max(map(max, both))
+    step = _round_step(highest - lowest)
+    first = _floor(lowest, step)
+    last = max(-_floor(-highest, step), first + 1)
+    width = (PLOT.right - PLOT.left) / len(weeks)
+
+    def x(number: int) -> float:
+        return round(PLOT.left + (number + 0.5) * width, 1)
+
+    def y(price: float) -> float:
+        return round(PLOT.bottom - (price / step - first) / (last - first) * (PLOT.bottom - PLOT.top), 1)
+
+    return PriceChart(
+        [
+            PricedWeek(week.first_day, planned, average, x(number), y(planned), y(average))
+            for (number, week), (planned, average) in zip(priced, both, strict=True)
+        ],
+        [Tick(y(number * step), f"${number * step:.2f}") for number in range(first, last + 1)],
+        _days([(x(number), week.first_day) for number, week in enumerate(weeks)]),
+    )
 
 
 def dollars_in_short(amount: float) -> str:

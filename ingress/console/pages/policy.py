@@ -39,6 +39,7 @@ GROUPS = {
     "Purchases": ("min_purchase_gallons", "stop_cost", "max_detour_miles", "max_stops"),
     "Prices": ("objective", "leftover_value_per_gallon"),
     "Roads": ("driven_lanes",),
+    "Savings": ("savings_target_per_week",),
     "Messages": ("map_link", "message_url"),
     "Sandbox": ("sandbox_autodrive",),
 }

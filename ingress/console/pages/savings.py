@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
+from domain.accounts.companies import read_company
 from domain.database import Tenant
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
@@ -31,7 +32,7 @@ from domain.wording import sentence
 from ingress.console.addresses import as_download, page_at
 from ingress.console.downloads import Download
 from ingress.console.refusals import Refused, not_found
-from ingress.console.savings_chart import PLOT, draw_savings
+from ingress.console.savings_chart import PLOT, draw_prices, draw_savings
 from ingress.console.signed_in import Page
 
 LINES, PLANS = 50, 100
@@ -56,6 +57,7 @@ class _Wanted(NamedTuple):
 
 def show(page: Page) -> Response:
     wanted = _wanted(page)
+    weeks = savings_by_week(page.connection, wanted.tenant, wanted.span)
     found = savings_by_line(
         page.connection,
         wanted.tenant,
@@ -68,7 +70,7 @@ def show(page: Page) -> Response:
     )
     return page.render(
         "savings.html",
-        **_head(page, wanted, savings_by_week(page.connection, wanted.tenant, wanted.span)),
+        **_head(page, wanted, weeks, target=_target(page, wanted)),
         found=found,
         pages=-(-found.total // LINES),
         names=NAMES,
@@ -87,6 +89,7 @@ def show_plans(page: Page) -> Response:
         "savings_plans.html",
         **_head(page, wanted, weeks),
         only=wanted.only,
+        prices=draw_prices(weeks) if wanted.only.origin and wanted.only.destination else None,
         plans=list(shown),
         pages=-(-total_of(weeks).plans // PLANS),
     )
@@ -196,7 +199,21 @@ def _address(shown: Page, path: str, **changes: object) -> str:
 # --- What both pages begin with --------------------------------------------------------------------------------
 
 
-def _head(page: Page, wanted: _Wanted, weeks: list[Week]) -> dict[str, Any]:
+def _target(page: Page, wanted: _Wanted) -> float:
+    """The company's target in dollars a week. It is one for live routes; 0: there is none."""
+    if wanted.tenant.environment is not Environment.LIVE:
+        return 0
+    return read_company(page.connection, page.company_id).savings_target_per_week
+
+
+def _whole_weeks(weeks: list[Week], span: Span) -> list[Week]:
+    """The weeks that the span has from Monday to Sunday."""
+    return [
+        week for week in weeks if week.first_day.weekday() == 0 and week.first_day + timedelta(days=6) <= span.last_day
+    ]
+
+
+def _head(page: Page, wanted: _Wanted, weeks: list[Week], *, target: float = 0) -> dict[str, Any]:
     zone = wanted.span.time_zone
     month, quarter = month_of(_today(page), zone), quarter_of(_today(page), zone)
     day = timedelta(days=1)
@@ -204,7 +221,10 @@ def _head(page: Page, wanted: _Wanted, weeks: list[Week]) -> dict[str, Any]:
         "section": "savings",
         "wanted": wanted,
         "weeks": weeks,
-        "chart": draw_savings(weeks),
+        "chart": draw_savings(weeks, target=target),
+        "target": target,
+        "whole_weeks": (whole := _whole_weeks(weeks, wanted.span)),
+        "weeks_on_target": sum(float(week.figures.saved) >= target for week in whole),
         "plot": PLOT,
         "total": total_of(weeks),
         "address": partial(_address, page),

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import pytest
 
+from domain.accounts.companies import Policy, set_policy
 from domain.ids import shown_id
 from domain.lifecycle import Role
 from domain.settings import Settings
@@ -114,6 +115,33 @@ def test_lines_are_ordered_by_the_figure_that_is_chosen(world: World, fleet: Fle
     for order in ("plans", "gallons", "cost", "per_gallon", "percent"):
         page = table_of(browser.look("/savings", order=order, **NOVEMBER))
         assert page.index("101") < page.index("102"), order
+
+
+@pytest.mark.usefixtures("three_plans")
+def test_the_company_s_target_is_a_line_and_a_sentence(world: World, fleet: Fleet) -> None:
+    owner = world.browser(Role.OWNER, fleet)
+    assert "target" not in words(owner.look("/savings", **NOVEMBER))
+    with world.database.transaction() as connection:
+        set_policy(connection, fleet.company_id, Policy(savings_target_per_week=20))
+    page = owner.look("/savings", **NOVEMBER)
+    assert 'class="target"' in page
+    assert "The target is $20.00 a week. 1 of 4 whole weeks reached it." in words(page)
+    assert 'class="target"' not in owner.look("/savings", environment="sandbox", **NOVEMBER)
+    assert 'class="target"' not in owner.look("/savings/plans", **NOVEMBER)
+
+
+@pytest.mark.usefixtures("three_plans")
+def test_a_lane_shows_its_planned_price_against_the_corridor(world: World, fleet: Fleet) -> None:
+    browser = world.browser(Role.VIEWER, fleet)
+    (link, _) = links(browser.look("/savings", by="lane", **NOVEMBER), "/savings/plans")
+    page = words(browser.look(link))
+    assert "Price against the corridor" in page
+    table = page[page.index("The prices as a table") :]
+    prices = re.search(r"Mon, Nov 16, 2026 \$([\d.]+) \$([\d.]+) \$([\d.]+)", table)
+    assert prices is not None
+    planned, average, less = map(float, prices.groups())
+    assert less == pytest.approx(average - planned, abs=0.0011)
+    assert "Price against the corridor" not in browser.look("/savings/plans", **NOVEMBER)
 
 
 @pytest.mark.usefixtures("three_plans")
