@@ -421,7 +421,7 @@ PAGES = (
 SHOWN = tuple(visit for visit in PAGES if not visit.like)
 """The pages of the README."""
 
-WITH_MAP = {"route", "route-step"}
+WITH_MAP = {"overview", "route", "route-step"}
 """The pages that show a map: their pictures need more colors."""
 
 _OTHERS = [one.name for one in SUBJECTS if one.name != "vehicles"]

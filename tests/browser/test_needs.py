@@ -16,6 +16,7 @@ from domain.lifecycle import Role
 from domain.routes.intake.fleet_changes import add_driver, add_vehicle
 from domain.settings import Settings
 from tests.browser.accessibility import assert_accessible
+from tests.browser.chromium import NO_WEBGL
 from tests.browser.conftest import People, add_session
 from tests.browser.pages import see_trucks
 from tests.conftest import make_database
@@ -58,6 +59,31 @@ def test_an_empty_company_takes_its_steps_up_to_its_first_push(people: People, s
     page.clock.fast_forward(16_000)
     expect(page.get_by_role("heading", name="The steps to your first route")).to_have_count(0)
     expect(page.get_by_text("Nothing needs you now")).to_be_visible()
+
+
+def test_the_overview_has_a_small_map_that_comes_after_the_page(people: People, service: Service) -> None:
+    with service.new_tenant() as client:
+        client.post_fixes(JOLIET, fuelPercent=60)
+        page = people.page(Role.VIEWER, client.fleet)
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto("/overview")
+        small = page.locator("#overview-map")
+        assert not any("maplibre-gl.mjs" in url for url in asked[:3]), "the page comes first"
+        small.scroll_into_view_if_needed()
+        expect(small).to_have_attribute("data-state", "drawn")
+        places = "document.getElementById('overview-map').map.getSource('fleet').serialize().data.features.length"
+        assert page.evaluate(places) == 1
+        assert_accessible(page)
+        page.get_by_role("link", name="Open the map").click()
+        see_trucks(page)
+        assert {url for url in asked if not url.startswith((people.world.url, "blob:", "data:"))} == set()
+
+        without = people.page(Role.VIEWER, client.fleet)
+        without.add_init_script(NO_WEBGL)
+        without.goto("/overview")
+        expect(without.locator("#overview-map")).to_be_hidden()
+        expect(without.get_by_role("link", name="Open the map")).to_be_visible()
 
 
 # --- By keyboard alone -----------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from domain.routes.reading.overview import (
 from domain.savings.report import savings_by_week, total_of
 from domain.savings.spans import Span, month_of
 from ingress.console.addresses import page_at
+from ingress.console.maps import with_map
 from ingress.console.signed_in import Page, see_other
 
 _ACTIONS: dict[NeedKind, str] = {
@@ -51,9 +52,11 @@ def show(page: Page) -> Response:
     month, day = month_of(today, page.session.time_zone), Span(today, today, page.session.time_zone)
     set_up = read_set_up(page.connection, page.company_id, now=page.now)
     counts = routes_by_status(page.connection, live, day)
-    return page.render(
+    response = page.render(
         "_overview.html" if page.is_fragment else "overview.html",
         section="overview",
+        company_id=page.company_id,
+        has_trucks=bool(set_up.vehicles),
         today=today,
         statuses=[
             (status, counts[status], f"/routes?{urlencode({'status': status, 'from': today, 'to': today})}")
@@ -71,6 +74,7 @@ def show(page: Page) -> Response:
         steps=None if set_up.is_complete or set_up.routes else _steps(set_up),
         tomorrow=today + timedelta(days=1),
     )
+    return response if page.is_fragment else with_map(page.console.settings, response)
 
 
 def _steps(set_up: SetUp) -> list[_Step]:
