@@ -26,12 +26,30 @@ class _Total(NamedTuple):
     total: int
 
 
+class ListOrder(NamedTuple):
+    """The order of a list: by a column of its rows. Ties, and rows without a value, are in the usual order at the
+    end."""
+
+    column: str
+    is_descending: bool = False
+
+
 class Listing(Generic[Row]):
     """The rows of a table. `scope` is the condition for a row to be the caller's; its parameters are the first argument
-    of every call. `retires`: the table has a `retired_at`, and retired rows have a list of their own."""
+    of every call. `retires`: the table has a `retired_at`, and retired rows have a list of their own. The list can be
+    ordered by the columns in `sorted_by`: that reads all rows of the company, as a search for a rare text does."""
 
     def __init__(
-        self, row: type[Row], table: str, *, scope: str, key: str, order: str, searched: Sequence[str], retires: bool
+        self,
+        row: type[Row],
+        table: str,
+        *,
+        scope: str,
+        key: str,
+        order: str,
+        searched: Sequence[str],
+        retires: bool,
+        sorted_by: Sequence[str] = (),
     ) -> None:
         columns = ", ".join(row._fields)  # type: ignore[attr-defined]
         # not with LIKE: a `%` or `_` in the text means itself
@@ -42,13 +60,18 @@ class Listing(Generic[Row]):
             for retired, state in states.items()
             for has_text in (False, True)
         }
+        orders: dict[ListOrder | None, str] = {None: order}
+        for name in sorted_by:
+            orders[ListOrder(name)] = f"{name} NULLS LAST, {order}"
+            orders[ListOrder(name, is_descending=True)] = f"{name} DESC NULLS LAST, {order}"
         self._pages = {
-            which: Statement(
+            (*which, by): Statement(
                 row,
-                f"SELECT {columns} FROM {table} WHERE {where} ORDER BY {order}"  # noqa: S608
+                f"SELECT {columns} FROM {table} WHERE {where} ORDER BY {ordered}"  # noqa: S608
                 " LIMIT %(limit)s OFFSET %(offset)s",
             )
             for which, where in wanted.items()
+            for by, ordered in orders.items()
         }
         self._counts = {
             which: Statement(
@@ -71,16 +94,31 @@ class Listing(Generic[Row]):
         text: str = "",
         *,
         retired: bool = False,
+        order: ListOrder | None = None,
         limit: int,
         offset: int,
     ) -> RowsPage[Row]:
-        """One page of those that contain `text`, whatever its case."""
+        """One page of those that contain `text`, whatever its case. `order` is one of those in `sorted_by`; None: the
+        usual one."""
         which = (retired, bool(text))
         parameters = {**scope, "text": text, "limit": limit + 1, "offset": offset}
-        rows = self._pages[which].all(connection, parameters)
+        rows = self._pages[*which, order].all(connection, parameters)
         if len(rows) <= limit and (rows or not offset):
             return RowsPage(rows, False, offset + len(rows))
         return RowsPage(rows[:limit], len(rows) > limit, self._counts[which].one(connection, parameters).total)
+
+    def each(
+        self,
+        connection: Connection,
+        scope: Mapping[str, Any],
+        text: str = "",
+        *,
+        retired: bool = False,
+        order: ListOrder | None = None,
+    ) -> Iterator[Row]:
+        """The rows of all pages, in one snapshot; not all at once in memory."""
+        parameters = {**scope, "text": text, "limit": None, "offset": 0}
+        return self._pages[retired, bool(text), order].in_portions(connection, 2_000, parameters)
 
     def read(self, connection: Connection, scope: Mapping[str, Any], **key: Any) -> Row | None:
         """The row with that key, retired or not."""

@@ -48,6 +48,7 @@ VEHICLES = Listing(
     key="id = %(id)s",
     order="unit_number, id",
     searched=("unit_number", "vin", "license_plate", "year", "make", "model"),
+    sorted_by=[name for name in StoredVehicle._fields if name not in ("id", "retired_at")],
     retires=True,
 )
 DRIVERS = Listing(
@@ -57,5 +58,6 @@ DRIVERS = Listing(
     key="id = %(id)s",
     order="name, id",
     searched=("name", "display_name", "external_id"),
+    sorted_by=("name", "display_name", "external_id"),
     retires=True,
 )

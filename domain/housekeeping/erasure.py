@@ -74,6 +74,7 @@ _DELETE_OF_COMPANY = [
             "api_keys",
             *("notice_subscriptions", "notices"),  # in this order: notices are made under the lock of a subscription
             *("connectors", "connector_vehicles"),  # in this order: vehicles are stored under the lock of a connector
+            "saved_filters",
             "users",
             "deals",
             *("quotes", "station_codes", "held_prices", "price_sources", "price_runs", "file_profiles"),

@@ -18,8 +18,8 @@ STAY_BEHIND = {
     "price_sets": "numbered by each cell: written anew in the pause",
 }
 """Tables with a company's rows that replication does not carry, each with the reason. Devices and links to set a
-password name no company; they belong to the console's host like sessions. Recovery codes name none either: their users
-make new ones."""
+password name no company; they belong to the console's host like sessions. Recovery codes and the columns of
+tables name none either: their users make new ones, and choose again."""
 
 WRITTEN_ANEW = ("deals", "price_sets")
 """Tables whose rows get new numbers in the other cell. They are small."""

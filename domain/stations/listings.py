@@ -52,6 +52,7 @@ STATIONS = Listing(
     key="station_id = %(id)s",
     order="station_id",
     searched=("station_id", "name", "brand", "address", "city", "state"),
+    sorted_by=[name for name in StoredStation._fields if name != "retired_at"],
     retires=True,
 )
 DEALS = Listing(
@@ -61,6 +62,7 @@ DEALS = Listing(
     key="id = %(id)s",
     order="station_id, brand, valid_from, id",
     searched=("station_id", "brand"),
+    sorted_by=[name for name in StoredDeal._fields if name not in ("id", "company_id")],
     retires=False,
 )
 TAXES = Listing(
@@ -70,5 +72,6 @@ TAXES = Listing(
     key="state = %(state)s AND valid_from = %(valid_from)s",
     order="state, valid_from",
     searched=("state", "valid_from"),
+    sorted_by=StoredTax._fields,
     retires=False,
 )

@@ -145,6 +145,29 @@ class RecoveryCodes(SQLModel, table=True):
     created_at: datetime = time_column()
 
 
+class TableColumns(SQLModel, table=True):
+    """The columns that a user has chosen for a table of the console."""
+
+    __tablename__ = "table_columns"
+
+    user_id: UUID = Field(foreign_key="users.id", primary_key=True, ondelete="CASCADE")
+    table_name: str = Field(primary_key=True)
+    columns: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
+
+
+class SavedFilters(SQLModel, table=True):
+    """A filter of a list that a user of a company has saved."""
+
+    __tablename__ = "saved_filters"
+
+    user_id: UUID = Field(foreign_key="users.id", primary_key=True, ondelete="CASCADE")
+    list_name: str = Field(primary_key=True)
+    name: str = Field(primary_key=True)
+    company_id: UUID = Field(index=True)
+    """The user's. No foreign key, as for notices: a migration that locks companies stands in the way of requests."""
+    query: str
+
+
 class SignInAttempts(SQLModel, table=True):
     """Failed attempts to sign in, lately."""
 

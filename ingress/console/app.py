@@ -34,6 +34,7 @@ from ingress.console.pages import (
     fleet_map,
     ifta,
     keys,
+    list_views,
     mappings,
     matching,
     notices,
@@ -85,6 +86,7 @@ PAGES = (
     route_files,
     policy,
     find,
+    list_views,
     queues,
 )
 

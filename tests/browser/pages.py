@@ -445,6 +445,8 @@ NO_PAGES = {
     "/ifta-trucks.csv": "a file",
     "/savings/plans.csv": "a file",
     "/ifta.csv": "a file",
+    "/routes.csv": "a file",
+    **{f"/{one.name}/list.csv": "a file" for one in SUBJECTS},
     **{f"/{one.name}.csv": "a file" for one in SUBJECTS},
     **{f"/{name}/new": "as that of vehicles" for name in _OTHERS},
     **{f"/{name}/imports/{{id}}": "as that of vehicles" for name in _OTHERS},

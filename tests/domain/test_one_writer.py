@@ -22,6 +22,8 @@ OWNERS = {
     "devices": "accounts",
     "password_links": "accounts",
     "recovery_codes": "accounts",
+    "table_columns": "accounts",
+    "saved_filters": "accounts",
     "sign_in_attempts": "accounts",
     "vehicles": "fleet",
     "drivers": "fleet",

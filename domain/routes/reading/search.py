@@ -12,7 +12,9 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.contract.shapes import Route, RouteQuery
+import msgspec
+
+from domain.contract.shapes import Route, RouteList, RouteQuery
 from domain.database import Connection, Tenant
 from domain.ids import read_id
 from domain.index_order import in_index_order
@@ -43,15 +45,23 @@ class RouteSearch(NamedTuple):
 
 class FoundRoutes(NamedTuple):
     routes: list[Route]
-    """One page, newest scheduled start first, ties by id."""
+    """One page in the asked order of the scheduled start, ties by id."""
     total: int
     is_partial: bool
     """Others may fit too: the search stopped at MOST_ROUTES_SEARCHED routes, or at MOST_RECORDS vehicles or drivers."""
 
 
 def search_routes(
-    connection: Connection, tenant: Tenant, wanted: RouteSearch, *, limit: int, offset: int
+    connection: Connection,
+    tenant: Tenant,
+    wanted: RouteSearch,
+    *,
+    limit: int,
+    offset: int,
+    earliest_first: bool = False,
 ) -> FoundRoutes:
+    """One page, the latest scheduled start first, or the earliest. The routes in which words are looked for are the
+    same in both orders."""
     if not (wanted.held or wanted.unit or wanted.driver or wanted.text):
         query = RouteQuery(
             limit=limit,
@@ -60,7 +70,7 @@ def search_routes(
             start_from=wanted.start_from,
             start_to=wanted.start_to,
         )
-        listed = list_routes(connection, tenant, query)
+        listed = _from_the_end(connection, tenant, query) if earliest_first else list_routes(connection, tenant, query)
         return FoundRoutes(listed.data, listed.total, is_partial=False)
     unit, driver = wanted.unit.lower(), wanted.driver.lower()
     vehicle_ids = _records(_VEHICLES, connection, tenant, unit)
@@ -79,6 +89,7 @@ def search_routes(
         "limit": limit,
         "offset": offset,
         "most": MOST_ROUTES_SEARCHED,
+        "earliest_first": earliest_first,
     }
     source = _source(wanted)
     with in_index_order(connection) if source != "driver" else nullcontext():  # its index has no order
@@ -90,6 +101,18 @@ def search_routes(
         found.total,
         is_partial=found.searched >= MOST_ROUTES_SEARCHED or records >= MOST_RECORDS,
     )
+
+
+def _from_the_end(connection: Connection, tenant: Tenant, query: RouteQuery) -> RouteList:
+    """A page counted from the list's end, in the opposite order. The total is exact, so it is known where that page
+    is."""
+    total = list_routes(connection, tenant, msgspec.structs.replace(query, limit=1, offset=0)).total
+    end = max(0, total - query.offset)
+    begin = max(0, end - query.limit)
+    if begin == end:
+        return RouteList(data=[], total=total, limit=query.limit, offset=query.offset)
+    listed = list_routes(connection, tenant, msgspec.structs.replace(query, limit=end - begin, offset=begin))
+    return RouteList(data=listed.data[::-1], total=listed.total, limit=query.limit, offset=query.offset)
 
 
 def _status(wanted: RouteSearch) -> RouteStatus | None:
@@ -198,7 +221,10 @@ def _search(sources: Sequence[str]) -> str:
     return f"""
         WITH searched AS MATERIALIZED ({" UNION ALL ".join(arms)}),
         found AS MATERIALIZED (SELECT DISTINCT id, scheduled_start FROM searched WHERE fits)
-        SELECT ARRAY(SELECT id FROM found ORDER BY scheduled_start DESC, id LIMIT %(limit)s OFFSET %(offset)s) AS ids,
+        SELECT ARRAY(SELECT id FROM found
+                     ORDER BY CASE WHEN %(earliest_first)s::bool THEN scheduled_start END,
+                              CASE WHEN %(earliest_first)s::bool THEN NULL ELSE scheduled_start END DESC, id
+                     LIMIT %(limit)s OFFSET %(offset)s) AS ids,
                (SELECT count(*) FROM found)::int AS total,
                (SELECT coalesce(max(routes), 0) FROM (
                     SELECT count(*) AS routes FROM searched GROUP BY arm) AS arms)::int AS searched

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Collection
 from functools import partial
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
@@ -15,16 +16,19 @@ from starlette.routing import Route
 from domain.accounts.users import MAY_EDIT_POLICY
 from domain.contract.captions import CaptionedField
 from domain.contract.checking import Invalid, read_query
+from domain.contract.csvfiles import write_rows
 from domain.errors import FuelrouteError
-from domain.listing import MOST_COUNTED
+from domain.listing import MOST_COUNTED, ListOrder
 from domain.operations import audit, csv_imports
 from domain.operations.audit import Actor
 from domain.wording import sentence
-from ingress.console.addresses import action_at, page_at
+from ingress.console.addresses import action_at, as_download, page_at
 from ingress.console.browser import MAX_FILE_BYTES
+from ingress.console.downloads import Download
 from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page, see_other
 from ingress.console.subjects import SUBJECTS, AnySubject, Stored, Subject, Typed, as_text
+from ingress.console.tables import Column, ListTable, ShownTable, shown_table
 
 PAGE_SIZE = 50
 _LONGEST = 4_000
@@ -41,37 +45,92 @@ _DONE = {
 }
 
 
+def _table_of(subject: AnySubject) -> ListTable:
+    columns = [
+        Column(
+            field.name,
+            field.label,
+            is_sortable=field.kind != "secret",
+            is_number=field.kind == "number",
+            is_usual=field.name in subject.listed,
+        )
+        for field in _listed_first(subject)
+    ]
+    return ListTable(subject.name, f"/{subject.name}", columns, order="")
+
+
+def _listed_first(subject: AnySubject) -> list[CaptionedField]:
+    listed = [subject.field(name) for name in subject.listed]
+    return [*listed, *(field for field in subject.fields if field.name not in subject.listed)]
+
+
+TABLES = {subject.name: _table_of(subject) for subject in SUBJECTS}
+
+
+class _Asked(NamedTuple):
+    """The rows that an address asks for, and the table that shows them."""
+
+    text: str
+    retired: bool
+    order: ListOrder | None
+    table: ShownTable
+
+
+def _asked(subject: AnySubject, page: Page) -> _Asked:
+    text, retired = page.form.text("q"), subject.retires and page.form.text("retired") == "yes"
+    table = shown_table(page, TABLES[subject.name], {"q": text, "retired": "yes" if retired else ""})
+    order = ListOrder(table.order_by, table.is_descending) if table.order_by else None
+    return _Asked(text, retired, order, table)
+
+
+def export_shown(subject: AnySubject, page: Page) -> Response:
+    """The rows of all pages, with the columns and in the order that the list shows."""
+    asked = _asked(subject, page)
+    fields = [subject.field(one.name) for one in asked.table.columns]
+    rows = subject.listing.each(
+        page.connection, subject.scope(page), asked.text, retired=asked.retired, order=asked.order
+    )
+    values = ([_exported(subject, row, field) for field in fields] for row in rows)
+    head = [one.title for one in asked.table.columns]
+    return Download(
+        f"fuelroute-{subject.name}-list.csv", lambda file: write_rows(file, head, values), encoding="utf-8-sig"
+    )
+
+
+def _exported(subject: AnySubject, row: Any, field: CaptionedField) -> object:
+    return subject.shown(row, field) if field.kind == "secret" else getattr(row, field.name)
+
+
 def show(subject: AnySubject, page: Page) -> Response:
     """The list of a subject's records."""
-    form, number = page.form, page.form.number("page", most=100_000)
-    retired = subject.retires and form.text("retired") == "yes"
+    number, asked = page.form.number("page", most=100_000), _asked(subject, page)
     found = subject.listing.find(
         page.connection,
         subject.scope(page),
-        form.text("q"),
-        retired=retired,
+        asked.text,
+        retired=asked.retired,
+        order=asked.order,
         limit=PAGE_SIZE,
         offset=number * PAGE_SIZE,
     )
     may_edit = page.session.role in subject.may_edit
-    query = {"q": form.text("q"), "retired": "yes" if retired else ""}
     return page.render(
         "records.html",
         section=subject.section,
         subject=subject,
         subjects=[one for one in SUBJECTS if one.section == subject.section],
-        listed=[subject.field(name) for name in subject.listed],
+        table=asked.table,
+        fields={field.name: field for field in subject.fields},
         found=found,
         may_edit=may_edit,
         may_export_contacts=page.session.role in MAY_EDIT_POLICY and subject.name == "drivers",
         imports=_latest_imports(subject, page) if may_edit else [],
-        q=form.text("q"),
-        retired=retired,
+        q=asked.text,
+        retired=asked.retired,
         page_number=number,
         most_counted=MOST_COUNTED,
         pages=-(-found.total // PAGE_SIZE),
-        address=lambda number: f"/{subject.name}?{urlencode({**query, 'page': number})}",
-        done=_DONE.get(form.text("done"), ""),
+        done=_DONE.get(page.form.text("done"), ""),
         most_megabytes=MAX_FILE_BYTES >> 20,
         most_bytes=MAX_FILE_BYTES,
         columns=columns_of(subject),
@@ -263,6 +322,7 @@ def _addresses_of(subject: AnySubject) -> list[Route]:
     may_edit = subject.may_edit
     return [
         page_at(f"/{subject.name}", partial(show, subject)),
+        page_at(f"/{subject.name}/list.csv", partial(export_shown, subject), run=as_download),
         page_at(f"/{subject.name}/new", partial(show_new, subject), by=may_edit),
         action_at(f"/{subject.name}/new", partial(add, subject), by=may_edit, audited_as=None),
         page_at(f"/{subject.name}/one", partial(show_one, subject)),

@@ -21,6 +21,7 @@ from ingress.console.maps import with_map
 from ingress.console.refusals import Refused, not_found
 from ingress.console.rendering import relative
 from ingress.console.signed_in import EVERYBODY, Page, see_other
+from ingress.console.tables import FilteredList, saved_filters
 
 MOST_LISTED = 100
 """The list beside the map names so many trucks: whoever looks for one of the others narrows it."""
@@ -36,6 +37,7 @@ NEED_WORDS = {
 }
 STATUS_WORDS = {"": "no route", "draft": "draft", "planned": "planned", "active": "active"}
 _FILTERS = ("environment", "status", "unit", "driver", "need")
+FILTERED = FilteredList("map", "/map", _FILTERS)
 _COMPRESSED_FROM_BYTES = 2_000
 
 _fleets = FleetSnapshots()
@@ -87,6 +89,7 @@ def show(page: Page) -> Response:
         environment=tenant.environment,
         company_id=page.company_id,
         form=page.form,
+        filters=saved_filters(page, FILTERED),
         rows=rows[:MOST_LISTED],
         total=total,
         most_listed=MOST_LISTED,

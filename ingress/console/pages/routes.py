@@ -1,5 +1,6 @@
 """The pages Routes: the list, and a page for each route."""
 
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, time, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -10,6 +11,8 @@ import msgspec
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_DISPATCH
+from domain.contract.csvfiles import write_rows
+from domain.contract.shapes import Route
 from domain.database import Tenant
 from domain.encoding import write
 from domain.ids import read_id
@@ -26,19 +29,32 @@ from domain.routes.reading.history import (
     read_packed_explanation,
 )
 from domain.routes.reading.lookups import read_routes
-from domain.routes.reading.search import MOST_RECORDS, MOST_ROUTES_SEARCHED, RouteSearch, search_routes
+from domain.routes.reading.search import (
+    MOST_RECORDS,
+    MOST_ROUTES_SEARCHED,
+    FoundRoutes,
+    RouteSearch,
+    search_routes,
+)
 from domain.sandbox.drives import read_drive
 from domain.stations.places import places_of_stations
-from ingress.console.addresses import page_at
+from domain.wording import counted
+from ingress.console.addresses import as_download, page_at
+from ingress.console.downloads import Download
 from ingress.console.drawing import WIDTH, Frame, draw_ground, draw_moving, drawn_candidates
 from ingress.console.maps import with_map
 from ingress.console.profile import PLOT, Profile, draw_profile
 from ingress.console.refusals import Refused, not_found
+from ingress.console.rendering import state_words
 from ingress.console.route_map import GroundOfMap, map_ground, map_moving
 from ingress.console.signed_in import Page
+from ingress.console.tables import Column, FilteredList, ListTable, ShownTable, saved_filters, shown_table
 from ingress.console.timeline import timeline
 
 PAGE_SIZE = 50
+MOST_EXPORTED = 10_000
+"""The limit for one file."""
+_PORTION = 1_000
 STATIONS = 100
 """The number of stations on one page of those along a road."""
 MOST_COMPARED = 3_000
@@ -48,9 +64,37 @@ _STATUSES = {str(status): status for status in RouteStatus}
 _REASONS = {str(reason): reason for reason in PendingReason}
 
 
-def show(page: Page) -> Response:
-    """The list of routes, or the part of it that refreshes itself."""
-    form, number = page.form, page.form.number("page", most=1_000_000)
+TABLE = ListTable(
+    "routes",
+    "/routes",
+    (
+        Column("route", "Route"),
+        Column("status", "Status"),
+        Column("unit", "Unit"),
+        Column("driver", "Driver"),
+        Column("start", "Start", is_sortable=True),
+        Column("stops", "From and to"),
+        Column("plan", "Fuel plan"),
+        Column("reference", "Order number", is_usual=False),
+        Column("miles", "Miles", is_number=True, is_usual=False),
+        Column("created", "Pushed", is_usual=False),
+        Column("id", "Id", is_usual=False),
+    ),
+    order="-start",
+)
+FILTERED = FilteredList("routes", "/routes", (*_FILTERS, "order"))
+
+
+class _Asked(NamedTuple):
+    """The routes that an address asks for, and the table that shows them."""
+
+    tenant: Tenant
+    wanted: RouteSearch
+    table: ShownTable
+
+
+def _asked(page: Page) -> _Asked:
+    form = page.form
     environment = Environment.SANDBOX if form.text("environment") == Environment.SANDBOX else Environment.LIVE
     wanted = RouteSearch(
         status=_STATUSES.get(form.text("status")),
@@ -61,26 +105,92 @@ def show(page: Page) -> Response:
         driver=form.text("driver"),
         text=form.text("q"),
     )
-    found = search_routes(
-        page.connection, Tenant(page.company_id, environment), wanted, limit=PAGE_SIZE, offset=number * PAGE_SIZE
+    table = shown_table(page, TABLE, {name: form.text(name) for name in _FILTERS})
+    return _Asked(Tenant(page.company_id, environment), wanted, table)
+
+
+def _found(page: Page, asked: _Asked, *, limit: int, offset: int) -> FoundRoutes:
+    return search_routes(
+        page.connection,
+        asked.tenant,
+        asked.wanted,
+        limit=limit,
+        offset=offset,
+        earliest_first=not asked.table.is_descending,
     )
-    query = {name: form.text(name) for name in _FILTERS if form.text(name)}
+
+
+def show(page: Page) -> Response:
+    """The list of routes, or the part of it that refreshes itself."""
+    number, asked = page.form.number("page", most=1_000_000), _asked(page)
+    found = _found(page, asked, limit=PAGE_SIZE, offset=number * PAGE_SIZE)
+    values = {name: page.form.text(name) for name in _FILTERS if page.form.text(name)}
     return page.render(
         "_routes.html" if page.is_fragment else "routes.html",
         section="routes",
         found=found,
+        table=asked.table,
+        filters=saved_filters(page, FILTERED) if not page.is_fragment else None,
         most_searched=MOST_ROUTES_SEARCHED,
         most_records=MOST_RECORDS,
-        environment=environment,
-        form=form,
+        most_exported=MOST_EXPORTED,
+        environment=asked.tenant.environment,
+        form=page.form,
         statuses=list(RouteStatus),
         reasons=list(PendingReason),
-        is_filtered=any(wanted),
+        is_filtered=any(asked.wanted),
         page_number=number,
         pages=-(-found.total // PAGE_SIZE),
-        address=lambda number: f"/routes?{urlencode({**query, 'page': number})}",
-        of_environment=lambda one: f"/routes?{urlencode({**query, 'environment': one})}",
+        of_environment=lambda one: f"/routes?{urlencode({**values, 'environment': one})}",
     )
+
+
+def export(page: Page) -> Response:
+    """The routes of all pages, with the columns and in the order that the list shows."""
+    asked = _asked(page)
+    first = _found(page, asked, limit=_PORTION, offset=0)
+    if first.total > MOST_EXPORTED:
+        raise Refused(
+            400,
+            "These are too many routes for one file",
+            f"Go back and choose a status or fewer days: {MOST_EXPORTED:,} routes are the limit.",
+        )
+    zone = ZoneInfo(page.session.time_zone)
+    rows = ([_EXPORTED[one.name](route, zone) for one in asked.table.columns] for route in _each(page, asked, first))
+    head = [one.title for one in asked.table.columns]
+    return Download("fuelroute-routes.csv", lambda file: write_rows(file, head, rows), encoding="utf-8-sig")
+
+
+def _each(page: Page, asked: _Asked, first: FoundRoutes) -> Iterator[Route]:
+    """The routes of all pages, read in portions."""
+    yield from first.routes
+    for offset in range(_PORTION, first.total, _PORTION):
+        yield from _found(page, asked, limit=_PORTION, offset=offset).routes
+
+
+def _moment(at: datetime, zone: ZoneInfo) -> str:
+    return f"{at.astimezone(zone):%Y-%m-%d %H:%M}"
+
+
+def _plan_in_words(route: Route) -> str:
+    plan = route.fuel_plan
+    return f"{counted(len(plan.stops), 'stop')}, ${plan.total_cost:,.2f}" if plan is not None else ""
+
+
+_EXPORTED: dict[str, Callable[[Route, ZoneInfo], object]] = {
+    "route": lambda route, _: route.external_id,
+    "status": lambda route, _: state_words(route.status, route.pending.reason if route.pending else None),
+    "unit": lambda route, _: route.vehicle.unit_number,
+    "driver": lambda route, _: route.driver.name,
+    "start": lambda route, zone: _moment(route.scheduled_start, zone),
+    "stops": lambda route, _: f"{route.stops[0].name} → {route.stops[-1].name}",
+    "plan": lambda route, _: _plan_in_words(route),
+    "reference": lambda route, _: route.reference,
+    "miles": lambda route, _: route.distance_miles,
+    "created": lambda route, zone: _moment(route.created_at, zone),
+    "id": lambda route, _: route.id,
+}
+"""The values of the columns in the CSV file."""
 
 
 def _start_of(page: Page, name: str, *, days: int = 0) -> datetime | None:
@@ -254,4 +364,8 @@ def _history(page: Page) -> History:
     return history
 
 
-ADDRESSES = [page_at("/routes", show), page_at("/routes/{id}", show_one)]
+ADDRESSES = [
+    page_at("/routes", show),
+    page_at("/routes.csv", export, run=as_download),
+    page_at("/routes/{id}", show_one),
+]

@@ -267,6 +267,7 @@ const startMap = async (loaded) => {
 
 const remember = () => {
   const fields = [...new FormData(filter)].filter(([, value]) => value);
+  document.querySelectorAll("[data-filter]").forEach((one) => { one.value = new URLSearchParams(fields); });
   if (chosen) fields.push(["truck", chosen]);
   history.replaceState(null, "", `/map?${new URLSearchParams(fields)}`);
 };

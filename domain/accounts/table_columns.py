@@ -1,0 +1,34 @@
+"""The columns that a user has chosen for a table of the console."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.database import Connection
+from domain.statements import Command, Statement
+
+
+class _Chosen(NamedTuple):
+    columns: list[str]
+
+
+_READ = Statement(_Chosen, "SELECT columns FROM table_columns WHERE user_id = %s AND table_name = %s")
+_STORE = Command(
+    "INSERT INTO table_columns (user_id, table_name, columns) VALUES (%s, %s, %s)"
+    " ON CONFLICT (user_id, table_name) DO UPDATE SET columns = excluded.columns"
+)
+_FORGET = Command("DELETE FROM table_columns WHERE user_id = %s AND table_name = %s")
+
+
+def read_table_columns(connection: Connection, user_id: UUID, table_name: str) -> list[str] | None:
+    """The names of the chosen columns; None: the user has chosen none, and sees the usual ones."""
+    row = _READ.first(connection, (user_id, table_name))
+    return row.columns if row is not None else None
+
+
+def store_table_columns(connection: Connection, user_id: UUID, table_name: str, columns: Sequence[str] | None) -> None:
+    """Remembers the choice; None goes back to the usual columns."""
+    if columns is None:
+        _FORGET.execute(connection, (user_id, table_name))
+    else:
+        _STORE.execute(connection, (user_id, table_name, list(columns)))
