@@ -1,7 +1,7 @@
 """chosen columns of tables, and saved filters of lists
 
 Revision ID: 20261128aa
-Revises: 20261130b
+Revises: 20261128ca
 """
 
 import sqlalchemy as sa
@@ -11,7 +11,7 @@ from sqlalchemy.dialects import postgresql
 from domain.migrations.row_security import BY_USER, fence_off_new, not_fenced, protect_new, visible
 
 revision = "20261128aa"
-down_revision = "20261130b"
+down_revision = "20261128ca"
 branch_labels = None
 depends_on = None
 
