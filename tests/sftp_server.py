@@ -44,7 +44,7 @@ def sftp_server(folder: Path, authorized_key: asyncssh.SSHKey | None = None) -> 
             0,
             server_host_keys=[key],
             authorized_client_keys=str(allowed) if authorized_key is not None else None,
-            sftp_factory=lambda channel: asyncssh.SFTPServer(channel, chroot=str(folder)),
+            sftp_factory=lambda channel: asyncssh.SFTPServer(channel, chroot=str(folder).encode()),
         )
         started.put((acceptor.get_port(), asyncio.get_running_loop(), stop))
         await stop.wait()

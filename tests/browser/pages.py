@@ -376,6 +376,7 @@ PAGES = (
     Visit("deal", "/deals/one", "/deals", act=open_first_record, like="station"),
     Visit("taxes", "/taxes", like="stations"),
     Visit("tax", "/taxes/one", "/taxes", act=open_first_record, like="station"),
+    Visit("prices", "/prices"),
     Visit("savings", "/savings"),
     Visit("savings-plans", "/savings/plans"),
     Visit("ifta", "/ifta", this_quarter),

@@ -1,0 +1,283 @@
+"""The page Prices: price files with a preview and a mapping of their columns, held prices, sources, and what came."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from starlette.responses import Response
+
+from domain.accounts.users import MAY_EDIT_POLICY
+from domain.contract.csvfiles import ImportReport, UnreadableFile, write_rows
+from domain.file_profiles.kept_profiles import TooManyProfiles, keep_profile, kept_profiles
+from domain.file_profiles.profiles import Column, FileProfile, guessed_columns
+from domain.file_profiles.reading import open_profiled, read_sample
+from domain.ids import read_id, shown_id
+from domain.lifecycle import Role
+from domain.operations.audit import audit_subject
+from domain.routes.plans import price_changes
+from domain.routes.plans.price_sources import price_profile
+from domain.stations import held_prices, price_sources
+from domain.stations.held_prices import NeedsOperator, NeedsStation, UnknownHeldPrice
+from domain.stations.price_imports import UnknownStation
+from domain.stations.price_outliers import OutlierLimits
+from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, UnknownProfile
+from domain.stations.price_runs import RunFile, file_hash_of, latest_runs, record_run, refused_rows
+from domain.stations.price_sources import PriceSource
+from domain.wording import sentence
+from ingress.console.addresses import action_at, as_download, page_at, upload_at
+from ingress.console.downloads import Download
+from ingress.console.importer import Upload
+from ingress.console.refusals import Refused, not_found
+from ingress.console.signed_in import AuditedAction, Page, record_in_audit_log, see_other
+
+MOST_FILE_BYTES_SENT = 5 << 20
+"""The file is imported while the browser waits. Larger ones are for the command."""
+_SHOWN_RECORDS = 5
+_SHOWN_HELD = 200
+_LONGEST = 20_000
+
+_DONE = {
+    "accepted": "The price is used.",
+    "refused": "The price is not used, not even when its file comes again.",
+    "paused": "The source is paused.",
+    "resumed": "The source is looked at again.",
+}
+
+
+def show(page: Page) -> Response:
+    return _prices(page)
+
+
+def _prices(page: Page, *, fault: str = "", status: int = 200) -> Response:
+    sources = price_sources.list_sources(page.connection, page.company_id)
+    run_id = read_id("imp", page.form.text("run"))
+    runs = latest_runs(page.connection, page.company_id)
+    return page.render(
+        "prices.html",
+        status=status,
+        section="stations",
+        profiles=[
+            *(one.name for one in kept_profiles(page.connection, page.company_id, PRICE_FIELDS.subject)),
+            *BUILT_IN,
+        ],
+        held=held_prices.held_prices(page.connection, page.company_id, limit=_SHOWN_HELD),
+        held_count=held_prices.count_held(page.connection, page.company_id),
+        may_change_retail=_is_operator(page),
+        sources=[(one, one.place, one.late_since(page.now)) for one in sources],
+        runs=runs,
+        new=next((one for one in runs if one.id == run_id), None),
+        most_megabytes=MOST_FILE_BYTES_SENT >> 20,
+        most_bytes=MOST_FILE_BYTES_SENT,
+        done=_DONE.get(page.form.text("done"), ""),
+        fault=fault,
+    )
+
+
+def _is_operator(page: Page) -> bool:
+    return page.session.role is Role.OPERATOR
+
+
+# --- Files -------------------------------------------------------------------------------------------------------
+
+
+def take(page: Page, upload: Upload) -> Response:
+    """Show what is in a file that has arrived, or import it. Raises Refused."""
+    if upload.path.stat().st_size > MOST_FILE_BYTES_SENT:
+        raise Refused(413, "This file is too large", "Import it with the command: fuelroute prices import.")
+    page.afterwards.append(upload.remove)
+    with _told(upload):
+        profile = _profile(page, upload)
+        if page.form.text("act") != "import":
+            return _preview(page, upload, profile)
+        return _import(page, upload, profile)
+
+
+@contextmanager
+def _told(upload: Upload) -> Iterator[None]:
+    try:
+        yield
+    except UnreadableFile as error:
+        said = str(error).replace(str(upload.path), "the file").replace(upload.path.name, "the file")
+        raise Refused(400, "This file cannot be imported", sentence(said)) from None
+    except (UnknownProfile, TooManyProfiles) as error:
+        raise Refused(400, "This does not work", sentence(str(error))) from None
+
+
+def _profile(page: Page, upload: Upload) -> FileProfile:
+    """The chosen profile, or the one that the mapping in the form makes. Raises UnreadableFile, UnknownProfile."""
+    form = page.form
+    base = price_profile(page.connection, page.company_id, form.text("profile") or "generic")
+    if "field" not in form.values:
+        return base
+    names = read_sample(upload.path).heading.names
+    fields = [field.strip() for field in form.text("field", most=_LONGEST).split(",")]
+    if len(fields) != len(names):
+        raise UnreadableFile("the fields are those of another file: look at the preview of this one first")
+    unit = "cents" if form.text("unit") == "cents" else "dollars"
+    known = {field.name: field for field in PRICE_FIELDS.fields}
+    columns: dict[str, Column] = {}
+    for name, field in zip(names, fields, strict=True):
+        if not field:
+            continue
+        if field not in known:
+            raise UnreadableFile(f"there is no field {field!r}")
+        if field in columns:
+            raise UnreadableFile(f"two columns are the field {known[field].label!r}: choose one")
+        if name:
+            is_money = known[field].kind == "amount"
+            columns[field] = Column((name,), unit=unit if is_money else "dollars")  # type: ignore[arg-type]
+    kept_as = form.text("keep").strip()[:200]
+    brand = form.text("brand").strip()[:100]
+    constants = {"brand": brand} if brand and "brand" not in columns else base.constants
+    return FileProfile(kept_as or base.name, "prices", columns, constants, code_set=base.code_set)
+
+
+def _preview(page: Page, upload: Upload, profile: FileProfile) -> Response:
+    sample = read_sample(upload.path)
+    report, records, used, fault = ImportReport(), list[Any](), dict[str, str](), ""
+    try:
+        with open_profiled(upload.path, profile, PRICE_FIELDS, ZoneInfo(page.session.time_zone), report) as file:
+            records, used = list(islice(file.records, _SHOWN_RECORDS)), file.fields
+    except UnreadableFile as error:
+        fault = sentence(str(error).replace(upload.path.name, "the file"))
+        used = guessed_columns(sample.heading.names, PRICE_FIELDS)
+    field_of = {column: field for field, column in used.items()}
+    return page.render(
+        "_price_file.html",
+        columns=[(name, field_of.get(name, "")) for name in sample.heading.names],
+        samples=[[str(cell) for cell in row.cells if cell not in (None, "")] for row in sample.rows[:1]],
+        fields=[field for field in PRICE_FIELDS.fields if field.name != "brand" or not profile.constants],
+        records=[
+            (one.line, {field.name: one.values.get(field.name) for field in PRICE_FIELDS.fields}) for one in records
+        ],
+        rejected=report.rejected[:_SHOWN_RECORDS],
+        fault=fault,
+        zone=page.session.time_zone,
+        cents=any(column.unit == "cents" for column in profile.columns.values()),
+    )
+
+
+def _import(page: Page, upload: Upload, profile: FileProfile) -> Response:
+    """Import the file, and keep its profile under a new name if one is given."""
+    if page.form.text("keep").strip() and "field" in page.form.values:
+        if profile.name in BUILT_IN:
+            raise UnreadableFile(f"{profile.name!r} is the name of a profile that is built in: choose another name")
+        keep_profile(page.connection, page.company_id, profile, now=page.now)
+    report, jobs = price_changes.import_price_file(
+        page.connection,
+        page.company_id,
+        upload.path,
+        profile,
+        takes_retail=_is_operator(page),
+        limits=OutlierLimits.of(page.console.settings),
+        now=page.now,
+    )
+    name = page.form.text("filename", most=400)
+    run = RunFile(None, name, file_hash_of(upload.path), profile.name, page.session.email)
+    run_id = record_run(page.connection, page.company_id, run, report, None, now=page.now)
+    page.jobs += jobs
+    page.audited = AuditedAction(f"profile {profile.name}", affected=report.created + report.updated)
+    record_in_audit_log(page, "prices.import", is_own=False)
+    return see_other(f"/prices?run={shown_id('imp', run_id)}")
+
+
+def refused_csv(page: Page) -> Response:
+    """The refused rows of a file."""
+    run_id = read_id("imp", page.request.path_params["id"])
+    rows = refused_rows(page.connection, page.company_id, run_id) if run_id is not None else None
+    if rows is None:
+        raise not_found()
+    name, columns = "fuelroute-refused-prices.csv", ["line", "message"]
+    return Download(name, lambda file: write_rows(file, columns, rows), encoding="utf-8-sig")
+
+
+# --- Held prices -------------------------------------------------------------------------------------------------
+
+
+def accept(page: Page) -> Response:
+    held_id = _held_id(page)
+    try:
+        page.jobs += price_changes.accept_held_price(
+            page.connection,
+            page.company_id,
+            held_id,
+            station_id=page.form.text("station").strip(),
+            may_change_retail=_is_operator(page),
+            by=page.session.email,
+            now=page.now,
+        )
+    except UnknownHeldPrice:
+        raise not_found() from None
+    except (NeedsStation, NeedsOperator, UnknownStation) as error:
+        return _prices(page, fault=sentence(str(error)), status=400)
+    return _decided(page, held_id, "accepted")
+
+
+def refuse(page: Page) -> Response:
+    held_id = _held_id(page)
+    try:
+        held_prices.refuse_price(page.connection, page.company_id, held_id, by=page.session.email, now=page.now)
+    except UnknownHeldPrice:
+        raise not_found() from None
+    return _decided(page, held_id, "refused")
+
+
+def _held_id(page: Page) -> UUID:
+    held_id = read_id("hld", page.request.path_params["id"])
+    if held_id is None:
+        raise not_found()
+    return held_id
+
+
+def _decided(page: Page, held_id: UUID, done: str) -> Response:
+    page.audited = AuditedAction(audit_subject("held price", shown_id("hld", held_id)))
+    return see_other(f"/prices?done={done}")
+
+
+# --- Sources -----------------------------------------------------------------------------------------------------
+
+
+def pause(page: Page) -> Response:
+    source = _source(page)
+    price_sources.pause_source(page.connection, source, now=page.now)
+    return _changed(page, source, "paused")
+
+
+def resume(page: Page) -> Response:
+    source = _source(page)
+    price_sources.resume_source(page.connection, source)
+    return _changed(page, source, "resumed")
+
+
+def _source(page: Page) -> PriceSource:
+    source_id = read_id("src", page.request.path_params["id"])
+    if source_id is None:
+        raise not_found()
+    try:
+        return price_sources.read_source(page.connection, page.company_id, shown_id("src", source_id))
+    except price_sources.UnknownSource:
+        raise not_found() from None
+
+
+def _changed(page: Page, source: PriceSource, done: str) -> Response:
+    page.audited = AuditedAction(price_sources.source_subject(source))
+    return see_other(f"/prices?done={done}")
+
+
+def _may_send(page: Page) -> None:
+    """Everybody who sees the page may send a file; an operator chooses a company first."""
+    _ = page.company_id
+
+
+ADDRESSES = [
+    page_at("/prices", show, by=MAY_EDIT_POLICY),
+    upload_at("/prices", take, by=MAY_EDIT_POLICY, check=_may_send),
+    page_at("/price-runs/{id}.csv", refused_csv, by=MAY_EDIT_POLICY, run=as_download),
+    action_at("/prices/{id}/accept", accept, by=MAY_EDIT_POLICY, audited_as="prices.accept"),
+    action_at("/prices/{id}/refuse", refuse, by=MAY_EDIT_POLICY, audited_as="prices.refuse"),
+    action_at("/price-sources/{id}/pause", pause, by=MAY_EDIT_POLICY, audited_as="sources.pause"),
+    action_at("/price-sources/{id}/resume", resume, by=MAY_EDIT_POLICY, audited_as="sources.resume"),
+]
