@@ -26,8 +26,8 @@ def test_the_guide_runs_as_it_is_written(settings: Settings, database: Database,
         "FUELROUTE_REDIS_URL": settings.require_redis_url(),
     }
 
-    done = subprocess.run(  # noqa: S603
-        ["bash", "-euo", "pipefail", "-c", "".join(blocks)],  # noqa: S607
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", "".join(blocks)],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
