@@ -378,6 +378,7 @@ PAGES = (
     Visit("tax", "/taxes/one", "/taxes", act=open_first_record, like="station"),
     Visit("prices", "/prices"),
     Visit("savings", "/savings"),
+    Visit("driven-lanes", "/savings/lanes", like="savings"),
     Visit("savings-plans", "/savings/plans"),
     Visit("ifta", "/ifta", this_quarter),
     Visit("fill-files", "/fill-files", act=preview_fills),

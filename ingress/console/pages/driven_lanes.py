@@ -1,0 +1,60 @@
+"""The page Driven lanes: the roads that plans take because trucks took them before, and their reset."""
+
+from uuid import UUID
+
+from starlette.responses import Response
+
+from domain.accounts.companies import lock_company
+from domain.accounts.users import MAY_EDIT_POLICY
+from domain.database import Tenant
+from domain.driven_lanes.lanes import list_lanes, reset_lane
+from domain.ids import shown_id
+from domain.lifecycle import Environment
+from ingress.console.addresses import action_at, page_at
+from ingress.console.refusals import not_found
+from ingress.console.signed_in import AuditedAction, Page, see_other
+
+_PATH = "/savings/lanes"
+_LANES = 50
+
+
+def _tenant(page: Page) -> Tenant:
+    is_sandbox = page.form.text("environment") == Environment.SANDBOX
+    return Tenant(page.company_id, Environment.SANDBOX if is_sandbox else Environment.LIVE)
+
+
+def show(page: Page) -> Response:
+    tenant, number = _tenant(page), page.form.number("page")
+    found = list_lanes(page.connection, tenant, limit=_LANES + 1, offset=number * _LANES)
+    return page.render(
+        "driven_lanes.html",
+        section="savings",
+        tenant=tenant,
+        environments=list(Environment),
+        lanes=found[:_LANES],
+        number=number,
+        has_more=len(found) > _LANES,
+        route_shown=lambda text: shown_id("rte", UUID(text)),
+        path=_PATH,
+        may_reset=page.session.role in MAY_EDIT_POLICY,
+        done="The lane is forgotten. It is learned anew from the trips to come." if page.form.text("done") else "",
+    )
+
+
+def reset(page: Page) -> Response:
+    tenant = _tenant(page)
+    try:
+        lane_id = UUID(page.form.text("lane"))
+    except ValueError:
+        raise not_found() from None
+    lock_company(page.connection, page.company_id)
+    if not reset_lane(page.connection, tenant, lane_id):
+        raise not_found()
+    page.audited = AuditedAction(f"driven lane {lane_id}")
+    return see_other(f"{_PATH}?environment={tenant.environment}&done=reset")
+
+
+ADDRESSES = [
+    page_at(_PATH, show),
+    action_at(f"{_PATH}/reset", reset, by=MAY_EDIT_POLICY, audited_as="lanes.reset"),
+]
