@@ -3,6 +3,7 @@
 import { LATITUDE, addLayers, boundsOf, collection, featureOf, paint } from "./fleet_layers.js";
 
 const EVERY_MS = 60_000;
+const MOST_ZOOM = 8; // one truck alone is shown with the towns around it
 const place = document.getElementById("overview-map");
 const query = new URLSearchParams({ environment: "live", company: place.dataset.company });
 
@@ -32,6 +33,7 @@ const draw = async () => {
       map = await createMap(place, { bounds, padding: 30, label: "Small map of the trucks", isPartOfPage: true });
     }
     if (map) {
+      if (map.getZoom() > MOST_ZOOM) map.setZoom(MOST_ZOOM);
       addLayers(map);
       map.getSource("fleet").setData(collection(trucks.map(featureOf)));
     }
