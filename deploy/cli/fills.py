@@ -91,7 +91,7 @@ def fills_import(
     far_miles = get_settings().fill_far_miles
     with transaction() as connection:
         require_company(connection, company_id)
-        stations = read_stations(connection)
+        stations = read_stations(connection, company_id)
     report = ImportReport()
     with (
         counting_lines("rows", file, quiet=as_json) as progress,
@@ -209,7 +209,7 @@ def fills_match(company_id: CompanyId, environment: InEnvironment = Environment.
     settled, after = 0, UUID(int=0)
     with transaction() as connection:
         require_company(connection, company_id)
-        stations = read_stations(connection)
+        stations = read_stations(connection, company_id)
     while True:
         with transaction() as connection:
             done = match_fills_again(

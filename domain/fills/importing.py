@@ -20,6 +20,7 @@ from domain.fills.matching import SURE_SCORE, KnownStation, KnownStations, match
 from domain.ids import new_id
 from domain.roads import Point, great_circle_miles
 from domain.statements import Command, NotNull, Statement
+from domain.stations.station_codes import CARD_CODES
 from domain.telematics.readings import read_places_around
 
 BATCH_FILLS = 500
@@ -57,9 +58,21 @@ _STATIONS = Statement(
 )
 
 
-def read_stations(connection: Connection) -> KnownStations:
-    """All stations, retired ones too: a truck may have fueled there while they were in service."""
-    return KnownStations(KnownStation(*row[:5], Point(*row[5:])) for row in _STATIONS.all(connection))
+class _CardCode(NamedTuple):
+    code: str
+    station_id: str
+
+
+_CARD_CODES = Statement(_CardCode, "SELECT code, station_id FROM station_codes WHERE company_id = %s AND code_set = %s")
+
+
+def read_stations(connection: Connection, company_id: UUID) -> KnownStations:
+    """All stations, with the company's codes of its card. Retired ones too: a truck may have fueled there while they
+    were in service."""
+    return KnownStations(
+        (KnownStation(*row[:5], Point(*row[5:])) for row in _STATIONS.all(connection)),
+        {row.code: row.station_id for row in _CARD_CODES.all(connection, (company_id, CARD_CODES))},
+    )
 
 
 def fill_batches(fills: Iterable[FileFill]) -> Iterator[list[FileFill]]:

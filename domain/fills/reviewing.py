@@ -287,7 +287,7 @@ def decide(
         raise UnknownFill
     if kept.counter_id is not None:
         raise UnusableDecision("it was taken back by another one, so it does not count whatever is said of it")
-    stations = read_stations(connection)
+    stations = read_stations(connection, company_id)
     to_match = _with(connection, company_id, stations, kept, decision)
     tenant = Tenant(company_id, Environment(kept.environment))
     (matches,) = match_fills(connection, tenant, [to_match], stations, far_miles=far_miles)

@@ -184,7 +184,7 @@ class Importer:
         assert stored.company_id is not None  # noqa: S101 (fills belong to a company)
         tenant, counts, now = Tenant(stored.company_id, upload.environment), Counts(), clock.now()
         with self._database.transaction(_visible_to(stored), limits=IMPORTING) as connection:
-            stations = read_stations(connection)
+            stations = read_stations(connection, tenant.company_id)
         report = ImportReport()
         rejected = report.rejected
         with open_fill_file(

@@ -21,6 +21,7 @@ from domain.fills.bought_report import (
     write_bought_csv,
 )
 from domain.fills.fuels import Fuel
+from domain.fills.importing import BATCH_FILLS, finish_fills, read_stations
 from domain.fills.reviewing import (
     BY_RULE,
     FLAG_REASONS,
@@ -33,6 +34,7 @@ from domain.fills.reviewing import (
     count_fills,
     decide,
     list_fills,
+    match_fills_again,
     read_fill,
     route_choices,
 )
@@ -41,7 +43,7 @@ from domain.lifecycle import Environment
 from domain.operations import audit
 from domain.savings.spans import Span, UnusableSpan, month_of
 from domain.wording import sentence
-from ingress.console.addresses import action_at, as_download, page_at
+from ingress.console.addresses import action_at, as_download, in_report_threads, page_at
 from ingress.console.downloads import Download
 from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import AuditedAction, Page, see_other
@@ -55,7 +57,12 @@ _LISTS = {str(one): one for one in FillList}
 _BYS = {str(one): one for one in BoughtBy}
 _ENVIRONMENTS = {str(one): one for one in Environment}
 _NAMES = {FillList.ALL: "All", FillList.REVIEW: "To review", FillList.FLAGGED: "Flagged"}
-_DONE = {"decided": "It is stored, and what was figured from it is figured anew."}
+MOST_MATCHED = 5_000
+"""More fills than that are matched again by `fuelroute fills match`."""
+_DONE = {
+    "matched": "All that waits was matched again with the trucks, mappings, stations and routes of now.",
+    "decided": "It is stored, and what was figured from it is figured anew.",
+}
 
 
 def _tenant(page: Page) -> Tenant:
@@ -82,6 +89,28 @@ def show(page: Page) -> Response:
         flags=FLAG_REASONS,
         done=_DONE.get(page.form.text("done"), ""),
     )
+
+
+def match_again(page: Page) -> Response:
+    """Match the fills that wait once more, up to `MOST_MATCHED` of them."""
+    tenant, stations = _tenant(page), read_stations(page.connection, page.company_id)
+    settled, after = 0, UUID(int=0)
+    for _ in range(MOST_MATCHED // BATCH_FILLS):
+        done = match_fills_again(
+            page.connection,
+            tenant,
+            stations,
+            after=after,
+            far_miles=page.console.settings.fill_far_miles,
+            now=page.now,
+        )
+        settled += done.settled
+        if done.last_id is None:
+            break
+        after = done.last_id
+    finish_fills(page.connection, tenant)
+    page.audited = AuditedAction(f"{tenant.environment} fills", affected=settled)
+    return see_other(f"/fills?environment={tenant.environment}&list=review&done=matched")
 
 
 # --- One fill, and the decision about it -------------------------------------------------------------------------
@@ -234,6 +263,7 @@ def _address(shown: Page, path: str, **changes: object) -> str:
 
 ADDRESSES = [
     page_at("/fills", show),
+    action_at("/fills/match", match_again, by=MAY_DISPATCH, audited_as="fills.match", run=in_report_threads),
     page_at("/fills/{id}", show_fill),
     action_at("/fills/{id}", decide_fill, by=MAY_DISPATCH, audited_as="fills.decide"),
     page_at("/bought", show_bought),

@@ -80,7 +80,7 @@ def import_fills(
     """The numbers of created, updated and unchanged fills, and the refused lines."""
     sums, report = (0, 0, 0), ImportReport()
     with open_fill_file(path, card_profile(profile), report, now=now, volume=volume) as file:
-        stations = read_stations(connection)
+        stations = read_stations(connection, tenant.company_id)
         for batch in fill_batches(file.fills):
             stored = store_fills(connection, tenant, profile, batch, stations, far_miles=5)
             sums = (sums[0] + stored[0], sums[1] + stored[1], sums[2] + stored[2])
@@ -118,7 +118,7 @@ def add_station(connection: Connection, station_id: str, **values: Any) -> None:
     }
     connection.execute(
         "INSERT INTO stations (station_id, name, brand, city, state, latitude, longitude)"
-        " VALUES (%s, %s, %s, %s, %s, %s, %s)",
+        " VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
         (station_id, *row.values()),
     )
 
@@ -145,7 +145,7 @@ _PLANNED = """
 def buy_planned_fuel(connection: Connection, company_id: UUID) -> None:
     """The fills of a company's trucks at their planned stops: most as planned, some with other gallons or at another
     place, and one that waits for a person."""
-    stations = read_stations(connection)
+    stations = read_stations(connection, company_id)
     bought: dict[Environment, list[FileFill]] = {one: [] for one in Environment}
     for number, route in enumerate(named(connection).execute(_PLANNED, (company_id,)).fetchall()):
         for stop in route.stops:

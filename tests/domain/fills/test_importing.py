@@ -273,7 +273,7 @@ def test_a_fill_waits_for_its_mapping_and_is_matched_then(
         (fleet.company_id, fleet.trucks[0]),
     )
 
-    done = match_fills_again(connection, fleet.live, read_stations(connection), far_miles=5, now=NOW)
+    done = match_fills_again(connection, fleet.live, read_stations(connection, fleet.company_id), far_miles=5, now=NOW)
 
     assert done == (None, 1)
     assert fills(connection, fleet.live)[0].route_id == route_id

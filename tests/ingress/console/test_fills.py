@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -43,11 +44,13 @@ def fleet(world: World) -> Fleet:
 
 
 @pytest.fixture
-def route(world: World, fleet: Fleet, settings: Settings) -> UUID:
+def route(world: World, fleet: Fleet, settings: Settings) -> Iterator[UUID]:
     with world.database.transaction() as connection:
-        if connection.execute("SELECT FROM stations WHERE station_id = 'S1'").fetchone() is None:
-            plaza_and_keystone(connection)
-        return driven(connection, settings, fleet)
+        plaza_and_keystone(connection)
+        route_id = driven(connection, settings, fleet)
+    yield route_id
+    with world.database.transaction() as connection:
+        connection.execute("DELETE FROM stations WHERE station_id IN ('S1', 'S2')")
 
 
 def stored(world: World, fleet: Fleet) -> list[tuple[Any, ...]]:
@@ -118,6 +121,20 @@ def test_a_file_that_makes_no_sense_is_refused_with_what_to_do(
     world: World, fleet: Fleet, fields: dict[str, str]
 ) -> None:
     assert send(world.browser(Role.OWNER, fleet), "a;b\n1;2\n", **fields).status_code == 400
+
+
+@pytest.mark.usefixtures("route")
+def test_fills_that_wait_for_a_mapping_are_matched_again(world: World, fleet: Fleet) -> None:
+    browser = world.browser(Role.DISPATCHER, fleet)
+    import_file(browser, efs(unit="TRK 101"))
+    with world.database.transaction() as connection:
+        connection.execute(
+            "INSERT INTO mappings (company_id, kind, value, target_id) VALUES (%s, 'unit_number', 'TRK 101', %s)",
+            (fleet.company_id, fleet.trucks[0]),
+        )
+    assert browser.submit("/fills/match", environment="live").status_code == 303
+    assert "Nothing waits for a person" in words(browser.look("/fills?list=review"))
+    assert "1 stop followed" in words(browser.look("/bought", **NOVEMBER))
 
 
 def test_viewers_read_fills_and_change_nothing(world: World, fleet: Fleet) -> None:
