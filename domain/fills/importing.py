@@ -142,9 +142,15 @@ class _StoredFill(NamedTuple):
 
 _KNOWN = Statement(
     _StoredFill,
-    "SELECT id, key, bought_at, time_zone, unit_number, fuel, gallons, paid_cents, currency, route_id, counter_id,"
-    " decided_by FROM fills WHERE company_id = %s AND environment = %s AND key = ANY(%s)",
+    """
+    SELECT f.id, f.key, f.bought_at, f.time_zone, f.unit_number, f.fuel, f.gallons, f.paid_cents, f.currency,
+           f.route_id, f.counter_id, f.decided_by
+    FROM unnest(%(keys)s::text[]) AS named (key)
+    CROSS JOIN LATERAL (SELECT * FROM fills WHERE company_id = %(company_id)s AND environment = %(environment)s
+                        AND key = named.key LIMIT 1) AS f
+    """,
 )
+"""Each key by itself: so PostgreSQL takes the unique index, also while a first import leaves it without statistics."""
 _FREE = Command("UPDATE fills SET counter_id = NULL WHERE id = ANY(%s)")
 MATCHED = """
     bought_at = %(bought_at)s, time_zone = %(time_zone)s, vehicle_id = %(vehicle_id)s, station_id = %(station_id)s,
@@ -174,7 +180,7 @@ def store_fills(
     """Store a batch in the caller's transaction. Locks the company's row, then routes. Raises UnknownCompany,
     RetiredCompany."""
     lock_company(connection, tenant.company_id)
-    known = {row.key: row for row in _KNOWN.all(connection, (*tenant, [fill.key for fill in fills]))}
+    known = {row.key: row for row in _KNOWN.all(connection, {**tenant._asdict(), "keys": [fill.key for fill in fills]})}
     new = [fill for fill in fills if fill.key not in known]
     changed = [fill for fill in fills if fill.key in known and _differs(fill, known[fill.key])]
     matches = match_fills(
