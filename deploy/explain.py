@@ -68,6 +68,8 @@ def _facts(explanation: RouteExplanation) -> Iterator[tuple[str, str, str]]:
         yield "all the way", f"{inputs['road_miles']:,.1f} mi", explanation["ends_early"]
     if road.truck is not None:
         yield "truck", road.truck, road.truck_note
+    for second_way in road.second_ways:
+        yield "not the only way", "", second_way
     yield "starts at", _moment(sources["departure"]), f"{position['source']}{_age(position['at'], made_at)}"
     yield "tank", f"{inputs['capacity_gallons']:,.1f} gal", sources["capacity_gallons"]["source"]
     yield "usable of it", f"{inputs['usable_gallons']:,.1f} gal", "95 %"

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from domain.driven_lanes.driven_road import DrivenRoad, flattened, map_scale
 from domain.roads import CIRCUITY, Point, great_circle_miles
-from domain.roads.highways import OTHER_MPH, HighwayFinder
+from domain.roads.highways import LOCAL_MPH, HighwayFinder
 from domain.roads.sphere import Array, segment_miles
 
 MAX_MPH = 95.0
@@ -172,11 +172,11 @@ def _way(finder: HighwayFinder, chain: Array) -> DrivenRoad:
         neighbours[other].append((one, cost, edge_miles, edge_hours))
 
     for at, length in enumerate(lengths.tolist()):
-        connect(at, at + 1, _OFF_ROAD_COST * length, length, length / OTHER_MPH)
+        connect(at, at + 1, _OFF_ROAD_COST * length, length, length / LOCAL_MPH)
     for tail, head, edge_miles, edge_hours in zip(tails, heads, miles, hours, strict=True):
         connect(size + tail, size + head, edge_miles, edge_miles, edge_hours)
     for at, node, distance in _connections(chain, finder.graph.nodes[nodes]):
-        connect(at, size + node, _CONNECTION_COST * distance + _CONNECTION_MILES, distance, distance / OTHER_MPH)
+        connect(at, size + node, _CONNECTION_COST * distance + _CONNECTION_MILES, distance, distance / LOCAL_MPH)
 
     path, total_miles, total_hours = _cheapest(neighbours, size - 1)
     return DrivenRoad(

@@ -8,7 +8,7 @@ import shapely
 from domain.driven_lanes.driven_road import DrivenRoad, flattened, map_scale
 from domain.driven_lanes.lanes import LearnedLane
 from domain.roads import Leg, Point, Road, Roads, great_circle_miles
-from domain.roads.highways import OTHER_MPH
+from domain.roads.highways import LOCAL_MPH
 from domain.roads.sphere import Array
 from domain.roads.truck_dimensions import TruckDimensions
 
@@ -91,7 +91,7 @@ def _leg(
 def _connection(a: Point, b: Point, miles: float, roads: Roads, truck: TruckDimensions) -> tuple[Array, Array, float]:
     """The way between the driven road and a place beside it: line, miles, hours."""
     if miles <= _AT_ROAD_MILES:
-        return np.array([a, b]), np.array([0.0, miles]), miles / OTHER_MPH
+        return np.array([a, b]), np.array([0.0, miles]), miles / LOCAL_MPH
     way = roads.through([a, b], truck)
     return way.line, way.line_miles, way.stop_hours[-1]
 

@@ -117,12 +117,27 @@ class ExplainedTrip(TypedDict):
     ended_at: str
 
 
+class ExplainedSecondWay(TypedDict):
+    """Another way that takes little longer than the road from one mile to another, as a `ComparedWay` has it."""
+
+    from_mile: float
+    to_mile: float
+    by: str | None
+    longer_percent: float
+    longer_miles: float
+    shared_percent: float
+    stations: int
+    stations_shared: int
+
+
 class RoadOrigin(Origin):
     """The source of the road. `fallback_reason` says why the preferred source did not answer, None where it did.
-    Plans of earlier versions have no `truck`. The road of a driven lane has the `trips` that agree on it."""
+    Plans of earlier versions have neither `truck` nor `second_ways`. The road of a driven lane has the `trips` that
+    agree on it."""
 
     fallback_reason: str | None
     truck: NotRequired[ExplainedTruck]
+    second_ways: NotRequired[list[ExplainedSecondWay]]
     trips: NotRequired[list[ExplainedTrip]]
 
 

@@ -8,9 +8,11 @@ from uuid import UUID
 from domain.driven_lanes.lanes import LearnedLane
 from domain.driven_lanes.taking import DRIVEN_LANE
 from domain.ids import shown_id
-from domain.planning.explanation import ExplainedTrip, ExplainedTruck, RoadOrigin
+from domain.planning.explanation import ExplainedSecondWay, ExplainedTrip, ExplainedTruck, RoadOrigin
 from domain.roads import Road
 from domain.roads.truck_dimensions import TruckDimensions
+from domain.stations.second_ways import ComparedWay
+from domain.wording import counted
 
 EMBEDDED_NOTE = "the embedded roads know no low bridge, weight limit, hazmat ban or grade"
 ASSUMED_TRUCK = "the roads assume a tractor-trailer of 80,000 lb"
@@ -19,13 +21,32 @@ ASSUMED_TRUCK = "the roads assume a tractor-trailer of 80,000 lb"
 DRIVEN_NOTE = "trucks of the company drove this road; nothing tells what is closed to this truck"
 
 
-def road_origin(road: Road, truck: TruckDimensions, lane: LearnedLane | None = None) -> RoadOrigin:
+def road_origin(
+    road: Road,
+    truck: TruckDimensions,
+    *,
+    lane: LearnedLane | None = None,
+    second_ways: Sequence[ComparedWay] = (),
+) -> RoadOrigin:
     """The source of a plan's road, for its explanation. `lane` is that of the route, if it has a road."""
     known = {name: value for name, value in asdict(truck).items() if value is not None}
     origin: RoadOrigin = {
         "source": road.source,
         "fallback_reason": road.fallback_reason,
         "truck": cast(ExplainedTruck, known),
+        "second_ways": [
+            {
+                "from_mile": round(way.from_mile, 1),
+                "to_mile": round(way.to_mile, 1),
+                "by": way.by,
+                "longer_percent": round(way.longer_percent, 1),
+                "longer_miles": round(way.longer_miles, 1),
+                "shared_percent": round(way.shared_percent, 1),
+                "stations": way.stations,
+                "stations_shared": way.stations_shared,
+            }
+            for way in second_ways
+        ],
     }
     if lane is not None and DRIVEN_LANE in road.source:
         origin["trips"] = [
@@ -43,6 +64,8 @@ class RoadInWords(NamedTuple):
     """The truck for which the road was chosen, such as `13.5 ft high, 80,000 lb, hazardous cargo`."""
     truck_note: str
     """The part that the truck had in the choice of the road."""
+    second_ways: list[str]
+    """A sentence for each second way."""
 
 
 def road_in_words(roads: RoadOrigin) -> RoadInWords:
@@ -54,6 +77,17 @@ def road_in_words(roads: RoadOrigin) -> RoadInWords:
         ),
         truck=None if truck is None else ", ".join(_parts(truck)) or "not given",
         truck_note=_truck_note(roads["source"], truck),
+        second_ways=[_second_way(way) for way in roads.get("second_ways", ())],
+    )
+
+
+def _second_way(way: ExplainedSecondWay) -> str:
+    by = f" by {way['by']}" if way["by"] else ""
+    miles = f"{abs(way['longer_miles']):,.0f} mi {'longer' if way['longer_miles'] >= 0 else 'shorter'}"
+    return (
+        f"A second way{by} is {way['longer_percent']:g} % longer in time ({miles}),"
+        f" from mile {way['from_mile']:,.0f} to {way['to_mile']:,.0f}: {way['shared_percent']:.0f} % of it and"
+        f" {way['stations_shared']} of its {counted(way['stations'], 'station')} lie on this road"
     )
 
 

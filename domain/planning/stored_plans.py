@@ -88,7 +88,7 @@ def _sources(task: PlanTask, road: Road, corridor: Corridor, now: datetime) -> S
         else {"source": FUEL_BY_POLICY, "percent": route.assumed_fuel_percent, "at": None},
         "capacity_gallons": {"source": "the vehicle" if route.fuel_tank_capacity_gallons else "the default"},
         "mpg": {"source": "the vehicle" if route.mpg else "the default"},
-        "roads": road_origin(road, route.truck_dimensions, task.lane),
+        "roads": road_origin(road, route.truck_dimensions, lane=task.lane, second_ways=corridor.second_ways),
         "prices": {
             "imported_at": _moment(prices.imported_at),
             "oldest_at": _moment(prices.oldest_at),

@@ -14,7 +14,17 @@ import numpy as np
 from domain.roads.sphere import Array, Point, densified, great_circle_miles
 from domain.roads.truck_dimensions import ANY_TRUCK, TruckDimensions
 
-__all__ = ["CIRCUITY", "LINE_STEP_MILES", "Leg", "Point", "Road", "Roads", "default_roads", "great_circle_miles"]
+__all__ = [
+    "CIRCUITY",
+    "LINE_STEP_MILES",
+    "Leg",
+    "Point",
+    "Road",
+    "Roads",
+    "SecondWay",
+    "default_roads",
+    "great_circle_miles",
+]
 
 CIRCUITY = 1.20
 """Road miles for one straight mile: mean 1.196 over 18 driving routes of 580 to 2,781 miles; R. H. Ballou and others,
@@ -33,10 +43,24 @@ class Leg:
     line_miles: Array
     hours: float
     source: str
+    second_way: "tuple[Leg, float] | None" = None
+    """Another way that takes little longer, where one is known, and the share of its miles that lie on this one."""
 
     @property
     def miles(self) -> float:
         return float(self.line_miles[-1])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SecondWay:
+    """Another way of one leg that takes little longer. `leg` counts from 0, `mile` is where the leg begins on the road.
+    `shared_share` is the share of its miles that both ways have in common."""
+
+    leg: int
+    mile: float
+    best: Leg
+    other: Leg
+    shared_share: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,6 +83,7 @@ class Road:
     source: str
     fallback_reason: str | None = None
     beyond_miles: float = 0.0
+    second_ways: tuple["SecondWay", ...] = ()
 
     @property
     def whole_miles(self) -> float:
@@ -101,6 +126,11 @@ class Road:
             stop_miles=tuple(starts.tolist()),
             stop_hours=tuple(hours.tolist()),
             source="+".join(sorted(sources)),
+            second_ways=tuple(
+                SecondWay(number, float(start), leg, *leg.second_way)
+                for number, (start, leg) in enumerate(zip(starts, legs, strict=False))
+                if leg.second_way is not None
+            ),
         )
 
 

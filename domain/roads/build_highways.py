@@ -2,24 +2,32 @@
 
 The highways are those of OpenStreetMap as `scgraph_data` carries them (motorways and trunk roads of the world, lines
 simplified), the freeways are the US freeway graph of `scgraph`. The same wheels give the same file.
+
+Neither source tells the class of a road, its lanes or its grades. Freeways are told by the freeway graph and,
+with divided highways, by a list of ours (`listed_highways.csv`), open highways by their state.
 """
 
+import csv
 import functools
 import importlib
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import shapely
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.spatial import cKDTree
 
-from domain.roads import CIRCUITY
+from domain.roads import CIRCUITY, Point, great_circle_miles
 from domain.roads.contraction import Neighbours, contracted
-from domain.roads.highways import FREEWAY, FREEWAY_COST, HIGHWAY, OTHER_COST, PER_MILE, HighwayGraph
+from domain.roads.highways import BORDER, DIVIDED, FREEWAY, HIGHWAY, OPEN, PER_MILE, HighwayGraph, costs_of
 from domain.roads.packing import PER_DEGREE
 from domain.roads.sphere import Array, chord_of_miles, miles_of_chords, unit_vectors
+from domain.roads.states import default_states
 
 KM_PER_MILE = 1.609344
 
@@ -43,6 +51,25 @@ BENDS_LOST, MAX_BENDS = 2.0, 0.35
 kept is at most `MAX_BENDS` of the straight line. From the Rocky Mountains to the Pacific many kept none. The figures
 were chosen with the distances of the tests. The freeway graph needs no correction."""
 
+LISTED_HIGHWAYS = Path(__file__).with_name("listed_highways.csv")
+"""Freeways that the freeway graph lacks, mostly newer interstates, and divided highways, by the towns along them: an
+engineer's list of well-known ones. It is not complete."""
+
+NEAR_TOWN_MILES, MOST_ROUNDABOUT = 8.0, 1.4
+"""A highway of the list is the shortest way between two neighbouring towns. It is left out where that way
+begins further from one of them, or is so much longer than the straight line: then the highway is missing."""
+
+OPEN_STATES = frozenset(
+    ("AZ", "CO", "ID", "KS", "MT", "ND", "NE", "NM", "NV", "OK", "OR", "SD", "TX", "UT", "WA", "WY")
+)
+"""The states with speed limits of 60 to 75 mph for trucks on rural roads of two lanes (IIHS, Maximum posted speed
+limits). Elsewhere in the country they are mostly 55. Canada and Mexico count as open, too: they were not looked at."""
+
+ABROAD_DEGREES = 0.03
+"""About two miles. The borders in `states.npz` are that rough, so a road must be so far beyond one to be abroad."""
+
+FOREIGN = frozenset(("AB", "BC", "MB", "MX", "NB", "NL", "NS", "NT", "NU", "ON", "PE", "QC", "SK", "YT"))
+
 Ids = NDArray[np.int64]
 
 
@@ -58,7 +85,8 @@ class RoadNetwork(NamedTuple):
 
 def build_highways(path: Path) -> HighwayGraph:
     """Write the file, which takes a minute or two. Raises ImportError where the extra `roads` is not installed."""
-    graph = graph_of(_network())
+    network = _network()
+    graph = graph_of(network, kinds_of(network))
     graph.save(path)
     return graph
 
@@ -199,8 +227,80 @@ def _parts(network: RoadNetwork) -> NDArray[np.int32]:
     return np.asarray(connected_components(arcs, directed=False)[1])
 
 
-def graph_of(network: RoadNetwork) -> HighwayGraph:
-    """The network with its shortcuts, the nodes in an order that keeps neighbours together, which compresses well."""
+def kinds_of(network: RoadNetwork) -> Ids:
+    """The kind of each arc, as trucks drive it."""
+    abroad = _abroad(network.nodes)
+    is_border = abroad[network.starts] != abroad[network.ends]
+    is_freeway = network.freeway | _listed(network, "freeway")
+    told = [is_border, is_freeway, _listed(network, "divided"), _in_open_states(network)]
+    return np.asarray(np.select(told, [BORDER, FREEWAY, DIVIDED, OPEN], HIGHWAY))
+
+
+def _abroad(nodes: Array) -> NDArray[np.bool_]:
+    """Tell which nodes lie outside of the United States."""
+    at_home = shapely.STRtree([shape for code, shape in default_states().polygons() if code not in FOREIGN])
+    places = shapely.points(nodes[:, 1], nodes[:, 0])
+    near, _ = at_home.query_nearest(places, max_distance=ABROAD_DEGREES, all_matches=False)
+    abroad = np.ones(len(nodes), dtype=np.bool_)
+    abroad[near] = False
+    return abroad
+
+
+def _in_open_states(network: RoadNetwork) -> NDArray[np.bool_]:
+    states = default_states()
+    middles = (network.nodes[network.starts] + network.nodes[network.ends]) / 2
+    is_open = np.array([name in OPEN_STATES | FOREIGN for name in states.names])
+    return np.asarray(is_open[states.positions(middles)])
+
+
+def _listed(network: RoadNetwork, kind: str) -> NDArray[np.bool_]:
+    """Tell which arcs are part of a highway of the list."""
+    size, vectors = len(network.nodes), unit_vectors(network.nodes)
+    # A little shorter along freeways, so that no highway beside one is taken for the one of the list.
+    roads = _shortest_arcs(network, network.miles * np.where(network.freeway, 0.9, 1.0))
+    found = set[int]()
+    for towns in _towns_along(kind):
+        chords, near = _nearest(vectors, unit_vectors(np.array(towns)), 1, NEAR_TOWN_MILES)
+        known = np.isfinite(chords[:, 0])
+        nodes = np.where(known, near[:, 0], 0)
+        reached, before = dijkstra(roads, indices=nodes[:-1], return_predecessors=True)
+        for leg, (start, end) in enumerate(pairwise(towns)):
+            longest = MOST_ROUNDABOUT * great_circle_miles(Point(*start), Point(*end))
+            if known[leg] and known[leg + 1] and reached[leg, nodes[leg + 1]] <= longest:
+                found.update(_arcs_to(int(nodes[leg + 1]), before[leg], size))
+    numbers = np.minimum(network.starts, network.ends) * size + np.maximum(network.starts, network.ends)
+    return np.isin(numbers, [*found])
+
+
+def _shortest_arcs(network: RoadNetwork, lengths: Array) -> csr_array:
+    """The arcs in both directions, of parallel ones the shortest."""
+    starts = np.concatenate([network.starts, network.ends])
+    ends = np.concatenate([network.ends, network.starts])
+    both = np.tile(lengths, 2)
+    order = np.lexsort((both, ends, starts))
+    kept = order[np.diff(starts[order] * len(network.nodes) + ends[order], prepend=-1) != 0]
+    return csr_array((both[kept], (starts[kept], ends[kept])), shape=(len(network.nodes),) * 2)
+
+
+def _arcs_to(node: int, before: NDArray[np.int32], size: int) -> Iterator[int]:
+    """The arcs on the way to a node, as numbers: the lower end times `size`, and the higher one."""
+    while before[node] >= 0:
+        earlier = int(before[node])
+        yield min(node, earlier) * size + max(node, earlier)
+        node = earlier
+
+
+def _towns_along(kind: str) -> list[list[tuple[float, float]]]:
+    """The towns along each highway of the list, in degrees."""
+    with LISTED_HIGHWAYS.open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["kind"] == kind]
+    towns = [[town.split() for town in row["towns"].split("; ")] for row in rows]
+    return [[(float(words[-2]), float(words[-1])) for words in along] for along in towns]
+
+
+def graph_of(network: RoadNetwork, kinds: Ids) -> HighwayGraph:
+    """The network of arcs of these kinds with its shortcuts, the nodes in an order that keeps neighbours together,
+    which compresses well."""
     places = np.rint(network.nodes * PER_DEGREE).astype(np.int64)
     order = np.argsort(_interleaved(places[:, 0] + 90 * PER_DEGREE, places[:, 1] + 180 * PER_DEGREE), kind="stable")
     number = np.empty(len(order), dtype=np.int64)
@@ -208,8 +308,7 @@ def graph_of(network: RoadNetwork) -> HighwayGraph:
 
     neighbours: list[Neighbours] = [{} for _ in order]
     lengths = np.maximum(np.rint(network.miles * PER_MILE), 1).astype(np.int64)
-    costs = lengths * np.where(network.freeway, FREEWAY_COST, OTHER_COST)
-    kinds = np.where(network.freeway, FREEWAY, HIGHWAY)
+    costs = costs_of(lengths, kinds)
     columns = (number[network.starts], number[network.ends], costs, kinds)
     for start, end, cost, kind in zip(*(column.tolist() for column in columns), strict=True):
         if start != end and (end not in neighbours[start] or cost < neighbours[start][end][0]):

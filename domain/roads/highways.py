@@ -9,7 +9,7 @@ simplified. Roads of lower rank are missing, so a way that needs them goes round
 import bisect
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
@@ -35,18 +35,28 @@ HIGHWAYS_FILE = Path(__file__).with_name("highways.npz")
 PER_MILE = 100
 """The file keeps lengths as whole hundredths of a mile."""
 
-FREEWAY_COST, OTHER_COST = 58, 65
-"""The cost of a hundredth of a mile, a whole number for both. Costs compare as times at 65 mph on freeways and 58
-elsewhere, the speeds that find the ways that are driven. The two speeds below tell how long a truck takes."""
+HIGHWAY, FREEWAY, DIVIDED, OPEN, BORDER = -1, -2, -3, -4, -5
+"""The kind of an arc that is no shortcut. It stands in place of the node that a shortcut goes through.
 
-HIGHWAY, FREEWAY = -1, -2
-"""The kind of an arc that is no shortcut. It stands in place of the node that a shortcut goes through."""
+Divided highways have four lanes. Open ones have two, in states where trucks drive 60 to 75 mph on them. A highway has
+two lanes anywhere else. A border is a highway into the United States or out of them.
+"""
 
-FREEWAY_MPH = 55.0
-"""Average of trucks on interstates, within the 50 to 60 mph of most corridors in FHWA's Freight Facts and Figures."""
+COSTS = np.array([0, 86, 65, 70, 74, 86], dtype=np.int64)
+BORDER_COST = 360_000
+"""COSTS[-kind] is the cost of a hundredth of a mile in hundredths of a second. A border takes an hour more.
 
-OTHER_MPH = 40.0
-"""Average of trucks over all their driving: 39.98 mph in ATRI's Operational Costs of Trucking."""
+These are 55 mph on freeways, within the 50 to 60 mph of most corridors in FHWA's Freight Facts and Figures; 51 and 49
+mph on divided and on open highways; 42 mph on the others. Their ratios were chosen with half of the known truck ways
+(`tests/benchmarks/truck_ways.py`) and judged with the other half.
+"""
+
+LOCAL_COST = 90
+"""The same for streets and roads that are not in the file: 40 mph, the average of trucks over all their driving (39.98
+mph in ATRI's Operational Costs of Trucking)."""
+
+COST_PER_HOUR = 360_000
+LOCAL_MPH = COST_PER_HOUR / (LOCAL_COST * PER_MILE)
 
 ACCESS_MILES = 50.0
 """A place no further from the main roads is driven to by them."""
@@ -60,6 +70,22 @@ Over a longer distance it is believed, for there is a lake or a mountain range."
 
 TOWN_MILES = 10.0
 """Within a town main roads are only taken where they are no detour from its streets."""
+
+SECOND_WAY_SHARE, APART_SHARE, APART_MILES = 1.03, 0.20, 5.0
+"""A second way takes at most so much of the best one's time, and at least a fifth of it is more than five miles off the
+best one: about the reach of a corridor."""
+
+SAME_ROAD_MILES = 1.5
+"""The sources draw many roads twice, side by side."""
+
+MOST_TRIED = 8
+"""So many second ways are looked at, to bound the time."""
+
+Access = dict[int, int]
+"""The nodes near a place, each with the cost of the way there."""
+
+Way = tuple[list[int], list[int]]
+"""The nodes of a way, and the arcs between them."""
 
 STRAIGHT_LINE_REASON = "no main road leads all the way: stations on the straight line may not lie on the way"
 
@@ -77,18 +103,22 @@ class HighwayGraph:
     cost: Ints
     through: Ints
 
+    def lengths(self, arcs: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """The hundredths of a mile of arcs that are no shortcuts."""
+        kinds = self.through[arcs]
+        return np.asarray((self.cost[arcs] - np.where(kinds == BORDER, BORDER_COST, 0)) // COSTS[-kinds])
+
     def save(self, path: Path) -> None:
         places = np.rint(self.nodes.T * PER_DEGREE).astype(np.int64)
         tail = np.repeat(np.arange(len(self.nodes)), np.diff(self.first))
         shortcut = self.through >= 0
-        length = self.cost // np.where(self.through == FREEWAY, FREEWAY_COST, OTHER_COST)
         np.savez_compressed(
             path,
             places=pack_integers(np.asarray(np.diff(places, prepend=0), dtype=np.int64)),
             degree=np.diff(self.first).astype(np.uint8),
             head=pack_integers(self.head - tail),
             kind=np.minimum(self.through, 0).astype(np.int8),
-            length=pack_integers(length[~shortcut]),
+            length=pack_integers(self.lengths(np.flatnonzero(~shortcut))),
             cost=pack_integers(self.cost[shortcut]),
             through=pack_integers((self.through - tail)[shortcut]),
         )
@@ -103,10 +133,15 @@ class HighwayGraph:
         shortcut = through == 0
         through[shortcut] = unpack_integers(shortcut_through) + tail[shortcut]
         cost[shortcut] = unpack_integers(shortcut_cost)
-        cost[~shortcut] = unpack_integers(length) * np.where(through[~shortcut] == FREEWAY, FREEWAY_COST, OTHER_COST)
+        cost[~shortcut] = costs_of(unpack_integers(length), through[~shortcut])
         nodes = np.cumsum(unpack_integers(places).reshape(2, -1), axis=1).T / PER_DEGREE
         first = np.concatenate([[0], np.cumsum(degree, dtype=np.int32)]).astype(np.int32)
         return cls(nodes, first, unpack_integers(head) + tail, cost, through)
+
+
+def costs_of(lengths: NDArray[np.int64] | Ints, kinds: NDArray[np.int64] | Ints) -> NDArray[np.int64]:
+    """The costs of arcs with these hundredths of a mile."""
+    return np.asarray(lengths * COSTS[-kinds] + np.where(kinds == BORDER, BORDER_COST, 0))
 
 
 class HighwayRoads:
@@ -133,7 +168,7 @@ def _leg(a: Point, b: Point) -> Leg:
     by_highway = default_highway_finder().leg(a, b)
     if by_highway is None or by_highway.miles > _longest_miles(straight_miles):
         miles = CIRCUITY * straight_miles
-        return Leg(np.array([a, b], dtype=np.float64), np.array([0.0, miles]), miles / OTHER_MPH, "great-circle")
+        return Leg(np.array([a, b], dtype=np.float64), np.array([0.0, miles]), miles / LOCAL_MPH, "great-circle")
     return by_highway
 
 
@@ -147,6 +182,27 @@ def _longest_miles(straight_miles: float) -> float:
 def default_highway_finder() -> "HighwayFinder":
     """The finder of the package's file, made once in each process."""
     return HighwayFinder(HighwayGraph.load(HIGHWAYS_FILE))
+
+
+def _first_of(place: Mapping[int, int], node: int, came: Mapping[int, tuple[int, int]]) -> int:
+    """The first node of the best way on the way back from a node; -1 where there is none."""
+    while node not in place:
+        if node not in came:
+            return -1
+        node = came[node][0]
+    return node
+
+
+def _sampled(leg: Leg, step_miles: float) -> Array:
+    """Places on a leg, one for every so many miles."""
+    miles = np.linspace(0.0, leg.miles, max(2, math.ceil(leg.miles / step_miles)))
+    return np.column_stack([np.interp(miles, leg.line_miles, leg.line[:, axis]) for axis in (0, 1)])
+
+
+def _apart(places: Array, along: Array, least_miles: float) -> NDArray[np.bool_]:
+    """Tell which places are further from a line, which is given as unit vectors of places on it."""
+    cosines = np.max(unit_vectors(places) @ along.T, axis=1)  # of the angle to the nearest one
+    return np.asarray(cosines < math.cos(least_miles / EARTH_RADIUS_MILES))
 
 
 class HighwayFinder:
@@ -169,22 +225,90 @@ class HighwayFinder:
         way = self.way(on, off)
         if way is None:
             return None
+        best = self._leg_of(a, b, on, off, way)
+        return replace(best, second_way=self._second_way(a, b, on, off, way[0], best))
+
+    def _leg_of(self, a: Point, b: Point, on: Access, off: Access, way: Way) -> Leg:
         nodes, arcs = way
-        freeway = self.graph.through[arcs] == FREEWAY
-        freeway = np.concatenate([[False], freeway, [False]])  # smaller roads lead to and from the main roads
-        costs = np.concatenate([[on[nodes[0]]], self.graph.cost[arcs], [off[nodes[-1]]]])
-        miles = costs / np.where(freeway, FREEWAY_COST, OTHER_COST) / PER_MILE
-        hours = float(np.sum(miles / np.where(freeway, FREEWAY_MPH, OTHER_MPH)))
+        access = np.array([on[nodes[0]], off[nodes[-1]]]) // LOCAL_COST  # smaller roads lead to and from the main roads
+        miles = np.concatenate([access[:1], self.graph.lengths(arcs), access[1:]]) / PER_MILE
+        hours = (on[nodes[0]] + int(np.sum(self.graph.cost[arcs])) + off[nodes[-1]]) / COST_PER_HOUR
         line = np.concatenate([[a], self.graph.nodes[nodes], [b]])
         return Leg(line, np.concatenate([[0.0], np.cumsum(miles)]), hours, "highway-graph")
 
     def lengths(self, arcs: NDArray[np.intp]) -> tuple[Array, Array]:
         """The miles and the hours of arcs that are no shortcuts."""
-        freeway = self.graph.through[arcs] == FREEWAY
-        miles = self.graph.cost[arcs] / np.where(freeway, FREEWAY_COST, OTHER_COST) / PER_MILE
-        return miles, miles / np.where(freeway, FREEWAY_MPH, OTHER_MPH)
+        return self.graph.lengths(arcs) / PER_MILE, self.graph.cost[arcs] / COST_PER_HOUR
 
-    def _access(self, point: Point) -> dict[int, int]:
+    def _second_way(
+        self, a: Point, b: Point, on: Access, off: Access, best_nodes: list[int], best: Leg
+    ) -> tuple[Leg, float] | None:
+        """The quickest way found that is little longer in time than the best one, and really another.
+
+        Ways by a node that both searches reach are looked at, the quickest first, as in I. Abraham and others,
+        "Alternative Routes in Road Networks", SEA 2010. A way that no such node has is not found.
+        """
+        total = round(best.hours * COST_PER_HOUR)
+        longest, least_apart = int(total * SECOND_WAY_SHARE), int(total * APART_SHARE)
+        if best.miles < LOCAL_MILES:
+            return None
+        sides = self._upward(on, longest), self._upward(off, longest)
+        reached, came = [costs for costs, _ in sides], [arcs for _, arcs in sides]
+        place = {node: position for position, node in enumerate(best_nodes)}
+        by = ((cost + reached[1][node], node) for node, cost in reached[0].items() if node in reached[1])
+        along = unit_vectors(_sampled(best, APART_MILES / 2))
+        tried, looked_at = set[tuple[int, int]](), 0
+        for cost, node in sorted(one for one in by if one[0] <= longest and one[1] not in place):
+            leaves, returns = (_first_of(place, node, came[side]) for side in (0, 1))
+            shared = sum(reached[side].get(one, 0) for side, one in enumerate((leaves, returns)) if one >= 0)
+            if cost - shared < least_apart or (leaves, returns) in tried:
+                continue
+            if leaves >= 0 and returns >= 0 and place[leaves] >= place[returns]:
+                continue
+            tried.add((leaves, returns))
+            if not _apart(self.graph.nodes[node : node + 1], along, SAME_ROAD_MILES)[
+                0
+            ]:  # often the same road, drawn twice
+                continue
+            way = self._unfolded(node, came)
+            if len(set(way[0])) < len(way[0]):  # there and back on the same road
+                continue
+            leg = self._leg_of(a, b, on, off, way)
+            apart_share = float(np.mean(_apart(_sampled(leg, APART_MILES), along, APART_MILES)))
+            if apart_share >= APART_SHARE:
+                return leg, 1 - apart_share
+            looked_at += 1
+            if looked_at == MOST_TRIED:
+                break
+        return None
+
+    def _upward(self, near: Access, longest: int) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
+        """The cost of each more important node within reach, and the node and the arc that lead to it."""
+        first, head, cost = self._first, self._head, self._cost
+        reached, came = dict(near), dict[int, tuple[int, int]]()
+        queue = [(total, node) for node, total in near.items()]
+        heapify(queue)
+        settled = dict[int, int]()
+        while queue:
+            total, node = heappop(queue)
+            if total > longest:
+                break
+            if total > reached[node]:
+                continue
+            for arc in range(first[node + 1] - 1, first[node] - 1, -1):
+                near_node, between = head[arc], cost[arc]
+                known = reached.get(near_node, longest + 1)
+                if total + between < known:
+                    reached[near_node] = total + between
+                    came[near_node] = node, arc
+                    heappush(queue, (total + between, near_node))
+                elif known + between < total:
+                    break
+            else:
+                settled[node] = total
+        return settled, came
+
+    def _access(self, point: Point) -> Access:
         """The nodes near a point, each with the cost of the way there."""
         vector = unit_vectors(np.array([point]))[0]
         reach = ACCESS_MILES / MILES_PER_DEGREE
@@ -192,10 +316,10 @@ class HighwayFinder:
         near = first + np.flatnonzero(self._vectors[first:end] @ vector >= math.cos(ACCESS_MILES / EARTH_RADIUS_MILES))
         miles = miles_of_chords(np.linalg.norm(self._vectors[near] - vector, axis=1))
         nearest = np.argsort(miles, kind="stable")[:MAX_ACCESSES]
-        costs = np.rint(CIRCUITY * PER_MILE * miles[nearest]).astype(np.int64) * OTHER_COST
+        costs = np.rint(CIRCUITY * PER_MILE * miles[nearest]).astype(np.int64) * LOCAL_COST
         return dict(zip(self._by_latitude[near[nearest]].tolist(), costs.tolist(), strict=True))
 
-    def way(self, on: dict[int, int], off: dict[int, int]) -> tuple[list[int], list[int]] | None:
+    def way(self, on: Access, off: Access) -> Way | None:
         """The nodes of the cheapest way from one of `on` to one of `off`, and the arcs between them.
 
         The arcs to the most important nodes come first: these show soonest that a node need not be followed.
@@ -226,9 +350,10 @@ class HighwayFinder:
                     heappush(queue, (total + between, near))
                 elif known + between < total:  # a cheaper way comes down to this node: none of the best goes up from it
                     break
-        if meeting < 0:
-            return None
+        return self._unfolded(meeting, came) if meeting >= 0 else None
 
+    def _unfolded(self, meeting: int, came: Sequence[Mapping[int, tuple[int, int]]]) -> Way:
+        """The nodes and arcs of the way over the node at which two searches met."""
         nodes, arcs = [meeting], list[int]()
         while nodes[-1] in came[0]:
             before, arc = came[0][nodes[-1]]

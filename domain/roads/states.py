@@ -46,7 +46,7 @@ class States:
 
     def at(self, place: Point) -> str:
         """The code of the state that a place is in."""
-        return self.names[int(self._states(np.array([place]))[0])]
+        return self.names[int(self.positions(np.array([place]))[0])]
 
     def miles(self, line: Array, line_miles: Array) -> dict[str, float]:
         """The miles in each state, by its code, of the road along an (n, 2) line with the road mile at each vertex.
@@ -56,18 +56,18 @@ class States:
         dense, dense_miles = densified(line, line_miles, STEP_MILES)
         halves = np.diff(dense_miles) / 2  # each vertex stands for the road halfway to its neighbours
         weights = np.concatenate([halves, [0.0]]) + np.concatenate([[0.0], halves])
-        miles = np.bincount(self._states(dense), weights, minlength=len(self.names))
+        miles = np.bincount(self.positions(dense), weights, minlength=len(self.names))
         return {self.names[state]: float(miles[state]) for state in np.flatnonzero(miles)}
 
     def stretches(self, line: Array, line_miles: Array, step_miles: float) -> list[tuple[float, str]]:
         """The states along the same kind of line, in driving order: the mile where the road comes into each, and its
         code. The line is looked at every so many miles."""
         dense, dense_miles = densified(line, line_miles, step_miles)
-        states = self._states(dense)
+        states = self.positions(dense)
         begins = np.flatnonzero(np.diff(states, prepend=-1))
         return [(float(dense_miles[one]), self.names[int(states[one])]) for one in begins]
 
-    def _states(self, places: Array) -> NDArray[np.intp]:
+    def positions(self, places: Array) -> NDArray[np.intp]:
         """The position in `names` of the state of each of (n, 2) places."""
         points = shapely.points(places[:, 1], places[:, 0])
         states = np.full(len(points), len(self.names) - 1, dtype=np.intp)

@@ -19,6 +19,7 @@ from domain.statements import Statement
 from domain.stations.corridor import StationIndex, StationPass
 from domain.stations.offers import Offer, Station
 from domain.stations.prices import STALE_AFTER, Deal, fresh_retail, net_price
+from domain.stations.second_ways import ComparedWay, compared_ways
 
 
 class CorridorPrices(NamedTuple):
@@ -39,6 +40,7 @@ class Corridor:
     offers: Sequence[Offer]
     price_set: int | None
     prices: CorridorPrices
+    second_ways: Sequence[ComparedWay] = ()
 
 
 class _Place(NamedTuple):
@@ -173,7 +175,7 @@ def offers_along(
         dict(left_out),
         sum(row.tax_per_gallon is None for row, _ in priced.values()),
     )
-    return Corridor(offers, company.price_set, prices)
+    return Corridor(offers, company.price_set, prices, compared_ways(connection, road, max_detour_miles, index))
 
 
 class _DealRow(NamedTuple):

@@ -16,6 +16,7 @@ from domain.planning.stored_plans import read_route_explanation
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import review_plan_job
 from domain.roads import Point, Road
+from domain.roads.truck_dimensions import ANY_TRUCK, TruckDimensions
 from domain.routes.plans import review_requests
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
@@ -33,7 +34,7 @@ class NoRoads:
 
     asked = 0
 
-    def through(self, points: Sequence[Point]) -> Road:
+    def through(self, points: Sequence[Point], truck: TruckDimensions = ANY_TRUCK) -> Road:
         self.asked += 1
         raise ZeroDivisionError
 

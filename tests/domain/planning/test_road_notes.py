@@ -6,6 +6,7 @@ from domain.planning.road_notes import ASSUMED_TRUCK, EMBEDDED_NOTE, road_in_wor
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from domain.roads.truck_dimensions import ANY_TRUCK, TruckDimensions
+from domain.stations.second_ways import ComparedWay
 
 ROAD = HighwayRoads().through([Point(41.52, -88.08), Point(41.56, -83.63)])
 TALL = TruckDimensions(height_feet=13.5, weight_pounds=80_000.0, axle_count=5, hazmat=True)
@@ -27,10 +28,24 @@ def test_embedded_roads_say_that_they_do_not_know_what_is_closed_to_the_truck() 
     assert road_in_words(road_origin(ROAD, TALL)).truck_note == EMBEDDED_NOTE
     assert road_in_words(road_origin(ROAD, ANY_TRUCK)).truck_note == EMBEDDED_NOTE
     assert road_in_words(road_origin(ROAD, ANY_TRUCK)).truck == "not given"
-    assert road_in_words({"source": "great-circle+highway-graph", "fallback_reason": "no main road"}) == (
-        "great-circle+highway-graph (© OpenStreetMap contributors); no main road",
-        None,
-        EMBEDDED_NOTE,
+
+
+def test_plans_of_earlier_versions_have_neither_a_truck_nor_second_ways() -> None:
+    words = road_in_words({"source": "great-circle+highway-graph", "fallback_reason": "no main road"})
+    assert words.credit == "great-circle+highway-graph (© OpenStreetMap contributors); no main road"
+    assert (words.truck, words.second_ways) == (None, [])
+
+
+def test_a_second_way_is_told_with_what_both_have_in_common() -> None:
+    way = ComparedWay(0.0, 870.6, "Lincoln, NE", 0.888, -12.4, 45.2, 31, 12)
+    assert road_in_words(road_origin(ROAD, ANY_TRUCK, second_ways=[way])).second_ways == [
+        "A second way by Lincoln, NE is 0.9 % longer in time (12 mi shorter), from mile 0 to 871: 45 % of it and"
+        " 12 of its 31 stations lie on this road"
+    ]
+    unknown = way._replace(by=None, longer_miles=3.0, stations=0, stations_shared=0)
+    assert (
+        "A second way is 0.9 % longer in time (3 mi longer)"
+        in road_in_words(road_origin(ROAD, ANY_TRUCK, second_ways=[unknown])).second_ways[0]
     )
 
 

@@ -13,10 +13,16 @@ from hypothesis import strategies as st
 
 from domain.roads import CIRCUITY, LINE_STEP_MILES, Point, Road, great_circle_miles
 from domain.roads.highways import (
+    BORDER,
+    COST_PER_HOUR,
+    COSTS,
+    DIVIDED,
     FREEWAY,
-    FREEWAY_MPH,
+    HIGHWAY,
     HIGHWAYS_FILE,
-    OTHER_MPH,
+    LOCAL_MPH,
+    OPEN,
+    PER_MILE,
     STRAIGHT_LINE_REASON,
     HighwayGraph,
     HighwayRoads,
@@ -156,12 +162,14 @@ def test_the_line_follows_the_freeway() -> None:
 
 
 def test_trucks_are_slower_off_the_freeways() -> None:
+    freeway_mph, open_mph = (COST_PER_HOUR / (COSTS[-kind] * PER_MILE) for kind in (FREEWAY, OPEN))
+    assert (freeway_mph, open_mph, LOCAL_MPH) == (pytest.approx(55, abs=0.5), pytest.approx(48.6, abs=0.1), 40)
     road = roads.through([CHICAGO, DENVER])
-    assert road.distance_miles / FREEWAY_MPH < road.stop_hours[-1] < 1.02 * road.distance_miles / FREEWAY_MPH
+    assert road.distance_miles / freeway_mph < road.stop_hours[-1] < 1.02 * road.distance_miles / freeway_mph
     road = roads.through([RENO, LAS_VEGAS])
-    assert 0.9 * road.distance_miles / OTHER_MPH < road.stop_hours[-1] < road.distance_miles / OTHER_MPH
+    assert road.distance_miles / freeway_mph < road.stop_hours[-1] < 1.02 * road.distance_miles / open_mph
     road = roads.through([Point(0, 0), Point(0, 10)])
-    assert road.stop_hours[-1] == road.distance_miles / OTHER_MPH
+    assert road.stop_hours[-1] == road.distance_miles / LOCAL_MPH
 
 
 def test_a_leg_of_three_miles_is_not_sent_round_by_a_freeway() -> None:
@@ -316,7 +324,7 @@ def test_the_graph_of_the_file_is_consistent() -> None:
     assert graph.first[-1] == len(graph.head) == len(graph.cost) == len(graph.through)
     assert graph.cost.min() > 0
     assert 0 <= graph.head.min() < graph.head.max() < len(graph.nodes)
-    assert graph.through.min() >= FREEWAY
+    assert set(np.unique(graph.through[graph.through < 0])) == {HIGHWAY, FREEWAY, DIVIDED, OPEN, BORDER}
     assert graph.through.max() < len(graph.nodes)
 
 
