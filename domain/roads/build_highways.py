@@ -55,7 +55,7 @@ LISTED_HIGHWAYS = Path(__file__).with_name("listed_highways.csv")
 """Freeways that the freeway graph lacks, mostly newer interstates, and divided highways, by the towns along them: an
 engineer's list of well-known ones. It is not complete."""
 
-NEAR_TOWN_MILES, MOST_ROUNDABOUT = 8.0, 1.4
+TOWN_ON_HIGHWAY_MILES, MOST_ROUNDABOUT = 8.0, 1.4
 """A highway of the list is the shortest way between two neighbouring towns. It is left out where that way
 begins further from one of them, or is so much longer than the straight line: then the highway is missing."""
 
@@ -260,7 +260,7 @@ def _listed(network: RoadNetwork, kind: str) -> NDArray[np.bool_]:
     roads = _shortest_arcs(network, network.miles * np.where(network.freeway, 0.9, 1.0))
     found = set[int]()
     for towns in _towns_along(kind):
-        chords, near = _nearest(vectors, unit_vectors(np.array(towns)), 1, NEAR_TOWN_MILES)
+        chords, near = _nearest(vectors, unit_vectors(np.array(towns)), 1, TOWN_ON_HIGHWAY_MILES)
         known = np.isfinite(chords[:, 0])
         nodes = np.where(known, near[:, 0], 0)
         reached, before = dijkstra(roads, indices=nodes[:-1], return_predecessors=True)

@@ -75,13 +75,13 @@ SECOND_WAY_SHARE, APART_SHARE, APART_MILES = 1.03, 0.20, 5.0
 """A second way takes at most so much of the best one's time, and at least a fifth of it is more than five miles off the
 best one: about the reach of a corridor."""
 
-SAME_ROAD_MILES = 1.5
+DRAWN_TWICE_MILES = 1.5
 """The sources draw many roads twice, side by side."""
 
 MOST_TRIED = 8
 """So many second ways are looked at, to bound the time."""
 
-Access = dict[int, int]
+NodesNear = dict[int, int]
 """The nodes near a place, each with the cost of the way there."""
 
 Way = tuple[list[int], list[int]]
@@ -228,7 +228,7 @@ class HighwayFinder:
         best = self._leg_of(a, b, on, off, way)
         return replace(best, second_way=self._second_way(a, b, on, off, way[0], best))
 
-    def _leg_of(self, a: Point, b: Point, on: Access, off: Access, way: Way) -> Leg:
+    def _leg_of(self, a: Point, b: Point, on: NodesNear, off: NodesNear, way: Way) -> Leg:
         nodes, arcs = way
         access = np.array([on[nodes[0]], off[nodes[-1]]]) // LOCAL_COST  # smaller roads lead to and from the main roads
         miles = np.concatenate([access[:1], self.graph.lengths(arcs), access[1:]]) / PER_MILE
@@ -241,7 +241,7 @@ class HighwayFinder:
         return self.graph.lengths(arcs) / PER_MILE, self.graph.cost[arcs] / COST_PER_HOUR
 
     def _second_way(
-        self, a: Point, b: Point, on: Access, off: Access, best_nodes: list[int], best: Leg
+        self, a: Point, b: Point, on: NodesNear, off: NodesNear, best_nodes: list[int], best: Leg
     ) -> tuple[Leg, float] | None:
         """The quickest way found that is little longer in time than the best one, and really another.
 
@@ -266,9 +266,7 @@ class HighwayFinder:
             if leaves >= 0 and returns >= 0 and place[leaves] >= place[returns]:
                 continue
             tried.add((leaves, returns))
-            if not _apart(self.graph.nodes[node : node + 1], along, SAME_ROAD_MILES)[
-                0
-            ]:  # often the same road, drawn twice
+            if not np.any(_apart(self.graph.nodes[[node]], along, DRAWN_TWICE_MILES)):
                 continue
             way = self._unfolded(node, came)
             if len(set(way[0])) < len(way[0]):  # there and back on the same road
@@ -282,7 +280,7 @@ class HighwayFinder:
                 break
         return None
 
-    def _upward(self, near: Access, longest: int) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
+    def _upward(self, near: NodesNear, longest: int) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
         """The cost of each more important node within reach, and the node and the arc that lead to it."""
         first, head, cost = self._first, self._head, self._cost
         reached, came = dict(near), dict[int, tuple[int, int]]()
@@ -308,7 +306,7 @@ class HighwayFinder:
                 settled[node] = total
         return settled, came
 
-    def _access(self, point: Point) -> Access:
+    def _access(self, point: Point) -> NodesNear:
         """The nodes near a point, each with the cost of the way there."""
         vector = unit_vectors(np.array([point]))[0]
         reach = ACCESS_MILES / MILES_PER_DEGREE
@@ -319,7 +317,7 @@ class HighwayFinder:
         costs = np.rint(CIRCUITY * PER_MILE * miles[nearest]).astype(np.int64) * LOCAL_COST
         return dict(zip(self._by_latitude[near[nearest]].tolist(), costs.tolist(), strict=True))
 
-    def way(self, on: Access, off: Access) -> Way | None:
+    def way(self, on: NodesNear, off: NodesNear) -> Way | None:
         """The nodes of the cheapest way from one of `on` to one of `off`, and the arcs between them.
 
         The arcs to the most important nodes come first: these show soonest that a node need not be followed.

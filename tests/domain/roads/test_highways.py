@@ -148,8 +148,8 @@ TOO_WRONG = {
 
 
 def test_distances_of_pairs_whose_way_is_no_interstate() -> None:
-    """The measured errors are 2.6 % in the mean, 1.6 % in the median, and 20.1 % for Sacramento to Yakima. The distances
-    are a car's: a truck drives round by a freeway where the car takes a road of two lanes."""
+    """The measured errors are 2.6 % in the mean, 1.6 % in the median, and 20.1 % for Sacramento to Yakima. The
+    distances are a car's: a truck drives round by a freeway where the car takes a road of two lanes."""
     errors = highway_pair_errors()
     assert len(errors) == 123
     assert np.mean(np.abs(list(errors.values()))) <= 0.027
