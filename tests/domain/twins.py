@@ -92,6 +92,7 @@ _BY_COLUMN = {
     "companies.superseding": True,
     "companies.time_zone": "UTC",
     "deals.station_id": "x",
+    "held_prices.status": "held",
     "messages.status": "pending",
     "notice_subscriptions.time_zone": "UTC",
     "notices.status": "pending",
