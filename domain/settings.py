@@ -190,7 +190,7 @@ class Settings(BaseSettings):
     )
     openid_client_id: str | None = Field(None, description="The console's client id at the OpenID Connect provider")
     openid_client_secret: SecretStr | None = Field(
-        None, description="The secret of that client; none for a public one, which PKCE protects alone"
+        None, description="The password of that client; none for a public one, which PKCE protects alone"
     )
     openid_issuer: str | None = Field(
         None,

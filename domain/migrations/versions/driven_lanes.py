@@ -9,6 +9,7 @@ from alembic import op
 from sqlalchemy.dialects import postgresql
 
 from domain.migrations.row_security import fence_off_new, not_fenced, protect_new, visible
+from domain.migrations.transactions import in_own_transaction
 
 revision = "20261130b"
 down_revision = "20261130a"
@@ -19,7 +20,6 @@ _TABLES = ("driven_lanes", "driven_roads")
 
 
 def upgrade() -> None:
-    op.add_column("companies", sa.Column("driven_lanes", sa.Boolean(), server_default=sa.text("true"), nullable=False))
     op.create_table(
         "driven_lanes",
         sa.Column("id", sa.Uuid(), nullable=False),
@@ -56,3 +56,9 @@ def upgrade() -> None:
     for table in _TABLES:
         protect_new(table, visible(environment="environment"))
         fence_off_new(table, not_fenced())
+    in_own_transaction(_add_policy)
+
+
+def _add_policy() -> None:
+    wanted = sa.Column("driven_lanes", sa.Boolean(), server_default=sa.text("true"), nullable=False)
+    op.add_column("companies", wanted, if_not_exists=True)

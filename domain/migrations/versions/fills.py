@@ -9,6 +9,7 @@ from alembic import op
 from sqlalchemy.dialects import postgresql
 
 from domain.migrations.row_security import fence_off_new, not_fenced, protect_new, visible
+from domain.migrations.transactions import in_own_transaction
 
 revision = "20261201a"
 down_revision = "20261128a"
@@ -19,9 +20,6 @@ _TABLES = ("fills", "stop_verdicts")
 
 
 def upgrade() -> None:
-    op.add_column("savings", sa.Column("bought_gallons", sa.Float(), nullable=True))
-    op.add_column("savings", sa.Column("paid_cents", sa.BigInteger(), nullable=True))
-    op.add_column("savings", sa.Column("at_average_cents", sa.BigInteger(), nullable=True))
     op.create_table(
         "fills",
         sa.Column("id", sa.Uuid(), nullable=False),
@@ -98,3 +96,10 @@ def upgrade() -> None:
     for table in _TABLES:
         protect_new(table, visible(environment="environment"))
         fence_off_new(table, not_fenced())
+    in_own_transaction(_extend_savings)
+
+
+def _extend_savings() -> None:
+    op.add_column("savings", sa.Column("bought_gallons", sa.Float(), nullable=True), if_not_exists=True)
+    op.add_column("savings", sa.Column("paid_cents", sa.BigInteger(), nullable=True), if_not_exists=True)
+    op.add_column("savings", sa.Column("at_average_cents", sa.BigInteger(), nullable=True), if_not_exists=True)

@@ -14,6 +14,10 @@ down_revision = "20261128c"
 branch_labels = None
 depends_on = None
 
+accepted = {
+    "ALTER TABLE users ADD CONSTRAINT users_openid": "users are few, and no release before has written these columns"
+}
+
 
 def upgrade() -> None:
     op.add_column("users", sa.Column("openid_issuer", sa.String(), nullable=True))

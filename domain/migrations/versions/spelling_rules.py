@@ -9,6 +9,7 @@ from alembic import op
 from sqlalchemy.dialects import postgresql
 
 from domain.migrations.row_security import fence_off_new, not_fenced, protect_new, visible
+from domain.migrations.transactions import in_own_transaction
 
 revision = "20261128c"
 down_revision = "20261129b"
@@ -44,8 +45,14 @@ def upgrade() -> None:
     protect_new("spelling_rules", visible())
     fence_off_new("spelling_rules", not_fenced())
     op.execute(_UNITS_BY_RULE)
-    op.add_column(
-        "notice_subscriptions",
-        sa.Column("minutes_by_kind", postgresql.JSONB(), server_default=sa.text("'{}'"), nullable=False),
-    )
-    op.add_column("notices", sa.Column("gone_at", sa.DateTime(timezone=True), nullable=True))
+    in_own_transaction(_add_minutes_by_kind)
+    in_own_transaction(_add_end_of_need)
+
+
+def _add_minutes_by_kind() -> None:
+    minutes = sa.Column("minutes_by_kind", postgresql.JSONB(), server_default=sa.text("'{}'"), nullable=False)
+    op.add_column("notice_subscriptions", minutes, if_not_exists=True)
+
+
+def _add_end_of_need() -> None:
+    op.add_column("notices", sa.Column("gone_at", sa.DateTime(timezone=True), nullable=True), if_not_exists=True)
