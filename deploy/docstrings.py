@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-PACKAGES = ("domain", "ingress", "workers", "scheduler", "connectors", "deploy", "tests")
+PACKAGES = ("domain", "ingress", "workers", "scheduler", "deploy", "tests")
 LEANING = re.compile(
     r"[`,.:;]*(of|those|whose|what|likewise|as|that|by|where|which|who|to|than|how|whether|for|with)(?![\w'-])", re.I
 )

@@ -59,11 +59,11 @@ def connectors_process(context: typer.Context) -> None:
     """Without a command: runs one process that asks vendors of telematics for positions. Several may run."""
     if context.invoked_subcommand is not None:
         return
-    from connectors.process import run
     from deploy.cli.running import prepare_to_serve
     from domain.metrics_ports import serve_metrics
     from domain.observability import configure_logging
     from domain.operations.server_checks import health_of
+    from workers.connectors.process import run
 
     settings = get_settings()
     configure_logging(settings, "connectors")

@@ -10,7 +10,6 @@ import pytest
 
 from domain.connectors.connectors import Connector, pause_connector, resume_connector
 from domain.ids import new_id, shown_id
-from tests.connectors.polling import connected, polling, row_of, wait_until
 from tests.domain.webhooks.endpoints import make_endpoint
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, route_body
 from tests.pipeline.world import store_prices
@@ -19,6 +18,7 @@ from tests.vendors.samsara import running_samsara
 from tests.vendors.traccar import Traccar, running_traccar
 from tests.vendors.vendor import Vendor
 from tests.webhook_receiver import Receiver
+from tests.workers.connectors.polling import connected, polling, row_of, wait_until
 
 STOPS = [JOLIET, PERRYSBURG, NEWARK]
 FORWARD_TOKEN = "a-token-of-forwarding"

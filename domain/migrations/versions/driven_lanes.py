@@ -60,5 +60,8 @@ def upgrade() -> None:
 
 
 def _add_policy() -> None:
-    wanted = sa.Column("driven_lanes", sa.Boolean(), server_default=sa.text("true"), nullable=False)
-    op.add_column("companies", wanted, if_not_exists=True)
+    op.add_column(
+        "companies",
+        sa.Column("driven_lanes", sa.Boolean(), server_default=sa.text("true"), nullable=False),
+        if_not_exists=True,
+    )

@@ -10,7 +10,10 @@ import pytest
 
 from domain.database import Database
 from domain.settings import Settings
-from tests.connectors.polling import (
+from tests.factories import JOLIET, Fleet
+from tests.vendors.samsara import Samsara, running_samsara
+from tests.vendors.vendor import Answer, Request, running
+from tests.workers.connectors.polling import (
     connected,
     fleet_of_its_own,
     leases_run_out,
@@ -19,9 +22,6 @@ from tests.connectors.polling import (
     times_of,
     wait_until,
 )
-from tests.factories import JOLIET, Fleet
-from tests.vendors.samsara import Samsara, running_samsara
-from tests.vendors.vendor import Answer, Request, running
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from uuid import UUID
 import psycopg
 import uvloop
 
-from connectors.poller import Poller
 from domain import clock
 from domain.connectors import leases
 from domain.connectors.kinds import VENDORS
@@ -30,6 +29,7 @@ from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import Job
 from domain.settings import Settings
 from domain.visibility import NOTHING, of_companies
+from workers.connectors.poller import Poller
 
 log = get_logger(__name__)
 
