@@ -7,7 +7,7 @@ from uuid import UUID
 
 from domain.routes.reading.overview import NeedKind
 
-NoticeKind = NeedKind | Literal["no_prices"]
+NoticeKind = NeedKind | Literal["no_prices", "price_file_late"]
 
 
 class NeedWords(NamedTuple):
@@ -85,8 +85,9 @@ WORDS: Mapping[NoticeKind, NeedWords] = {
     "no_prices": NeedWords(
         "", "", "Truck stops have fresh prices again", "No truck stop has a price of the last seven days", "/stations"
     ),
+    "price_file_late": NeedWords("", "", "The price files come again", "A price file is late", "/prices"),
 }
-"""Each kind, in the order in which a dispatcher looks at them. `no_prices` has no routes to count."""
+"""Each kind, in the order in which a dispatcher looks at them. The last two have no routes to count."""
 
 NOTICE_KINDS: Sequence[NoticeKind] = tuple(WORDS)
 
@@ -103,6 +104,7 @@ UrgentKind = Literal[
     "messages_late",
     "messages_withheld",
     "webhooks_late",
+    "connectors_unpolled",
 ]
 """The urgent alerts of the page Queues, by the rule that finds it; see `operations/alerts.py`."""
 
@@ -140,6 +142,11 @@ URGENT_WORDS: Mapping[UrgentKind, NeedWords] = {
         "Webhook endpoints wait too long for their events",
         "No endpoint waits too long for its events",
         "/queues/overdue/waiting-webhooks",
+    ),
+    "connectors_unpolled": _urgent(
+        "No process asks vendors of telematics for positions",
+        "The vendors of telematics are asked again",
+        "/queues/overdue/unpolled-connectors",
     ),
 }
 

@@ -18,7 +18,8 @@ Part = Literal["beginning", "end", "test"]
 
 
 class Urgent(NamedTuple):
-    """A need of the operators: what the page Queues says of the first alert of a kind, and how many more there are."""
+    """A need without routes: what the page Queues says of the first alert of a kind, or the first price file that is
+    late, and how many more there are."""
 
     what: str
     what_to_do: str

@@ -261,6 +261,7 @@ _URGENT_FIGURES: Mapping[Figure, UrgentKind] = {
     "unsent": "messages_late",
     "withheld-messages": "messages_withheld",
     "waiting-webhooks": "webhooks_late",
+    "unpolled-connectors": "connectors_unpolled",
 }
 _OVERDUE: Mapping[Figure, tuple[str, str]] = {
     "pending": ("Routes wait too long for their import", "Check that the queue imports moves"),
@@ -289,6 +290,10 @@ _OVERDUE: Mapping[Figure, tuple[str, str]] = {
     "failing-connectors": (
         "Connectors have brought no positions for half an hour",
         "The console's page Connectors says what to do; a token may have been revoked",
+    ),
+    "late-price-files": (
+        "Sources have brought no price file when it was due",
+        "Ask whoever sends the files; fuelroute sources list shows the last fault",
     ),
 }
 

@@ -24,6 +24,7 @@ Figure = Literal[
     "failing-webhooks",
     "unpolled-connectors",
     "failing-connectors",
+    "late-price-files",
 ]
 
 _OF_CONNECTORS: tuple[Figure, ...] = ("unpolled-connectors", "failing-connectors")
@@ -45,7 +46,8 @@ class Overdue(NamedTuple):
     """One row behind a figure."""
 
     id: str
-    """The id of a route; for stale prices a station's, for webhooks an endpoint's, for connectors its own."""
+    """The id of a route; for stale prices a station's, for webhooks an endpoint's, for connectors and sources of price
+    files their own."""
     company_id: UUID | None
     about: str
     since: datetime | None
@@ -154,6 +156,14 @@ _TEXTS: Mapping[Figure, str] = {
           AND failing_since < %(now)s::timestamptz - %(connector_failing)s::interval
         ORDER BY failing_since
     """,
+    "late-price-files": """
+        SELECT id::text AS id, company_id, name AS about,
+               coalesce(file_at, created_at) + expected_hours * interval '1 hour' AS since,
+               coalesce(fault, 'no file came') AS detail
+        FROM price_sources WHERE paused_at IS NULL
+          AND coalesce(file_at, created_at) + expected_hours * interval '1 hour' < %(now)s
+        ORDER BY since
+    """,
 }
 FIGURES: tuple[Figure, ...] = tuple(_TEXTS)
 
@@ -219,10 +229,16 @@ def shown_row_id(figure: Figure, row: Overdue) -> str:
     """The id as people see it: with its prefix, but a station's as it is."""
     if figure == "stale-prices":
         return row.id
-    kind: IdKind = "con" if figure in _OF_CONNECTORS else "rte" if is_of_routes(figure) else "whe"
+    kind: IdKind = "rte"
+    if figure in _OF_CONNECTORS:
+        kind = "con"
+    elif figure == "late-price-files":
+        kind = "src"
+    elif not is_of_routes(figure):
+        kind = "whe"
     return shown_id(kind, UUID(row.id))
 
 
 def is_of_routes(figure: Figure) -> bool:
     """True when the rows of the figure are routes."""
-    return figure not in ("stale-prices", "waiting-webhooks", "failing-webhooks", *_OF_CONNECTORS)
+    return figure not in ("stale-prices", "waiting-webhooks", "failing-webhooks", "late-price-files", *_OF_CONNECTORS)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+from domain.accounts.contacts import IN_CLEAR
 from domain.contract.shapes import Position
 from domain.database import Connection, Database, Tenant, as_json
 from domain.ids import new_id
@@ -21,6 +22,7 @@ from domain.routes.intake.pushes import Push, store_pushes
 from domain.routes.plans import delivery
 from domain.routes.plans.delivery import DeliveryOutcome
 from domain.settings import Settings
+from domain.stations.price_sources import DEFAULT_EXPECTED_HOURS, NewSource, SourceAddress, add_source
 from domain.telematics.feed import Feed, store_positions
 from domain.visibility import SERVICE_ROLE, Visibility, set_visibility
 from tests.factories import PLAN, Fleet, route_input
@@ -53,6 +55,13 @@ def imported(
     route_id = pushed(connection, tenant, now=now, start=start or now + timedelta(hours=1), **changes)
     import_routes(connection, [route_id], now=now)
     return route_id
+
+
+def late_source(connection: Connection, company_id: UUID, *, now: datetime) -> UUID:
+    """A source of price files whose file was due an hour ago."""
+    new = NewSource("daily", "folder", "loves", SourceAddress("/incoming"), None, takes_retail=False)
+    then = now - timedelta(hours=DEFAULT_EXPECTED_HOURS + 1)
+    return add_source(connection, company_id, new, contacts=IN_CLEAR, now=then)
 
 
 def go_behind_the_wall(connection: Connection, visible: Visibility) -> None:

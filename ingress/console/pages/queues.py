@@ -45,6 +45,7 @@ FIGURE_NAMES: dict[Figure, str] = {
     "failing-webhooks": "Webhook endpoints that take nothing",
     "unpolled-connectors": "Connectors that nobody polls",
     "failing-connectors": "Connectors that fail",
+    "late-price-files": "Price files that are late",
 }
 _ROWS = 200
 _ENTRIES = 20

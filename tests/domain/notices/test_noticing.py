@@ -25,7 +25,7 @@ from domain.notices.subscriptions import (
 )
 from domain.routes.reading.overview import MOST_OF_A_NEED
 from domain.settings import Settings
-from tests.domain.helpers import imported
+from tests.domain.helpers import imported, late_source
 from tests.domain.notices.subscriptions import END_AFTER, HERE, VALUES, look, look_until_over, notices_of, subscribe
 from tests.factories import Fleet, make_fleet
 
@@ -234,6 +234,19 @@ def test_prices_that_are_a_week_old_are_told(connection: Connection, fleet: Flee
     connection.execute("UPDATE stations SET priced_at = %s", (NOW - timedelta(days=8),))
     (text,) = send(connection, fleet, look(connection, fleet.company_id, NOW), settings, NOW)
     assert text == ("Acme: no truck stop has a price of the last seven days\nhttps://console.example.com/stations")
+
+
+def test_a_price_file_that_is_late_is_told_and_its_end_too(
+    connection: Connection, fleet: Fleet, settings: Settings
+) -> None:
+    subscribe(connection, fleet.company_id, kinds=("price_file_late",))
+    late_source(connection, fleet.company_id, now=NOW)
+    (text,) = send(connection, fleet, look(connection, fleet.company_id, NOW), settings, NOW)
+    assert text == "Acme: no price file from daily\nAsk whoever sends the file.\nhttps://console.example.com/prices"
+
+    connection.execute("UPDATE price_sources SET file_at = %s WHERE company_id = %s", (NOW, fleet.company_id))
+    (text,) = send(connection, fleet, look_until_over(connection, fleet.company_id, NOW), settings, NOW + END_AFTER)
+    assert text.startswith("Acme: over. The price files come again\n")
 
 
 def test_texts_from_outside_cannot_forge_lines_nor_grow(

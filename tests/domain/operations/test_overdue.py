@@ -9,10 +9,12 @@ import psycopg
 import pytest
 
 from domain.database import Connection, Database
+from domain.ids import shown_id
 from domain.operations import overdue
 from domain.operations.overdue import FIGURES, Figure
+from domain.stations.price_sources import pause_source, read_source
 from tests.conftest import own_database
-from tests.domain.helpers import imported, planned_by_hand, pushed
+from tests.domain.helpers import imported, late_source, planned_by_hand, pushed
 from tests.factories import Fleet, make_fleet
 
 
@@ -124,3 +126,17 @@ def test_prices_older_than_a_week_are_stale(connection: Connection, now: datetim
         )
     assert counted(connection, now) == {"stale-prices": 1}
     assert [row.id for row in overdue.rows(connection, "stale-prices", limit=10, now=now)] == ["stale"]
+
+
+def test_a_source_of_price_files_is_late_after_its_hours_unless_it_is_paused(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    source_id = late_source(connection, fleet.company_id, now=now)
+
+    assert counted(connection, now) == {"late-price-files": 1}
+    (row,) = overdue.rows(connection, "late-price-files", limit=10, now=now)
+    assert overdue.shown_row_id("late-price-files", row) == shown_id("src", source_id)
+    assert row.since == read_source(connection, fleet.company_id, "daily").late_since(now) == now - timedelta(hours=1)
+
+    pause_source(connection, read_source(connection, fleet.company_id, "daily"), now=now)
+    assert counted(connection, now) == {}
