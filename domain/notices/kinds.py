@@ -65,7 +65,7 @@ WORDS: Mapping[NoticeKind, NeedWords] = {
         "truck is off the road of its plan",
         "trucks are off the roads of their plans",
         "No truck is off the road of its plan any more",
-        "Trucks are off the roads of their plans",
+        "Trucks are off the roads of their plans, where Policy gives them new ones",
         "/map?need=off_road",
     ),
     "silent": NeedWords(

@@ -26,11 +26,10 @@ from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page, see_other
 from ingress.console.subjects import as_text
 
-_ON_PAGE = [field for field in captioned_fields(Policy) if field.name != "replan_en_route"]
-"""`replan_en_route` is set by the command line only."""
+_ON_PAGE = captioned_fields(Policy)
 FIELDS = [field for field in _ON_PAGE if not field.choices and field.kind != "secret"]
 _CHOICES = {field.name: field.choices for field in _ON_PAGE if field.choices}
-_SWITCHES = ("superseding", "driven_lanes")
+_SWITCHES = ("superseding", "driven_lanes", "replan_en_route")
 _LABELS = {field.name: field.label for field in _ON_PAGE}
 GROUPS = {
     "Company": ("name", "time_zone"),
@@ -38,7 +37,7 @@ GROUPS = {
     "Tank and reserve": ("reserve_percent", "end_fuel_percent", "assumed_fuel_percent", "fuel_margin_percent"),
     "Purchases": ("min_purchase_gallons", "stop_cost", "max_detour_miles", "max_stops"),
     "Prices": ("objective", "leftover_value_per_gallon"),
-    "Roads": ("driven_lanes",),
+    "Roads": ("driven_lanes", "replan_en_route"),
     "Savings": ("savings_target_per_week",),
     "Messages": ("map_link", "message_url"),
     "Sandbox": ("sandbox_autodrive",),

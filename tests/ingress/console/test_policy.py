@@ -15,7 +15,13 @@ from tests.factories import Fleet
 from tests.ingress.console.conftest import Fields, World, words
 from tests.ingress.console.records import form_of, stored_rows
 
-CHOICES: Fields = {"superseding": "false", "driven_lanes": "true", "objective": "pump", "map_link": "google"}
+CHOICES: Fields = {
+    "superseding": "false",
+    "driven_lanes": "true",
+    "replan_en_route": "false",
+    "objective": "pump",
+    "map_link": "google",
+}
 """The stored values of the fields in which a person chooses."""
 
 
@@ -32,7 +38,13 @@ def test_an_owner_changes_the_policy_and_the_audit_log_says_who(world: World) ->
     fields = form_of(browser, "/policy")
     assert fields["reserve_percent"] == "15"
     assert fields["time_zone"] == "UTC"
-    choices: Fields = {"superseding": "true", "driven_lanes": "false", "objective": "tax-adjusted", "map_link": "geo"}
+    choices: Fields = {
+        "superseding": "true",
+        "driven_lanes": "false",
+        "replan_en_route": "true",
+        "objective": "tax-adjusted",
+        "map_link": "geo",
+    }
 
     changes = {"reserve_percent": "12.5", "time_zone": "America/Chicago", "max_stops": "3", **choices}
     changes["sandbox_autodrive"] = "300"
@@ -40,9 +52,17 @@ def test_an_owner_changes_the_policy_and_the_audit_log_says_who(world: World) ->
 
     page = words(browser.look("/policy?done=changed"))
     assert f"{email} change: Time zone, A newer load with the same reference, Reserve, percent" in page
-    columns = ("reserve_percent", "time_zone", "max_stops", "superseding", "driven_lanes", "objective", "map_link")
+    columns = (
+        "reserve_percent",
+        "time_zone",
+        "max_stops",
+        "superseding",
+        "driven_lanes",
+        "replan_en_route",
+        "objective",
+    )
     assert form_of(browser, "/policy")["sandbox_autodrive"] == "300x"
-    assert company(world, fleet, *columns) == (12.5, "America/Chicago", 3, True, False, "tax-adjusted", "geo")
+    assert company(world, fleet, *columns) == (12.5, "America/Chicago", 3, True, False, True, "tax-adjusted")
     same = form_of(browser, "/policy") | choices
     assert browser.submit("/policy", **same).headers["location"] == "/policy?done=same"
     assert browser.submit("/policy", **same | {"max_stops": ""}).status_code == 303
@@ -69,7 +89,7 @@ def test_a_bad_value_is_refused_with_its_sentence(world: World, changes: Fields,
     fleet = world.new_fleet()
     browser = world.browser(Role.OWNER, fleet)
     before = company(world, fleet, "*")
-    fields: Fields = {"superseding": "false", "driven_lanes": "true", "objective": "pump", "map_link": "google"}
+    fields = CHOICES
 
     answer = browser.submit("/policy", **form_of(browser, "/policy") | fields | changes)
 
@@ -84,6 +104,7 @@ def test_the_message_address_is_never_shown(world: World) -> None:
     fields = form_of(browser, "/policy") | {
         "superseding": "false",
         "driven_lanes": "true",
+        "replan_en_route": "false",
         "objective": "pump",
         "map_link": "google",
     }
@@ -115,6 +136,7 @@ def test_a_policy_is_the_companys_own(world: World) -> None:
     fields = form_of(browser, "/policy") | {
         "superseding": "false",
         "driven_lanes": "true",
+        "replan_en_route": "false",
         "objective": "pump",
         "map_link": "google",
     }
@@ -125,9 +147,7 @@ def test_a_policy_is_the_companys_own(world: World) -> None:
 
 def test_every_field_of_the_form_stands_in_one_group() -> None:
     grouped = [name for names in GROUPS.values() for name in names]
-    assert sorted(grouped) == sorted(
-        field.name for field in captioned_fields(Policy) if field.name != "replan_en_route"
-    )
+    assert sorted(grouped) == sorted(field.name for field in captioned_fields(Policy))
 
 
 def test_a_preview_says_what_the_last_plans_would_have_cost_and_stores_nothing(world: World) -> None:
