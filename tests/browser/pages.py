@@ -444,6 +444,7 @@ NO_PAGES = {
     "/static/maplibre-gl-worker.mjs": "a script of the maps",
     "/savings.csv": "a file",
     "/bought.csv": "a file",
+    "/price-runs/{id}.csv": "a file",
     "/ifta-trucks.csv": "a file",
     "/savings/plans.csv": "a file",
     "/ifta.csv": "a file",

@@ -1,16 +1,18 @@
 """Pictures of every page of the console, from the running demo.
 
-python -m tests.browser.screenshots             # the small ones of the console's README
-python -m tests.browser.screenshots FOLDER      # every page whole, in both themes, at every width, to look at
+python -m tests.browser.screenshots                 # the small ones of the console's README
+python -m tests.browser.screenshots --only policy   # some of them
+python -m tests.browser.screenshots FOLDER          # every page whole, in both themes, at every width, to look at
 """
 
+import argparse
 import io
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -99,7 +101,7 @@ def make_small(png: bytes, *, with_map: bool = False) -> bytes:
     return small.getvalue()
 
 
-def main(folder: Path | None) -> None:
+def main(folder: Path | None, only: Sequence[str]) -> None:
     path = find_chromium()
     if path is None:
         sys.exit(NO_CHROMIUM)
@@ -108,6 +110,8 @@ def main(folder: Path | None) -> None:
     with running_demo() as site, running_chromium(path) as browser:
         cookies = {role: site.cookie(role, f"{role}@prairie.example") for role in Role}
         for visit in SHOWN if folder is None else PAGES:
+            if only and visit.name not in only:
+                continue
             page = open_page(browser, site, visit, cookies)
             if folder is None:
                 small = make_small(take(page, "light", _WIDTH, _MOST_HEIGHT), with_map=visit.name in WITH_MAP)
@@ -121,4 +125,8 @@ def main(folder: Path | None) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+    parser = argparse.ArgumentParser(description="Takes pictures of the console's pages, from the running demo.")
+    parser.add_argument("folder", type=Path, nargs="?", help="Takes whole pages for it, in both themes.")
+    parser.add_argument("--only", nargs="+", default=[], metavar="PAGE", help="Takes these pages alone.")
+    options = parser.parse_args()
+    main(options.folder, options.only)

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from domain.database import Database
+from domain.database import Connection, Database
 from domain.ids import IdKind, new_id, shown_id
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import build_plan_job
@@ -16,6 +16,7 @@ from domain.queue.redis_layout import dead_letter_messages_key, dead_letters_key
 from domain.webhooks.delivery_log import send_test
 from tests.deploy.commands import Cli, Result, commands
 from tests.domain.connectors.helpers import added
+from tests.domain.fills.cards import buy_planned_fuel
 from tests.domain.helpers import imported, planned_by_hand
 from tests.domain.webhooks.endpoints import end_deliveries, make_endpoint
 from tests.factories import Fleet, make_fleet
@@ -77,6 +78,10 @@ FOREIGN = (
             "vehicles": [],
         }.items()
     ),
+    Foreign("prices accept", "held_id", "hld"),
+    Foreign("prices refuse", "held_id", "hld"),
+    Foreign("prices refused", "run", "imp"),
+    Foreign("fills review", "fill_id", "fil"),
     Foreign("connectors link", "vehicle", "veh", [OWN_CONNECTOR, "OWN-KEY"]),
     Foreign("connectors link", "connector_id", "con", ["OWN-KEY", "none"]),
     Foreign("queues dead", "route_id", "rte"),
@@ -129,6 +134,9 @@ def _house(database: Database, jobs: JobQueue, now: datetime) -> House:
         connector = added(
             connection, fleet.live, "traccar", "http://127.0.0.1:9", {"forward_token": "a-token-of-forwarding"}
         )
+        held_id, run_id = _price_file(connection, fleet.company_id, now)
+        buy_planned_fuel(connection, fleet.company_id)
+        (fill,) = named(connection).execute("SELECT id FROM fills WHERE company_id = %s", (fleet.company_id,))
     job = build_plan_job(route_id, fleet.company_id)
     jobs.put(job)
     assert job.key is not None
@@ -144,8 +152,28 @@ def _house(database: Database, jobs: JobQueue, now: datetime) -> House:
         "whe": endpoint.id,
         "evt": event_id,
         "con": connector.id,
+        "hld": held_id,
+        "imp": run_id,
+        "fil": fill.id,
     }
     return House(fleet, ids, job.key, deal_id)
+
+
+def _price_file(connection: Connection, company_id: UUID, now: datetime) -> tuple[UUID, UUID]:
+    """A price that is held, and the file that it came with."""
+    held_id, run_id = new_id(), new_id()
+    connection.execute(
+        "INSERT INTO held_prices (id, company_id, kind, code_set, code, place, candidates, price, effective_at,"
+        " profile, reason, held_at) VALUES (%s, %s, 'net', 'store', '7', 'Joliet', '{}', 3, %s, 'loves', 'far', %s)",
+        (held_id, company_id, now, now),
+    )
+    connection.execute(
+        "INSERT INTO price_runs (id, company_id, file_name, file_hash, profile, actor, ended_at, created, updated,"
+        " unchanged, held, refused, rejected)"
+        " VALUES (%s, %s, 'prices.csv', 'x', 'loves', 'ann', %s, 0, 0, 0, 1, 0, '[]')",
+        (run_id, company_id, now),
+    )
+    return held_id, run_id
 
 
 def state_of(house: House, database: Database, jobs: JobQueue) -> list[Any]:
@@ -153,6 +181,7 @@ def state_of(house: House, database: Database, jobs: JobQueue) -> list[Any]:
     tables = (
         *("routes", "vehicles", "drivers", "deals", "mappings", "messages", "audit_log"),
         *("webhook_endpoints", "webhook_events", "webhook_deliveries", "connectors"),
+        *("held_prices", "price_runs", "fills"),
     )
     query = " UNION ALL ".join(
         f"SELECT (to_jsonb(it) - %(moving)s::text[])::text AS row FROM {table} it WHERE company_id = %(id)s"

@@ -60,6 +60,7 @@ def test_a_password_may_come_from_standard_input(
         "role": "operator",
         "has_password": True,
         "has_totp": False,
+        "has_openid": False,
         "created_at": 0,
     }
 

@@ -138,18 +138,21 @@ def lines_of(count: int) -> Iterator[str]:
 _PLANNED = """
     SELECT r.environment, r.arrived_at, v.unit_number, p.document->'stops' AS stops FROM savings s
     JOIN routes r ON r.id = s.route_id JOIN plans p ON p.id = s.plan_id JOIN vehicles v ON v.id = s.vehicle_id
-    WHERE s.company_id = %s ORDER BY s.route_id
+    WHERE s.company_id = %s ORDER BY s.route_id LIMIT 100
 """
 
 
 def buy_planned_fuel(connection: Connection, company_id: UUID) -> None:
     """The fills of a company's trucks at their planned stops: most as planned, some with other gallons or at another
-    place, and one that waits for a person."""
+    place, and one that waits for a person. At most a hundred routes have some."""
     stations = read_stations(connection, company_id)
     bought: dict[Environment, list[FileFill]] = {one: [] for one in Environment}
     for number, route in enumerate(named(connection).execute(_PLANNED, (company_id,)).fetchall()):
         for stop in route.stops:
-            _, station = stations.near(Point(stop["latitude"], stop["longitude"]), 1)[0]
+            near = stations.near(Point(stop["latitude"], stop["longitude"]), 1)
+            if not near:
+                continue
+            _, station = near[0]
             zone = ZoneInfo(zone_of(station.state or "", station.place))
             local = (route.arrived_at + timedelta(minutes=1)).astimezone(zone).replace(tzinfo=None)
             gallons = stop["gallonsToFill"] * (0.6 if number % 3 == 1 else 1)
