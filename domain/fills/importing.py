@@ -18,6 +18,7 @@ from domain.fills.fuels import Fuel
 from domain.fills.local_times import utc_of_local, zone_of
 from domain.fills.matching import SURE_SCORE, KnownStation, KnownStations, match_station
 from domain.ids import new_id
+from domain.index_order import in_index_order
 from domain.roads import Point, great_circle_miles
 from domain.statements import Command, NotNull, Statement
 from domain.stations.station_codes import CARD_CODES
@@ -145,12 +146,12 @@ _KNOWN = Statement(
     """
     SELECT f.id, f.key, f.bought_at, f.time_zone, f.unit_number, f.fuel, f.gallons, f.paid_cents, f.currency,
            f.route_id, f.counter_id, f.decided_by
-    FROM unnest(%(keys)s::text[]) AS named (key)
-    CROSS JOIN LATERAL (SELECT * FROM fills WHERE company_id = %(company_id)s AND environment = %(environment)s
-                        AND key = named.key LIMIT 1) AS f
+    FROM fills f WHERE company_id = %(company_id)s AND environment = %(environment)s AND key = ANY(%(keys)s)
+    ORDER BY key
     """,
 )
-"""Each key by itself: so PostgreSQL takes the unique index, also while a first import leaves it without statistics."""
+"""In the order of the unique index: a first import leaves PostgreSQL without statistics, and the other indexes begin
+with the same columns. They then look as good, and have it read all fills of the company."""
 _FREE = Command("UPDATE fills SET counter_id = NULL WHERE id = ANY(%s)")
 MATCHED = """
     bought_at = %(bought_at)s, time_zone = %(time_zone)s, vehicle_id = %(vehicle_id)s, station_id = %(station_id)s,
@@ -180,7 +181,9 @@ def store_fills(
     """Store a batch in the caller's transaction. Locks the company's row, then routes. Raises UnknownCompany,
     RetiredCompany."""
     lock_company(connection, tenant.company_id)
-    known = {row.key: row for row in _KNOWN.all(connection, {**tenant._asdict(), "keys": [fill.key for fill in fills]})}
+    keys = [fill.key for fill in fills]
+    with in_index_order(connection):
+        known = {row.key: row for row in _KNOWN.all(connection, {**tenant._asdict(), "keys": keys})}
     new = [fill for fill in fills if fill.key not in known]
     changed = [fill for fill in fills if fill.key in known and _differs(fill, known[fill.key])]
     matches = match_fills(

@@ -11,7 +11,7 @@ import pytest
 from domain.contract.csvfiles import UnreadableFile
 from domain.database import Connection
 from domain.fills.fuels import Fuel
-from domain.fills.importing import read_stations
+from domain.fills.importing import _KNOWN, read_stations
 from domain.fills.reviewing import (
     BY_RULE,
     NO_ROUTE,
@@ -30,6 +30,7 @@ from domain.housekeeping.retention import delete_routes, forget_fills
 from domain.ifta.driven_routes import find_quarter_routes
 from domain.ifta.quarters import Quarter
 from domain.ifta.report import make_quarter_report
+from domain.index_order import in_index_order
 from domain.savings.report import Dimension, savings_by_line, savings_by_week, total_of
 from domain.savings.spans import Span
 from domain.settings import Settings
@@ -41,6 +42,7 @@ from tests.domain.fills.cards import (
     efs,
     fills,
     import_fills,
+    lines_of,
     plaza_and_keystone,
     verdicts,
     write_efs,
@@ -408,3 +410,11 @@ def test_fuel_tax_is_credited_by_fills_for_trucks_that_have_some(
         ("101", "OH", "fills"),
     ]
     assert report.vehicles_with_fills == 1
+
+
+def test_a_first_import_looks_keys_up_by_their_index(connection: Connection, fleet: Fleet, tmp_path: Path) -> None:
+    """Without statistics the other indexes, which begin with the company too, look as good: it read all its fills."""
+    import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", *lines_of(50)))
+    with in_index_order(connection):
+        rows = connection.execute(f"EXPLAIN {_KNOWN.text}", {**fleet.live._asdict(), "keys": ["a", "b"]}).fetchall()
+    assert "using fills_key" in rows[0][0]
