@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,15 @@ def print_table(rows: list[dict[str, Any]], *columns: str) -> None:
         table.add_column(column.replace("_", " "), no_wrap=number == 0, overflow="fold")  # nothing is cut off
     for row in rows:
         values = (row[column] for column in columns)
-        texts = (", ".join(value) if isinstance(value, list) else str(value or "") for value in values)
-        table.add_row(*map(printable, texts))
+        table.add_row(*(printable(plain(value)) if value else "" for value in values))
     screen.print(table)
+
+
+def plain(value: object) -> str:
+    """A value as people read it: a time in UTC, to the second; nothing for None."""
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
+    return ", ".join(value) if isinstance(value, list) else "" if value is None else str(value)
 
 
 def print_fields(row: dict[str, Any]) -> None:

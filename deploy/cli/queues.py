@@ -10,7 +10,7 @@ import typer
 
 from deploy.cli.arguments import AsJson, Yes, acting, confirm, read_company_id, with_options
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import print_table, screen, show
+from deploy.cli.output import plain, print_table, screen, show
 from deploy.cli.storing import transaction
 from domain import clock
 from domain.ids import read_id, shown_id, with_shown_ids
@@ -112,7 +112,7 @@ def _print(document: dict[str, Any]) -> None:
     if document["queues"] is not None:
         screen.print()
         print_table(
-            [{name: _plain(value) for name, value in state.items()} for state in document["queues"]],
+            [{name: plain(value) for name, value in state.items()} for state in document["queues"]],
             *("queue", "waiting", "in_flight", "delayed", "dead", "oldest_at", "last_finished_at"),
         )
         screen.print()
@@ -129,7 +129,7 @@ def _print(document: dict[str, Any]) -> None:
         print_table([_pass_row(one) for one in document["passes"]], "pass", "ended", "seconds", "moved", "leader")
     screen.print()
     rows = [
-        {"overdue": figure, "rows": shown_count(found["rows"]), "since": _plain(found["since"])}
+        {"overdue": figure, "rows": shown_count(found["rows"]), "since": plain(found["since"])}
         for figure, found in document["overdue"].items()
     ]
     print_table(rows, "overdue", "rows", "since")
@@ -141,25 +141,21 @@ def _worker_row(one: dict[str, Any]) -> dict[str, str]:
     beat = one["beat"]
     return {
         "worker": beat.name,
-        "heartbeat": f"{'silent since ' if one['silent'] else ''}{_plain(beat.beat_at)}",
+        "heartbeat": f"{'silent since ' if one['silent'] else ''}{plain(beat.beat_at)}",
         "queues": ", ".join(beat.queues),
         "holds": str(beat.held),
-        "runs": ", ".join(f"{running.job} since {_plain(running.since)}" for running in beat.running),
+        "runs": ", ".join(f"{running.job} since {plain(running.since)}" for running in beat.running),
     }
 
 
 def _pass_row(one: PassRun) -> dict[str, str]:
     return {
         "pass": one.name,
-        "ended": f"{'failed ' if one.failed else ''}{_plain(one.ended_at)}",
+        "ended": f"{'failed ' if one.failed else ''}{plain(one.ended_at)}",
         "seconds": f"{one.seconds}",
         "moved": ", ".join(f"{what.replace('_', ' ')} {count}" for what, count in one.moved.items()) or "nothing",
         "leader": one.leader,
     }
-
-
-def _plain(value: object) -> str:
-    return f"{value:%Y-%m-%d %H:%M:%SZ}" if isinstance(value, datetime) else "" if value is None else str(value)
 
 
 @app.command("overdue")
@@ -179,7 +175,7 @@ def queues_overdue(
             "id": overdue.shown_row_id(known, row),
             "about": row.about,
             "company_id": shown_id("cmp", row.company_id) if row.company_id is not None else None,
-            "since": _plain(row.since),
+            "since": plain(row.since),
             "detail": row.detail,
         }
         for row in found
@@ -284,8 +280,8 @@ def _find(wanted: Filter) -> list[DeadLetter]:
 
 def _letter_document(letter: DeadLetter) -> dict[str, Any]:
     return letter.stored._asdict() | {
-        "died_at": _plain(letter.died_at),
-        "enqueued_at": _plain(letter.stored.enqueued_at),
+        "died_at": plain(letter.died_at),
+        "enqueued_at": plain(letter.stored.enqueued_at),
         "company_ids": [shown_id("cmp", one) for one in sorted(letter.about.company_ids)],
         "route_ids": [shown_id("rte", one) for one in sorted(letter.about.route_ids)],
     }

@@ -111,7 +111,8 @@ def _purchases(line: int, given: Mapping[str, Any], volume: Volume, now: datetim
     unit = _text(given.get("unit"))
     if not unit:
         raise _RowFault("the unit number is missing")
-    litres = _is_litres(given, volume, state)
+    currency, _, measure = _text(given.get("currency")).upper().partition("/")  # EFS writes USD/Gallons
+    litres = _is_litres(_text(given.get("volume_unit")).upper() or measure.strip(), volume, state)
     common = FileFill(
         line=line,
         key="",
@@ -128,7 +129,7 @@ def _purchases(line: int, given: Mapping[str, Any], volume: Volume, now: datetim
         fuel=Fuel.UNKNOWN,
         gallons=0.0,
         paid_cents=0,
-        currency=_currency(given.get("currency")),
+        currency=_currency(currency.strip()),
     )
     if any(given.get(quantity) is not None for quantity, _, _ in WIDE.values()):
         found = []
@@ -167,8 +168,7 @@ def _measured(given: Mapping[str, Any], quantity: str, price: str, amount: str, 
     return rounded, cents
 
 
-def _is_litres(given: Mapping[str, Any], volume: Volume, state: str) -> bool:
-    unit = _text(given.get("volume_unit")).upper()
+def _is_litres(unit: str, volume: Volume, state: str) -> bool:
     if unit[:1] in ("L", "G"):
         return unit[0] == "L"
     if unit:
@@ -216,8 +216,7 @@ def _last_four(cell: str | None) -> str | None:
     return digits[-4:] or None
 
 
-def _currency(cell: str | None) -> str:
-    text = _text(cell).upper()
+def _currency(text: str) -> str:
     known = {"": "USD", "U": "USD", "US": "USD", "USD": "USD", "C": "CAD", "CA": "CAD", "CAN": "CAD", "CAD": "CAD"}
     if text not in known:
         raise _RowFault(f"the currency is {text!r}: USD and CAD are known")

@@ -32,7 +32,7 @@ FILL_FIELDS = RecordFields(
         RecordField("volume_unit", "unit of the quantity, G or L", "text", ("UOM", "Unit of Measure")),
         RecordField("price", "price of a gallon or litre as it was paid", "amount", ("Disc PPU", "Unit Price")),
         RecordField("amount", "amount that was paid", "amount", ("Amt", "Net Amount")),
-        RecordField("currency", "currency, USD or CAD", "text"),
+        RecordField("currency", "currency, USD or CAD; EFS adds the unit of the quantity", "text"),
         RecordField("canceled", "Y on a row that does not count", "text", ("Cancel flag",)),
         RecordField("tractor_quantity", "gallons of tractor fuel, beside those of reefer fuel", "number"),
         RecordField("tractor_price", "price of the tractor fuel", "amount"),

@@ -58,8 +58,6 @@ def efs(**changes: Any) -> str:
         "currency": "USD/Gallons",
         **changes,
     }
-    if "currency" not in changes:
-        row["currency"] = "USD"
     return ",".join(str(value) for value in row.values())
 
 

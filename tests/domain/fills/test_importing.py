@@ -167,7 +167,7 @@ def test_rows_that_cannot_be_read_are_refused_with_line_and_reason(
         efs(unit=""),
         efs(amount="n/a"),
         efs(date="2031-01-01"),
-        efs(state="ON"),
+        efs(state="ON", currency="CAD"),
         efs(qty="0"),
         efs(time="25:00"),
         efs(currency="EUR"),
@@ -410,6 +410,25 @@ def test_fuel_tax_is_credited_by_fills_for_trucks_that_have_some(
         ("101", "OH", "fills"),
     ]
     assert report.vehicles_with_fills == 1
+
+
+@pytest.mark.parametrize(
+    ("written", "state", "gallons", "currency"),
+    [
+        ("USD/Gallons", "IN", 100.0, "USD"),
+        ("USD/Gallon", "IN", 100.0, "USD"),
+        ("CAD/Liters", "ON", 26.417, "CAD"),
+        ("usd", "IN", 100.0, "USD"),
+    ],
+)
+def test_a_currency_may_name_the_unit_of_the_quantity(
+    connection: Connection, fleet: Fleet, tmp_path: Path, written: str, state: str, gallons: float, currency: str
+) -> None:
+    line = efs(currency=written, state=state)
+    sums, rejected = import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", line))
+    assert (sums, rejected) == ((1, 0, 0), {})
+    (fill,) = fills(connection, fleet.live)
+    assert (fill.gallons, fill.currency) == (gallons, currency)
 
 
 def test_a_first_import_looks_keys_up_by_their_index(connection: Connection, fleet: Fleet, tmp_path: Path) -> None:
