@@ -16,9 +16,9 @@ from domain.roads import Point
 from domain.routes.reading.fleet_now import TruckNow
 
 REUSED_AT_LEAST_SECONDS = 1.0
-REUSED_TIMES = 8
+REUSED_TIMES = 16
 """A snapshot is shown for so many times as long as it took to read. So a large fleet, however many pages show it, keeps
-an eighth of a connection busy."""
+a sixteenth of a connection busy."""
 _PATIENCE_SECONDS = 10.0
 _MOST_FLEETS = 32
 """The fleets that are remembered. Of another one every truck counts as changed."""
