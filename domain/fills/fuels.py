@@ -15,7 +15,7 @@ class Fuel(StrEnum):
     """A person decides."""
 
 
-_REEFER = re.compile(r"\b(?:REEFER|RFR|RFUEL|DYED|ULSR|RFND|REEF)\b")
+_REEFER = re.compile(r"\b(?:REEFER|RFR|RFUEL|DYED|ULSR|REEF)\b")
 _DEF = re.compile(r"\b(?:DEF[DCPB]?|DIESEL EXHAUST|EXHAUST FLUID|ADBLUE)\b")
 _OTHER = re.compile(
     r"\b(?:CADV|CASH|ADVANCE|SCLE|SCALE|OIL|ADD|ADDITIVE|FEE|FEES|WASH|TIRE|TIRES|TOLL|PARK|PARKING|SHOWER|REPR|REPAIR"
