@@ -170,19 +170,6 @@ _STOPS = Statement(
     ORDER BY w.planned_at DESC, w.route_id, w.number
     """,  # noqa: S608 (constants of this module)
 )
-_OF_ROUTE = Statement(
-    BoughtStop,
-    """
-    SELECT w.route_id, r.external_id, w.planned_at, v.unit_number, d.name AS driver_name, w.number, w.verdict, w.place,
-           w.planned_gallons, w.planned_cents, w.bought_gallons, w.paid_cents, w.price_cents, w.gallons_cents,
-           w.place_cents
-    FROM stop_verdicts w
-    JOIN routes r ON r.id = w.route_id
-    LEFT JOIN vehicles v ON v.id = w.vehicle_id
-    LEFT JOIN drivers d ON d.id = w.driver_id
-    WHERE w.company_id = %s AND w.environment = %s AND w.route_id = %s ORDER BY w.number
-    """,
-)
 
 
 def bought_lines(connection: Connection, tenant: Tenant, span: Span, by: BoughtBy) -> list[BoughtLine]:
@@ -211,10 +198,6 @@ def bought_stops(
     """The stops behind the figures, the newest plans first. No other statement may run on the connection until the last
     one is read."""
     return _STOPS.in_portions(connection, 2_000, {**_parameters(tenant, span), "limit": limit, "offset": offset})
-
-
-def bought_on_route(connection: Connection, tenant: Tenant, route_id: UUID) -> list[BoughtStop]:
-    return _OF_ROUTE.all(connection, (*tenant, route_id))
 
 
 def _parameters(tenant: Tenant, span: Span) -> dict[str, Any]:

@@ -132,21 +132,6 @@ _COUNTS = {
     )
     for which, condition in _LISTED.items()
 }
-_OF_VEHICLE = Statement(
-    ShownFill,
-    f"""
-    SELECT {_COLUMNS}
-    FROM (SELECT * FROM fills WHERE company_id = %(company_id)s AND environment = %(environment)s
-            AND vehicle_id = %(vehicle_id)s
-          ORDER BY bought_at DESC LIMIT %(limit)s OFFSET %(offset)s) AS f {_JOINED}
-    ORDER BY f.bought_at DESC, f.id
-    """,  # noqa: S608 (constants of this module)
-)
-_OF_ROUTE = Statement(
-    ShownFill,
-    f"SELECT {_COLUMNS} FROM fills f {_JOINED} WHERE f.company_id = %s AND f.environment = %s AND f.route_id = %s"  # noqa: S608
-    " ORDER BY f.bought_at, f.id",
-)
 _ONE = Statement(
     ShownFill,
     f"SELECT {_COLUMNS} FROM fills f {_JOINED} WHERE f.company_id = %s AND f.id = %s",  # noqa: S608
@@ -163,17 +148,6 @@ def list_fills(
 def count_fills(connection: Connection, tenant: Tenant, which: FillList) -> int:
     """The number of fills on the list; `MOST_COUNTED_FILLS + 1` stands for more."""
     return _COUNTS[which].one(connection, tenant._asdict()).total
-
-
-def fills_of_vehicle(
-    connection: Connection, tenant: Tenant, vehicle_id: UUID, *, limit: int, offset: int = 0
-) -> list[ShownFill]:
-    parameters = {**tenant._asdict(), "vehicle_id": vehicle_id, "limit": limit, "offset": offset}
-    return _OF_VEHICLE.all(connection, parameters)
-
-
-def fills_of_route(connection: Connection, tenant: Tenant, route_id: UUID) -> list[ShownFill]:
-    return _OF_ROUTE.all(connection, (*tenant, route_id))
 
 
 def read_fill(connection: Connection, company_id: UUID, fill_id: UUID) -> ShownFill | None:

@@ -11,7 +11,7 @@ from domain.file_profiles.profiles import Column, FileProfile
 from domain.file_profiles.reading import read_sample
 from domain.fills.card_files import FileFill, Volume, open_fill_file
 from domain.fills.profiles import CARD_PROFILES, CARD_TITLES, FILL_FIELDS
-from domain.ids import read_id, shown_id
+from domain.ids import shown_id
 from domain.lifecycle import Environment
 from domain.operations import csv_imports
 from domain.operations.fill_uploads import FILL_KINDS, FillUpload
@@ -19,12 +19,11 @@ from domain.wording import sentence
 from ingress.console.addresses import page_at, upload_at
 from ingress.console.browser import MAX_FILE_BYTES
 from ingress.console.importer import Upload
-from ingress.console.pages.fleet_and_stations import plain_words
-from ingress.console.refusals import Refused, not_found
+from ingress.console.pages.company_files import latest_files, require_no_import, show_file
+from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page, see_other
 
 _SHOWN_FILLS = 5
-_UPLOADS = 5
 _LONGEST = 20_000
 """The fields of all columns, in characters."""
 _VOLUMES: dict[str, Volume] = {"gallons": "gallons", "litres": "litres"}
@@ -32,25 +31,15 @@ _VOLUMES: dict[str, Volume] = {"gallons": "gallons", "litres": "litres"}
 
 def show(page: Page) -> Response:
     """The form, and the last files of the company."""
-    latest = [
-        (environment, one)
-        for environment, kind in FILL_KINDS.items()
-        for one in csv_imports.latest_imports(page.connection, page.company_id, kind, limit=_UPLOADS)
-    ]
     return page.render(
         "fill_files.html",
         section="fills",
         cards=CARD_TITLES,
         environments=list(Environment),
-        latest=sorted(latest, key=lambda one: one[1].id, reverse=True)[:_UPLOADS],
+        latest=latest_files(page, FILL_KINDS),
         most_megabytes=MAX_FILE_BYTES >> 20,
         most_bytes=MAX_FILE_BYTES,
     )
-
-
-def require_no_import(page: Page) -> None:
-    """Refuse a file before it is read, while another import runs. Raises ImportRunning."""
-    csv_imports.require_none(page.connection, page.company_id, now=page.now)
 
 
 def take(page: Page, upload: Upload) -> Response:
@@ -148,23 +137,7 @@ def _shown(fill: FileFill) -> dict[str, Any]:
 
 
 def show_upload(page: Page) -> Response:
-    """The progress and the result; or the part of that page that refreshes itself."""
-    import_id = read_id("imp", page.request.path_params["id"])
-    csv_imports.close_silent(page.connection, now=page.now)
-    stored = csv_imports.read_import(page.connection, page.company_id, import_id) if import_id is not None else None
-    environments = {kind: environment for environment, kind in FILL_KINDS.items()}
-    if import_id is None or stored is None or stored.kind not in environments:
-        raise not_found()
-    return page.render(
-        "_fill_upload.html" if page.is_fragment else "fill_upload.html",
-        section="fills",
-        stored=stored,
-        environment=environments[stored.kind],
-        shown=shown_id("imp", import_id),
-        rejected=[
-            (row["line"], plain_words(row["message"])) for row in csv_imports.rejected_rows(page.connection, stored)
-        ],
-    )
+    return show_file(page, FILL_KINDS, "fill_upload.html", "fills")
 
 
 ADDRESSES = [

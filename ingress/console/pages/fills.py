@@ -1,11 +1,10 @@
 """The pages Fills: purchases of fuel cards, what a person decides about them, and planned against bought."""
 
 from collections.abc import Iterable
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Any
 from urllib.parse import urlencode
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
@@ -41,11 +40,12 @@ from domain.fills.reviewing import (
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.operations import audit
-from domain.savings.spans import Span, UnusableSpan, month_of
+from domain.savings.spans import month_of
 from domain.wording import sentence
 from ingress.console.addresses import action_at, as_download, in_report_threads, page_at
 from ingress.console.downloads import Download
 from ingress.console.refusals import Refused, not_found
+from ingress.console.report_days import span_of, today_of
 from ingress.console.signed_in import AuditedAction, Page, see_other
 
 FILLS, STOPS = 100, 100
@@ -187,11 +187,11 @@ def _fill_id(page: Page) -> UUID:
 
 
 def show_bought(page: Page) -> Response:
-    tenant, span = _tenant(page), _span(page)
+    tenant, span = _tenant(page), span_of(page)
     by, number = _BYS.get(page.form.text("by"), BoughtBy.WEEK), page.form.number("page")
     weeks = bought_lines(page.connection, tenant, span, BoughtBy.WEEK)
     total = total_bought(weeks)
-    today = _today(page)
+    today = today_of(page)
     month = month_of(today, span.time_zone)
     return page.render(
         "bought.html",
@@ -214,7 +214,7 @@ def show_bought(page: Page) -> Response:
 
 
 def export_bought(page: Page) -> Response:
-    tenant, span, by = _tenant(page), _span(page), page.form.text("by")
+    tenant, span, by = _tenant(page), span_of(page), page.form.text("by")
     rows: Iterable[dict[str, Any]]
     if by in _BYS:
         kind = _BYS[by]
@@ -230,29 +230,6 @@ def export_bought(page: Page) -> Response:
         rows = map(stop_row, bought_stops(page.connection, tenant, span))
     name = f"bought-by-{by}-{span.first_day}-{span.last_day}.csv"
     return Download(name, lambda file: write_bought_csv(file, by, rows))
-
-
-def _span(page: Page) -> Span:
-    """The days in the address, else those of this month. Raises Refused."""
-    zone = page.session.time_zone
-    month = month_of(_today(page), zone)
-    try:
-        return Span(_day(page, "from") or month.first_day, _day(page, "to") or month.last_day, zone)
-    except UnusableSpan as error:
-        text = str(error)
-        raise Refused(400, "These days cannot be reported", sentence(text)) from None
-
-
-def _today(page: Page) -> date:
-    return page.now.astimezone(ZoneInfo(page.session.time_zone)).date()
-
-
-def _day(page: Page, name: str) -> date | None:
-    text = page.form.text(name)
-    try:
-        return date.fromisoformat(text) if text else None
-    except ValueError:
-        raise Refused(400, "This is no date", f"Go back and correct the day in “{name}”.") from None
 
 
 def _address(shown: Page, path: str, **changes: object) -> str:

@@ -4,7 +4,6 @@ company that has nothing yet, the steps to its first route."""
 from datetime import timedelta
 from typing import NamedTuple
 from urllib.parse import urlencode
-from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
@@ -23,6 +22,7 @@ from domain.savings.report import savings_by_week, total_of
 from domain.savings.spans import Span, month_of
 from ingress.console.addresses import page_at
 from ingress.console.maps import with_map
+from ingress.console.report_days import today_of
 from ingress.console.signed_in import Page, see_other
 
 _ACTIONS: dict[NeedKind, str] = {
@@ -48,7 +48,7 @@ class _Step(NamedTuple):
 
 def show(page: Page) -> Response:
     live, sandbox = (Tenant(page.company_id, environment) for environment in (Environment.LIVE, Environment.SANDBOX))
-    today = page.now.astimezone(ZoneInfo(page.session.time_zone)).date()
+    today = today_of(page)
     month, day = month_of(today, page.session.time_zone), Span(today, today, page.session.time_zone)
     set_up = read_set_up(page.connection, page.company_id, now=page.now)
     counts = routes_by_status(page.connection, live, day)

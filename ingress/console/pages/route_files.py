@@ -18,7 +18,7 @@ from domain.contract.route_files import (
     open_route_file,
     read_columns,
 )
-from domain.ids import read_id, shown_id
+from domain.ids import shown_id
 from domain.lifecycle import Environment
 from domain.operations import csv_imports
 from domain.operations.route_uploads import ROUTE_KINDS, RouteUpload
@@ -26,38 +26,28 @@ from domain.wording import sentence
 from ingress.console.addresses import page_at, upload_at
 from ingress.console.browser import MAX_FILE_BYTES
 from ingress.console.importer import Upload
+from ingress.console.pages.company_files import latest_files, require_no_import, show_file
 from ingress.console.pages.fleet_and_stations import plain_words
-from ingress.console.refusals import Refused, not_found
+from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page, see_other
 
 _SHOWN_ROUTES = 5
 _SHOWN_STOPS = 3
 """Stops whose fields are suggested; others can be typed."""
-_UPLOADS = 5
 _LONGEST = 20_000
 """The fields of all columns, in characters."""
 
 
 def show(page: Page) -> Response:
     """The form, and the last files of the company."""
-    latest = [
-        (environment, one)
-        for environment, kind in ROUTE_KINDS.items()
-        for one in csv_imports.latest_imports(page.connection, page.company_id, kind, limit=_UPLOADS)
-    ]
     return page.render(
         "route_files.html",
         section="routes",
         environments=list(Environment),
-        latest=sorted(latest, key=lambda one: one[1].id, reverse=True)[:_UPLOADS],
+        latest=latest_files(page, ROUTE_KINDS),
         most_megabytes=MAX_FILE_BYTES >> 20,
         most_bytes=MAX_FILE_BYTES,
     )
-
-
-def require_no_import(page: Page) -> None:
-    """Refuse a file before it is read, while another import runs. Raises ImportRunning."""
-    csv_imports.require_none(page.connection, page.company_id, now=page.now)
 
 
 def take(page: Page, upload: Upload) -> Response:
@@ -151,23 +141,7 @@ def _shown(one: FileRoute) -> dict[str, Any]:
 
 
 def show_upload(page: Page) -> Response:
-    """The progress and the result; or the part of that page that refreshes itself."""
-    import_id = read_id("imp", page.request.path_params["id"])
-    csv_imports.close_silent(page.connection, now=page.now)
-    stored = csv_imports.read_import(page.connection, page.company_id, import_id) if import_id is not None else None
-    environments = {kind: environment for environment, kind in ROUTE_KINDS.items()}
-    if import_id is None or stored is None or stored.kind not in environments:
-        raise not_found()
-    return page.render(
-        "_route_upload.html" if page.is_fragment else "route_upload.html",
-        section="routes",
-        stored=stored,
-        environment=environments[stored.kind],
-        shown=shown_id("imp", import_id),
-        rejected=[
-            (row["line"], plain_words(row["message"])) for row in csv_imports.rejected_rows(page.connection, stored)
-        ],
-    )
+    return show_file(page, ROUTE_KINDS, "route_upload.html", "routes")
 
 
 ADDRESSES = [

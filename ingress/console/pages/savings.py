@@ -2,12 +2,11 @@
 behind each figure; and both as CSV files."""
 
 from collections.abc import Iterable
-from datetime import date, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote, urlencode
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
@@ -27,11 +26,11 @@ from domain.savings.report import (
     savings_by_week,
     total_of,
 )
-from domain.savings.spans import Span, UnusableSpan, month_of, quarter_of
-from domain.wording import sentence
+from domain.savings.spans import Span, month_of, quarter_of
 from ingress.console.addresses import as_download, page_at
 from ingress.console.downloads import Download
 from ingress.console.refusals import Refused, not_found
+from ingress.console.report_days import span_of, today_of
 from ingress.console.savings_chart import PLOT, draw_prices, draw_savings
 from ingress.console.signed_in import Page
 
@@ -137,7 +136,7 @@ def _wanted(page: Page) -> _Wanted:
     form = page.form
     return _Wanted(
         tenant=Tenant(page.company_id, _ENVIRONMENTS.get(form.text("environment"), Environment.LIVE)),
-        span=_span(page),
+        span=span_of(page),
         by=_BYS.get(form.text("by"), Dimension.TRUCK),
         order=_ORDERS.get(form.text("order"), LineOrder.SAVED),
         ascending=form.text("direction") == "up",
@@ -146,29 +145,6 @@ def _wanted(page: Page) -> _Wanted:
         ),
         page=form.number("page"),
     )
-
-
-def _span(page: Page) -> Span:
-    """The days in the address, else the days of this month."""
-    zone = page.session.time_zone
-    month = month_of(_today(page), zone)
-    try:
-        return Span(_day(page, "from") or month.first_day, _day(page, "to") or month.last_day, zone)
-    except UnusableSpan as error:
-        text = str(error)
-        raise Refused(400, "These days cannot be reported", sentence(text)) from None
-
-
-def _today(page: Page) -> date:
-    return page.now.astimezone(ZoneInfo(page.session.time_zone)).date()
-
-
-def _day(page: Page, name: str) -> date | None:
-    text = page.form.text(name)
-    try:
-        return date.fromisoformat(text) if text else None
-    except ValueError:
-        raise Refused(400, "This is no date", f"Go back and correct the day in “{name}”.") from None
 
 
 def _id(page: Page, name: str, kind: Literal["veh", "drv"]) -> UUID | None:
@@ -215,7 +191,7 @@ def _whole_weeks(weeks: list[Week], span: Span) -> list[Week]:
 
 def _head(page: Page, wanted: _Wanted, weeks: list[Week], *, target: float = 0) -> dict[str, Any]:
     zone = wanted.span.time_zone
-    month, quarter = month_of(_today(page), zone), quarter_of(_today(page), zone)
+    month, quarter = month_of(today_of(page), zone), quarter_of(today_of(page), zone)
     day = timedelta(days=1)
     return {
         "section": "savings",
