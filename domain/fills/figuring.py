@@ -6,7 +6,7 @@ driver has, a completed route. So reports only add up.
 
 import itertools
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
@@ -17,6 +17,9 @@ from domain.lifecycle import RouteStatus
 from domain.roads import Point
 from domain.savings.recording import record_bought
 from domain.statements import Command, IdRow, NotNull, Statement
+
+ROUTE_SLACK = timedelta(hours=2)
+"""A truck also fuels for a route so long before its first stop, and after its last one."""
 
 
 class _RouteId(NamedTuple):
@@ -63,7 +66,7 @@ _PLANS = Statement(
     SELECT p.route_id, p.document, (p.cause->>'fuelStopsPassed')::int AS fuel_stops_passed
     FROM routes r JOIN plans p ON p.route_id = r.id AND p.generated_at <=
          (SELECT current.generated_at FROM plans current WHERE current.id = r.plan_id)
-    WHERE r.id = ANY(%s) AND p.document IS NOT NULL
+    WHERE r.id = ANY(%s) AND p.document IS NOT NULL AND p.revision = r.revision
       AND (p.id = r.plan_id OR p.generated_at >= r.arrived_at
            AND EXISTS (SELECT FROM messages m WHERE m.plan_id = p.id AND m.status IN ('sent', 'suppressed')))
     ORDER BY p.route_id, p.generated_at DESC
@@ -97,6 +100,20 @@ _FILLS = Statement(
     """,
 )
 
+_LET_GO = Command(
+    """
+    UPDATE fills f SET route_id = NULL, stop_number = NULL
+    FROM routes r
+    WHERE r.id = ANY(%s) AND f.route_id = r.id AND r.status IN ('planned', 'active', 'completed')
+      AND (f.vehicle_id IS DISTINCT FROM r.vehicle_id
+           OR f.bought_at < coalesce(r.arrived_at, r.imported_at) - %s::interval
+                            - CASE WHEN f.has_time THEN interval '0' ELSE interval '12 hours' END
+              AND (f.decided_at IS NULL OR f.decided_at < r.imported_at))
+    """
+)
+"""Takes the fills of an earlier run off a route that was restarted: those of another truck, and those from before the
+truck set out. A person who put such a fill on the route since the restart knows better."""
+
 _DROP = Command("DELETE FROM stop_verdicts WHERE route_id = ANY(%s)")
 _STORE = Command(
     """
@@ -127,6 +144,7 @@ def figure_routes(connection: Connection, route_ids: Iterable[UUID], *, lock: bo
         return
     if lock:
         _LOCK.all(connection, (ids,))
+    _LET_GO.execute(connection, (ids, ROUTE_SLACK))
     counted = {row.route_id: row for row in _COUNTED.all(connection, (ids,))}
     planned = _planned_stops(connection, list(counted))
     fills: dict[UUID, list[_Fill]] = {}

@@ -13,7 +13,7 @@ from uuid import UUID
 from domain.accounts.companies import lock_company
 from domain.database import Connection, Tenant
 from domain.fills.card_files import FileFill
-from domain.fills.figuring import figure_routes
+from domain.fills.figuring import ROUTE_SLACK, figure_routes
 from domain.fills.fuels import Fuel
 from domain.fills.local_times import utc_of_local, zone_of
 from domain.fills.matching import SURE_SCORE, KnownStation, KnownStations, match_station
@@ -28,8 +28,6 @@ BATCH_FILLS = 500
 
 TRUCK_WITHIN = timedelta(minutes=20)
 """The truck's place is asked for so long before and after a fill: clocks of pumps are not exact."""
-ROUTE_SLACK = timedelta(hours=2)
-"""A truck that fuels so long before its first stop, or after its last one, does so for that route."""
 TANK_SLACK_SHARE, TANK_SLACK_GALLONS = 0.02, 2.0
 """A pump may tell so much more than the tank holds."""
 LEAST_DOLLARS, MOST_DOLLARS_PER_GALLON = 0.5, 15.0
