@@ -18,6 +18,7 @@ from domain.accounts.companies import require_company, time_zone_of
 from domain.contract.csvfiles import ImportReport
 from domain.database import Connection, Tenant
 from domain.encoding import utc_text
+from domain.file_profiles.products import Fuel
 from domain.file_profiles.profiles import Column, FileProfile
 from domain.fills.bought_report import (
     BOUGHT_BASIS,
@@ -31,7 +32,6 @@ from domain.fills.bought_report import (
     write_bought_csv,
 )
 from domain.fills.card_files import Volume, open_fill_file
-from domain.fills.fuels import Fuel
 from domain.fills.importing import fill_batches, finish_fills, read_stations, store_fills
 from domain.fills.profiles import CARD_PROFILES, FILL_FIELDS, card_profile
 from domain.fills.reviewing import (

@@ -18,9 +18,9 @@ from zoneinfo import ZoneInfo
 
 from domain.contract.csvfiles import ImportReport, Progress
 from domain.errors import FuelrouteError
+from domain.file_profiles.products import Fuel, fuel_of_item
 from domain.file_profiles.profiles import FileProfile
 from domain.file_profiles.reading import FileRecord, ProfiledFile, open_profiled
-from domain.fills.fuels import Fuel, fuel_of_item
 from domain.fills.local_times import CANADA, is_known_state
 from domain.fills.profiles import FILL_FIELDS, WIDE
 

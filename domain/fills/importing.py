@@ -12,9 +12,9 @@ from uuid import UUID
 
 from domain.accounts.companies import lock_company
 from domain.database import Connection, Tenant
+from domain.file_profiles.products import Fuel
 from domain.fills.card_files import FileFill
 from domain.fills.figuring import ROUTE_SLACK, figure_routes
-from domain.fills.fuels import Fuel
 from domain.fills.local_times import utc_of_local, zone_of
 from domain.fills.matching import SURE_SCORE, KnownStation, KnownStations, match_station
 from domain.ids import new_id

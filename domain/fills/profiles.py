@@ -6,8 +6,8 @@ Where the names of the columns were found, and what only a card's customer can s
 from collections.abc import Sequence
 
 from domain.errors import FuelrouteError
+from domain.file_profiles.products import Fuel
 from domain.file_profiles.profiles import Column, FileProfile, RecordField, RecordFields, plain_profile
-from domain.fills.fuels import Fuel
 
 WIDE: dict[Fuel, tuple[str, str, str]] = {
     Fuel.TRACTOR: ("tractor_quantity", "tractor_price", "tractor_amount"),

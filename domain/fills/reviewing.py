@@ -14,8 +14,8 @@ from zoneinfo import ZoneInfo
 from domain.accounts.companies import lock_company
 from domain.database import Connection, Tenant
 from domain.errors import FuelrouteError
+from domain.file_profiles.products import Fuel
 from domain.fills.figuring import figure_routes
-from domain.fills.fuels import Fuel
 from domain.fills.importing import BATCH_FILLS, MATCHED, Matches, ToMatch, find_truck, match_fills, read_stations
 from domain.fills.matching import KnownStations
 from domain.lifecycle import Environment

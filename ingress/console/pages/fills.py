@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from domain.accounts.users import MAY_DISPATCH
 from domain.database import Tenant
+from domain.file_profiles.products import Fuel
 from domain.fills.bought_report import (
     BoughtBy,
     bought_lines,
@@ -19,7 +20,6 @@ from domain.fills.bought_report import (
     total_bought,
     write_bought_csv,
 )
-from domain.fills.fuels import Fuel
 from domain.fills.importing import BATCH_FILLS, finish_fills, read_stations
 from domain.fills.reviewing import (
     BY_RULE,

@@ -9,8 +9,8 @@ from zoneinfo import ZoneInfo
 
 from domain.contract.csvfiles import ImportReport
 from domain.database import Connection, Tenant
+from domain.file_profiles.products import Fuel
 from domain.fills.card_files import FileFill, Volume, open_fill_file
-from domain.fills.fuels import Fuel
 from domain.fills.importing import fill_batches, finish_fills, read_stations, store_fills
 from domain.fills.local_times import zone_of
 from domain.fills.profiles import card_profile

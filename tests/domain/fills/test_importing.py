@@ -10,7 +10,7 @@ import pytest
 
 from domain.contract.csvfiles import UnreadableFile
 from domain.database import Connection
-from domain.fills.fuels import Fuel
+from domain.file_profiles.products import Fuel
 from domain.fills.importing import _KNOWN, read_stations
 from domain.fills.reviewing import (
     BY_RULE,

@@ -4,33 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from domain.fills.fuels import Fuel, fuel_of_item
 from domain.fills.local_times import utc_of_local, zone_of
 from domain.fills.matching import KnownStation, KnownStations, match_station
 from domain.roads import Point
-
-
-@pytest.mark.parametrize(
-    ("item", "fuel"),
-    [
-        ("ULSD", Fuel.TRACTOR),
-        ("Diesel #2", Fuel.TRACTOR),
-        ("DSL", Fuel.TRACTOR),
-        ("Reefer Diesel", Fuel.REEFER),
-        ("ULSR", Fuel.REEFER),
-        ("DEFD", Fuel.DEF),
-        ("Diesel Exhaust Fluid - bulk", Fuel.DEF),
-        ("Diesel additive", Fuel.OTHER),
-        ("SCLE", Fuel.OTHER),
-        ("Cash Advance", Fuel.OTHER),
-        ("DEFENDER", Fuel.UNKNOWN),
-        ("PROD 7", Fuel.UNKNOWN),
-        ("", Fuel.UNKNOWN),
-        (None, Fuel.UNKNOWN),
-    ],
-)
-def test_the_item_tells_the_fuel_or_nothing(item: str | None, fuel: Fuel) -> None:
-    assert fuel_of_item(item) is fuel
 
 
 @pytest.mark.parametrize(
