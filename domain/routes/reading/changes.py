@@ -6,7 +6,9 @@ higher number than every listed route, and the next list has it. A caller who go
 misses no change, whatever commits meanwhile.
 
 A list that begins at a time begins at the newest mark before that time (`mark`). A mark names the oldest transaction
-that ran when it was made, so each change after it belongs to that transaction or a later one.
+that ran when it was made, so each change after it belongs to that transaction or a later one. All of them are listed,
+also those whose `updated_at` is before that time: their transaction may have committed after it, so no earlier list
+had them. A caller gets changes of the minute before its time too, and misses none.
 
 Each cell counts its own transactions. A company that was moved brings cursors of its former cell: such a list begins
 again at the cursor's time, so that the caller gets some changes twice and misses none.
@@ -31,6 +33,10 @@ MOST_CHANGES_COUNTED = 1_000
 MARKS_KEPT_DAYS = 90
 """A list that begins earlier reads the whole history of the company."""
 
+LONGEST_TRANSACTION = timedelta(days=1)
+"""No transaction that changes a route runs so long. A list that begins before the first mark, or in another cell leaves
+out what was last changed so long before its time."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_ID = UUID(int=0)
 _CURSOR = re.compile(r"1 (-?\d{1,18}) (\d{1,18}) ([0-9a-f]{32})(?: c(\d{1,4}))?", re.ASCII)
@@ -43,7 +49,7 @@ class PlaceInChanges(NamedTuple):
     """A place in the list of changes: the routes after it come next."""
 
     since: datetime
-    """Routes that were last changed before this time are left out."""
+    """Each change that was committed at this time or later is listed."""
     transaction: int
     id: UUID
 
@@ -63,7 +69,8 @@ _SETTLED = "(SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8)"
 _CHANGED = f"""
     SELECT r.changed_in AS transaction, r.id FROM routes r
     WHERE r.company_id = %(company_id)s AND r.environment = %(environment)s
-    AND (r.changed_in, r.id) > (%(transaction)s, %(id)s) AND r.changed_in < {_SETTLED} AND r.updated_at >= %(since)s
+    AND (r.changed_in, r.id) > (%(transaction)s, %(id)s) AND r.changed_in < {_SETTLED}
+    AND r.updated_at >= %(since)s::timestamptz - %(longest_transaction)s::interval
     ORDER BY r.changed_in, r.id LIMIT {MOST_CHANGES_COUNTED}
 """  # noqa: S608 (constants of this module)
 
@@ -100,7 +107,8 @@ def list_changes(connection: Connection, tenant: Tenant, query: RouteQuery) -> R
     Raises Invalid when the cursor cannot be read, or when the query asks for anything else but a limit.
     """
     after = _place_of(connection, query)
-    changes = _CHANGES.all(connection, {**tenant._asdict(), **after._asdict(), "limit": query.limit})
+    asked = {**tenant._asdict(), **after._asdict(), "longest_transaction": LONGEST_TRANSACTION, "limit": query.limit}
+    changes = _CHANGES.all(connection, asked)
     found = read_routes([(tenant, change.id) for change in changes]).on(connection)
     if changes:
         after = after._replace(transaction=changes[-1].transaction, id=changes[-1].id)

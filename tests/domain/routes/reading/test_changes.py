@@ -130,6 +130,84 @@ def test_a_change_that_commits_late_comes_after_those_that_were_read_before_it(s
     assert sorted(route.reference for route in seen.values()) == ["quick", "slow"]
 
 
+begins = st.lists(
+    st.one_of(
+        st.tuples(st.just("change"), st.integers(0, ROUTES - 1)),
+        st.tuples(st.sampled_from(["commit", "rollback"]), st.integers(0, WRITERS - 1)),
+        st.tuples(st.sampled_from(["mark", "begin"]), st.just(0)),
+    ),
+    max_size=25,
+)
+
+
+@hypothesis_settings(max_examples=60, deadline=None)
+@given(begins)
+def test_a_caller_who_begins_at_any_time_misses_nothing_that_commits_after_it(
+    shared: Database, done: list[tuple[str, int]]
+) -> None:
+    """A caller knows at `begin` what is committed, and asks for the changes since then, at the end, by cursors."""
+    now = datetime.now(UTC)
+    with shared.transaction() as connection:
+        fleet = make_fleet(connection)
+        names = [f"{fleet.company_id} {number}" for number in range(ROUTES)]
+        for name in names:
+            imported(connection, fleet.live, now=now, externalId=name)
+    known: list[tuple[datetime, dict[str, Any]]] = []
+
+    with ExitStack() as open_connections:
+        writers = [open_connections.enter_context(psycopg.connect(shared.url)) for _ in range(WRITERS)]
+        for number, (step, which) in enumerate(done):
+            if step == "begin":
+                known.append((database_time(shared), stored_references(shared, fleet.live)))
+            elif step == "mark":
+                with shared.transaction() as connection:
+                    mark(connection, every=timedelta())
+            elif step == "change":
+                change(writers[which % WRITERS], names[which], f"change {number}")
+            else:
+                getattr(writers[which], step)()
+        for writer in writers:
+            writer.commit()
+
+    for since, references in known:
+        fresh, _ = follow(shared, fleet.live, RouteQuery(updated_since=since, limit=2))
+        references |= {route.external_id: route.reference for route in fresh.values()}
+        assert references == stored_references(shared, fleet.live)
+
+
+def database_time(database: Database) -> datetime:
+    with database.transaction() as connection:
+        ((time,),) = connection.execute("SELECT clock_timestamp()").fetchall()
+    return datetime.fromisoformat(str(time))
+
+
+def stored_references(database: Database, tenant: Tenant) -> dict[str, str | None]:
+    """What a caller has who reads every route now."""
+    with database.transaction() as connection:
+        rows = connection.execute("SELECT external_id, reference FROM routes WHERE company_id = %s", tenant[:1])
+        return dict(rows.fetchall())
+
+
+def test_a_change_from_before_a_time_that_commits_after_it_is_listed_since_that_time(
+    shared: Database, now: datetime
+) -> None:
+    with shared.transaction() as connection:
+        fleet = make_fleet(connection)
+        imported(connection, fleet.live, now=now, externalId=f"{fleet.company_id} slow")
+    with shared.transaction() as connection:
+        mark(connection, every=timedelta())
+
+    with psycopg.connect(shared.url) as slow:
+        change(slow, f"{fleet.company_id} slow", "committed late")
+        since = database_time(shared)
+        assert follow(shared, fleet.live, RouteQuery(updated_since=since))[0] == {}
+        slow.commit()
+
+    seen, cursor = follow(shared, fleet.live, RouteQuery(updated_since=since))
+    assert [route.reference for route in seen.values()] == ["committed late"]
+    assert follow(shared, fleet.live, RouteQuery(cursor=cursor))[0] == {}, "the cursor is after it"
+
+
 def test_a_list_begins_at_its_time(shared: Database, now: datetime) -> None:
     with shared.transaction() as connection:
         mark(connection, every=timedelta())
