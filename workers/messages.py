@@ -9,6 +9,7 @@ import dramatiq
 import psycopg
 
 from domain import clock
+from domain.accounts.name_lookups import looking_up_for
 from domain.messages import message_life
 from domain.messages.gateways import Fault
 from domain.messages.message_life import Claim, MessageStatus
@@ -40,7 +41,9 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
         with context.database.transaction_by_key() as connection:
             step = delivery.start_delivery(connection, message_id, settings=context.settings, now=clock.now())
         if isinstance(step, Claim):
-            step = _store(context, step, message_life.hand_over(step, context.settings))
+            with looking_up_for(step.company_id):
+                fault = message_life.hand_over(step, context.settings)
+            step = _store(context, step, fault)
         context.jobs.put(*step.jobs)
         if step.status is not None:
             MESSAGES.labels(step.status).inc()

@@ -7,6 +7,7 @@ import dramatiq
 import psycopg
 
 from domain import clock
+from domain.accounts.name_lookups import looking_up_for
 from domain.messages.gateways import Fault
 from domain.notices import notice_life
 from domain.notices.notice_life import NoticeClaim, SettledStatus
@@ -27,7 +28,9 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
                 connection, company_id, UUID(notice_id), settings=context.settings, now=clock.now()
             )
         if claimed is not None:
-            status = _store(context, claimed, notice_life.hand_over_notice(claimed, context.settings))
+            with looking_up_for(company_id):
+                fault = notice_life.hand_over_notice(claimed, context.settings)
+            status = _store(context, claimed, fault)
             log.info("notices.settled", notice_id=claimed.notice_id, status=status)
 
 

@@ -3,6 +3,7 @@
 import dramatiq
 
 from domain import clock
+from domain.accounts.name_lookups import looking_up_for
 from domain.messages.gateways import Fault
 from domain.messages.read_status import ask_read_status, claim_unread, store_read
 from domain.observability import get_logger
@@ -19,7 +20,8 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
             unread = claim_unread(connection, company_id, now=clock.now())
         if unread is None:
             return
-        read = ask_read_status(unread, context.settings, now=clock.now())
+        with looking_up_for(company_id):
+            read = ask_read_status(unread, context.settings, now=clock.now())
         if isinstance(read, Fault):  # the next pass asks again
             log.warning("messages.read_status_unknown", company_id=company_id, reason=read.sentence)
             return

@@ -20,6 +20,7 @@ from dramatiq.middleware import Middleware
 
 from domain import clock
 from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.name_lookups import looking_up_for
 from domain.database import Connection
 from domain.database_health import is_away
 from domain.ids import shown_id
@@ -45,8 +46,6 @@ _IDLE_SECONDS = 15.0
 """A courier without work keeps its connections so long."""
 
 _DATABASE_THREADS = 4
-_RESOLVING_THREADS = 64
-"""Names are resolved by the system, in threads: a slow name server holds one of them."""
 
 _STORE_AGAIN_SECONDS = 0.5
 
@@ -65,7 +64,6 @@ class WebhookCouriers(Middleware):
         self._couriers: dict[UUID, Courier] = {}
         self._database_threads = ThreadPoolExecutor(_DATABASE_THREADS, thread_name_prefix="webhook-storage")
         self._loop = uvloop.new_event_loop()
-        self._loop.set_default_executor(ThreadPoolExecutor(_RESOLVING_THREADS, thread_name_prefix="webhook-names"))
         self._thread = threading.Thread(target=self._loop.run_forever, name="webhooks", daemon=True)
 
     def before_worker_boot(self, broker: dramatiq.Broker, worker: dramatiq.Worker) -> None:
@@ -141,12 +139,8 @@ class Courier:
 
     async def _run(self) -> None:
         try:
-            while await self._is_wanted():
-                self._couriers.busy += 1
-                try:
-                    await self._work()
-                finally:
-                    self._couriers.busy -= 1
+            with looking_up_for(self._company_id):
+                await self._work_while_wanted()
         except asyncio.CancelledError:
             await self._give_up()
         except psycopg.Error as error:  # the sweep finds the rest
@@ -156,6 +150,14 @@ class Courier:
         finally:
             self._couriers.forget(self._endpoint_id)
             await self._sender.close()
+
+    async def _work_while_wanted(self) -> None:
+        while await self._is_wanted():
+            self._couriers.busy += 1
+            try:
+                await self._work()
+            finally:
+                self._couriers.busy -= 1
 
     async def _is_wanted(self) -> bool:
         """True when the courier was woken; False when it was not for a while, or the process stops."""

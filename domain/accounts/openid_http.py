@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 from authlib.integrations.base_client import OAuthError
 
+from domain.accounts.name_lookups import NoAddress, lookups
 from domain.accounts.openid import ProofRefused, ProviderAway
 
 with warnings.catch_warnings():
@@ -51,10 +52,10 @@ class _TooMuch(httpx.TransportError):
 
 
 class BoundedTransport(httpx.AsyncHTTPTransport):
-    """Reads each answer as a whole, up to a bound."""
+    """Reads each answer as a whole, up to a bound. Names are looked up in threads that no event loop shares."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        answer = await super().handle_async_request(request)
+        answer = await self._first_answer(request)
         try:
             body = bytearray()
             async for portion in answer.aiter_raw():
@@ -64,3 +65,28 @@ class BoundedTransport(httpx.AsyncHTTPTransport):
         finally:
             await answer.aclose()
         return httpx.Response(answer.status_code, headers=answer.headers, content=bytes(body))
+
+    async def _first_answer(self, request: httpx.Request) -> httpx.Response:
+        """The answer of the first address that can be connected to."""
+        failure: httpx.TransportError = httpx.ConnectError("its name has no address")
+        try:
+            addresses = await lookups().addresses(request.url.host)
+        except NoAddress as error:
+            raise httpx.ConnectError(str(error)) from None
+        for address in addresses:
+            try:
+                return await super().handle_async_request(_at_address(request, address))
+            except httpx.ConnectError as error:
+                failure = error
+        raise failure
+
+
+def _at_address(request: httpx.Request, address: str) -> httpx.Request:
+    """The request to an address of its host. The certificate is still that of the host."""
+    return httpx.Request(
+        request.method,
+        request.url.copy_with(host=address),
+        headers=request.headers,
+        stream=request.stream,
+        extensions={**request.extensions, "sni_hostname": request.url.host},
+    )

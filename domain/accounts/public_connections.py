@@ -4,8 +4,6 @@ A name is resolved once, the addresses are judged, and the connection goes to th
 answers differently the next time gains nothing.
 """
 
-import asyncio
-import socket
 import ssl
 from functools import cache
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import httpcore
 
 from domain.accounts.allowed_hosts import AllowedHosts, literal_address
+from domain.accounts.name_lookups import NoAddress, lookups
 
 
 class RefusedAddress(Exception):
@@ -27,22 +26,20 @@ class PublicBackend(httpcore.AnyIOBackend):
 
     async def connect_tcp(self, host: str, port: int, *rest: Any, **more: Any) -> httpcore.AsyncNetworkStream:
         failure: Exception = httpcore.ConnectError("it has no address")
-        for address in await self._judged(host, port):
+        for address in await self._judged(host):
             try:
                 return await super().connect_tcp(address, port, *rest, **more)
             except httpcore.ConnectError as error:
                 failure = error
         raise failure
 
-    async def _judged(self, host: str, port: int) -> list[str]:
+    async def _judged(self, host: str) -> list[str]:
         """The addresses of a host. Raises RefusedAddress if one of them must not be called, ConnectError if there is
         none."""
-        loop = asyncio.get_running_loop()
         try:
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except OSError:
-            raise httpcore.ConnectError("its name has no address") from None
-        addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
+            addresses = await lookups().addresses(host)
+        except NoAddress as error:
+            raise httpcore.ConnectError(str(error)) from None
         for address in addresses if not self._allowed.have(host) else ():
             known = literal_address(address.partition("%")[0])
             if known is None or not self._allowed.take(known):

@@ -25,6 +25,7 @@ import urllib3
 from domain import tracing
 from domain.accounts.allowed_hosts import AllowedHosts, literal_address
 from domain.accounts.contact_urls import NOT_PUBLIC, UnusableContact, gateway_of
+from domain.accounts.name_lookups import NoAddress, lookups
 
 _MAX_BYTES = 1 << 20
 """So much of a gateway's unpacked answer is read. An answer may have no end, or unpack to far more than was sent."""
@@ -54,7 +55,7 @@ class Fault(NamedTuple):
 
 def call_gateway(url: str, title: str, body: str, *, allowed: AllowedHosts, timeout_seconds: float) -> Fault | None:
     """Try once to give a plain text to the gateway. None when the gateway took it. The attempt ends within the time,
-    but the system's resolver may take longer."""
+    however long a name server is silent."""
     try:
         gateway = gateway_of(url, allowed)
     except UnusableContact as error:
@@ -139,6 +140,10 @@ class _Guard:
     @property
     def is_over(self) -> bool:
         return time.monotonic() >= self._ends_at
+
+    @property
+    def seconds_left(self) -> float:
+        return max(0.0, self._ends_at - time.monotonic())
 
     @property
     def has_cut(self) -> bool:
@@ -241,6 +246,37 @@ _WATCHED = frozenset(
     | {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn"}
 )
 _current: ContextVar[_Guard | None] = ContextVar("current", default=None)
+
+
+_ask_system = socket.getaddrinfo
+
+
+def _look_up(host: Any, port: Any, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0) -> list[Any]:
+    """`socket.getaddrinfo`. During a hand-over it ends within the time, which the system's resolver would not."""
+    guard = _current.get()
+    if guard is None or not host:
+        return _ask_system(host, port, family, type, proto, flags)
+    name = host.decode("ascii", "replace") if isinstance(host, bytes) else str(host)
+    guard.watch("socket.getaddrinfo", (name,))
+    try:
+        addresses = lookups().wait_for_addresses(name, seconds=guard.seconds_left)
+    except NoAddress as error:
+        raise socket.gaierror(socket.EAI_NONAME, f"it {error}") from None
+    return [one for address in addresses for one in _numeric(address, port, family, type, proto)]
+
+
+def _numeric(address: str, port: Any, family: int, type: int, proto: int) -> list[Any]:
+    """The address as `socket.getaddrinfo` gives it; nothing if it is of another family."""
+    token = _current.set(None)  # what is asked here is no name
+    try:
+        return _ask_system(address, port, family, type, proto, socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        return []
+    finally:
+        _current.reset(token)
+
+
+socket.getaddrinfo = _look_up  # the libraries of gateways offer no other way to bound it
 
 
 @cache

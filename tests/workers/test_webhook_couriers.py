@@ -1,5 +1,6 @@
 """Couriers deliver over real connections: signed, in order, at least once, and none holds up another."""
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,8 @@ from uuid import UUID
 import pytest
 from standardwebhooks import WebhookVerificationError
 
-from domain.database import Database
+from domain.accounts import name_lookups
+from domain.database import Connection, Database
 from domain.queue.job_queue import JobQueue
 from domain.routes.transitions import cancel_route
 from domain.settings import Settings
@@ -170,6 +172,50 @@ def test_a_slow_endpoint_holds_up_no_other(
 
         assert time.monotonic() - started < 1.5
         assert len(slow.requests) == 60
+
+
+def test_names_that_nobody_answers_for_hold_up_no_other_company(
+    hooked: Settings, database: Database, receiver: Receiver, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eighteen names of two companies, whose name servers are silent until the end of the test."""
+    over = threading.Event()
+
+    def answer(host: str) -> list[str]:
+        if host.startswith("silent"):
+            over.wait(30)
+            raise OSError
+        return ["127.0.0.1"]
+
+    monkeypatch.setattr(name_lookups, "ask_system", answer)
+    others = [Company(database, "https://silent.example.com/", now) for _ in range(2)]
+    for number in range(16):
+        others[number % 2].add_endpoint(f"https://silent{number}.example.com/")
+    named_one = Company(database, "https://hooks.example.com/", now)
+    with database.transaction() as connection:
+        url = receiver.url.replace("127.0.0.1", "hooks.example.com")
+        connection.execute("UPDATE webhook_endpoints SET url = %s WHERE id = %s", (url, named_one.endpoint_id))
+    try:
+        with running_couriers(hooked, stop_seconds=0) as couriers:
+            for other in others:
+                other.import_routes(3)
+                with database.transaction() as connection:
+                    for endpoint in endpoints_of(connection, other.fleet.company_id):
+                        couriers.wake(endpoint, other.fleet.company_id)
+            time.sleep(0.3)
+            started = time.monotonic()
+            named_one.import_routes(1)
+            named_one.wake(couriers)
+
+            receiver.wait_for(1, seconds=1.5)
+
+            assert time.monotonic() - started < 1.5
+            assert [event.status for event in named_one.wait_until_settled()] == ["delivered"]
+    finally:
+        over.set()
+
+
+def endpoints_of(connection: Connection, company_id: UUID) -> list[UUID]:
+    return [id for (id,) in connection.execute("SELECT id FROM webhook_endpoints WHERE company_id = %s", (company_id,))]
 
 
 def test_a_new_event_does_not_wait_for_a_slow_one(

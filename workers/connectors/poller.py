@@ -17,6 +17,7 @@ import psycopg
 from domain import clock
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import Contacts, UnreadableContact
+from domain.accounts.name_lookups import looking_up_for
 from domain.backoff import backoff
 from domain.connectors.connectors import open_access
 from domain.connectors.kinds import VENDORS
@@ -71,25 +72,30 @@ class Poller:
 
     async def run(self) -> None:
         """Polls until the lease is lost."""
-        pages_in_a_row = 0
         try:
-            await _sleep_until(self.leased.due_at)
-            while True:
-                page = await self._turn()
-                pages_in_a_row = pages_in_a_row + 1 if page is not None and page.has_more else 0
-                if 0 < pages_in_a_row < MOST_PAGES_IN_A_ROW:
-                    continue
-                if pages_in_a_row:
-                    pages_in_a_row = 0
-                    await asyncio.sleep(self._wait_seconds())
-                else:
-                    await _sleep_until(self._due_at)
+            with looking_up_for(self.leased.company_id):
+                await self._poll_for_ever()
         except LeaseLost:
             log.info("connectors.lease_lost", connector_id=self.leased.id)
         except Exception:
             log.exception("connectors.poller_failed", connector_id=self.leased.id)
         finally:
             await self._http.close()
+
+    async def _poll_for_ever(self) -> None:
+        """Raises LeaseLost."""
+        pages_in_a_row = 0
+        await _sleep_until(self.leased.due_at)
+        while True:
+            page = await self._turn()
+            pages_in_a_row = pages_in_a_row + 1 if page is not None and page.has_more else 0
+            if 0 < pages_in_a_row < MOST_PAGES_IN_A_ROW:
+                continue
+            if pages_in_a_row:
+                pages_in_a_row = 0
+                await asyncio.sleep(self._wait_seconds())
+            else:
+                await _sleep_until(self._due_at)
 
     async def _turn(self) -> VendorPage | None:
         """One poll and its storage. None: it failed. Raises LeaseLost."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.name_lookups import looking_up_for
 from domain.accounts.users import MAY_MANAGE_CONNECTORS, MAY_MATCH
 from domain.connectors import connectors, vendor_vehicles
 from domain.connectors.connectors import Connector, ConnectorValues, UnknownConnector, UnusableConnector, state_of
@@ -150,7 +151,8 @@ def test(page: Page) -> Response:
     allowed = AllowedHosts.of_connectors(page.console.settings)
     _audit(page, connector)
     try:
-        answer = asyncio.run(try_connector(connector.kind, access, allowed, seconds=_TEST_SECONDS))
+        with looking_up_for(page.company_id):
+            answer = asyncio.run(try_connector(connector.kind, access, allowed, seconds=_TEST_SECONDS))
     except VendorFault as fault:
         words = f"{sentence(str(fault))} {sentence(fault.what_to_do)}"
         return _connector_page(page, connector, fault=words)

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import requests
 
+from domain.accounts import name_lookups
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contact_urls import fault_of
 from domain.messages import gateways
@@ -92,6 +93,23 @@ def test_a_name_that_the_operator_allows_may_lead_into_the_network(
     assert send(f"json://sms.example.com:{port_of(gateway)}/", allowed) is None
     assert send(f"json://other.example.com:{port_of(gateway)}/", allowed) is not None
     assert len(gateway.received) == 1
+
+
+@pytest.mark.parametrize("shape", ["json://silent.example.com/", "mailto://u:p@silent.example.com?mode=insecure"])
+def test_a_name_server_that_is_silent_keeps_the_thread_no_longer_than_the_attempt(
+    monkeypatch: pytest.MonkeyPatch, shape: str
+) -> None:
+    over = threading.Event()
+    monkeypatch.setattr(name_lookups, "ask_system", lambda host: (over.wait(20) and ["203.0.113.7"]) or [])
+    started = time.monotonic()
+    try:
+        fault = send(shape, NO_HOSTS, seconds=0.5)
+    finally:
+        over.set()
+
+    assert fault is not None
+    assert not fault.in_doubt
+    assert time.monotonic() - started < 1.5
 
 
 def test_a_redirect_is_not_followed(gateway: Gateway) -> None:
