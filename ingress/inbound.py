@@ -1,13 +1,17 @@
 """Positions that vendors of telematics send: `POST /telematics/{connector}`.
 
 The connector's id stands in the address, and the vendor's signature or token is checked by the vendor's own rule. An
-unknown connector and a wrong signature get the same answer. Positions are stored before the answer: who gets no 2xx
-sends again, and what comes twice is a repeat.
+unknown connector and a wrong signature get the same answer after the same work, so the time of the answer tells nothing
+either. Until the sender is known, a body counts against the share of its network address, by the bytes that have
+arrived: whoever announces a body and does not send it takes nothing from a company. Positions are stored before the
+answer: who gets no 2xx sends again, and what comes twice is a repeat.
 """
 
+import secrets
 import time
 from collections import Counter
 from datetime import timedelta
+from types import TracebackType
 from uuid import UUID
 
 import msgspec
@@ -25,13 +29,15 @@ from domain.connectors.taking import (
     note_received,
     take_inbound,
 )
-from domain.connectors.vendor import ForgedRequest, InboundRequest, UnreadableAnswer, VendorPage
+from domain.connectors.vendor import Access, ForgedRequest, InboundRequest, UnreadableAnswer, VendorPage
 from domain.contract.shapes import FieldFault
 from domain.encoding import write
 from domain.ids import read_id
 from domain.metrics import FIXES_RECEIVED
 from domain.observability import get_logger
 from domain.visibility import EVERYTHING, of_tenants
+from ingress.connection_limits import address_of
+from ingress.fair_queue import FairSemaphore
 from ingress.problems import ApiError
 from ingress.request import Answer, Request
 from ingress.services import Services
@@ -39,6 +45,12 @@ from ingress.services import Services
 log = get_logger(__name__)
 
 PAUSED_SECONDS = 60
+
+_STEP_BYTES = 64 << 10
+"""As much of a body as uvicorn reads ahead."""
+
+_NO_ID = UUID(int=0)
+_RECEIVING = {kind: vendor for kind, vendor in VENDORS.items() if vendor.receives}
 
 _NOTED_EVERY_SECONDS = 5.0
 _MOST_TALLIES = 10_000
@@ -53,49 +65,58 @@ class Inbound:
         self._contacts = Contacts.of(settings)
         self._rules = TakingRules(settings.arrival_radius_meters, timedelta(hours=settings.early_arrival_hours))
         self._tallies: dict[UUID, _Tally] = {}
+        self._nobody = self._contacts.seal(write({"webhook_secret": secrets.token_hex()}).decode()) or ""
+        """Sealed credentials that fit no request: what is opened and compared where there is no connector."""
 
     async def take(self, request: Request) -> Answer:
         request.credentials = None  # a token of the vendor's is no key of ours
-        receiver = await self._receiver(request.path_id)
-        bodies, patience = self._services.bodies, self._services.settings.body_timeout_seconds
-        async with bodies.permit(receiver.company_id.hex, request.max_body_bytes(), patience_seconds=patience):
-            page = await self._read(receiver, request)
-            if receiver.paused_at is not None:
-                raise _paused()
-            await self._count_against_limits(receiver.id, page)
-            taken = await self._services.in_thread_of(receiver.company_id, lambda: self._store(receiver, page))
-            if taken is None:
-                raise _paused()
-            await self._services.jobs.put(*taken.jobs)
+        patience = self._services.settings.body_timeout_seconds
+        strangers = self._services.unverified_bodies
+        async with _Room(strangers, _address(request), request.max_body_bytes(), patience) as room:
+            given = await self._read(request, room)
+            receiver, access = await self._verified(request.path_id, given)
+        bodies = self._services.bodies
+        async with bodies.permit(receiver.company_id.hex, len(given.body), patience_seconds=patience):
+            taken = await self._take(receiver, _page(receiver, given, access))
         _count(taken)
         return Answer(202, write(_Accepted(taken.stored, dict(taken.left_out))))
 
-    async def _receiver(self, text: str) -> Receiver:
-        """Raises ApiError 401."""
-        connector_id = read_id("con", text)
-        found = await self._services.ask(find_receiver(connector_id), EVERYTHING) if connector_id is not None else None
-        if found is None or found.kind not in VENDORS or not VENDORS[found.kind].receives:
-            raise _refused()
-        return found
-
-    async def _read(self, receiver: Receiver, request: Request) -> VendorPage:
-        """The page of a request whose sender is known. Raises ApiError."""
-        vendor = VENDORS[receiver.kind]()
-        body = await request.body(self._services.settings.body_timeout_seconds)
+    async def _read(self, request: Request, room: "_Room") -> InboundRequest:
+        """The request with its body. Raises ApiError, CapacityTimeout."""
+        body = await request.body(self._services.settings.body_timeout_seconds, room.hold)
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.scope["headers"]}
-        given = InboundRequest(headers, dict(QueryParams(request.scope["query_string"])), body)
+        return InboundRequest(headers, dict(QueryParams(request.scope["query_string"])), body)
+
+    async def _verified(self, text: str, given: InboundRequest) -> tuple[Receiver, Access]:
+        """The connector that the request was made to by its vendor. Raises ApiError 401."""
+        receiver = await self._receiver(text)
+        sealed = (receiver.url, receiver.credentials) if receiver is not None else ("", self._nobody)
         try:
-            access = open_access(receiver.url, receiver.credentials, self._contacts)
-            vendor.verify(given, access, now=clock.now())
-            return vendor.read_inbound(given, access)
-        except ForgedRequest:
-            raise _refused() from None
-        except UnreadableAnswer:
-            fault = FieldFault(field="", message=f"is not what {vendor.title} sends")
-            raise ApiError("validation_error", "The body has 1 invalid field.", errors=[fault]) from None
+            access = open_access(*sealed, self._contacts)
         except UnreadableContact:
-            log.error("inbound.credentials_unreadable", connector_id=receiver.id)
+            log.error("inbound.credentials_unreadable", connector_id=receiver.id if receiver is not None else None)
             raise
+        passed = _kinds_that_verify(given, access)
+        if receiver is None or receiver.kind not in passed:
+            raise _refused()
+        return receiver, access
+
+    async def _receiver(self, text: str) -> Receiver | None:
+        """The connector with this id, if its vendor sends."""
+        connector_id = read_id("con", text) or _NO_ID
+        found = await self._services.ask(find_receiver(connector_id), EVERYTHING)
+        return found if found is not None and found.kind in _RECEIVING else None
+
+    async def _take(self, receiver: Receiver, page: VendorPage) -> Taken:
+        """Stores a page of a known sender. Raises ApiError 429."""
+        if receiver.paused_at is not None:
+            raise _paused()
+        await self._count_against_limits(receiver.id, page)
+        taken = await self._services.in_thread_of(receiver.company_id, lambda: self._store(receiver, page))
+        if taken is None:
+            raise _paused()
+        await self._services.jobs.put(*taken.jobs)
+        return taken
 
     async def _count_against_limits(self, connector_id: UUID, page: VendorPage) -> None:
         """Only what its vendor sends counts, so nobody else uses the limits up. Raises ApiError 429."""
@@ -121,6 +142,63 @@ class Inbound:
         if len(self._tallies) >= _MOST_TALLIES:
             self._tallies.clear()
         return self._tallies.setdefault(connector_id, _Tally())
+
+
+def _kinds_that_verify(given: InboundRequest, access: Access) -> set[str]:
+    """The kinds of vendors whose rule takes the request. All are asked each time: the time of the answer does not tell
+    which kind a connector has."""
+    passed = set()
+    for kind, vendor in _RECEIVING.items():
+        try:
+            vendor().verify(given, access, now=clock.now())
+        except ForgedRequest:
+            continue
+        passed.add(kind)
+    return passed
+
+
+def _page(receiver: Receiver, given: InboundRequest, access: Access) -> VendorPage:
+    """The positions of a request whose sender is known. Raises ApiError 400."""
+    vendor = VENDORS[receiver.kind]()
+    try:
+        return vendor.read_inbound(given, access)
+    except UnreadableAnswer:
+        fault = FieldFault(field="", message=f"is not what {vendor.title} sends")
+        raise ApiError("validation_error", "The body has 1 invalid field.", errors=[fault]) from None
+
+
+def _address(request: Request) -> str:
+    """The network address by which a request counts."""
+    client = request.scope.get("client")
+    return address_of(client[0]) if client else ""
+
+
+class _Room:
+    """Bytes of a body that have arrived, held until its sender is known. It grows in steps, so that a body that was
+    announced and is not sent holds one step. Raises CapacityTimeout."""
+
+    def __init__(self, bodies: FairSemaphore, owner: str, announced: int, patience_seconds: float) -> None:
+        self._bodies = bodies
+        self._owner = owner
+        self._announced = announced
+        self._patience_seconds = patience_seconds
+        self._held = 0
+
+    async def __aenter__(self) -> "_Room":
+        await self.hold(1)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bodies.give_back(self._owner, self._held)
+
+    async def hold(self, length: int) -> None:
+        """Waits until so many bytes may stay."""
+        wanted = min(-(-length // _STEP_BYTES) * _STEP_BYTES, self._announced)
+        if wanted > self._held:
+            await self._bodies.take(self._owner, wanted - self._held, self._patience_seconds)
+            self._held = wanted
 
 
 class _Accepted(msgspec.Struct, rename="camel"):

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from starlette.requests import ClientDisconnect
@@ -104,21 +105,21 @@ class Request:
             raise _too_large()
         return length
 
-    async def body(self, timeout_seconds: float) -> bytes:
-        """The whole body. Raises ApiError: 413 when it is too large, 400 when it comes too slowly, since others wait
-        for its place."""
+    async def body(self, timeout_seconds: float, room: Callable[[int], Awaitable[None]] | None = None) -> bytes:
+        """The whole body. `room` is called with the bytes that have arrived, and returns when they may stay. Raises
+        ApiError: 413 when it is too large, 400 when it comes too slowly, since others wait for its place."""
         body: bytes | None = self.scope.get(BODY)
-        if body is not None and len(body) <= MAX_BODY_BYTES:
+        if body is not None and len(body) <= MAX_BODY_BYTES and room is None:
             self.received = body
             return body
         try:
             async with asyncio.timeout(timeout_seconds):
-                return await self._received()
+                return await self._received(room)
         except TimeoutError:
             fault = FieldFault(field="", message=f"did not arrive within {timeout_seconds:g} s")
             raise ApiError("validation_error", "The body has 1 invalid field.", errors=[fault]) from None
 
-    async def _received(self) -> bytes:
+    async def _received(self, room: Callable[[int], Awaitable[None]] | None) -> bytes:
         body = b""
         more = True
         while more:
@@ -128,6 +129,8 @@ class Request:
             body = body + message.get("body", b"") if body else message.get("body", b"")
             if len(body) > MAX_BODY_BYTES:
                 raise _too_large()
+            if room is not None:
+                await room(len(body))
             more = message.get("more_body", False)
         self.received = body
         return body

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from domain.accounts.keys import Caller, still_valid
 from domain.async_database import AsyncDatabase
-from domain.contract.shapes import Route
+from domain.contract.shapes import MAX_BODY_BYTES, Route
 from domain.database import Connection, Database
 from domain.database_options import SERVING
 from domain.queue.circuit import RedisCircuit
@@ -94,6 +94,10 @@ class Services:
         self.bodies = FairSemaphore(body_bytes, of_one=body_bytes // 32)
         """Bytes of bodies. A permit is held from before a body is read until it is answered; the next body waits in its
         socket."""
+        of_address = 2 * MAX_BODY_BYTES
+        self.unverified_bodies = FairSemaphore(max(body_bytes // 8, 2 * of_address), of_one=of_address)
+        """Bytes that have arrived of bodies whose sender is not known before the whole body is here. Network addresses
+        have shares of it, so strangers take nothing of a company's share."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

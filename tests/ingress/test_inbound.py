@@ -1,0 +1,108 @@
+"""Bodies that come to a connector's address before their sender is known take nothing from its company, and neither the
+answer nor its time tells whether there is such a connector."""
+
+import select
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+
+from domain.contract.shapes import MAX_BODY_BYTES
+from domain.ids import new_id, shown_id
+from domain.settings import Settings
+from tests.factories import JOLIET, route_body
+from tests.service import Client, Service, running_service
+from tests.vendors.traccar import Traccar
+from tests.workers.connectors.polling import connected
+
+SECONDS = 4
+TOKEN = "a-token-of-forwarding"
+FORWARDED = Traccar(url="http://127.0.0.1:9")
+
+
+@pytest.fixture(scope="module")
+def service(settings: Settings, logs: Path) -> Iterator[Service]:
+    options = {"BODY_MEMORY_MEGABYTES": "32", "BODY_TIMEOUT_SECONDS": str(SECONDS)}
+    with running_service(settings, logs, processes=("ingress", "imports"), **options) as running_one:
+        yield running_one
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[Client]:
+    with service.new_tenant() as client:
+        assert push(client) < 2
+        yield client
+
+
+@pytest.fixture
+def connector(client: Client, service: Service) -> str:
+    made = connected(service.database, client.fleet.live, "traccar", FORWARDED.url, {"forward_token": TOKEN})
+    return shown_id("con", made.id)
+
+
+def push(client: Client) -> float:
+    """The seconds that a push takes."""
+    began = time.monotonic()
+    assert client.push(route_body(datetime.now(UTC))).status_code == 201
+    return time.monotonic() - began
+
+
+def announced(stack: ExitStack, client: Client, connector: str, *, sent: int = 1) -> socket.socket:
+    """A request whose body was announced as the largest, and of which little was sent."""
+    address = urlsplit(str(client.base_url))
+    opened = stack.enter_context(socket.create_connection((address.hostname, address.port), timeout=5 * SECONDS))
+    head = f"POST /telematics/{connector} HTTP/1.1\r\nHost: x\r\nContent-Length: {MAX_BODY_BYTES}\r\n\r\n"
+    opened.sendall(head.encode() + b"{" * sent)
+    return opened
+
+
+def forward(client: Client, connector: str, *, token: str = TOKEN) -> httpx.Response:
+    fix = FORWARDED.report("101", JOLIET["latitude"], JOLIET["longitude"])
+    headers = {"Content-Type": "application/json", "X-Fuelroute-Token": token}
+    url = f"{client.service.url}/telematics/{connector}"
+    return httpx.post(url, content=FORWARDED.forwarded(fix), headers=headers, timeout=30)
+
+
+@pytest.mark.parametrize("sent", [1, 100_000])
+def test_bodies_of_strangers_at_a_connector_s_address_hold_up_no_push_of_its_company(
+    client: Client, connector: str, sent: int
+) -> None:
+    with ExitStack() as stack:
+        for _ in range(8):
+            announced(stack, client, connector, sent=sent)
+        time.sleep(0.3)  # until they hold what they can
+        assert max(push(client) for _ in range(5)) < 1
+        assert forward(client, connector).json() == {"stored": 1, "leftOut": {}}
+
+
+def test_a_stranger_s_body_is_awaited_and_refused_alike_with_and_without_a_connector(
+    client: Client, connector: str
+) -> None:
+    with ExitStack() as stack:
+        unknown = shown_id("con", new_id())
+        sockets = {name: announced(stack, client, name) for name in (connector, unknown, "nonsense")}
+        answered, _, _ = select.select(sockets.values(), [], [], 1)
+        assert not answered, "an answer before the body is here tells that there is no such connector"
+        late = {name: one.recv(4096).partition(b"\r\n")[0] for name, one in sockets.items()}
+    assert set(late.values()) == {b"HTTP/1.1 400 Bad Request"}
+    refused = [forward(client, name, token="another-token-here") for name in (connector, unknown, "nonsense")]
+    assert {(one.status_code, one.text) for one in refused} == {(401, refused[0].text)}
+
+
+def test_strangers_of_one_address_get_no_more_than_their_share(client: Client, connector: str) -> None:
+    with ExitStack() as stack:
+        for _ in range(40):
+            announced(stack, client, connector, sent=100_000)
+        time.sleep(0.3)
+        began = time.monotonic()
+        answer = forward(client, connector)
+        waited = time.monotonic() - began
+        assert push(client) < 1
+    assert answer.status_code in (202, 429)
+    assert waited < 3 * SECONDS
