@@ -204,15 +204,32 @@ def _feed(
                 revoke_key(connection, made.id)
 
 
+_JUMP_FIXES = [timedelta(seconds=seconds) for seconds in (0, 15, 30)]
+_JUMP = timedelta(seconds=1)
+_FURTHEST_AHEAD = timedelta(minutes=2)
+"""The feed drops fixes that are much further ahead of the clock."""
+
+
+def _first_jump_at(route: _Route, now: datetime) -> datetime:
+    """The time of the first fix: early enough that the fixes at all stops are past, but after the truck's newest."""
+    first = now - (_JUMP_FIXES[-1] + _JUMP) * len(route.stops)
+    return max(first, route.newest_at + _JUMP) if route.newest_at is not None else first
+
+
 def _appear_at_stops(
     database: Database, route: _Route, truck: Truck, tracker: _Tracker, screen: Console | None
 ) -> None:
-    """Posts three agreeing fixes at each stop: the service believes them, wherever the truck was before."""
+    """Posts three agreeing fixes at each stop, by which the truck stands there for half a minute: the service believes
+    them, wherever the truck was before. They are of the last minutes, so that a jump takes a moment."""
+    truck.now = _first_jump_at(route, truck.now)
     for index, stop in enumerate(route.stops):
-        for _ in range(3):
-            time.sleep(0.2)
-            truck.now = datetime.now(UTC)
+        ahead = truck.now + _JUMP_FIXES[-1] - datetime.now(UTC) - _FURTHEST_AHEAD
+        time.sleep(max(ahead.total_seconds(), 0))
+        arrived = truck.now
+        for after in _JUMP_FIXES:
+            truck.now = arrived + after
             tracker.add([truck.fix(Point(stop["latitude"], stop["longitude"]), 0)])
+        truck.now += _JUMP
         tracker.send()
         if screen is not None:
             screen.print(f"  at {printable(stop['name'])}", style="dim", markup=False)

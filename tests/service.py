@@ -79,14 +79,14 @@ class Client(httpx.Client):
     def post_fixes(
         self, stop: dict[str, Any], *, unit_number: str = "101", at: datetime | None = None, count: int = 3, **more: Any
     ) -> httpx.Response:
-        """Fixes of a standing truck at a stop, 5 s apart, the last one at `at` (now)."""
+        """Fixes of a standing truck at a stop, 15 s apart, the last one at `at` (now)."""
         last = at or datetime.now(UTC)
         positions = [
             {
                 "unitNumber": unit_number,
                 "latitude": stop["latitude"],
                 "longitude": stop["longitude"],
-                "recordedAt": (last - timedelta(seconds=5 * (count - 1 - number))).isoformat(),
+                "recordedAt": (last - timedelta(seconds=15 * (count - 1 - number))).isoformat(),
                 "speedMph": 0,
                 **more,
             }

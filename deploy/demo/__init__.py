@@ -100,7 +100,7 @@ def standing_at(stop: Mapping[str, Any], unit_number: str, *, fuel_percent: floa
             "speedMph": 0,
             "fuelPercent": fuel_percent,
         }
-        for seconds in (10, 5, 0)
+        for seconds in (60, 30, 0)
     ]
 
 

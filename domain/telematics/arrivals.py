@@ -3,10 +3,11 @@
 Rules only: no clock, no storage. Fixes are processed in the order of `recorded_at`, whatever the order in which they
 came in. One fix alone never decides anything, so a truck that drives by does not arrive.
 
-The dwell rule. A truck has arrived when fixes in a row inside the radius span 2 minutes, or two in a row are below
-5 mph. It has departed when fixes in a row outside the radius and 50 m more span 3 minutes, or two in a row are
-above 5 mph. The time of a departure is that of the first fix of the run; so is that of an arrival, but of two slow
-fixes it is the first slow one. For example:
+The dwell rule. A truck has arrived when fixes in a row inside the radius span 2 minutes, or when fixes in a row below
+5 mph span 30 seconds and lie within 60 m of each other: a truck that crawls past the gate, or waits at a light beside
+it, has not arrived, however often its tracker sends. It has departed when fixes in a row outside the radius and 50 m
+more span 3 minutes, or two in a row are above 5 mph. The time of a departure is that of the first fix of the run; so is
+that of an arrival, but of slow fixes it is the first slow one. For example:
 
     time   from the stop   speed
     12:00      180 m       12 mph   inside: a run begins
@@ -19,6 +20,10 @@ fixes it is the first slow one. For example:
 
 Stops are reached in their order. A stop that was passed over stays unvisited. A place where the truck has just
 been is not reached again before another one, so a round trip is not complete at its start.
+
+The receiver of a parked truck drifts: fixes outside that are no further than a kilometer away and below 5 mph are no
+departure by themselves, however long they last. They count once the truck moves; then the departure is at the first fix
+outside, but at most 3 minutes before the truck was seen to move.
 
 A trip begins at its first stop also when the truck stands there already. It begins at a later stop only when the
 truck was seen away from that stop first and came there after the route was imported. So a truck at home does not
@@ -38,9 +43,16 @@ from domain.roads import Point, great_circle_miles
 METERS_PER_MILE = 1609.344
 
 ARRIVED_AFTER = timedelta(minutes=2)
+STANDING_AFTER = timedelta(seconds=30)
+"""Slow fixes span so long before they are an arrival: a truck that waits at a gate or a light is soon on its way."""
+STANDING_SPREAD_METERS = 60.0
+"""Slow fixes of a truck that has arrived lie no further apart: at 4.5 mph it crawls so far in 30 seconds."""
 DEPARTED_AFTER = timedelta(minutes=3)
 WALKING_PACE_MPH = 5.0
 DEPARTURE_MARGIN_METERS = 50.0
+DRIFT_METERS = 1_000.0
+"""The position of a parked truck drifts by hundreds of meters near high walls and under roofs. Further away it is
+somewhere else."""
 FASTEST_TRUCK_MPH = 120.0
 AGREEING_FIXES = 3
 """So many implausible fixes in a row are believed after all when each could follow the one before it."""
@@ -190,6 +202,8 @@ class StopPlace:
     stops: list[int]
     outside: list[Fix] = field(default_factory=list)
     """The fixes in a row outside since the arrival, until they are a departure."""
+    moved: bool = False
+    """One of them is more than the drift of a parked truck."""
     seen: bool = False
     """A fix was inside the place."""
 
@@ -220,6 +234,7 @@ def process_fixes(
         if place is places[0] or last_seen is None or place.is_left_by(last_seen, radius_meters)
     }
     run: list[Fix] = []  # fixes in a row inside `run_place`
+    standing: list[Fix] = []  # the last of them, if they are slow and lie near each other
     run_place: StopPlace | None = None
     for fix in fixes:
         for place in places:
@@ -233,15 +248,16 @@ def process_fixes(
             if here is not None and here.stops[0] not in can_begin_at:
                 here = None
         if here is not run_place:
-            run, run_place = [], here
+            run, standing, run_place = [], [], here
         if here is None:
             continue
         run.append(fix)
-        evidence = _arrival(run)
+        standing = _standing_with(standing, fix)
+        evidence = _arrival(run, standing)
         if evidence is not None:
             for stop in here.stops:
                 known[stop] = Visit(evidence.fixes[0].recorded_at, evidence)
-            run, run_place = [], None
+            run, standing, run_place = [], [], None
     return known
 
 
@@ -268,10 +284,20 @@ def _place_reached(
     return places[nearest] if meters <= radius_meters and nearest != last else None
 
 
-def _arrival(run: Sequence[Fix]) -> Evidence | None:
+def _standing_with(standing: Sequence[Fix], fix: Fix) -> list[Fix]:
+    """The slow fixes in a row up to this one that lie within `STANDING_SPREAD_METERS` of each other; `standing` are
+    those up to the one before."""
+    if not fix.slow:
+        return []
+    apart = (at for at, one in enumerate(reversed(standing)) if _meters(one.point, fix.point) > STANDING_SPREAD_METERS)
+    near = next(apart, len(standing))
+    return [*standing[len(standing) - near :], fix]
+
+
+def _arrival(run: Sequence[Fix], standing: Sequence[Fix]) -> Evidence | None:
     """The reason why fixes in a row inside a place are an arrival; None: they are none yet."""
-    if len(run) >= 2 and run[-2].slow and run[-1].slow:
-        return Evidence("two fixes in a row inside below 5 mph", (run[-2], run[-1]))
+    if standing and standing[-1].recorded_at - standing[0].recorded_at >= STANDING_AFTER:
+        return Evidence("two fixes in a row inside below 5 mph", (standing[0], standing[-1]))
     if run[-1].recorded_at - run[0].recorded_at >= ARRIVED_AFTER:
         return Evidence("inside for 2 minutes", (run[0], run[-1]))
     return None
@@ -288,12 +314,17 @@ def _process_departure(place: StopPlace, known: dict[int, Visit], fix: Fix, radi
         return
     distance = _meters(place.point, fix.point) - (fix.accuracy_meters or 0)
     if distance <= radius_meters + DEPARTURE_MARGIN_METERS:
-        place.outside, place.seen = [], True
+        place.outside, place.moved, place.seen = [], False, True
         return
     if fix.recorded_at <= visit.arrived_at or (isinstance(visit.arrival, ManualStopEvent) and not place.seen):
         return
+    if not place.moved and (not fix.slow or distance > DRIFT_METERS):
+        place.moved = True
+        place.outside = [one for one in place.outside if fix.recorded_at - one.recorded_at <= DEPARTED_AFTER]
     run = place.outside
     run.append(fix)
+    if not place.moved:
+        return
     evidence = None
     if len(run) >= 2 and run[-2].fast and run[-1].fast:
         evidence = Evidence("two fixes in a row outside above 5 mph", (run[0], run[-2], run[-1]))

@@ -184,7 +184,7 @@ class Load:
 def _standing_at_joliet(unit: str) -> dict[str, Any]:
     now = datetime.now(UTC)
     place = {"latitude": JOLIET["latitude"], "longitude": JOLIET["longitude"], "speedMph": 0, "fuelPercent": 40}
-    times = [(now - timedelta(seconds=5 * ago)).isoformat() for ago in (2, 1, 0)]
+    times = [(now - timedelta(seconds=15 * ago)).isoformat() for ago in (2, 1, 0)]
     return {"positions": [{"unitNumber": unit, "recordedAt": at, **place} for at in times]}
 
 

@@ -15,8 +15,10 @@ from tests.chaos.model import Journey, Model
 from tests.chaos.traffic import PLACES, Lane, Traffic, new_input
 
 Manner = Literal["in order", "reversed", "shuffled", "doubled", "late"]
-_FIX_SECONDS = 2
+_FIX_SECONDS = 10
 _FIXES = 4
+_FURTHEST_AHEAD = timedelta(minutes=3)
+"""A truck whose fixes are further ahead of the clock waits: the feed drops those of five minutes ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ class Journeys:
                     journey.leg = "none"
 
     def _begin(self, journey: Journey, move: _Move, random: Random) -> None:
+        if journey.clock and journey.clock > datetime.now(UTC) + _FURTHEST_AHEAD:
+            return
         if journey.leg == "none":
             journey.load = self._model.load(journey.account, move.name)
             journey.stops, journey.was_active, journey.status = move.places, False, ""
@@ -139,7 +143,9 @@ class Journeys:
         """The positions of a truck that stands at a stop."""
         place = journey.stops[stop]
         now = datetime.now(UTC)
-        began = max(now, journey.clock + timedelta(seconds=_FIX_SECONDS)) if journey.clock else now
+        began = now - timedelta(seconds=_FIX_SECONDS * (_FIXES - 1))
+        if journey.clock:
+            began = max(began, journey.clock + timedelta(seconds=_FIX_SECONDS))
         fixes = [
             {
                 "unitNumber": journey.truck,

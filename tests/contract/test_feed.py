@@ -272,7 +272,7 @@ def test_a_route_that_starts_in_the_year_one_stops_no_other_truck(client: Client
     accepted(client.push({**route_body(now), "scheduledStart": start}), 201)
     other = accepted(client.push(route_body(now, vehicle={"unitNumber": "102"}, stops=[JOLIET, NEWARK])), 201)["id"]
     fixes = [
-        fix(now - timedelta(seconds=10 * number), unitNumber=unit, latitude=41.462, longitude=-88.125)
+        fix(now - timedelta(seconds=15 * number), unitNumber=unit, latitude=41.462, longitude=-88.125)
         for number in range(3)
         for unit in ("101", "102")
     ]
@@ -290,7 +290,7 @@ def test_fixes_from_the_ends_of_the_calendar_stop_no_other_truck(clients: Client
     other = accepted(client.push(route_body(now, vehicle={"unitNumber": "102"})), 201)["id"]
     strange = [fix(now, recordedAt=moment), fix(now, recordedAt=moment, unitNumber="102", latitude=0)]
     fixes = [
-        fix(now - timedelta(seconds=10 * number), unitNumber="102", latitude=41.462, longitude=-88.125)
+        fix(now - timedelta(seconds=15 * number), unitNumber="102", latitude=41.462, longitude=-88.125)
         for number in range(3)
     ]
 

@@ -126,7 +126,7 @@ def test_the_last_stop_completes_the_route(client: Client) -> None:
     on_the_road = {**JOLIET, "latitude": 41.472}
     client.post_fixes(on_the_road, at=now + timedelta(seconds=60), speedMph=45)
     for number, stop in enumerate((PERRYSBURG, NEWARK), 3):
-        client.post_fixes(stop, at=now + timedelta(seconds=30 * number))
+        client.post_fixes(stop, at=now + timedelta(seconds=60 * number))
 
     route = client.wait_for(body["id"], "completed")
 

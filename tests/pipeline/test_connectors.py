@@ -50,7 +50,7 @@ def drive(client: Client, receiver: Receiver, send: Send) -> None:
     active = client.wait_for(route_id, "active", seconds=30)
     assert active["fuelPlan"]["stops"], "60 % of 200 gallons do not reach Newark"
     for stop in (PERRYSBURG, NEWARK):
-        now += timedelta(seconds=30)
+        now += timedelta(seconds=45)
         send(stop, now)
     completed = client.wait_for(route_id, "completed", seconds=30)
     assert all(stop["actualArrival"] for stop in completed["stops"] if stop["type"] != "fuel_stop")
@@ -63,7 +63,7 @@ def reports(vendor: Vendor, unit_number: str = "101") -> Send:
 
     def send(stop: dict[str, Any], at: datetime) -> None:
         for number in range(3):
-            moment = at - timedelta(seconds=5 * (2 - number))
+            moment = at - timedelta(seconds=15 * (2 - number))
             vendor.report(unit_number, stop["latitude"], stop["longitude"], moment, fuel_percent=60)
 
     return send
@@ -110,7 +110,7 @@ def test_traccar_is_asked_for_a_truck_through_a_whole_route(
         def send(stop: dict[str, Any], at: datetime) -> None:
             for number in range(3):  # a truck that jumps is believed at its third fix
                 asked = len(traccar.requests)
-                traccar.report("101", stop["latitude"], stop["longitude"], at - timedelta(seconds=5 * (2 - number)))
+                traccar.report("101", stop["latitude"], stop["longitude"], at - timedelta(seconds=15 * (2 - number)))
                 wait_until(lambda asked=asked: _polls(traccar, asked) >= 2)
 
         drive(client, receiver, send)

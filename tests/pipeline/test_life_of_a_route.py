@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from deploy.drive import drive_route
 from domain.lifecycle import Environment
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, route_body
 from tests.pipeline.world import messages_of, store_prices
@@ -46,7 +47,7 @@ def test_a_live_route_goes_from_draft_to_completed(client: Client) -> None:
 
     now = datetime.now(UTC)
     for stop in (PERRYSBURG, NEWARK):
-        now += timedelta(seconds=30)
+        now += timedelta(seconds=60)
         client.post_fixes(stop, at=now)
     completed = client.wait_for(route_id, "completed")
 
@@ -79,7 +80,7 @@ def test_a_driver_who_fuels_at_the_first_stop_gets_one_corrected_message(client:
     assert corrected["fuelPlan"]["totalGallons"] < first["totalGallons"]
     assert corrected["stops"][0]["plannedArrival"] is not None
     assert [message.text.split(" plan")[0] for message in messages] == ["Fuel", "CORRECTED fuel"]
-    for stop, seconds in ((JOLIET, 60), (PERRYSBURG, 90)):  # the tank is emptied again: too late
+    for stop, seconds in ((JOLIET, 90), (PERRYSBURG, 150)):  # the tank is emptied again: too late
         client.post_fixes(stop, at=datetime.now(UTC) + timedelta(seconds=seconds), fuelPercent=40)
     eventually(lambda: client.route(route_id), lambda route: bool(route["stops"][1]["actualArrival"]))
     assert len(messages_of(client, route_id)) == 2
@@ -106,6 +107,16 @@ def test_a_sandbox_route_is_completed_by_a_day_of_positions_posted_at_once(servi
         completed = client.wait_for(route_id, "completed")
 
         assert completed["distanceMiles"] == pytest.approx(790, rel=0.05)
+
+
+def test_a_truck_jumps_through_a_live_route_within_seconds(client: Client, service: Service) -> None:
+    settings = service.settings.model_copy(update={"api_url": service.url})
+    for _ in range(2):  # the second time its newest fix is a moment old
+        pushed = client.push(route_body(datetime.now(UTC), stops=STOPS)).json()
+
+        driven = drive_route(settings, pushed["id"], jump=True)
+
+        assert (driven["fixes"], driven["status"]) == (9, "completed")
 
 
 def test_a_truck_that_leaves_its_road_gets_a_new_plan(service: Service) -> None:

@@ -127,7 +127,7 @@ class Load:
                 "unitNumber": self.unit_number,
                 "latitude": stop["latitude"],
                 "longitude": stop["longitude"],
-                "recordedAt": (last - timedelta(seconds=number / 10)).isoformat(),
+                "recordedAt": (last - timedelta(seconds=15 * number)).isoformat(),
                 "speedMph": 0,
                 "fuelPercent": 60,
             }

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -166,7 +166,8 @@ def live_through(url: str, demo: dict[str, Any]) -> None:
 
     def arrive(key: str, unit: str, place: dict[str, float], name: str, status: str) -> None:
         fix = {"unitNumber": unit, **place, "speedMph": 0, "fuelPercent": 60}
-        positions = [{**fix, "recordedAt": datetime.now(UTC).isoformat()} for _ in range(3)]
+        times = [datetime.now(UTC) + timedelta(seconds=15 * number) for number in range(3)]
+        positions = [{**fix, "recordedAt": at.isoformat()} for at in times]
         call(key, "POST", "/telematics/positions", json={"positions": positions})
         path = f"/v1/routes/{demo['routes'][name]}"
 

@@ -64,7 +64,7 @@ def watched(
             pushed = client.push(route_body(now, stops=[JOLIET, PERRYSBURG, NEWARK])).json()
             client.post_fixes(JOLIET, fuelPercent=60)
             client.wait_for(pushed["id"], "active")
-            for seconds, stop in ((30, PERRYSBURG), (60, NEWARK)):
+            for seconds, stop in ((60, PERRYSBURG), (120, NEWARK)):
                 client.post_fixes(stop, at=now + timedelta(seconds=seconds))
             client.wait_for(pushed["id"], "completed")
             client.push(route_body(now, externalId="held", vehicle={"unitNumber": "nobody's"}))

@@ -1,6 +1,7 @@
 """Laws of arrivals and departures, for any stops and fixes."""
 
 from collections.abc import Callable
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -114,6 +115,72 @@ def test_a_known_visit_is_never_undone_or_moved(stops: list[Point], fixes: list[
     for stop, visit in half.items():
         assert after[stop].arrived_at == visit.arrived_at
         assert visit.departed_at is None or after[stop].departed_at == visit.departed_at
+
+
+# --- However often a tracker sends ------------------------------------------------------------------------------
+
+FURTHEST_NOISE_METERS = 25.0
+
+
+def sampled(seconds: float, every: float, first: float, way: Callable[[float], tuple[float, float]]) -> list[Fix]:
+    """Fixes of a way, which tells the meters north of the depot and the mph at each second."""
+    moments = []
+    while first <= seconds:
+        moments.append(first)
+        first += every
+    return [fix(moment / 60, DEPOT, *way(moment)) for moment in moments]
+
+
+@laws
+@given(st.floats(20, 70), st.floats(-250, 250), st.floats(0, 29), st.floats(0.5, 90), st.floats(0, 1))
+def test_a_drive_by_is_no_arrival_at_any_rate(
+    mph: float, light_at: float, waits: float, every: float, first: float
+) -> None:
+    """A truck passes the gate, and waits at a light beside it for less than half a minute."""
+    meters_a_second = mph * 0.44704
+    at_light = (light_at + 400) / meters_a_second
+
+    def way(second: float) -> tuple[float, float]:
+        if at_light <= second <= at_light + waits:
+            return light_at, 0.0
+        driven = second - (waits if second > at_light else 0)
+        return driven * meters_a_second - 400, mph
+
+    assert process_fixes([DEPOT, CUSTOMER], {}, sampled(800 / meters_a_second + waits, every, first * every, way)) == {}
+
+
+@laws
+@given(st.floats(-200, 200), st.floats(120, 900), st.floats(0.5, 59), st.floats(0, 1), st.integers(0))
+def test_a_stop_of_two_minutes_is_an_arrival_at_any_rate(
+    place: float, stands: float, every: float, first: float, seed: int
+) -> None:
+    """A truck comes, stands within the yard, and drives off; the receiver is off by some meters."""
+    random = Random(seed)
+
+    def way(second: float) -> tuple[float, float]:
+        noise = random.uniform(-FURTHEST_NOISE_METERS, FURTHEST_NOISE_METERS)
+        if second < 60:
+            return place + 20 * (60 - second) + noise, 45.0
+        if second > 60 + stands:
+            return place + 20 * (second - 60 - stands) + noise, 45.0
+        return place + noise, random.uniform(0, 2)
+
+    visits = process_fixes([DEPOT, CUSTOMER], {}, sampled(240 + stands, every, first * every, way))
+
+    assert set(visits) == {0}
+    assert at(0.5) <= visits[0].arrived_at <= at(1 + every / 60)
+
+
+@laws
+@given(tracks(), st.randoms(use_true_random=False))
+def test_a_late_fix_makes_an_arrival_earlier_and_never_undoes_it(fixes: list[Fix], random: Random) -> None:
+    late = [one for one in fixes if random.random() < 0.3]
+    before = process_fixes([DEPOT, CUSTOMER], {}, [one for one in fixes if one not in late])
+
+    after = merge_visits(before, process_fixes([DEPOT, CUSTOMER], {}, fixes))
+
+    for stop, visit in before.items():
+        assert after[stop].arrived_at <= visit.arrived_at
 
 
 @st.composite

@@ -51,6 +51,28 @@ def test_two_slow_fixes_in_a_row_inside_are_an_arrival_at_the_first_of_them() ->
     assert times(visits) == {0: (at(0.5), None)}
 
 
+def test_slow_fixes_that_span_less_than_half_a_minute_are_no_arrival() -> None:
+    assert process_fixes([DEPOT, PORT], {}, [fix(0, DEPOT, 0, 3), fix(1 / 60, DEPOT, 1, 3)]) == {}
+    light = [fix(second / 60, DEPOT, 0, 0) for second in range(30)]
+    assert process_fixes([DEPOT, PORT], {}, light) == {}
+    assert times(process_fixes([DEPOT, PORT], {}, [*light, fix(0.5, DEPOT, 0, 0)])) == {0: (at(0), None)}
+
+
+@pytest.mark.parametrize(("meters", "arrived"), [(59, True), (61, False)])
+def test_slow_fixes_lie_within_sixty_meters_of_each_other(meters: float, arrived: bool) -> None:
+    crawling = [fix(0, DEPOT, 0, 4), fix(0.5, DEPOT, meters, 4)]
+
+    assert bool(process_fixes([DEPOT, PORT], {}, crawling)) is arrived
+
+
+def test_a_truck_that_crawls_past_in_a_jam_has_not_arrived_until_it_stands() -> None:
+    jam = [fix(number * 0.4, DEPOT, -240 + 62 * number, 4.9) for number in range(5)]
+    standing = [fix(1.3, DEPOT, 20, 0), fix(1.6, DEPOT, 20, 0), fix(1.9, DEPOT, 20, 0)]
+
+    assert process_fixes([DEPOT, PORT], {}, jam) == {}
+    assert times(process_fixes([DEPOT, PORT], {}, [*jam[:4], *standing])) == {0: (at(1.3), None)}
+
+
 def test_two_slow_fixes_with_a_fast_one_between_are_no_arrival() -> None:
     assert process_fixes([DEPOT, PORT], {}, [fix(0, DEPOT, 0, 0), fix(0.5, DEPOT, 0, 20), fix(1, DEPOT, 0, 0)]) == {}
 
@@ -164,6 +186,23 @@ def test_outside_begins_fifty_meters_beyond_the_radius(meters: float, left: bool
 def test_the_fix_s_own_accuracy_is_taken_off_a_departure() -> None:
     assert departure(fix(0, DEPOT, 400, 30, 120), fix(1, DEPOT, 400, 30, 120)) is None
     assert departure(fix(0, DEPOT, 400, 30, 90), fix(1, DEPOT, 400, 30, 90)) == at(0)
+
+
+def test_the_drift_of_a_parked_truck_is_no_departure() -> None:
+    drift = [fix(minutes, DEPOT, 420, 0) for minutes in range(600)]
+
+    assert departure(*drift, fix(600, DEPOT, 0, 0)) is None
+
+
+def test_a_truck_that_drives_off_has_left_minutes_before_at_the_earliest() -> None:
+    drift = [fix(minutes, DEPOT, 420, 0) for minutes in range(600)]
+
+    assert departure(*drift, fix(600, DEPOT, 900, 30), fix(601, DEPOT, 1800, 30)) == at(597)
+
+
+def test_a_truck_that_stands_further_away_than_a_receiver_drifts_has_left() -> None:
+    assert departure(fix(0, DEPOT, 1_200, 0), fix(3, DEPOT, 1_200, 0)) == at(0)
+    assert departure(fix(0, DEPOT, 1_200, 0, 150), fix(3, DEPOT, 1_200, 0, 150)) == at(0)
 
 
 def test_a_departure_keeps_its_rule_and_the_first_fix_outside() -> None:
