@@ -6,7 +6,6 @@ spreadsheets that it is a text. Reading takes the apostrophe away again, so the 
 
 import csv
 import re
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import Any, Generic, NamedTuple, TextIO, TypeVar
 import msgspec
 
 from domain.contract.checking import Invalid, read_query
+from domain.contract.text_rows import encoding_of, heading_delimiter, text_rows
 from domain.errors import FuelrouteError
 
 RowShape = TypeVar("RowShape", bound=msgspec.Struct)
@@ -83,7 +83,7 @@ def read_rows(
 
     An empty cell is a missing value. With `clearing` a `-` in a column that is not required clears it. `progress` is
     called for every row. Raises UnreadableFile when there is no such file, no header with the columns that `shape`
-    requires, or no UTF-8 text.
+    requires, or no text.
     """
     known = {field.encode_name for field in msgspec.structs.fields(shape)}
     required = {field.encode_name for field in msgspec.structs.fields(shape) if field.required}
@@ -97,22 +97,34 @@ def opened(path: Path) -> Iterator[TextIO]:
     """The file, to be read as CSV. Raises UnreadableFile for every fault that is found inside, so only the reader of
     the file works there."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with path.open(encoding=encoding_of(path), newline="") as file:
             yield file
     except OSError as error:
         raise UnreadableFile(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise UnreadableFile(f"{path} is not UTF-8 text (byte {error.start}): save it as CSV UTF-8") from None
-    except csv.Error as error:
-        raise UnreadableFile(f"{path} is not a CSV file: {error}") from None
+    except UnicodeError:
+        raise UnreadableFile(
+            f"{path} is not UTF-8 text, nor that of a spreadsheet: save it as CSV UTF-8 or as .xlsx"
+        ) from None
 
 
-def numbered_rows(file: TextIO, report: ImportReport) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+BEGINNING_CHARACTERS = 8_192
+"""So much of a file is looked at to find out its delimiter."""
+
+
+def numbered_rows(
+    file: TextIO, report: ImportReport, known: Callable[[str], bool]
+) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     """The cells of the first line, which names the columns, and those of each row with the line it begins on. Rows that
-    cannot be read go into the report."""
-    lines = _Lines(file)
-    reader = csv.reader(lines, strict=True)
-    return [name.strip() for name in next(reader, [])], _numbered(reader, lines, report)
+    cannot be read go into the report. `known` tells whether a name is that of a column of ours: the delimiter is the
+    one that divides the first line into most of them. Raises UnreadableFile when the first line cannot be read."""
+    beginning = file.read(BEGINNING_CHARACTERS)
+    file.seek(0)
+    rows = text_rows(file, heading_delimiter(beginning, known), report.reject)
+    line, names = next(rows, (1, []))
+    if line != 1 or report.rejected:
+        said = report.rejected[0].message if report.rejected else "it is empty"
+        raise UnreadableFile(f"line 1, which must name the columns, cannot be read: {said}")
+    return [name.strip() for name in names], rows
 
 
 def _read(
@@ -125,7 +137,7 @@ def _read(
     report: ImportReport,
     progress: Progress,
 ) -> Iterator[FileRow[RowShape]]:
-    names, rows = numbered_rows(file, report)
+    names, rows = numbered_rows(file, report, lambda name: name.lower() in known)
     header = [name.lower() for name in names]
     missing = required - set(header)
     if missing:
@@ -135,12 +147,13 @@ def _read(
         )
 
     absent = frozenset(known - set(header))
+    twice = {name for name in known if header.count(name) > 1}
     for line, cells in rows:
         progress(1)
         if not any(cell.strip() for cell in cells):
             continue
-        if len(cells) > len(header):
-            report.reject(line, f"{len(cells)} cells, but the header names {len(header)} columns")
+        if fault := _fault(header, cells, twice):
+            report.reject(line, fault)
             continue
         given = {
             name: cell.strip() for name, cell in zip(header, cells, strict=False) if name in known and cell.strip()
@@ -153,49 +166,17 @@ def _read(
             report.reject(line, str(invalid))
 
 
-def _numbered(reader: Iterator[list[str]], lines: "_Lines", report: ImportReport) -> Iterator[tuple[int, list[str]]]:
-    """Rows with the line they begin on. A quote that is misplaced or never closed, or the like, costs the line where
-    its row begins: the reader goes on with the next one."""
-    while True:
-        line = lines.begin_row()
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            report.reject(line, str(error))
-            lines.read_again()
-        else:
-            yield line, cells
-
-
-class _Lines:
-    """The lines of a file. Those of a row that cannot be read are read again, without the first."""
-
-    def __init__(self, file: Iterable[str]) -> None:
-        self._file = iter(file)
-        self._again: deque[str] = deque()
-        self._row: list[str] = []
-        self._before = 0
-        """The number of lines before the row."""
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        line = self._again.popleft() if self._again else next(self._file)
-        self._row.append(line)
-        return line
-
-    def begin_row(self) -> int:
-        """The number of the row's first line."""
-        self._before += len(self._row)
-        self._row.clear()
-        return self._before + 1
-
-    def read_again(self) -> None:
-        self._again.extendleft(reversed(self._row[1:]))
-        del self._row[1:]
+def _fault(header: list[str], cells: list[str], twice: set[str]) -> str:
+    """What makes the cells of a row doubtful as a whole."""
+    if len(cells) > len(header):
+        return f"{len(cells)} cells, but the header names {len(header)} columns"
+    for name in twice:
+        said = {cell.strip() for column, cell in zip(header, cells, strict=False) if column == name} - {""}
+        if len(said) > 1:
+            return (
+                f"the column {name} is there {header.count(name)} times, with {' and '.join(map(repr, sorted(said)))}"
+            )
+    return ""
 
 
 def without_repeats(lines: Iterable[FileRow[RowShape]], report: ImportReport, *key: str) -> Iterator[FileRow[RowShape]]:

@@ -136,7 +136,12 @@ def open_route_file(
             yield RouteFile(_without_repeats(routes))
         return
     report = ImportReport()
-    with closing(read_table(path, report, is_excel=kind == "excel")) as rows:
+    mapped = {_plain(column) for column in mapping.values()}
+
+    def is_known(name: str) -> bool:
+        return _plain(name) in mapped or _is_field(name)
+
+    with closing(read_table(path, report, is_known, is_excel=kind == "excel")) as rows:
         there = [_text(cell) for cell in next(rows).cells]
         layout = layout_of(there if names is None else list(names), mapping)
         yield RouteFile(_without_repeats(_table_routes(rows, layout, zone, report)), layout)
@@ -146,7 +151,7 @@ def read_columns(path: Path, kind: FileFormat) -> list[str]:
     """The names of a table's columns; none for JSON lines. Raises UnreadableFile."""
     if kind == "jsonl":
         return []
-    with closing(read_table(path, ImportReport(), is_excel=kind == "excel")) as rows:
+    with closing(read_table(path, ImportReport(), _is_field, is_excel=kind == "excel")) as rows:
         return [_text(cell) for cell in next(rows).cells]
 
 
@@ -236,6 +241,10 @@ def field_named(name: str) -> str:
     """The field that a column of this name is; empty when it is none."""
     place = _place_of(name)
     return str(place) if place is not None else ""
+
+
+def _is_field(name: str) -> bool:
+    return _place_of(name) is not None
 
 
 def _fields_in_words() -> str:

@@ -4,7 +4,7 @@ whole; an Excel file is held by a process of its own, with bounds."""
 import subprocess
 import sys
 import zipfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -41,15 +41,16 @@ def is_excel_file(path: Path) -> bool:
         raise UnreadableFile(f"cannot read {path}: {error.strerror}") from None
 
 
-def read_table(path: Path, report: ImportReport, *, is_excel: bool) -> Generator[Row]:
-    """The row of the columns' names, which may be empty, and then the rows that are not. Rows of a CSV file that cannot
-    be read go into the report. Raises UnreadableFile, also while the rows are read."""
-    return _excel_table(path) if is_excel else _csv_rows(path, report)
+def read_table(path: Path, report: ImportReport, known: Callable[[str], bool], *, is_excel: bool) -> Generator[Row]:
+    """The row of the columns' names, which may be empty, and then the rows that are not. Rows that cannot be read go
+    into the report. `known` tells whether a name is that of a column of ours. Raises UnreadableFile, also while the
+    rows are read."""
+    return _excel_table(path, report) if is_excel else _csv_rows(path, report, known)
 
 
-def _csv_rows(path: Path, report: ImportReport) -> Generator[Row]:
+def _csv_rows(path: Path, report: ImportReport, known: Callable[[str], bool]) -> Generator[Row]:
     with opened(path) as file:
-        names, rows = numbered_rows(file, report)
+        names, rows = numbered_rows(file, report, known)
         yield Row(1, list(names))
         for line, cells in rows:
             texts = [cell.strip() for cell in cells]
@@ -59,7 +60,7 @@ def _csv_rows(path: Path, report: ImportReport) -> Generator[Row]:
                 yield Row(line, [armed(text) for text in texts])
 
 
-def _excel_table(path: Path) -> Generator[Row]:
+def _excel_table(path: Path, report: ImportReport) -> Generator[Row]:
     rows = excel_rows(path)
     first = next(rows, Row(1, []))
     names = first.cells if first.line == 1 else []
@@ -69,9 +70,10 @@ def _excel_table(path: Path) -> Generator[Row]:
     if first.line != 1:
         yield Row(first.line, first.cells[:1])
     for row in rows:
-        cells = row.cells[: len(names) or 1]
-        if any(cell is not None for cell in cells):
-            yield Row(row.line, cells)
+        if any(cell is not None for cell in row.cells[len(names) :]):
+            report.reject(row.line, f"cells beyond the {len(names)} columns that the first row names")
+        else:
+            yield Row(row.line, row.cells[: len(names)])
 
 
 def excel_rows(path: Path) -> Generator[Row]:

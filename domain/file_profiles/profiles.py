@@ -12,8 +12,8 @@ from msgspec import Meta, Struct
 from domain.contract.shapes import Reference, Text
 
 CellKind = Literal["text", "code", "amount", "number", "moment", "day"]
-"""A `code` is a text in which a spreadsheet may have lost nothing but `.0`. An `amount` is money, in dollars. A
-`moment` is a time, a `day` is a date without one."""
+"""A `code` is a text as the file has it: `lost_digits` tells one that a spreadsheet has rounded. An `amount` is money,
+in dollars. A `moment` is a time, a `day` is a date without one."""
 
 
 class RecordField(NamedTuple):
@@ -60,6 +60,9 @@ class FileProfile(Struct, frozen=True, omit_defaults=True):
     """The columns, by the name of the field."""
     constants: Annotated[dict[str, Text], Meta(max_length=20)] = {}
     """Values that every row has, such as the brand of a chain's file."""
+    above: Annotated[dict[str, Column], Meta(max_length=20)] = {}
+    """Fields whose values stand above the columns' names, beside or behind a label: `Effective Date: 11/26/2026`. The
+    names of the column are labels. A row that has the field itself says what counts for it."""
     time_zone: Annotated[Text, Meta(max_length=60)] = ""
     """The zone of times without an offset; empty for the company's."""
     code_set: Annotated[Text, Meta(max_length=40)] = ""

@@ -73,17 +73,41 @@ def test_columns_in_any_order_and_unknown_ones_are_fine(
 
 
 def test_a_file_without_the_needed_columns_is_refused_as_a_whole(connection: Connection, csv_file: CsvFile) -> None:
-    for path in (csv_file("station_id;name;latitude;longitude", "1;a;1;1"), csv_file("station_id,name"), csv_file()):
+    for path in (csv_file("station_id;name;price", "1;a;1"), csv_file("station_id,name"), csv_file()):
         with pytest.raises(UnreadableFile, match="lacks the columns"), connection.transaction():
             store_station_rows(connection, path, now=datetime.now(UTC))
 
 
-def test_a_file_that_is_not_utf_8_is_refused_with_what_to_do(
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_encodings_and_delimiters_of_spreadsheets_are_found_out(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile, encoding: str, delimiter: str
+) -> None:
+    lines = [line.replace(",", delimiter) for line in ("depot,name,external_id", "Joliet,Jürgen Ott,D-9")]
+
+    import_drivers(connection, fleet.company_id, csv_file(*lines, encoding=encoding))
+
+    assert drivers(connection, fleet)["D-9"].name == "Jürgen Ott"
+
+
+def test_a_file_that_is_no_text_is_refused_with_what_to_do(
+    connection: Connection, fleet: Fleet, tmp_path: Path
+) -> None:
+    for content in (b"\0\1\2\3", b"\xff\xfe", b"name\n\x81\n"):
+        (tmp_path / "file.csv").write_bytes(content)
+        with pytest.raises(UnreadableFile, match="save it as CSV UTF-8"):
+            import_drivers(connection, fleet.company_id, tmp_path / "file.csv")
+
+
+def test_a_known_column_that_comes_twice_must_say_the_same(
     connection: Connection, fleet: Fleet, csv_file: CsvFile
 ) -> None:
-    for encoding in ("latin-1", "utf-16"):
-        with pytest.raises(UnreadableFile, match="save it as CSV UTF-8"):
-            import_drivers(connection, fleet.company_id, csv_file("name", "Jürgen", encoding=encoding))
+    path = csv_file("name,external_id,name", "Cy Oh,D-8,Cy Oh", "Di Yu,D-9,Ed Lee", "Fay Ash,D-10,")
+
+    report, _ = import_drivers(connection, fleet.company_id, path)
+
+    assert rejected(report) == {3: "the column name is there 2 times, with 'Di Yu' and 'Ed Lee'"}
+    assert {"D-8", "D-10"} <= set(drivers(connection, fleet))
 
 
 def test_a_file_that_is_not_there_or_no_file_is_refused(connection: Connection, fleet: Fleet, tmp_path: Path) -> None:

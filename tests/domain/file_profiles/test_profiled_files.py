@@ -10,10 +10,11 @@ import openpyxl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from domain.contract.csvfiles import ImportReport, UnreadableFile
 from domain.file_profiles.profiles import Column, FileProfile, RecordField, RecordFields, guessed_columns
-from domain.file_profiles.reading import FileRecord, open_profiled, read_sample
+from domain.file_profiles.reading import FileRecord, open_profiled, read_sample, recognize
 
 CHICAGO = ZoneInfo("America/Chicago")
 FIELDS = RecordFields(
@@ -140,6 +141,147 @@ def test_a_column_that_comes_twice_must_be_chosen(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFile, match=r"map one of them as 'Retail Price \(1\)'"):
         read(path)
     assert read(path, second)[0][0].values["price"] == 3.2
+
+
+def test_an_optional_column_that_comes_twice_must_say_the_same(tmp_path: Path) -> None:
+    names = "Store No.,Retail Price,City,City\n"
+    same = text_file(tmp_path, names + "305,3.1,Amarillo,AMARILLO\n306,3.2,,Tulsa\n307,3.2,Gary,Hammond\n")
+
+    records, refused = read(same)
+
+    assert [one.values["city"] for one in records] == ["Amarillo", "Tulsa"]
+    assert refused == [(4, "City (1): the columns of this name say 'Gary' and 'Hammond'")]
+    with pytest.raises(UnreadableFile, match=r"several columns 'City', which say different things"):
+        read(text_file(tmp_path, names + "305,3.1,Amarillo,Tulsa\n"))
+
+
+def test_a_row_with_more_cells_than_the_heading_is_refused_and_never_read_shifted(tmp_path: Path) -> None:
+    rows = "305,Amarillo, TX,3.499,11/24/2026\n306,Tulsa,3.5,11/24/2026\n307,Elk City, OK,3.5,\n"
+
+    records, refused = read(text_file(tmp_path, PLAIN + rows))
+
+    assert [one.values["code"] for one in records] == ["306"]
+    assert [line for line, _ in refused] == [2, 4]
+    assert "5 cells, but the heading names 4 columns" in refused[0][1]
+
+
+def test_rows_that_all_end_with_a_delimiter_are_read(tmp_path: Path) -> None:
+    records, refused = read(text_file(tmp_path, PLAIN + "305,Amarillo,3.499,11/24/2026,\n306,Tulsa,3.5,11/24/2026,\n"))
+
+    assert ([one.values["code"] for one in records], refused) == (["305", "306"], [])
+
+
+def test_a_cell_beside_the_table_of_a_spreadsheet_refuses_its_row(tmp_path: Path) -> None:
+    path = excel_file(tmp_path, ["Store No.", "Retail Price"], ["305", 3.5], ["306", "Gary", 3.6], ["307", 3.7])
+
+    records, refused = read(path)
+
+    assert ([one.values["code"] for one in records], [line for line, _ in refused]) == (["305", "307"], [3])
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
+def test_a_stray_quote_costs_only_its_row(tmp_path: Path, delimiter: str, encoding: str) -> None:
+    rows = [f"{number},Peña,3.5,11/24/2026\r\n" for number in range(301, 321)]
+    rows[4] = '305,"Peña,3.5,11/24/2026\r\n'
+    content = (PLAIN + "".join(rows)).replace(",", delimiter).encode(encoding)
+
+    records, refused = read(text_file(tmp_path, content))
+
+    assert [one.values["code"] for one in records] == [str(number) for number in range(301, 321) if number != 305]
+    assert refused == [(6, "a quote is opened and never closed")]
+
+
+@pytest.mark.parametrize(
+    "above",
+    ["Effective Date: 11/26/2026", "Effective Date,11/26/2026", "EFFECTIVE DATE:,,11/26/2026", "Effective date 46352"],
+)
+def test_a_value_above_the_heading_counts_for_every_row(tmp_path: Path, above: str) -> None:
+    profile = replace(PROFILE, above={"since": Column(("Effective Date",))})
+    path = text_file(tmp_path, f"Better Of Prices\n{above}\nStore No.,Retail Price\n305,3.5\n306,3.6\n")
+
+    records, refused = read(path, profile)
+
+    assert [one.values["since"] for one in records] == [datetime(2026, 11, 26, 6, tzinfo=UTC)] * 2
+    assert refused == []
+
+
+def test_a_row_that_has_the_value_itself_says_what_counts(tmp_path: Path) -> None:
+    profile = replace(PROFILE, above={"since": Column(("Effective Date",))})
+    path = text_file(tmp_path, f"Effective Date: 11/26/2026\n{PLAIN}305,Gary,3.5,11/27/2026\n306,Gary,3.6,\n")
+
+    records, _ = read(path, profile)
+
+    assert [one.values["since"].day for one in records] == [27, 26]
+
+
+@pytest.mark.parametrize("above", ["Effective Date: tomorrow", "Effective Date,11/26/2026\nEffective Date,11/27/2026"])
+def test_a_value_above_the_heading_that_cannot_be_read_is_a_fault_of_the_file(tmp_path: Path, above: str) -> None:
+    profile = replace(PROFILE, above={"since": Column(("Effective Date",))})
+
+    with pytest.raises(UnreadableFile, match="Effective Date"):
+        read(text_file(tmp_path, f"{above}\n{PLAIN}305,Gary,3.5,\n"), profile)
+
+
+def test_a_title_that_begins_like_a_label_is_no_value(tmp_path: Path) -> None:
+    profile = replace(PROFILE, above={"since": Column(("Effective",))})
+
+    records, _ = read(text_file(tmp_path, f"Effective prices of Acme\n{PLAIN}305,Gary,3.5,\n"), profile)
+
+    assert records[0].values["since"] is None
+
+
+@pytest.mark.parametrize("cell", ["46352", "46352.5", 46352, 46352.5])
+def test_days_as_spreadsheets_count_them_are_dates(tmp_path: Path, cell: str | float) -> None:
+    hour = 12 if str(cell).endswith(".5") else 0
+    texts = text_file(tmp_path, PLAIN + f"305,Gary,3.5,{cell}\n")
+    numbers = excel_file(tmp_path, ["Store No.", "Retail Price", "Effective Date"], ["305", 3.5, cell])
+
+    assert [read(path)[0][0].values["since"] for path in (texts, numbers)] == [
+        datetime(2026, 11, 26, 6 + hour, tzinfo=UTC)
+    ] * 2
+
+
+def test_a_number_that_is_no_day_is_no_date(tmp_path: Path) -> None:
+    _, refused = read(text_file(tmp_path, PLAIN + "305,Gary,3.5,12345\n306,Gary,3.5,461740\n"))
+
+    assert [line for line, _ in refused] == [2, 3]
+
+
+NARROW = FileProfile("narrow", "things", {"code": Column(("Store No.",)), "price": Column(("Retail Price", "Price"))})
+SITES = FileProfile("sites", "things", {"code": Column(("Site",)), "price": Column(("Retail Price",))}, {"brand": "A"})
+OTHER_SITES = replace(SITES, name="other sites", constants={"brand": "B"})
+
+
+def test_the_profile_that_knows_most_columns_of_a_file_is_found(tmp_path: Path) -> None:
+    path = text_file(tmp_path, "Daily prices\n" + PLAIN + "305,Amarillo,3.499,11/24/2026\n")
+
+    assert recognize(path, [NARROW, PROFILE, SITES], FIELDS).name == "vendor"
+    assert recognize(path, [NARROW, SITES], FIELDS).name == "narrow"
+
+
+def test_a_kept_profile_goes_before_others_when_the_file_has_all_its_columns(tmp_path: Path) -> None:
+    path = text_file(tmp_path, PLAIN + "305,Amarillo,3.499,11/24/2026\n")
+    ours = FileProfile("ours", "things", {"code": Column(("Store No.",)), "price": Column(("Retail Price",))})
+    theirs = replace(PROFILE, name="theirs")
+
+    assert recognize(path, [PROFILE], FIELDS, kept=[ours, theirs]).name == "ours"
+    assert recognize(path, [PROFILE], FIELDS, kept=[theirs]).name == "vendor"
+
+
+def test_a_file_that_fits_several_profiles_alike_waits_for_a_choice(tmp_path: Path) -> None:
+    path = text_file(tmp_path, "Site,Retail Price\n305,3.5\n")
+
+    with pytest.raises(UnreadableFile, match="fit the profiles 'sites' and 'other sites': choose one"):
+        recognize(path, [SITES, OTHER_SITES, PROFILE], FIELDS)
+    assert recognize(path, [SITES, replace(SITES, name="the same"), PROFILE], FIELDS).name == "sites"
+
+
+def test_a_file_that_no_profile_knows_is_told_with_its_columns(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableFile, match="no profile knows the columns of this file: A, B"):
+        recognize(text_file(tmp_path, "A,B\n1,2\n"), [SITES, PROFILE], FIELDS)
+    with pytest.raises(UnreadableFile, match="empty"):
+        recognize(text_file(tmp_path, ""), [SITES], FIELDS)
 
 
 def test_excel_has_numbers_and_dates_of_its_own(tmp_path: Path) -> None:

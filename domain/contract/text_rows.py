@@ -1,0 +1,193 @@
+"""Rows of text files, with commas, semicolons, tabs or bars: the only reader of such files.
+
+A quote that is misplaced or never closed costs the line where its row begins. The reader goes on with the next line, so
+no row is lost unseen. Lines, cells and columns are bounded while they are read: a hostile file takes no memory.
+"""
+
+import csv
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import TextIO
+
+MOST_ROW_CHARACTERS = 131_072
+"""The characters of a row, on all of its lines."""
+MOST_ROW_LINES = 100
+"""The lines of a row. A cell in quotes may have several."""
+MOST_COLUMNS = 1_000
+"""A route of 99 stops in one row has 600."""
+MOST_CELL_CHARACTERS = 32_767
+"""A cell of Excel has no more."""
+
+DELIMITERS = ",;\t|"
+_SKIPPED_AT_ONCE = 1 << 16
+
+Refuse = Callable[[int, str], object]
+"""A function that is told the line and the fault of each row that cannot be read."""
+
+_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+
+
+def encoding_of(path: Path) -> str:
+    """The encoding by the mark at the beginning. Without one: UTF-16 if every other byte is NUL, UTF-8 if all of it is,
+    else that of Windows in America. Raises OSError, and UnicodeError for a file that is no text."""
+    with path.open("rb") as file:
+        beginning = file.read(4_096)
+    for mark, encoding in _MARKS:
+        if beginning == mark != b"\xef\xbb\xbf":
+            raise UnicodeError("it is empty")
+        if beginning.startswith(mark):
+            return encoding
+    if beginning and beginning.count(0) * 4 >= len(beginning):
+        return _encoding_of_nuls(beginning)
+    try:
+        with path.open(encoding="utf-8", newline="") as text:
+            while text.read(1 << 20):
+                pass
+    except UnicodeError:
+        return "cp1252"
+    return "utf-8"
+
+
+def _encoding_of_nuls(beginning: bytes) -> str:
+    """UTF-16 without a mark. Raises UnicodeError."""
+    even, odd = beginning[::2].count(0), beginning[1::2].count(0)
+    if max(even, odd) * 3 < len(beginning) or min(even, odd) * 10 > max(even, odd):
+        raise UnicodeError("it has many NULs")
+    return "utf-16-le" if odd > even else "utf-16-be"
+
+
+def usual_delimiter(beginning: str, most_lines: int = 30) -> str:
+    """The sign that divides most lines into most cells."""
+    lines = beginning.splitlines()[:most_lines] or [""]
+
+    def fit(sign: str) -> tuple[int, int, bool]:
+        counts = sorted(line.count(sign) for line in lines)
+        usual = counts[len(lines) // 2]
+        return usual, counts.count(usual), sign == ","
+
+    return max(DELIMITERS, key=fit)
+
+
+def heading_delimiter(beginning: str, known: Callable[[str], bool]) -> str:
+    """The sign that divides the first line into most names of columns that are known."""
+    first = next(iter(beginning.splitlines()), "")
+
+    def fit(sign: str) -> tuple[int, int, bool]:
+        names = [name.strip().strip('"') for name in first.split(sign)[:MOST_COLUMNS]]
+        return sum(map(known, names)), len(names), sign == ","
+
+    return max(DELIMITERS, key=fit)
+
+
+def text_rows(file: TextIO, delimiter: str, refuse: Refuse) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each row with the line it begins on; those of an empty line are none. `file` is opened with
+    `newline=""`. Rows that cannot be read are refused."""
+    lines = _Lines(file)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
+    width = 0
+    while True:
+        line = lines.begin_row()
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            refuse(line, _fault(error))
+            lines.read_again()
+            continue
+        if lines.is_one:
+            width = max(width, len(cells))
+        elif lines.hide_rows(len(cells), width, delimiter):
+            refuse(line, f"a quote opens here and closes on line {lines.last}, as if these rows were one: remove it")
+            if lines.last > line + 1:
+                lines.read_again()
+            continue
+        if fault := _excess(cells, lines.characters):
+            refuse(line, fault)
+        else:
+            yield line, cells
+
+
+def _fault(error: csv.Error) -> str:
+    said = str(error)
+    if said.startswith("unexpected end of data"):
+        return "a quote is opened and never closed"
+    return f"{said}: a quote inside a cell in quotes is written twice" if "expected after" in said else said
+
+
+def _excess(cells: Collection[str], characters: int) -> str:
+    if len(cells) > MOST_COLUMNS:
+        return f"{len(cells):,} cells: a row may have {MOST_COLUMNS:,}"
+    if characters > MOST_CELL_CHARACTERS and any(len(cell) > MOST_CELL_CHARACTERS for cell in cells):
+        return f"a cell has more than {MOST_CELL_CHARACTERS:,} characters"
+    return ""
+
+
+class _Lines:
+    """The lines of a file. Those of a row that cannot be read are read again, without the first."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._readline = file.readline
+        self._again: deque[str] = deque()
+        self._row: list[str] = []
+        self._before = 0
+        """The number of lines before the row."""
+        self.characters = 0
+        """The characters of the row."""
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._again.popleft() if self._again else self._next_line()
+        self._row.append(line)
+        self.characters += len(line)
+        if self.characters > MOST_ROW_CHARACTERS:
+            what = "line" if self.is_one else "row"
+            raise csv.Error(f"the {what} has more than {MOST_ROW_CHARACTERS:,} characters")
+        if len(self._row) > MOST_ROW_LINES:
+            raise csv.Error(f"a quote is opened and not closed within {MOST_ROW_LINES} lines")
+        return line
+
+    def _next_line(self) -> str:
+        """A line, or the beginning of one that is too long; its rest is skipped."""
+        line = self._readline(MOST_ROW_CHARACTERS + 1)
+        if not line:
+            raise StopIteration
+        if len(line) > MOST_ROW_CHARACTERS:
+            rest = line
+            while rest and rest[-1] not in "\r\n":
+                rest = self._readline(_SKIPPED_AT_ONCE)
+        return line
+
+    def begin_row(self) -> int:
+        """The number of the row's first line."""
+        self._before += len(self._row)
+        self._row.clear()
+        self.characters = 0
+        return self._before + 1
+
+    def read_again(self) -> None:
+        self._again.extendleft(reversed(self._row[1:]))
+        del self._row[1:]
+
+    @property
+    def is_one(self) -> bool:
+        """The row has one line."""
+        return len(self._row) == 1
+
+    @property
+    def last(self) -> int:
+        """The number of the row's last line."""
+        return self._before + len(self._row)
+
+    def hide_rows(self, cells: int, width: int, delimiter: str) -> bool:
+        """The row has lines that are rows by themselves: a stray quote opens it, and another one closes it. `width` is
+        the number of cells of the rows before."""
+        if width < 2:
+            return False
+        first, *inner, last = [line.count(delimiter) + 1 for line in self._row]
+        if inner:
+            return all(one == width for one in inner) or (cells != width and max(inner) >= width)
+        return last == width and (cells < width or (width > 3 and first == width))

@@ -1,0 +1,139 @@
+"""The cells of a vendor's file as values: numbers, amounts, days and times as spreadsheets and reports write them."""
+
+import math
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from domain.contract.excel_days import excel_moment
+from domain.contract.spreadsheets import Cell
+from domain.file_profiles.profiles import Column, RecordField
+
+MOST_VALUE_CHARACTERS = 400
+
+
+def cell_text(cell: Cell) -> str:
+    """The cell as people read it. A number in a spreadsheet may be meant as a name: store 305."""
+    if cell is None:
+        return ""
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return cell.isoformat(sep=" ") if isinstance(cell, datetime) else str(cell)
+
+
+def converter(field: RecordField, column: Column, zone: ZoneInfo) -> Callable[[Cell], Any]:
+    """A function that turns a cell which is not empty into the field's value. It raises ValueError, with a text that
+    follows the cell."""
+    sign = -1.0 if column.is_negated else 1.0
+    if field.kind in ("text", "code"):
+        return _text
+    if field.kind == "amount":
+        scale = sign / 100 if column.unit == "cents" else sign
+        return lambda cell: round(_number(cell) * scale, 6)
+    if field.kind == "number":
+        return lambda cell: _number(cell) * sign
+    if field.kind == "day":
+        return lambda cell: _local_time(cell, column.date_format).date()
+    return lambda cell: _moment(cell, column.date_format, zone)
+
+
+_ROUNDED = re.compile(r"\d(\.\d+)?E\+?\d+", re.ASCII | re.IGNORECASE)
+
+
+def lost_digits(code: str) -> bool:
+    """A spreadsheet has rounded the code: of 7.08305E+15 only the first six digits are known."""
+    return len(code) <= 40 and _ROUNDED.fullmatch(code) is not None
+
+
+def _text(cell: Cell) -> str:
+    text = cell_text(cell)
+    if len(text) > MOST_VALUE_CHARACTERS:
+        raise ValueError(f"has more than {MOST_VALUE_CHARACTERS} characters")
+    if "\0" in text:
+        raise ValueError("has a NUL")
+    return text
+
+
+_AMOUNT = re.compile(r"\$?(\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+\.?\d*|\.\d+)", re.ASCII)
+
+
+def _number(cell: Cell) -> float:
+    """A number as spreadsheets and reports write it: `$1,234.50`, `(12.00)`, `12.00-`."""
+    if isinstance(cell, (int, float)) and not isinstance(cell, bool):
+        if not math.isfinite(cell):
+            raise ValueError("is no number")
+        return float(cell)
+    text = cell_text(cell).replace(" ", "").replace("\N{NO-BREAK SPACE}", "")
+    negative = False
+    if text.startswith("(") and text.endswith(")"):
+        negative, text = True, text[1:-1]
+    elif text[:1] in "+-":
+        negative, text = text[0] == "-", text[1:]
+    elif text.endswith("-"):
+        negative, text = True, text[:-1]
+    written = _AMOUNT.fullmatch(text)
+    if written is None or len(text) > 40:
+        raise ValueError("is no number")
+    number = float(written[1].replace(",", ""))
+    return -number if negative else number
+
+
+_FORMATS = (
+    "%m/%d/%Y",
+    "%m/%d/%y",
+    "%Y%m%d",
+    "%m-%d-%Y",
+    "%m/%d/%Y %H:%M",
+    "%m/%d/%Y %H:%M:%S",
+    "%m/%d/%Y %I:%M %p",
+    "%m/%d/%Y %I:%M:%S %p",
+    "%m/%d/%y %H:%M",
+    "%d-%b-%Y",
+    "%b %d, %Y",
+)
+
+
+def _local_time(cell: Cell, date_format: str) -> datetime:
+    """The time as it is written, with its offset if it has one."""
+    if isinstance(cell, datetime):
+        return (cell + timedelta(milliseconds=500)).replace(microsecond=0)
+    return _parsed(cell_text(cell), date_format)
+
+
+@lru_cache(maxsize=10_000)  # a file has the same few days in all its rows
+def _parsed(text: str, date_format: str) -> datetime:
+    if date_format:
+        try:
+            return datetime.strptime(text, date_format)
+        except (ValueError, re.error):
+            pass
+    counted = excel_moment(text)  # a spreadsheet took the format away
+    if counted is not None:
+        return counted
+    if date_format:
+        raise ValueError(f"is no date like {date_format}")
+    if not (text.isdigit() and len(text) != 8):
+        try:
+            return datetime.fromisoformat(text)
+        except ValueError:
+            pass
+        for one in _FORMATS:
+            try:
+                return datetime.strptime(text, one)
+            except ValueError:
+                continue
+    raise ValueError("is no date: write it as 11/24/2026 or 2026-11-24")
+
+
+def _moment(cell: Cell, date_format: str, zone: ZoneInfo) -> datetime:
+    try:
+        local = _local_time(cell, date_format)
+        moment = (local if local.tzinfo is not None else local.replace(tzinfo=zone)).astimezone(UTC)
+    except OverflowError:
+        raise ValueError("is no date that can be") from None
+    if not date(1990, 1, 1) <= moment.date() <= date(2100, 1, 1):
+        raise ValueError("lies too far away")
+    return moment
