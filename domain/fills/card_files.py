@@ -9,11 +9,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from domain.contract.csvfiles import ImportReport, Progress
@@ -23,6 +24,7 @@ from domain.file_profiles.profiles import FileProfile
 from domain.file_profiles.reading import FileRecord, ProfiledFile, open_profiled
 from domain.fills.local_times import CANADA, is_known_state
 from domain.fills.profiles import FILL_FIELDS, WIDE
+from domain.ids import new_id
 
 LITRES_PER_GALLON = Decimal("3.785411784")
 """A gallon is 231 cubic inches (NIST Handbook 44, appendix C)."""
@@ -34,6 +36,17 @@ Volume = Literal["", "gallons", "litres"]
 """The unit of all quantities of a file; empty: each row tells, else they are gallons in the United States."""
 
 
+@dataclass(eq=False, slots=True)
+class FileReading:
+    """One reading of a file from its beginning to its end. Rows of one file are never the same purchase."""
+
+    id: UUID = field(default_factory=new_id)
+    known: set[UUID] = field(default_factory=set)
+    """The stored fills that its rows were found to be, so far."""
+    asked: dict[UUID, UUID] = field(default_factory=dict)
+    """Fills of this file that wait because they may be another one, by the id of that one."""
+
+
 class FileFill(NamedTuple):
     """A purchase as a file tells of it. `local_time` has no zone."""
 
@@ -43,7 +56,7 @@ class FileFill(NamedTuple):
     card_last_four: str | None
     local_time: datetime
     has_time: bool
-    unit_number: str
+    unit_number: str | None
     location_name: str | None
     station_code: str | None
     city: str | None
@@ -53,6 +66,11 @@ class FileFill(NamedTuple):
     gallons: float
     paid_cents: int
     currency: str
+    invoice_number: str | None = None
+    """The number of the truck stop's receipt; `transaction_number` may be the same."""
+    driver_name: str | None = None
+    """Only where the row names no unit: the card may be that person's."""
+    reading: FileReading | None = None
 
 
 @dataclass(slots=True)
@@ -87,18 +105,42 @@ def _fills(
     records: Iterator[FileRecord], profile: FileProfile, volume: Volume, now: datetime, report: ImportReport
 ) -> Iterator[FileFill]:
     seen: Counter[str] = Counter()
+    reading = FileReading()
     for record in records:
         try:
-            if _text(record.values.get("canceled")).upper() in ("Y", "YES", "TRUE", "1"):
-                continue
             fills = _purchases(record.line, record.values, volume, now)
+            if _is_canceled(record.values):
+                fills = _taken_back(fills, record.values)
         except _RowFault as fault:
             report.reject(record.line, str(fault))
             continue
         for fill in fills:
             identity = _identity(profile.name, fill)
             seen[identity] += 1
-            yield fill._replace(key=hashlib.sha256(f"{identity}|{seen[identity]}".encode()).hexdigest()[:40])
+            key = hashlib.sha256(f"{identity}|{seen[identity]}".encode()).hexdigest()[:40]
+            yield fill._replace(key=key, reading=reading)
+
+
+def _is_canceled(given: Mapping[str, Any]) -> bool:
+    """True if the row says that its transaction does not count."""
+    flag = _text(given.get("canceled")).upper()
+    if flag in _CANCELED:
+        return True
+    if flag in _NOT_CANCELED:
+        return False
+    raise _RowFault(f"the cancel flag is {flag!r}: Y and N are known")
+
+
+_CANCELED = frozenset(("Y", "YES", "TRUE", "T", "1", "C", "V", "X", "VOID", "VOIDED", "CANCELED", "CANCELLED"))
+_NOT_CANCELED = frozenset(("", "N", "NO", "FALSE", "F", "0"))
+
+
+def _taken_back(fills: list[FileFill], given: Mapping[str, Any]) -> list[FileFill]:
+    """A canceled transaction takes back the purchase that an earlier row told of. Raises _RowFault."""
+    if not fills and "tractor_quantity" in given:
+        number = _number_text(given.get("transaction")) or "without a number"
+        raise _RowFault(f"it cancels transaction {number} and tells no gallons: say by hand that it is no purchase")
+    return [one._replace(gallons=-abs(one.gallons), paid_cents=-abs(one.paid_cents)) for one in fills]
 
 
 def _purchases(line: int, given: Mapping[str, Any], volume: Volume, now: datetime) -> list[FileFill]:
@@ -108,15 +150,13 @@ def _purchases(line: int, given: Mapping[str, Any], volume: Volume, now: datetim
     state = _text(given.get("state")).upper()
     if not is_known_state(state):
         raise _RowFault(f"{state!r} is no state or province" if state else "the state is missing: it tells the tax")
-    unit = _text(given.get("unit"))
-    if not unit:
-        raise _RowFault("the unit number is missing")
+    unit = _unit_number(given.get("unit"))
     currency, _, measure = _text(given.get("currency")).upper().partition("/")  # EFS writes USD/Gallons
     litres = _is_litres(_text(given.get("volume_unit")).upper() or measure.strip(), volume, state)
     common = FileFill(
         line=line,
         key="",
-        transaction_number=_number_text(given.get("transaction")),
+        transaction_number=_number_text(given.get("transaction" if "transaction" in given else "invoice")),
         card_last_four=_last_four(given.get("card")),
         local_time=local,
         has_time=has_time,
@@ -130,6 +170,8 @@ def _purchases(line: int, given: Mapping[str, Any], volume: Volume, now: datetim
         gallons=0.0,
         paid_cents=0,
         currency=_currency(currency.strip()),
+        invoice_number=_number_text(given.get("invoice")),
+        driver_name=None if unit else _text(given.get("driver")) or None,
     )
     if any(given.get(quantity) is not None for quantity, _, _ in WIDE.values()):
         found = []
@@ -208,6 +250,12 @@ def _number_text(cell: str | None) -> str | None:
     """A transaction number; one of zeros is none."""
     text = _text(cell)
     return text if text.strip("0") else None
+
+
+def _unit_number(cell: str | None) -> str | None:
+    """The unit number. Cards of drivers write nothing, zeros or a dash."""
+    text = _text(cell)
+    return text if text.strip("0-. ") and text.upper() not in ("N/A", "NA", "NONE", "UNKNOWN") else None
 
 
 def _last_four(cell: str | None) -> str | None:

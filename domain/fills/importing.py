@@ -112,16 +112,15 @@ class ToMatch(NamedTuple):
     station_id: str | None = None
 
 
-_STORE = """
-    INSERT INTO fills (id, company_id, environment, profile, key, transaction_number, card_last_four, has_time,
-        unit_number, location_name, station_code, city, state, item, fuel, gallons, paid_cents, currency,
-        bought_at, time_zone, vehicle_id, station_id, route_id, score, miles_from_truck, review, flags)
-    VALUES (%(id)s, %(company_id)s, %(environment)s, %(profile)s, %(key)s, %(transaction_number)s, %(card_last_four)s,
-        %(has_time)s, %(unit_number)s, %(location_name)s, %(station_code)s, %(city)s, %(state)s, %(item)s, %(fuel)s,
-        %(gallons)s, %(paid_cents)s, %(currency)s, %(bought_at)s, %(time_zone)s, %(vehicle_id)s, %(station_id)s,
-        %(route_id)s, %(score)s, %(miles_from_truck)s, %(review)s::text[], %(flags)s::text[])
-"""
-_INSERT = Command(_STORE)
+_STORED = (
+    *("id", "company_id", "environment", "profile", "key", "transaction_number", "invoice_number", "card_last_four"),
+    *("driver_name", "file_id", "twin_id", "has_time", "unit_number", "location_name", "station_code", "city", "state"),
+    *("item", "fuel", "gallons", "paid_cents", "currency", "bought_at", "time_zone", "vehicle_id", "station_id"),
+    *("route_id", "score", "miles_from_truck", "review", "flags"),
+)
+_INSERT = Command(
+    f"INSERT INTO fills ({', '.join(_STORED)}) VALUES ({', '.join(f'%({name})s' for name in _STORED)})"  # noqa: S608
+)
 
 
 class _StoredFill(NamedTuple):
@@ -194,6 +193,8 @@ def store_fills(
             **one._asdict(),
             **tenant._asdict(),
             "profile": profile,
+            "file_id": fill.reading.id if fill.reading is not None else None,
+            "twin_id": None,
             "id": known[fill.key].id if fill.key in known else new_id(),
         }
         for fill, one in zip(new + changed, matches, strict=True)
@@ -337,7 +338,7 @@ def match_fills(
             review.append("route")
         if compared and match.station is None and route is not None:
             review.append("station")
-        if fill.currency == "USD" and not _is_price(fill):
+        if fill.currency == "USD" and fill.gallons > 0 and not _is_price(fill):
             review.append("price")
         if fill.gallons < 0:
             review.append("reversal")

@@ -70,7 +70,7 @@ _DELETE_OF_COMPANY = [
             "mappings",
             "spelling_rules",
             "former_names",
-            "fills",
+            *("fills", "fill_tellings", "card_assignments"),
             "api_keys",
             *("notice_subscriptions", "notices"),  # in this order: notices are made under the lock of a subscription
             *("connectors", "connector_vehicles"),  # in this order: vehicles are stored under the lock of a connector
@@ -83,6 +83,7 @@ _DELETE_OF_COMPANY = [
             "price_sets",
             "vehicles",
             "drivers",
+            "former_units",  # triggers on mappings and vehicles write it
         ),
         "last_writes",
         *("audit_log", "csv_imports", "webhook_events", "webhook_endpoints", "company_moves"),

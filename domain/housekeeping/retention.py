@@ -90,8 +90,9 @@ def _portion(now: datetime, days: float, limit: int) -> dict[str, object]:
 
 
 _FORGET_FILLS = Command(
-    "DELETE FROM fills WHERE id = ANY(ARRAY(SELECT id FROM fills WHERE id < %(oldest_id)s AND bought_at < %(before)s"
-    " ORDER BY id LIMIT %(limit)s))"
+    "WITH gone AS (DELETE FROM fills WHERE id = ANY(ARRAY(SELECT id FROM fills WHERE id < %(oldest_id)s"
+    " AND bought_at < %(before)s ORDER BY id LIMIT %(limit)s)) RETURNING id), told AS (DELETE FROM fill_tellings t"
+    " USING gone WHERE t.fill_id = gone.id) SELECT FROM gone"
 )
 
 

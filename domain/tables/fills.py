@@ -1,9 +1,9 @@
 """Fills: purchases of fuel as a card's file told of them, and what became of each planned fuel stop."""
 
-from datetime import datetime
+from datetime import date, datetime
 from uuid import UUID
 
-from sqlalchemy import BigInteger, CheckConstraint, Column, Index, Text, text
+from sqlalchemy import BigInteger, Boolean, CheckConstraint, Column, Index, Text, text
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlmodel import Field, SQLModel
 
@@ -58,7 +58,11 @@ class Fills(SQLModel, table=True):
     key: str
     """The digest of its transaction, by which a file that is sent twice is recognized."""
     transaction_number: str | None = None
+    invoice_number: str | None = None
+    """The number of the truck stop's receipt, where the file tells it beside or instead of the card's own number."""
     card_last_four: str | None = None
+    driver_name: str | None = None
+    """The person of the card, as the file writes the name; only of a row that names no unit."""
     bought_at: datetime = time_column()
     time_zone: str
     has_time: bool
@@ -91,10 +95,50 @@ class Fills(SQLModel, table=True):
     """`tank`: more gallons than the tank holds. `far`: the truck was elsewhere."""
     counter_id: UUID | None = None
     """The fill that takes it back, or that it takes back: neither of the two counts."""
+    twin_id: UUID | None = None
+    """The fill that it may be the same purchase as, while a person has not decided."""
+    file_id: UUID | None = None
+    """The reading of a file that stored it: rows of one file are never the same purchase."""
     decided_by: str | None = None
     """The person who confirmed or changed the matches; rules leave them as they are since then."""
     decided_at: datetime | None = time_column(null=True)
     created_at: datetime = time_column(now=True)
+
+
+class FillTellings(SQLModel, table=True):
+    """The figures that a file told of a fill under another key, or before the card corrected them. So a file that comes
+    again is recognized by each of its rows; see `fills/repeated.py`."""
+
+    __tablename__ = "fill_tellings"
+    __table_args__ = (Index("fill_tellings_by_fill", "fill_id"),)
+
+    company_id: UUID = Field(primary_key=True)
+    environment: str = Field(primary_key=True)
+    key: str = Field(primary_key=True)
+    gallons: float = Field(primary_key=True)
+    paid_cents: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
+    fill_id: UUID
+    is_replaced: bool
+    """Figures that the card corrected; False: another report of the figures that count."""
+    is_taken_back: bool = Field(sa_column=Column(Boolean, server_default=text("false"), nullable=False))
+    """A reversal took these figures back, not those of the correction."""
+
+
+class CardAssignments(SQLModel, table=True):
+    """A person's word on whose card it is, from a day on: of a truck, of a driver, or of nobody any more; see
+    `fills/cards.py`."""
+
+    __tablename__ = "card_assignments"
+
+    company_id: UUID = Field(primary_key=True)
+    card_last_four: str = Field(primary_key=True)
+    driver_name: str = Field(primary_key=True)
+    """The name that the file writes beside the card; empty: it holds whatever name stands there."""
+    first_day: date = Field(primary_key=True)
+    vehicle_id: UUID | None = None
+    driver_id: UUID | None = None
+    assigned_by: str
+    assigned_at: datetime = time_column()
 
 
 class StopVerdicts(SQLModel, table=True):

@@ -3,7 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import Index, text
+from sqlalchemy import Column, DateTime, Index, text
 from sqlmodel import Field, SQLModel
 
 from domain.tables.columns import time_column
@@ -83,6 +83,19 @@ class Mappings(SQLModel, table=True):
     value: str = Field(primary_key=True)
     target_id: UUID
     created_at: datetime = time_column(now=True)
+
+
+class FormerUnits(SQLModel, table=True):
+    """A unit number that a vehicle had until some moment, by itself or through a mapping: the purchases of before are
+    its own. Triggers on `vehicles` and `mappings` write it."""
+
+    __tablename__ = "former_units"
+
+    company_id: UUID = Field(primary_key=True)
+    unit_number: str = Field(primary_key=True)
+    until: datetime = Field(sa_column=Column(DateTime(timezone=True), primary_key=True))
+    vehicle_id: UUID = Field(primary_key=True)
+    is_mapping: bool = Field(primary_key=True)
 
 
 class SpellingRules(SQLModel, table=True):

@@ -66,6 +66,20 @@ def write_efs(path: Path, *lines: str) -> Path:
     return path
 
 
+def comdata(**changes: Any) -> str:
+    """A line of a Comdata export: 140.14 gallons of tractor fuel at a Love's in Etna."""
+    row = {"number": "17836", "unit": "101", "gallons": "140.14", "cost": "$494.560", "cancel": "N", **changes}
+    return (
+        f"JJ068,98647,11/20/2026,09:10,{row['number']},560017XXXXXX5373,LEE,{row['unit']},OH976,LOVES #892,ETNA,OH,"
+        f"$494.56,{row['gallons']},$3.529,{row['cost']},0.00,$0.000,$0.00,{row['cancel']},U"
+    )
+
+
+def write_comdata(path: Path, *lines: str) -> Path:
+    path.write_text("\n".join([COMDATA_HEADER, *lines]) + "\n", encoding="utf-8")
+    return path
+
+
 def import_fills(
     connection: Connection,
     tenant: Tenant,

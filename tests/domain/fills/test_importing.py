@@ -164,7 +164,7 @@ def test_rows_that_cannot_be_read_are_refused_with_line_and_reason(
         efs(date="2026-13-40"),
         efs(qty="-100.00"),
         efs(state="ZZ"),
-        efs(unit=""),
+        efs(item="SCLE"),
         efs(amount="n/a"),
         efs(date="2031-01-01"),
         efs(state="ON", currency="CAD"),
@@ -179,7 +179,6 @@ def test_rows_that_cannot_be_read_are_refused_with_line_and_reason(
         2: "the date is '2026-13-40'",
         3: "-100.0 bought for 345.50",
         4: "'ZZ' is no state or province",
-        5: "the unit number is missing",
         6: "Amt",
         7: "2031-01-01 lies in the future",
         8: "a purchase in Canada, and the file does not say whether gallons or litres",
@@ -216,12 +215,15 @@ def test_a_row_of_comdata_tells_of_tractor_and_reefer_fuel(
     path = tmp_path / "comdata.csv"
     path.write_text("\n".join(["Purchases of November", "", COMDATA_HEADER, *lines]), encoding="utf-8-sig")
 
-    assert import_fills(connection, fleet.live, path, profile="comdata") == ((2, 0, 0), {})
+    assert import_fills(connection, fleet.live, path, profile="comdata") == ((3, 0, 0), {})
 
-    tractor, reefer = sorted(fills(connection, fleet.live), key=lambda fill: fill.fuel, reverse=True)
+    tractor, reefer, canceled = sorted(
+        fills(connection, fleet.live), key=lambda fill: (fill.gallons < 0, -fill.gallons)
+    )
     assert (tractor.fuel, tractor.gallons, tractor.paid_cents) == ("tractor", 140.14, 49456)
     assert (reefer.fuel, reefer.gallons, reefer.paid_cents) == ("reefer", 14.17, 5000)
     assert (tractor.station_code, tractor.card_last_four, tractor.transaction_number) == ("OH976", "5373", "17836")
+    assert (canceled.gallons, canceled.review) == (-10.0, ["reversal"]), "its purchase is not here"
 
 
 def test_an_unknown_item_waits_and_a_person_says_what_it_is(
