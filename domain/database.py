@@ -66,6 +66,7 @@ MIGRATION_LOCKS = 0x66756C01
 LEADER_LOCKS = 0x66756C02
 SUPERSEDING_LOCKS = 0x66756C03
 COUNTING_LOCKS = 0x66756C04
+PRICE_LOCKS = 0x66756C05
 MOVING_LOCKS = 0x66756C10
 """The classes of our advisory locks: the first of the two numbers that PostgreSQL takes. The second is the key within
 the class, so that a key that a caller has a hand in never meets the lock of another class."""

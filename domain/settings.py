@@ -263,6 +263,7 @@ class Settings(BaseSettings):
     notices_end_seconds: float = Field(
         600, ge=0, description="A need that people were told of is over when it has been gone for so long"
     )
+    deals_per_company: int = Field(100_000, ge=1, description="Negotiated prices that a company may store")
     price_sources_seconds: float = Field(
         60, gt=0, description="Interval of the pass that looks for price files, and lets prices hold from their time on"
     )

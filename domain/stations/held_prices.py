@@ -39,6 +39,7 @@ _LOCK = Statement(
     HeldPrice,
     f"SELECT {_COLUMNS} FROM held_prices WHERE company_id = %s AND id = %s AND status = 'held' FOR UPDATE",  # noqa: S608
 )
+_SEEN = Statement(HeldPrice, f"SELECT {_COLUMNS} FROM held_prices WHERE company_id = %s AND id = %s")  # noqa: S608
 _DECIDE = Command(
     "UPDATE held_prices SET status = %s, decided_at = %s, decided_by = %s, station_id = coalesce(station_id, %s)"
     " WHERE company_id = %s AND id = %s"
@@ -100,7 +101,11 @@ def accept_price(
     """Use a held price as if it had not been held: a newer one stays, and one that is to come waits. For a price whose
     station is not sure, `station_id` names it, and its code is known from then on. Raises UnknownHeldPrice,
     NeedsStation, NeedsOperator, UnknownStation."""
-    begin_price_set(connection, "deals", company_id, now=now)
+    seen = _SEEN.first(connection, (company_id, held_id))
+    if seen is not None and seen.kind == "retail" and seen.effective_at <= now and may_change_retail:
+        begin_price_set(connection, "stations", None, now=now)
+    else:
+        begin_price_set(connection, "deals", company_id, now=now)
     held = _locked(connection, company_id, held_id)
     if held.kind == "retail" and not may_change_retail:
         raise NeedsOperator
@@ -117,7 +122,6 @@ def accept_price(
     elif held.effective_at > now:
         store_coming_prices(connection, row)
     else:
-        begin_price_set(connection, "stations", None, now=now)
         store_retail_prices(connection, row, now=now)
     _DECIDE.execute(connection, ("accepted", now, by, station, company_id, held_id))
     return held

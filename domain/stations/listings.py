@@ -24,7 +24,7 @@ class StoredStation(NamedTuple):
 
 
 class StoredDeal(NamedTuple):
-    """The fields of `DealRow`, and its id."""
+    """The fields of `DealRow`, and its id: its number within the company."""
 
     id: int
     company_id: UUID
@@ -57,7 +57,8 @@ STATIONS = Listing(
 )
 DEALS = Listing(
     StoredDeal,
-    "deals",
+    "(SELECT coalesce(number, id) AS id, company_id, station_id, brand, discount_per_gallon, net_price, valid_from,"
+    " valid_to FROM deals) AS deals",
     scope="company_id = %(company_id)s",
     key="id = %(id)s",
     order="station_id, brand, valid_from, id",

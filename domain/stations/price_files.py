@@ -8,6 +8,7 @@ is to hold later waits: a quote by its time, a retail price in `coming_prices`.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
@@ -32,6 +33,7 @@ HIGHEST_PRICE = 30.0
 """Dollars a gallon. Diesel has never cost a third of it; a price of 349.9 is in cents."""
 
 MOST_AHEAD = timedelta(days=60)
+MOST_ROWS = 100_000
 MOST_HELD = 1_000
 """More prices of one file than a person looks at: then the file was misread."""
 
@@ -135,9 +137,15 @@ def store_price_file(
     prices of stations change, too, and stations are added that are not known. `priced_at` is the time of rows that have
     none of their own; now unless given. Raises UnreadableFile."""
     report = PriceReport()
-    begin_price_set(connection, "deals", company_id, now=now)
+    with open_profiled(path, profile, PRICE_FIELDS, zone, report, progress=progress) as file:
+        if not takes_retail and "net_price" not in file.fields:
+            raise UnreadableFile("the file has retail prices only, which all companies share: an operator imports it")
+        records = list(islice(file.records, MOST_ROWS + 1))
+    if len(records) > MOST_ROWS:
+        raise UnreadableFile(f"the file has more than {MOST_ROWS:,} rows: no chain has so many stations")
     if takes_retail:
         begin_price_set(connection, "stations", None, now=now)
+    begin_price_set(connection, "deals", company_id, now=now)
     one = _Import(
         connection,
         company_id,
@@ -151,11 +159,8 @@ def store_price_file(
         {quote.station_id: quote for quote in _QUOTES.all(connection, (company_id, now))},
         {decision[:-1]: decision.status for decision in _DECISIONS.all(connection, (company_id,))},
     )
-    with open_profiled(path, profile, PRICE_FIELDS, zone, report, progress=progress) as file:
-        if not takes_retail and "net_price" not in file.fields:
-            raise UnreadableFile("the file has retail prices only, which all companies share: an operator imports it")
-        for record in file.records:
-            _read_row(one, record)
+    for record in records:
+        _read_row(one, record)
     _judge(one)
     _store(one)
     return report

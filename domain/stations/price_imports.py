@@ -2,8 +2,9 @@
 
 Each import is one transaction and adds a row to `price_sets`, so that a plan knows which prices it has seen.
 
-The rows of a file are first copied into a temporary table. The SQL on that table is composed when it runs. It is no
-constant `Statement`, because the table does not exist when the tests prepare all statements.
+The rows of a file are first read and copied into a temporary table, while others change prices; only then the import
+begins its price set, and others wait. The SQL on that table is composed when it runs. It is no constant `Statement`,
+because the table does not exist when the tests prepare all statements.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -19,12 +20,21 @@ from psycopg.errors import UniqueViolation
 from psycopg.rows import args_row
 
 from domain.contract.captions import Caption
-from domain.contract.csvfiles import FileRow, ImportReport, Progress, RowShape, read_rows, without_repeats
+from domain.contract.csvfiles import (
+    FileRow,
+    ImportReport,
+    Progress,
+    RowShape,
+    UnreadableFile,
+    read_rows,
+    without_repeats,
+)
 from domain.contract.shapes import Latitude, Longitude, Reference, SentMoment, Text, in_utc
 from domain.database import Connection
 from domain.errors import FuelrouteError
+from domain.settings import get_settings
 from domain.staging import stage
-from domain.statements import Command, Statement
+from domain.statements import Command, NotNull, Statement
 from domain.stations.price_sets import begin_price_set
 
 Words = Annotated[Text, Meta(max_length=400)]
@@ -97,6 +107,19 @@ class TaxRow(Struct, frozen=True):
     ] = 0.0
 
 
+class _Key(NamedTuple):
+    """The columns that name a row."""
+
+    always: Sequence[str]
+    optional: Sequence[str] = ()
+    """NULL is a value like others."""
+
+
+_STATION_KEY = _Key(["station_id"])
+_DEAL_KEY = _Key(["company_id"], ["station_id", "brand", "valid_from"])
+_TAX_KEY = _Key(["state", "valid_from"])
+
+
 def store_station_rows(
     connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
 ) -> ImportReport:
@@ -105,7 +128,6 @@ def store_station_rows(
     UnreadableFile.
     """
     report = ImportReport()
-    begin_price_set(connection, "stations", None, now=now)
     lines = without_repeats(read_rows(path, StationRow, report, progress=progress), report, "station_id")
     _store_stations(connection, lines, report, now=now)
     return report
@@ -113,7 +135,6 @@ def store_station_rows(
 
 def insert_station(connection: Connection, row: StationRow, *, now: datetime) -> None:
     """Add one station. Raises StationExists, also where the station is retired."""
-    begin_price_set(connection, "stations", None, now=now)
     report = ImportReport()
     _store_stations(connection, [FileRow(1, row)], report, now=now)
     if not report.created:
@@ -122,7 +143,6 @@ def insert_station(connection: Connection, row: StationRow, *, now: datetime) ->
 
 def store_station(connection: Connection, row: StationRow, *, now: datetime) -> None:
     """Change one station, as an import of this row does."""
-    begin_price_set(connection, "stations", None, now=now)
     _store_stations(connection, [FileRow(1, row)], ImportReport(), now=now)
 
 
@@ -135,13 +155,14 @@ def _store_stations(
         return (*msgspec.structs.astuple(msgspec.structs.replace(row, priced_at=row.priced_at or now)), None)
 
     absent = _stage(connection, "stations", columns, lines, values)
+    begin_price_set(connection, "stations", None, now=now)
     kept = absent - {"priced_at"}  # without the column, a price is of now
     if "retail_price" in absent:
         kept |= {"priced_at"}
-    _keep_stored(connection, "stations", ["station_id"], kept)
+    _keep_stored(connection, "stations", _STATION_KEY, kept)
     _keep_newer_prices(connection, now=now)
     # the same price at a later time does not count as a change, but the time is stored
-    _count(connection, "stations", ["station_id"], [name for name in columns if name != "priced_at"], report)
+    _count(connection, "stations", _STATION_KEY, [name for name in columns if name != "priced_at"], report)
     assignments = sql.SQL(", ").join(
         sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in columns if name != "station_id"
     )
@@ -186,57 +207,105 @@ def store_deal_rows(
     connection: Connection, company_id: UUID, path: Path, *, now: datetime, progress: Progress = lambda _: None
 ) -> ImportReport:
     """Add and update a company's deals by station or brand and first day. A deal for a station that is not stored yet
-    is kept. Raises UnreadableFile.
+    is kept. Raises UnreadableFile, TooManyDeals.
     """
     report = ImportReport()
-    begin_price_set(connection, "deals", company_id, now=now)
     rows = read_rows(path, DealRow, report, progress=progress)
-    lines = without_repeats(rows, report, "station_id", "brand", "valid_from")
+    lines = _within_quota(without_repeats(rows, report, "station_id", "brand", "valid_from"))
     columns = DealRow.__struct_fields__
-    keys = ["company_id", "station_id", "brand", "valid_from"]
     absent = _stage(
         connection, "deals", ["company_id", *columns], lines, lambda row: (company_id, *msgspec.structs.astuple(row))
     )
-    _keep_stored(connection, "deals", keys, absent & {"valid_to"})  # a discount and a net price exclude each other
-    _count(connection, "deals", keys, columns, report)
+    begin_price_set(connection, "deals", company_id, now=now)
+    _keep_stored(connection, "deals", _DEAL_KEY, absent & {"valid_to"})  # a discount and a net price exclude each other
+    _count(connection, "deals", _DEAL_KEY, columns, report)
+    _require_room(connection, company_id, more=report.created)
+    # new deals get the next numbers; deals that are known keep theirs
     connection.execute(
-        """
-        INSERT INTO deals (company_id, station_id, brand, discount_per_gallon, net_price, valid_from, valid_to)
-        SELECT company_id, station_id, brand, discount_per_gallon, net_price, valid_from, valid_to FROM staged_deals
-        ON CONFLICT ON CONSTRAINT deals_key DO UPDATE SET discount_per_gallon = excluded.discount_per_gallon,
-            net_price = excluded.net_price, valid_to = excluded.valid_to
-        """
+        sql.SQL(
+            """
+            INSERT INTO deals (company_id, station_id, brand, discount_per_gallon, net_price, valid_from, valid_to,
+                               number)
+            SELECT new.company_id, new.station_id, new.brand, new.discount_per_gallon, new.net_price, new.valid_from,
+                   new.valid_to, %s + row_number() OVER (ORDER BY stored.id NULLS FIRST)
+            FROM staged_deals new LEFT JOIN deals stored ON {}
+            ON CONFLICT ON CONSTRAINT deals_key DO UPDATE SET discount_per_gallon = excluded.discount_per_gallon,
+                net_price = excluded.net_price, valid_to = excluded.valid_to
+            """
+        ).format(_same_key(_DEAL_KEY)),
+        (_DEALS_NOW.one(connection, (company_id,)).last_number,),
     )
     return report
 
 
+class TooManyDeals(UnreadableFile):
+    """A file, or one deal more, is refused as a whole."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(
+            f"a company has {most:,} deals at most: remove those that are over, or give one for a brand instead of one"
+            " for each of its stations"
+        )
+
+
+class _DealsNow(NamedTuple):
+    deals: int
+    last_number: int
+
+
+_DEALS_NOW = Statement(
+    _DealsNow,
+    "SELECT count(*)::int AS deals, coalesce(max(coalesce(number, id)), 0) AS last_number FROM deals"
+    " WHERE company_id = %s",
+)
+
+
+def _within_quota(lines: Iterable[FileRow[DealRow]]) -> Iterator[FileRow[DealRow]]:
+    """The rows. Raises TooManyDeals before a file is read that has more than a company may have."""
+    most = get_settings().deals_per_company
+    for count, line in enumerate(lines, 1):
+        if count > most:
+            raise TooManyDeals(most)
+        yield line
+
+
+def _require_room(connection: Connection, company_id: UUID, *, more: int) -> None:
+    """Raises TooManyDeals. A company that has too many already may change them."""
+    most = get_settings().deals_per_company
+    if more and _DEALS_NOW.one(connection, (company_id,)).deals + more > most:
+        raise TooManyDeals(most)
+
+
 class _DealId(NamedTuple):
-    id: int
+    id: NotNull[int]
 
 
 _ADD_DEAL = Statement(
     _DealId,
-    "INSERT INTO deals (company_id, station_id, brand, discount_per_gallon, net_price, valid_from, valid_to)"
-    " VALUES (%s, %s, %s, %s, %s, %s, %s) RETURNING id",
+    "INSERT INTO deals (company_id, station_id, brand, discount_per_gallon, net_price, valid_from, valid_to, number)"
+    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s) RETURNING number AS id",
 )
 _CHANGE_DEAL = Statement(
     _DealId,
     "UPDATE deals SET station_id = %s, brand = %s, discount_per_gallon = %s, net_price = %s, valid_from = %s,"
-    " valid_to = %s WHERE company_id = %s AND id = %s RETURNING id",
+    " valid_to = %s WHERE company_id = %s AND coalesce(number, id) = %s RETURNING coalesce(number, id) AS id",
 )
-_DELETE_DEAL = Command("DELETE FROM deals WHERE company_id = %s AND id = %s")
+_DELETE_DEAL = Command("DELETE FROM deals WHERE company_id = %s AND coalesce(number, id) = %s")
 
 
 def store_deal(
     connection: Connection, company_id: UUID, deal_id: int | None, row: DealRow, *, now: datetime
 ) -> int | None:
     """Change one deal, or for None add one. Returns its id, or None where the company has no such deal. Raises
-    AlreadyPriced when another deal is for the same place from the same day on. The transaction must then roll back."""
+    TooManyDeals, and AlreadyPriced when another deal is for the same place from the same day on. The transaction must
+    then roll back."""
     begin_price_set(connection, "deals", company_id, now=now)
     values = msgspec.structs.astuple(row)
     try:
         if deal_id is None:
-            return _ADD_DEAL.one(connection, (company_id, *values)).id
+            _require_room(connection, company_id, more=1)
+            number = _DEALS_NOW.one(connection, (company_id,)).last_number + 1
+            return _ADD_DEAL.one(connection, (company_id, *values, number)).id
         stored = _CHANGE_DEAL.first(connection, (*values, company_id, deal_id))
     except UniqueViolation:
         raise AlreadyPriced("deal for this place", row.valid_from) from None
@@ -254,13 +323,13 @@ def store_tax_rows(
 ) -> ImportReport:
     """Add and update states' diesel taxes by state and first day. Raises UnreadableFile."""
     report = ImportReport()
-    begin_price_set(connection, "taxes", None, now=now)
     rows = read_rows(path, TaxRow, report, progress=progress)
     lines = without_repeats(rows, report, "state", "valid_from")
     columns = TaxRow.__struct_fields__
     absent = _stage(connection, "fuel_taxes", columns, lines, msgspec.structs.astuple)
-    _keep_stored(connection, "fuel_taxes", ["state", "valid_from"], absent)
-    _count(connection, "fuel_taxes", ["state", "valid_from"], columns, report)
+    begin_price_set(connection, "taxes", None, now=now)
+    _keep_stored(connection, "fuel_taxes", _TAX_KEY, absent)
+    _count(connection, "fuel_taxes", _TAX_KEY, columns, report)
     connection.execute(
         "INSERT INTO fuel_taxes (state, rate_per_gallon, valid_from, surcharge_per_gallon)"
         " SELECT state, rate_per_gallon, valid_from, surcharge_per_gallon FROM staged_fuel_taxes"
@@ -319,7 +388,7 @@ def _stage(
     return absent
 
 
-def _keep_stored(connection: Connection, table: str, keys: Sequence[str], columns: Collection[str]) -> None:
+def _keep_stored(connection: Connection, table: str, key: _Key, columns: Collection[str]) -> None:
     """Give staged rows the stored values of these columns."""
     if columns:
         connection.execute(
@@ -327,18 +396,20 @@ def _keep_stored(connection: Connection, table: str, keys: Sequence[str], column
                 sql.Identifier(f"staged_{table}"),
                 sql.SQL(", ").join(sql.SQL("{0} = stored.{0}").format(sql.Identifier(name)) for name in columns),
                 sql.Identifier(table),
-                _same_key(table, keys),
+                _same_key(key),
             )
         )
 
 
-def _same_key(table: str, keys: Sequence[str]) -> sql.Composed:
-    return sql.SQL(" AND ").join(
-        sql.SQL("stored.{0} IS NOT DISTINCT FROM new.{0}").format(sql.Identifier(name))
-        if name != "station_id" or table == "deals"
-        else sql.SQL("stored.{0} = new.{0}").format(sql.Identifier(name))
-        for name in keys
-    )
+def _same_key(key: _Key) -> sql.Composed:
+    """Equality, by which PostgreSQL can hash both sides: for `IS NOT DISTINCT FROM` it compares each row with each. No
+    text of a key is empty, so that an empty one stands for NULL."""
+    always = [sql.SQL("stored.{0} = new.{0}").format(sql.Identifier(name)) for name in key.always]
+    optional = [
+        sql.SQL("coalesce(stored.{0}::text, '') = coalesce(new.{0}::text, '')").format(sql.Identifier(name))
+        for name in key.optional
+    ]
+    return sql.SQL(" AND ").join([*always, *optional])
 
 
 class _Counts(NamedTuple):
@@ -347,9 +418,7 @@ class _Counts(NamedTuple):
     total: int
 
 
-def _count(
-    connection: Connection, table: str, keys: Sequence[str], columns: Sequence[str], report: ImportReport
-) -> None:
+def _count(connection: Connection, table: str, key: _Key, columns: Sequence[str], report: ImportReport) -> None:
     """Count the staged rows that are new, changed and unchanged."""
     different = sql.SQL("({}) IS DISTINCT FROM ({})").format(
         sql.SQL(", ").join(sql.SQL("stored.{}").format(sql.Identifier(name)) for name in columns),
@@ -366,7 +435,7 @@ def _count(
                 different=different,
                 staged=sql.Identifier(f"staged_{table}"),
                 table=sql.Identifier(table),
-                same_key=_same_key(table, keys),
+                same_key=_same_key(key),
             )
         )
         .fetchone()

@@ -1,16 +1,31 @@
-"""Price sets: one for each import of prices, and for each change by hand, so that a plan knows which prices it saw."""
+"""Price sets: one for each import of prices, and for each change by hand, so that a plan knows which prices it saw.
+
+Changes of the same prices follow one another, so that the price set with the greater number is the newer one. A change
+of a company's own prices waits only for others of that company, and for changes of what all companies share.
+"""
 
 from datetime import datetime
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database import PRICE_LOCKS, Connection
 from domain.statements import Command
 
-_LOCK_PRICE_SETS = Command("LOCK TABLE price_sets IN EXCLUSIVE MODE")
+_LOCK_FOR_ALL = Command("LOCK TABLE price_sets IN EXCLUSIVE MODE")
+_LOCK_BESIDE_OTHERS = Command("LOCK TABLE price_sets IN ROW EXCLUSIVE MODE")
+"""It waits for `_LOCK_FOR_ALL`, and `_LOCK_FOR_ALL` waits for it; companies do not wait for one another."""
+_LOCK_COMPANY = Command(f"SELECT FROM pg_advisory_xact_lock({PRICE_LOCKS}, hashtext(%s))")
 _INSERT_PRICE_SET = Command("INSERT INTO price_sets (kind, company_id, imported_at) VALUES (%s, %s, %s)")
 
 
 def begin_price_set(connection: Connection, kind: str, company_id: UUID | None, *, now: datetime) -> None:
-    """Add a price set. Imports wait for one another, so that the import with the greater number is the newer one."""
-    _LOCK_PRICE_SETS.execute(connection)
+    """Add a price set; with `company_id` None, of prices that all companies share.
+
+    Others wait from here until the commit. So read and stage a file before. A transaction that adds both kinds adds
+    that of all companies first, or two of them would wait for each other.
+    """
+    if company_id is None:
+        _LOCK_FOR_ALL.execute(connection)
+    else:
+        _LOCK_BESIDE_OTHERS.execute(connection)
+        _LOCK_COMPANY.execute(connection, (str(company_id),))
     _INSERT_PRICE_SET.execute(connection, (kind, company_id, now))

@@ -49,6 +49,9 @@ class Deals(SQLModel, table=True):
     valid_from: date | None = None
     valid_to: date | None = None
     """Both inclusive, in the company's time zone."""
+    number: int | None = None
+    """The deal's number within its company, as people see it: `id` counts the deals of all companies. NULL: a release
+    stored it that knew only `id`, which is its number then."""
 
 
 class FuelTaxes(SQLModel, table=True):

@@ -5,13 +5,32 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
+from zoneinfo import ZoneInfo
 
 import pytest
+from psycopg import Rollback
+from psycopg.errors import LockNotAvailable
 
 from domain.contract.csvfiles import ImportReport
 from domain.database import Connection, Database
-from domain.stations.price_imports import store_deal_rows, store_station_rows, store_tax_rows
+from domain.database_options import SERVING
+from domain.settings import Settings
+from domain.stations import price_imports
+from domain.stations.listings import DEALS as DEALS_LISTED
+from domain.stations.price_files import store_price_file
+from domain.stations.price_imports import (
+    DealRow,
+    TooManyDeals,
+    delete_deal,
+    store_deal,
+    store_deal_rows,
+    store_station_rows,
+    store_tax_rows,
+)
+from domain.stations.price_outliers import OutlierLimits
+from domain.stations.price_profiles import BUILT_IN
+from domain.stations.price_sets import begin_price_set
 from tests.domain.csv_files import CsvFile, counts, rejected
 from tests.factories import Fleet, make_fleet
 from tests.rows import named
@@ -206,6 +225,139 @@ def test_two_imports_of_prices_at_once_wait_for_one_another(
 
     with ThreadPoolExecutor(3) as threads:
         assert sorted(threads.map(one, range(3))) == [(0, 0, 50), (0, 0, 50), (50, 0, 0)]
+
+
+DEALS = "brand,net_price"
+
+
+def deal(brand: str) -> DealRow:
+    return DealRow(brand=brand, net_price=3.1)
+
+
+def edited(database: Database, company_id: UUID, brand: str, now: datetime) -> int | None:
+    """An edit of a person, who does not wait: another change that holds the lock is refused within a second."""
+    with database.transaction(limits=SERVING) as connection:
+        return store_deal(connection, company_id, None, deal(brand), now=now)
+
+
+@pytest.mark.parametrize("kind", ["stations", "deals", "taxes", "price file"])
+def test_while_a_file_is_read_others_change_prices(
+    database: Database, csv_file: CsvFile, now: datetime, kind: str
+) -> None:
+    with database.transaction() as connection:
+        mine, other = make_fleet(connection), make_fleet(connection)
+    edits: list[int | None] = []
+
+    def read_on(_: int) -> None:
+        edits.append(edited(database, other.company_id, f"while {len(edits)} {kind}", now))
+
+    with database.transaction() as connection:
+        if kind == "stations":
+            path = csv_file(HEADER, f"{uuid4().hex},A,,,,,41.6,-87.3,,")
+            store_station_rows(connection, path, now=now, progress=read_on)
+        elif kind == "deals":
+            store_deal_rows(connection, mine.company_id, csv_file(DEALS, "A,3", "B,3"), now=now, progress=read_on)
+        elif kind == "taxes":
+            store_tax_rows(
+                connection, csv_file("state,rate_per_gallon,valid_from", "OH,0.4,2020-01-01"), now=now, progress=read_on
+            )
+        else:
+            store_price_file(
+                connection,
+                mine.company_id,
+                csv_file("Station Id,Net Price", "nowhere,3.1"),
+                BUILT_IN["generic"],
+                ZoneInfo("UTC"),
+                takes_retail=True,
+                limits=OutlierLimits(),
+                now=now,
+                progress=read_on,
+            )
+        raise Rollback  # others have no use for it
+
+    assert edits, "the edits were made while the rows were read"
+
+
+def test_a_company_s_import_that_is_being_stored_holds_up_nobody_else_s_deals(
+    database: Database, csv_file: CsvFile, now: datetime
+) -> None:
+    with database.transaction() as connection:
+        mine, other = make_fleet(connection), make_fleet(connection)
+
+    with database.transaction() as storing:
+        store_deal_rows(storing, mine.company_id, csv_file(DEALS, "A,3"), now=now)
+        assert edited(database, other.company_id, "another company's", now) is not None
+        with pytest.raises(LockNotAvailable):
+            edited(database, mine.company_id, "its own", now)
+        with pytest.raises(LockNotAvailable), database.transaction(limits=SERVING) as connection:
+            begin_price_set(connection, "stations", None, now=now)
+
+    assert edited(database, mine.company_id, "its own", now) is not None
+
+
+def test_a_company_has_so_many_deals_at_most(
+    database: Database, csv_file: CsvFile, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(price_imports, "get_settings", lambda: Settings(deals_per_company=3))
+    rows: list[int] = []
+    with database.transaction() as connection:
+        mine, other = make_fleet(connection), make_fleet(connection)
+    long = csv_file(DEALS, *(f"{number},3" for number in range(50)))
+    with pytest.raises(TooManyDeals, match="a company has 3 deals at most"), database.transaction() as connection:
+        store_deal_rows(connection, mine.company_id, long, now=now, progress=rows.append)
+    assert len(rows) == 4, "the rest of the file is not even read"
+
+    with database.transaction() as connection:
+        store_deal_rows(connection, mine.company_id, csv_file(DEALS, "A,3", "B,3"), now=now)
+    with pytest.raises(TooManyDeals), database.transaction() as connection:
+        store_deal_rows(connection, mine.company_id, csv_file(DEALS, "B,4", "C,3", "D,3"), now=now)
+    with database.transaction() as connection:
+        report = store_deal_rows(connection, mine.company_id, csv_file(DEALS, "A,4", "B,4", "C,3"), now=now)
+    assert counts(report) == (1, 2, 0)
+    with pytest.raises(TooManyDeals):
+        edited(database, mine.company_id, "D", now)
+    assert edited(database, other.company_id, "D", now) == 1
+
+
+def test_deals_are_numbered_within_their_company(database: Database, csv_file: CsvFile, now: datetime) -> None:
+    with database.transaction() as connection:
+        mine, other = make_fleet(connection), make_fleet(connection)
+        store_deal_rows(connection, other.company_id, csv_file(DEALS, *(f"{one},3" for one in range(20))), now=now)
+        store_deal_rows(connection, mine.company_id, csv_file(DEALS, "A,3", "B,3"), now=now)
+        store_deal_rows(connection, mine.company_id, csv_file(DEALS, "A,4", "B,3", "C,3"), now=now)
+        assert store_deal(connection, mine.company_id, None, deal("D"), now=now) == 4
+        stored = list(DEALS_LISTED.all(connection, {"company_id": mine.company_id}))
+        assert store_deal(connection, mine.company_id, 3, deal("E"), now=now) == 3
+        assert not delete_deal(connection, mine.company_id, 20, now=now)
+        assert delete_deal(connection, mine.company_id, 4, now=now)
+
+    assert sorted(one.id for one in stored) == [1, 2, 3, 4]
+    assert {one.brand: one.id for one in stored}["C"] == 3
+
+
+def test_a_deal_of_an_earlier_release_keeps_its_id_as_number(connection: Connection, fleet: Fleet) -> None:
+    (row,) = named(connection).execute(
+        "INSERT INTO deals (company_id, brand, net_price) VALUES (%s, 'A', 3) RETURNING id", (fleet.company_id,)
+    )
+    now = datetime.now(UTC)
+
+    found = DEALS_LISTED.read(connection, {"company_id": fleet.company_id}, id=row.id)
+    assert found is not None
+    assert found.brand == "A"
+    assert store_deal(connection, fleet.company_id, row.id, deal("B"), now=now) == row.id
+    assert store_deal(connection, fleet.company_id, None, deal("C"), now=now) == row.id + 1
+
+
+def test_twenty_thousand_deals_come_again_within_seconds(database: Database, csv_file: CsvFile, now: datetime) -> None:
+    """PostgreSQL compared each row of the file with each deal: more than a minute."""
+    path = csv_file(DEALS, *(f"brand {number},3.1" for number in range(20_000)))
+    with database.transaction() as connection:
+        fleet = make_fleet(connection)
+        store_deal_rows(connection, fleet.company_id, path, now=now)
+    started = time.monotonic()
+    with database.transaction() as connection:
+        assert counts(store_deal_rows(connection, fleet.company_id, path, now=now)) == (0, 0, 20_000)
+    assert time.monotonic() - started < 20
 
 
 def test_a_deal_may_have_days_and_several_periods(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:
