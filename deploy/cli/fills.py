@@ -82,8 +82,9 @@ def fills_import(
     """Adds the purchases in a fuel card's file, and matches them to trucks, stations, routes and planned fuel stops.
 
     A file may be given again: a transaction that is stored already changes nothing, unless the card has corrected it.
-    Rows that cannot be read are refused, each with its line and the reason; the others are stored. Matches that are
-    not clear wait for a person: see `fills review`.
+    Rows that cannot be read are refused, each with its line and the reason; the others are stored. Lines that are about
+    something else than fuel, such as totals, taxes and scales, are passed over and counted. Matches that are not clear
+    wait for a person: see `fills review`.
     """
     now, tenant = clock.now(), Tenant(company_id, environment)
     chosen = _with_columns(card_profile(profile), columns or [])
@@ -92,7 +93,7 @@ def fills_import(
     with transaction() as connection:
         require_company(connection, company_id)
         stations = read_stations(connection, company_id)
-    report = ImportReport()
+    report = ImportReport(passed_over=0)
     with (
         counting_lines("rows", file, quiet=as_json) as progress,
         open_fill_file(file, chosen, report, now=now, volume=unit, progress=progress) as opened,

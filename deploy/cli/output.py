@@ -55,6 +55,8 @@ def print_fields(row: dict[str, Any]) -> None:
 def finish_import(as_json: bool, what: str, report: ImportReport) -> None:
     def text() -> None:
         screen.print(f"{what}: {report.created} created, {report.updated} updated, {report.unchanged} unchanged")
+        if report.passed_over:
+            screen.print(f"{counted(report.passed_over, 'line was', 'lines were')} passed over: no purchases of fuel")
         for line, message in sorted(report.rejected):
             errors.print(f"line {line}: {printable(message)}", highlight=False)
         if report.rejected:

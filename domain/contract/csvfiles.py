@@ -39,6 +39,12 @@ class ImportReport:
     updated: int = 0
     unchanged: int = 0
     rejected: list[Rejected] = field(default_factory=list)
+    passed_over: int | None = None
+    """Lines between the rows that are about something else: totals, titles, things that are not stored. None: files of
+    this kind have none."""
+
+    def pass_over(self) -> None:
+        self.passed_over = (self.passed_over or 0) + 1
 
     def reject(self, line: int, message: str) -> None:
         self.rejected.append(Rejected(line, message))
@@ -48,6 +54,7 @@ class ImportReport:
             "created": self.created,
             "updated": self.updated,
             "unchanged": self.unchanged,
+            **({"passed_over": self.passed_over} if self.passed_over is not None else {}),
             "rejected": [row._asdict() for row in sorted(self.rejected)],
         }
 

@@ -13,7 +13,7 @@ from uuid import UUID
 from domain.accounts.companies import lock_company
 from domain.database import Connection, Tenant
 from domain.file_profiles.products import Fuel
-from domain.fills.card_files import FileFill
+from domain.fills.card_files import AMOUNT_DOUBT, FileFill
 from domain.fills.figuring import ROUTE_SLACK, figure_routes
 from domain.fills.local_times import utc_of_local, zone_of
 from domain.fills.matching import SURE_SCORE, KnownStation, KnownStations, match_station
@@ -110,6 +110,7 @@ class ToMatch(NamedTuple):
     currency: str
     vehicle_id: UUID | None = None
     station_id: str | None = None
+    doubts: Sequence[str] = ()
 
 
 _STORED = (
@@ -226,7 +227,7 @@ def _differs(fill: FileFill, stored: _StoredFill) -> bool:
 
 
 def _to_match(fill: FileFill) -> ToMatch:
-    return ToMatch(**{name: getattr(fill, name) for name in ToMatch._fields[:11]})
+    return ToMatch(**{name: getattr(fill, name) for name in ToMatch._fields[:11]}, doubts=fill.doubts)
 
 
 # --- Matching ----------------------------------------------------------------------------------------------------
@@ -328,7 +329,7 @@ def match_fills(
     for number, fill in enumerate(fills):
         match, zone, at = found[number]
         truck, (route, is_route_unclear) = trucks[number], routes[number]
-        review = []
+        review = list(fill.doubts)
         if truck is None:
             review.append("unit")
         if fill.fuel == Fuel.UNKNOWN:
@@ -339,7 +340,7 @@ def match_fills(
         if compared and match.station is None and route is not None:
             review.append("station")
         if fill.currency == "USD" and fill.gallons > 0 and not _is_price(fill):
-            review.append("price")
+            review = [one for one in review if one != AMOUNT_DOUBT] + ["price"]
         if fill.gallons < 0:
             review.append("reversal")
         miles = _miles(match.station, trails[number])

@@ -15,6 +15,7 @@ from domain.accounts.companies import lock_company
 from domain.database import Connection, Tenant
 from domain.errors import FuelrouteError
 from domain.file_profiles.products import Fuel
+from domain.fills.card_files import AMOUNT_DOUBT, DOUBTS
 from domain.fills.figuring import figure_routes
 from domain.fills.importing import BATCH_FILLS, MATCHED, Matches, ToMatch, find_truck, match_fills, read_stations
 from domain.fills.matching import KnownStations
@@ -28,6 +29,7 @@ REVIEW_REASONS = {
     "fuel": "the item is not known: say which fuel it is",
     "route": "the truck was on more than one route at that time",
     "station": "several stations fit, or none",
+    AMOUNT_DOUBT: "its price, quantity, discount and amount contradict each other: compare it with the receipt",
     "price": "the price of a gallon is beyond belief: litres, or a slip",
     "reversal": "it takes back a purchase that is not here, or that is not the only one that fits",
 }
@@ -232,6 +234,7 @@ class _Kept(NamedTuple):
     station_id: str | None
     route_id: UUID | None
     counter_id: UUID | None
+    review: list[str]
 
 
 _KEPT = ", ".join(_Kept._fields)
@@ -317,6 +320,7 @@ def _to_match(kept: _Kept) -> ToMatch:
         gallons=kept.gallons,
         paid_cents=kept.paid_cents,
         currency=kept.currency,
+        doubts=[one for one in kept.review if one in DOUBTS],
     )
 
 

@@ -68,6 +68,8 @@ class StoredImport(NamedTuple):
     updated: int
     unchanged: int
     refused: int
+    passed_over: int
+    """Lines that are about something else: totals, titles, things that are not stored."""
     fault: str | None
 
 
@@ -88,11 +90,11 @@ _RUNNING = Command(
 _BEAT = Command("UPDATE csv_imports SET beat_at = %s, rows_read = %s WHERE id = %s AND finished_at IS NULL")
 _FINISH = Command(
     "UPDATE csv_imports SET finished_at = %s, rows_read = %s, created = %s, updated = %s, unchanged = %s, refused = %s,"
-    " rejected = %s WHERE id = %s AND finished_at IS NULL"
+    " passed_over = %s, rejected = %s WHERE id = %s AND finished_at IS NULL"
 )
 _ADVANCE = Command(
-    "UPDATE csv_imports SET beat_at = %s, rows_read = %s, created = %s, updated = %s, unchanged = %s, refused = %s"
-    " WHERE id = %s AND finished_at IS NULL"
+    "UPDATE csv_imports SET beat_at = %s, rows_read = %s, created = %s, updated = %s, unchanged = %s, refused = %s,"
+    " passed_over = %s WHERE id = %s AND finished_at IS NULL"
 )
 _FAIL = Command("UPDATE csv_imports SET finished_at = %s, fault = %s WHERE id = %s AND finished_at IS NULL")
 
@@ -165,6 +167,7 @@ class Counts(NamedTuple):
     updated: int = 0
     unchanged: int = 0
     refused: int = 0
+    passed_over: int = 0
 
 
 def advance(connection: Connection, stored: StoredImport, counts: Counts, *, now: datetime) -> None:

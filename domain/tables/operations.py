@@ -135,6 +135,8 @@ class CsvImports(SQLModel, table=True):
     updated: int = with_default("0")
     unchanged: int = with_default("0")
     refused: int = with_default("0")
+    passed_over: int = with_default("0")
+    """Lines of a card's file that are no purchases: totals, titles, things that are no fuel."""
     rejected: list[dict[str, Any]] | None = json_column(null=True)
     """The first of the refused rows: line, message."""
     fault: str | None = None

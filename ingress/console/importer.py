@@ -185,7 +185,7 @@ class Importer:
         tenant, counts, now = Tenant(stored.company_id, upload.environment), Counts(), clock.now()
         with self._database.transaction(_visible_to(stored), limits=IMPORTING) as connection:
             stations = read_stations(connection, tenant.company_id)
-        report = ImportReport()
+        report = ImportReport(passed_over=0)
         rejected = report.rejected
         with open_fill_file(
             upload.path, upload.profile, report, now=now, volume=upload.volume, progress=rows.add
@@ -200,11 +200,12 @@ class Importer:
                         counts.updated + done.updated,
                         counts.unchanged + done.unchanged,
                         len(rejected),
+                        report.passed_over or 0,
                     )
                     csv_imports.advance(connection, stored, counts, now=clock.now())
         with self._database.transaction(_visible_to(stored), limits=IMPORTING) as connection:
             finish_fills(connection, tenant)
-            counts = counts._replace(refused=len(rejected))
+            counts = counts._replace(refused=len(rejected), passed_over=report.passed_over or 0)
             csv_imports.finish(connection, stored, counts, sorted(rejected), now=clock.now())
 
     @contextmanager

@@ -439,3 +439,19 @@ def test_a_first_import_looks_keys_up_by_their_index(connection: Connection, fle
     with in_index_order(connection):
         rows = connection.execute(f"EXPLAIN {_KNOWN.text}", {**fleet.live._asdict(), "keys": ["a", "b"]}).fetchall()
     assert "using fills_key" in rows[0][0]
+
+
+@pytest.mark.usefixtures("stations")
+def test_a_row_that_contradicts_itself_waits_until_a_person_decides(
+    connection: Connection, fleet: Fleet, settings: Settings, tmp_path: Path
+) -> None:
+    driven(connection, settings, fleet)
+    import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", efs(amount="245.50")))
+    assert verdicts(connection, fleet.live) == []
+
+    match_fills_again(connection, fleet.live, read_stations(connection, fleet.company_id), far_miles=5, now=NOW)
+    (fill,) = fills(connection, fleet.live)
+    assert fill.review == ["amount"], "matching again does not settle it"
+
+    decide(connection, fleet.company_id, fill.id, Decision(), by="dot", far_miles=5, now=NOW)
+    assert len(verdicts(connection, fleet.live)) == 2

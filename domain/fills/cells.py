@@ -1,0 +1,21 @@
+"""The cells of a card's file as texts and exact numbers, and the fault of a row that cannot be read."""
+
+import re
+from decimal import Decimal
+
+from domain.errors import FuelrouteError
+
+LONGEST_TEXT = 120
+
+
+class RowFault(FuelrouteError):
+    """The row cannot be read; the text says why."""
+
+
+def cell_line(cell: str | None) -> str:
+    """The cell as a text of one line."""
+    return re.sub(r"[\s\x00-\x1f\x7f]+", " ", cell or "").strip()[:LONGEST_TEXT]
+
+
+def decimal_of(number: float | None) -> Decimal | None:
+    return None if number is None else Decimal(repr(number))

@@ -1,0 +1,47 @@
+"""Lines of a card's report that are no purchases: headings and titles of groups, subtotals, totals, summaries.
+
+A report is printed for people, with such lines between its rows. They are counted and told, and nobody has to correct
+them. A row that is a purchase, with something wrong in it, is never one of them.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from domain.fills.cells import RowFault, cell_line
+from domain.fills.receipt_times import receipt_day
+from domain.fills.row_places import state_code
+from domain.fills.wide_rows import WIDE_FUELS
+
+_TOTAL = re.compile(r"\b(?:(?:SUB|GRAND)[ -]?TOTALS?|TOTALS?)\b", re.IGNORECASE)
+_NAMES = ("card", "transaction", "unit", "location", "city", "state", "item", "item_name")
+_QUANTITIES = ("quantity", *(f"{fuel.name}_quantity" for fuel in WIDE_FUELS))
+
+
+def is_between_purchases(given: Mapping[str, Any]) -> bool:
+    """True if the line has no day of a purchase, and not enough of the rest to be one whose day is wrong. `given` are
+    the row's values by field; cells that could not be read may stand there as texts."""
+    there = {name for name in _NAMES if cell_line(given.get(name))}
+    if _has_day(given.get("date")):
+        return not there
+    if any(_TOTAL.search(cell_line(given.get(name))) for name in ("date", *there)):
+        return True
+    has_place = "location" in there or "city" in there or _has_state(given)
+    is_purchase = _has_quantity(given) and has_place and bool(there & {"card", "transaction", "unit"})
+    return not is_purchase and not ("unit" in there and _has_state(given))
+
+
+def _has_day(cell: Any) -> bool:
+    try:
+        receipt_day(cell)
+    except RowFault:
+        return False
+    return True
+
+
+def _has_quantity(given: Mapping[str, Any]) -> bool:
+    return any(re.search(r"\d", str(given.get(name) or "")) for name in _QUANTITIES)
+
+
+def _has_state(given: Mapping[str, Any]) -> bool:
+    return state_code(cell_line(given.get("state"))) is not None

@@ -1,0 +1,112 @@
+"""The amount that was paid for a fuel, by all columns of its row that tell something of it.
+
+A card's file has the price before and after the discount, the quantity, the amount before and after, and the discount.
+What was paid is the amount after it. The other columns have to agree: an amount that none of them explains waits for a
+person, since one of them is wrong, and nobody knows which.
+"""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from domain.fills.cells import decimal_of
+
+_CENTS = Decimal("0.02")
+"""Amounts are rounded to a cent, twice."""
+_ZERO = Decimal(0)
+
+
+class ToldFigures(NamedTuple):
+    """The figures of one fuel in a row, without a sign of discount. None: the file does not tell it."""
+
+    quantity: Decimal
+    net_price: Decimal | None = None
+    retail_price: Decimal | None = None
+    net_amount: Decimal | None = None
+    gross_amount: Decimal | None = None
+    discount: Decimal | None = None
+
+
+class Paid(NamedTuple):
+    amount: Decimal
+    is_doubtful: bool
+    """The columns contradict each other by more than rounding."""
+
+
+class _Way(NamedTuple):
+    """An amount that other columns lead to, and the rounding of them."""
+
+    amount: Decimal
+    slack: Decimal
+
+    def agrees(self, amount: Decimal) -> bool:
+        return abs(amount - self.amount) <= self.slack
+
+
+def told_in_row(given: Mapping[str, Any]) -> ToldFigures:
+    """The figures of a row that is about one product. A tax that the card takes off is a discount like others."""
+    amount, beside = decimal_of(given.get("amount")), decimal_of(given.get("non_fuel_amount"))
+    taken_off = [abs(one) for name in ("discount", "exempt_tax") if (one := decimal_of(given.get(name)))]
+    return ToldFigures(
+        decimal_of(given.get("quantity")) or _ZERO,
+        net_price=decimal_of(given.get("price")),
+        retail_price=decimal_of(given.get("retail_price")),
+        net_amount=amount - beside if amount is not None and beside else amount,
+        gross_amount=decimal_of(given.get("gross_amount")),
+        discount=sum(taken_off, _ZERO) if taken_off else None,
+    )
+
+
+def paid_for(told: ToldFigures) -> Paid | None:
+    """The amount paid. None: the row has neither an amount nor a price."""
+    gross = _gross(told)
+    ways = [way for way in (_by_price(told.net_price, told.quantity), _less_discount(gross, told)) if way is not None]
+    if told.net_amount is None:
+        return _without_amount(told, gross, ways)
+    if not ways:
+        return Paid(told.net_amount, gross is not None and not gross.agrees(told.net_amount))
+    is_explained = any(way.agrees(told.net_amount) for way in ways)
+    if not is_explained and len(ways) > 1 and gross is not None and gross.agrees(told.net_amount):
+        first, second = ways
+        return Paid(second.amount, not first.agrees(second.amount))  # the amount is that before the discount
+    return Paid(told.net_amount, not is_explained or _contradicts(told))
+
+
+def _without_amount(told: ToldFigures, gross: _Way | None, ways: list[_Way]) -> Paid | None:
+    if not ways:
+        return Paid(gross.amount, _contradicts(told)) if gross is not None else None
+    return Paid(ways[-1].amount, len(ways) > 1 and not ways[0].agrees(ways[1].amount))
+
+
+def _gross(told: ToldFigures) -> _Way | None:
+    if told.gross_amount is not None:
+        return _Way(told.gross_amount, _CENTS)
+    return _by_price(told.retail_price, told.quantity)
+
+
+def _contradicts(told: ToldFigures) -> bool:
+    """True if the amount before the discount is not the price before it, times the quantity."""
+    by_price = _by_price(told.retail_price, told.quantity)
+    return told.gross_amount is not None and by_price is not None and not by_price.agrees(told.gross_amount)
+
+
+def _by_price(price: Decimal | None, quantity: Decimal) -> _Way | None:
+    if not price:
+        return None
+    slack = abs(quantity) * _rounding(price, 2) + abs(price) * _rounding(quantity, 1) + _CENTS
+    return _Way(price * quantity, slack)
+
+
+def _less_discount(gross: _Way | None, told: ToldFigures) -> _Way | None:
+    """The amount less the discount, whose sign a file may write in either way."""
+    if gross is None or not told.discount:
+        return None
+    less = abs(told.discount)
+    return _Way(gross.amount - (less if gross.amount >= 0 else -less), gross.slack)
+
+
+def _rounding(number: Decimal, digits: int) -> Decimal:
+    """Half of the last digit that the file writes, of so many at least: the reader of numbers drops zeros."""
+    exponent = number.as_tuple().exponent
+    written = -exponent if isinstance(exponent, int) else 0
+    return Decimal(5).scaleb(-max(written, digits) - 1)

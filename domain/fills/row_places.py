@@ -1,0 +1,81 @@
+"""The place of a purchase as the row tells it: its name, town and state.
+
+Some files have the state in a column, others behind the town, and Pilot's behind the store's number and its town:
+`747 Springville UT`.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from domain.fills.cells import RowFault, cell_line
+from domain.fills.local_times import is_known_state
+
+_STATES = (
+    "AL Alabama|AK Alaska|AZ Arizona|AR Arkansas|CA California|CO Colorado|CT Connecticut|DE Delaware|FL Florida"
+    "|GA Georgia|HI Hawaii|ID Idaho|IL Illinois|IN Indiana|IA Iowa|KS Kansas|KY Kentucky|LA Louisiana|ME Maine"
+    "|MD Maryland|MA Massachusetts|MI Michigan|MN Minnesota|MS Mississippi|MO Missouri|MT Montana|NE Nebraska"
+    "|NV Nevada|NH New Hampshire|NJ New Jersey|NM New Mexico|NY New York|NC North Carolina|ND North Dakota|OH Ohio"
+    "|OK Oklahoma|OR Oregon|PA Pennsylvania|RI Rhode Island|SC South Carolina|SD South Dakota|TN Tennessee|TX Texas"
+    "|UT Utah|VT Vermont|VA Virginia|WA Washington|WV West Virginia|WI Wisconsin|WY Wyoming|DC District of Columbia"
+    "|AB Alberta|BC British Columbia|MB Manitoba|NB New Brunswick|NL Newfoundland and Labrador|NS Nova Scotia"
+    "|NT Northwest Territories|NU Nunavut|ON Ontario|PE Prince Edward Island|QC Quebec|SK Saskatchewan|YT Yukon"
+)
+_CODES = {name.upper(): code for code, _, name in (one.partition(" ") for one in _STATES.split("|"))} | {"PQ": "QC"}
+
+_COUNTRY = r"(?:US|USA|U\.S\.A\.|CA|CAN|CANADA|UNITED STATES)"
+_BEHIND = re.compile(
+    rf"(?P<before>.*\S)[\s,]+(?P<state>[A-Z]{{2}})\.?(?:[\s,]+\d{{5}}(?:[- ]?\d{{4}})?)?(?:[\s,]+{_COUNTRY})?",
+    re.IGNORECASE,
+)
+_NUMBERED = re.compile(r".*\d[\s,:-]+(?P<town>\D+)")
+"""A town behind the number of a store, perhaps with the chain before it."""
+
+
+class PurchasePlace(NamedTuple):
+    name: str | None
+    city: str | None
+    state: str
+
+
+def place_of(given: Mapping[str, Any]) -> PurchasePlace:
+    """Raises RowFault when the row tells no state or province: the tax depends on it."""
+    location, city = cell_line(given.get("location")), cell_line(given.get("city"))
+    name = _with_brand(location, cell_line(given.get("brand"))) or None
+    written = cell_line(given.get("state"))
+    if written:
+        state = state_code(written)
+        if state is None:
+            raise RowFault(f"{written!r} is no state or province")
+        return PurchasePlace(name, city or None, state)
+    for text, is_town in ((city, True), (location, False)):
+        before, state = _divided(text)
+        if state is not None:
+            return PurchasePlace(name, (before if is_town else city or _town_in(before)) or None, state)
+    raise RowFault("the state is missing: it tells the tax")
+
+
+def state_code(text: str) -> str | None:
+    """The two letters of a state or province that is written as `UT`, `Utah` or `US-UT`; None if it is none."""
+    plain = re.sub(r"^(?:US|CA)-", "", text.upper().strip(" ."))
+    code = _CODES.get(plain, plain)
+    return code if is_known_state(code) else None
+
+
+def _divided(text: str) -> tuple[str, str | None]:
+    """The text before the state at its end, and the state."""
+    found = _BEHIND.fullmatch(text)
+    state = state_code(found["state"]) if found is not None else None
+    return (found["before"].rstrip(" ,"), state) if found is not None and state is not None else (text, None)
+
+
+def _town_in(text: str) -> str:
+    found = _NUMBERED.fullmatch(text)
+    return found["town"].strip(" ,-") if found is not None else ""
+
+
+def _with_brand(name: str, brand: str) -> str:
+    """The name of the place with its chain, if it does not name it itself."""
+    if not brand or re.sub(r"\W", "", brand).upper() in re.sub(r"\W", "", name).upper():
+        return name
+    return f"{brand} {name}".strip()

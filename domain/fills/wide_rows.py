@@ -1,0 +1,130 @@
+"""The fuels of a row that tells of several at once: gallons and costs of tractor, reefer and other fuel side by side.
+
+Comdata writes the rebate of the whole row, and the cost of each fuel before and after it. Its tractor gallons are all
+that is no reefer fuel: number 1 and number 2 diesel, and other fuel, which is no diesel.
+"""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+from domain.file_profiles.products import Fuel
+from domain.fills.cells import decimal_of
+from domain.fills.paid import ToldFigures
+
+_CENTS, _GALLONS = Decimal("0.02"), Decimal("0.05")
+"""Rounding of a sum of costs, and of a sum of gallons."""
+_ZERO = Decimal(0)
+
+
+class WideFuel(NamedTuple):
+    """The columns of one fuel. `name` is the beginning of its fields' names."""
+
+    name: str
+    fuel: Fuel
+    label: str
+
+
+WIDE_FUELS = (
+    WideFuel("tractor", Fuel.TRACTOR, "tractor fuel"),
+    WideFuel("diesel_2", Fuel.TRACTOR, "number 2 diesel"),
+    WideFuel("diesel_1", Fuel.TRACTOR, "number 1 diesel"),
+    WideFuel("reefer", Fuel.REEFER, "reefer fuel"),
+    WideFuel("def", Fuel.DEF, "DEF"),
+    WideFuel("other_fuel", Fuel.OTHER, "other fuel"),
+)
+
+
+class WideFill(NamedTuple):
+    """A fuel of the row. `is_doubtful`: the row's sums do not add up."""
+
+    fuel: Fuel
+    item: str
+    told: ToldFigures
+    is_doubtful: bool = False
+
+
+def is_wide(given: Mapping[str, Any]) -> bool:
+    return any(given.get(f"{one.name}_quantity") is not None for one in WIDE_FUELS)
+
+
+def wide_fills(given: Mapping[str, Any]) -> list[WideFill]:
+    """The fuels that were bought, each with its figures."""
+    told = {one.name: _told(given, one.name) for one in WIDE_FUELS}
+    tractor, is_doubtful = _tractor(told)
+    fills = [WideFill(Fuel.TRACTOR, "tractor", tractor, is_doubtful)] + [
+        WideFill(one.fuel, one.name, told[one.name]) for one in WIDE_FUELS[3:]
+    ]
+    return _with_rebate([fill for fill in fills if fill.told.quantity], decimal_of(given.get("rebate")))
+
+
+def _told(given: Mapping[str, Any], name: str) -> ToldFigures:
+    gross, net = decimal_of(given.get(f"{name}_amount")), decimal_of(given.get(f"{name}_net_amount"))
+    return ToldFigures(
+        decimal_of(given.get(f"{name}_quantity")) or _ZERO,
+        net_price=decimal_of(given.get(f"{name}_net_price")),
+        retail_price=decimal_of(given.get(f"{name}_price")),
+        net_amount=net or (None if gross else net),  # nothing paid for something that cost money is not told
+        gross_amount=gross,
+    )
+
+
+def _tractor(told: Mapping[str, ToldFigures]) -> tuple[ToldFigures, bool]:
+    """The diesel of the truck, and whether the sum of its parts is another one."""
+    whole, other = told["tractor"], told["other_fuel"]
+    parts = [told[name] for name in ("diesel_2", "diesel_1") if told[name].quantity]
+    if not parts:
+        return _less(whole, other) if _is_within(other, whole) else whole, False
+    quantity = sum((part.quantity for part in parts), _ZERO)
+    sums = (quantity, quantity + other.quantity)
+    is_doubtful = bool(whole.quantity) and all(abs(whole.quantity - one) > _GALLONS for one in sums)
+    if len(parts) == 1:
+        return parts[0], is_doubtful
+    return (
+        ToldFigures(
+            quantity,
+            net_amount=_sum(part.net_amount for part in parts),
+            gross_amount=_sum(part.gross_amount for part in parts),
+        ),
+        is_doubtful,
+    )
+
+
+def _is_within(other: ToldFigures, whole: ToldFigures) -> bool:
+    """True if the other fuel is a part of the whole."""
+    cost, whole_cost = other.gross_amount, whole.gross_amount
+    return bool(other.quantity) and other.quantity <= whole.quantity and (cost or _ZERO) <= (whole_cost or _ZERO)
+
+
+def _less(whole: ToldFigures, other: ToldFigures) -> ToldFigures:
+    gross = whole.gross_amount
+    return ToldFigures(
+        whole.quantity - other.quantity,
+        gross_amount=gross - (other.gross_amount or _ZERO) if gross is not None else None,
+    )
+
+
+def _with_rebate(fills: list[WideFill], rebate: Decimal | None) -> list[WideFill]:
+    """The fuels with their shares of the rebate, as far as the row tells them."""
+    if len(fills) == 1 and fills[0].told.net_amount is None:
+        return [_discounted(fills[0], rebate)]
+    if any(fill.told.net_amount is None or fill.told.gross_amount is None for fill in fills):
+        return fills  # nothing tells which fuel the rebate is for
+    shares = [(fill.told.gross_amount or _ZERO) - (fill.told.net_amount or _ZERO) for fill in fills]
+    adds_up = rebate is None or abs(abs(sum(shares, _ZERO)) - abs(rebate)) <= _CENTS * len(fills)
+    return [
+        (fill if fill.told.net_price else _discounted(fill, share))._replace(
+            is_doubtful=fill.is_doubtful or not adds_up
+        )
+        for fill, share in zip(fills, shares, strict=True)
+    ]
+
+
+def _discounted(fill: WideFill, discount: Decimal | None) -> WideFill:
+    return fill._replace(told=fill.told._replace(discount=discount))
+
+
+def _sum(numbers: Any) -> Decimal | None:
+    """The sum; None if one is missing."""
+    found = list(numbers)
+    return sum(found, _ZERO) if all(one is not None for one in found) else None
