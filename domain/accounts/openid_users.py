@@ -1,11 +1,12 @@
 """The users to whom accounts at the OpenID Connect provider belong.
 
-The first sign-in binds an account to the user who was invited with its verified e-mail address, or whose invitation
-was opened. From then on the account is known by its subject, whatever its e-mail address becomes. Nobody gets access
-without an invitation.
+An account signs in the user to whom it is bound, whatever its e-mail address becomes. It is bound to a user who was
+invited with its verified address, or whose invitation was opened, and only after the person has agreed to that on a
+page of ours: whoever invites could otherwise have a stranger work as a user of his. Nobody gets access without an
+invitation.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 from uuid import UUID
@@ -13,7 +14,8 @@ from uuid import UUID
 import psycopg
 
 from domain.accounts.openid import ProvedIdentity
-from domain.accounts.users import find_link, forget_links, tidy_email
+from domain.accounts.tokens import hash_of_token, new_token
+from domain.accounts.users import end_access, find_link_by_hash, remove_password, tidy_email
 from domain.database import Connection
 from domain.lifecycle import Role
 from domain.statements import Command, Statement
@@ -29,7 +31,11 @@ class NoUser(StrEnum):
     """The user is bound to another account."""
     OTHER_USER = "other_user"
     """The account is bound to another user than the invited one."""
+    OTHER_ADDRESS = "other_address"
+    """The account has another verified e-mail address than the invited user."""
     LINK_ENDED = "link_ended"
+    ASKED_LONG_AGO = "asked_long_ago"
+    """The page that asked is too old, or was answered already."""
     OPERATOR = "operator"
     """Operators sign in by password."""
 
@@ -38,8 +44,16 @@ class BoundUser(NamedTuple):
     id: UUID
     email: str
     company_id: UUID | None
-    is_new: bool
-    """The account was bound by this sign-in."""
+
+
+class UnboundUser(NamedTuple):
+    """A user to whom the account may be bound, if the person agrees."""
+
+    id: UUID
+    email: str
+    company_name: str
+    has_password: bool
+    by_link: bool
 
 
 class _User(NamedTuple):
@@ -47,6 +61,8 @@ class _User(NamedTuple):
     email: str
     company_id: UUID | None
     role: str
+    company_name: str | None
+    has_password: bool
     openid_issuer: str | None
     openid_subject: str | None
 
@@ -55,7 +71,8 @@ class _User(NamedTuple):
 
 
 _USER = (
-    "SELECT u.id, u.email, u.company_id, u.role, u.openid_issuer, u.openid_subject FROM users u"
+    "SELECT u.id, u.email, u.company_id, u.role, c.name AS company_name, u.password_hash IS NOT NULL AS has_password,"
+    " u.openid_issuer, u.openid_subject FROM users u"
     " LEFT JOIN companies c ON c.id = u.company_id WHERE c.retired_at IS NULL AND {} FOR NO KEY UPDATE OF u"
 )
 _BY_SUBJECT = Statement(_User, _USER.format("u.openid_issuer = %s AND u.openid_subject = %s"))
@@ -64,46 +81,127 @@ _BY_ID = Statement(_User, _USER.format("u.id = %s"))
 _BIND = Command("UPDATE users SET openid_issuer = %s, openid_subject = %s WHERE id = %s")
 
 
+class _Proof(NamedTuple):
+    user_id: UUID
+    link_hash: bytes | None
+    issuer: str
+    subject: str
+    email: str | None
+    next_path: str
+
+
+_ADD_PROOF = Command(
+    "INSERT INTO openid_proofs (token_hash, user_id, link_hash, issuer, subject, email, next_path, created_at)"
+    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
+)
+_TAKE_PROOF = Statement(
+    _Proof,
+    "DELETE FROM openid_proofs WHERE token_hash = %s AND created_at > %s"
+    " RETURNING user_id, link_hash, issuer, subject, email, next_path",
+)
+
+ASKED_FOR = timedelta(minutes=10)
+"""The time that a person has to agree."""
+
+
 def user_of_identity(
     connection: Connection, identity: ProvedIdentity, *, link: str, now: datetime
-) -> BoundUser | NoUser:
-    """The user to whom the account belongs. `link` is the token of the invitation that was opened before; empty: none
-    was. A link binds its user to the account, also in place of an earlier one, as it would set a new password."""
+) -> BoundUser | UnboundUser | NoUser:
+    """The user to whom the account belongs, or may belong. `link` is the token of the invitation that was opened
+    before; empty: none was."""
+    return _user_of(connection, identity, hash_of_token(link) if link else None, now)
+
+
+def _user_of(
+    connection: Connection, identity: ProvedIdentity, link_hash: bytes | None, now: datetime
+) -> BoundUser | UnboundUser | NoUser:
     bound = _BY_SUBJECT.first(connection, (identity.issuer, identity.subject))
-    if not link:
-        user = bound or _by_verified_email(connection, identity)
-    else:
-        invited = find_link(connection, link, now=now)
+    user = bound or _by_verified_email(connection, identity)
+    if link_hash is not None:
+        invited = find_link_by_hash(connection, link_hash, now=now)
         if invited is None:
             return NoUser.LINK_ENDED
         if bound is not None and bound.id != invited.user_id:
             return NoUser.OTHER_USER
+        if identity.email is not None and not _is_address_of(identity.email, invited.email):
+            return NoUser.OTHER_ADDRESS
         user = _BY_ID.first(connection, (invited.user_id,))
     if user is None:
-        return NoUser.UNKNOWN if identity.email is not None or link else NoUser.UNVERIFIED
+        return NoUser.UNKNOWN if identity.email is not None or link_hash else NoUser.UNVERIFIED
+    return _judged(user, identity, by_link=link_hash is not None)
+
+
+def _judged(user: _User, identity: ProvedIdentity, *, by_link: bool) -> BoundUser | UnboundUser | NoUser:
     if user.role == Role.OPERATOR:
         return NoUser.OPERATOR
-    is_new = not user.is_bound_to(identity)  # another sign-in may have bound it a moment ago
-    if is_new and not link and user.openid_issuer == identity.issuer:
+    if user.is_bound_to(identity):
+        return BoundUser(user.id, user.email, user.company_id)
+    if user.openid_issuer == identity.issuer and not by_link:
         return NoUser.OTHER_ACCOUNT
-    if is_new and not _bind(connection, identity, user.id):
+    return UnboundUser(user.id, user.email, user.company_name or "", user.has_password, by_link)
+
+
+def remember_proof(
+    connection: Connection, identity: ProvedIdentity, user: UnboundUser, *, link: str, next_path: str, now: datetime
+) -> str:
+    """The token with which the person agrees, within `ASKED_FOR`."""
+    token = new_token()
+    link_hash = hash_of_token(link) if link else None
+    values = (identity.issuer, identity.subject, identity.email, next_path, now)
+    _ADD_PROOF.execute(connection, (hash_of_token(token), user.id, link_hash, *values))
+    return token
+
+
+class Agreed(NamedTuple):
+    """An account that its owner has bound to a user."""
+
+    user: BoundUser
+    issuer: str
+    next_path: str
+
+
+def bind_proved_account(connection: Connection, token: str, *, now: datetime) -> Agreed | NoUser:
+    """Binds the account to the user, as the person was asked on the page that gave the token. Whatever signed the user
+    in before ends: sessions, known browsers and links; after an invitation the password too, as with a new one."""
+    proof = _TAKE_PROOF.first(connection, (hash_of_token(token), now - ASKED_FOR))
+    if proof is None:
+        return NoUser.ASKED_LONG_AGO
+    identity = ProvedIdentity(proof.issuer, proof.subject, proof.email)
+    user = _user_of(connection, identity, proof.link_hash, now)
+    if isinstance(user, NoUser):
+        return user
+    if user.id != proof.user_id:
+        return NoUser.ASKED_LONG_AGO
+    if isinstance(user, UnboundUser) and not _bind(connection, identity, user):
         return NoUser.OTHER_USER
-    if link:
-        forget_links(connection, user.id)
-    return BoundUser(user.id, user.email, user.company_id, is_new=is_new)
+    bound = _BY_ID.one(connection, (user.id,))
+    return Agreed(BoundUser(bound.id, bound.email, bound.company_id), identity.issuer, proof.next_path)
 
 
 def _by_verified_email(connection: Connection, identity: ProvedIdentity) -> _User | None:
-    if identity.email is None:
+    if identity.email is None or not _is_plain(identity.email):
         return None
-    return _BY_EMAIL.first(connection, (tidy_email(identity.email.replace("\x00", "")),))
+    return _BY_EMAIL.first(connection, (tidy_email(identity.email),))
 
 
-def _bind(connection: Connection, identity: ProvedIdentity, user_id: UUID) -> bool:
+def _is_address_of(written: str, stored: str) -> bool:
+    """Compares the address as the provider wrote it: only the case of letters of ASCII may differ."""
+    return _is_plain(written) and tidy_email(written) == stored
+
+
+def _is_plain(email: str) -> bool:
+    """False for an address with spaces or characters that are not seen: taking them out would make another address."""
+    return email.isprintable() and not any(map(str.isspace, email))
+
+
+def _bind(connection: Connection, identity: ProvedIdentity, user: UnboundUser) -> bool:
     """False: somebody bound the account to another user at the same moment."""
+    end_access(connection, user.id)
+    if user.by_link:
+        remove_password(connection, user.id)
     try:
         with connection.transaction():
-            _BIND.execute(connection, (identity.issuer, identity.subject, user_id))
+            _BIND.execute(connection, (identity.issuer, identity.subject, user.id))
     except psycopg.errors.UniqueViolation:
         return False
     return True

@@ -335,14 +335,14 @@ _FORGET = {
         f"DELETE FROM {table} WHERE token_hash = ANY(ARRAY("  # noqa: S608
         f"SELECT token_hash FROM {table} WHERE created_at < %s LIMIT %s FOR UPDATE SKIP LOCKED))"
     )
-    for table in ("sessions", "devices", "password_links")
+    for table in ("sessions", "devices", "password_links", "openid_proofs")
 }
 
 
 def forget_sessions(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
     """Deletes sessions, known browsers and links that have ended, up to `limit` of each. `days` is how long sessions
     last."""
-    kept = {"sessions": days, "devices": float(DEVICE_DAYS), "password_links": days}
+    kept = {"sessions": days, "devices": float(DEVICE_DAYS), "password_links": days, "openid_proofs": days}
     return max(
         forget.execute(connection, (now - timedelta(days=kept[table]), limit)).rowcount
         for table, forget in _FORGET.items()

@@ -1,5 +1,6 @@
 """People who sign in to the console: users of a company, and operators, who see every company."""
 
+import string
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -62,9 +63,13 @@ class StoredUser(NamedTuple):
     created_at: datetime
 
 
+_IN_LOWER_CASE = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+
+
 def tidy_email(email: str) -> str:
-    """The e-mail address in the form that is stored and compared."""
-    return email.strip().lower()
+    """The e-mail address in the form that is stored and compared. Only letters of ASCII change: in Unicode the KELVIN
+    SIGN has the lower case k, and an address with it would be another person's."""
+    return email.strip(string.whitespace).translate(_IN_LOWER_CASE)
 
 
 _INSERT = Command(
@@ -192,6 +197,8 @@ _LINK = Statement(
 )
 _SET_PASSWORD = Command("UPDATE users SET password_hash = %s WHERE id = %s")
 _SIGN_OUT = Command("DELETE FROM sessions WHERE user_id = %s")
+_UNBIND = Command("UPDATE users SET openid_issuer = NULL, openid_subject = NULL WHERE id = %s")
+_FORGET_PROOFS = Command("DELETE FROM openid_proofs WHERE user_id = %s")
 _FORGET_DEVICES = Command("DELETE FROM devices WHERE user_id = %s")
 
 
@@ -219,21 +226,30 @@ def set_password_by_link(connection: Connection, token: str, password: str, *, n
     return row.user_id
 
 
+def find_link_by_hash(connection: Connection, link_hash: bytes, *, now: datetime) -> PasswordLink | None:
+    return _LINK.first(connection, (link_hash, now - timedelta(hours=LINK_HOURS)))
+
+
 def find_link(connection: Connection, token: str, *, now: datetime) -> PasswordLink | None:
     """The user of a link; None: it was used already, or is too old."""
-    return _LINK.first(connection, (hash_of_token(token), now - timedelta(hours=LINK_HOURS)))
-
-
-def forget_links(connection: Connection, user_id: UUID) -> None:
-    """Ends the user's links."""
-    _FORGET_LINKS.execute(connection, (user_id,))
+    return find_link_by_hash(connection, hash_of_token(token), now=now)
 
 
 def set_password(connection: Connection, user_id: UUID, email: str, password: str) -> None:
-    """Sets a password. All sessions, known browsers and unused links of the user end. Raises UnusablePassword."""
+    """Sets a password. The account of the provider is bound no more, and whatever else signed the user in before ends.
+    Raises UnusablePassword."""
     _SET_PASSWORD.execute(connection, (hash_password(password, email), user_id))
-    for forget in (_FORGET_LINKS, _FORGET_DEVICES, _SIGN_OUT):
-        forget.execute(connection, (user_id,))
+    end_access(connection, user_id)
+
+
+def remove_password(connection: Connection, user_id: UUID) -> None:
+    _SET_PASSWORD.execute(connection, (None, user_id))
+
+
+def end_access(connection: Connection, user_id: UUID) -> None:
+    """Ends all sessions, known browsers and unused links of the user, and the binding to an account of the provider."""
+    for end in (_UNBIND, _FORGET_PROOFS, _FORGET_LINKS, _FORGET_DEVICES, _SIGN_OUT):
+        end.execute(connection, (user_id,))
 
 
 # --- One-time codes ----------------------------------------------------------------------------------------------

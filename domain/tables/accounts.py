@@ -135,6 +135,23 @@ class PasswordLinks(SQLModel, table=True):
     created_at: datetime = time_column()
 
 
+class OpenidProofs(SQLModel, table=True):
+    """An account at the provider, proved a moment ago, whose owner is asked whether it shall sign the user in."""
+
+    __tablename__ = "openid_proofs"
+
+    token_hash: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
+    user_id: UUID = Field(foreign_key="users.id", index=True, ondelete="CASCADE")
+    link_hash: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
+    """The invitation that was opened; NULL: the account's verified address is the user's."""
+    issuer: str
+    subject: str
+    email: str | None = None
+    """The account's verified address; NULL: it has none."""
+    next_path: str
+    created_at: datetime = time_column()
+
+
 class RecoveryCodes(SQLModel, table=True):
     """A code that stands in once for a one-time code. It is deleted when it is used."""
 

@@ -432,6 +432,7 @@ NO_PAGES = {
     "/sign-in/openid": "leads to the provider",
     "/sign-in/openid/callback": "leads on from the provider",
     "/set-password/{token}/openid": "leads to the provider",
+    "/sign-in/openid/bind": "the answer to a page that comes from the provider",
     "/healthz": "for machines",
     "/readyz": "for machines",
     "/queues/stream": "events for the page Queues",

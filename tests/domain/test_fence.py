@@ -10,7 +10,7 @@ from domain.settings import Settings
 from tests.domain.planted import TABLES, WALLED
 from tests.factories import Fleet
 
-BY_USER = {"devices", "password_links", "recovery_codes", "sessions", "table_columns"}
+BY_USER = {"devices", "openid_proofs", "password_links", "recovery_codes", "sessions", "table_columns"}
 """Their policies ask that of users."""
 
 

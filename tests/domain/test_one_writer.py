@@ -20,6 +20,7 @@ OWNERS = {
     "users": "accounts",
     "sessions": "accounts",
     "devices": "accounts",
+    "openid_proofs": "accounts",
     "password_links": "accounts",
     "recovery_codes": "accounts",
     "table_columns": "accounts",

@@ -10,7 +10,7 @@ from domain.accounts import sessions
 from domain.accounts.attempts import DEVICE, Subject, forgive, take_attempt
 from domain.accounts.passwords import MIN_CHARACTERS, UnusablePassword
 from domain.accounts.recovery_codes import RECOVERY_CODES, count_recovery_codes, make_recovery_codes
-from domain.accounts.users import set_password, set_totp
+from domain.accounts.users import end_access, set_password, set_totp
 from domain.ids import read_id, shown_id
 from domain.wording import counted, sentence
 from ingress.console.addresses import action_at, in_password_thread, page_at
@@ -64,6 +64,14 @@ def change_password(page: Page) -> Response:
     network = network_of_client(page.request)
     device = sessions.add_device(page.connection, page.session.user_id, network=network, now=page.now)
     remember_device(page.request, response, device)
+    return response
+
+
+def remove_openid(page: Page) -> Response:
+    """End the binding to the account of the provider, and every session, this one too."""
+    end_access(page.connection, page.session.user_id)
+    response = see_other("/sign-in?done=openid")
+    remove_cookie(page.request, response, SESSION)
     return response
 
 
@@ -137,6 +145,7 @@ _own_action_at = partial(action_at, by=EVERYBODY, is_own=True, run=in_password_t
 ADDRESSES = [
     page_at("/account", show),
     _own_action_at("/account/password", change_password, audited_as="account.change_password"),
+    action_at("/account/openid/remove", remove_openid, by=EVERYBODY, is_own=True, audited_as="account.remove_openid"),
     _own_action_at("/account/codes", use_codes, audited_as="account.use_codes"),
     _own_action_at("/account/recovery-codes", renew_recovery_codes, audited_as="account.renew_recovery_codes"),
     _own_action_at("/account/codes/remove", remove_codes, audited_as="account.remove_codes"),

@@ -1,13 +1,14 @@
 """Signing in with an account of the OpenID Connect provider: the way there, and the way back.
 
 Both addresses are links, not forms: browsers apply the policy of a page's forms to every address that a form is
-redirected to, and nobody knows to which further hosts a provider leads."""
+redirected to, and nobody knows to which further hosts a provider leads. So neither changes who may sign in: an account
+that is not bound yet leads to a page that names it and the user, and only the form on that page binds them."""
 
 import hmac
+from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 from urllib.parse import quote, unquote
-from uuid import UUID
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,7 +17,14 @@ from domain import clock
 from domain.accounts import sessions
 from domain.accounts.attempts import forgive, subjects_of_openid, take_attempt
 from domain.accounts.openid import OpenIdAttempt, OpenIdProvider, ProofRefused, ProvedIdentity, ProviderAway
-from domain.accounts.openid_users import NoUser, user_of_identity
+from domain.accounts.openid_users import (
+    Agreed,
+    BoundUser,
+    NoUser,
+    bind_proved_account,
+    remember_proof,
+    user_of_identity,
+)
 from domain.accounts.tokens import new_token
 from domain.accounts.users import LINK_HOURS
 from domain.database import Connection
@@ -25,7 +33,7 @@ from domain.operations import audit
 from domain.operations.audit import Actor
 from domain.visibility import EVERYTHING
 from domain.wording import counted
-from ingress.console.addresses import awaited_page_at
+from ingress.console.addresses import awaited_page_at, open_page_at
 from ingress.console.browser import (
     DEVICE,
     OPENID,
@@ -159,30 +167,59 @@ def _take_attempt(console: Console, network: str) -> Response:
 def _sign_in(
     console: Console, request: Request, provider: OpenIdProvider, identity: ProvedIdentity, begun: _Begun
 ) -> Response:
-    """Sign in the user to whom the account belongs. Raises Refused."""
+    """Sign in the user to whom the account is bound, or ask whether it shall be. Raises Refused."""
     network, now = network_of_client(request), clock.now()
     with console.database.transaction(EVERYTHING) as connection:
         user = user_of_identity(connection, identity, link=begun.link, now=now)
         if isinstance(user, NoUser):
             log.warning("console.openid_refused", address=network, reason=str(user))
-            raise _nobody(provider, identity, user)
-        if user.is_new:
-            _record_binding(connection, user.email, user.company_id, identity)
+            raise _nobody(provider, identity.email, user)
         forgive(connection, subjects_of_openid(network))
-        signed_in = sessions.sign_in_by_openid(
-            connection, user, device=read_cookie(request, DEVICE), network=network, now=now
-        )
+        if isinstance(user, BoundUser):
+            return _signed_in(connection, request, user, begun.next_path, now)
+        token = remember_proof(connection, identity, user, link=begun.link, next_path=begun.next_path, now=now)
+    account = identity.email or f"number {identity.subject}, without a verified e-mail address"
+    return console.render(request, "bind_openid.html", user=user, account=account, proof=token)
+
+
+def _signed_in(connection: Connection, request: Request, user: BoundUser, next_path: str, now: datetime) -> Response:
+    network = network_of_client(request)
+    signed_in = sessions.sign_in_by_openid(
+        connection, user, device=read_cookie(request, DEVICE), network=network, now=now
+    )
     log.info("console.signed_in", user_id=user.id, address=network, by="openid")
-    response = see_other(begun.next_path)
+    response = see_other(next_path)
     set_cookie(request, response, SESSION, signed_in.session)
     remember_device(request, response, signed_in.device)
     return response
 
 
-def _record_binding(connection: Connection, email: str, company_id: UUID | None, identity: ProvedIdentity) -> None:
+async def bind(console: Console, request: Request, form: Form) -> Response:
+    """Take the answer of the person who was asked."""
+    return await console.pages.run(network_of_client(request), partial(_bind, console, request, form))
+
+
+def _bind(console: Console, request: Request, form: Form) -> Response:
+    """Bind the account to the user and sign the user in. Raises Refused."""
+    provider, now = _provider(console), clock.now()
+    with console.database.transaction(EVERYTHING) as connection:
+        agreed = bind_proved_account(connection, form.text("proof"), now=now)
+        if isinstance(agreed, Agreed):
+            _record_binding(connection, agreed, now)
+            return _signed_in(connection, request, agreed.user, own_path(agreed.next_path), now)
+    log.warning("console.openid_refused", address=network_of_client(request), reason=str(agreed))
+    raise _nobody(provider, None, agreed)
+
+
+def ask_again(console: Console, request: Request, _: Form) -> Response:
+    """The page that asks is shown once, on the way back from the provider."""
+    return see_other("/sign-in")
+
+
+def _record_binding(connection: Connection, agreed: Agreed, now: datetime) -> None:
     """Write to the audit log that the user signs in with this account from now on."""
-    by = Actor(email, f"Signed in at {identity.issuer}")
-    audit.record_action(connection, by, "sign_in.bind_openid", "own account", company_id=company_id, now=clock.now())
+    by, company_id = Actor(agreed.user.email, f"Signed in at {agreed.issuer}"), agreed.user.company_id
+    audit.record_action(connection, by, "sign_in.bind_openid", "own account", company_id=company_id, now=now)
 
 
 def _away(provider: OpenIdProvider, error: ProviderAway) -> Refused:
@@ -194,9 +231,9 @@ def _away(provider: OpenIdProvider, error: ProviderAway) -> Refused:
     )
 
 
-def _nobody(provider: OpenIdProvider, identity: ProvedIdentity, reason: NoUser) -> Refused:
+def _nobody(provider: OpenIdProvider, email: str | None, reason: NoUser) -> Refused:
     """The page for somebody whom the provider knows, and we do not."""
-    label, email = provider.label, identity.email or "your account"
+    label, email = provider.label, email or "your account"
     titles = {
         NoUser.UNKNOWN: (
             "You are not invited yet",
@@ -216,6 +253,15 @@ def _nobody(provider: OpenIdProvider, identity: ProvedIdentity, reason: NoUser) 
             "This account belongs to another user",
             f"Sign in at {label} with the account of the person who was invited.",
         ),
+        NoUser.OTHER_ADDRESS: (
+            "This invitation is for another address",
+            f"You are signed in at {label} as {email}. Sign in there with the address that was invited, or ask an owner"
+            f" of the company to invite {email}.",
+        ),
+        NoUser.ASKED_LONG_AGO: (
+            "This question has ended",
+            "It was answered already, or is too old. Sign in once more.",
+        ),
         NoUser.LINK_ENDED: (
             "This invitation has ended",
             f"It was used already, or is older than {LINK_HOURS} hours. Ask an owner of your company for a new link.",
@@ -232,4 +278,5 @@ ADDRESSES = [
     awaited_page_at(_PATH, begin),
     awaited_page_at(f"{_PATH}/callback", come_back),
     awaited_page_at("/set-password/{token}/openid", accept_invitation),
+    open_page_at(f"{_PATH}/bind", ask_again, bind),
 ]

@@ -38,6 +38,7 @@ def show(console: Console, request: Request, query: Form) -> Response:
     done = {
         "out": "You are signed out.",
         "everywhere": "You are signed out in every browser.",
+        "openid": "The account signs you in no more, and you are signed out everywhere.",
         "password": "Your password is set: sign in with it.",
     }.get(query.text("done"), "")
     return console.render(request, "sign_in.html", email="", next=own_path(query.text("next")), done=done, fault="")

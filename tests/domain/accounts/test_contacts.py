@@ -95,6 +95,7 @@ def test_contacts_sealed_with_an_older_key_are_read_and_sealed_with_the_newest(
     connection.execute("DELETE FROM webhook_endpoints")
     connection.execute("DELETE FROM notice_subscriptions")
     connection.execute("DELETE FROM connectors")
+    connection.execute("UPDATE users SET totp_secret = NULL")
     subscribe(connection, fleet.company_id, contacts=Contacts(old))
     both = Contacts(f"{new}, {old}")
 

@@ -1,5 +1,6 @@
 """Signing in with accounts of a real OpenID Connect provider, and attacks on the way there and back."""
 
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
@@ -12,13 +13,13 @@ import pyotp
 import pytest
 
 from domain.accounts.contacts import IN_CLEAR
-from domain.accounts.users import find_user, make_password_link, set_totp
+from domain.accounts.users import create_user, find_user, make_password_link, set_totp
 from domain.database import Database
 from domain.lifecycle import Role
 from domain.operations.audit import actions_on_subject
 from domain.settings import Settings
 from tests.conftest import redis_database
-from tests.ingress.console.conftest import Browser, World, running_console, words
+from tests.ingress.console.conftest import PASSWORD, Browser, World, running_console, words
 from tests.openid_provider import CLIENT_ID, CLIENT_SECRET, Account, Provider, running_provider
 
 
@@ -60,9 +61,26 @@ def world(running: tuple[str, Provider], database: Database) -> Iterator[World]:
         yield one
 
 
-def sign_in(browser: Browser, path: str = "/sign-in/openid") -> httpx.Response:
+def come_back(browser: Browser, path: str = "/sign-in/openid") -> httpx.Response:
     """The answer to the browser that comes back from the provider."""
-    return browser.get(way_back(browser, path))
+    answer = browser.get(way_back(browser, path))
+    browser._remember(answer)
+    return answer
+
+
+def proof_in(answer: httpx.Response) -> str:
+    """The token of the page that asks whether the account shall be bound."""
+    found = re.search(r'name="proof" value="([^"]+)"', answer.text)
+    assert found is not None, words(answer.text)
+    return found[1]
+
+
+def sign_in(browser: Browser, path: str = "/sign-in/openid") -> httpx.Response:
+    """The same of a person who agrees where the account is not bound yet."""
+    answer = come_back(browser, path)
+    if answer.status_code != 200:
+        return answer
+    return browser.submit("/sign-in/openid/bind", proof=proof_in(answer))
 
 
 def way_back(browser: Browser, path: str = "/sign-in/openid") -> str:
@@ -133,7 +151,7 @@ def test_an_unverified_address_signs_nobody_in(world: World, provider: Provider)
     assert not is_signed_in(browser)
 
 
-def test_an_invitation_is_accepted_by_signing_in_whatever_the_address_there(world: World, provider: Provider) -> None:
+def test_an_invitation_is_accepted_by_an_account_without_a_verified_address(world: World, provider: Provider) -> None:
     email, browser = world.new_user(password=None), world.browser()
     path = f"/set-password/{link_of(world, email)}"
     provider.account = Account("private@example.com", is_verified=False)
@@ -145,7 +163,146 @@ def test_an_invitation_is_accepted_by_signing_in_whatever_the_address_there(worl
     world.browser().look(path, status=404)
     assert "This invitation has ended" in sign_in(world.browser(), f"{path}/openid").text
     again = world.browser()
-    assert sign_in(again).status_code == 303, "the account is bound now"
+    assert come_back(again).status_code == 303, "the account is bound now"
+
+
+def test_a_link_that_a_stranger_sends_binds_nothing(world: World, provider: Provider) -> None:
+    """An owner invites an address of his own, and sends the link to somebody who is signed in at the provider."""
+    theirs = world.new_fleet()
+    invited, victim = world.new_user(fleet=theirs, password=None), world.browser(Role.OWNER)
+    own = re.findall(r"[0-9a-f]{32}@example\.com", victim.look("/account"))
+    provider.account = Account("victim@example.com", is_verified=False)
+
+    asked = come_back(victim, f"/set-password/{link_of(world, invited)}/openid")
+
+    assert asked.status_code == 200
+    said = words(asked.text)
+    assert invited in said
+    assert provider.account.subject in said
+    with world.database.transaction() as connection:
+        (name,) = connection.execute("SELECT name FROM companies WHERE id = %s", (theirs.company_id,)).fetchone() or ()
+        bound = connection.execute("SELECT openid_subject FROM users WHERE email = %s", (invited,)).fetchone()
+    assert name in said
+    assert bound == (None,)
+    assert re.findall(r"[0-9a-f]{32}@example\.com", victim.look("/account")) == own, "still signed in as before"
+    assert "not verified" in come_back(world.browser()).text
+
+
+def test_another_verified_address_than_the_invited_one_is_refused(world: World, provider: Provider) -> None:
+    invited, browser = world.new_user(password=None), world.browser()
+    provider.account = Account("victim@example.com")
+
+    answer = come_back(browser, f"/set-password/{link_of(world, invited)}/openid")
+
+    assert (answer.status_code, is_signed_in(browser)) == (403, False)
+    assert "This invitation is for another address" in answer.text
+    assert "victim@example.com" in answer.text
+
+
+def test_the_first_sign_in_asks_and_later_ones_do_not(world: World, provider: Provider) -> None:
+    provider.account = Account(world.new_user())
+    first = world.browser()
+    assert come_back(first).status_code == 200
+    assert not is_signed_in(first)
+    assert sign_in(first).status_code == 303
+    assert come_back(world.browser()).status_code == 303
+
+
+@pytest.mark.parametrize("forged", ["no form token", "another site", "another browser", "no proof", "twice", "late"])
+def test_only_the_form_of_the_page_binds(world: World, provider: Provider, forged: str) -> None:
+    email = world.new_user()
+    provider.account = Account(email)
+    browser, other = world.browser(), world.browser()
+    proof = proof_in(come_back(browser))
+    other.look("/sign-in")
+    data, headers = {"form_token": browser.token, "proof": proof}, {}
+    match forged:
+        case "no form token":
+            data.pop("form_token")
+        case "another site":
+            headers["Sec-Fetch-Site"] = "cross-site"
+        case "another browser":
+            browser = other
+        case "no proof":
+            data["proof"] = "x" * 43
+        case "twice":
+            assert browser.submit("/sign-in/openid/bind", proof=proof).status_code == 303
+            browser = world.browser()
+            browser.look("/sign-in")
+            data["form_token"] = browser.token
+        case "late":
+            with world.database.transaction() as connection:
+                connection.execute("UPDATE openid_proofs SET created_at = created_at - interval '11 minutes'")
+
+    answer = browser.post("/sign-in/openid/bind", data=data, headers=headers)
+
+    assert (answer.status_code, is_signed_in(browser)) == (403, False)
+    assert browser.get("/sign-in/openid/bind").headers["location"] == "/sign-in", "and it is no link"
+
+
+def test_binding_ends_what_signed_the_user_in_before(world: World, provider: Provider) -> None:
+    """A link that is used with an account at the provider is as good as a new password."""
+    email, thief, person = world.new_user(), world.browser(), world.browser()
+    assert thief.sign_in(email).status_code == 303
+    provider.account = Account(email)
+
+    assert "the password ends" in come_back(world.browser(), f"/set-password/{link_of(world, email)}/openid").text
+    assert sign_in(person, f"/set-password/{link_of(world, email)}/openid").status_code == 303
+
+    assert not is_signed_in(thief)
+    assert is_signed_in(person)
+    assert world.browser().sign_in(email).status_code == 403
+
+
+def test_a_new_password_ends_the_binding(world: World, provider: Provider) -> None:
+    email, browser = world.new_user(), world.browser()
+    provider.account = Account(email)
+    assert sign_in(browser).status_code == 303
+    browser.look("/account")
+    new = "another horse battery"
+    assert browser.submit("/account/password", present=PASSWORD, password=new, again=new).status_code == 303
+
+    assert come_back(world.browser()).status_code == 200, "it asks again"
+
+
+@pytest.mark.parametrize("password", [PASSWORD, None])
+def test_a_button_ends_the_binding(world: World, provider: Provider, password: str | None) -> None:
+    email, browser, elsewhere = world.new_user(password=password), world.browser(), world.browser()
+    provider.account = Account(email)
+    assert sign_in(browser).status_code == 303
+    assert come_back(elsewhere).status_code == 303
+    assert "Stop signing in with Acme Login" in browser.look("/account")
+
+    assert browser.submit("/account/openid/remove").status_code == 303
+
+    assert not is_signed_in(browser)
+    assert not is_signed_in(elsewhere)
+    assert come_back(world.browser()).status_code == 200, "it asks again"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "\N{KELVIN SIGN}{}",
+        "{}\N{NO-BREAK SPACE}",
+        "{} ",
+        "\x00{}",
+        "{}\N{ZERO WIDTH SPACE}",
+        "\N{FULLWIDTH LATIN SMALL LETTER K}{}",
+    ],
+)
+def test_an_address_that_only_looks_like_the_invited_one_is_another(
+    world: World, provider: Provider, written: str
+) -> None:
+    rest = f"ate-{world.new_user()}"
+    address = f"k{rest}" if "K" in written else rest
+    with world.database.transaction() as connection:
+        create_user(connection, email=address, role=Role.OWNER, company_id=world.new_fleet().company_id)
+    provider.account = Account(written.format(rest))
+
+    assert "You are not invited yet" in come_back(world.browser()).text
+    link = f"/set-password/{link_of(world, address)}/openid"
+    assert "This invitation is for another address" in come_back(world.browser(), link).text
 
 
 def test_a_new_link_binds_another_account(world: World, provider: Provider) -> None:
@@ -256,7 +413,7 @@ def test_only_the_browser_that_began_comes_back(world: World, provider: Provider
         assert answer.status_code == 403
         assert "not begun here" in answer.text
         assert not is_signed_in(browser)
-    assert attacker.get(there).status_code == 303, "the code is still unused"
+    assert attacker.get(there).status_code == 200, "the code is still unused"
     assert attacker.get(there).status_code == 403, "and works once"
 
 
@@ -296,7 +453,7 @@ def test_a_provider_that_hangs_delays_no_other_page(world: World, provider: Prov
         answers = [threads.submit(browser.get, way) for browser, way in zip(browsers, ways, strict=True)]
         assert world.browser(Role.OWNER).get("/keys", timeout=5).status_code == 200
         provider.hangs.clear()
-        assert {answer.result().status_code for answer in answers} == {303}
+        assert {answer.result().status_code for answer in answers} == {200}
 
 
 def test_a_session_of_before_does_not_sign_in(world: World, provider: Provider) -> None:
