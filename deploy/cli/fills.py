@@ -20,6 +20,7 @@ from domain.database import Connection, Tenant
 from domain.encoding import utc_text
 from domain.file_profiles.products import Fuel
 from domain.file_profiles.profiles import Column, FileProfile
+from domain.file_profiles.reading import AUTO
 from domain.fills.bought_report import (
     BOUGHT_BASIS,
     BOUGHT_COLUMNS,
@@ -33,7 +34,7 @@ from domain.fills.bought_report import (
 )
 from domain.fills.card_files import Volume, open_fill_file
 from domain.fills.importing import fill_batches, finish_fills, read_stations, store_fills
-from domain.fills.profiles import CARD_PROFILES, FILL_FIELDS, card_profile
+from domain.fills.profiles import CARD_PROFILES, CARD_TITLES, FILL_FIELDS, card_profile_of
 from domain.fills.reviewing import (
     BY_RULE,
     NO_ROUTE,
@@ -63,7 +64,10 @@ InEnvironment = Annotated[Environment, typer.Option("--environment", help="The e
 def fills_import(
     company_id: CompanyId,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The card's export: CSV in UTF-8, or Excel.")],
-    profile: Annotated[str, typer.Option("--profile", help=f"The card: {', '.join(CARD_PROFILES)}.")],
+    profile: Annotated[
+        str,
+        typer.Option("--profile", help=f"The card: {', '.join(CARD_PROFILES)}; auto recognizes it by the headings."),
+    ] = AUTO,
     columns: Annotated[
         list[str] | None,
         typer.Option(
@@ -87,7 +91,9 @@ def fills_import(
     wait for a person: see `fills review`.
     """
     now, tenant = clock.now(), Tenant(company_id, environment)
-    chosen = _with_columns(card_profile(profile), columns or [])
+    chosen = card_profile_of(file, profile, lambda one: _with_columns(one, columns or []))
+    if profile == AUTO and not as_json:
+        screen.print(f"read as: {CARD_TITLES[chosen.name]} (--profile {chosen.name})", highlight=False)
     unit: Volume = volume or ""
     far_miles = get_settings().fill_far_miles
     with transaction() as connection:
@@ -100,7 +106,7 @@ def fills_import(
     ):
         for batch in fill_batches(opened.fills):
             with transaction() as connection:
-                done = store_fills(connection, tenant, profile, batch, stations, far_miles=far_miles)
+                done = store_fills(connection, tenant, chosen.name, batch, stations, far_miles=far_miles)
             report.created += done.created
             report.updated += done.updated
             report.unchanged += done.unchanged
@@ -118,7 +124,7 @@ def fills_import(
             )
     if waiting and not as_json:
         screen.print(f"{counted(waiting, 'fill waits', 'fills wait')} for a person: fuelroute fills review")
-    finish_import(as_json, "fills", report)
+    finish_import(as_json, "fills", report, profile=chosen.name)
 
 
 def _with_columns(profile: FileProfile, columns: Sequence[str]) -> FileProfile:

@@ -52,7 +52,9 @@ def print_fields(row: dict[str, Any]) -> None:
         screen.print(f"{name.replace('_', ' '):24} {printable(str(value))}", highlight=False)
 
 
-def finish_import(as_json: bool, what: str, report: ImportReport) -> None:
+def finish_import(as_json: bool, what: str, report: ImportReport, **more: str) -> None:
+    """Show the outcome. JSON has `more`, too."""
+
     def text() -> None:
         screen.print(f"{what}: {report.created} created, {report.updated} updated, {report.unchanged} unchanged")
         if report.passed_over:
@@ -63,7 +65,7 @@ def finish_import(as_json: bool, what: str, report: ImportReport) -> None:
             refused = counted(len(report.rejected), "row was", "rows were")
             errors.print(f"{refused} refused; the others are imported")
 
-    show(as_json, report.as_json(), text)
+    show(as_json, report.as_json() | more, text)
     if report.rejected:
         raise typer.Exit(2)
 

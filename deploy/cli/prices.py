@@ -16,10 +16,11 @@ from domain.accounts.contacts import Contacts
 from domain.contract.csvfiles import write_rows
 from domain.database import Connection
 from domain.file_profiles.kept_profiles import kept_profiles, remove_profile
+from domain.file_profiles.reading import AUTO
 from domain.ids import read_id, shown_id
 from domain.operations import audit
 from domain.routes.plans import price_changes
-from domain.routes.plans.price_sources import look_at_source, price_profile
+from domain.routes.plans.price_sources import look_at_source, price_profile, price_profile_of
 from domain.settings import get_settings
 from domain.stations import held_prices, price_sources
 from domain.stations.held_prices import UnknownHeldPrice
@@ -39,7 +40,7 @@ ProfileName = Annotated[
     typer.Option(
         "--profile",
         metavar="NAME",
-        help=f"The file's profile: {', '.join(BUILT_IN)}, or one that the company keeps.",
+        help=f"The file's profile: {', '.join(BUILT_IN)}, or one that the company keeps; auto recognizes it.",
     ),
 ]
 HeldArgument = Annotated[str, typer.Argument(metavar="HELD_ID", help="The held price, as `prices held` shows it.")]
@@ -49,8 +50,8 @@ SourceArgument = Annotated[str, typer.Argument(metavar="SOURCE", help="The sourc
 @prices_app.command("import")
 def prices_import(
     company_id: CompanyId,
-    profile: ProfileName,
     file: PriceFile,
+    profile: ProfileName = AUTO,
     retail: Annotated[
         bool,
         typer.Option(help="Change the retail prices of stations, too, and add stations: all companies share them."),
@@ -64,7 +65,7 @@ def prices_import(
     now = clock.now()
     limits = OutlierLimits.of(get_settings())
     with counting_lines("rows", file, quiet=as_json) as progress, transaction() as connection:
-        found = price_profile(connection, company_id, profile)
+        found = price_profile_of(connection, company_id, profile, file)
         report, jobs = price_changes.import_price_file(
             connection, company_id, file, found, takes_retail=retail, limits=limits, now=now, progress=progress
         )
@@ -83,6 +84,8 @@ def prices_import(
     enqueue(jobs)
 
     def text() -> None:
+        if profile == AUTO:
+            screen.print(f"read by the profile {printable(found.name)}", highlight=False)
         screen.print(
             f"prices: {report.created} created, {report.updated} updated, {report.unchanged} unchanged, "
             f"{report.held} held for a person"
@@ -92,7 +95,7 @@ def prices_import(
         if report.rejected:
             errors.print(f"{counted(len(report.rejected), 'row was', 'rows were')} refused; the others are imported")
 
-    show(as_json, report.as_json(), text)
+    show(as_json, report.as_json() | {"profile": found.name}, text)
     if report.rejected:
         raise typer.Exit(2)
 
@@ -236,8 +239,8 @@ def sources_add(
     company_id: CompanyId,
     name: SourceArgument,
     kind: Annotated[Literal["folder", "sftp"], typer.Option(help="Where the files are.")],
-    profile: ProfileName,
     path: Annotated[str, typer.Option(help="The folder of the files.")],
+    profile: ProfileName = AUTO,
     pattern: Annotated[str, typer.Option(help="The files' names.")] = "*",
     host: Annotated[str, typer.Option(help="The SFTP server.")] = "",
     port: Annotated[int, typer.Option(min=1, max=65_535, help="The port of the SFTP server.")] = 22,
@@ -260,7 +263,8 @@ def sources_add(
     secret = _secret(password_file, key_file)
     with transaction() as connection:
         require_company(connection, company_id)
-        price_profile(connection, company_id, profile)
+        if profile != AUTO:
+            price_profile(connection, company_id, profile)
         source_id = price_sources.add_source(
             connection,
             company_id,

@@ -23,7 +23,7 @@ class Heading(NamedTuple):
     """Names that come twice are numbered: `Price (1)`, `Price (2)`."""
 
 
-class Place(NamedTuple):
+class FieldPlace(NamedTuple):
     """The columns of the file that are a field: one, or several of the same name, which must agree."""
 
     field: RecordField
@@ -52,12 +52,12 @@ def heading_of(row: Row) -> Heading:
     )
 
 
-def find_heading(rows: Sequence[Row], profile: FileProfile, record: RecordFields) -> tuple[Heading, list[Place]]:
+def find_heading(rows: Sequence[Row], profile: FileProfile, record: RecordFields) -> tuple[Heading, list[FieldPlace]]:
     """The first row that has all the columns that are needed, except what stands above it. Raises UnreadableFile."""
     best: tuple[int, int] | None = None
     for index, row in enumerate(rows):
         heading = heading_of(row)
-        places = places_of(heading, profile, record)
+        places = field_places(heading, profile, record)
         if not missing_fields(places, rows[:index], profile, record):
             return heading, places
         if best is None or len(places) > best[0]:
@@ -71,7 +71,7 @@ def _lacking(rows: Sequence[Row], index: int, profile: FileProfile, record: Reco
     heading = heading_of(rows[index])
     missing = " and ".join(
         " or ".join(_named(name, profile, record) for name in group)
-        for group in missing_fields(places_of(heading, profile, record), rows[:index], profile, record)
+        for group in missing_fields(field_places(heading, profile, record), rows[:index], profile, record)
     )
     return (
         f"the profile {profile.name!r} needs a column {missing}; line {heading.line} names: {listed(heading)}. Choose "
@@ -91,11 +91,11 @@ def _named(name: str, profile: FileProfile, record: RecordFields) -> str:
     return f"for the {field.label if field is not None else name}"
 
 
-def places_of(heading: Heading, profile: FileProfile, record: RecordFields) -> list[Place]:
+def field_places(heading: Heading, profile: FileProfile, record: RecordFields) -> list[FieldPlace]:
     """The columns that are fields. The first name of a column that the file has counts."""
     by_name = {plain_name(name): index for index, name in reversed(list(enumerate(heading.names))) if name}
     found = ((field, _indexes(profile.columns.get(field.name), by_name)) for field in record.fields)
-    return [Place(field, heading.names[indexes[0]], indexes) for field, indexes in found if indexes]
+    return [FieldPlace(field, heading.names[indexes[0]], indexes) for field, indexes in found if indexes]
 
 
 def _indexes(column: Column | None, by_name: dict[str, int]) -> tuple[int, ...]:
@@ -116,7 +116,7 @@ def _counted(plain: str, by_name: dict[str, int]) -> Iterator[int]:
 
 
 def missing_fields(
-    places: Iterable[Place], above: Iterable[Row], profile: FileProfile, record: RecordFields
+    places: Iterable[FieldPlace], above: Iterable[Row], profile: FileProfile, record: RecordFields
 ) -> list[tuple[str, ...]]:
     """The groups of fields of which neither a column, nor a constant, nor a line above gives one."""
     there = {place.field.name for place in places} | set(profile.constants)

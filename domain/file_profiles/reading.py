@@ -16,7 +16,7 @@ from domain.contract.csvfiles import BEGINNING_CHARACTERS, ImportReport, Progres
 from domain.contract.spreadsheets import Cell, Row, excel_rows, is_excel_file
 from domain.contract.text_rows import Refuse, text_rows, usual_delimiter
 from domain.file_profiles.cells import cell_text, converter
-from domain.file_profiles.headings import Heading, Place, find_heading, heading_of, listed, values_above
+from domain.file_profiles.headings import FieldPlace, Heading, field_places, find_heading, heading_of, values_above
 from domain.file_profiles.profiles import FileProfile, RecordFields
 
 AUTO = "auto"
@@ -100,9 +100,7 @@ def recognize(
     complete = [one for one in _fits(first, kept, record) if len(one.places) == len(one.profile.columns)]
     fits = complete or _fits(first, profiles, record) or _fits(first, kept, record)
     if not fits:
-        raise UnreadableFile(
-            f"no profile knows the columns of this file: {listed(_widest(first))}. Choose a profile, or map the columns"
-        )
+        raise UnreadableFile(f"no profile fits this file; {_nearest_fault(first, [*kept, *profiles], record)}")
     most = max(len(one.places) for one in fits)
     best = [one for one in fits if len(one.places) == most]
     best = [one for one in best if one.profile.name != "generic"] or best
@@ -114,7 +112,7 @@ def recognize(
 
 class _Fit(NamedTuple):
     profile: FileProfile
-    places: list[Place]
+    places: list[FieldPlace]
 
     @property
     def reading(self) -> object:
@@ -123,7 +121,7 @@ class _Fit(NamedTuple):
         return ways, self.profile.constants, self.profile.code_set, self.profile.time_zone, self.profile.above
 
 
-def _way(profile: FileProfile, place: Place) -> tuple[str, bool, str]:
+def _way(profile: FileProfile, place: FieldPlace) -> tuple[str, bool, str]:
     column = profile.columns[place.field.name]
     return column.unit, column.is_negated, column.date_format
 
@@ -137,6 +135,19 @@ def _fits(rows: Sequence[Row], profiles: Sequence[FileProfile], record: RecordFi
         except UnreadableFile:
             continue
     return fits
+
+
+def _nearest_fault(rows: Sequence[Row], profiles: Sequence[FileProfile], record: RecordFields) -> str:
+    """What the profile lacks that knows most columns of these rows."""
+
+    def known(profile: FileProfile) -> int:
+        return max(len(field_places(heading_of(row), profile, record)) for row in rows)
+
+    try:
+        find_heading(rows, max(profiles, key=known), record)
+    except UnreadableFile as error:
+        return str(error)
+    raise AssertionError  # none fits
 
 
 class Sample(NamedTuple):
@@ -192,7 +203,7 @@ class _FieldReader(NamedTuple):
     """Further columns of the same name. Their cells must say the same."""
 
 
-def _reader(place: Place, profile: FileProfile, zone: ZoneInfo) -> _FieldReader:
+def _reader(place: FieldPlace, profile: FileProfile, zone: ZoneInfo) -> _FieldReader:
     convert = converter(place.field, profile.columns[place.field.name], zone)
     first, *others = place.indexes
     return _FieldReader(place.field.name, first, place.name, convert, tuple(others))

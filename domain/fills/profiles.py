@@ -3,10 +3,12 @@
 Where the names of the columns were found, and what only a card's customer can see, stands in the README.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from domain.errors import FuelrouteError
 from domain.file_profiles.profiles import CellKind, Column, FileProfile, RecordField, RecordFields, plain_profile
+from domain.file_profiles.reading import AUTO, recognize
 from domain.fills.wide_rows import WIDE_FUELS
 
 
@@ -188,6 +190,16 @@ CARD_TITLES = {
     "fleet-one": "Fleet One: transactions",
     "generic": "Another card",
 }
+
+
+def card_profile_of(
+    path: Path, name: str, change: Callable[[FileProfile], FileProfile] = lambda one: one
+) -> FileProfile:
+    """The profile of this name, after `change`; for `auto` the one that fits the file's headings. Raises UnknownCard,
+    UnreadableFile."""
+    if name != AUTO:
+        return change(card_profile(name))
+    return recognize(path, [change(one) for one in CARD_PROFILES.values()], FILL_FIELDS)
 
 
 def card_profile(name: str) -> FileProfile:

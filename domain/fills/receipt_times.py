@@ -3,6 +3,7 @@
 import re
 from datetime import date, datetime, time
 
+from domain.contract.excel_days import excel_moment, excel_time_of_day
 from domain.fills.cells import RowFault, cell_line
 
 _DAYS = (
@@ -22,7 +23,8 @@ _DATED = re.compile(r"\d{4}-\d{2}-\d{2} ", re.ASCII)
 def receipt_time(day: str | None, clock: str | None) -> tuple[datetime, bool]:
     """The local time, and whether the file tells it; noon stands for a day alone. Raises RowFault."""
     found, rest = receipt_day(day)
-    said = cell_line(clock).rpartition(" ")[2] if _DATED.match(cell_line(clock)) else cell_line(clock)
+    said = _uncounted(cell_line(clock)) if "." in cell_line(clock) else cell_line(clock)
+    said = said.rpartition(" ")[2] if _DATED.match(said) else said
     said = said or (rest if rest != "00:00:00" else "")  # a day in a spreadsheet
     if not said:
         return datetime.combine(found, time(12)), False
@@ -31,11 +33,17 @@ def receipt_time(day: str | None, clock: str | None) -> tuple[datetime, bool]:
 
 def receipt_day(cell: str | None) -> tuple[date, str]:
     """The day, and what the cell has behind it. Raises RowFault."""
-    first, _, rest = cell_line(cell).replace("T", " ", 1).partition(" ")
+    first, _, rest = _uncounted(cell_line(cell)).replace("T", " ", 1).partition(" ")
     found = _day(first)
     if not 2000 <= found.year <= 2099:
         raise RowFault(f"the year {found.year} is out of range")
     return found.date(), rest
+
+
+def _uncounted(text: str) -> str:
+    """The text, or the moment that it is as spreadsheets count: 46174.25, or 0.25 for a time of day."""
+    counted = excel_moment(text) or excel_time_of_day(text)
+    return counted.isoformat(sep=" ") if counted is not None else text
 
 
 def _day(text: str) -> datetime:

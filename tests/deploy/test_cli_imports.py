@@ -12,6 +12,7 @@ from domain.queue.job_queue import JobQueue
 from domain.settings import get_settings
 from domain.wording import counted
 from tests.deploy.commands import Cli
+from tests.domain.fills.cards import EFS_HEADER, efs
 from tests.domain.helpers import deliver, imported, planned_by_hand
 from tests.factories import Fleet
 
@@ -51,6 +52,22 @@ def test_an_import_prints_what_it_did_and_which_lines_it_refused(
 
     clean = cli(what, "import", "--company", fleet.shown_company_id, csv_file(*lines[:2]))
     assert (clean.status, clean.out) == (0, f"{what}: 0 created, 0 updated, 1 unchanged\n")
+
+
+def test_the_card_and_the_chain_are_recognized_by_the_headings(
+    cli: Cli, fleet: Fleet, csv_file: Callable[..., str]
+) -> None:
+    card = csv_file(EFS_HEADER, efs())
+    shown = cli("fills", "import", "--company", fleet.shown_company_id, card)
+    again = cli("fills", "import", "--company", fleet.shown_company_id, card, "--json")
+    chain = csv_file("Store No.,City,State,Retail Price,Best Discounted Price", "99801,Gary,IN,4.1,3.9")
+    prices = cli("prices", "import", "--company", fleet.shown_company_id, "--no-retail", chain)
+    unknown = cli("fills", "import", "--company", fleet.shown_company_id, csv_file("When,Truck", "1,2"))
+
+    assert "read as: EFS" in shown.out
+    assert again.document["profile"] == "efs"
+    assert "read by the profile loves" in prices.out
+    assert (unknown.status, "no profile fits this file" in unknown.err) == (1, True)
 
 
 def test_a_refused_row_names_no_column_when_no_single_one_is_at_fault(

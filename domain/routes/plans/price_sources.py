@@ -14,8 +14,9 @@ from domain.accounts.companies import RetiredCompany
 from domain.accounts.contacts import Contacts, UnreadableContact
 from domain.contract.csvfiles import UnreadableFile
 from domain.database import Connection
-from domain.file_profiles.kept_profiles import read_kept_profile
+from domain.file_profiles.kept_profiles import kept_profiles, read_kept_profile
 from domain.file_profiles.profiles import FileProfile
+from domain.file_profiles.reading import AUTO, recognize
 from domain.observability import get_logger
 from domain.queue.jobs import Job
 from domain.routes.plans.price_changes import import_price_file
@@ -50,6 +51,15 @@ class SourceLook(NamedTuple):
     waiting: int
     fault: str | None
     jobs: list[Job]
+
+
+def price_profile_of(connection: Connection, company_id: Any, name: str, path: Path) -> FileProfile:
+    """The profile of this name; for `auto` the one that fits the file's headings. Raises UnknownProfile,
+    UnreadableFile."""
+    if name != AUTO:
+        return price_profile(connection, company_id, name)
+    kept = kept_profiles(connection, company_id, PRICE_FIELDS.subject)
+    return recognize(path, list(BUILT_IN.values()), PRICE_FIELDS, kept=kept)
 
 
 def price_profile(connection: Connection, company_id: Any, name: str) -> FileProfile:
@@ -134,7 +144,7 @@ def _import(
                 connection,
                 source.company_id,
                 path,
-                price_profile(connection, source.company_id, source.profile),
+                price_profile_of(connection, source.company_id, source.profile, path),
                 takes_retail=source.takes_retail,
                 limits=limits,
                 now=now,

@@ -1,16 +1,18 @@
 """Files of fuel cards: a person sends one, looks at its columns and first fills, and has them stored."""
 
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_DISPATCH
 from domain.contract.csvfiles import ImportReport, UnreadableFile, count_rows
 from domain.file_profiles.profiles import Column, FileProfile
-from domain.file_profiles.reading import read_sample
+from domain.file_profiles.reading import AUTO, read_sample
 from domain.fills.card_files import FileFill, Volume, open_fill_file
-from domain.fills.profiles import CARD_PROFILES, CARD_TITLES, FILL_FIELDS
+from domain.fills.profiles import CARD_PROFILES, CARD_TITLES, FILL_FIELDS, card_profile_of
 from domain.ids import shown_id
 from domain.lifecycle import Environment
 from domain.operations import csv_imports
@@ -34,7 +36,7 @@ def show(page: Page) -> Response:
     return page.render(
         "fill_files.html",
         section="fills",
-        cards=CARD_TITLES,
+        cards={AUTO: "Recognized by the file's headings", **CARD_TITLES},
         environments=list(Environment),
         latest=latest_files(page, FILL_KINDS),
         most_megabytes=MAX_FILE_BYTES >> 20,
@@ -44,11 +46,13 @@ def show(page: Page) -> Response:
 
 def take(page: Page, upload: Upload) -> Response:
     """Show what is in a file that has arrived, or begin to store its fills. Raises Refused."""
-    wanted = _wanted(page, upload)
+    wanted, unsure = _wanted(page, upload)
     if page.form.text("act") != "import":
-        response = _preview(page, wanted)
+        response = _preview(page, wanted, unsure)
         page.afterwards.append(upload.remove)
         return response
+    if unsure:
+        raise Refused(400, "This file is not recognized", unsure)
     try:
         with open_fill_file(wanted.path, wanted.profile, ImportReport(), now=page.now):
             pass  # its columns suffice
@@ -68,15 +72,26 @@ def take(page: Page, upload: Upload) -> Response:
     return see_other(f"/fill-files/{shown_id('imp', import_id)}")
 
 
-def _wanted(page: Page, upload: Upload) -> FillUpload:
+def _wanted(page: Page, upload: Upload) -> tuple[FillUpload, str]:
+    """The way to read the file, and what is not sure about it."""
     form = page.form
     environment = Environment.SANDBOX if form.text("environment") == Environment.SANDBOX else Environment.LIVE
-    profile = CARD_PROFILES.get(form.text("profile"))
-    if profile is None:
+    name = form.text("profile") or AUTO
+    if name != AUTO and name not in CARD_PROFILES:
         raise Refused(400, "Which card is it?", "Choose a card from the list.")
+    profile, unsure = _recognized(upload, name)
     if "column" in form.values:
-        profile = _with_columns(profile, upload, form.text("column", most=_LONGEST).split(","))
-    return FillUpload(upload.path, profile, _VOLUMES.get(form.text("volume"), ""), environment)
+        profile, unsure = _with_columns(profile, upload, form.text("column", most=_LONGEST).split(",")), ""
+    return FillUpload(upload.path, profile, _VOLUMES.get(form.text("volume"), ""), environment), unsure
+
+
+def _recognized(upload: Upload, name: str) -> tuple[FileProfile, str]:
+    """The chosen card, or the one that the file's headings tell; and the reason if they do not tell it. Then the
+    columns count, which a person chooses in the preview."""
+    try:
+        return card_profile_of(upload.path, name), ""
+    except UnreadableFile as error:
+        return CARD_PROFILES["generic"], _said(error, upload.path)
 
 
 def _with_columns(profile: FileProfile, upload: Upload, fields: list[str]) -> FileProfile:
@@ -88,22 +103,27 @@ def _with_columns(profile: FileProfile, upload: Upload, fields: list[str]) -> Fi
     if len(names) != len(fields):
         return profile
     chosen = zip(fields, names, strict=True)
-    columns = {field: Column((name,)) for field, name in chosen if name and FILL_FIELDS.field(field) is not None}
-    return FileProfile(profile.name, profile.subject, columns)
+    columns = {
+        field: replace(profile.columns.get(field, Column((name,))), names=(name,))
+        for field, name in chosen
+        if name and FILL_FIELDS.field(field) is not None
+    }
+    return replace(profile, columns=columns)
 
 
 def _unreadable(error: UnreadableFile, wanted: FillUpload) -> Refused:
-    return Refused(400, "This file cannot be read", _said(error, wanted))
+    return Refused(400, "This file cannot be read", _said(error, wanted.path))
 
 
-def _said(error: UnreadableFile, wanted: FillUpload) -> str:
-    return sentence(str(error).replace(str(wanted.path), "the file").replace(wanted.path.name, "the file"))
+def _said(error: UnreadableFile, path: Path) -> str:
+    return sentence(str(error).replace(str(path), "the file").replace(path.name, "the file"))
 
 
-def _preview(page: Page, wanted: FillUpload) -> Response:
+def _preview(page: Page, wanted: FillUpload, unsure: str) -> Response:
     """The part of the page with the file's columns and its first fills."""
-    report, fills, fault = ImportReport(), list[FileFill](), ""
+    report, fills, fault = ImportReport(), list[FileFill](), unsure
     used: dict[str, str] = {}
+    taken_for = ""
     try:
         names = read_sample(wanted.path).heading.names
     except UnreadableFile as error:
@@ -114,8 +134,10 @@ def _preview(page: Page, wanted: FillUpload) -> Response:
             used = {column: field for field, column in file.table.fields.items()}
             fills = list(islice(file.fills, _SHOWN_FILLS))
     except UnreadableFile as error:
-        fault = _said(error, wanted)
+        fault = unsure or _said(error, wanted.path)
         used = _partly(names, wanted.profile)
+    if not fault and page.form.text("profile") in ("", AUTO):
+        taken_for = CARD_TITLES[wanted.profile.name]
     return page.render(
         "_fill_file.html",
         columns=[(name, used.get(name, "")) for name in names],
@@ -123,6 +145,7 @@ def _preview(page: Page, wanted: FillUpload) -> Response:
         fills=[_shown(fill) for fill in fills],
         refused=sorted(report.rejected)[:_SHOWN_FILLS],
         fault=fault,
+        taken_for=taken_for,
     )
 
 

@@ -13,12 +13,12 @@ from domain.accounts.users import MAY_EDIT_POLICY
 from domain.contract.csvfiles import ImportReport, UnreadableFile, write_rows
 from domain.file_profiles.kept_profiles import TooManyProfiles, keep_profile, kept_profiles
 from domain.file_profiles.profiles import Column, FileProfile, guessed_columns
-from domain.file_profiles.reading import open_profiled, read_sample
+from domain.file_profiles.reading import AUTO, open_profiled, read_sample
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
 from domain.operations.audit import audit_subject
 from domain.routes.plans import price_changes
-from domain.routes.plans.price_sources import price_profile
+from domain.routes.plans.price_sources import price_profile_of
 from domain.stations import held_prices, price_sources
 from domain.stations.held_prices import NeedsOperator, NeedsStation, UnknownHeldPrice
 from domain.stations.price_imports import UnknownStation
@@ -89,10 +89,14 @@ def take(page: Page, upload: Upload) -> Response:
         raise Refused(413, "This file is too large", "Import it with the command: fuelroute prices import.")
     page.afterwards.append(upload.remove)
     with _told(upload):
-        profile = _profile(page, upload)
-        if page.form.text("act") != "import":
-            return _preview(page, upload, profile)
-        return _import(page, upload, profile)
+        if page.form.text("act") == "import":
+            return _import(page, upload, _profile(page, upload))
+        try:
+            return _preview(page, upload, _profile(page, upload))
+        except UnreadableFile as error:
+            if page.form.text("profile") not in ("", AUTO) or "field" in page.form.values:
+                raise
+            return _preview(page, upload, BUILT_IN["generic"], unsure=_said(error, upload))
 
 
 @contextmanager
@@ -100,16 +104,19 @@ def _told(upload: Upload) -> Iterator[None]:
     try:
         yield
     except UnreadableFile as error:
-        said = str(error).replace(str(upload.path), "the file").replace(upload.path.name, "the file")
-        raise Refused(400, "This file cannot be imported", sentence(said)) from None
+        raise Refused(400, "This file cannot be imported", _said(error, upload)) from None
     except (UnknownProfile, TooManyProfiles) as error:
         raise Refused(400, "This does not work", sentence(str(error))) from None
+
+
+def _said(error: UnreadableFile, upload: Upload) -> str:
+    return sentence(str(error).replace(str(upload.path), "the file").replace(upload.path.name, "the file"))
 
 
 def _profile(page: Page, upload: Upload) -> FileProfile:
     """The chosen profile, or the one that the mapping in the form makes. Raises UnreadableFile, UnknownProfile."""
     form = page.form
-    base = price_profile(page.connection, page.company_id, form.text("profile") or "generic")
+    base = _base_profile(page, upload)
     if "field" not in form.values:
         return base
     names = read_sample(upload.path).heading.names
@@ -135,14 +142,26 @@ def _profile(page: Page, upload: Upload) -> FileProfile:
     return FileProfile(kept_as or base.name, "prices", columns, constants, code_set=base.code_set)
 
 
-def _preview(page: Page, upload: Upload, profile: FileProfile) -> Response:
+def _base_profile(page: Page, upload: Upload) -> FileProfile:
+    """The chosen profile, or the one that the headings tell. When they do not tell it, the columns count that a person
+    has chosen in the preview. Raises UnreadableFile, UnknownProfile."""
+    try:
+        return price_profile_of(page.connection, page.company_id, page.form.text("profile") or AUTO, upload.path)
+    except UnreadableFile:
+        if "field" not in page.form.values:
+            raise
+        return BUILT_IN["generic"]
+
+
+def _preview(page: Page, upload: Upload, profile: FileProfile, *, unsure: str = "") -> Response:
+    """The part of the page with the file's columns and first rows. `unsure`: why it was not recognized."""
     sample = read_sample(upload.path)
-    report, records, used, fault = ImportReport(), list[Any](), dict[str, str](), ""
+    report, records, used, fault = ImportReport(), list[Any](), dict[str, str](), unsure
     try:
         with open_profiled(upload.path, profile, PRICE_FIELDS, ZoneInfo(page.session.time_zone), report) as file:
             records, used = list(islice(file.records, _SHOWN_RECORDS)), file.fields
     except UnreadableFile as error:
-        fault = sentence(str(error).replace(upload.path.name, "the file"))
+        fault = unsure or _said(error, upload)
         used = guessed_columns(sample.heading.names, PRICE_FIELDS)
     field_of = {column: field for field, column in used.items()}
     return page.render(
@@ -155,6 +174,7 @@ def _preview(page: Page, upload: Upload, profile: FileProfile) -> Response:
         ],
         rejected=report.rejected[:_SHOWN_RECORDS],
         fault=fault,
+        taken_for=profile.name if not fault and page.form.text("profile") in ("", AUTO) else "",
         zone=page.session.time_zone,
         cents=any(column.unit == "cents" for column in profile.columns.values()),
     )

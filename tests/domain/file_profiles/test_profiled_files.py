@@ -278,7 +278,7 @@ def test_a_file_that_fits_several_profiles_alike_waits_for_a_choice(tmp_path: Pa
 
 
 def test_a_file_that_no_profile_knows_is_told_with_its_columns(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableFile, match="no profile knows the columns of this file: A, B"):
+    with pytest.raises(UnreadableFile, match=r"no profile fits this file; the profile 'sites' needs .* names: A, B"):
         recognize(text_file(tmp_path, "A,B\n1,2\n"), [SITES, PROFILE], FIELDS)
     with pytest.raises(UnreadableFile, match="empty"):
         recognize(text_file(tmp_path, ""), [SITES], FIELDS)

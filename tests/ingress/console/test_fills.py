@@ -109,6 +109,22 @@ def test_the_preview_maps_columns_and_stores_nothing(world: World, fleet: Fleet)
     assert answer.status_code == 303
 
 
+@pytest.mark.usefixtures("route")
+def test_the_card_is_recognized_by_the_headings_unless_a_person_chooses_one(world: World, fleet: Fleet) -> None:
+    browser = world.browser(Role.OWNER, fleet)
+    body = "\n".join([EFS_HEADER, efs(), ""])
+
+    assert 'value="auto">' in browser.look("/fill-files").split("</option>")[0] + ">"
+    assert "Read as: EFS" in words(send(browser, body, act="preview", profile="auto").text)
+    assert "Read as" not in words(send(browser, body, act="preview", profile="efs").text)
+    unknown = send(browser, "When,Truck\n1,2\n", act="preview", profile="auto")
+    assert "No profile fits this file" in words(unknown.text)
+    assert "When" in words(unknown.text)
+    assert send(browser, "When,Truck\n1,2\n", act="import", profile="auto").status_code == 400
+    assert send(browser, body, act="import", profile="auto").status_code == 303
+    eventually(lambda: stored(world, fleet), lambda rows: len(rows) == 1)
+
+
 @pytest.mark.parametrize(
     "fields",
     [

@@ -95,6 +95,21 @@ def test_the_preview_shows_rows_and_a_mapping_is_kept_as_a_profile(world: World)
     assert [price for _, price in quotes(world, fleet)] == [3.499, 3.519]
 
 
+def test_the_profile_is_recognized_by_the_headings_unless_a_person_chooses_one(world: World) -> None:
+    store, fleet = new_store(), world.new_fleet()
+    import_as_operator(world, fleet, row(store))
+    owner = world.browser(Role.OWNER, fleet)
+
+    preview = send(owner, LOVES + row(store, net="3.399"), act="preview", profile="auto")
+
+    assert "Read by the profile loves" in words(preview.text)
+    assert send(owner, LOVES + row(store, net="3.399"), act="import", profile="auto").status_code == 303
+    assert quotes(world, fleet)[-1] == (f"loves-{store}", 3.399)
+    unknown = send(owner, "Which,What\n1,2\n", act="preview", profile="auto")
+    assert (unknown.status_code, "No profile fits this file" in words(unknown.text)) == (200, True)
+    assert "Which" in words(unknown.text)
+
+
 def test_files_that_cannot_be_read_are_told(world: World) -> None:
     owner = world.browser(Role.OWNER)
 
