@@ -17,7 +17,8 @@ from domain.errors import FuelrouteError
 from domain.file_profiles.products import Fuel
 from domain.fills.card_files import AMOUNT_DOUBT, DOUBTS
 from domain.fills.figuring import figure_routes
-from domain.fills.importing import BATCH_FILLS, MATCHED, Matches, ToMatch, find_truck, match_fills, read_stations
+from domain.fills.finding import Matches, ToMatch, UnclearTruck, find_truck, match_fills
+from domain.fills.importing import BATCH_FILLS, MATCHED, read_stations
 from domain.fills.matching import KnownStations
 from domain.lifecycle import Environment
 from domain.statements import Command, Statement
@@ -25,7 +26,7 @@ from domain.statements import Command, Statement
 MOST_COUNTED_FILLS = 10_000
 
 REVIEW_REASONS = {
-    "unit": "no truck, or more than one, has this unit number",
+    "unit": "no truck, or more than one, had this unit number on that day",
     "fuel": "the item is not known: say which fuel it is",
     "route": "the truck was on more than one route at that time",
     "station": "several stations fit, or none",
@@ -222,6 +223,8 @@ class _Kept(NamedTuple):
     time_zone: str
     has_time: bool
     unit_number: str | None
+    card_last_four: str | None
+    driver_name: str | None
     location_name: str | None
     station_code: str | None
     city: str | None
@@ -283,14 +286,22 @@ def _with(
 ) -> ToMatch:
     vehicle_id, station_id = kept.vehicle_id, kept.station_id
     if decision.unit_number is not None:
-        vehicle_id = find_truck(connection, company_id, decision.unit_number)
-        if vehicle_id is None:
-            raise UnusableDecision(f"no truck in service has the unit number {decision.unit_number[:40]!r}")
+        vehicle_id = _truck_named(connection, company_id, kept, decision.unit_number)
     if decision.station_id is not None:
         if stations.by_id(decision.station_id) is None:
             raise UnusableDecision(f"there is no station {decision.station_id[:40]!r}: see the page Stations")
         station_id = decision.station_id
     return _to_match(kept)._replace(vehicle_id=vehicle_id, station_id=station_id, fuel=str(decision.fuel or kept.fuel))
+
+
+def _truck_named(connection: Connection, company_id: UUID, kept: _Kept, named: str) -> UUID:
+    try:
+        found = find_truck(connection, company_id, named, at=kept.bought_at, time_zone=kept.time_zone)
+    except UnclearTruck as error:
+        raise UnusableDecision(str(error)) from None
+    if found is None:
+        raise UnusableDecision(f"no truck has or had the unit number {named[:40]!r}")
+    return found
 
 
 def _route(connection: Connection, tenant: Tenant, matches: Matches, decision: Decision) -> UUID | None:
@@ -321,6 +332,9 @@ def _to_match(kept: _Kept) -> ToMatch:
         paid_cents=kept.paid_cents,
         currency=kept.currency,
         doubts=[one for one in kept.review if one in DOUBTS],
+        card_last_four=kept.card_last_four,
+        driver_name=kept.driver_name,
+        former_vehicle_id=kept.vehicle_id,
     )
 
 
@@ -331,7 +345,10 @@ _OPEN = Statement(
     f"""
     SELECT {_KEPT} FROM fills
     WHERE company_id = %(company_id)s AND environment = %(environment)s AND decided_by IS NULL AND counter_id IS NULL
-      AND (review <> '{{}}' OR route_id IS NULL AND bought_at >= %(since)s) AND id > %(after)s
+      AND (review <> '{{}}' OR route_id IS NULL AND bought_at >= %(since)s
+           OR unit_number IN (SELECT unit_number FROM former_units WHERE company_id = %(company_id)s
+                              UNION SELECT unit_number FROM vehicles WHERE company_id = %(company_id)s
+                              GROUP BY unit_number HAVING count(*) > 1)) AND id > %(after)s
     ORDER BY id LIMIT %(limit)s FOR UPDATE
     """,  # noqa: S608 (constants of this module)
 )
@@ -357,8 +374,8 @@ def match_fills_again(
     far_miles: float,
     now: datetime,
 ) -> Rematched:
-    """Match a portion of the fills that wait for a person or have no route once more: a truck, a mapping, a station or
-    a route may have come since. Decisions stay."""
+    """Match a portion of the fills that wait for a person, have no route, or have a unit number that changed hands once
+    more: a truck, a mapping, a station or a route may have come since. Decisions stay."""
     lock_company(connection, tenant.company_id)
     parameters: dict[str, Any] = {
         **tenant._asdict(),

@@ -14,7 +14,8 @@ from domain.statements import Command, Statement
 
 _STORE = Command(
     "INSERT INTO mappings (company_id, kind, value, target_id) VALUES (%s, %s, %s, %s)"
-    " ON CONFLICT (company_id, kind, value) DO UPDATE SET target_id = excluded.target_id"
+    " ON CONFLICT (company_id, kind, value) DO UPDATE SET target_id = excluded.target_id, created_at ="
+    " CASE WHEN mappings.target_id = excluded.target_id THEN mappings.created_at ELSE clock_timestamp() END"
 )
 
 

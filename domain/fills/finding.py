@@ -1,0 +1,285 @@
+"""Finds the truck, the station and the route of fills, and what a person has to decide about them."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.database import Connection, Tenant
+from domain.errors import FuelrouteError
+from domain.file_profiles.products import Fuel
+from domain.fills.card_files import AMOUNT_DOUBT
+from domain.fills.figuring import ROUTE_SLACK
+from domain.fills.local_times import utc_of_local, zone_of
+from domain.fills.matching import SURE_SCORE, KnownStation, KnownStations, match_station
+from domain.fleet.unit_holders import UnitHolder, read_unit_holders, vehicle_of_unit
+from domain.ids import read_id, shown_id
+from domain.roads import Point, great_circle_miles
+from domain.statements import IdRow, Statement
+from domain.telematics.readings import read_places_around
+
+TRUCK_WITHIN = timedelta(minutes=20)
+"""The truck's place is asked for so long before and after a fill: clocks of pumps are not exact."""
+TANK_SLACK_SHARE, TANK_SLACK_GALLONS = 0.02, 2.0
+"""A pump may tell so much more than the tank holds."""
+LEAST_DOLLARS, MOST_DOLLARS_PER_GALLON = 0.5, 15.0
+"""A gallon that costs less or more was no gallon, or its price has a slip: a person looks."""
+
+
+class Matches(NamedTuple):
+    """The matches of a fill, how sure they are, and what a person has to decide or should see."""
+
+    bought_at: datetime
+    time_zone: str
+    vehicle_id: UUID | None
+    station_id: str | None
+    route_id: UUID | None
+    score: int
+    miles_from_truck: float | None
+    review: list[str]
+    flags: list[str]
+
+
+class ToMatch(NamedTuple):
+    """The input of the rules for one fill. A person's decisions take the place of matches."""
+
+    local_time: datetime
+    has_time: bool
+    unit_number: str | None
+    location_name: str | None
+    station_code: str | None
+    city: str | None
+    state: str
+    fuel: str
+    gallons: float
+    paid_cents: int
+    currency: str
+    card_last_four: str | None = None
+    driver_name: str | None = None
+    vehicle_id: UUID | None = None
+    station_id: str | None = None
+    doubts: Sequence[str] = ()
+    former_vehicle_id: UUID | None = None
+    """The truck that it was matched to before: it stays unless the rules are sure of another one."""
+
+
+class _Tank(NamedTuple):
+    id: UUID
+    fuel_tank_capacity_gallons: float | None
+
+
+_TANKS = Statement(_Tank, "SELECT id, fuel_tank_capacity_gallons FROM vehicles WHERE company_id = %s AND id = ANY(%s)")
+
+
+class _FoundRoute(NamedTuple):
+    number: int
+    route_id: UUID
+    is_within: bool
+    """The truck was between the first stop and the last one; else it fueled a little before or after."""
+
+
+_ROUTES = Statement(
+    _FoundRoute,
+    """
+    SELECT asked.number, r.id AS route_id,
+           asked.until >= r.arrived_at AND asked.since <= coalesce(closed.at, 'infinity') AS is_within
+    FROM unnest(%(numbers)s::int[], %(vehicle_ids)s::uuid[], %(since)s::timestamptz[], %(until)s::timestamptz[])
+         AS asked (number, vehicle_id, since, until)
+    JOIN routes r ON r.company_id = %(company_id)s AND r.environment = %(environment)s
+         AND r.vehicle_id = asked.vehicle_id AND r.scheduled_start <= asked.until + interval '3 days'
+         AND r.scheduled_start >= asked.since - interval '60 days'
+    CROSS JOIN LATERAL (SELECT CASE WHEN r.status = 'error' THEN r.updated_at ELSE r.completed_at END AS at) AS closed
+    WHERE r.status IN ('planned', 'active', 'completed', 'error')
+      AND r.arrived_at - %(slack)s::interval <= asked.until
+      AND coalesce(closed.at, 'infinity') + %(slack)s::interval >= asked.since
+    """,
+)
+
+
+def match_fills(
+    connection: Connection, tenant: Tenant, fills: Sequence[ToMatch], stations: KnownStations, *, far_miles: float
+) -> list[Matches]:
+    """The matches of fills. Vehicles and stations that are given stay."""
+    first_times = [utc_of_local(fill.local_time, zone_of(fill.state, None)) for fill in fills]
+    trucks = _trucks(connection, tenant, fills, first_times)
+    trails = _trails(connection, tenant, fills, trucks, first_times)
+    found = []
+    for number, fill in enumerate(fills):
+        given = stations.by_id(fill.station_id)
+        match = match_station(
+            stations,
+            code=fill.station_id if given is not None else fill.station_code,
+            name=fill.location_name,
+            city=fill.city,
+            state=None if given is not None else fill.state,
+            trail=trails[number],
+        )
+        zone = zone_of(fill.state, match.station.place if match.station is not None else None)
+        found.append((match, zone, utc_of_local(fill.local_time, zone)))
+    moved = [number for number, (_, _, at) in enumerate(found) if at != first_times[number]]
+    for number, trail in zip(
+        moved,
+        _trails(
+            connection,
+            tenant,
+            [fills[number] for number in moved],
+            [trucks[number] for number in moved],
+            [found[number][2] for number in moved],
+        ),
+        strict=True,
+    ):
+        trails[number] = trail
+    routes = _routes(connection, tenant, fills, trucks, [at for _, _, at in found])
+    tanks = {
+        row.id: row.fuel_tank_capacity_gallons
+        for row in _TANKS.all(connection, (tenant.company_id, list({one for one in trucks if one is not None})))
+    }
+    result = []
+    for number, fill in enumerate(fills):
+        match, zone, at = found[number]
+        truck, (route, is_route_unclear) = trucks[number], routes[number]
+        review = list(fill.doubts)
+        if truck is None:
+            review.append("unit")
+        if fill.fuel == Fuel.UNKNOWN:
+            review.append("fuel")
+        compared = fill.fuel in (Fuel.TRACTOR, Fuel.UNKNOWN)
+        if compared and is_route_unclear:
+            review.append("route")
+        if compared and match.station is None and route is not None:
+            review.append("station")
+        if fill.currency == "USD" and fill.gallons > 0 and not _is_price(fill):
+            review = [one for one in review if one != AMOUNT_DOUBT] + ["price"]
+        if fill.gallons < 0:
+            review.append("reversal")
+        miles = _miles(match.station, trails[number])
+        result.append(
+            Matches(
+                at,
+                zone,
+                truck,
+                match.station.station_id if match.station is not None else None,
+                route if compared else None,
+                0 if truck is None else match.score if match.score >= SURE_SCORE else 50,
+                miles,
+                review,
+                _flags(fill, tanks.get(truck) if truck is not None else None, miles, far_miles),
+            )
+        )
+    return result
+
+
+def _trucks(
+    connection: Connection, tenant: Tenant, fills: Sequence[ToMatch], times: Sequence[datetime]
+) -> list[UUID | None]:
+    """The truck that had each fill's unit number at that time. Where that is not sure, a fill keeps the truck that it
+    had before."""
+    named = {fill.unit_number for fill in fills if fill.unit_number and fill.vehicle_id is None}
+    holders = read_unit_holders(connection, tenant.company_id, named)
+    return [
+        fill.vehicle_id
+        or vehicle_of_unit(holders.get(fill.unit_number or "", ()), at, zone_of(fill.state, None))
+        or fill.former_vehicle_id
+        for fill, at in zip(fills, times, strict=True)
+    ]
+
+
+def _trails(
+    connection: Connection,
+    tenant: Tenant,
+    fills: Sequence[ToMatch],
+    trucks: Sequence[UUID | None],
+    times: Sequence[datetime],
+) -> list[list[Point]]:
+    """The places of each fill's truck at that time. Empty where the file told only the day."""
+    trails: list[list[Point]] = [[] for _ in fills]
+    asked = [
+        (number, truck, at)
+        for number, (fill, truck, at) in enumerate(zip(fills, trucks, times, strict=True))
+        if truck is not None and fill.has_time
+    ]
+    places = read_places_around(connection, tenant, [(truck, at) for _, truck, at in asked], TRUCK_WITHIN)
+    for (number, _, _), trail in zip(asked, places, strict=True):
+        trails[number] = trail
+    return trails
+
+
+def _routes(
+    connection: Connection,
+    tenant: Tenant,
+    fills: Sequence[ToMatch],
+    trucks: Sequence[UUID | None],
+    times: Sequence[datetime],
+) -> list[tuple[UUID | None, bool]]:
+    """The route of each fill, and whether several fit. A route that the truck was on goes before one that it was near
+    to. Of a fill without a time the whole day counts."""
+    asked = [
+        (number, truck, *((at, at) if fill.has_time else (at - timedelta(hours=12), at + timedelta(hours=12))))
+        for number, (fill, truck, at) in enumerate(zip(fills, trucks, times, strict=True))
+        if truck is not None
+    ]
+    candidates: dict[int, list[_FoundRoute]] = {}
+    if asked:
+        numbers, vehicle_ids, since, until = (list(column) for column in zip(*asked, strict=True))
+        parameters = {
+            **tenant._asdict(),
+            "numbers": numbers,
+            "vehicle_ids": vehicle_ids,
+            "since": since,
+            "until": until,
+            "slack": ROUTE_SLACK,
+        }
+        for row in _ROUTES.all(connection, parameters):
+            candidates.setdefault(row.number, []).append(row)
+    found: list[tuple[UUID | None, bool]] = []
+    for number in range(len(fills)):
+        rows = candidates.get(number, [])
+        best = [row for row in rows if row.is_within] or rows
+        found.append((best[0].route_id, False) if len(best) == 1 else (None, len(best) > 1))
+    return found
+
+
+def _is_price(fill: ToMatch) -> bool:
+    return LEAST_DOLLARS <= fill.paid_cents / 100 / fill.gallons <= MOST_DOLLARS_PER_GALLON
+
+
+def _miles(station: KnownStation | None, trail: Sequence[Point]) -> float | None:
+    if station is None or not trail:
+        return None
+    return round(min(great_circle_miles(station.place, place) for place in trail), 1)
+
+
+def _flags(fill: ToMatch, capacity: float | None, miles: float | None, far_miles: float) -> list[str]:
+    flags = []
+    most = capacity * (1 + TANK_SLACK_SHARE) + TANK_SLACK_GALLONS if capacity is not None else None
+    if fill.fuel == Fuel.TRACTOR and most is not None and fill.gallons > most:
+        flags.append("tank")
+    if miles is not None and miles > far_miles:
+        flags.append("far")
+    return flags
+
+
+class UnclearTruck(FuelrouteError):
+    """Several trucks may be meant; the text names them."""
+
+    def __init__(self, unit_number: str, holders: Sequence[UnitHolder]) -> None:
+        ids = ", ".join(shown_id("veh", one) for one in dict.fromkeys(holder.vehicle_id for holder in holders))
+        super().__init__(f"unit number {unit_number[:40]!r} changed hands on that day: give the truck's id, {ids}")
+
+
+_VEHICLE = Statement(IdRow, "SELECT id FROM vehicles WHERE company_id = %s AND id = %s")
+
+
+def find_truck(connection: Connection, company_id: UUID, named: str, *, at: datetime, time_zone: str) -> UUID | None:
+    """The truck that a person names by its id, or by the unit number that it had at that time; else by the unit number
+    that it has now. None: there is none. Raises UnclearTruck."""
+    vehicle_id = read_id("veh", named)
+    if vehicle_id is not None:
+        row = _VEHICLE.first(connection, (company_id, vehicle_id))
+        return row.id if row is not None else None
+    holders = read_unit_holders(connection, company_id, [named]).get(named, [])
+    found = vehicle_of_unit(holders, at, time_zone)
+    if found is None and len({one.vehicle_id for one in holders}) > 1:
+        raise UnclearTruck(named, holders)
+    in_service = [one.vehicle_id for one in holders if one.until is None]
+    return found or (in_service[0] if in_service else None)
