@@ -3,7 +3,7 @@ other. What was answered is kept, so that it can be looked for later."""
 
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -17,6 +17,11 @@ from tests.service import eventually
 
 PAUSE_SECONDS = 0.12
 """Between two requests of a thread: a key may make 600 a minute."""
+
+
+def _times_of_fixes(now: datetime) -> Iterator[datetime]:
+    """Each 15 s after the last, from 3 hours ago on: a truck stands where it jumps to for half a minute."""
+    return (now + timedelta(seconds=15 * number - 3 * 3600) for number in itertools.count())
 
 
 @dataclass
@@ -37,6 +42,7 @@ class Load:
     _life: ExitStack = field(default_factory=ExitStack)
     _work: list[Future[None]] = field(default_factory=list)
     _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+    _moments: Iterator[datetime] = field(default_factory=lambda: _times_of_fixes(datetime.now(UTC)))
 
     def __enter__(self) -> "Load":
         self._life.enter_context(self._client)
@@ -108,7 +114,7 @@ class Load:
             route_id = self._push_one(key, self.unit_number, datetime.now(UTC))
             for stop, status in ((JOLIET, "active"), (NEWARK, "completed")):
                 self._until(lambda one=route_id: self._status(key, one) != "pending")  # type: ignore[misc]
-                self._post_fixes(key, stop, datetime.now(UTC))
+                self._post_fixes(key, stop)
                 self._until(lambda one=route_id, wanted=status: self._status(key, one) == wanted)  # type: ignore[misc]
             if route_id is not None and not self._stopping.is_set():
                 self.driven.append(route_id)
@@ -121,16 +127,17 @@ class Load:
         answer = self._request("GET", f"/v1/routes/{route_id}", key)
         return None if answer is None else str(answer.json()["status"])
 
-    def _post_fixes(self, key: str, stop: dict[str, Any], last: datetime) -> None:
+    def _post_fixes(self, key: str, stop: dict[str, Any]) -> None:
+        """The truck stands there for half a minute of its own time, which is behind the clock and catches up."""
         positions = [
             {
                 "unitNumber": self.unit_number,
                 "latitude": stop["latitude"],
                 "longitude": stop["longitude"],
-                "recordedAt": (last - timedelta(seconds=15 * number)).isoformat(),
+                "recordedAt": next(self._moments).isoformat(),
                 "speedMph": 0,
                 "fuelPercent": 60,
             }
-            for number in (2, 1, 0)
+            for _ in range(3)
         ]
         self._request("POST", "/telematics/positions", key, json={"positions": positions})

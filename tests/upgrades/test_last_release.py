@@ -1,6 +1,7 @@
 """An upgrade keeps the data and stops nobody: the last release goes on serving while its schema is migrated and beside
 the new processes, until it is stopped. Its routes, plans, messages and keys read the same afterwards."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -158,6 +159,8 @@ def lost(before: Any, after: Any, path: str = "") -> list[str]:
 def live_through(url: str, demo: dict[str, Any]) -> None:
     """A sandbox route is completed, a live one active, another one canceled; the others are held or drafts."""
     client = httpx.Client(base_url=url, timeout=30)
+    begun = datetime.now(UTC)
+    moments = (begun + timedelta(seconds=15 * number) for number in itertools.count())
 
     def call(key: str, method: str, path: str, **more: Any) -> httpx.Response:
         answer = client.request(method, path, headers={"Authorization": f"Bearer {demo[key]}"}, **more)
@@ -166,8 +169,7 @@ def live_through(url: str, demo: dict[str, Any]) -> None:
 
     def arrive(key: str, unit: str, place: dict[str, float], name: str, status: str) -> None:
         fix = {"unitNumber": unit, **place, "speedMph": 0, "fuelPercent": 60}
-        times = [datetime.now(UTC) + timedelta(seconds=15 * number) for number in range(3)]
-        positions = [{**fix, "recordedAt": at.isoformat()} for at in times]
+        positions = [{**fix, "recordedAt": next(moments).isoformat()} for _ in range(3)]
         call(key, "POST", "/telematics/positions", json={"positions": positions})
         path = f"/v1/routes/{demo['routes'][name]}"
 
