@@ -73,3 +73,8 @@ def savings_compare(
 def saving_changed(before: float | None, after: float | None) -> bool:
     """Tell if new prices change a plan's saving enough to tell the driver. None, without purchases, counts as 0."""
     return abs((after or 0.0) - (before or 0.0)) > SAVING_CHANGE_DOLLARS
+
+
+def cost_changed(old: float, new: float) -> bool:
+    """Tell if a plan costs so much more than another one, both at the prices of now, that the driver is told."""
+    return old - new > SAVING_CHANGE_DOLLARS

@@ -11,6 +11,7 @@ from uuid import UUID
 from domain.backoff import RETRY_WAIT
 from domain.database import Connection, Tenant
 from domain.driven_lanes.learning import note_completed
+from domain.fence import is_at_work
 from domain.fills.figuring import drop_verdicts, figure_routes
 from domain.fleet.matching import Matched
 from domain.lifecycle import CANCELABLE, CANCELED_VIA_API, CancelEffect, RouteStatus, effect_of_cancel
@@ -368,18 +369,18 @@ def complete_routes(connection: Connection, route_ids: Iterable[UUID], *, now: d
 
 _EXPIRE_STARTED = Statement(
     IdRow,
-    """
+    f"""
     UPDATE routes r SET status = 'error', retry_at = NULL, review_at = NULL, updated_at = clock_timestamp(),
         closed_reason = CASE status WHEN 'draft' THEN 'Without a plan' ELSE initcap(status) END
                         || ', and no stop was reached for ' || %(days)s || ' days'
     WHERE id IN (
         SELECT id FROM routes o
         WHERE (status IN ('planned','active') OR status = 'draft' AND arrived_at IS NOT NULL)
-          AND imported_at < %(since)s
+          AND imported_at < %(since)s AND {is_at_work("o.company_id")}
           AND NOT EXISTS (SELECT FROM visits v WHERE v.route_id = o.id AND v.stored_at >= %(since)s)
         FOR UPDATE SKIP LOCKED)
     RETURNING id
-    """,
+    """,  # noqa: S608 (constants)
 )
 
 

@@ -485,18 +485,6 @@ def apply_coming_prices(connection: Connection, *, now: datetime) -> int:
     return _APPLY_DUE.execute(connection, {"now": now}).rowcount
 
 
-class _Woken(NamedTuple):
-    company_id: UUID
-
-
-_WOKEN = Statement(_Woken, "SELECT DISTINCT company_id FROM quotes WHERE effective_at > %s AND effective_at <= %s")
-
-
-def companies_with_new_quotes(connection: Connection, *, since: datetime, now: datetime) -> list[UUID]:
-    """The companies of which a quote began to hold in between."""
-    return [row.company_id for row in _WOKEN.all(connection, (since, now))]
-
-
 _FORGET_QUOTES = Command(
     "DELETE FROM quotes WHERE (company_id, station_id, effective_at) IN ("
     " SELECT company_id, station_id, effective_at FROM quotes WHERE effective_at < %s LIMIT %s)"

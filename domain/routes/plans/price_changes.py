@@ -15,15 +15,19 @@ from domain.contract.csvfiles import ImportReport, Progress
 from domain.database import Connection
 from domain.file_profiles.profiles import FileProfile
 from domain.queue.jobs import Job
-from domain.routes.plans.review_requests import after_new_prices
+from domain.routes.plans.review_requests import (
+    after_new_prices,
+    after_new_prices_of,
+    companies_with_waiting_trucks,
+)
 from domain.stations import held_prices, price_imports
 from domain.stations.price_files import (
     PriceReport,
     apply_coming_prices,
-    companies_with_new_quotes,
     store_price_file,
 )
 from domain.stations.price_imports import DealRow, StationRow, TaxRow
+from domain.stations.price_moments import begin_moments
 from domain.stations.price_outliers import OutlierLimits
 
 
@@ -105,12 +109,13 @@ def accept_held_price(
 
 
 def wake_prices(connection: Connection, *, since: datetime, now: datetime) -> list[Job]:
-    """Prices whose time has come begin to hold: retail prices are stored, and plans that new quotes may change are
-    reviewed. `since` is the last time that this was done."""
+    """Prices whose time has come begin to hold: retail prices are stored, and the plans of waiting trucks are reviewed
+    where prices change by the clock alone; see `stations/price_moments.py`. `since` is the last time that this was
+    done."""
     if apply_coming_prices(connection, now=now):
         return after_new_prices(connection, None, now=now)
-    companies = companies_with_new_quotes(connection, since=since, now=now)
-    return [job for company_id in companies for job in after_new_prices(connection, company_id, now=now)]
+    changed = begin_moments(connection, companies_with_waiting_trucks(connection), since=since, now=now)
+    return after_new_prices_of(connection, changed, now=now) if changed else []
 
 
 def add_station(connection: Connection, row: StationRow, *, now: datetime) -> list[Job]:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import Connection, Tenant
+from domain.fence import is_at_work
 from domain.planning.plan_changes import fuel_changed
 from domain.queue.jobs import SWEEP_GRACE, Job, review_plan_job
 from domain.statements import IdRow, OwnedRow, Statement, in_turns
@@ -53,14 +54,20 @@ _REQUEST_OF_ROUTES = Statement(
     f"UPDATE routes SET {_REQUEST} WHERE id = ANY(%(ids)s) AND corrected_at IS NULL RETURNING id, company_id, attempts",  # noqa: S608
 )
 
+_IS_WAITING = f"""
+    t.status IN ('planned', 'active') AND t.arrived_at IS NOT NULL AND t.corrected_at IS NULL
+    AND NOT EXISTS (SELECT FROM visits v WHERE v.route_id = t.id AND v.departed_at IS NOT NULL)
+    AND {is_at_work("t.company_id")}
+"""
+"""The condition that the truck of a route `t` with a plan waits at its first stop. Nothing is changed of a company that
+is paused, or behind the fence of a move: the cell that it comes to has prices of its own."""
+
 _REQUEST_WHERE_STANDING = Statement(
     _Requested,
     f"""
     UPDATE routes r SET {_REQUEST}
     FROM (SELECT id FROM routes t
-          WHERE status IN ('planned', 'active') AND arrived_at IS NOT NULL AND corrected_at IS NULL
-            AND (%(company_id)s::uuid IS NULL OR company_id = %(company_id)s)
-            AND NOT EXISTS (SELECT FROM visits v WHERE v.route_id = t.id AND v.departed_at IS NOT NULL)
+          WHERE {_IS_WAITING} AND (%(companies)s::uuid[] IS NULL OR t.company_id = ANY(%(companies)s))
           ORDER BY id FOR UPDATE) AS standing
     WHERE r.id = standing.id
     RETURNING r.id, r.company_id, r.attempts
@@ -86,7 +93,25 @@ def after_new_prices(connection: Connection, company_id: UUID | None, *, now: da
 
     Returns the jobs to enqueue after the commit. Routes are locked in the order of their ids, as everywhere.
     """
-    return _jobs(_REQUEST_WHERE_STANDING.all(connection, {"due": now + SWEEP_GRACE, "company_id": company_id}))
+    return after_new_prices_of(connection, [company_id] if company_id is not None else None, now=now)
+
+
+def after_new_prices_of(connection: Connection, company_ids: Sequence[UUID] | None, *, now: datetime) -> list[Job]:
+    """The same for these companies; None: for all."""
+    companies = list(company_ids) if company_ids is not None else None
+    return _jobs(_REQUEST_WHERE_STANDING.all(connection, {"due": now + SWEEP_GRACE, "companies": companies}))
+
+
+class _Company(NamedTuple):
+    company_id: UUID
+
+
+_WITH_WAITING_TRUCKS = Statement(_Company, f"SELECT DISTINCT t.company_id FROM routes t WHERE {_IS_WAITING}")  # noqa: S608
+
+
+def companies_with_waiting_trucks(connection: Connection) -> list[UUID]:
+    """The companies with a truck that waits at its first stop and has a plan."""
+    return [row.company_id for row in _WITH_WAITING_TRUCKS.all(connection, ())]
 
 
 _REQUEST_BY_HAND = Statement(

@@ -29,7 +29,7 @@ from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
 from domain.messages.due_messages import is_being_sent
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
-from domain.planning.plan_changes import fuel_changed, level_on_leaving, saving_changed, savings_compare
+from domain.planning.plan_changes import cost_changed, fuel_changed, level_on_leaving, saving_changed, savings_compare
 from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.planning.plan_tasks import (
     PlanTask,
@@ -272,12 +272,31 @@ def _is_worth_replacing(review: Review, new: ComputedPlan | NoPlan) -> bool:
 
     - No plan is feasible any more: the driver keeps the plan there is.
     - The fuel changed by more than 10 % of capacity: replaced, whatever the new plan saves.
-    - Only prices changed: replaced when the plan's saving changes by more than $10. The savings are compared only
-      over the same road with about the same fuel, see `savings_compare`.
+    - Only prices changed: replaced when the plan's saving changes by more than $10, when the new plan's gallons would
+      cost more than $10 more at its stops, at the prices of now, or when one of its stations has no price any more. The
+      plans are compared only over the same road with about the same fuel, see `savings_compare`.
     """
     if isinstance(new, NoPlan):
         return False
-    return review.fuel_changed or (_is_comparable(review, new) and _saving_moved(review.plan, new))
+    return review.fuel_changed or (
+        _is_comparable(review, new) and (_saving_moved(review.plan, new) or _costs_more_by_now(review.plan, new))
+    )
+
+
+def _costs_more_by_now(old: PlanUnderReview, new: ComputedPlan) -> bool:
+    """True if the gallons of the new plan would cost more than $10 more at the stops of the old one, at the prices of
+    now; also where a station of the old plan has no price any more, or is retired."""
+    prices = {
+        (station.name, station.latitude, station.longitude): price
+        for station, price in ((offer.station, offer.net_price) for offer in new.inputs.offers)
+    }
+    stops = old.document["stops"]
+    today = [prices.get((stop["name"], stop["latitude"], stop["longitude"])) for stop in stops]
+    costs = [price * stop["gallonsToFill"] for price, stop in zip(today, stops, strict=True) if price is not None]
+    if len(costs) < len(stops):
+        return True
+    gallons = sum(stop["gallonsToFill"] for stop in stops)
+    return gallons > 0 and cost_changed(sum(costs) / gallons * new.total_gallons, new.total_cost)
 
 
 def _cause_of(review: Review, *, now: datetime) -> PlanCause:

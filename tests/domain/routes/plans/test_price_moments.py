@@ -1,0 +1,162 @@
+"""Prices that change by the clock alone have the plans of waiting trucks looked at again, as imported prices have."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from domain import fence
+from domain.database import Connection
+from domain.queue.jobs import Job, review_plan_job
+from domain.routes.plans.price_changes import retire_stations, wake_prices
+from domain.routes.plans.review_requests import after_new_prices
+from domain.routes.transitions import expire_started_routes
+from domain.settings import Settings
+from tests.domain.helpers import route_row, status_of
+from tests.domain.routes.trip import SENT, Trip
+from tests.factories import Fleet
+from tests.rows import named
+
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
+
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+WEEK = timedelta(days=7)
+
+
+@pytest.fixture
+def trip(connection: Connection, fleet: Fleet, settings: Settings, now: datetime) -> Trip:
+    made = Trip(connection, fleet, settings, now, fleet.live)
+    made.send()
+    return made
+
+
+def quote(trip: Trip, price: float, *, begins: timedelta) -> None:
+    """A net price of the company at every station of Ohio."""
+    trip.connection.execute(
+        "INSERT INTO quotes (company_id, station_id, effective_at, net_price, profile)"
+        " SELECT %s, station_id, %s, %s, 'loves' FROM stations WHERE state = 'OH'",
+        (trip.fleet.company_id, trip.now + begins, price),
+    )
+
+
+def plan_of(trip: Trip) -> dict[str, Any]:
+    row = (
+        named(trip.connection)
+        .execute("SELECT p.document FROM routes r JOIN plans p ON p.id = r.plan_id WHERE r.id = %s", (trip.route_id,))
+        .fetchone()
+    )
+    assert row is not None
+    return dict(row.document)
+
+
+def later(trip: Trip, span: timedelta) -> list[Job]:
+    """The scheduler's pass so much later; the truck stands there still."""
+    trip.now += span
+    return wake_prices(trip.connection, since=trip.now - timedelta(minutes=2), now=trip.now)
+
+
+def reviewed(trip: Trip, jobs: list[Job]) -> str | None:
+    assert jobs == [review_plan_job(trip.route_id, trip.fleet.company_id)]
+    return trip.review()
+
+
+def test_net_prices_of_tomorrow_become_a_new_plan_when_they_begin(trip: Trip) -> None:
+    before = plan_of(trip)["totalCost"]
+    quote(trip, 1.8, begins=HOUR)
+    assert later(trip, 59 * HOUR / 60) == []
+
+    assert reviewed(trip, later(trip, HOUR / 60)) == "corrected"
+    trip.send()
+
+    assert plan_of(trip)["totalCost"] < before - 100
+    assert [one.text.split(" plan")[0] for one in trip.messages(*SENT)] == ["Fuel", "CORRECTED fuel"]
+    assert later(trip, HOUR) == [], "a moment is seen once"
+
+
+def test_a_moment_is_not_missed_while_the_scheduler_was_away(trip: Trip) -> None:
+    quote(trip, 1.8, begins=HOUR)
+    assert reviewed(trip, later(trip, 5 * HOUR)) == "corrected"
+
+
+def test_a_net_price_that_is_not_worth_it_changes_no_plan_and_is_looked_at_once(trip: Trip) -> None:
+    quote(trip, 9.5, begins=HOUR)
+    assert reviewed(trip, later(trip, HOUR)) == "confirmed"
+    assert later(trip, HOUR) == []
+
+
+def test_cheap_net_prices_that_end_become_a_new_plan(trip: Trip) -> None:
+    quote(trip, 1.8, begins=HOUR - WEEK)
+    assert after_new_prices(trip.connection, trip.fleet.company_id, now=trip.now) != []
+    trip.connection.execute("INSERT INTO price_sets (kind, imported_at) VALUES ('deals', %s)", (trip.now,))
+    trip.connection.execute("UPDATE routes SET status = 'planned' WHERE id = %s", (trip.route_id,))
+    assert trip.review() == "replaced"
+    cheap = plan_of(trip)["totalCost"]
+
+    jobs = later(trip, HOUR + timedelta(seconds=1))
+
+    assert reviewed(trip, jobs) == "replaced"
+    assert plan_of(trip)["totalCost"] > cheap + 50
+
+
+@pytest.mark.parametrize(("first", "last"), [(1, None), (None, 0)])
+def test_a_deal_counts_from_its_first_day_on_and_to_its_last(trip: Trip, first: int | None, last: int | None) -> None:
+    today = trip.now.date()
+    trip.connection.execute(
+        "INSERT INTO deals (company_id, brand, discount_per_gallon, valid_from, valid_to)"
+        " SELECT %s, min(brand), 1.5, %s, %s FROM stations WHERE name = %s",
+        (
+            trip.fleet.company_id,
+            today + DAY * first if first is not None else None,
+            today + DAY * last if last is not None else None,
+            plan_of(trip)["stops"][0]["name"],
+        ),
+    )
+    assert later(trip, timedelta(minutes=1)) == []
+    assert len(later(trip, DAY + HOUR)) == 1
+
+
+def test_a_tax_that_begins_has_the_plans_looked_at(trip: Trip) -> None:
+    trip.connection.execute(
+        "INSERT INTO fuel_taxes (state, valid_from, rate_per_gallon) VALUES ('OH', %s, 0.9)"
+        " ON CONFLICT (state, valid_from) DO NOTHING",
+        (trip.now.date() + DAY,),
+    )
+    assert len(later(trip, DAY + HOUR)) == 1
+
+
+def test_a_retail_price_that_is_too_old_has_the_plans_looked_at(trip: Trip) -> None:
+    trip.connection.execute("UPDATE stations SET priced_at = %s WHERE state = 'OH'", (trip.now + HOUR - WEEK,))
+    assert later(trip, HOUR) == []
+    assert reviewed(trip, later(trip, timedelta(seconds=1))) == "corrected"
+
+
+def test_a_planned_station_that_is_retired_becomes_a_new_plan(trip: Trip) -> None:
+    name = plan_of(trip)["stops"][0]["name"]
+    (row,) = trip.connection.execute("SELECT station_id FROM stations WHERE name = %s", (name,)).fetchall()
+
+    jobs = retire_stations(trip.connection, [row[0]], now=trip.now)
+
+    assert reviewed(trip, jobs) == "corrected"
+    trip.send()
+    assert name not in [stop["name"] for stop in plan_of(trip)["stops"]]
+
+
+@pytest.mark.parametrize("stage", ["pausing", "fenced"])
+def test_nothing_of_a_company_on_its_way_to_another_cell_is_changed(trip: Trip, stage: str) -> None:
+    quote(trip, 1.8, begins=HOUR)
+    company_id = trip.fleet.company_id
+    fence.begin_copying(trip.connection, company_id, to_cell=2)
+    fence.pause_company(trip.connection, company_id, holds=DAY)
+    if stage == "fenced":
+        fence.close_fence(trip.connection, company_id)
+    before = route_row(trip.connection, trip.route_id)
+
+    assert later(trip, HOUR) == []
+    assert after_new_prices(trip.connection, None, now=trip.now) == []
+    assert expire_started_routes(trip.connection, expiry_days=0.0001, now=trip.now + DAY) == (0, [])
+    assert route_row(trip.connection, trip.route_id) == before
+    assert status_of(trip.connection, trip.route_id) == "active"
+
+    fence.resume_company(trip.connection, company_id)
+    assert reviewed(trip, later(trip, HOUR)) == "corrected", "the moment waits for the company"
