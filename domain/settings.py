@@ -284,6 +284,14 @@ class Settings(BaseSettings):
         description="The same for the usual price in the state, and for a net price beside its retail price: discounts "
         "are less than a fifth",
     )
+    cad_per_usd: float | None = Field(
+        None,
+        gt=0.9,
+        lt=3,
+        description="Canadian dollars for one US dollar, such as 1.38: prices in Canadian dollars are converted by it. "
+        "Without it they are held",
+    )
+    mxn_per_usd: float | None = Field(None, gt=5, lt=100, description="The same for Mexican pesos, such as 18.5")
     autodrive_routes: int = Field(
         50, ge=1, le=1000, description="Routes that one such pass drives on at most, the companies in turn"
     )

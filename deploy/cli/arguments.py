@@ -73,6 +73,20 @@ RouteArgument = Annotated[str, typer.Argument(metavar="ROUTE_ID", help="The rout
 CsvFile = Annotated[
     Path, typer.Argument(metavar="FILE.csv", help="A CSV file in UTF-8. Its first line names the columns.")
 ]
+Currency = Annotated[
+    str,
+    typer.Option(
+        metavar="USD|CAD|MXN",
+        help="The currency of prices, where the file does not say it; otherwise that of the station's country.",
+    ),
+]
+Unit = Annotated[
+    str,
+    typer.Option(
+        metavar="gallon|litre",
+        help="The unit of prices, where the file does not say it; otherwise that of the country.",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Go on even with planned or active routes. Active ones end.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask whether you are sure.")]
 

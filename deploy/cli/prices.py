@@ -6,7 +6,7 @@ from uuid import UUID
 
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, acting, read_secret
+from deploy.cli.arguments import AsJson, CompanyId, Currency, Unit, acting, read_secret
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import counting_lines, errors, print_table, screen, show
 from deploy.cli.storing import enqueue, transaction
@@ -25,9 +25,10 @@ from domain.settings import get_settings
 from domain.stations import held_prices, price_sources
 from domain.stations.held_prices import UnknownHeldPrice
 from domain.stations.price_outliers import OutlierLimits
-from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS
+from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, with_unit
 from domain.stations.price_runs import RunFile, file_hash_of, latest_runs, record_run, refused_rows
 from domain.stations.price_sources import NewSource, PriceSource, SourceAddress
+from domain.stations.price_units import ExchangeRates
 from domain.text import printable
 from domain.wording import counted
 
@@ -56,16 +57,18 @@ def prices_import(
         bool,
         typer.Option(help="Change the retail prices of stations, too, and add stations: all companies share them."),
     ] = True,
+    currency: Currency = "",
+    unit: Unit = "",
     as_json: AsJson = False,
 ) -> None:
     """Imports a price file: retail prices of stations, and the company's net prices there.
 
-    Unlikely prices are held for a person: see `prices held`.
+    Unlikely prices are held for a person: see `prices held`. Rows of other products than diesel are passed over.
     """
     now = clock.now()
     limits = OutlierLimits.of(get_settings())
     with counting_lines("rows", file, quiet=as_json) as progress, transaction() as connection:
-        found = price_profile_of(connection, company_id, profile, file)
+        found = with_unit(price_profile_of(connection, company_id, profile, file), currency, unit)
         report, jobs = price_changes.import_price_file(
             connection, company_id, file, found, takes_retail=retail, limits=limits, now=now, progress=progress
         )
@@ -90,6 +93,8 @@ def prices_import(
             f"prices: {report.created} created, {report.updated} updated, {report.unchanged} unchanged, "
             f"{report.held} held for a person"
         )
+        for line, message in sorted(report.passed_rows)[:50]:
+            errors.print(f"line {line} is passed over: {printable(message)}", highlight=False)
         for line, message in sorted(report.rejected)[:50]:
             errors.print(f"line {line}: {printable(message)}", highlight=False)
         if report.rejected:
@@ -106,7 +111,7 @@ def prices_held(company_id: CompanyId, as_json: AsJson = False) -> None:
     with transaction() as connection:
         require_company(connection, company_id)
         rows = [
-            {**one._asdict(), "id": shown_id("hld", one.id), "price": f"{one.price:.3f}"}
+            {**one._asdict(), "id": shown_id("hld", one.id), "price": f"{one.price:.3f} {one.shown_unit}".strip()}
             for one in held_prices.held_prices(connection, company_id)
         ]
     columns = ("id", "kind", "price", "place", "station_id", "candidates", "reason", "effective_at")
@@ -132,6 +137,7 @@ def prices_accept(
             may_change_retail=True,
             by=actor.name,
             now=now,
+            rates=ExchangeRates.of(get_settings()),
         )
         audit.record_action(connection, actor, "prices.accept", held_id, company_id=company_id, affected=1, now=now)
     enqueue(jobs)

@@ -93,6 +93,7 @@ _FORMATS = (
     "%m/%d/%y %H:%M",
     "%d-%b-%Y",
     "%b %d, %Y",
+    "%B %d, %Y",
 )
 
 
@@ -128,7 +129,23 @@ def _parsed(text: str, date_format: str) -> datetime:
     raise ValueError("is no date: write it as 11/24/2026 or 2026-11-24")
 
 
+_SPAN = re.compile(r"(?P<first>\S*\d\S*)\s*(?:to|thru|through|until|-|\N{EN DASH})\s*\S*\d\S*", re.IGNORECASE)
+"""Two days: `11/26/2026 To 11/26/2026`. The first is when it begins."""
+
+
+_ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
+_MIDNIGHT = re.compile(r"\s+(?:at\s+)?12(?::00)?\s*a\.?m\.?$", re.IGNORECASE)
+
+
+def _in_figures(text: str) -> str:
+    """A time as reports write it, without what says nothing: `September 9th, 2026 at 12 am`; of two days the first."""
+    span = _SPAN.fullmatch(text)
+    return _MIDNIGHT.sub("", _ORDINAL.sub("", span["first"] if span is not None and " " in text else text))
+
+
 def _moment(cell: Cell, date_format: str, zone: ZoneInfo) -> datetime:
+    if isinstance(cell, str) and not date_format:
+        cell = _in_figures(cell.strip())
     try:
         local = _local_time(cell, date_format)
         moment = (local if local.tzinfo is not None else local.replace(tzinfo=zone)).astimezone(UTC)

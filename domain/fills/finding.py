@@ -11,7 +11,7 @@ from domain.file_profiles.products import Fuel
 from domain.fills.card_files import AMOUNT_DOUBT
 from domain.fills.figuring import ROUTE_SLACK
 from domain.fills.local_times import utc_of_local, zone_of
-from domain.fills.matching import SURE_SCORE, KnownStation, KnownStations, match_station
+from domain.fills.matching import SURE_SCORE, KnownStation, KnownStations, StationMatch, match_station
 from domain.fleet.unit_holders import UnitHolder, read_unit_holders, vehicle_of_unit
 from domain.ids import read_id, shown_id
 from domain.roads import Point, great_circle_miles
@@ -106,13 +106,17 @@ def match_fills(
     found = []
     for number, fill in enumerate(fills):
         given = stations.by_id(fill.station_id)
-        match = match_station(
-            stations,
-            code=fill.station_id if given is not None else fill.station_code,
-            name=fill.location_name,
-            city=fill.city,
-            state=None if given is not None else fill.state,
-            trail=trails[number],
+        match = (
+            StationMatch(given, 100, False)
+            if given is not None
+            else match_station(
+                stations,
+                code=fill.station_code,
+                name=fill.location_name,
+                city=fill.city,
+                state=fill.state,
+                trail=trails[number],
+            )
         )
         zone = zone_of(fill.state, match.station.place if match.station is not None else None)
         found.append((match, zone, utc_of_local(fill.local_time, zone)))

@@ -1,9 +1,9 @@
 """The rules that match a fill to a station, with a score. They are functions of values; an unclear match is never
 guessed, a person decides.
 
-Scores from 0 to 100: 100 the station's own code, 95 its full name in its town, 90 the only station of its brand there,
-85 several of the brand there but the truck was at one of them, 80 no name fits but the truck was at one. Below
-`SURE_SCORE` nothing is matched.
+Scores from 0 to 100: 100 the station's own code, if name and town do not speak against it, 95 its full name in its
+town, 90 the only station of its brand there, 85 several of the brand there but the truck was at one of them, 80 no name
+fits but the truck was at one. Below `SURE_SCORE` nothing is matched.
 """
 
 import re
@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from domain.roads import Point, great_circle_miles
+from domain.stations.chains import brand_of, plain_town, store_number
+from domain.stations.station_codes import plain_code
 
 SURE_SCORE = 80
 AT_STATION_MILES = 0.5
@@ -55,7 +57,10 @@ class KnownStations:
             self._by_id[station.station_id] = station
             self._by_town[_town(station.city, station.state)].append(station)
             self._by_square[_square(station.place)].append(station)
-        self._aliases = dict(aliases or {})
+        self._aliases = {plain_code(code): station_id for code, station_id in (aliases or {}).items()}
+        self._by_plain_id: dict[str, list[KnownStation]] = defaultdict(list)
+        for one in self._by_id.values():
+            self._by_plain_id[plain_code(one.station_id)].append(one)
 
     def by_id(self, station_id: str | None) -> KnownStation | None:
         return self._by_id.get(station_id or "")
@@ -75,9 +80,13 @@ class KnownStations:
         return sorted((one for one in found if one[0] <= miles), key=lambda one: one[0])
 
     def coded(self, code: str | None) -> KnownStation | None:
+        """The station that the company's own code means, else the one that has it as its id."""
         if not code:
             return None
-        return self._by_id.get(code) or self._by_id.get(self._aliases.get(code, ""))
+        plain = plain_code(code)
+        alias = self._by_id.get(self._aliases.get(plain, ""))
+        same_id = self._by_plain_id.get(plain, ())
+        return alias or self._by_id.get(code) or (same_id[0] if len(same_id) == 1 else None)
 
 
 def match_station(
@@ -91,8 +100,9 @@ def match_station(
 ) -> StationMatch:
     """The station of a purchase. `trail` is where its truck was at that time; empty: not known."""
     coded = stations.coded(code)
-    if coded is not None and (coded.state is None or state is None or coded.state.upper() == state):
-        return StationMatch(coded, 100, False)
+    if coded is not None and _fits_state(coded, state):
+        is_sure = _agrees(coded, name, city) or _where_the_truck_was([coded], trail) is not None
+        return StationMatch(coded, 100, False) if is_sure else StationMatch(None, 0, True)
     in_town = stations.in_town(city, state)
     same_name = [one for one in in_town if _letters(one.name) == _letters(name)]
     if len(same_name) == 1:
@@ -122,6 +132,17 @@ def _where_the_truck_was(stations: Sequence[KnownStation], trail: Sequence[Point
     if len(distances) > 1 and distances[1][0] - distances[0][0] < NEXT_STATION_MILES:
         return None
     return stations[distances[0][1]]
+
+
+def _agrees(station: KnownStation, name: str | None, city: str | None) -> bool:
+    """False where the purchase names another chain or another town than the station that its code means."""
+    own, theirs = brand_of(station.brand or "", station.name), brand_of("", name or "")
+    if own.chains and theirs.chains and not own.chains & theirs.chains:
+        return False
+    ours, there = plain_town(station.city or ""), plain_town(city or "")
+    if not ours or not there or ours.startswith(there) or there.startswith(ours):
+        return True
+    return bool(own.chains & theirs.chains) and store_number(name or "") == store_number(station.name) != ""
 
 
 _NUMBER = re.compile(r"\d+")

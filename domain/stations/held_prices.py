@@ -11,6 +11,7 @@ from domain.statements import Command, Statement
 from domain.stations.price_files import store_coming_prices, store_quotes, store_retail_prices
 from domain.stations.price_imports import UnknownStation
 from domain.stations.price_sets import begin_price_set
+from domain.stations.price_units import NO_RATES, US_DOLLARS_A_GALLON, ExchangeRates, UnitOfPrice, in_dollars
 from domain.stations.station_codes import CARD_CODES, keep_codes, plain_code
 
 
@@ -23,10 +24,19 @@ class HeldPrice(NamedTuple):
     place: str
     candidates: list[str]
     price: float
+    """In `currency` for a `unit`, as its file has it."""
     effective_at: datetime
     profile: str
     reason: str
     held_at: datetime
+    currency: str
+    unit: str
+
+    @property
+    def shown_unit(self) -> str:
+        """The unit, where it is not US dollars a gallon."""
+        unit = UnitOfPrice(self.currency, self.unit)
+        return "" if unit == US_DOLLARS_A_GALLON else unit.shown
 
 
 _COLUMNS = ", ".join(HeldPrice._fields)
@@ -72,6 +82,11 @@ class NeedsStation(FuelrouteError):
         super().__init__("say which station is meant: its file does not tell for sure")
 
 
+class NeedsRate(FuelrouteError):
+    def __init__(self, doubt: str) -> None:
+        super().__init__(doubt)
+
+
 class NeedsOperator(FuelrouteError):
     def __init__(self) -> None:
         super().__init__("retail prices are shared by all companies: only an operator accepts them")
@@ -97,10 +112,11 @@ def accept_price(
     may_change_retail: bool,
     by: str,
     now: datetime,
+    rates: ExchangeRates = NO_RATES,
 ) -> HeldPrice:
     """Use a held price as if it had not been held: a newer one stays, and one that is to come waits. For a price whose
     station is not sure, `station_id` names it, and its code is known from then on. Raises UnknownHeldPrice,
-    NeedsStation, NeedsOperator, UnknownStation."""
+    NeedsStation, NeedsOperator, NeedsRate, UnknownStation."""
     seen = _SEEN.first(connection, (company_id, held_id))
     if seen is not None and seen.kind == "retail" and seen.effective_at <= now and may_change_retail:
         begin_price_set(connection, "stations", None, now=now)
@@ -115,8 +131,10 @@ def accept_price(
     if _THERE.first(connection, (station,)) is None:
         raise UnknownStation(station)
     if held.station_id is None and held.code:
-        keep_codes(connection, company_id, [(held.code_set or CARD_CODES, plain_code(held.code), station)])
-    row = [(station, held.effective_at, held.price)]
+        keep_codes(
+            connection, company_id, [(held.code_set or CARD_CODES, plain_code(held.code), station)], is_decided=True
+        )
+    row = [(station, held.effective_at, _in_dollars(held, rates))]
     if held.kind == "net":
         store_quotes(connection, company_id, held.profile, row)
     elif held.effective_at > now:
@@ -125,6 +143,14 @@ def accept_price(
         store_retail_prices(connection, row, now=now)
     _DECIDE.execute(connection, ("accepted", now, by, station, company_id, held_id))
     return held
+
+
+def _in_dollars(held: HeldPrice, rates: ExchangeRates) -> float:
+    """US dollars a gallon. Raises NeedsRate."""
+    told = in_dollars(held.price, UnitOfPrice(held.currency, held.unit), rates)
+    if told.doubt:
+        raise NeedsRate(told.doubt)
+    return told.price
 
 
 def refuse_price(connection: Connection, company_id: UUID, held_id: UUID, *, by: str, now: datetime) -> HeldPrice:

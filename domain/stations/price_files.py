@@ -1,36 +1,47 @@
 """Price files of vendors: what each row means, and what becomes of it.
 
 A row gives the retail price of a station, which all companies share, and the net price of one company there, which
-becomes a quote. Prices that are unlike others, and rows whose station is not sure, are held for a person. A price that
-is to hold later waits: a quote by its time, a retail price in `coming_prices`.
+becomes a quote. Prices that are unlike others, or in money that has no rate, and rows whose station or product is not
+sure, are held for a person. Rows of other products and of retired stations are passed over. A price that is to hold
+later waits: a quote by its time, a retail price in `coming_prices`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from domain.contract.csvfiles import ImportReport, Progress, UnreadableFile
+from domain.contract.csvfiles import ImportReport, Progress, Rejected, UnreadableFile
 from domain.database import Connection, as_json
 from domain.file_profiles.profiles import FileProfile
 from domain.file_profiles.reading import FileRecord, open_profiled
 from domain.ids import new_id
 from domain.staging import stage
 from domain.statements import Command, Statement
-from domain.stations.price_outliers import OutlierLimits, PlacedPrice, UsualPrices, net_fault
+from domain.stations.price_outliers import (
+    OutlierLimits,
+    PlacedPrice,
+    UsualPrices,
+    net_fault,
+    usual_of_countries,
+)
 from domain.stations.price_profiles import PRICE_FIELDS
 from domain.stations.price_sets import begin_price_set
+from domain.stations.price_units import US_DOLLARS_A_GALLON, Country, UnitOfPrice, country_of
 from domain.stations.prices import STALE_AFTER, fresh_retail
-from domain.stations.station_codes import CodedStation, RowPlace, StationFinder
-
-PriceKind = Literal["retail", "net"]
-
-HIGHEST_PRICE = 30.0
-"""Dollars a gallon. Diesel has never cost a third of it; a price of 349.9 is in cents."""
+from domain.stations.station_codes import CodedStation, CodeMatch, RowPlace, StationFinder
+from domain.stations.written_prices import (
+    PriceKind,
+    WrittenPrice,
+    diesel_rank,
+    judged_product,
+    told_price,
+    written_prices,
+)
 
 MOST_AHEAD = timedelta(days=60)
 MOST_ROWS = 100_000
@@ -43,13 +54,20 @@ class PriceReport(ImportReport):
     """The outcome of a price file: its rows, of which those that are held wait for a person."""
 
     held: int = 0
+    passed_rows: list[Rejected] = field(default_factory=list)
+    """Rows that are passed over, such as those of other products, with the reason."""
+
+    def pass_row(self, line: int, message: str) -> None:
+        self.pass_over()
+        self.passed_rows.append(Rejected(line, message))
 
     def as_json(self) -> dict[str, Any]:
-        return {**ImportReport.as_json(self), "held": self.held}
+        passed_rows = [row._asdict() for row in sorted(self.passed_rows)]
+        return {**ImportReport.as_json(self), "held": self.held, "passed_rows": passed_rows}
 
 
 class _Price(NamedTuple):
-    """One price of a row whose station is known."""
+    """One price of a row whose station is known, in US dollars a gallon."""
 
     kind: PriceKind
     line: int
@@ -57,6 +75,7 @@ class _Price(NamedTuple):
     place: RowPlace
     price: float
     effective_at: datetime
+    product: str
 
 
 class _Doubt(NamedTuple):
@@ -69,6 +88,7 @@ class _Doubt(NamedTuple):
     price: float
     effective_at: datetime
     reason: str
+    unit: UnitOfPrice = US_DOLLARS_A_GALLON
 
 
 class _Quote(NamedTuple):
@@ -118,6 +138,8 @@ class _Import:
     added: dict[str, CodedStation] = field(default_factory=dict)
     prices: list[_Price] = field(default_factory=list)
     doubts: list[_Doubt] = field(default_factory=list)
+    retail_of_line: dict[int, float] = field(default_factory=dict)
+    """Retail prices by line, also those that are not stored."""
 
 
 def store_price_file(
@@ -160,40 +182,77 @@ def store_price_file(
         {decision[:-1]: decision.status for decision in _DECISIONS.all(connection, (company_id,))},
     )
     for record in records:
-        _read_row(one, record)
+        _read_row(one, record, file.fields)
     _judge(one)
     _store(one)
     return report
 
 
-def _read_row(one: _Import, record: FileRecord) -> None:
+def _read_row(one: _Import, record: FileRecord, columns: Mapping[str, str]) -> None:
     values, report = record.values, one.report
     place = _place(values)
+    product_doubt = ""
+    if "product" in columns or values.get("product"):
+        is_diesel, product_doubt = judged_product(values.get("product") or "")
+        if not is_diesel:
+            return report.pass_row(record.line, product_doubt)
     effective_at = values.get("effective_at") or one.priced_at
-    if effective_at > one.now + MOST_AHEAD:
-        return report.reject(record.line, f"{effective_at:%Y-%m-%d} lies more than {MOST_AHEAD.days} days ahead")
-    if effective_at < one.now - STALE_AFTER:
-        return report.reject(
-            record.line, f"the price is of {effective_at:%Y-%m-%d}: prices count for {STALE_AFTER.days} days"
-        )
-    prices: list[tuple[PriceKind, float]] = []
-    kinds: list[tuple[PriceKind, str]] = [("net", "net_price")]
-    if one.takes_retail:
-        kinds.append(("retail", "retail_price"))
-    for kind, name in kinds:
-        price = values.get(name)
-        if price is None or price == 0:
-            continue
-        if not 0 < price < HIGHEST_PRICE:
-            hint = ": is it in cents? A profile says which unit a column has" if price > 0 else ""
-            return report.reject(record.line, f"{price:,.2f} is no price of a gallon in dollars{hint}")
-        prices.append((kind, price))
-    if not prices:
+    if fault := _time_fault(effective_at, one.now):
+        return report.reject(record.line, fault)
+    try:
+        written = written_prices(values, columns)
+    except ValueError as error:
+        return report.reject(record.line, str(error))
+    kinds = ("net", "retail") if one.takes_retail else ("net",)
+    if not any(price.kind in kinds for price in written):
         return report.reject(record.line, "it has no price")
-    station = _station(one, record.line, place, prices, effective_at)
-    if station is not None:
-        one.prices += (_Price(kind, record.line, station, place, price, effective_at) for kind, price in prices)
+    match = one.finder.find(place)
+    station = None if match.candidates else _station(one, record.line, place, match)
+    if station is None and not match.candidates:
+        return None
+    row = _Row(record, place, effective_at, station, match.candidates, match.reason or product_doubt)
+    for price in written:
+        _take_price(one, row, price)
     return None
+
+
+class _Row(NamedTuple):
+    """A row with prices to take."""
+
+    record: FileRecord
+    place: RowPlace
+    effective_at: datetime
+    station: CodedStation | None
+    candidates: Sequence[str]
+    """The stations that may be meant, where `station` is None."""
+    doubt: str
+
+
+def _take_price(one: _Import, row: _Row, written: WrittenPrice) -> None:
+    line, values, station = row.record.line, row.record.values, row.station
+    told = told_price(written, values, station, one.limits.rates)
+    if written.kind == "retail":
+        if not told.doubt:
+            one.retail_of_line[line] = told.price
+        if not one.takes_retail:
+            return
+    doubt = row.doubt or told.doubt
+    if station is not None and not doubt:
+        product = values.get("product") or ""
+        one.prices.append(_Price(written.kind, line, station, row.place, told.price, row.effective_at, product))
+        return
+    station_id = station.station_id if station is not None else None
+    one.doubts.append(
+        _Doubt(written.kind, station_id, row.place, row.candidates, told.price, row.effective_at, doubt, told.unit)
+    )
+
+
+def _time_fault(effective_at: datetime, now: datetime) -> str:
+    if effective_at > now + MOST_AHEAD:
+        return f"{effective_at:%Y-%m-%d} lies more than {MOST_AHEAD.days} days ahead"
+    if effective_at < now - STALE_AFTER:
+        return f"the price is of {effective_at:%Y-%m-%d}: prices count for {STALE_AFTER.days} days"
+    return ""
 
 
 def _place(values: dict[str, Any]) -> RowPlace:
@@ -209,18 +268,13 @@ def _place(values: dict[str, Any]) -> RowPlace:
     return RowPlace(**texts, latitude=latitude if is_placed else None, longitude=longitude if is_placed else None)
 
 
-def _station(
-    one: _Import, line: int, place: RowPlace, prices: list[tuple[PriceKind, float]], effective_at: datetime
-) -> CodedStation | None:
-    """The row's station; None when it is refused or held."""
-    match = one.finder.find(place)
+def _station(one: _Import, line: int, place: RowPlace, match: CodeMatch) -> CodedStation | None:
+    """The row's station, which may be added for it; None when the row is refused or passed over."""
     if match.station_id is not None:
-        return one.finder.stations[match.station_id]
-    if match.candidates:
-        one.doubts += (
-            _Doubt(kind, None, place, match.candidates, price, effective_at, match.reason) for kind, price in prices
-        )
-        return None
+        station = one.finder.stations.get(match.station_id)
+        if station is None:
+            one.report.pass_row(line, f"{match.station_id} is retired: import it by its id to bring it back")
+        return station
     if place.latitude is None or place.longitude is None or not place.code:
         one.report.reject(line, f"no station is known as {_named(place)}: import the station first")
         return None
@@ -228,6 +282,9 @@ def _station(
         one.report.reject(line, f"no station is known as {_named(place)}: ask an operator to import this file")
         return None
     station_id = one.finder.new_id(place)
+    if one.finder.is_known(station_id):
+        one.report.reject(line, f"{station_id} is the id of another station: import this one under another id")
+        return None
     name = place.name or f"{place.brand or 'Station'} {place.code}"
     station = CodedStation(
         station_id,
@@ -257,16 +314,10 @@ def _named(place: RowPlace) -> str:
 def _judge(one: _Import) -> None:
     """Leaves the prices that may be used in `prices`, in the order of the file, and moves the others to `doubts`."""
     taken: list[_Price] = []
-    first: dict[tuple[PriceKind, str, datetime], int] = {}
-    retail_of_line = {price.line: price.price for price in one.prices if price.kind == "retail"}
-    usual = {kind: UsualPrices(_usual(one, kind)) for kind in ("retail", "net")}
+    of_countries = usual_of_countries(_known_prices(one))
+    usual = {kind: UsualPrices(_usual(one, kind), of_countries) for kind in ("retail", "net")}
     outcomes: dict[int, str] = {}
-    for price in one.prices:
-        key = (price.kind, price.station.station_id, price.effective_at)
-        if first.setdefault(key, price.line) != price.line:
-            one.report.reject(price.line, f"station {price.station.station_id} is already on line {first[key]}")
-            outcomes[price.line] = "refused"
-            continue
+    for price in _without_repeats(one, outcomes):
         before, before_at = _before(one, price)
         if before_at is not None and price.effective_at < before_at:
             outcomes.setdefault(price.line, "unchanged")
@@ -274,7 +325,7 @@ def _judge(one: _Import) -> None:
         fresh = fresh_retail(before, before_at, now=one.now)
         reason = usual[price.kind].fault(_placed(price.station, price.price), fresh, one.limits)
         if not reason and price.kind == "net":
-            reason = net_fault(price.price, retail_of_line.get(price.line), one.limits)
+            reason = net_fault(price.price, _retail_beside(one, price), one.limits)
         decided = one.decided.get(_decision_key(one, price)) if reason else "accepted"
         if decided == "refused":
             outcomes.setdefault(price.line, "unchanged")
@@ -296,6 +347,36 @@ def _judge(one: _Import) -> None:
         )
     for name in ("created", "updated", "unchanged"):
         setattr(one.report, name, sum(outcome == name for outcome in outcomes.values()))
+
+
+def _without_repeats(one: _Import, outcomes: dict[int, str]) -> list[_Price]:
+    """The prices in the order of the file, each station once. Of several kinds of diesel the usual one counts."""
+    first: dict[tuple[PriceKind, str, datetime], _Price] = {}
+    for price in sorted(one.prices, key=lambda price: (diesel_rank(price.product), price.line)):
+        key = (price.kind, price.station.station_id, price.effective_at)
+        counts = first.setdefault(key, price)
+        if counts.line == price.line or price.line in outcomes:
+            continue
+        outcomes[price.line] = "refused"
+        told = f"station {price.station.station_id} is already on line {counts.line}"
+        if diesel_rank(price.product) > diesel_rank(counts.product):
+            one.report.pass_row(price.line, f"{told}, with the price of {counts.product!r}")
+        else:
+            one.report.reject(price.line, told)
+    return [price for price in one.prices if first[price.kind, price.station.station_id, price.effective_at] is price]
+
+
+def _retail_beside(one: _Import, price: _Price) -> float | None:
+    """The retail price of a net price's row, else the fresh one of its station."""
+    told = one.retail_of_line.get(price.line)
+    return told or fresh_retail(price.station.retail_price, price.station.priced_at, now=one.now)
+
+
+def _known_prices(one: _Import) -> Iterator[tuple[Country, float]]:
+    for station in one.finder.stations.values():
+        stored = fresh_retail(station.retail_price, station.priced_at, now=one.now)
+        if stored is not None:
+            yield country_of(station.state, latitude=station.latitude), stored
 
 
 def _usual(one: _Import, kind: str) -> Iterator[PlacedPrice]:
@@ -339,13 +420,14 @@ def _decision_key(one: _Import, price: _Price) -> tuple[str, str | None, str, st
 
 _HOLD = Command(
     """
-    INSERT INTO held_prices (id, company_id, kind, station_id, code_set, code, place, candidates, price, effective_at,
-                             profile, reason, held_at)
+    INSERT INTO held_prices (id, company_id, kind, station_id, code_set, code, place, candidates, price, currency, unit,
+                             effective_at, profile, reason, held_at)
     SELECT it.id, %(company_id)s, it.kind, it.station_id, %(code_set)s, it.code, it.place,
-           ARRAY(SELECT jsonb_array_elements_text(it.candidates)), it.price, it.effective_at, %(profile)s, it.reason,
-           %(now)s
+           ARRAY(SELECT jsonb_array_elements_text(it.candidates)), it.price, it.currency, it.unit, it.effective_at,
+           %(profile)s, it.reason, %(now)s
     FROM jsonb_to_recordset(%(rows)s) AS it (id uuid, kind text, station_id text, code text, place text,
-                                             candidates jsonb, price float8, effective_at timestamptz, reason text)
+                                             candidates jsonb, price float8, effective_at timestamptz, reason text,
+                                             currency text, unit text)
     ON CONFLICT DO NOTHING
     """
 )
@@ -387,6 +469,8 @@ def _hold(one: _Import) -> None:
                 "price": doubt.price,
                 "effective_at": doubt.effective_at,
                 "reason": doubt.reason,
+                "currency": doubt.unit.currency,
+                "unit": doubt.unit.unit,
             }
         )
     if waiting:
@@ -410,7 +494,7 @@ def _add_stations(one: _Import) -> None:
     one.connection.execute(
         "INSERT INTO stations (station_id, name, brand, address, city, state, latitude, longitude)"
         " SELECT station_id, name, brand, address, city, state, latitude, longitude FROM staged_stations"
-        " ON CONFLICT (station_id) DO UPDATE SET retired_at = NULL"  # it was retired, and is named again
+        " ON CONFLICT (station_id) DO NOTHING"
     )
 
 

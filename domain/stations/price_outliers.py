@@ -1,28 +1,44 @@
 """Prices that are too unlike others to be used unseen: unlike the price before, those of neighbours, or those of the
-state. A person looks at them first."""
+state or the country; or, where nothing is known, unlike any that diesel has had. A person looks at them first."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import NamedTuple
 
 from domain.settings import Settings
+from domain.stations.price_units import NO_RATES, Country, ExchangeRates
 
 
 class OutlierLimits(NamedTuple):
-    """The greatest differences in percent; `domain/settings.py` gives the reason for each."""
+    """The greatest differences in percent, `domain/settings.py` gives the reason for each; and the rates by which
+    prices of other countries are compared."""
 
     jump_percent: float = 20
     neighbor_percent: float = 25
     state_percent: float = 35
+    rates: ExchangeRates = NO_RATES
 
     @classmethod
     def of(cls, settings: Settings) -> "OutlierLimits":
-        return cls(settings.price_jump_percent, settings.price_neighbor_percent, settings.price_state_percent)
+        return cls(
+            settings.price_jump_percent,
+            settings.price_neighbor_percent,
+            settings.price_state_percent,
+            ExchangeRates.of(settings),
+        )
 
 
 FEWEST_NEIGHBORS = 4
 FEWEST_IN_STATE = 8
+FEWEST_IN_COUNTRY = 8
 """Fewer prices say nothing about what is usual."""
+
+LOWEST_USUAL, HIGHEST_USUAL = 1.0, 10.0
+"""US dollars a gallon. Where nothing is known that a price could be compared with, one outside is no price of diesel:
+it has cost 1.0 to 6.5 in the states since 2000, and up to 9 in Canada."""
+
+COUNTRY_FACTOR = 2.0
+"""A price is at most so many times the usual one of its country, and at least that part of it: states differ less."""
 
 
 class PlacedPrice(NamedTuple):
@@ -30,12 +46,16 @@ class PlacedPrice(NamedTuple):
     latitude: float
     longitude: float
     price: float
+    country: Country = "US"
 
 
 class UsualPrices:
-    """The medians of neighbourhoods and states. A neighbourhood is half a degree wide and high: about 30 miles."""
+    """The medians of neighbourhoods, states and countries. A neighbourhood is half a degree wide and high: about 30
+    miles."""
 
-    def __init__(self, prices: Iterable[PlacedPrice]) -> None:
+    def __init__(self, prices: Iterable[PlacedPrice], of_countries: Mapping[Country, float] | None = None) -> None:
+        """`of_countries`: what is usual in a country by prices that are known already. The prices of a file alone do
+        not say that: all of them may be of another unit."""
         neighbors: dict[tuple[int, int], list[float]] = {}
         states: dict[str, list[float]] = {}
         for one in prices:
@@ -45,6 +65,7 @@ class UsualPrices:
             place: (median(found), len(found)) for place, found in neighbors.items() if len(found) > FEWEST_NEIGHBORS
         }
         self._states = {state: (median(found), len(found)) for state, found in states.items()}
+        self._countries = of_countries or {}
 
     def fault(self, one: PlacedPrice, before: float | None, limits: OutlierLimits) -> str:
         """A sentence on the first thing that is unusual about a price; empty when nothing is. `before` is the price
@@ -57,7 +78,27 @@ class UsualPrices:
         usual, count = self._states.get(one.state, (0.0, 0))
         if one.state and count > FEWEST_IN_STATE and (told := _unlike(one.price, usual, limits.state_percent)):
             return f"{told} the usual price of {count} stations in {one.state}, {usual:.3f}"
+        return unbelievable(one.price, self._countries.get(one.country) or before)
+
+
+def usual_of_countries(prices: Iterable[tuple[Country, float]]) -> dict[Country, float]:
+    """The median of each country of which enough is known."""
+    known: dict[Country, list[float]] = {}
+    for country, price in prices:
+        known.setdefault(country, []).append(price)
+    return {country: median(found) for country, found in known.items() if len(found) >= FEWEST_IN_COUNTRY}
+
+
+def unbelievable(price: float, usual: float | None) -> str:
+    """A sentence on a price that cannot be one of diesel. `usual` is what its country pays, as far as that is known."""
+    if usual is None:
+        if LOWEST_USUAL <= price <= HIGHEST_USUAL:
+            return ""
+        usual_ones = f"{LOWEST_USUAL:.2f} to {HIGHEST_USUAL:.2f}"
+        return f"{price:.3f} is no usual price of a gallon in US dollars: those are {usual_ones}"
+    if usual / COUNTRY_FACTOR <= price <= usual * COUNTRY_FACTOR:
         return ""
+    return f"{price:.3f} is {'less than half' if price < usual else 'more than double'} the usual price, {usual:.3f}"
 
 
 def net_fault(net_price: float, retail_price: float | None, limits: OutlierLimits) -> str:

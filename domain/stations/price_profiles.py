@@ -5,27 +5,87 @@ Public material that shows the columns is named beside each profile. What only a
 
 from collections.abc import Mapping
 
+import msgspec
+
+from domain.contract.csvfiles import UnreadableFile
 from domain.errors import FuelrouteError
 from domain.file_profiles.profiles import Column, FileProfile, RecordField, RecordFields, plain_profile
+from domain.stations.price_units import unit_of_price
+
+_RETAIL = ("Fuel Price", "Pump Price", "Posted Price", "Diesel Retail Price", "Diesel Retail", "Diesel Price", "Diesel")
+_NET = (
+    "Best Discounted Price",
+    "Your Price",
+    "Customer Price",
+    "Cost Plus Price",
+    "Cost Plus",
+    "Cost+",
+    "Carrier Disc Price",
+    "Carrier Price",
+    "Disc. Price",
+    "Discounted Price",
+    "Discount Price",
+    "Contract Price",
+    "Net Price",
+    "Net",
+    "Price excl. GST/HST/PST",
+)
+"""Names that vendors and brokers give the price of their customer; some change every few weeks."""
 
 PRICE_FIELDS = RecordFields(
     "prices",
     (
-        RecordField("code", "Station code", "code", ("station_id", "Store No.", "Site", "Location ID")),
+        RecordField(
+            "code",
+            "Station code",
+            "code",
+            ("station_id", "Store No.", "Store Number", "Store", "Site", "Site ID", "Site Number", "Location ID"),
+        ),
         RecordField("card_code", "Code of the fuel card", "code", ("Billing Card Station Code",)),
-        RecordField("name", "Name", "text", ("Station name", "Truckstop Name", "Location Name")),
+        RecordField(
+            "name", "Name", "text", ("Station name", "Truckstop Name", "Location Name", "Site Name", "Travel Center")
+        ),
         RecordField("brand", "Brand", "text", ("Chain",)),
-        RecordField("address", "Address", "text", ("Street",)),
+        RecordField("address", "Address", "text", ("Street", "Street Address")),
         RecordField("city", "City", "text", ("Town",)),
-        RecordField("state", "State", "text", ("State/Province", "ST")),
+        RecordField("state", "State", "text", ("State/Province", "ST", "Province", "Prov", "Prv")),
         RecordField("latitude", "Latitude", "number", ("Lat",)),
         RecordField("longitude", "Longitude", "number", ("Lon", "Long", "Lng")),
-        RecordField("retail_price", "Retail price", "amount", ("Retail", "Price", "Diesel Retail Price")),
-        RecordField("net_price", "Net price", "amount", ("Best Discounted Price", "Your Price", "Cost Plus Price")),
+        RecordField("retail_price", "Retail price", "amount", ("Retail", "Price", *_RETAIL)),
+        RecordField("net_price", "Net price", "amount", _NET),
         RecordField("effective_at", "Effective", "moment", ("Effective Date", "Price Date", "priced_at")),
+        RecordField("product", "Product", "text", ("Prod", "Product Code", "Product Name", "Fuel Type", "Grade")),
+        RecordField("currency", "Currency", "text", ("Currency Code",)),
+        RecordField("unit", "Unit", "text", ("UOM", "Unit of Measure")),
+        RecordField("country", "Country", "text", ("Country Code",)),
     ),
-    (("code", "card_code", "city"), ("retail_price", "net_price")),
+    (("code", "card_code", "city", "name"), ("retail_price", "net_price")),
 )
+
+_PLACE = {
+    "address": Column(("Address", "Street Address")),
+    "city": Column(("City", "Town")),
+    "state": Column(("State", "ST", "State/Province", "Province", "Prov", "Prv")),
+    "latitude": Column(("Latitude", "Lat")),
+    "longitude": Column(("Longitude", "Lon", "Long", "Lng")),
+}
+_KINDS = {
+    "product": Column(("Product", "Prod", "Product Code", "Product Name", "Fuel Type", "Grade")),
+    "currency": Column(("Currency", "Currency Code")),
+    "unit": Column(("Unit", "UOM", "Unit of Measure")),
+    "country": Column(("Country", "Country Code")),
+}
+"""Any vendor's file may tell these of its rows."""
+
+_ABOVE = {
+    "effective_at": Column(
+        ("Effective Date", "Effective Dates", "Effective", "Prices Effective", "Price Date", "Pricing Date", "As of")
+    ),
+    "product": Column(("Product", "Fuel Type")),
+    "currency": Column(("Currency",)),
+    "unit": Column(("Unit", "UOM")),
+}
+"""Lines above the columns tell these of all rows."""
 
 BUILT_IN: Mapping[str, FileProfile] = {
     one.name: one
@@ -34,59 +94,62 @@ BUILT_IN: Mapping[str, FileProfile] = {
         # Station Code, OPIS Rack ID, Retail Price, Retail Minus Discount, Retail Minus Discounted Price, OPIS / NYMEX
         # Rack, Pumping Fee, OPIS Discounted Price, Best Discounted Price, Total Taxes and Fees, Federal Taxes, State
         # Taxes, Other Taxes, Sales Tax, Freight Fee, Discounted Type Applied, Effective Date, DEF Retail Price,
-        # Latitude, Longitude. (GitHub: Conard Transportation, the page "Prices - Loves")
+        # Latitude, Longitude. (GitHub: Conard Transportation, the page "Prices - Loves") And six, which a broker sends
+        # its carriers: Loves Store No. (later Loves Store), City, State, Retail Price, Disc. Price, Total Savings.
         FileProfile(
             "loves",
             "prices",
             {
-                "code": Column(("Store No.", "Loves Store No.", "Store Number")),
+                "code": Column(("Store No.", "Loves Store No.", "Loves Store", "Loves Store Number", "Store Number")),
                 "card_code": Column(("Billing Card Station Code",)),
-                "city": Column(("City",)),
-                "state": Column(("State",)),
-                "latitude": Column(("Latitude", "Lat")),
-                "longitude": Column(("Longitude", "Lon", "Long")),
-                "retail_price": Column(("Retail Price",)),
-                "net_price": Column(("Best Discounted Price",)),
-                "effective_at": Column(("Effective Date",)),
+                "name": Column(("Store Name", "Location Name", "Name")),
+                **_PLACE,
+                "retail_price": Column(("Retail Price", *_RETAIL)),
+                "net_price": Column(("Best Discounted Price", *_NET)),
+                "effective_at": Column(("Effective Date", "Effective", "Price Date")),
+                **_KINDS,
             },
             constants={"brand": "Love's"},
+            above=_ABOVE,
             code_set="loves",
         ),
-        # No public material shows the file; names are those of its fields in words.
+        # "Better Of Pricing Report", a file each morning: lines with the account and the effective date above Site,
+        # City, ST, Prod, Rack ID, Rack City, Rack ST, Cost, taxes and fees, Total Cost, Retail Price, Disc Retail, Your
+        # Price, Savings Total. The public list has Site, City, ST, Retail Price, for Canada in its own money.
         FileProfile(
             "pilot",
             "prices",
             {
                 "code": Column(("Site", "Site Number", "Site ID", "Store", "Store Number", "Store #", "Location ID")),
                 "name": Column(("Site Name", "Location Name", "Name")),
-                "address": Column(("Address", "Street Address")),
-                "city": Column(("City",)),
-                "state": Column(("State", "State/Province", "ST")),
-                "latitude": Column(("Latitude", "Lat")),
-                "longitude": Column(("Longitude", "Lon", "Long", "Lng")),
-                "retail_price": Column(("Retail Price", "Retail", "Diesel Retail")),
-                "net_price": Column(("Your Price", "Net Price", "Cost Plus Price", "Cost Plus", "Customer Price")),
+                **_PLACE,
+                "retail_price": Column(("Retail Price", *_RETAIL)),
+                "net_price": Column(("Your Price", *_NET)),
                 "effective_at": Column(("Effective Date", "Effective", "Price Date")),
+                **_KINDS,
             },
             constants={"brand": "Pilot Flying J"},
+            above=_ABOVE,
             code_set="pilot",
         ),
+        # Type, #, Travel Center, ST, Retail Price, Carrier Disc Price, Total Savings: a list that a broker sends its
+        # carriers. It has no town: "TA EXPRESS - BIRMINGHAM". Later the prices were named Fuel Price and Carrier Price.
         FileProfile(
             "ta",
             "prices",
             {
-                "code": Column(("Site ID", "Site", "Location", "Location Number", "Location #", "Store Number")),
-                "name": Column(("Site Name", "Location Name", "Name")),
-                "address": Column(("Address", "Street Address")),
-                "city": Column(("City",)),
-                "state": Column(("State", "ST")),
-                "latitude": Column(("Latitude", "Lat")),
-                "longitude": Column(("Longitude", "Lon", "Long")),
-                "retail_price": Column(("Retail Price", "Retail", "Posted Price")),
-                "net_price": Column(("Cost Plus Price", "Cost Plus", "Cost+", "Net Price", "Your Price")),
+                "code": Column(
+                    ("#", "Site ID", "Site", "Site #", "Location", "Location Number", "Location #", "Store Number")
+                ),
+                "name": Column(("Travel Center", "Site Name", "Location Name", "Name")),
+                **_PLACE,
+                "retail_price": Column(("Retail Price", *_RETAIL)),
+                "net_price": Column(("Cost Plus Price", *_NET)),
                 "effective_at": Column(("Effective Date", "Effective", "Price Date")),
+                **_KINDS,
             },
-            constants={"brand": "TA"},
+            constants={"brand": "TA Petro"},
+            above=_ABOVE,
             code_set="ta",
         ),
         # OPIS Truckstop ID, Truckstop Name, Address, City, State, Rack ID, Retail Price: an extract that many public
@@ -97,19 +160,28 @@ BUILT_IN: Mapping[str, FileProfile] = {
             {
                 "code": Column(("OPIS Truckstop ID", "OPIS ID", "Truckstop ID")),
                 "name": Column(("Truckstop Name", "Name")),
-                "address": Column(("Address",)),
-                "city": Column(("City",)),
-                "state": Column(("State",)),
-                "latitude": Column(("Latitude", "Lat")),
-                "longitude": Column(("Longitude", "Lon")),
+                **_PLACE,
                 "retail_price": Column(("Retail Price",)),
                 "effective_at": Column(("Price Date", "Effective Date", "OPIS Price Date")),
+                **_KINDS,
             },
+            above=_ABOVE,
             code_set="opis",
         ),
-        plain_profile(PRICE_FIELDS),
+        msgspec.structs.replace(plain_profile(PRICE_FIELDS), above=_ABOVE),
     )
 }
+
+
+def with_unit(profile: FileProfile, currency: str, unit: str) -> FileProfile:
+    """The profile for a file whose prices are in this currency and unit, unless its rows say it. Empty: not told.
+    Raises UnreadableFile."""
+    given = {name: text for name, text in (("currency", currency), ("unit", unit)) if text}
+    try:
+        unit_of_price(currency, unit, "US")
+    except ValueError as error:
+        raise UnreadableFile(str(error)) from None
+    return msgspec.structs.replace(profile, constants={**profile.constants, **given})
 
 
 class UnknownProfile(FuelrouteError):

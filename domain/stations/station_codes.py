@@ -1,26 +1,43 @@
-"""The station that a row of a price file means: by a code that is known, by its place, or by its exit and town.
+"""The station that a row of a price file means: by a code that is known, by its chain, number and town, by its place,
+or by its exit and town.
 
-Chains and cards number stations in their own ways. Each way is a code set: `loves`, `pilot`, `ta`, `opis`, `card`. Once
-a code has been matched, it is kept, and all codes of a row lead to one station.
+Chains and cards number stations in their own ways. Each way is a code set: `loves`, `pilot`, `ta`, `opis`, `card`. A
+code that was matched is kept, and all codes of a row lead to one station. A kept code is a hint: the station's brand
+and place are compared with the row's each time. Only what a person decided is believed.
 """
 
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from itertools import pairwise
 from math import cos, hypot, radians
 from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import Connection, as_json
-from domain.file_profiles.profiles import plain_name
 from domain.statements import Command, Statement
+from domain.stations.chains import (
+    CHAINS_OF_CODE_SETS,
+    Brand,
+    BrandMatch,
+    brand_match,
+    brand_of,
+    number_in_id,
+    plain_town,
+    store_number,
+    town_in_name,
+)
+from domain.stations.state_names import plain_state
 
 CARD_CODES = "card"
 """The code set of the company's fuel card."""
 
 SAME_PLACE_MILES = 0.3
 """A truck stop is large, and vendors measure its place at the pumps, the door or the driveway."""
+
+SAME_TOWN_MILES = 5.0
+"""A station whose chain, number and town are right may be measured so wrongly; a code leads no further."""
+
+_MOST_CANDIDATES = 10
 
 
 class CodedStation(NamedTuple):
@@ -34,6 +51,7 @@ class CodedStation(NamedTuple):
     longitude: float
     retail_price: float | None
     priced_at: datetime | None
+    retired_at: datetime | None = None
 
 
 class RowPlace(NamedTuple):
@@ -51,17 +69,19 @@ class RowPlace(NamedTuple):
 
 
 class CodeMatch(NamedTuple):
-    """A station, or those that may be meant and the reason why a person must say which one is."""
+    """A station, which may be retired; or those that may be meant, and the reason why a person must say which it is."""
 
     station_id: str | None
     candidates: Sequence[str] = ()
     reason: str = ""
 
 
+_NOTHING = CodeMatch(None)
+
 _STATIONS = Statement(
     CodedStation,
-    "SELECT station_id, name, brand, address, city, state, latitude, longitude, retail_price, priced_at"
-    " FROM stations WHERE retired_at IS NULL",
+    "SELECT station_id, name, brand, address, city, state, latitude, longitude, retail_price, priced_at, retired_at"
+    " FROM stations",
 )
 
 
@@ -69,44 +89,67 @@ class _Code(NamedTuple):
     code_set: str
     code: str
     station_id: str
+    is_decided: bool
 
 
 _CODES = Statement(
-    _Code, "SELECT code_set, code, station_id FROM station_codes WHERE company_id = %s AND code_set = ANY(%s)"
+    _Code,
+    "SELECT code_set, code, station_id, is_decided FROM station_codes WHERE company_id = %s AND code_set = ANY(%s)",
 )
 _KEEP_CODES = Command(
-    "INSERT INTO station_codes (company_id, code_set, code, station_id)"
-    " SELECT %(company_id)s, it.code_set, it.code, it.station_id"
+    "INSERT INTO station_codes (company_id, code_set, code, station_id, is_decided)"
+    " SELECT %(company_id)s, it.code_set, it.code, it.station_id, %(is_decided)s"
     " FROM jsonb_to_recordset(%(codes)s) AS it (code_set text, code text, station_id text)"
-    " ON CONFLICT (company_id, code_set, code) DO UPDATE SET station_id = excluded.station_id"
+    " ON CONFLICT (company_id, code_set, code) DO UPDATE SET station_id = excluded.station_id,"
+    " is_decided = excluded.is_decided WHERE excluded.is_decided OR NOT station_codes.is_decided"
 )
 
 
-def keep_codes(connection: Connection, company_id: UUID, codes: Iterable[tuple[str, str, str]]) -> None:
-    """Keep codes with the stations that they mean: code set, code, station."""
+def keep_codes(
+    connection: Connection, company_id: UUID, codes: Iterable[tuple[str, str, str]], *, is_decided: bool = False
+) -> None:
+    """Keep codes with the stations that they mean: code set, code, station. `is_decided`: a person said so."""
     rows = [{"code_set": code_set, "code": code, "station_id": station} for code_set, code, station in codes]
     if rows:
-        _KEEP_CODES.execute(connection, {"company_id": company_id, "codes": as_json(rows)})
+        _KEEP_CODES.execute(connection, {"company_id": company_id, "codes": as_json(rows), "is_decided": is_decided})
 
 
 def plain_code(code: str) -> str:
     """A code without what spreadsheets and people add or lose: leading zeros, a number sign, small letters."""
-    text = code.strip().lstrip("#").strip().upper()
-    return text.lstrip("0") or text
+    text = code.upper().strip().lstrip("# ")
+    return text.lstrip("#0 ") or text
+
+
+class _Wanted(NamedTuple):
+    """The station that is looked for."""
+
+    place: RowPlace
+    brand: Brand
+    number: str
+    """The chain's number of the store; empty: not known."""
+    town: tuple[str, str]
+    exits: set[str]
 
 
 class StationFinder:
     """Finds the stations of a file's rows. The caller holds the lock of price sets."""
 
     def __init__(self, connection: Connection, company_id: UUID, code_set: str) -> None:
-        self.stations = {one.station_id: one for one in _STATIONS.all(connection, ())}
+        everyone = {one.station_id: one for one in _STATIONS.all(connection, ())}
+        self.stations = {name: one for name, one in everyone.items() if one.retired_at is None}
+        """The stations in use."""
+        self.retired = {name: one for name, one in everyone.items() if one.retired_at is not None}
         self._code_set = code_set
-        self._codes = {
-            (one.code_set, one.code): one.station_id
-            for one in _CODES.all(connection, (company_id, [code_set, CARD_CODES]))
-            if one.station_id in self.stations
-        }
+        self._codes: dict[tuple[str, str], str] = {}
+        self._decided: set[tuple[str, str]] = set()
+        for one in sorted(_CODES.all(connection, (company_id, [code_set, CARD_CODES])), key=lambda one: one.is_decided):
+            if one.station_id in everyone:
+                key = one.code_set, plain_code(one.code)
+                self._codes[key] = one.station_id
+                if one.is_decided:
+                    self._decided.add(key)
         self._learnt: dict[tuple[str, str], str] = {}
+        self._by_plain_id: dict[str, list[str]] | None = None
         self._by_place: dict[tuple[int, int], list[CodedStation]] | None = None
         self._by_town: dict[tuple[str, str], list[CodedStation]] | None = None
 
@@ -114,88 +157,217 @@ class StationFinder:
         """The id of a station that is added for a row."""
         return f"{self._code_set}-{plain_code(place.code)}" if self._code_set else place.code
 
+    def is_known(self, station_id: str) -> bool:
+        return station_id in self.stations or station_id in self.retired
+
     def find(self, place: RowPlace) -> CodeMatch:
-        known = {self._codes[key] for key in self._keys(place) if key in self._codes}
-        if not known and place.code and self.new_id(place) in self.stations:
-            known = {self.new_id(place)}
-        if len(known) > 1:
-            return CodeMatch(None, sorted(known), "its codes mean different stations")
-        match = CodeMatch(known.pop()) if known else self._by_its_place(place)
+        match = self._find(self._wanted(place))
         if match.station_id is not None:
             self.learn(place, match.station_id)
         return match
 
     def learn(self, place: RowPlace, station_id: str) -> None:
         for key in self._keys(place):
-            if self._codes.get(key) != station_id:
+            if self._codes.get(key) != station_id and key not in self._decided:
                 self._codes[key] = self._learnt[key] = station_id
 
     def keep_learnt(self, connection: Connection, company_id: UUID) -> None:
         keep_codes(connection, company_id, ((*key, station) for key, station in self._learnt.items()))
 
+    def _wanted(self, place: RowPlace) -> _Wanted:
+        chains = CHAINS_OF_CODE_SETS.get(self._code_set, frozenset())
+        code = plain_code(place.code)
+        return _Wanted(
+            place,
+            brand_of(place.brand, place.name, place.city, chains),
+            code if chains and code.isdigit() else store_number(place.name),
+            _town(place.city or town_in_name(place.name), place.state),
+            _exits(f"{place.address} {place.name}"),
+        )
+
+    def _find(self, wanted: _Wanted) -> CodeMatch:
+        keys = self._keys(wanted.place)
+        decided = {self._codes[key] for key in keys if key in self._decided}
+        if len(decided) == 1:
+            return CodeMatch(decided.pop())
+        known = decided or {self._codes[key] for key in keys if key in self._codes} or self._named_by_id(wanted.place)
+        doubts = {station_id: _disagreement(self._station(station_id), wanted) for station_id in known}
+        agreeing = [station_id for station_id, doubt in doubts.items() if not doubt]
+        if len(agreeing) > 1:
+            return CodeMatch(None, sorted(agreeing), "its codes mean different stations")
+        if agreeing and agreeing[0] in self.stations:
+            return CodeMatch(agreeing[0])
+        found = self._by_its_place(wanted)
+        if found.station_id is not None or not doubts:
+            return found
+        if agreeing:
+            return CodeMatch(agreeing[0])
+        return self._doubtful(wanted, doubts, found)
+
+    def _doubtful(self, wanted: _Wanted, doubts: dict[str, str], found: CodeMatch) -> CodeMatch:
+        """No code leads to a station like the row's. A code that was learnt for another brand's station is forgotten;
+        an id, or a station of the same brand elsewhere, is for a person to look at."""
+        is_id = self.new_id(wanted.place) in doubts if wanted.place.code else False
+        likes = {brand_match(self._brand(self._station(station_id)), wanted.brand) for station_id in doubts}
+        if likes == {BrandMatch.OTHER} and not is_id:
+            return found
+        candidates = list(dict.fromkeys([*sorted(doubts), *found.candidates]))[:_MOST_CANDIDATES]
+        return CodeMatch(None, candidates, next(iter(doubts.values())))
+
     def _keys(self, place: RowPlace) -> list[tuple[str, str]]:
         keys = [(self._code_set, plain_code(place.code))] if self._code_set and place.code else []
         return [*keys, (CARD_CODES, plain_code(place.card_code))] if place.card_code else keys
 
-    def _by_its_place(self, place: RowPlace) -> CodeMatch:
-        if place.latitude is not None and place.longitude is not None:
-            near = [one for one in self._near(place.latitude, place.longitude) if _is_of_brand(one, place)]
-            if len(near) == 1:
-                return CodeMatch(near[0].station_id)
-            return CodeMatch(None, [one.station_id for one in near], "several stations of its brand are at its place")
-        in_town = [one for one in self._in_town(place) if _is_of_brand(one, place)]
-        exits = _exits(place.address)
-        at_exit = [one for one in in_town if exits & _exits(one.address or "")]
-        if len(at_exit) == 1:
-            return CodeMatch(at_exit[0].station_id)
-        return CodeMatch(
-            None,
-            [one.station_id for one in at_exit or in_town][:10],
-            "several stations are at its exit" if at_exit else "its town matches, but not its exit",
+    def _named_by_id(self, place: RowPlace) -> set[str]:
+        """The station whose id is the row's code, as it is written or without its zeros and number sign."""
+        if not place.code:
+            return set()
+        own = self.new_id(place)
+        if self.is_known(own):
+            return {own}
+        if self._code_set:
+            return set()
+        if self._by_plain_id is None:
+            self._by_plain_id = {}
+            for station_id in self.stations:
+                self._by_plain_id.setdefault(plain_code(station_id), []).append(station_id)
+        found = self._by_plain_id.get(plain_code(own), [])
+        return set(found) if len(found) == 1 else set()
+
+    def _station(self, station_id: str) -> CodedStation:
+        return self.stations.get(station_id) or self.retired[station_id]
+
+    def _brand(self, one: CodedStation) -> Brand:
+        return brand_of(one.brand or "", one.name, one.city or "")
+
+    def _by_its_place(self, wanted: _Wanted) -> CodeMatch:
+        numbered = self._numbered(wanted)
+        if numbered is not _NOTHING:
+            return numbered
+        return self._at_place(wanted) if wanted.place.latitude is not None else self._at_exit(wanted)
+
+    def _numbered(self, wanted: _Wanted) -> CodeMatch:
+        """The station of the chain with that number in that town."""
+        if not wanted.number:
+            return _NOTHING
+        found = self._in_use(
+            one
+            for one in self._in_town(wanted)
+            if _number(one) == wanted.number
+            and brand_match(self._brand(one), wanted.brand) is BrandMatch.SAME
+            and not _is_far(one, wanted.place)
+        )
+        return CodeMatch(found[0].station_id) if len(found) == 1 else _NOTHING
+
+    def _at_place(self, wanted: _Wanted) -> CodeMatch:
+        near = [(one, brand_match(self._brand(one), wanted.brand)) for one in self._near(wanted.place)]
+        same = self._in_use(one for one, like in near if like is BrandMatch.SAME)
+        return self._chosen(
+            wanted, same, [one for one, like in near if like is BrandMatch.UNKNOWN], "are at its place", "at its place"
         )
 
-    def _near(self, latitude: float, longitude: float) -> list[CodedStation]:
+    def _at_exit(self, wanted: _Wanted) -> CodeMatch:
+        in_town = [(one, brand_match(self._brand(one), wanted.brand)) for one in self._in_town(wanted)]
+        same = self._in_use(one for one, like in in_town if like is BrandMatch.SAME)
+        at_exit = [one for one in same if wanted.exits & _exits(f"{one.address or ''} {one.name}")]
+        if same and not at_exit:
+            return _held(same, "its town matches, but not its exit")
+        unsure = [one for one, like in in_town if like is BrandMatch.UNKNOWN and not _is_at_another_exit(one, wanted)]
+        return self._chosen(wanted, at_exit, unsure, "are at its exit", "in its town")
+
+    def _chosen(
+        self, wanted: _Wanted, same: list[CodedStation], unsure: list[CodedStation], there: str, where: str
+    ) -> CodeMatch:
+        fitting = [one for one in same if not _has_another_number(one, wanted)]
+        if len(fitting) == 1:
+            return CodeMatch(fitting[0].station_id)
+        if fitting:
+            return _held(fitting, f"several stations of its brand {there}")
+        if same:
+            return _held(same, f"the station of its brand {where} has another number than {wanted.number}")
+        if not unsure:
+            return _NOTHING
+        unsure = self._in_use(unsure)
+        if all(one.station_id in self.retired for one in unsure):
+            return _NOTHING
+        if wanted.brand.is_known:
+            return _held(unsure, f"nothing tells the brand of the station {where}")
+        return _held(unsure, f"its file names no brand, and a station is {where}")
+
+    def _in_use(self, found: Iterable[CodedStation]) -> list[CodedStation]:
+        """The stations without those that are retired, unless all are."""
+        everyone = list(found)
+        return [one for one in everyone if one.retired_at is None] or everyone
+
+    def _near(self, place: RowPlace) -> list[CodedStation]:
         if self._by_place is None:
             self._by_place = {}
-            for one in self.stations.values():
+            for one in (*self.stations.values(), *self.retired.values()):
                 self._by_place.setdefault((round(one.latitude * 100), round(one.longitude * 100)), []).append(one)
-        middle = round(latitude * 100), round(longitude * 100)
+        assert place.latitude is not None and place.longitude is not None  # noqa: S101, PT018
+        north, east = round(place.latitude * 100), round(place.longitude * 100)
         beside = (
             one
-            for north in (-1, 0, 1)
-            for east in (-1, 0, 1)
-            for one in self._by_place.get((middle[0] + north, middle[1] + east), ())
+            for row in (north - 1, north, north + 1)
+            for column in (east - 1, east, east + 1)
+            for one in self._by_place.get((row, column), ())
         )
-        return [one for one in beside if _miles(one, latitude, longitude) <= SAME_PLACE_MILES]
+        return [one for one in beside if _miles(one, place.latitude, place.longitude) <= SAME_PLACE_MILES]
 
-    def _in_town(self, place: RowPlace) -> list[CodedStation]:
+    def _in_town(self, wanted: _Wanted) -> list[CodedStation]:
         if self._by_town is None:
             self._by_town = {}
-            for one in self.stations.values():
+            for one in (*self.stations.values(), *self.retired.values()):
                 if one.city and one.state:
-                    self._by_town.setdefault((one.state.upper(), plain_name(one.city)), []).append(one)
-        return self._by_town.get((place.state.upper(), plain_name(place.city)), [])
+                    self._by_town.setdefault(_town(one.city, one.state), []).append(one)
+        return self._by_town.get(wanted.town, []) if all(wanted.town) else []
+
+
+def _town(city: str, state: str) -> tuple[str, str]:
+    return plain_town(city), plain_state(state)
+
+
+def _held(stations: Sequence[CodedStation], reason: str) -> CodeMatch:
+    return CodeMatch(None, [one.station_id for one in stations][:_MOST_CANDIDATES], reason)
+
+
+def _number(one: CodedStation) -> str:
+    return store_number(one.name) or number_in_id(one.station_id)
+
+
+def _has_another_number(one: CodedStation, wanted: _Wanted) -> bool:
+    number = store_number(one.name)
+    return bool(wanted.number and number) and number != wanted.number
+
+
+def _disagreement(one: CodedStation, wanted: _Wanted) -> str:
+    """A sentence on what speaks against the station that a code means; empty when nothing does."""
+    place = wanted.place
+    like = brand_match(brand_of(one.brand or "", one.name, one.city or ""), wanted.brand)
+    if like is BrandMatch.OTHER:
+        return f"its code means {one.station_id}, a station of another brand"
+    if like is BrandMatch.UNKNOWN and wanted.brand.is_known:
+        return f"its code means {one.station_id}, and nothing tells the brand of that station"
+    if _has_another_number(one, wanted):
+        return f"its code means {one.station_id}, which has another number"
+    if place.latitude is not None:
+        return f"its code means {one.station_id}, which is far from its place" if _is_far(one, place) else ""
+    if one.state and place.state and plain_state(one.state) != plain_state(place.state):
+        return f"its code means {one.station_id}, which is in {one.state}"
+    is_in_town = not one.city or not place.city or plain_town(one.city) == plain_town(place.city)
+    if is_in_town or (wanted.number and store_number(one.name) == wanted.number):
+        return ""
+    return f"its code means {one.station_id}, which is in {one.city}"
+
+
+def _is_far(one: CodedStation, place: RowPlace) -> bool:
+    if place.latitude is None or place.longitude is None:
+        return False
+    return _miles(one, place.latitude, place.longitude) > SAME_TOWN_MILES
 
 
 def _miles(one: CodedStation, latitude: float, longitude: float) -> float:
     return hypot(one.latitude - latitude, (one.longitude - longitude) * cos(radians(latitude))) * 69.1
-
-
-_BRANDS = ("loves", "pilot", "flyingj", "petro", "ta", "sapp", "kwiktrip", "casey", "roadranger", "speedway")
-
-
-def _is_of_brand(station: CodedStation, place: RowPlace) -> bool:
-    """Two chains may stand side by side at an exit, so the brand has to agree as far as both name one."""
-    ours = _brand_words(f"{station.brand or ''} {station.name}")
-    theirs = _brand_words(f"{place.brand} {place.name}")
-    return not ours or not theirs or bool(ours & theirs)
-
-
-def _brand_words(text: str) -> set[str]:
-    """The chains that a name names."""
-    words = [plain_name(word) for word in text.split()]
-    pairs = {one + other for one, other in pairwise(words)}
-    return {brand for brand in _BRANDS if brand in words or brand in pairs}
 
 
 _EXIT = re.compile(r"\bEXITS?\s*#?\s*(\d+[A-Z]?)", re.IGNORECASE)
@@ -204,3 +376,8 @@ _EXIT = re.compile(r"\bEXITS?\s*#?\s*(\d+[A-Z]?)", re.IGNORECASE)
 def _exits(address: str) -> set[str]:
     """The numbers of the exits in an address such as `I-44, EXIT 283 & US-69`."""
     return {number.upper() for number in _EXIT.findall(address)}
+
+
+def _is_at_another_exit(one: CodedStation, wanted: _Wanted) -> bool:
+    exits = _exits(one.address or "")
+    return bool(exits and wanted.exits) and not exits & wanted.exits

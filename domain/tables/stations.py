@@ -108,6 +108,8 @@ class StationCodes(SQLModel, table=True):
     code_set: str = Field(primary_key=True)
     code: str = Field(primary_key=True)
     station_id: str
+    is_decided: bool = with_default("false")
+    """A person said so. Another code was matched by brand and place, and is compared with them again each time."""
 
 
 class HeldPrices(SQLModel, table=True):
@@ -150,6 +152,9 @@ class HeldPrices(SQLModel, table=True):
     status: str = with_default("'held'")
     decided_at: datetime | None = time_column(null=True)
     decided_by: str | None = None
+    currency: str = with_default("'USD'")
+    unit: str = with_default("'gallon'")
+    """The amount of fuel that the price is for."""
 
 
 class PriceSources(SQLModel, table=True):

@@ -29,6 +29,7 @@ from domain.stations.price_files import (
 from domain.stations.price_imports import DealRow, StationRow, TaxRow
 from domain.stations.price_moments import begin_moments
 from domain.stations.price_outliers import OutlierLimits
+from domain.stations.price_units import NO_RATES, ExchangeRates
 
 
 def import_stations(
@@ -94,8 +95,9 @@ def accept_held_price(
     may_change_retail: bool,
     by: str,
     now: datetime,
+    rates: ExchangeRates = NO_RATES,
 ) -> list[Job]:
-    """Raises UnknownHeldPrice, NeedsStation, NeedsOperator, UnknownStation."""
+    """Raises UnknownHeldPrice, NeedsStation, NeedsOperator, NeedsRate, UnknownStation."""
     held = held_prices.accept_price(
         connection,
         company_id,
@@ -104,6 +106,7 @@ def accept_held_price(
         may_change_retail=may_change_retail,
         by=by,
         now=now,
+        rates=rates,
     )
     return after_new_prices(connection, None if held.kind == "retail" else company_id, now=now)
 

@@ -20,12 +20,13 @@ from domain.operations.audit import audit_subject
 from domain.routes.plans import price_changes
 from domain.routes.plans.price_sources import price_profile_of
 from domain.stations import held_prices, price_sources
-from domain.stations.held_prices import NeedsOperator, NeedsStation, UnknownHeldPrice
+from domain.stations.held_prices import NeedsOperator, NeedsRate, NeedsStation, UnknownHeldPrice
 from domain.stations.price_imports import UnknownStation
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, UnknownProfile
 from domain.stations.price_runs import RunFile, file_hash_of, latest_runs, record_run, refused_rows
 from domain.stations.price_sources import PriceSource
+from domain.stations.price_units import ExchangeRates
 from domain.wording import sentence
 from ingress.console.addresses import action_at, as_download, page_at, upload_at
 from ingress.console.downloads import Download
@@ -228,10 +229,11 @@ def accept(page: Page) -> Response:
             may_change_retail=_is_operator(page),
             by=page.session.email,
             now=page.now,
+            rates=ExchangeRates.of(page.console.settings),
         )
     except UnknownHeldPrice:
         raise not_found() from None
-    except (NeedsStation, NeedsOperator, UnknownStation) as error:
+    except (NeedsStation, NeedsOperator, NeedsRate, UnknownStation) as error:
         return _prices(page, fault=sentence(str(error)), status=400)
     return _decided(page, held_id, "accepted")
 

@@ -1,10 +1,7 @@
 """Price files of vendors: which prices they give, and which wait for a time or for a person."""
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
-from pathlib import Path
 from uuid import uuid4
-from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,9 +10,6 @@ from hypothesis import strategies as st
 from domain.contract.csvfiles import UnreadableFile
 from domain.database import Connection
 from domain.file_profiles.profiles import Column, FileProfile
-from domain.roads import Point
-from domain.roads.highways import HighwayRoads
-from domain.stations.corridor_offers import StationPlaces, offers_along
 from domain.stations.held_prices import (
     NeedsOperator,
     NeedsStation,
@@ -24,104 +18,22 @@ from domain.stations.held_prices import (
     held_prices,
     refuse_price,
 )
-from domain.stations.price_files import PriceReport, apply_coming_prices, store_price_file
-from domain.stations.price_outliers import OutlierLimits
-from domain.stations.price_profiles import BUILT_IN
-from tests.factories import Fleet, make_fleet
-from tests.rows import named
-
-LOVES = (
-    "Customer,Loves Store No.,City,State,Billing Card Station Code,OPIS Rack ID,Retail Price,Retail Minus Discount,"
-    "Retail Minus Discounted Price,OPIS / NYMEX Rack,Pumping Fee,OPIS Discounted Price,Best Discounted Price,"
-    "Total Taxes and Fees,Federal Taxes,State Taxes,Other Taxes,Sales Tax,Freight Fee,Discounted Type Applied,"
-    "Effective Date,DEF Retail Price,Latitude,Longitude"
+from domain.stations.price_files import apply_coming_prices
+from tests.domain.stations.price_lists import (
+    OPIS,
+    Import,
+    add_station,
+    loves_row,
+    offered,
+    reasons,
+    stations,
 )
-ROAD = HighwayRoads().through([Point(41.462, -88.125), Point(40.695, -74.155)])
-ELKHART = (41.735, -85.97)
-"""A place by the road."""
-
-Import = Callable[..., PriceReport]
-
-
-def loves_row(
-    store: str = "305",
-    retail: str = "3.999",
-    net: str = "3.499",
-    at: str = "",
-    place: tuple[float, float] = ELKHART,
-    card: str = "LV305",
-) -> str:
-    return (
-        f"ACME,{store},Elkhart,IN,{card},301,{retail},0.50,3.499,2.90,0.05,3.52,{net},0.60,0.24,0.36,0,0,0.02,Retail,"
-        f"{at},3.10,{place[0]},{place[1]}"
-    )
+from tests.factories import Fleet, make_fleet
 
 
 @pytest.fixture(autouse=True)
 def _no_stations(connection: Connection) -> None:
     connection.execute("DELETE FROM stations")
-
-
-@pytest.fixture
-def imported(connection: Connection, fleet: Fleet, now: datetime, tmp_path: Path) -> Import:
-    """Imports a file of these rows for the fleet's company, by an operator."""
-
-    def run(
-        *rows: str,
-        header: str = LOVES,
-        profile: str | FileProfile = "loves",
-        at: datetime = now,
-        priced_at: datetime | None = None,
-        retail: bool = True,
-        of: Fleet = fleet,
-    ) -> PriceReport:
-        path = tmp_path / f"{uuid4().hex}.csv"
-        path.write_text("\n".join([header, *rows]))
-        return store_price_file(
-            connection,
-            of.company_id,
-            path,
-            BUILT_IN[profile] if isinstance(profile, str) else profile,
-            ZoneInfo("America/Chicago"),
-            takes_retail=retail,
-            limits=OutlierLimits(),
-            now=at,
-            priced_at=priced_at,
-        )
-
-    return run
-
-
-def add_station(
-    connection: Connection,
-    station_id: str,
-    place: tuple[float, float] = ELKHART,
-    brand: str = "Love's",
-    address: str = "I-80, EXIT 92",
-    city: str = "Elkhart",
-    price: float | None = None,
-    at: datetime | None = None,
-) -> None:
-    connection.execute(
-        "INSERT INTO stations (station_id, name, brand, address, city, state, latitude, longitude, retail_price,"
-        " priced_at) VALUES (%s, %s, %s, %s, %s, 'IN', %s, %s, %s, %s)",
-        (station_id, f"{brand} of {city}", brand, address, city, *place, price, at),
-    )
-
-
-def stations(connection: Connection) -> dict[str, float | None]:
-    rows = named(connection).execute("SELECT station_id, retail_price FROM stations ORDER BY 1").fetchall()
-    return {row.station_id: row.retail_price for row in rows}
-
-
-def offered(connection: Connection, fleet: Fleet, now: datetime) -> dict[str, float]:
-    """The net prices that a plan of the company sees."""
-    corridor = offers_along(connection, fleet.company_id, ROAD, 5.0, StationPlaces(), now=now)
-    return {offer.station.station_id: offer.net_price for offer in corridor.offers}
-
-
-def reasons(connection: Connection, fleet: Fleet) -> list[str]:
-    return [one.reason for one in held_prices(connection, fleet.company_id)]
 
 
 def test_a_file_of_loves_gives_a_station_its_retail_price_and_the_companys_net_price(
@@ -278,9 +190,6 @@ def test_only_an_operator_accepts_a_retail_price(
         accept_price(connection, make_fleet(connection).company_id, held.id, may_change_retail=True, by="bo", now=now)
     accept_price(connection, fleet.company_id, held.id, may_change_retail=True, by="bo", now=now)
     assert stations(connection) == {"loves-305": 6.999}
-
-
-OPIS = "OPIS Truckstop ID,Truckstop Name,Address,City,State,Rack ID,Retail Price"
 
 
 def test_a_file_without_places_is_matched_by_exit_and_town_and_then_by_its_code(

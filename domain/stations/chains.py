@@ -1,0 +1,201 @@
+"""The chain or the name of a truck stop, so that a vendor's station and one of ours can be compared.
+
+Two stations are of one brand when both name the same chain, or when the words of one name are all in the other. The
+list below only joins the spellings of large chains: a brand that is not in it is a brand, too.
+"""
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import lru_cache
+from typing import NamedTuple
+
+_SPELLINGS = {
+    "loves": "love",
+    "pilot": "pilot",
+    "flyingj": "flyingj fj",
+    "ta": "ta travelcenterofamerica travelamerica",
+    "petro": "petro petrostopping",
+    "kwiktrip": "kwiktrip kwikstar",
+    "quiktrip": "quiktrip quicktrip qt",
+    "circlek": "circlek",
+    "casey": "casey",
+    "sapp": "sapp sappbro sappbrother",
+    "roadranger": "roadranger",
+    "speedway": "speedway",
+    "maverik": "maverik maverick",
+    "sheetz": "sheetz",
+    "wawa": "wawa",
+    "bucee": "bucee",
+    "racetrac": "racetrac raceway",
+    "7eleven": "7eleven seveneleven",
+    "one9": "one9 onenine",
+    "mrfuel": "mrfuel misterfuel",
+    "townpump": "townpump",
+    "petrocanada": "petrocanada petrocan petropass",
+    "bosselman": "bosselman",
+    "ambest": "ambest",
+    "alon": "alon",
+    "esso": "esso",
+    "husky": "husky",
+    "shell": "shell",
+}
+_CHAINS_OF_WORDS = {
+    **{spelling: frozenset({chain}) for chain, spellings in _SPELLINGS.items() for spelling in spellings.split()},
+    "pfj": frozenset({"pilot", "flyingj"}),
+}
+_MOST_WORDS = 4
+"""A chain's name has so many words at most."""
+
+CHAINS_OF_CODE_SETS: Mapping[str, frozenset[str]] = {
+    "loves": frozenset({"loves"}),
+    "pilot": frozenset({"pilot", "flyingj"}),
+    "ta": frozenset({"ta", "petro"}),
+}
+"""A chain's own file is of its stations, also where a row names no brand."""
+
+_COMMON_WORDS_TEXT = """
+a and at by fuel fuels fueling gas diesel general country travel traveler travelers center centre stop stopping truck
+truckstop plaza of the on store station shop mart food foods oil petroleum express exit no number inc llc ltd co
+company i us hwy highway interstate rd road st street n s e w north south east west new
+"""
+_COMMON_WORDS = frozenset(_COMMON_WORDS_TEXT.split())
+"""Words that say nothing about whose station it is."""
+_OF_TOWNS = frozenset({"n", "s", "e", "w", "north", "south", "east", "west", "new", "country"})
+"""Those that a town's name may begin with."""
+
+
+class Brand(NamedTuple):
+    """Whose station it is, as far as its names tell."""
+
+    chains: frozenset[str]
+    names: tuple[frozenset[str], ...]
+    """The words of each of its names, without those that every station may have."""
+
+    @property
+    def is_known(self) -> bool:
+        return bool(self.chains or self.names)
+
+
+class BrandMatch(StrEnum):
+    SAME = "same"
+    OTHER = "other"
+    UNKNOWN = "unknown"
+    """One of the two names nothing that could be compared."""
+
+
+def brand_match(one: Brand, other: Brand) -> BrandMatch:
+    if not one.is_known or not other.is_known:
+        return BrandMatch.UNKNOWN
+    if one.chains & other.chains:
+        return BrandMatch.SAME
+    alike = any(_are_alike(a, b) for a in one.names for b in other.names)
+    return BrandMatch.SAME if alike and not (one.chains and other.chains) else BrandMatch.OTHER
+
+
+def _are_alike(one: frozenset[str], other: frozenset[str]) -> bool:
+    return one <= other or other <= one or "".join(sorted(one)) == "".join(sorted(other))
+
+
+@lru_cache(maxsize=20_000)  # a chain's stations have the same brand, and its files come each day
+def brand_of(brand: str, name: str, town: str = "", chains: frozenset[str] = frozenset()) -> Brand:
+    """The brand by the texts that name a station. Words of its town are no name of its own. `chains` are known from
+    elsewhere, such as the chain whose file it is."""
+    found = set(chains)
+    names = []
+    for text in (brand, name):
+        words = brand_words(text)
+        named = _chains(words)
+        found |= named
+        own = frozenset(words) - _COMMON_WORDS - set(brand_words(town)) if not named else frozenset()
+        own = frozenset(word for word in own if not word.isdigit())
+        if own:
+            names.append(own)
+    return Brand(frozenset(found), tuple(names))
+
+
+def brand_words(text: str) -> list[str]:
+    """The words in small letters, without accents, apostrophes and the s of a plural: `Casey's` is `casey`."""
+    words = _letters_and_digits(text.replace("'", "").replace("\N{RIGHT SINGLE QUOTATION MARK}", ""))
+    return [_without_plural(word) for word in words]
+
+
+def _without_plural(word: str) -> str:
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
+
+
+def _chains(words: list[str]) -> set[str]:
+    return {chain for _, _, chains in _named_chains(words) for chain in chains}
+
+
+def _named_chains(words: list[str]) -> list[tuple[int, int, frozenset[str]]]:
+    """The chains that are named, each with the place and the number of its words; the longest spelling first:
+    `Petro-Canada` is not Petro."""
+    found = []
+    place = 0
+    while place < len(words):
+        for count in range(min(_MOST_WORDS, len(words) - place), 0, -1):
+            chains = _CHAINS_OF_WORDS.get("".join(words[place : place + count]))
+            if chains is not None:
+                found.append((place, count, chains))
+                place += count
+                break
+        else:
+            place += 1
+    return found
+
+
+_MARKED_NUMBER = re.compile(r"(?:#|\bNO\.|\bSTORE|\bSITE)\s*0*(\d{1,6})\b", re.IGNORECASE)
+_LAST_NUMBER = re.compile(r"(?<!EXIT )(?<!HWY )(?<!I-)(?<![\w-])0*(\d{1,6})\s*$", re.IGNORECASE)
+
+
+def store_number(name: str) -> str:
+    """The chain's number of the store in its name, without leading zeros: `Pilot Travel Center #075` is 75."""
+    found = _MARKED_NUMBER.search(name) or _LAST_NUMBER.search(name)
+    return found[1] if found is not None else ""
+
+
+_ID_NUMBER = re.compile(r"0*(\d{1,6})$")
+
+
+def number_in_id(station_id: str) -> str:
+    """The number at the end of an id such as `pilot-602`."""
+    found = _ID_NUMBER.search(station_id)
+    return found[1] if found is not None else ""
+
+
+def town_in_name(name: str) -> str:
+    """The town in a name such as `TA EXPRESS - BIRMINGHAM` or `487PETRO MEBANE`: what is left without chain, common
+    words and numbers."""
+    words = _letters_and_digits(re.sub(r"^\s*#?\d+", "", name.replace("'", "")))
+    plain = [_without_plural(word) for word in words]
+    named = {place for start, count, _ in _named_chains(plain) for place in range(start, start + count)}
+    rest = [word for place, word in enumerate(words) if place not in named and not word.isdigit()]
+    while rest and _without_plural(rest[0]) in _COMMON_WORDS - _OF_TOWNS:
+        rest.pop(0)
+    return " ".join(rest)
+
+
+_SHORT_TOWNS = {
+    "saint": "st",
+    "sainte": "ste",
+    "fort": "ft",
+    "mount": "mt",
+    "north": "n",
+    "south": "s",
+    "east": "e",
+    "west": "w",
+}
+
+
+@lru_cache(maxsize=20_000)
+def plain_town(city: str) -> str:
+    """The letters of a town's name: `Ft. Wayne` is `Fort Wayne`."""
+    return "".join(_SHORT_TOWNS.get(word, word) for word in _letters_and_digits(city))
+
+
+def _letters_and_digits(text: str) -> list[str]:
+    """The words in small letters without accents."""
+    plain = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
+    return re.findall(r"[a-z0-9]+", plain)

@@ -1,0 +1,34 @@
+"""States of the United States and Mexico and provinces of Canada, by the names that files write for their codes."""
+
+import unicodedata
+from functools import lru_cache
+
+_CODES_TEXT = """
+alabama=AL alaska=AK arizona=AZ arkansas=AR california=CA colorado=CO connecticut=CT delaware=DE districtofcolumbia=DC
+florida=FL georgia=GA hawaii=HI idaho=ID illinois=IL indiana=IN iowa=IA kansas=KS kentucky=KY louisiana=LA maine=ME
+maryland=MD massachusetts=MA michigan=MI minnesota=MN mississippi=MS missouri=MO montana=MT nebraska=NE nevada=NV
+newhampshire=NH newjersey=NJ newmexico=NM newyork=NY northcarolina=NC northdakota=ND ohio=OH oklahoma=OK oregon=OR
+pennsylvania=PA rhodeisland=RI southcarolina=SC southdakota=SD tennessee=TN texas=TX utah=UT vermont=VT virginia=VA
+washington=WA westvirginia=WV wisconsin=WI wyoming=WY
+alberta=AB alta=AB britishcolumbia=BC manitoba=MB man=MB newbrunswick=NB newfoundland=NL newfoundlandandlabrador=NL
+nf=NL nfld=NL novascotia=NS northwestterritories=NT nwt=NT nunavut=NU ontario=ON ont=ON princeedwardisland=PE pei=PE
+quebec=QC que=QC pq=QC saskatchewan=SK sask=SK yukon=YT yk=YT
+aguascalientes=AGU bajacalifornia=BCN bajacalifornianorte=BCN bajacaliforniasur=BCS campeche=CAM chiapas=CHP
+chihuahua=CHH ciudaddemexico=CMX coahuila=COA colima=COL durango=DUR guanajuato=GUA guerrero=GRO hidalgo=HID
+jalisco=JAL mexico=MEX michoacan=MIC morelos=MOR nayarit=NAY nuevoleon=NLE oaxaca=OAX puebla=PUE queretaro=QUE
+quintanaroo=ROO sanluispotosi=SLP sinaloa=SIN sonora=SON tabasco=TAB tamaulipas=TAM tlaxcala=TLA veracruz=VER
+yucatan=YUC zacatecas=ZAC
+"""
+_CODES = dict(pair.split("=") for pair in _CODES_TEXT.split())
+
+
+@lru_cache(maxsize=1_000)
+def plain_state(state: str) -> str:
+    """The code of a state in capitals: of `Québec` QC. A text that is not known stays as it is, in capitals."""
+    return _CODES.get(letters_of(state), state.strip().upper())
+
+
+def letters_of(text: str) -> str:
+    """The letters in small, without accents."""
+    plain = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
+    return "".join(letter for letter in plain if letter.isalpha())
