@@ -1,9 +1,9 @@
 """A limit on attempts to sign in. It slows down guessing, and does not lock out a user who knows the password.
 
-A browser in which the account has signed in before counts alone. Any other attempt counts by its network, by account
-and network together, and by account. An account's count leaves out the networks from which it has signed in before. So
-people who guess at an account, from however many networks, slow down neither the browsers nor the networks that its
-owner uses. `Bound` is the rule.
+A browser in which the account has signed in before counts alone, beside the account's other known browsers. Any other
+attempt counts by its network, by account and network together, and by account. An account's count leaves out the
+networks from which it has signed in before. So people who guess at an account, from however many networks, slow down
+neither the browsers nor the networks that its owner uses. `Bound` is the rule.
 """
 
 import hashlib
@@ -45,6 +45,8 @@ DEVICE = Bound(free=10, leak=timedelta(hours=1))
 ACCOUNT_FROM_NETWORK = Bound(free=5, leak=timedelta(hours=1))
 ACCOUNT = Bound(free=50, leak=timedelta(minutes=15))
 NETWORK = Bound(free=50, leak=timedelta(minutes=1))
+PASSWORD_CHECKS = Bound(free=30, leak=timedelta(seconds=20))
+"""The limit of an account's checks of a password, the right ones too."""
 SITE = Bound(free=500, leak=timedelta(seconds=10))
 """The limit of a /48 of IPv6, which has 65,536 networks and often one owner."""
 
@@ -69,31 +71,43 @@ def subjects_of(email: str, network: str, *, known_device: str | None, is_known_
     """
     if known_device is not None:
         return [Subject.of(DEVICE, "device", known_device, email)]
-    site = _site_of(network)
     return [
-        *([Subject.of(SITE, "site", site)] if site is not None else []),
+        *_of_site("site", network),
         Subject.of(NETWORK, "network", network),
         Subject.of(ACCOUNT_FROM_NETWORK, "account from network", email, network),
         *([Subject.of(ACCOUNT, "account", email)] if not is_known_network else []),
     ]
 
 
+def checks_of(email: str, network: str, *, known_device: str | None) -> Subject:
+    """What an attempt counts for even if it succeeds: a right password keeps a processor as busy as a wrong one.
+    Strangers elsewhere add nothing: all known browsers of an account count together, other attempts by network."""
+    if known_device is not None:
+        return Subject.of(PASSWORD_CHECKS, "checks in known browsers", email)
+    return Subject.of(PASSWORD_CHECKS, "checks from network", email, network)
+
+
 def subjects_of_openid(network: str) -> list[Subject]:
     """The same for an attempt by an account at a provider, which is not known before. These counts are apart from
     those of passwords: neither slows the other down."""
-    site = _site_of(network)
     return [
-        *([Subject.of(SITE, "openid site", site)] if site is not None else []),
+        *_of_site("openid site", network),
         Subject.of(NETWORK, "openid network", network),
     ]
 
 
-def _site_of(network: str) -> str | None:
+def site_of(network: str) -> str:
+    """The owner of a network, as far as an address tells: a /48 of IPv6; any other network itself."""
     try:
         found = ipaddress.ip_network(network)
     except ValueError:
-        return None
-    return str(found.supernet(new_prefix=48)) if found.version == 6 and found.prefixlen >= 48 else None
+        return network
+    return str(found.supernet(new_prefix=48)) if found.version == 6 and found.prefixlen >= 48 else network
+
+
+def _of_site(kind: str, network: str) -> list["Subject"]:
+    site = site_of(network)
+    return [Subject.of(SITE, kind, site)] if site != network else []
 
 
 class _Attempts(NamedTuple):

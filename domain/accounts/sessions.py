@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pyotp
 
-from domain.accounts.attempts import forgive, subjects_of, take_attempt
+from domain.accounts.attempts import checks_of, forgive, subjects_of, take_attempt
 from domain.accounts.contacts import Contacts
 from domain.accounts.openid_users import BoundUser
 from domain.accounts.passwords import is_password
@@ -74,14 +74,20 @@ class _User(NamedTuple):
     totp_used_step: int
 
 
+class _Share(NamedTuple):
+    user_id: UUID
+    company_id: UUID | None
+
+
 _USER = Statement(
     _User,
     "SELECT u.id, password_hash, totp_secret, totp_used_step FROM users u LEFT JOIN companies c ON c.id = u.company_id"
     " WHERE email = %s AND c.retired_at IS NULL",
 )
-_KNOWN_DEVICE = Command(
-    "SELECT FROM devices d JOIN users u ON u.id = d.user_id"
-    " WHERE token_hash = %s AND email = %s AND d.created_at > %s::timestamptz"
+_SHARE_OF_DEVICE = Statement(
+    _Share,
+    "SELECT u.id AS user_id, u.company_id FROM devices d JOIN users u ON u.id = d.user_id"
+    " WHERE token_hash = %s AND email = %s AND d.created_at > %s::timestamptz",
 )
 _KNOWN_NETWORK = Command(
     "SELECT FROM devices d JOIN users u ON u.id = d.user_id"
@@ -102,10 +108,19 @@ _KEEP_NEWEST = {
 }
 
 
+def share_of_device(connection: Connection, device: str, email: str, *, now: datetime) -> str | None:
+    """The owner of the share that sign-ins of a known browser use: the user's company, or the operator. A user has many
+    browsers. None: the user has not signed in with this token before."""
+    oldest = now - timedelta(days=DEVICE_DAYS)
+    found = _SHARE_OF_DEVICE.first(connection, (hash_of_token(device), tidy_email(email), oldest))
+    if found is None:
+        return None
+    return f"company {found.company_id}" if found.company_id is not None else f"operator {found.user_id}"
+
+
 def is_known_device(connection: Connection, device: str, email: str, *, now: datetime) -> bool:
     """True when the user has signed in with this token before."""
-    oldest = now - timedelta(days=DEVICE_DAYS)
-    return _KNOWN_DEVICE.first(connection, (hash_of_token(device), tidy_email(email), oldest)) is not None
+    return share_of_device(connection, device, email, now=now) is not None
 
 
 def sign_in(
@@ -132,7 +147,8 @@ def sign_in(
         oldest = now - timedelta(days=DEVICE_DAYS)
         is_known_network = _KNOWN_NETWORK.first(connection, (email, network, oldest)) is not None
         subjects = subjects_of(email, network, known_device=device, is_known_network=is_known_network)
-        wait = take_attempt(connection, subjects, now=now)
+        checks = checks_of(email, network, known_device=device)
+        wait = take_attempt(connection, [*subjects, checks], now=now)
         if wait:
             return SignInRefused(wait)
         user = _USER.first(connection, (email,))

@@ -21,7 +21,8 @@ _REMEMBERED = 10_000
 
 class FairThreads:
     """Threads for one kind of work, of which one owner has `of_one` at most. One owner may have a quarter of the
-    requests that wait."""
+    requests that wait. When all places to wait are taken, an owner with few waiting requests gets one of the owner that
+    has most."""
 
     def __init__(
         self, name: str, amount: int, *, of_one: int, waiting: int, patience_seconds: float = PATIENCE_SECONDS
@@ -29,24 +30,64 @@ class FairThreads:
         self._threads = ThreadPoolExecutor(amount, thread_name_prefix=name)
         self._semaphore = FairSemaphore(amount, of_one=of_one)
         self._requests: Counter[str] = Counter()
+        """Requests that wait or run, by owner and by network."""
+        self._waiting: dict[str, list[asyncio.Task[None]]] = {}
         self._patience_seconds = patience_seconds
-        self._most = waiting + amount
+        self._most_waiting = waiting
         self._most_of_one = waiting // 4 + of_one
 
-    async def run(self, owner: str, work: Callable[[], Result]) -> Result:
-        """Run `work` in one of the threads.
+    async def run(self, owner: str, work: Callable[[], Result], *, network: str | None = None) -> Result:
+        """Run `work` in one of the threads. `network`: it has as many requests at most as an owner, whatever owners
+        they are for.
 
         Raises CapacityTimeout when too many requests wait, or when this one waits too long."""
-        if self._requests[owner] >= self._most_of_one or self._requests.total() >= self._most:
+        counted = [f"owner {owner}", *([f"network {network}"] if network is not None else [])]
+        if any(self._requests[one] >= self._most_of_one for one in counted):
             raise CapacityTimeout
-        self._requests[owner] += 1
+        self._requests.update(counted)
         try:
-            async with self._semaphore.permit(owner, patience_seconds=self._patience_seconds):
+            await self._take_turn(owner)
+            try:
                 return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+            finally:
+                self._semaphore.give_back(owner, 1)
         finally:
-            self._requests[owner] -= 1
-            if not self._requests[owner]:
-                del self._requests[owner]
+            self._requests -= Counter(counted)
+
+    async def _take_turn(self, owner: str) -> None:
+        self._make_room(owner)
+        turn = asyncio.ensure_future(self._semaphore.take(owner, 1, self._patience_seconds))
+        self._waiting.setdefault(owner, []).append(turn)
+        try:
+            await asyncio.wait([turn])
+        except asyncio.CancelledError:  # the client has gone
+            if turn.done() and not turn.cancelled() and turn.exception() is None:
+                self._semaphore.give_back(owner, 1)
+            turn.cancel()
+            raise
+        finally:
+            self._forget(owner, turn)
+        if turn.cancelled():  # its place is another's
+            raise CapacityTimeout
+        turn.result()
+
+    def _make_room(self, owner: str) -> None:
+        """Take a place to wait from the owner that has most. Raises CapacityTimeout when that would be no fairer."""
+        if sum(map(len, self._waiting.values())) < self._most_waiting:
+            return
+        most = max(self._waiting, key=lambda one: len(self._waiting[one]))
+        if len(self._waiting[most]) <= len(self._waiting.get(owner, ())) + 1:
+            raise CapacityTimeout
+        newest = self._waiting[most][-1]
+        newest.cancel()
+        self._forget(most, newest)
+
+    def _forget(self, owner: str, turn: "asyncio.Task[None]") -> None:
+        turns = self._waiting.get(owner, [])
+        if turn in turns:
+            turns.remove(turn)
+        if not turns:
+            self._waiting.pop(owner, None)
 
     def close(self) -> None:
         """Wait for the work that runs."""

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from domain import clock
 from domain.accounts import sessions
+from domain.accounts.attempts import site_of
 from domain.accounts.passwords import MIN_CHARACTERS, UnusablePassword
 from domain.accounts.sessions import DEVICE_DAYS, SignInRefused
 from domain.accounts.users import LINK_HOURS, company_of_user, email_of_link, set_password_by_link
@@ -47,14 +48,17 @@ def show(console: Console, request: Request, query: Form) -> Response:
 async def act(console: Console, request: Request, form: Form) -> Response:
     network, device = network_of_client(request), read_cookie(request, DEVICE)
     work = partial(_sign_in, console, request, form)
-    if device is not None and await console.pages.run(network, partial(_knows, console, device, form)):
-        return await console.known_browsers.run(device, work)
-    return await console.passwords.run(network, work)
+    if device is not None:
+        share = await console.pages.run(network, partial(_share_of, console, device, form))
+        if share is not None:
+            return await console.known_browsers.run(share, work, network=network)
+    return await console.passwords.run(site_of(network), work)
 
 
-def _knows(console: Console, device: str, form: Form) -> bool:
+def _share_of(console: Console, device: str, form: Form) -> str | None:
+    """The owner of a known browser's share; None: it is not known."""
     with console.database.transaction(EVERYTHING) as connection:
-        return sessions.is_known_device(connection, device, form.text("email"), now=clock.now())
+        return sessions.share_of_device(connection, device, form.text("email"), now=clock.now())
 
 
 def _sign_in(console: Console, request: Request, form: Form) -> Response:
@@ -122,7 +126,8 @@ def show_link(console: Console, request: Request, _: Form) -> Response:
 
 
 async def use_link(console: Console, request: Request, form: Form) -> Response:
-    return await console.passwords.run(network_of_client(request), partial(_use_link, console, request, form))
+    work = partial(_use_link, console, request, form)
+    return await console.passwords.run(site_of(network_of_client(request)), work)
 
 
 def _use_link(console: Console, request: Request, form: Form) -> Response:

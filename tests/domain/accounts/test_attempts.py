@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,9 +12,11 @@ from domain.accounts.attempts import (
     DEVICE,
     LONGEST_WAIT,
     NETWORK,
+    PASSWORD_CHECKS,
     SITE,
     Bound,
     Subject,
+    checks_of,
     forget_attempts,
     forgive,
     take_attempt,
@@ -23,7 +26,7 @@ from domain.database import Connection
 from tests.domain.accounts.test_users import fresh_email
 from tests.rows import named
 
-BOUNDS = st.sampled_from([DEVICE, ACCOUNT_FROM_NETWORK, ACCOUNT, NETWORK, SITE])
+BOUNDS = st.sampled_from([DEVICE, ACCOUNT_FROM_NETWORK, ACCOUNT, NETWORK, SITE, PASSWORD_CHECKS])
 PAUSES = st.lists(st.timedeltas(min_value=timedelta(), max_value=timedelta(hours=3)), max_size=60)
 NOW = datetime.fromisoformat("2026-11-20T12:00:00+00:00")
 
@@ -110,6 +113,22 @@ def test_a_success_frees_the_account_but_not_the_address(connection: Connection,
 
     assert not take_attempt(connection, mine, now=now)
     assert take_attempt(connection, subjects_of(fresh_email(), "192.0.2.5", None), now=now)
+
+
+@pytest.mark.parametrize("device", [None, "a known browser's token"])
+def test_right_passwords_are_limited_too(connection: Connection, now: datetime, device: str | None) -> None:
+    """Somebody who knows one could keep the processors busy. Neither another account nor another network waits."""
+    email, network = fresh_email(), "192.0.2.6"
+    mine, checks, made = subjects_of(email, network, device), checks_of(email, network, known_device=device), 0
+    while not take_attempt(connection, [*mine, checks], now=now):
+        forgive(connection, mine)
+        made += 1
+
+    assert made == PASSWORD_CHECKS.free
+    for others in ((fresh_email(), network, device), (email, "192.0.2.7", None)):
+        checks_of_others = checks_of(*others[:2], known_device=others[2])
+        assert not take_attempt(connection, [*subjects_of(*others), checks_of_others], now=now)
+    assert not take_attempt(connection, [*mine, checks], now=now + timedelta(minutes=1))
 
 
 def test_an_account_has_a_limit_wherever_the_guesses_come_from(connection: Connection, now: datetime) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from domain.accounts.attempts import ACCOUNT, subjects_of, take_attempt
 from domain.accounts.contacts import IN_CLEAR
+from domain.accounts.sessions import add_device
 from domain.accounts.users import find_user, make_password_link, set_totp
 from domain.database import Database
 from domain.lifecycle import Role
@@ -141,6 +142,36 @@ def test_wrong_sign_ins_delay_no_page_and_no_known_browser(world: World) -> None
         assert known.sign_in(email).status_code == 303
         slowest, _ = slowest_page(other, asked)
     assert slowest < LONGEST_SECONDS
+    assert {one.result() for one in asked} <= {403, 429}
+
+
+def test_a_user_with_many_known_browsers_shuts_out_no_other_known_browser(world: World) -> None:
+    """The share is the company's, so the browsers of one user are one owner."""
+    email, flooder = world.new_user(), world.new_user()
+    known = world.browser()
+    assert known.sign_in(email).status_code == 303
+    known.submit("/sign-out")
+    browsers = [world.browser() for _ in range(25)]
+    with world.database.transaction() as connection:
+        for number, browser in enumerate(browsers):
+            network = f"203.0.113.{number}"
+            token = add_device(connection, find_user(connection, flooder), network=network, now=datetime.now(UTC))
+            browser.cookies.set("fuelroute-device", token)
+            browser.headers["X-Forwarded-For"] = network
+    for browser in browsers:
+        browser.look("/sign-in")
+
+    def flood(number: int) -> int:
+        browser = browsers[number % len(browsers)]
+        return browser.submit("/sign-in", email=flooder, password="wrong and wrong").status_code
+
+    with at_once(100) as threads:
+        asked = [threads.submit(flood, number) for number in range(100)]
+        time.sleep(0.1)
+        began = time.monotonic()
+        status = known.sign_in(email).status_code
+        seconds = time.monotonic() - began
+    assert (status, seconds < LONGEST_SECONDS) == (303, True), seconds
     assert {one.result() for one in asked} <= {403, 429}
 
 
