@@ -33,8 +33,9 @@ from domain.fills.bought_report import (
     write_bought_csv,
 )
 from domain.fills.card_files import Volume, open_fill_file
+from domain.fills.fields import FILL_FIELDS
 from domain.fills.importing import fill_batches, finish_fills, read_stations, store_fills
-from domain.fills.profiles import CARD_PROFILES, CARD_TITLES, FILL_FIELDS, card_profile_of
+from domain.fills.profiles import CARD_PROFILES, CARD_TITLES, card_profile_of
 from domain.fills.reviewing import (
     BY_RULE,
     NO_ROUTE,

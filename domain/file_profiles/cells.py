@@ -57,28 +57,42 @@ def _text(cell: Cell) -> str:
     return text
 
 
-_AMOUNT = re.compile(r"\$?(\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+\.?\d*|\.\d+)", re.ASCII)
+_AMOUNT = re.compile(r"(\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+\.?\d*|\.\d+)", re.ASCII)
+_WITH_COMMA = re.compile(r"0,\d+|(?:\d{1,3}(?:\.\d{3})+|\d+),(?:\d{1,2}|\d{4,6})", re.ASCII)
+"""A comma before the decimals, as in Quebec: `1.234,56`. Three digits behind it are thousands."""
+_CURRENCY = r"(?:US\$|CA?\$|\$|USD|CAD)"
+_LONGEST_NUMBER = 40
+_AROUND = re.compile(rf"^{_CURRENCY}|{_CURRENCY}$")
 
 
 def _number(cell: Cell) -> float:
-    """A number as spreadsheets and reports write it: `$1,234.50`, `(12.00)`, `12.00-`."""
+    """A number as spreadsheets and reports write it: `$1,234.50`, `(12.00)`, `12.00-`, `12.00 CR`, `1.234,50`."""
     if isinstance(cell, (int, float)) and not isinstance(cell, bool):
         if not math.isfinite(cell):
             raise ValueError("is no number")
         return float(cell)
-    text = cell_text(cell).replace(" ", "").replace("\N{NO-BREAK SPACE}", "")
-    negative = False
-    if text.startswith("(") and text.endswith(")"):
-        negative, text = True, text[1:-1]
-    elif text[:1] in "+-":
-        negative, text = text[0] == "-", text[1:]
-    elif text.endswith("-"):
-        negative, text = True, text[:-1]
-    written = _AMOUNT.fullmatch(text)
-    if written is None or len(text) > 40:
+    written = cell_text(cell)
+    text = re.sub(r"\s", "", written.upper()) if len(written) <= _LONGEST_NUMBER else ""
+    is_negative, text = _without_sign(_AROUND.sub("", text))
+    text = _AROUND.sub("", text)
+    if _WITH_COMMA.fullmatch(text):
+        text = text.replace(".", "").replace(",", ".")
+    if _AMOUNT.fullmatch(text) is None:
         raise ValueError("is no number")
-    number = float(written[1].replace(",", ""))
-    return -number if negative else number
+    number = float(text.replace(",", ""))
+    return -number if is_negative else number
+
+
+def _without_sign(text: str) -> tuple[bool, str]:
+    """Whether the number is negative, and the rest of its text."""
+    if text.startswith("(") and text.endswith(")"):
+        return True, text[1:-1]
+    if text[:1] in "+-\N{MINUS SIGN}" and text:
+        return text[0] != "+", text[1:]
+    for ending in ("-", "CR"):
+        if text.endswith(ending):
+            return True, text.removesuffix(ending)
+    return False, text
 
 
 _FORMATS = (

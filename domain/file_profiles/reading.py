@@ -17,7 +17,7 @@ from domain.contract.spreadsheets import Cell, Row, excel_rows, is_excel_file
 from domain.contract.text_rows import Refuse, text_rows, usual_delimiter
 from domain.file_profiles.cells import cell_text, converter
 from domain.file_profiles.headings import FieldPlace, Heading, field_places, find_heading, heading_of, values_above
-from domain.file_profiles.profiles import FileProfile, RecordFields
+from domain.file_profiles.profiles import FileProfile, RecordFields, plain_name
 
 AUTO = "auto"
 """The name that stands for the profile which fits the headings of a file."""
@@ -27,6 +27,10 @@ MOST_LINES_ABOVE = 30
 
 MOST_FILE_RECORDS = 1_000_000
 """A chain has a thousand stations, a large fleet a hundred thousand fills a month."""
+
+
+PassesOver = Callable[[dict[str, Any]], bool]
+"""True for the values of a row that is about something else. Cells that cannot be read stand there as texts."""
 
 
 class FileRecord(NamedTuple):
@@ -62,9 +66,11 @@ def open_profiled(
     report: ImportReport,
     *,
     progress: Progress = lambda _: None,
+    passes_over: PassesOver = lambda _: False,
 ) -> Iterator[ProfiledFile]:
-    """The file's records. Rows with a fault go into the report. `zone` is that of times without an offset, unless the
-    profile has one. Raises UnreadableFile, also while the records are read."""
+    """The file's records. Rows with a fault go into the report, unless `passes_over` knows them as lines of another
+    kind; so does a heading that is printed again. `zone` is that of times without an offset, unless the profile has
+    one. Raises UnreadableFile, also while the records are read."""
     zone = ZoneInfo(profile.time_zone) if profile.time_zone else zone
     with closing(_rows(path, report.reject)) as rows:
         first = list(islice(rows, MOST_LINES_ABOVE))
@@ -76,13 +82,22 @@ def open_profiled(
             lambda field, column, cell: converter(field, column, zone)(cell),
         )
         readers = [_reader(place, profile, zone) for place in places]
+        named = next(row for row in first if row.line == heading.line)
         sample = [row for row in first if row.line > heading.line]
         _refuse_ambiguous(heading, readers, sample)
         width = _width(heading, sample)
         yield ProfiledFile(
             heading,
             {reader.field: reader.column for reader in readers},
-            _records(chain(sample, rows), readers, profile.constants | above, width, report, progress),
+            _records(
+                _without_headings(chain(sample, rows), named, report, progress),
+                readers,
+                profile.constants | above,
+                width,
+                report,
+                progress,
+                passes_over,
+            ),
             above,
         )
 
@@ -261,6 +276,26 @@ def _width(heading: Heading, sample: Sequence[Row]) -> _Width:
     return _Width(max(min((len(row.cells) for row in sample), default=there), there), named)
 
 
+def _without_headings(rows: Iterator[Row], heading: Row, report: ImportReport, progress: Progress) -> Iterator[Row]:
+    """The rows without those that name the columns again, as a report does on each of its pages or for each group."""
+    names = _plain_cells(heading)
+    first = next((index for index, name in enumerate(names) if name), 0)
+    for row in rows:
+        cell = row.cells[first] if first < len(row.cells) else None
+        if isinstance(cell, str) and plain_name(cell) == names[first] and _plain_cells(row) == names:
+            progress(1)
+            report.pass_over()
+        else:
+            yield row
+
+
+def _plain_cells(row: Row) -> list[str]:
+    plain = [plain_name(cell_text(cell)) for cell in row.cells]
+    while plain and not plain[-1]:
+        plain.pop()
+    return plain
+
+
 def _disagreements(doubled: Sequence[_FieldReader], cells: Sequence[Cell], values: dict[str, Any]) -> Iterator[str]:
     """Sets the fields whose columns come several times, and tells where their cells differ."""
     for reader in doubled:
@@ -278,6 +313,7 @@ def _records(
     width: _Width,
     report: ImportReport,
     progress: Progress,
+    passes_over: PassesOver,
 ) -> Iterator[FileRecord]:
     doubled = [reader for reader in readers if reader.others]
     read = 0
@@ -297,10 +333,13 @@ def _records(
             try:
                 values[name] = convert(cell)
             except ValueError as error:
+                values[name] = cell_text(cell)
                 faults.append(f"{column}: {cell_text(cell)[:60]!r} {error}")
         if doubled:
             faults += _disagreements(doubled, cells, values)
-        if faults:
+        if faults and passes_over(values):
+            report.pass_over()
+        elif faults:
             report.reject(row.line, "; ".join(faults))
         else:
             yield FileRecord(row.line, values)

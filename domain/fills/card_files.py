@@ -22,10 +22,10 @@ from domain.file_profiles.products import Fuel, fuel_of_product
 from domain.file_profiles.profiles import FileProfile
 from domain.file_profiles.reading import FileRecord, ProfiledFile, open_profiled
 from domain.fills.cells import RowFault, cell_line
+from domain.fills.fields import FILL_FIELDS
 from domain.fills.lines_between import is_between_purchases
 from domain.fills.local_times import CANADA
 from domain.fills.paid import ToldFigures, paid_for, told_in_row
-from domain.fills.profiles import FILL_FIELDS
 from domain.fills.receipt_times import receipt_time
 from domain.fills.row_places import place_of
 from domain.fills.wide_rows import WideFill, is_wide, wide_fills
@@ -36,9 +36,10 @@ LITRES_PER_GALLON = Decimal("3.785411784")
 
 MOST_GALLONS, MOST_DOLLARS = 10_000, 100_000
 
-AMOUNT_DOUBT = "amount"
-"""The doubt about a row whose price, quantity, discount and amount contradict each other."""
-DOUBTS = frozenset((AMOUNT_DOUBT,))
+AMOUNT_DOUBT, QUANTITY_DOUBT = "amount", "quantity"
+"""The doubts about a row whose price, quantity, discount and amount contradict each other, and about one whose gallons
+are another sum than those of its fuels."""
+DOUBTS = frozenset((AMOUNT_DOUBT, QUANTITY_DOUBT))
 """Doubts about what a file says. Only a person settles them; matching again does not."""
 
 Volume = Literal["", "gallons", "litres"]
@@ -104,7 +105,9 @@ def open_fill_file(
 ) -> Iterator[FillFile]:
     """The rows of a file as fills; those with a fault go into the report. Raises UnreadableFile, also while the rows
     are read."""
-    with open_profiled(path, profile, FILL_FIELDS, ZoneInfo("UTC"), report, progress=progress) as table:
+    with open_profiled(
+        path, profile, FILL_FIELDS, ZoneInfo("UTC"), report, progress=progress, passes_over=is_between_purchases
+    ) as table:
         yield FillFile(table, _fills(table.records, profile, volume, now, report))
 
 
@@ -175,14 +178,16 @@ def _one_fuel(given: Mapping[str, Any]) -> list[WideFill]:
 
 def _fill(common: FileFill, one: WideFill, litres: bool) -> FileFill:
     gallons, cents, is_doubtful = _measured(one.told, litres)
-    doubts = (AMOUNT_DOUBT,) if is_doubtful or one.is_doubtful else ()
+    doubts = ((QUANTITY_DOUBT,) if one.is_quantity_doubtful else ()) + (
+        (AMOUNT_DOUBT,) if is_doubtful or one.is_amount_doubtful else ()
+    )
     return common._replace(item=one.item or None, fuel=one.fuel, gallons=gallons, paid_cents=cents, doubts=doubts)
 
 
 def _common(line: int, given: Mapping[str, Any], volume: Volume, now: datetime) -> tuple[FileFill, bool]:
     """The purchase without its fuel, and whether its quantity is litres."""
     place = place_of(given)
-    local, has_time = receipt_time(given.get("date"), given.get("time"))
+    local, has_time = receipt_time(given.get("date"), given.get("time"), place.state)
     if local > now.astimezone(UTC).replace(tzinfo=None) + timedelta(days=2):
         raise RowFault(f"{local:%Y-%m-%d} lies in the future")
     unit = _unit_number(given.get("unit"))

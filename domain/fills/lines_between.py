@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from domain.contract.excel_days import excel_moment
 from domain.fills.cells import RowFault, cell_line
 from domain.fills.receipt_times import receipt_day
 from domain.fills.row_places import state_code
@@ -22,16 +23,19 @@ def is_between_purchases(given: Mapping[str, Any]) -> bool:
     """True if the line has no day of a purchase, and not enough of the rest to be one whose day is wrong. `given` are
     the row's values by field; cells that could not be read may stand there as texts."""
     there = {name for name in _NAMES if cell_line(given.get(name))}
-    if _has_day(given.get("date")):
+    has_place = "location" in there or "city" in there or _has_state(given)
+    if _has_day(given.get("date"), has_place):
         return not there
     if any(_TOTAL.search(cell_line(given.get(name))) for name in ("date", *there)):
         return True
-    has_place = "location" in there or "city" in there or _has_state(given)
     is_purchase = _has_quantity(given) and has_place and bool(there & {"card", "transaction", "unit"})
     return not is_purchase and not ("unit" in there and _has_state(given))
 
 
-def _has_day(cell: Any) -> bool:
+def _has_day(cell: Any, has_place: bool) -> bool:
+    """A number may be a day as Excel counts it, or an amount of a summary."""
+    if not has_place and excel_moment(cell_line(cell)) is not None:
+        return False
     try:
         receipt_day(cell)
     except RowFault:

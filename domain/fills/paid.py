@@ -25,6 +25,8 @@ class ToldFigures(NamedTuple):
     net_amount: Decimal | None = None
     gross_amount: Decimal | None = None
     discount: Decimal | None = None
+    fee: Decimal | None = None
+    """A fee of the card. Some files have it in the amount."""
 
 
 class Paid(NamedTuple):
@@ -46,7 +48,7 @@ class _Way(NamedTuple):
 def told_in_row(given: Mapping[str, Any]) -> ToldFigures:
     """The figures of a row that is about one product. A tax that the card takes off is a discount like others."""
     amount, beside = decimal_of(given.get("amount")), decimal_of(given.get("non_fuel_amount"))
-    taken_off = [abs(one) for name in ("discount", "exempt_tax") if (one := decimal_of(given.get(name)))]
+    taken_off = [abs(one) for name in ("discount", "rebate", "exempt_tax") if (one := decimal_of(given.get(name)))]
     return ToldFigures(
         decimal_of(given.get("quantity")) or _ZERO,
         net_price=decimal_of(given.get("price")),
@@ -54,6 +56,7 @@ def told_in_row(given: Mapping[str, Any]) -> ToldFigures:
         net_amount=amount - beside if amount is not None and beside else amount,
         gross_amount=decimal_of(given.get("gross_amount")),
         discount=sum(taken_off, _ZERO) if taken_off else None,
+        fee=decimal_of(given.get("fee")),
     )
 
 
@@ -63,13 +66,19 @@ def paid_for(told: ToldFigures) -> Paid | None:
     ways = [way for way in (_by_price(told.net_price, told.quantity), _less_discount(gross, told)) if way is not None]
     if told.net_amount is None:
         return _without_amount(told, gross, ways)
-    if not ways:
-        return Paid(told.net_amount, gross is not None and not gross.agrees(told.net_amount))
-    is_explained = any(way.agrees(told.net_amount) for way in ways)
-    if not is_explained and len(ways) > 1 and gross is not None and gross.agrees(told.net_amount):
+    known = ways or ([gross] if gross is not None else [])
+    for amount in (told.net_amount, _without_fee(told)):
+        if any(way.agrees(amount) for way in known):
+            return Paid(amount, _contradicts(told))
+    if len(ways) > 1 and gross is not None and gross.agrees(told.net_amount):
         first, second = ways
         return Paid(second.amount, not first.agrees(second.amount))  # the amount is that before the discount
-    return Paid(told.net_amount, not is_explained or _contradicts(told))
+    return Paid(told.net_amount, bool(known))
+
+
+def _without_fee(told: ToldFigures) -> Decimal:
+    amount, fee = told.net_amount or _ZERO, abs(told.fee or _ZERO)
+    return amount - fee if amount >= 0 else amount + fee
 
 
 def _without_amount(told: ToldFigures, gross: _Way | None, ways: list[_Way]) -> Paid | None:

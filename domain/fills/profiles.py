@@ -1,4 +1,4 @@
-"""The exports of fuel cards: the fields of a fill, and the columns that hold them in each card's file.
+"""The exports of fuel cards: the columns that hold the fields of a fill in each card's file.
 
 Where the names of the columns were found, and what only a card's customer can see, stands in the README.
 """
@@ -6,82 +6,12 @@ Where the names of the columns were found, and what only a card's customer can s
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from domain.errors import FuelrouteError
-from domain.file_profiles.profiles import CellKind, Column, FileProfile, RecordField, RecordFields, plain_profile
+from domain.file_profiles.profiles import Column, FileProfile, plain_profile
 from domain.file_profiles.reading import AUTO, recognize
-from domain.fills.wide_rows import WIDE_FUELS
-
-
-def _wide_fields() -> tuple[RecordField, ...]:
-    """The fields of rows that tell of several fuels: quantity, price and cost of each, before and after the rebate."""
-    return tuple(
-        RecordField(f"{fuel.name}_{suffix}", label.format(fuel.label), kind)
-        for fuel in WIDE_FUELS
-        for suffix, label, kind in _WIDE_COLUMNS
-    )
-
-
-_WIDE_COLUMNS: tuple[tuple[str, str, CellKind], ...] = (
-    ("quantity", "gallons of {}, beside those of other fuels", "number"),
-    ("price", "price of the {} before the rebate", "amount"),
-    ("amount", "cost of the {} before the rebate", "amount"),
-    ("net_price", "price of the {} after the rebate", "amount"),
-    ("net_amount", "cost of the {} after the rebate", "amount"),
-)
-_QUANTITIES = tuple(f"{fuel.name}_quantity" for fuel in WIDE_FUELS)
-_COSTS = tuple(f"{fuel.name}_{suffix}" for fuel in WIDE_FUELS for suffix, _, _ in _WIDE_COLUMNS[1:])
-
-FILL_FIELDS = RecordFields(
-    "fills",
-    (
-        RecordField("card", "card number; its last four digits are kept", "code", ("Card #", "Card Number", "Card")),
-        RecordField("date", "day, or day and time", "text", ("Transaction Date", "Tran Date", "Date")),
-        RecordField("time", "time on the clock of the place", "text", ("Transaction Time", "Tran Time", "Time")),
-        RecordField("transaction", "transaction or invoice number", "code", ("Transaction Number", "Invoice")),
-        RecordField("invoice", "number of the truck stop's receipt, beside the card's own number", "code"),
-        RecordField("driver", "driver's name; kept where no unit is named, for cards of drivers", "text"),
-        RecordField("unit", "unit number", "code", ("Unit Number", "Unit", "Unit #", "Vehicle", "Truck")),
-        RecordField("brand", "chain of the place, where its name lacks it", "text", ("Merchant (Brand)", "Chain")),
-        RecordField("location", "name of the place", "text", ("Location Name", "Location", "Merchant Name")),
-        RecordField("code", "station code", "code", ("Location ID", "Site ID", "Store Number")),
-        RecordField("city", "city, or city and state", "text", ("Location City", "Merchant City")),
-        RecordField(
-            "state",
-            "state or province; else it is read behind the city or the place",
-            "text",
-            ("State/ Prov", "State/Province", "Province", "Location State", "Merchant State", "ST"),
-        ),
-        RecordField("item", "product code or name", "text", ("Product", "Product Code", "Fuel Type")),
-        RecordField("item_name", "name of the product, beside its code", "text", ("Product Description",)),
-        RecordField("quantity", "gallons or litres", "number", ("Qty", "Gallons", "Units", "Volume")),
-        RecordField("volume_unit", "unit of the quantity, G or L", "text", ("UOM", "Unit of Measure")),
-        RecordField("price", "price of a gallon or litre after discounts", "amount", ("Disc PPU", "Net Price")),
-        RecordField(
-            "retail_price",
-            "price of a gallon or litre before discounts",
-            "amount",
-            ("Unit Price", "Price per Unit", "Price per Gallon", "PPU", "PPG", "Unit Cost"),
-        ),
-        RecordField("amount", "amount that was paid, after discounts", "amount", ("Amt", "Net Amount", "Net Cost")),
-        RecordField("gross_amount", "amount before discounts", "amount", ("Gross Amount", "Gross Cost")),
-        RecordField("discount", "discount on the amount", "amount", ("Disc Amt", "Discount Amount")),
-        RecordField("exempt_tax", "tax that was taken off the amount", "amount"),
-        RecordField("non_fuel_amount", "the part of the amounts that is for no fuel", "amount"),
-        RecordField("rebate", "rebate for all fuels of a row", "amount"),
-        RecordField("currency", "currency, USD or CAD; EFS adds the unit of the quantity", "text"),
-        RecordField("canceled", "Y on a row that does not count", "text", ("Cancel flag", "Voided")),
-        *_wide_fields(),
-    ),
-    (
-        ("date",),
-        ("unit", "card"),
-        ("state", "city", "location"),
-        ("item", "item_name", *_QUANTITIES),
-        ("quantity", *_QUANTITIES),
-        ("amount", "gross_amount", "price", "retail_price", *_COSTS),
-    ),
-)
-"""The fields of a purchase. A file may have its figures in many ways; `paid.py` says what was paid by them."""
+from domain.fills.fields import FILL_FIELDS
 
 
 class UnknownCard(FuelrouteError):
@@ -118,6 +48,7 @@ _EFS = _card(
     discount=("Disc Amt", "Discount Amount", "Discount"),
     exempt_tax=("Exempt Tax",),
     non_fuel_amount=("Total Non-Fuel Cost",),
+    fee=("Fees", "Transaction Fee"),
     currency=("Currency", "Transaction Currency"),
 )
 _COMDATA = _card(
@@ -180,14 +111,56 @@ _FLEET_ONE = _card(
     discount=("Discount", "Discount Amount", "Rebate"),
     currency=("Currency",),
 )
+_PILOT = _card(
+    "pilot",
+    card=("Card Number", "Card #", "Card", "Card ID"),
+    date=("Transaction Date", "Tran Date", "Date", "Transaction Date/Time", "Date/Time", "Purchase Date"),
+    time=("Transaction Time", "Tran Time", "Time"),
+    transaction=("Transaction Number", "Transaction #", "Transaction ID", "Transaction", "Ticket Number"),
+    invoice=("Invoice Number", "Invoice #", "Invoice"),
+    driver=("Driver Name", "Driver"),
+    unit=("Unit Number", "Unit #", "Unit", "Vehicle Number", "Vehicle", "Truck Number", "Truck", "Tractor"),
+    location=("Location", "Site", "Store", "Location Name", "Site Name", "Site Description"),
+    city=("City", "Location City", "Site City"),
+    state=("State", "State/Province", "Location State", "Site State"),
+    item=("Product", "Product Code", "Fuel Type", "Item", "Product Type"),
+    item_name=("Product Description", "Product Name", "Description"),
+    quantity=("Gallons", "Quantity", "Qty", "Volume", "Units"),
+    volume_unit=("Unit of Measure", "UOM"),
+    price=("Net Price", "Discounted Price", "Your Price", "Net PPG"),
+    retail_price=("Retail Price", "Retail", "Price Per Gallon", "Unit Price", "PPG", "Price"),
+    gross_amount=("Gross Amount", "Retail Amount", "Retail Total", "Gross Total"),
+    discount=("Discount", "Discount Amount", "Total Discount", "Savings", "Total Savings"),
+    amount=("Net Amount", "Net Total", "Total Amount", "Amount", "Total", "Amount Due"),
+    fee=("Fee", "Fees", "Transaction Fee"),
+    currency=("Currency",),
+)
+
+
+def _generic() -> FileProfile:
+    """A profile for any card. A column `Amount` or `Price` beside one of what was paid is the one before discounts."""
+    plain = plain_profile(FILL_FIELDS)
+    usual = {name: plain.columns[name].names[2:] for name in ("amount", "price", "retail_price")}
+    return msgspec.structs.replace(
+        plain,
+        columns={
+            **plain.columns,
+            "amount": Column((*usual["amount"], "Amount")),
+            "price": Column(usual["price"]),
+            "retail_price": Column((*usual["retail_price"], "Price")),
+        },
+    )
+
+
 CARD_PROFILES: dict[str, FileProfile] = {
-    **{one.name: one for one in (_EFS, _COMDATA, _FLEET_ONE)},
-    "generic": plain_profile(FILL_FIELDS),
+    **{one.name: one for one in (_EFS, _COMDATA, _FLEET_ONE, _PILOT)},
+    "generic": _generic(),
 }
 CARD_TITLES = {
     "efs": "EFS and WEX: transaction reports and exports, the portal's CSV",
     "comdata": "Comdata: fuel purchases, a row for each transaction",
     "fleet-one": "Fleet One: transactions",
+    "pilot": "Pilot Flying J: all transactions",
     "generic": "Another card",
 }
 
@@ -195,11 +168,11 @@ CARD_TITLES = {
 def card_profile_of(
     path: Path, name: str, change: Callable[[FileProfile], FileProfile] = lambda one: one
 ) -> FileProfile:
-    """The profile of this name, after `change`; for `auto` the one that fits the file's headings. Raises UnknownCard,
-    UnreadableFile."""
+    """The profile of this name, after `change`; for `auto` the one that fits the file's headings. No column of Pilot's
+    file is its own: what it knows, the generic profile knows. Raises UnknownCard, UnreadableFile."""
     if name != AUTO:
         return change(card_profile(name))
-    return recognize(path, [change(one) for one in CARD_PROFILES.values()], FILL_FIELDS)
+    return recognize(path, [change(one) for one in CARD_PROFILES.values() if one is not _PILOT], FILL_FIELDS)
 
 
 def card_profile(name: str) -> FileProfile:

@@ -1,69 +1,104 @@
 """The day and time of a purchase as a card's file writes them, on the clock of the place."""
 
 import re
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
 
 from domain.contract.excel_days import excel_moment, excel_time_of_day
 from domain.fills.cells import RowFault, cell_line
+from domain.fills.local_times import zone_of
 
-_DAYS = (
-    (re.compile(r"(?P<y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})", re.ASCII), 0),
-    (re.compile(r"(?P<m>\d{1,2})[/-](?P<d>\d{1,2})[/-](?P<y>\d{4})", re.ASCII), 0),
-    (re.compile(r"(?P<m>\d{1,2})[/-](?P<d>\d{1,2})[/-](?P<y>\d{2})", re.ASCII), 2000),
-    (re.compile(r"(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})", re.ASCII), 0),
+_MONTH_NAMES = "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC"
+_MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES.split(), start=1)}
+_DAYS = [
+    re.compile(rf"{pattern}(?=$|[T ,])[T ,]*(?P<rest>.*)", re.ASCII | re.IGNORECASE)
+    for pattern in (
+        r"(?P<y>\d{4})[-/](?P<m>\d{1,2})[-/](?P<d>\d{1,2})",
+        r"(?P<m>\d{1,2})[/-](?P<d>\d{1,2})[/-](?P<y>\d{4}|\d{2})",
+        r"(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})",
+        r"(?P<d>\d{1,2})[- ](?P<month>[A-Z]{3})[A-Z]*\.?[- ,]+(?P<y>\d{4}|\d{2})",
+        r"(?:[A-Z]{3,9}, )?(?P<month>[A-Z]{3})[A-Z]*\.? (?P<d>\d{1,2}),? (?P<y>\d{4})",
+    )
+]
+"""Days as cards write them, with what stands behind them: month first, unless the year is, or the month is a word."""
+_TIME = re.compile(r"(\d{1,2}):?(\d{2})(?::?(\d{2})(?:\.\d+)?)? ?(?:([AP])\.?M\.?)?", re.ASCII | re.IGNORECASE)
+_ZONE = re.compile(r"(?P<clock>.*\d.*?) ?(?P<zone>Z|UTC|GMT|[+-]\d{2}:?\d{2}|(?<![A-Z])[ECMP][SD]?T)", re.IGNORECASE)
+_ZONES = dict(
+    zip("ECMP", ("America/New_York", "America/Chicago", "America/Denver", "America/Los_Angeles"), strict=True)
 )
-"""Days as cards write them: month first, unless the year is."""
-_TIME = re.compile(r"(\d{1,2}):?(\d{2})(?::?(\d{2})(?:\.\d+)?)? ?([AP]M)?", re.ASCII | re.IGNORECASE)
-
+_HOURS = dict(zip("ECMP", (-5, -6, -7, -8), strict=True))
+"""Hours of standard time."""
 
 _DATED = re.compile(r"\d{4}-\d{2}-\d{2} ", re.ASCII)
 """A spreadsheet may keep a time of day as a moment of its first day."""
 
 
-def receipt_time(day: str | None, clock: str | None) -> tuple[datetime, bool]:
-    """The local time, and whether the file tells it; noon stands for a day alone. Raises RowFault."""
+def receipt_time(day: str | None, clock: str | None, state: str) -> tuple[datetime, bool]:
+    """The local time in the state, and whether the file tells it; noon stands for a day alone. A time that names its
+    zone is brought to the state's. Raises RowFault."""
     found, rest = receipt_day(day)
-    said = _uncounted(cell_line(clock)) if "." in cell_line(clock) else cell_line(clock)
-    said = said.rpartition(" ")[2] if _DATED.match(said) else said
+    said = cell_line(clock).rpartition(" ")[2] if _DATED.match(cell_line(clock)) else cell_line(clock)
     said = said or (rest if rest != "00:00:00" else "")  # a day in a spreadsheet
     if not said:
         return datetime.combine(found, time(12)), False
-    return datetime.combine(found, _time(said)), True
+    zoned = _ZONE.fullmatch(said)
+    if zoned is None:
+        return datetime.combine(found, _time(said)), True
+    written = datetime.combine(found, _time(zoned["clock"]), _zone(zoned["zone"].upper()))
+    return written.astimezone(ZoneInfo(zone_of(state, None))).replace(tzinfo=None), True
 
 
 def receipt_day(cell: str | None) -> tuple[date, str]:
     """The day, and what the cell has behind it. Raises RowFault."""
-    first, _, rest = _uncounted(cell_line(cell)).replace("T", " ", 1).partition(" ")
-    found = _day(first)
-    if not 2000 <= found.year <= 2099:
-        raise RowFault(f"the year {found.year} is out of range")
-    return found.date(), rest
-
-
-def _uncounted(text: str) -> str:
-    """The text, or the moment that it is as spreadsheets count: 46174.25, or 0.25 for a time of day."""
-    counted = excel_moment(text) or excel_time_of_day(text)
-    return counted.isoformat(sep=" ") if counted is not None else text
-
-
-def _day(text: str) -> datetime:
-    for pattern, century in _DAYS:
+    text = cell_line(cell)
+    counted = excel_moment(text)
+    if counted is not None:
+        return _believed(counted.date()), counted.strftime("%H:%M:%S")
+    for pattern in _DAYS:
         match = pattern.fullmatch(text)
-        if match is not None:
-            try:
-                return datetime(century + int(match["y"]), int(match["m"]), int(match["d"]))
-            except ValueError:
-                break
+        day = _date(match.groupdict()) if match is not None else None
+        if match is not None and day is not None:
+            return _believed(day), match["rest"]
     raise RowFault(f"the date is {text!r}: write it as 2026-11-24 or 11/24/2026" if text else "the date is missing")
 
 
+def _date(parts: dict[str, str | None]) -> date | None:
+    year = int(parts["y"] or 0)
+    month = _MONTHS.get((parts.get("month") or "").upper()) or int(parts.get("m") or 0)
+    try:
+        return date(year if year >= 100 else 2000 + year, month, int(parts["d"] or 0))
+    except ValueError:
+        return None
+
+
+def _believed(day: date) -> date:
+    if not 2000 <= day.year <= 2099:
+        raise RowFault(f"the year {day.year} is out of range")
+    return day
+
+
+def _zone(name: str) -> tzinfo:
+    """The zone of `Z`, `-05:00`, `CST` or `CT`."""
+    if name[0] in "+-":
+        minutes = int(name[1:3]) * 60 + int(name[-2:])
+        return timezone(timedelta(minutes=minutes if name[0] == "+" else -minutes))
+    if name[0] not in _ZONES:
+        return timezone(timedelta())
+    if len(name) == 2:
+        return ZoneInfo(_ZONES[name[0]])
+    return timezone(timedelta(hours=_HOURS[name[0]] + (name[1] == "D")))
+
+
 def _time(text: str) -> time:
+    counted = excel_time_of_day(text) or (excel_moment(text) if "." in text else None)
+    if counted is not None:
+        return counted.time()
     match = _TIME.fullmatch(text.zfill(4) if text.isdecimal() and text.isascii() and len(text) < 4 else text)
     if match is not None:
         hour, minute, second = int(match[1]), int(match[2]), int(match[3] or 0)
         half = (match[4] or "").upper()
         if half and 1 <= hour <= 12:
-            hour = hour % 12 + (12 if half == "PM" else 0)
+            hour = hour % 12 + (12 if half == "P" else 0)
         if hour < 24 and minute < 60 and second < 60:
             return time(hour, minute, second)
     raise RowFault(f"the time is {text!r}: write it as 14:05")

@@ -15,7 +15,7 @@ from domain.accounts.companies import lock_company
 from domain.database import Connection, Tenant
 from domain.errors import FuelrouteError
 from domain.file_profiles.products import Fuel
-from domain.fills.card_files import AMOUNT_DOUBT, DOUBTS
+from domain.fills.card_files import AMOUNT_DOUBT, DOUBTS, QUANTITY_DOUBT
 from domain.fills.figuring import figure_routes
 from domain.fills.finding import Matches, ToMatch, UnclearTruck, find_truck, match_fills
 from domain.fills.importing import BATCH_FILLS, MATCHED, read_stations
@@ -31,6 +31,7 @@ REVIEW_REASONS = {
     "route": "the truck was on more than one route at that time",
     "station": "several stations fit, or none",
     AMOUNT_DOUBT: "its price, quantity, discount and amount contradict each other: compare it with the receipt",
+    QUANTITY_DOUBT: "its gallons are another sum than those of its fuels: compare it with the receipt",
     "price": "the price of a gallon is beyond belief: litres, or a slip",
     "reversal": "it takes back a purchase that is not here, or that is not the only one that fits",
 }

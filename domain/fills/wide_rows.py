@@ -36,12 +36,13 @@ WIDE_FUELS = (
 
 
 class WideFill(NamedTuple):
-    """A fuel of the row. `is_doubtful`: the row's sums do not add up."""
+    """A fuel of the row. Sums of gallons or of costs that do not add up make it doubtful."""
 
     fuel: Fuel
     item: str
     told: ToldFigures
-    is_doubtful: bool = False
+    is_quantity_doubtful: bool = False
+    is_amount_doubtful: bool = False
 
 
 def is_wide(given: Mapping[str, Any]) -> bool:
@@ -113,9 +114,7 @@ def _with_rebate(fills: list[WideFill], rebate: Decimal | None) -> list[WideFill
     shares = [(fill.told.gross_amount or _ZERO) - (fill.told.net_amount or _ZERO) for fill in fills]
     adds_up = rebate is None or abs(abs(sum(shares, _ZERO)) - abs(rebate)) <= _CENTS * len(fills)
     return [
-        (fill if fill.told.net_price else _discounted(fill, share))._replace(
-            is_doubtful=fill.is_doubtful or not adds_up
-        )
+        (fill if fill.told.net_price else _discounted(fill, share))._replace(is_amount_doubtful=not adds_up)
         for fill, share in zip(fills, shares, strict=True)
     ]
 

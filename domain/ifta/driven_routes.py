@@ -165,9 +165,12 @@ _BOUGHT = Statement(
     SELECT f.vehicle_id, v.unit_number, f.state, sum(f.gallons) AS gallons
     FROM fills f LEFT JOIN vehicles v ON v.id = f.vehicle_id
     WHERE f.company_id = %(company_id)s AND f.environment = %(environment)s
-      AND f.bought_at >= %(start)s AND f.bought_at < %(end)s
+      AND f.bought_at >= %(first_day)s::date - interval '2 days'
+      AND f.bought_at < %(next_day)s::date + interval '2 days'
+      AND (f.bought_at AT TIME ZONE f.time_zone)::date >= %(first_day)s
+      AND (f.bought_at AT TIME ZONE f.time_zone)::date < %(next_day)s
       AND f.fuel = 'tractor' AND f.counter_id IS NULL AND f.vehicle_id IS NOT NULL AND f.state IS NOT NULL
-      AND NOT f.review && ARRAY['unit', 'fuel', 'price', 'reversal']
+      AND NOT f.review && ARRAY['unit', 'fuel', 'quantity', 'price', 'reversal']
     GROUP BY f.vehicle_id, v.unit_number, f.state
     ORDER BY v.unit_number, f.vehicle_id, f.state
     """,
@@ -175,8 +178,11 @@ _BOUGHT = Statement(
 
 
 def read_bought_gallons(connection: Connection, driven: QuarterRoutes) -> list[BoughtGallons]:
-    """The fills of the quarter, on routes or not. Those whose truck, fuel or gallons wait for a person are left out."""
-    return _BOUGHT.all(connection, {**driven.tenant._asdict(), "start": driven.start, "end": driven.end})
+    """The fills of the quarter, on routes or not, by the day on their receipts. Those whose truck, fuel or gallons wait
+    for a person are left out."""
+    quarter = driven.quarter
+    days = {"first_day": quarter.first_day, "next_day": quarter.next_day}
+    return _BOUGHT.all(connection, {**driven.tenant._asdict(), **days})
 
 
 class TaxRate(NamedTuple):

@@ -12,7 +12,8 @@ from domain.contract.csvfiles import ImportReport, UnreadableFile, count_rows
 from domain.file_profiles.profiles import Column, FileProfile
 from domain.file_profiles.reading import AUTO, read_sample
 from domain.fills.card_files import FileFill, Volume, open_fill_file
-from domain.fills.profiles import CARD_PROFILES, CARD_TITLES, FILL_FIELDS, card_profile_of
+from domain.fills.fields import FILL_FIELDS
+from domain.fills.profiles import CARD_PROFILES, CARD_TITLES, card_profile_of
 from domain.ids import shown_id
 from domain.lifecycle import Environment
 from domain.operations import csv_imports

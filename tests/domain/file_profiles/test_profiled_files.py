@@ -361,3 +361,29 @@ def test_any_table_gives_records_or_faults(tmp_path_factory: pytest.TempPathFact
         return
     assert all(record.line >= 2 for record in records)
     assert all(message for _, message in refused)
+
+
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [
+        ("$1,234.56", 1234.56),
+        ("(12.34)", -12.34),
+        ("$(12.34)", -12.34),
+        ("-$12.34", -12.34),
+        ("12.34-", -12.34),
+        ("12.34 CR", -12.34),
+        ("USD 12.34", 12.34),
+        ("1.234,56", 1234.56),
+        ("1 234,56", 1234.56),
+        ("12,34", 12.34),
+        ("0,999", 0.999),
+        ("1,234", 1234.0),
+        ("12 €", None),
+        ("1.23.4", None),
+        ("--5", None),
+    ],
+)
+def test_amounts_are_read_as_reports_write_them(tmp_path: Path, written: str, number: float | None) -> None:
+    records, rejected = read(text_file(tmp_path, f"Store No.\tRetail Price\n1\t{written}\n"))
+    assert [one.values["price"] for one in records] == ([] if number is None else [number])
+    assert len(rejected) == (number is None)

@@ -404,7 +404,7 @@ def test_fuel_tax_is_credited_by_fills_for_trucks_that_have_some(
     report = make_quarter_report(connection, driven_routes, now=NOW)
 
     assert [(one.state, one.gallons_planned, one.gallons_bought, one.gallons_credited) for one in report.states] == [
-        ("IN", 0, 200, 200),
+        ("IN", 0, 100, 100),
         ("OH", 0, 50, 50),
     ]
     assert [(one.unit_number, one.state, one.source) for one in report.vehicles] == [
@@ -412,6 +412,20 @@ def test_fuel_tax_is_credited_by_fills_for_trucks_that_have_some(
         ("101", "OH", "fills"),
     ]
     assert report.vehicles_with_fills == 1
+
+
+@pytest.mark.usefixtures("stations")
+@pytest.mark.parametrize(("day", "time", "quarter"), [("2026-09-30", "23:30", 3), ("2026-10-01", "00:30", 4)])
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Pacific/Honolulu"])
+def test_the_quarter_of_a_fill_is_that_of_the_day_on_its_receipt(
+    connection: Connection, fleet: Fleet, tmp_path: Path, day: str, time: str, quarter: int, zone: str
+) -> None:
+    connection.execute("UPDATE companies SET time_zone = %s WHERE id = %s", (zone, fleet.company_id))
+    import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", efs(date=day, time=time, state="CA")))
+    for number in (3, 4):
+        driven_routes = find_quarter_routes(connection, fleet.company_id, Quarter(2026, number))
+        report = make_quarter_report(connection, driven_routes, now=NOW)
+        assert sum(one.gallons_bought for one in report.states) == (100 if number == quarter else 0)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.contract.csvfiles import ImportReport
-from domain.fills.card_files import AMOUNT_DOUBT, FileFill, open_fill_file
+from domain.fills.card_files import AMOUNT_DOUBT, QUANTITY_DOUBT, FileFill, open_fill_file
 from domain.fills.paid import Paid, ToldFigures, paid_for
 from domain.fills.profiles import card_profile
 from tests.domain.fills.cards import EFS_HEADER, NOW, efs
@@ -70,7 +70,6 @@ def test_without_net_columns_the_rebate_is_taken_off_the_only_fuel(tmp_path: Pat
         ("$430.67000", "$494.56000"),  # no rebate taken off
         ("$63.89", "$10.00"),  # another rebate than cost less net cost
         ("$3.07300", "$2.07300"),  # another net price
-        (",S,140.14,", ",S,240.14,"),  # other tractor gallons than the parts
     ],
 )
 def test_columns_of_comdata_that_contradict_each_other_wait_for_a_person(
@@ -79,6 +78,10 @@ def test_columns_of_comdata_that_contradict_each_other_wait_for_a_person(
     first, *others = comdata(tmp_path, change)
     assert first.doubts == (AMOUNT_DOUBT,)
     assert [one.doubts for one in others] == [(), ()]
+
+
+def test_gallons_of_comdata_that_do_not_add_up_wait_for_a_person(tmp_path: Path) -> None:
+    assert comdata(tmp_path, (",S,140.14,", ",S,240.14,"))[0].doubts == (QUANTITY_DOUBT,)
 
 
 @pytest.mark.parametrize(

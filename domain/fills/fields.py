@@ -1,0 +1,174 @@
+"""The fields of a purchase, and the usual names of their columns in files of cards that have no profile."""
+
+from domain.file_profiles.profiles import CellKind, RecordField, RecordFields
+from domain.fills.wide_rows import WIDE_FUELS
+
+
+def _field(name: str, label: str, kind: CellKind, usual_names: str) -> RecordField:
+    """A field with the names of its columns, divided by bars."""
+    return RecordField(name, label, kind, tuple(usual_names.split("|")))
+
+
+def _wide_fields() -> tuple[RecordField, ...]:
+    """The fields of rows that tell of several fuels: quantity, price and cost of each, before and after the rebate."""
+    return tuple(
+        RecordField(f"{fuel.name}_{suffix}", label.format(fuel.label), kind)
+        for fuel in WIDE_FUELS
+        for suffix, label, kind in _WIDE_COLUMNS
+    )
+
+
+_WIDE_COLUMNS: tuple[tuple[str, str, CellKind], ...] = (
+    ("quantity", "gallons of {}, beside those of other fuels", "number"),
+    ("price", "price of the {} before the rebate", "amount"),
+    ("amount", "cost of the {} before the rebate", "amount"),
+    ("net_price", "price of the {} after the rebate", "amount"),
+    ("net_amount", "cost of the {} after the rebate", "amount"),
+)
+_QUANTITIES = tuple(f"{fuel.name}_quantity" for fuel in WIDE_FUELS)
+_COSTS = tuple(f"{fuel.name}_{suffix}" for fuel in WIDE_FUELS for suffix, _, _ in _WIDE_COLUMNS[1:])
+
+FILL_FIELDS = RecordFields(
+    "fills",
+    (
+        _field(
+            "card",
+            "card number; its last four digits are kept",
+            "code",
+            "Card #|Card Number|Card|Card No|Card ID|Fuel Card|Fuel Card Number|Card Last 4|Last 4",
+        ),
+        _field(
+            "date",
+            "day, or day and time",
+            "text",
+            "Transaction Date|Tran Date|Trans Date|Purchase Date|Fuel Date|POS Date|Transaction POS Date"
+            "|Local Date|Date/Time|Transaction Date/Time|Date and Time|Transaction Timestamp",
+        ),
+        _field(
+            "time",
+            "time on the clock of the place",
+            "text",
+            "Transaction Time|Tran Time|Trans Time|Purchase Time|POS Time|Transaction POS Time|Local Time",
+        ),
+        _field(
+            "transaction",
+            "transaction or invoice number",
+            "code",
+            "Transaction Number|Transaction ID|Transaction #|Trans ID|Trans #|Invoice|Invoice Number|Invoice #"
+            "|Reference Number|Receipt Number|Ticket Number",
+        ),
+        RecordField("invoice", "number of the truck stop's receipt, beside the card's own number", "code"),
+        _field("driver", "driver's name; kept where no unit is named, for cards of drivers", "text", "Driver Name"),
+        _field(
+            "unit",
+            "unit number",
+            "code",
+            "Unit Number|Unit|Unit #|Unit No|Unit ID|Vehicle|Vehicle Number|Vehicle #|Vehicle ID|Vehicle Name"
+            "|Custom Vehicle/Asset ID|Truck|Truck Number|Truck #|Truck ID|Tractor|Tractor Number|Tractor #|Asset"
+            "|Asset ID|Equipment",
+        ),
+        _field("brand", "chain of the place, where its name lacks it", "text", "Merchant (Brand)|Chain|Merchant Brand"),
+        _field(
+            "location",
+            "name of the place",
+            "text",
+            "Location Name|Location|Merchant Name|Merchant|Site Name|Site|Site Description|Station|Station Name"
+            "|Truck Stop|Truck Stop Name|Vendor|Vendor Name|Store Name|Store|Fuel Stop",
+        ),
+        _field(
+            "code",
+            "station code",
+            "code",
+            "Location ID|Site ID|Site Number|Store Number|Station ID|Truck Stop Code",
+        ),
+        _field(
+            "city",
+            "city, or city and state",
+            "text",
+            "Location City|Merchant City|Site City|Station City|Truck Stop City|City, State|City/State|City & State",
+        ),
+        _field(
+            "state",
+            "state or province; else it is read behind the city or the place",
+            "text",
+            "State/ Prov|State/Province|Province|Prov|ST|State Code|Location State|Merchant State"
+            "|Merchant State / Province|Merchant State/Prov|Site State|Station State|Truck Stop State"
+            "|Jurisdiction",
+        ),
+        _field(
+            "item",
+            "product code or name",
+            "text",
+            "Product|Product Code|Product Type|Fuel Type|Fuel|Fuel Grade|Grade|Description",
+        ),
+        _field(
+            "item_name",
+            "name of the product, beside its code",
+            "text",
+            "Product Description|Product Name|Item Description",
+        ),
+        _field(
+            "quantity",
+            "gallons or litres",
+            "number",
+            "Qty|Gallons|Units|Volume|Total Gallons|Gallons Purchased|Net Gallons|Gals|Gal|Fuel Quantity"
+            "|Fuel Volume|Litres|Liters",
+        ),
+        _field("volume_unit", "unit of the quantity, G or L", "text", "UOM|Unit of Measure|Measure|Volume Unit"),
+        _field(
+            "price",
+            "price of a gallon or litre after discounts",
+            "amount",
+            "Disc PPU|Net Price|Net PPU|Net PPG|Discounted Price|Discounted PPU|Discounted PPG"
+            "|Net Price Per Gallon|Price Paid|Final Price|Your Price",
+        ),
+        _field(
+            "retail_price",
+            "price of a gallon or litre before discounts",
+            "amount",
+            "Retail|Unit Price|Price per Unit|Price per Gallon|Price/Gallon|Price per Gal|PPU|PPG|Unit Cost"
+            "|Cost per Gallon|Pump Price|Retail PPG|Retail PPU|Posted Price|Price per Litre|Price per Liter",
+        ),
+        _field(
+            "amount",
+            "amount that was paid, after discounts",
+            "amount",
+            "Net Amount|Net Cost|Net Total|Amt|Amount Paid|Total Paid|Amount Due|Total Amount Due|Final Amount"
+            "|Total Amount|Total Cost|Total|Total Price|Fuel Cost|Fuel Amount|Cost",
+        ),
+        _field(
+            "gross_amount",
+            "amount before discounts",
+            "amount",
+            "Gross Amount|Gross Cost|Gross Total|Gross|Total Fuel Cost|Retail Amount|Retail Total|Retail Cost"
+            "|Pump Total",
+        ),
+        _field(
+            "discount",
+            "discount on the amount",
+            "amount",
+            "Disc Amt|Discount Amount|Total Discount|Discounts|Savings|Total Savings|Savings Amount",
+        ),
+        RecordField("exempt_tax", "tax that was taken off the amount", "amount"),
+        _field("fee", "fee of the card, which the amount may include", "amount", "Fees|Transaction Fee|Card Fee"),
+        _field("non_fuel_amount", "the part of the amounts that is for no fuel", "amount", "Total Non-Fuel Cost"),
+        _field("rebate", "rebate on the amount, or for all fuels of a row", "amount", "Rebate Amount"),
+        _field(
+            "currency",
+            "currency, USD or CAD; EFS adds the unit of the quantity",
+            "text",
+            "Currency Code|Transaction Currency",
+        ),
+        _field("canceled", "Y on a row that does not count", "text", "Cancel flag|Voided"),
+        *_wide_fields(),
+    ),
+    (
+        ("date",),
+        ("unit", "card"),
+        ("state", "city", "location"),
+        ("item", "item_name", *_QUANTITIES),
+        ("quantity", *_QUANTITIES),
+        ("amount", "gross_amount", "price", "retail_price", *_COSTS),
+    ),
+)
+"""The fields of a purchase. A file may have its figures in many ways; `paid.py` says what was paid by them."""

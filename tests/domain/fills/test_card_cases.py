@@ -1,0 +1,122 @@
+"""The files of `tests/cases/fills`, read as their owners would bring them: without naming the card."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from domain.contract.csvfiles import ImportReport
+from domain.fills.card_files import open_fill_file
+from domain.fills.profiles import card_profile_of
+
+CASES = Path(__file__).parents[2] / "cases" / "fills"
+NOW = datetime(2026, 12, 1, tzinfo=UTC)
+
+
+class Read(NamedTuple):
+    """A file's fills, each with its unit, state, fuel, gallons and dollars."""
+
+    profile: str
+    fills: list[tuple[str | None, str, str, float, float]]
+    passed_over: int
+    refused: dict[int, str]
+    doubtful: list[int]
+
+
+def read(path: Path) -> Read:
+    report, profile = ImportReport(), card_profile_of(path, "auto")
+    with open_fill_file(path, profile, report, now=NOW) as file:
+        fills = list(file.fills)
+    return Read(
+        profile.name,
+        [(one.unit_number, one.state, str(one.fuel), one.gallons, one.paid_cents / 100) for one in fills],
+        report.passed_over or 0,
+        {one.line: one.message for one in report.rejected},
+        [one.line for one in fills if one.doubts],
+    )
+
+
+CLEAN: list[tuple[str, Read]] = [
+    (
+        "comdata.csv",
+        Read(
+            "comdata",
+            [
+                ("1104", "OH", "tractor", 140.14, 430.67),
+                ("1150", "OK", "tractor", 206.29, 593.67),
+                ("1150", "OK", "other", 8.24, 34.53),
+            ],
+            *(0, {}, []),
+        ),
+    ),
+    (
+        "efs_nounit.csv",
+        Read(
+            "efs",
+            [
+                (None, "AZ", "tractor", 97.9, 342.54),
+                (None, "AZ", "def", 2.95, 13.17),
+                (None, "TX", "tractor", 101.85, 375.71),
+            ],
+            *(0, {}, []),
+        ),
+    ),
+    (
+        "efs_transexport.csv",
+        Read("efs", [("637", "MT", "tractor", 90.0, 369.0), ("637", "MT", "def", 5.24, 26.15)], 0, {}, []),
+    ),
+    ("efs_transexport_52.csv", Read("efs", [("574", "LA", "tractor", 190.0, 865.94)], 0, {}, [])),
+    (
+        "efs_grouped.csv",
+        Read("efs", [("2101", "AZ", "tractor", 97.9, 322.97), ("2101", "TX", "tractor", 101.85, 355.34)], 17, {}, []),
+    ),
+    (
+        "wex.csv",
+        Read("efs", [("1104", "CA", "tractor", 94.6, 394.39), ("1104", "LA", "other", 19.26, 75.12)], 0, {}, []),
+    ),
+    (
+        "pilot_all_transactions.csv",
+        Read(
+            "generic",
+            [
+                ("2101", "UT", "tractor", 110.5, 393.27),
+                ("2101", "UT", "def", 8.12, 36.53),
+                ("2101", "UT", "reefer", 20.0, 69.98),
+            ],
+            *(1, {}, []),
+        ),
+    ),
+    ("flying_j.csv", Read("efs", [("4002", "UT", "tractor", 30.0, 101.97)], 0, {}, [])),
+]
+
+
+@pytest.mark.parametrize(("name", "expected"), CLEAN, ids=[name for name, _ in CLEAN])
+def test_a_file_that_people_have_is_read(name: str, expected: Read) -> None:
+    assert read(CASES / name) == expected
+
+
+def test_every_case_has_its_line_and_its_test() -> None:
+    described = (CASES / "README.md").read_text()
+    files = {path.name for path in CASES.iterdir()} - {"README.md", "flying_j_station.csv"}
+    assert {name for name in files if f"`{name}`" not in described} == set()
+    assert files - {name for name, _ in CLEAN} == set()
+
+
+def test_headings_and_totals_inside_a_report_are_passed_over_and_broken_rows_are_not(tmp_path: Path) -> None:
+    heading = "Card,Date,Unit,Location,City,State,Item,Gallons,Amount"
+    path = tmp_path / "report.csv"
+    path.write_text(
+        f"{heading}\n*0541,11/03/2026,12,TA,ELOY,AZ,ULSD,100,350.00\n"
+        "Sub-total for card *0541,,,,,,ULSD,100,350.00\n,,,,,,,,\nGroup 2,,,,,,,,\n"
+        f"{heading.upper()}\n*0542,11/04/2026,13,TA,ELOY,AZ,ULSD,90,315.00\n"
+        "11/04/2026,45000.50,,,,,,90,315.00\n"
+        "*0542,11/04/2026,13,TA,ELOY,AZ,Total Fuel,190,665.00\n"
+        "*0542,11/44/2026,13,TA,ELOY,AZ,ULSD,90,315.00\n"
+        "*0542,,13,TA,ELOY,AZ,ULSD,9O,315.00\n"
+        "GRAND TOTAL,,,,,,,190 gal,665.00\n"
+    )
+    found = read(path)
+    assert [one[3] for one in found.fills] == [100, 90]
+    assert found.passed_over == 6
+    assert list(found.refused) == [10, 11]
