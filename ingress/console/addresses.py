@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from domain.accounts.sessions import Session
 from domain.accounts.tokens import is_form_token
 from domain.lifecycle import Role
 from ingress.console.browser import (
@@ -104,10 +105,16 @@ def stream_at(
 
     async def endpoint(request: Request) -> Response:
         form = read_query(request)
+        viewer: Session | None = None
+
+        def show(page: Page) -> Response:
+            nonlocal viewer
+            viewer = page.session
+            return handler(page)
 
         async def look() -> Response:
             nonlocal form
-            work = partial(answer_signed_in, request, handler, form, by=by, is_hidden=True)
+            work = partial(answer_signed_in, request, show, form, by=by, is_hidden=True)
             response = await in_page_threads(request, work)
             form = follow(form, response)
             return response
@@ -119,11 +126,19 @@ def stream_at(
                 return await answer_error(request, error)
 
         first = await look()
-        if first.status_code != 200:
+        if first.status_code != 200 or viewer is None:
             return first
         console = console_of(request)
         session, owner = read_cookie(request, SESSION) or "", await console.owner_of(request)
-        return StreamingResponse(console.streams.events(session, owner, first, refresh), media_type="text/event-stream")
+        events = console.streams.events(
+            session,
+            owner,
+            first,
+            refresh,
+            person=str(viewer.user_id),
+            is_operator=viewer.role is Role.OPERATOR,
+        )
+        return StreamingResponse(events, media_type="text/event-stream")
 
     return Route(path, endpoint, methods=["GET"])
 

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from starlette.responses import Response
@@ -22,65 +23,115 @@ LONGEST_SECONDS = 300.0
 MOST_OF_SESSION = 4
 """Browsers open six connections to a server at most, so with more streams no page would load. Hidden pages have no
 stream."""
-MOST_OF_OWNER = 20
+MOST_OF_PERSON = 20
 """The limit for one person in all browsers together."""
+MOST_OF_COMPANY = 50
 MOST_OF_ALL = 100
+"""The limit for all companies. Beyond it a company with few streams gets a place of the company with most."""
+RESERVED_FOR_OPERATORS = 20
 
 _RECONNECT_MS = 1_000
 
 Value = TypeVar("Value")
 
 
+@dataclass(eq=False, slots=True)
+class _Stream:
+    session: str
+    owner: str
+    person: str
+    is_operator: bool
+    ending: asyncio.Event = field(default_factory=asyncio.Event)
+    is_displaced: bool = False
+
+
 class Streams:
     """The open streams of one process. It belongs to one event loop."""
 
     def __init__(self) -> None:
-        self._open: Counter[str] = Counter()
-        self._of_owner: Counter[str] = Counter()
-        self._ending = asyncio.Event()
+        self._open: list[_Stream] = []
+        """The newest last."""
+        self._is_ending = False
 
     def end(self) -> None:
         """End all streams, so that the process does not wait for open pages when it stops."""
-        self._ending.set()
+        self._is_ending = True
+        for stream in self._open:
+            stream.ending.set()
 
     async def events(
-        self, session: str, owner: str, first: Response, refresh: Callable[[], Awaitable[Response]]
+        self,
+        session: str,
+        owner: str,
+        first: Response,
+        refresh: Callable[[], Awaitable[Response]],
+        *,
+        person: str | None = None,
+        is_operator: bool = False,
     ) -> AsyncIterator[bytes]:
-        """The events of one stream:
+        """The events of one stream of a person; `owner` is the person's company.
 
         - `figures` has the text that `refresh` rendered, and `same` says that it has not changed;
         - `over` tells the page to load itself again, such as when the person has signed out;
         - `full` says that too many streams are open.
 
         There is no event while our side fails: the page then says that its figures stand still."""
-        is_full = self._open[session] >= MOST_OF_SESSION or self._of_owner[owner] >= MOST_OF_OWNER
-        if is_full or self._open.total() >= MOST_OF_ALL:
+        stream = _Stream(session, owner, person or session, is_operator)
+        if not self._has_room(stream):
             yield _event("full")
             return
-        self._open[session] += 1
-        self._of_owner[owner] += 1
+        self._open.append(stream)
         try:
             yield f"retry: {_RECONNECT_MS}\n\n".encode()
-            ends, seen = time.monotonic() + LONGEST_SECONDS, first
-            told: bytes | None = None
-            while True:
-                body = bytes(seen.body)
-                if seen.status_code == 200:
-                    yield _event("same") if body == told else _event("figures", body.decode())
-                    told = body
-                elif seen.status_code < 500 and seen.status_code not in (409, 429):  # a lock or its turn: not for long
-                    yield _event("over")
-                    return
-                if time.monotonic() >= ends or await self._is_ending_within(EVERY_SECONDS):
-                    return
-                seen = await refresh()
+            async for event in self._figures(stream, first, refresh):
+                yield event
         finally:
-            self._open -= Counter({session: 1})
-            self._of_owner -= Counter({owner: 1})
+            self._open.remove(stream)
 
-    async def _is_ending_within(self, seconds: float) -> bool:
+    async def _figures(
+        self, stream: _Stream, seen: Response, refresh: Callable[[], Awaitable[Response]]
+    ) -> AsyncIterator[bytes]:
+        ends = time.monotonic() + LONGEST_SECONDS
+        told: bytes | None = None
+        while True:
+            body = bytes(seen.body)
+            if seen.status_code == 200:
+                yield _event("same") if body == told else _event("figures", body.decode())
+                told = body
+            elif seen.status_code < 500 and seen.status_code not in (409, 429):  # a lock or its turn: not for long
+                yield _event("over")
+                return
+            if time.monotonic() >= ends or await self._is_ending_within(stream, EVERY_SECONDS):
+                if stream.is_displaced:
+                    yield _event("full")
+                return
+            seen = await refresh()
+
+    def _has_room(self, stream: _Stream) -> bool:
+        """True when the stream may begin; where all places are taken, one of the company with most streams ends."""
+        if sum(one.session == stream.session for one in self._open) >= MOST_OF_SESSION:
+            return False
+        if sum(one.person == stream.person for one in self._open) >= MOST_OF_PERSON:
+            return False
+        if stream.is_operator:
+            return len(self._open) < MOST_OF_ALL + RESERVED_FOR_OPERATORS
+        companies = Counter(one.owner for one in self._open if not (one.is_operator or one.is_displaced))
+        if companies[stream.owner] >= MOST_OF_COMPANY:
+            return False
+        return companies.total() < MOST_OF_ALL or self._displaces(stream, companies)
+
+    def _displaces(self, stream: _Stream, companies: Counter[str]) -> bool:
+        ((most, count),) = companies.most_common(1)
+        if count <= companies[stream.owner] + 1:
+            return False
+        newest = next(one for one in reversed(self._open) if one.owner == most and not one.is_displaced)
+        newest.is_displaced = True
+        newest.ending.set()
+        return True
+
+    async def _is_ending_within(self, stream: _Stream, seconds: float) -> bool:
         try:
-            return await asyncio.wait_for(self._ending.wait(), seconds)
+            return self._is_ending or await asyncio.wait_for(stream.ending.wait(), seconds)
         except TimeoutError:
             return False
 

@@ -22,7 +22,7 @@ from domain.queue.jobs import build_plan_job
 from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from ingress.console import streams
-from ingress.console.streams import MOST_OF_SESSION, Streams, TimedCache
+from ingress.console.streams import MOST_OF_COMPANY, MOST_OF_PERSON, MOST_OF_SESSION, Streams, TimedCache
 from tests.conftest import make_database
 from tests.ingress.console.conftest import Browser, World, running_console, words
 from tests.servers import OwnRedis, own_redis
@@ -177,6 +177,66 @@ def test_a_stream_ends_after_a_while_and_the_browser_reconnects(monkeypatch: pyt
     assert chunks[1] == b"event: figures\ndata: it\n\n"
     assert set(chunks[2:]) == {b"event: same\ndata: \n\n"}, "browsers drop an event without data"
     assert not places._open, "its place is free again"
+
+
+class Viewers:
+    """People whose streams are open, without a console."""
+
+    def __init__(self) -> None:
+        self.places = Streams()
+        self.open: list[AsyncIterator[bytes]] = []
+
+    async def first_of(self, company: str, person: str, number: int = 0, *, is_operator: bool = False) -> str:
+        """The name of the first event of one more stream, which stays open."""
+        first = HTMLResponse("it")
+        session = f"{company} {person} {number // MOST_OF_SESSION}"
+        events: AsyncIterator[bytes] = self.places.events(
+            session, company, first, lambda: asyncio.sleep(9, first), person=person, is_operator=is_operator
+        )
+        self.open.append(events)
+        chunk = await anext(events)
+        return name_of(await anext(events) if chunk.startswith(b"retry") else chunk)
+
+    async def fill(self, company: str, people: int) -> list[str]:
+        return [
+            await self.first_of(company, f"{company} {person}", number)
+            for person in range(people)
+            for number in range(MOST_OF_PERSON)
+        ]
+
+
+def name_of(chunk: bytes) -> str:
+    return chunk.split(b"\n")[0].removeprefix(b"event: ").decode()
+
+
+def test_a_person_has_a_limit_and_a_company_a_higher_one() -> None:
+    async def told() -> tuple[str, str, list[str]]:
+        viewers = Viewers()
+        assert set(await viewers.fill("one", 1)) == {"figures"}
+        same_person = await viewers.first_of("one", "one 0", 1_000)
+        return same_person, await viewers.first_of("one", "a colleague"), await viewers.fill("two", 3)
+
+    same_person, colleague, more = asyncio.run(told())
+    assert (same_person, colleague) == ("full", "figures")
+    assert more.count("figures") == MOST_OF_COMPANY
+
+
+def test_five_companies_do_not_take_every_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "EVERY_SECONDS", 0.01)
+
+    async def told() -> tuple[str, str, str, str]:
+        viewers = Viewers()
+        for company in range(5):
+            assert set(await viewers.fill(f"company {company}", 1)) == {"figures"}
+        other = await viewers.first_of("another", "somebody")
+        operator = await viewers.first_of("operator 1", "operator", is_operator=True)
+        ended = next(one for one in viewers.places._open if one.is_displaced)
+        displaced = viewers.open[viewers.places._open.index(ended)]
+        last = name_of(await anext(displaced))
+        again = await viewers.first_of(ended.owner, ended.person, 1_000)
+        return other, operator, last, again
+
+    assert asyncio.run(told()) == ("figures", "figures", "full", "full")
 
 
 def test_a_stream_is_silent_while_our_side_fails(
