@@ -386,6 +386,12 @@ class Settings(BaseSettings):
     connector_poll_seconds: float = Field(
         10, ge=1, description="How often a vendor of telematics is asked; less often where the vendor wants that"
     )
+    connector_answer_megabytes: int = Field(
+        16, ge=1, le=256, description="The most that one answer of a vendor of telematics may have"
+    )
+    connector_answer_vehicles: int = Field(
+        20_000, ge=100, description="Vehicles that one answer of a vendor of telematics may name"
+    )
     connector_allowed_hosts: str = Field(
         "",
         description="Vendors of telematics inside the network, such as a Traccar of one's own: hosts and networks"

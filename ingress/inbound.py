@@ -19,6 +19,7 @@ from starlette.datastructures import QueryParams
 
 from domain import clock
 from domain.accounts.contacts import Contacts, UnreadableContact
+from domain.connectors.answer_readers import MOST_VALUES_SENT, TooManyValues, require_few_values
 from domain.connectors.connectors import open_access
 from domain.connectors.kinds import VENDORS
 from domain.connectors.taking import (
@@ -161,8 +162,9 @@ def _page(receiver: Receiver, given: InboundRequest, access: Access) -> VendorPa
     """The positions of a request whose sender is known. Raises ApiError 400."""
     vendor = VENDORS[receiver.kind]()
     try:
+        require_few_values(given.body, MOST_VALUES_SENT)
         return vendor.read_inbound(given, access)
-    except UnreadableAnswer:
+    except (UnreadableAnswer, TooManyValues):
         fault = FieldFault(field="", message=f"is not what {vendor.title} sends")
         raise ApiError("validation_error", "The body has 1 invalid field.", errors=[fault]) from None
 

@@ -3,7 +3,8 @@
 `GET /api/v2/units-by-usdot/{usdot}` gives `{"units": [{"truck_number", "vin", "coordinates": {"lat", "lng"},
 "timestamp"}]}`: public clients of TT ELD (read.tteld.com), Evo ELD (read.evoeld.com) and Five ELD. That answer needs no
 description. Another gateway is described by JSON pointers (RFC 6901): `units` leads to the list of units in the answer,
-the others lead from a unit to its fields. A gateway has no cursor: each answer has the newest position of each unit.
+the others lead from a unit to its fields; -1 is the last of a list. A gateway has no cursor: each answer has the newest
+position of each unit.
 
     {"units": "/payload/assets", "name": "/label/no", "latitude": "/pos/0", "longitude": "/pos/1", "time": "/epoch",
      "speed": "/kmh", "speed_unit": "km/h", "fuel_percent": "/tank"}
@@ -13,9 +14,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
+from zoneinfo import ZoneInfo
 
 import msgspec
 
+from domain.connectors.values import moment_or_none as unit_moment
+from domain.connectors.values import number_or_none, read_document, text_or_none
 from domain.connectors.vendor import (
     MPH_PER_KMH,
     MPH_PER_KNOT,
@@ -26,16 +30,15 @@ from domain.connectors.vendor import (
     Vendor,
     VendorFix,
     VendorHttp,
+    VendorLevel,
     VendorPage,
     VendorVehicle,
-    number_or_none,
-    read_document,
 )
 
 _PREVIEWED = 3
-_MPH = {"mph": 1.0, "km/h": MPH_PER_KMH, "knots": MPH_PER_KNOT}
-_MILLISECONDS = 1e11
-"""A number of seconds as large as this would lie in the year 5138: it counts milliseconds."""
+_MPH = {"mph": 1.0, "km/h": MPH_PER_KMH, "knots": MPH_PER_KNOT, "meters per second": 3.6 * MPH_PER_KMH}
+_PERCENT = {"percent": 1.0, "fraction": 100.0}
+_NO_POINTERS = ("speed_unit", "fuel_unit", "time_zone")
 
 
 class UnitDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,20 +49,27 @@ class UnitDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     latitude: str = "/coordinates/lat"
     longitude: str = "/coordinates/lng"
     time: str = "/timestamp"
+    time_zone: str = "UTC"
+    """The zone of times without an offset, such as America/Chicago."""
     vin: str = "/vin"
     key: str = ""
     """The unit's id at the gateway, which never changes; empty: its name."""
     speed: str = "/speed"
-    speed_unit: Literal["mph", "km/h", "knots"] = "mph"
+    speed_unit: Literal["mph", "km/h", "knots", "meters per second"] = "mph"
     fuel_percent: str = "/fuel_percent"
+    fuel_unit: Literal["percent", "fraction"] = "percent"
+    fuel_time: str = ""
+    """When the fuel level was measured; empty: with the position."""
 
     def __post_init__(self) -> None:
         for field in self.__struct_fields__:
             pointer = getattr(self, field)
-            if field != "speed_unit" and pointer and not _is_pointer(pointer):
+            if field not in _NO_POINTERS and pointer and not _is_pointer(pointer):
                 raise ValueError(f"`{field}` is not a JSON pointer, such as /units or /coordinates/lat")
         if not all((self.name, self.latitude, self.longitude, self.time)):
             raise ValueError("`name`, `latitude`, `longitude` and `time` are needed")
+        if _zone(self.time_zone) is None:
+            raise ValueError("`time_zone` is no name of a zone, such as America/Chicago")
 
 
 class EldGateway(Vendor):
@@ -68,6 +78,12 @@ class EldGateway(Vendor):
     fields = (
         CredentialField("api_key", "API key", "Sent as `x-api-key`."),
         CredentialField("provider_token", "Provider token", "Sent as `provider-token`, if given.", required=False),
+        CredentialField(
+            "authorization",
+            "Authorization",
+            "Sent as `Authorization`, if given, such as `Bearer ...` or `Basic ...`.",
+            required=False,
+        ),
         CredentialField(
             "description",
             "Description of the answer",
@@ -87,40 +103,60 @@ class EldGateway(Vendor):
 
     async def poll(self, cursor: str | None, access: Access, http: VendorHttp) -> VendorPage:
         description = _description(access.credentials.get("description") or "")
-        vehicles, fixes, refused = [], [], {"unreadable": 0}
-        for unit in await self._units(description, access, http):
-            read = _read_unit(description, unit)
-            if read is None:
-                refused["unreadable"] += 1
-                continue
-            vehicles.append(read.vehicle)
-            fixes.append(read.fix)
-        return VendorPage(vehicles, fixes, refused=refused if refused["unreadable"] else {})
+        body = await self._ask(access, http)
+        return await http.read(lambda body: _page_of(description, body), body)
 
     async def test(self, access: Access, http: VendorHttp) -> str:
         """Shows the first units as they are read, so that a description can be corrected."""
         description = _description(access.credentials.get("description") or "")
-        units = await self._units(description, access, http)
-        read = [_read_unit(description, unit) for unit in units]
-        good = [one for one in read if one is not None]
-        shown = "; ".join(_preview(one) for one in good[:_PREVIEWED])
-        sentence = f"{len(units)} units, of which {len(good)} can be read"
-        return f"{sentence}. The first: {shown}" if good else f"{sentence}: correct the pointers of the description"
+        body = await self._ask(access, http)
+        return await http.read(lambda body: _told(description, body), body)
 
-    async def _units(self, description: UnitDescription, access: Access, http: VendorHttp) -> list[Any]:
-        headers = {"x-api-key": access.credentials["api_key"], "Accept": "application/json"}
-        if token := access.credentials.get("provider_token"):
-            headers["provider-token"] = token
-        answer = await http.get(access.url, headers=headers)
-        units = _at(read_document(self.title, answer.body), description.units)
-        if not isinstance(units, list):
-            raise UnreadableAnswer(self.title)
-        return units
+    async def _ask(self, access: Access, http: VendorHttp) -> bytes:
+        given = access.credentials
+        headers = {"x-api-key": given["api_key"], "Accept": "application/json"}
+        named = {"provider-token": given.get("provider_token"), "Authorization": given.get("authorization")}
+        headers |= {name: value for name, value in named.items() if value}
+        return (await http.get(access.url, headers=headers)).body
+
+
+def _page_of(description: UnitDescription, body: bytes) -> VendorPage:
+    vehicles, fixes, levels, unreadable = [], list[VendorFix](), list[VendorLevel](), 0
+    for one in _units(description, body):
+        unit = _read_unit(description, one)
+        unreadable += unit is None or unit.fix is None
+        if unit is None:
+            continue
+        vehicles.append(unit.vehicle)
+        fixes += [unit.fix] if unit.fix is not None else []
+        levels += [unit.level] if unit.level is not None else []
+    return VendorPage(vehicles, fixes, refused={"unreadable": unreadable} if unreadable else {}, levels=levels)
+
+
+def _told(description: UnitDescription, body: bytes) -> str:
+    units = _units(description, body)
+    read = [unit for one in units if (unit := _read_unit(description, one)) is not None and unit.fix is not None]
+    shown = "; ".join(_preview(one) for one in read[:_PREVIEWED])
+    sentence = f"{len(units)} units, of which {len(read)} can be read"
+    return f"{sentence}. The first: {shown}" if read else f"{sentence}: correct the pointers of the description"
+
+
+def _units(description: UnitDescription, body: bytes) -> list[Any]:
+    """The list of units, or the values of an object that holds each under its id. Raises UnreadableAnswer."""
+    units = _at(read_document(EldGateway.title, body), description.units)
+    if isinstance(units, dict) and units and all(isinstance(one, dict) for one in units.values()):
+        return list(units.values())
+    if not isinstance(units, list):
+        raise UnreadableAnswer(EldGateway.title)
+    return units
 
 
 class _Unit(NamedTuple):
     vehicle: VendorVehicle
-    fix: VendorFix
+    fix: VendorFix | None
+    """None: it has no position, or none that can be read."""
+    level: VendorLevel | None
+    """The fuel level, where it has a time of its own, or no position."""
 
 
 @lru_cache(maxsize=256)
@@ -134,6 +170,14 @@ def _description(text: str) -> UnitDescription:
         raise msgspec.DecodeError("it is nested too deeply") from None
 
 
+@lru_cache(maxsize=256)
+def _zone(name: str) -> ZoneInfo | None:
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, KeyError):  # ZoneInfoNotFoundError is a KeyError
+        return None
+
+
 def _is_pointer(text: str) -> bool:
     return text.startswith("/") and len(text) <= 200
 
@@ -144,6 +188,8 @@ def _at(document: Any, pointer: str) -> Any:
         name = part.replace("~1", "/").replace("~0", "~")
         if isinstance(document, dict):
             document = document.get(name)
+        elif isinstance(document, list) and document and name == "-1":
+            document = document[-1]
         elif isinstance(document, list) and name.isdecimal() and int(name) < len(document):
             document = document[int(name)]
         else:
@@ -152,57 +198,49 @@ def _at(document: Any, pointer: str) -> Any:
 
 
 def _read_unit(description: UnitDescription, unit: Any) -> _Unit | None:
-    """None: it has no name, no position or no time."""
-    name, vin = _text(_at(unit, description.name)), _text(_at(unit, description.vin) if description.vin else None)
-    key = _text(_at(unit, description.key)) if description.key else name
-    latitude, longitude = _number(_at(unit, description.latitude)), _number(_at(unit, description.longitude))
-    at = unit_moment(_at(unit, description.time))
-    if name is None or key is None or latitude is None or longitude is None or at is None:
+    """None: it has no name."""
+
+    def value(pointer: str) -> Any:
+        return _at(unit, pointer) if pointer else None
+
+    name, zone = text_or_none(value(description.name)), _zone(description.time_zone) or UTC
+    key = text_or_none(value(description.key)) if description.key else name
+    if name is None or key is None:
         return None
-    speed = _number(_at(unit, description.speed)) if description.speed else None
+    vehicle = VendorVehicle(key, name, text_or_none(value(description.vin)))
+    latitude, longitude = number_or_none(value(description.latitude)), number_or_none(value(description.longitude))
+    at = unit_moment(value(description.time), zone)
+    share = number_or_none(_without_sign(value(description.fuel_percent)))
+    percent = None if share is None else share * _PERCENT[description.fuel_unit]
+    measured_at = unit_moment(value(description.fuel_time), zone) if description.fuel_time else None
+    if at is None or latitude is None or longitude is None:
+        return _Unit(vehicle, None, _level(key, measured_at or at, percent))
+    speed = number_or_none(value(description.speed))
     fix = VendorFix(
         key,
         at,
         latitude,
         longitude,
         None if speed is None else speed * _MPH[description.speed_unit],
-        _number(_at(unit, description.fuel_percent)) if description.fuel_percent else None,
+        percent,
+        fuel_measured_at=measured_at,
     )
-    return _Unit(VendorVehicle(key, name, vin), fix)
+    return _Unit(vehicle, fix, _level(key, measured_at, percent))
 
 
-def _text(value: object) -> str | None:
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        return None
-    return str(value).strip()[:200] or None
+def _level(key: str, at: datetime | None, percent: float | None) -> VendorLevel | None:
+    return None if at is None or percent is None else VendorLevel(key, at, percent)
 
 
-def _number(value: object) -> float | None:
-    """A finite number, which may come as a text."""
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    return number_or_none(value)
-
-
-def unit_moment(value: object) -> datetime | None:
-    """A time as RFC 3339, which is UTC without a zone, or in seconds or milliseconds since 1970."""
-    try:
-        if isinstance(value, str) and not value.strip().isdecimal():
-            moment = datetime.fromisoformat(value.strip())
-            return moment.astimezone(UTC) if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        seconds = _number(value)
-        if seconds is None:
-            return None
-        return datetime.fromtimestamp(seconds / 1000 if seconds > _MILLISECONDS else seconds, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
+def _without_sign(value: object) -> object:
+    """A level such as "62 %" without its sign."""
+    return value.strip().removesuffix("%") if isinstance(value, str) else value
 
 
 def _preview(unit: _Unit) -> str:
     fix = unit.fix
+    if fix is None:
+        return f"{unit.vehicle.name} without a position"
     speed = "no speed" if fix.speed_mph is None else f"{fix.speed_mph:.0f} mph"
     fuel = "no fuel level" if fix.fuel_percent is None else f"fuel {fix.fuel_percent:.0f} %"
     at = f"{fix.recorded_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -14,6 +14,10 @@ from domain.contract.shapes import Position
 from domain.ids import shown_id
 
 _OLDEST = timedelta(days=30)
+_NEAR_ZERO = 0.01
+_NORTH_AMERICA = ((14.0, 75.0), (-170.0, -50.0))
+"""Latitudes and longitudes of the continent and its islands. A place elsewhere is taken, unless it lies here with both
+numbers exchanged, or with the sign of its longitude."""
 _FASTEST_MPH = 1_000.0
 
 
@@ -37,13 +41,23 @@ def positions_of(
 
 
 def _fault_of(fix: VendorFix, now: datetime) -> str | None:
+    if not _is_in_north_america(fix.latitude, fix.longitude):
+        if _is_in_north_america(fix.longitude, fix.latitude):
+            return "exchanged_place"
+        if _is_in_north_america(fix.latitude, -fix.longitude):
+            return "mirrored_place"
     if not (-90 <= fix.latitude <= 90 and -180 <= fix.longitude <= 180):  # false of NaN, too
         return "odd_place"
-    if fix.latitude == 0 and fix.longitude == 0:
+    if abs(fix.latitude) < _NEAR_ZERO and abs(fix.longitude) < _NEAR_ZERO:
         return "null_island"
     if fix.recorded_at < now - _OLDEST:
         return "too_old"
     return None
+
+
+def _is_in_north_america(latitude: float, longitude: float) -> bool:
+    (south, north), (west, east) = _NORTH_AMERICA
+    return south <= latitude <= north and west <= longitude <= east
 
 
 def _position(fix: VendorFix, vehicle_id: UUID, refused: Counter[str]) -> Position:
@@ -53,9 +67,17 @@ def _position(fix: VendorFix, vehicle_id: UUID, refused: Counter[str]) -> Positi
         recorded_at=fix.recorded_at,
         vehicle_id=shown_id("veh", vehicle_id),
         speed_mph=_within(fix.speed_mph, _FASTEST_MPH, "odd_speed", refused),
-        fuel_percent=_within(fix.fuel_percent, 100.0, "odd_fuel", refused),
+        fuel_percent=_fuel_percent(fix.fuel_percent, refused),
         accuracy_meters=_within(fix.accuracy_meters, math.inf, "odd_accuracy", refused),
     )
+
+
+def _fuel_percent(value: float | None, refused: Counter[str]) -> float | None:
+    """A level above 0 and below 1 is a share of the tank: nobody drives on half a percent."""
+    if value is not None and 0 < value < 1:
+        refused["odd_fuel"] += 1
+        return None
+    return _within(value, 100.0, "odd_fuel", refused)
 
 
 def _within(value: float | None, most: float, reason: str, refused: Counter[str]) -> float | None:

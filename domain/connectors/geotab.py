@@ -7,22 +7,24 @@
   `DiagnosticFuelLevelId` has `data` in percent: the same reference. They are two feeds with a version each. The cursor
   holds both, so it is stored with the positions that it brought. A fix gets the level that was measured nearest to it.
 
-The client opens connections that know neither judged addresses nor a bound on bytes. So its serializers and errors are
-used, over our own connections.
+The client opens connections that know neither judged addresses nor a bound on bytes. So its serializer of questions and
+its errors are used, over our own connections. A cursor belongs to its database: another one begins anew.
 """
 
 import re
 import time
-from collections import defaultdict
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from domain import clock
+from domain.connectors.levels import LevelMemory, fuel_level_near, with_level
+from domain.connectors.values import at_path, moment_or_none, number_or_none, read_document, text_or_none
 from domain.connectors.vendor import (
     MPH_PER_KMH,
     Access,
     CredentialField,
+    FieldName,
     ForgottenCursor,
     UnreadableAnswer,
     Vendor,
@@ -30,10 +32,10 @@ from domain.connectors.vendor import (
     VendorFix,
     VendorHttp,
     VendorHurried,
+    VendorLevel,
     VendorPage,
     VendorRefusal,
     VendorVehicle,
-    number_or_none,
 )
 
 _FUEL_LEVEL = {"diagnosticSearch": {"id": "DiagnosticFuelLevelId"}}
@@ -43,14 +45,15 @@ _RESULTS = 2_000
 _BEGIN = timedelta(minutes=15)
 """The first page begins so long ago."""
 
-_FUEL_NEAR = timedelta(minutes=15)
-_KEPT_LEVELS = 20
 _NAMES_AGAIN_SECONDS = 600.0
+_NAMES_HOLD_SECONDS = 3600.0
 _WAIT_SECONDS = 60.0
 """Geotab counts calls by the minute."""
 
 _SERVERS = re.compile(r"[a-z0-9.-]+\.geotab\.com", re.IGNORECASE)
 _THIS_SERVER = "ThisServer"
+_VINS = ("vehicleIdentificationNumber", "engineVehicleIdentificationNumber")
+"""The number that people gave, and the one that the engine tells."""
 
 
 class Geotab(Vendor):
@@ -70,24 +73,28 @@ class Geotab(Vendor):
         """The server that Authenticate named, and the credentials of the session."""
         self._vehicles: dict[str, VendorVehicle] = {}
         self._named_at = float("-inf")
-        self._levels: defaultdict[str, list[tuple[datetime, float]]] = defaultdict(list)
+        self._levels = LevelMemory()
+
+    def source_of(self, credentials: Mapping[FieldName, str]) -> str:
+        return credentials.get("database", "").casefold()
 
     async def poll(self, cursor: str | None, access: Access, http: VendorHttp) -> VendorPage:
         versions = (cursor or "").split(" ")
         log_version, fuel_version = versions if len(versions) == 2 else ("", "")
-        levels = await self._feed("StatusData", fuel_version, _FUEL_LEVEL, access, http)
-        for record in levels["data"]:
-            self._keep_level(record)
-        logs = await self._feed("LogRecord", log_version, {}, access, http)
-        fixes, unreadable = [], 0
-        for record in logs["data"]:
-            fix = self._fix_of(record)
-            fixes += [fix] if fix is not None else []
-            unreadable += fix is None
-        vehicles = await self._vehicles_of({fix.vehicle_key for fix in fixes}, access, http)
-        full = max(len(logs["data"]), len(levels["data"])) >= _RESULTS
+        measured = await self._feed("StatusData", fuel_version, _FUEL_LEVEL, access, http)
+        logged = await self._feed("LogRecord", log_version, {}, access, http)
+        levels = [level for record in measured["data"] if (level := _level_of(record)) is not None]
+        for level in levels:
+            self._levels.keep(level)
+        read = [fix for record in logged["data"] if (fix := _fix_of(record)) is not None]
+        fixes = [with_level(fix, fuel_level_near(self._levels.of(fix.vehicle_key), fix.recorded_at)) for fix in read]
+        keys = {fix.vehicle_key for fix in fixes} | {level.vehicle_key for level in levels}
+        vehicles = await self._vehicles_of(keys, access, http) if keys else []
+        full = max(len(logged["data"]), len(measured["data"])) >= _RESULTS
+        unreadable = len(logged["data"]) - len(fixes)
         refused = {"unreadable": unreadable} if unreadable else {}
-        return VendorPage(vehicles, fixes, f"{logs['toVersion']} {levels['toVersion']}", full, refused)
+        cursor = f"{logged['toVersion']} {measured['toVersion']}"
+        return VendorPage(vehicles, fixes, cursor, full, refused, levels)
 
     async def _feed(
         self, kind: str, version: str, search: Mapping[str, Any], access: Access, http: VendorHttp
@@ -109,34 +116,12 @@ class Geotab(Vendor):
             raise UnreadableAnswer(self.title)
         return page
 
-    def _keep_level(self, record: Any) -> None:
-        key, at, level = _device(record), _value(record, "dateTime"), number_or_none(_value(record, "data"))
-        if key is not None and isinstance(at, datetime) and level is not None:
-            self._levels[key] = [*self._levels[key], (at, level)][-_KEPT_LEVELS:]
-
-    def _fix_of(self, record: Any) -> VendorFix | None:
-        key, at = _device(record), _value(record, "dateTime")
-        latitude, longitude = number_or_none(_value(record, "latitude")), number_or_none(_value(record, "longitude"))
-        if key is None or not isinstance(at, datetime) or latitude is None or longitude is None:
-            return None
-        speed = number_or_none(_value(record, "speed"))
-        return VendorFix(
-            key, at, latitude, longitude, None if speed is None else speed * MPH_PER_KMH, self._level_near(key, at)
-        )
-
-    def _level_near(self, key: str, at: datetime) -> float | None:
-        levels = self._levels.get(key)
-        if not levels:
-            return None
-        moment, level = min(levels, key=lambda one: abs(one[0] - at))
-        return level if abs(moment - at) <= _FUEL_NEAR else None
-
     async def _vehicles_of(self, keys: set[str], access: Access, http: VendorHttp) -> list[VendorVehicle]:
         """The vehicles with their names. Geotab is asked for names when there is a new device, every ten minutes at
-        most."""
-        is_due = time.monotonic() - self._named_at > _NAMES_AGAIN_SECONDS
-        if keys - self._vehicles.keys() and is_due:
-            fields = {"fields": ["id", "name", "vehicleIdentificationNumber"], "isIncluded": True}
+        most, and each hour: a device may move to another truck and get its name."""
+        age = time.monotonic() - self._named_at
+        if age > _NAMES_HOLD_SECONDS or (keys - self._vehicles.keys() and age > _NAMES_AGAIN_SECONDS):
+            fields = {"fields": ["id", "name", *_VINS], "isIncluded": True}
             devices = await self._call("Get", {"typeName": "Device", "propertySelector": fields}, access, http)
             if not isinstance(devices, list):
                 raise UnreadableAnswer(self.title)
@@ -162,7 +147,7 @@ class Geotab(Vendor):
         params = {"database": given["database"], "userName": given["username"], "password": given["password"]}
         server = f"{access.url}/apiv1"
         answer = await _exchange(server, "Authenticate", params, http)
-        credentials, path = _value(answer, "credentials"), _value(answer, "path")
+        credentials, path = at_path(answer, "credentials"), at_path(answer, "path")
         if not isinstance(credentials, dict) or not isinstance(path, str):
             raise UnreadableAnswer(self.title)
         if path != _THIS_SERVER:
@@ -186,13 +171,13 @@ class _Failed(VendorFault):
 async def _exchange(server: str, method: str, params: Mapping[str, Any], http: VendorHttp) -> Any:
     """One call. Raises VendorFault."""
     from mygeotab.exceptions import MyGeotabException  # here: it takes long to load, and few processes need it
-    from mygeotab.serializers import json_deserialize, json_serialize
+    from mygeotab.serializers import json_serialize
 
     body = json_serialize({"id": -1, "method": method, "params": params})
     headers = {"Content-Type": "application/json; charset=UTF-8"}
     answer = await http.request("POST", server, headers=headers, body=body.encode())
+    document = await http.read(lambda body: read_document(Geotab.title, body), answer.body)
     try:
-        document = json_deserialize(answer.body.decode())
         if "error" not in document:
             return document["result"]
         name = str(MyGeotabException(document["error"]).name)[:100]
@@ -206,19 +191,30 @@ async def _exchange(server: str, method: str, params: Mapping[str, Any], http: V
     raise _Failed(name if name.isidentifier() else "unknown")
 
 
-def _value(record: Any, name: str) -> Any:
-    return record.get(name) if isinstance(record, dict) else None
-
-
 def _device(record: Any) -> str | None:
     """The id of a record's device, which is an object, or its id alone."""
-    device = _value(record, "device")
-    key = device.get("id") if isinstance(device, dict) else device
-    return key if isinstance(key, str) and key else None
+    device = at_path(record, "device")
+    return text_or_none(device.get("id") if isinstance(device, dict) else device)
+
+
+def _level_of(record: Any) -> VendorLevel | None:
+    key, at = _device(record), moment_or_none(at_path(record, "dateTime"))
+    percent = number_or_none(at_path(record, "data"))
+    return None if key is None or at is None or percent is None else VendorLevel(key, at, percent)
+
+
+def _fix_of(record: Any) -> VendorFix | None:
+    key, at = _device(record), moment_or_none(at_path(record, "dateTime"))
+    latitude, longitude = (number_or_none(at_path(record, name)) for name in ("latitude", "longitude"))
+    if key is None or at is None or latitude is None or longitude is None:
+        return None
+    speed = number_or_none(at_path(record, "speed"))
+    return VendorFix(key, at, latitude, longitude, None if speed is None else speed * MPH_PER_KMH)
 
 
 def _vehicle_of(device: Any) -> VendorVehicle | None:
-    key, name, vin = (_value(device, one) for one in ("id", "name", "vehicleIdentificationNumber"))
-    if not isinstance(key, str):
+    key = text_or_none(at_path(device, "id"))
+    if key is None:
         return None
-    return VendorVehicle(key, name if isinstance(name, str) else None, vin if isinstance(vin, str) and vin else None)
+    vin = next((text for name in _VINS if (text := text_or_none(at_path(device, name))) not in (None, "?")), None)
+    return VendorVehicle(key, text_or_none(at_path(device, "name")), vin)

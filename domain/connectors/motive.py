@@ -13,46 +13,30 @@ Motive has no cursor: each round asks for all pages, and positions that were sto
 
 import hashlib
 import hmac
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
+from domain.connectors.values import at_path, first_of, moment_or_none, number_or_none, read_document, text_or_none
 from domain.connectors.vendor import (
     POSITIONS_FIELD,
     Access,
     CredentialField,
     ForgedRequest,
     InboundRequest,
+    UnreadableAnswer,
     Vendor,
     VendorFix,
     VendorHttp,
+    VendorLevel,
     VendorPage,
     VendorVehicle,
     is_same_secret,
-    moment_or_none,
-    number_or_none,
-    read_document,
 )
 
 _PER_PAGE = 100
 _ACTIONS = ("vehicle_location_updated", "vehicle_location_received")
-
-
-class _Located(msgspec.Struct):
-    vehicle: dict[str, Any]
-
-
-class _Paging(msgspec.Struct):
-    total: int
-    per_page: int
-    page_no: int
-
-
-class _Locations(msgspec.Struct):
-    vehicles: list[_Located]
-    pagination: _Paging
 
 
 class Motive(Vendor):
@@ -72,25 +56,31 @@ class Motive(Vendor):
     )
 
     async def poll(self, cursor: str | None, access: Access, http: VendorHttp) -> VendorPage:
-        number = int(cursor) if cursor is not None and cursor.isdecimal() else 1
+        number = int(cursor) if cursor is not None and cursor.isdecimal() and len(cursor) < 10 else 1
         answer = await http.get(
             f"{access.url}/v1/vehicle_locations",
             headers={"X-Api-Key": access.credentials["token"], "X-Metric-Units": "false"},
             query={"per_page": str(_PER_PAGE), "page_no": str(number)},
         )
-        found: _Locations = read_document(self.title, answer.body, _Locations)
-        more = bool(found.vehicles) and number * max(found.pagination.per_page, 1) < found.pagination.total
-        vehicles, fixes, unreadable = [], [], 0
-        for one in found.vehicles:
-            location = one.vehicle.get("current_location")
-            if one.vehicle.get("id") is None or not isinstance(location, dict):
-                continue  # a vehicle without a tracker
-            vehicles.append(_vehicle_of(one.vehicle))
-            fix = _fix_of(str(one.vehicle["id"]), location, location.get("speed"))
-            fixes += [fix] if fix is not None else []
-            unreadable += fix is None
-        refused = {"unreadable": unreadable} if unreadable else {}
-        return VendorPage(vehicles, fixes, str(number + 1) if more else None, more, refused)
+        return await http.read(lambda body: self._page_of(body, number), answer.body)
+
+    def _page_of(self, body: bytes, number: int) -> VendorPage:
+        document = read_document(self.title, body)
+        found = at_path(document, "vehicles")
+        if not isinstance(found, list):
+            raise UnreadableAnswer(self.title)
+        per_page = number_or_none(at_path(document, "pagination", "per_page")) or _PER_PAGE
+        total = number_or_none(at_path(document, "pagination", "total")) or 0
+        more = bool(found) and number * max(per_page, 1) < total
+        page = _Located()
+        for one in found:
+            vehicle = one["vehicle"] if isinstance(at_path(one, "vehicle"), dict) else one
+            key, location = text_or_none(at_path(vehicle, "id")), at_path(vehicle, "current_location")
+            if key is None:
+                page.refused["unreadable"] += 1
+            elif isinstance(location, dict):  # else a vehicle without a tracker
+                page.take(_vehicle_of(key, vehicle), location, location.get("speed"))
+        return page.page(str(number + 1) if more else None, more)
 
     def verify(self, request: InboundRequest, access: Access, *, now: datetime) -> None:
         secret = access.credentials.get("webhook_secret") or ""
@@ -99,30 +89,50 @@ class Motive(Vendor):
             raise ForgedRequest
 
     def read_inbound(self, request: InboundRequest, access: Access) -> VendorPage:
+        """A request has one event, or a list of them. Tests, and events that we did not ask for, bring nothing."""
         document = read_document(self.title, request.body)
-        if not isinstance(document, dict) or document.get("action") not in _ACTIONS:
-            return VendorPage([], [])  # a test, or an event that we did not ask for
-        key = document.get("vehicle_id")
-        speed = 0.0 if document.get("speed") == 0 else None
-        fix = _fix_of(str(key), document, speed) if isinstance(key, int | str) else None
-        if fix is None:
-            return VendorPage([], [], refused={"unreadable": 1})
-        number = document.get("vehicle_number")
-        return VendorPage([VendorVehicle(fix.vehicle_key, number if isinstance(number, str) else None)], [fix])
+        page = _Located()
+        for one in document if isinstance(document, list) else [document]:
+            if isinstance(one, dict) and one.get("action") in _ACTIONS:
+                page.take_event(one)
+        return page.page(None, False)
 
 
-def _vehicle_of(vehicle: Mapping[str, Any]) -> VendorVehicle:
-    number, vin = vehicle.get("number"), vehicle.get("vin")
-    return VendorVehicle(
-        str(vehicle["id"]), number if isinstance(number, str) else None, vin if isinstance(vin, str) and vin else None
-    )
+class _Located:
+    """What the locations of a page bring."""
+
+    def __init__(self) -> None:
+        self.refused = Counter[str]()
+        self._vehicles: list[VendorVehicle] = []
+        self._fixes: list[VendorFix] = []
+        self._levels: list[VendorLevel] = []
+
+    def take(self, vehicle: VendorVehicle, location: Mapping[str, Any], speed: object) -> None:
+        """A location without a place may still tell a fuel level."""
+        at = moment_or_none(location.get("located_at"))
+        latitude, longitude = number_or_none(location.get("lat")), number_or_none(location.get("lon"))
+        level = number_or_none(location.get("fuel_primary_remaining_percentage"))
+        if at is None or latitude is None or longitude is None:
+            self.refused["unreadable"] += 1
+            if at is not None and level is not None:
+                self._vehicles.append(vehicle)
+                self._levels.append(VendorLevel(vehicle.key, at, level))
+            return
+        self._vehicles.append(vehicle)
+        self._fixes.append(VendorFix(vehicle.key, at, latitude, longitude, number_or_none(speed), level))
+
+    def take_event(self, event: Mapping[str, Any]) -> None:
+        key = text_or_none(event.get("vehicle_id")) or text_or_none(at_path(event, "vehicle", "id"))
+        if key is None:
+            self.refused["unreadable"] += 1
+            return
+        number = first_of(event, ("vehicle_number",)) or at_path(event, "vehicle", "number")
+        vehicle = VendorVehicle(key, text_or_none(number), text_or_none(at_path(event, "vehicle", "vin")))
+        self.take(vehicle, event, 0.0 if number_or_none(event.get("speed")) == 0 else None)
+
+    def page(self, cursor: str | None, has_more: bool) -> VendorPage:
+        return VendorPage(self._vehicles, self._fixes, cursor, has_more, self.refused, self._levels)
 
 
-def _fix_of(key: str, location: Mapping[str, Any], speed: object) -> VendorFix | None:
-    """The fix of a location; None where it cannot be read."""
-    at = moment_or_none(location.get("located_at"))
-    latitude, longitude = number_or_none(location.get("lat")), number_or_none(location.get("lon"))
-    if at is None or latitude is None or longitude is None:
-        return None
-    level = location.get("fuel_primary_remaining_percentage")
-    return VendorFix(key, at, latitude, longitude, number_or_none(speed), number_or_none(level))
+def _vehicle_of(key: str, vehicle: Mapping[str, Any]) -> VendorVehicle:
+    return VendorVehicle(key, text_or_none(vehicle.get("number")), text_or_none(vehicle.get("vin")))

@@ -4,60 +4,49 @@
   seconds to wait when there is no next page: developers.samsara.com/reference/getvehiclestatsfeed-1 and
   developers.samsara.com/docs/vehicle-stats-feed. Without `after` it gives the last known stats of each vehicle.
 - `gps[]` has `time`, `latitude`, `longitude`, `speedMilesPerHour` (mph already); `fuelPercents[]` has `time` and
-  `value` in percent: the same pages. Each series has its own times, so a fix gets the level measured nearest to it.
-- `id`, `name`, `externalIds` with `samsara.vin`: developers.samsara.com/docs/external-ids.
+  `value` in percent: the same pages. Each series has its own times, so a fix gets the level measured nearest to it, and
+  a level that comes alone waits for the next fix. Snapshots of stats have one object, `fuelPercent`, for the list.
+- `id`, `name`, `externalIds` with `samsara.vin`: developers.samsara.com/docs/external-ids. Other keys are the
+  company's own: `maintenanceId` and `payrollId` are the examples there. One counts as a unit number only if its key
+  says so, or the company does.
 - 429 with `Retry-After`: developers.samsara.com/docs/rate-limits.
 
 Fleets in Europe are at https://api.eu.samsara.com.
 """
 
-from bisect import bisect_left
+import re
 from collections import Counter
-from collections.abc import Sequence
-from datetime import datetime, timedelta
-from operator import itemgetter
+from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
+from domain.connectors.levels import LevelMemory, fuel_level_near, with_level
+from domain.connectors.values import (
+    at_path,
+    moment_or_none,
+    number_or_none,
+    read_document,
+    records_of,
+    text_or_none,
+)
 from domain.connectors.vendor import (
     POSITIONS_FIELD,
     Access,
     CredentialField,
     ForgottenCursor,
+    UnreadableAnswer,
     Vendor,
     VendorFault,
     VendorFix,
     VendorHttp,
+    VendorLevel,
     VendorPage,
     VendorVehicle,
-    moment_or_none,
-    read_document,
 )
-
-_FUEL_NEAR = timedelta(minutes=15)
-"""A fuel level that was measured further from a fix says nothing of it."""
 
 _VIN = "samsara.vin"
 _SERIAL = "samsara.serial"
-
-
-class _Vehicle(msgspec.Struct, rename="camel"):
-    id: str
-    name: str | None = None
-    external_ids: dict[str, Any] | None = None
-    gps: list[dict[str, Any]] | None = None
-    fuel_percents: list[dict[str, Any]] | None = None
-
-
-class _Pagination(msgspec.Struct, rename="camel"):
-    end_cursor: str
-    has_next_page: bool
-
-
-class _Feed(msgspec.Struct):
-    data: list[_Vehicle]
-    pagination: _Pagination
+_OF_UNITS = re.compile(r"fuelroute.*|(truck|unit|tractor|vehicle|powerunit)[ _.-]?(number|no|num|id)?", re.IGNORECASE)
+"""Keys of external ids that say by themselves that they are unit numbers."""
 
 
 class Samsara(Vendor):
@@ -71,8 +60,18 @@ class Samsara(Vendor):
             "Samsara: Settings, API Tokens, Add an API token, with Read Vehicle Statistics under Vehicles; for messages"
             " to drivers also Read and Write Messages under Driver Workflow.",
         ),
+        CredentialField(
+            "unit_number_id",
+            "External id of the unit number",
+            "Only if your unit numbers are an external id at Samsara and not the name: the key of that id.",
+            secret=False,
+            required=False,
+        ),
         POSITIONS_FIELD,
     )
+
+    def __init__(self) -> None:
+        self._levels = LevelMemory()
 
     async def poll(self, cursor: str | None, access: Access, http: VendorHttp) -> VendorPage:
         try:
@@ -82,46 +81,63 @@ class Samsara(Vendor):
                 query={"types": "gps,fuelPercents", "after": cursor},
             )
         except VendorFault as fault:
-            if fault.status == 400 and cursor is not None:
+            if fault.status in (400, 422) and cursor is not None:
                 raise ForgottenCursor("Samsara does not know the place any more where the last poll ended") from None
             raise
-        feed: _Feed = read_document(self.title, answer.body, _Feed)
-        refused: Counter[str] = Counter()
-        fixes = [fix for vehicle in feed.data for fix in _fixes_of(vehicle, refused)]
-        vehicles = [_vehicle_of(one) for one in feed.data]
-        return VendorPage(vehicles, fixes, feed.pagination.end_cursor, feed.pagination.has_next_page, refused)
+        return await http.read(lambda body: self._page_of(body, access), answer.body)
+
+    def _page_of(self, body: bytes, access: Access) -> VendorPage:
+        document = read_document(self.title, body)
+        data, more = at_path(document, "data"), at_path(document, "pagination", "hasNextPage") is True
+        end = text_or_none(at_path(document, "pagination", "endCursor"))
+        if not isinstance(data, list) or (more and end is None):
+            raise UnreadableAnswer(self.title)
+        vehicles, fixes, levels, refused = list[VendorVehicle](), list[VendorFix](), list[VendorLevel](), Counter[str]()
+        for one in data:
+            key = text_or_none(at_path(one, "id"))
+            if key is None:
+                refused["unreadable"] += 1
+                continue
+            vehicles.append(_vehicle_of(key, one, access.credentials.get("unit_number_id")))
+            for level in _levels_of(key, one, refused):
+                self._levels.keep(level)
+                levels.append(level)
+            known = self._levels.of(key)
+            fixes += [with_level(fix, fuel_level_near(known, fix.recorded_at)) for fix in _fixes_of(key, one, refused)]
+        return VendorPage(vehicles, fixes, end, more, refused, levels)
 
 
-def _vehicle_of(vehicle: _Vehicle) -> VendorVehicle:
-    ids = {name: value for name, value in (vehicle.external_ids or {}).items() if isinstance(value, str)}
-    vin = ids.pop(_VIN, None)
+def _vehicle_of(key: str, vehicle: Mapping[str, Any], unit_number_id: str | None) -> VendorVehicle:
+    given = vehicle.get("externalIds")
+    given = given if isinstance(given, dict) else {}
+    ids = {name: text for name, value in given.items() if (text := text_or_none(value))}
+    vin = ids.pop(_VIN, None) or text_or_none(vehicle.get("vin"))
     ids.pop(_SERIAL, None)
-    return VendorVehicle(vehicle.id, vehicle.name, vin, tuple(ids.values()))
+    named = {name for name in ids if name == unit_number_id or (not unit_number_id and _OF_UNITS.fullmatch(name))}
+    ours = [text for name, text in ids.items() if name in named or text.startswith("veh_")]
+    return VendorVehicle(
+        key, text_or_none(vehicle.get("name")), vin, ours, [text for text in ids.values() if text not in ours]
+    )
 
 
-def _fixes_of(vehicle: _Vehicle, refused: Counter[str]) -> list[VendorFix]:
-    levels = [
-        (at, level["value"])
-        for level in vehicle.fuel_percents or ()
-        if (at := moment_or_none(level.get("time"))) is not None and isinstance(level.get("value"), int | float)
-    ]
-    levels.sort(key=itemgetter(0))
+def _levels_of(key: str, vehicle: Mapping[str, Any], refused: Counter[str]) -> list[VendorLevel]:
+    levels = []
+    for one in (*records_of(vehicle.get("fuelPercents")), *records_of(vehicle.get("fuelPercent"))):
+        at, percent = moment_or_none(one.get("time")), number_or_none(one.get("value"))
+        if at is None or percent is None:
+            refused["unreadable_fuel"] += 1
+            continue
+        levels.append(VendorLevel(key, at, percent))
+    return levels
+
+
+def _fixes_of(key: str, vehicle: Mapping[str, Any], refused: Counter[str]) -> list[VendorFix]:
     fixes = []
-    for gps in vehicle.gps or ():
-        at, latitude, longitude = moment_or_none(gps.get("time")), gps.get("latitude"), gps.get("longitude")
-        if at is None or not isinstance(latitude, int | float) or not isinstance(longitude, int | float):
+    for one in records_of(vehicle.get("gps")):
+        at = moment_or_none(one.get("time"))
+        latitude, longitude = number_or_none(one.get("latitude")), number_or_none(one.get("longitude"))
+        if at is None or latitude is None or longitude is None:
             refused["unreadable"] += 1
             continue
-        speed = gps.get("speedMilesPerHour")
-        speed = speed if isinstance(speed, int | float) else None
-        fixes.append(VendorFix(vehicle.id, at, latitude, longitude, speed, fuel_level_near(levels, at)))
+        fixes.append(VendorFix(key, at, latitude, longitude, number_or_none(one.get("speedMilesPerHour"))))
     return fixes
-
-
-def fuel_level_near(levels: Sequence[tuple[datetime, float]], at: datetime) -> float | None:
-    """The fuel level that was measured nearest to a time; `levels` are in order. None: there is none near it."""
-    if not levels:
-        return None
-    place = bisect_left(levels, at, key=itemgetter(0))
-    moment, level = min(levels[max(place - 1, 0) : place + 1], key=lambda one: abs(one[0] - at))
-    return level if abs(moment - at) <= _FUEL_NEAR else None

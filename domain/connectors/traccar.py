@@ -6,17 +6,22 @@
   and www.traccar.org/api-reference. `Authorization: Bearer TOKEN` or the cookie of `POST /api/session`:
   api/security/SecurityRequestFilter.java.
 - `speed` in knots, `accuracy` in meters (0: unknown), `fixTime`, `valid`, `attributes.fuel` in liters (left alone: no
-  tank is known) and `attributes.fuelLevel` in percent: model/Position.java.
+  tank is known) and `attributes.fuelLevel` in percent: model/Position.java. Times are texts, or numbers of milliseconds
+  where Traccar forwards by a mapper without its own settings. `outdated`: the tracker reported without a place, which
+  is copied from its last fix; what it measured is of `deviceTime`.
+
+Positions have ids that count up. A Traccar that is set up anew begins at 1 again: when its newest id lies behind the
+cursor, all positions are new.
 """
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-import msgspec
-
+from domain.connectors.values import at_path, first_of, moment_or_none, number_or_none, read_document, text_or_none
 from domain.connectors.vendor import (
     MPH_PER_KNOT,
     Access,
@@ -28,17 +33,19 @@ from domain.connectors.vendor import (
     Vendor,
     VendorFix,
     VendorHttp,
+    VendorLevel,
     VendorPage,
     VendorRefusal,
     VendorVehicle,
     is_same_secret,
-    moment_or_none,
-    read_document,
 )
 
 _IDS_OVERLAP = 1_000
 """Positions that Traccar numbered so long before the newest one may be committed after it. They are read again: a fix
 that is stored already is dropped."""
+
+_NAMES_HOLD_SECONDS = 600.0
+"""A device may move to another truck and get its name."""
 
 TOKEN_HEADER = "x-fuelroute-token"  # noqa: S105 (the name of a header)
 
@@ -46,18 +53,6 @@ TOKEN_HEADER = "x-fuelroute-token"  # noqa: S105 (the name of a header)
 class _Session(NamedTuple):
     url: str
     cookie: str
-
-
-class _Device(msgspec.Struct, rename="camel"):
-    id: int
-    name: str | None = None
-    unique_id: str | None = None
-    attributes: dict[str, Any] | None = None
-
-
-class _Forwarded(msgspec.Struct):
-    position: dict[str, Any]
-    device: _Device
 
 
 class Traccar(Vendor):
@@ -84,7 +79,8 @@ class Traccar(Vendor):
     least_wait_seconds = 1.0  # it is the fleet's own server
 
     def __init__(self) -> None:
-        self._devices: dict[int, VendorVehicle] = {}
+        self._devices: dict[str, VendorVehicle] = {}
+        self._named_at = float("-inf")
         self._session: _Session | None = None
 
     def faults_of(self, credentials: Mapping[FieldName, str]) -> str | None:
@@ -101,35 +97,43 @@ class Traccar(Vendor):
         return bool(credentials.get("token") or credentials.get("email"))
 
     async def poll(self, cursor: str | None, access: Access, http: VendorHttp) -> VendorPage:
-        positions = await self._ask("positions", list[dict[str, Any]], access, http)
-        last = int(cursor) if cursor is not None and cursor.isdecimal() else 0
-        new = [one for one in positions if _number(one.get("id")) > last - _IDS_OVERLAP or last == 0]
-        if any(_number(one.get("deviceId")) not in self._devices for one in new):
-            devices = await self._ask("devices", list[_Device], access, http)
-            self._devices = {one.id: _vehicle_of(one) for one in devices}
-        refused: Counter[str] = Counter()
-        fixes = _fixes_of(new, refused)
-        named = {_number(one.get("deviceId")) for one in new}
-        vehicles = [vehicle for number, vehicle in self._devices.items() if number in named]
-        newest = max((_number(one.get("id")) for one in positions), default=last)
-        return VendorPage(vehicles, fixes, str(max(newest, last)), refused=refused)
+        positions = await self._ask("positions", access, http)
+        last = int(cursor) if cursor is not None and cursor.isdecimal() and len(cursor) < 20 else 0
+        newest = max((_id_of(one) for one in positions), default=last)
+        is_anew = newest < last
+        since = 0 if is_anew else last - _IDS_OVERLAP
+        new = [one for one in positions if _id_of(one) > since or last == 0]
+        named = {key for one in new if (key := _key_of(one)) is not None}
+        if named - self._devices.keys() or (named and time.monotonic() - self._named_at > _NAMES_HOLD_SECONDS):
+            devices = [_vehicle_of(one) for one in await self._ask("devices", access, http)]
+            self._devices = {one.key: one for one in devices if one is not None}
+            self._named_at = time.monotonic()
+        page = _Positions()
+        for one in new:
+            page.take(one)
+        vehicles = [self._devices.get(key, VendorVehicle(key)) for key in sorted(named)]
+        remark = f"the ids of its positions began anew: the newest is {newest}, behind {last}" if is_anew else None
+        return page.page(vehicles, str(newest), remark)
 
-    async def _ask(self, what: str, shape: Any, access: Access, http: VendorHttp) -> Any:
+    async def _ask(self, what: str, access: Access, http: VendorHttp) -> list[Any]:
+        """A list of Traccar's. Raises VendorFault."""
         url = f"{access.url}/api/{what}"
         if token := access.credentials.get("token"):
-            headers = {"Authorization": f"Bearer {token}", "Accept": "application/json"}
-            return read_document(self.title, (await http.get(url, headers=headers)).body, shape)
+            return await self._list(url, {"Authorization": f"Bearer {token}"}, http)
         if self._session is not None and self._session.url == access.url:
             try:
-                return await self._ask_in_session(url, shape, self._session, http)
+                return await self._list(url, {"Cookie": self._session.cookie}, http)
             except VendorRefusal:  # sessions end
                 self._session = None
         self._session = await self._sign_in(access, http)
-        return await self._ask_in_session(url, shape, self._session, http)
+        return await self._list(url, {"Cookie": self._session.cookie}, http)
 
-    async def _ask_in_session(self, url: str, shape: Any, session: _Session, http: VendorHttp) -> Any:
-        headers = {"Cookie": session.cookie, "Accept": "application/json"}
-        return read_document(self.title, (await http.get(url, headers=headers)).body, shape)
+    async def _list(self, url: str, headers: Mapping[str, str], http: VendorHttp) -> list[Any]:
+        answer = await http.get(url, headers={**headers, "Accept": "application/json"})
+        found = await http.read(lambda body: read_document(self.title, body), answer.body)
+        if not isinstance(found, list):
+            raise UnreadableAnswer(self.title)
+        return found
 
     async def _sign_in(self, access: Access, http: VendorHttp) -> _Session:
         form = {name: access.credentials.get(name, "") for name in ("email", "password")}
@@ -152,44 +156,81 @@ class Traccar(Vendor):
             raise ForgedRequest
 
     def read_inbound(self, request: InboundRequest, access: Access) -> VendorPage:
-        forwarded: _Forwarded = read_document(self.title, request.body, _Forwarded)
-        refused: Counter[str] = Counter()
-        position = {**forwarded.position, "deviceId": forwarded.device.id}
-        return VendorPage([_vehicle_of(forwarded.device)], _fixes_of([position], refused), refused=refused)
+        document = read_document(self.title, request.body)
+        position, device = at_path(document, "position"), at_path(document, "device")
+        if isinstance(at_path(document, "event"), dict) and position is None:
+            return VendorPage([], [])  # an event without a place, such as of a device that went offline
+        vehicle = _vehicle_of(device)
+        if not isinstance(position, dict) or vehicle is None:
+            raise UnreadableAnswer(self.title)
+        page = _Positions()
+        page.take({**position, "deviceId": vehicle.key})
+        return page.page([vehicle], None, None)
 
 
-def _vehicle_of(device: _Device) -> VendorVehicle:
-    vin = (device.attributes or {}).get("vin")
-    ids = (device.unique_id,) if device.unique_id else ()
-    return VendorVehicle(str(device.id), device.name, vin if isinstance(vin, str) else None, ids)
+def _vehicle_of(device: Any) -> VendorVehicle | None:
+    """The vehicle of a device. Its `uniqueId` is the tracker's number, not the truck's."""
+    key = _key(at_path(device, "id"))
+    if key is None:
+        return None
+    attributes = at_path(device, "attributes")
+    attributes = attributes if isinstance(attributes, dict) else {}
+    vin, unit_number = text_or_none(attributes.get("vin")), text_or_none(attributes.get("unitNumber"))
+    unique_id = text_or_none(at_path(device, "uniqueId"))
+    ours = [unit_number] if unit_number is not None else []
+    others = [unique_id] if unique_id is not None else []
+    return VendorVehicle(key, text_or_none(at_path(device, "name")), vin, ours, others)
 
 
-def _number(value: object) -> int:
-    return value if isinstance(value, int) else 0
+def _key(value: object) -> str | None:
+    """The number of a device, which is an integer."""
+    text = text_or_none(value)
+    return text if text is not None and text.isdecimal() else None
 
 
-def _fixes_of(positions: Iterable[Mapping[str, Any]], refused: Counter[str]) -> list[VendorFix]:
-    fixes = []
-    for one in positions:
-        at, latitude, longitude = moment_or_none(one.get("fixTime")), one.get("latitude"), one.get("longitude")
-        if at is None or not isinstance(latitude, int | float) or not isinstance(longitude, int | float):
-            refused["unreadable"] += 1
-            continue
-        if one.get("valid") is False:  # the device had no satellites
-            refused["invalid"] += 1
-            continue
-        speed, accuracy = one.get("speed"), one.get("accuracy")
-        attributes = one.get("attributes")
-        level = attributes.get("fuelLevel") if isinstance(attributes, dict) else None
-        fixes.append(
-            VendorFix(
-                str(one.get("deviceId")),
-                at,
-                latitude,
-                longitude,
-                speed * MPH_PER_KNOT if isinstance(speed, int | float) else None,
-                level if isinstance(level, int | float) else None,
-                accuracy if isinstance(accuracy, int | float) and accuracy > 0 else None,
-            )
-        )
-    return fixes
+def _key_of(position: Any) -> str | None:
+    return _key(at_path(position, "deviceId"))
+
+
+def _id_of(position: Any) -> int:
+    number = at_path(position, "id")
+    return number if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 1 << 63 else 0
+
+
+class _Positions:
+    """What positions bring: fixes, and levels that were measured without one."""
+
+    def __init__(self) -> None:
+        self._fixes: list[VendorFix] = []
+        self._levels: list[VendorLevel] = []
+        self._refused = Counter[str]()
+
+    def take(self, position: Any) -> None:
+        key, at = _key_of(position), moment_or_none(at_path(position, "fixTime"))
+        latitude, longitude = (number_or_none(at_path(position, name)) for name in ("latitude", "longitude"))
+        level = number_or_none(at_path(position, "attributes", "fuelLevel"))
+        if key is None:
+            self._refused["unreadable"] += 1
+            return
+        is_old_place = position.get("outdated") is True
+        is_placed = at is not None and latitude is not None and longitude is not None
+        if level is not None and (is_old_place or not is_placed or position.get("valid") is False):
+            self._keep_level(key, position, level)
+            level = None
+        if at is None or latitude is None or longitude is None:
+            self._refused["unreadable"] += 1
+        elif position.get("valid") is False:  # the device had no satellites
+            self._refused["invalid"] += 1
+        else:
+            speed, accuracy = number_or_none(position.get("speed")), number_or_none(position.get("accuracy"))
+            mph = None if speed is None else speed * MPH_PER_KNOT
+            meters = accuracy if accuracy is not None and accuracy > 0 else None
+            self._fixes.append(VendorFix(key, at, latitude, longitude, mph, level, meters))
+
+    def _keep_level(self, key: str, position: Mapping[str, Any], level: float) -> None:
+        at = moment_or_none(first_of(position, ("deviceTime", "serverTime")))
+        if at is not None:
+            self._levels.append(VendorLevel(key, at, level))
+
+    def page(self, vehicles: Iterable[VendorVehicle], cursor: str | None, remark: str | None) -> VendorPage:
+        return VendorPage(list(vehicles), self._fixes, cursor, False, self._refused, self._levels, remark)

@@ -15,13 +15,10 @@ connector and keeps it as long as it holds the lease, so an object may remember 
 """
 
 import hmac
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
-
-import msgspec
+from typing import ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 from domain.errors import FuelrouteError
 
@@ -30,6 +27,7 @@ MPH_PER_KMH = 1000 / 1609.344
 """A nautical mile is 1852 m, a mile 1609.344 m: NIST SP 811 (2008), appendix B.8."""
 
 FieldName = str
+Result = TypeVar("Result")
 
 
 class CredentialField(NamedTuple):
@@ -71,7 +69,10 @@ class VendorVehicle(NamedTuple):
     name: str | None = None
     vin: str | None = None
     external_ids: Sequence[str] = ()
-    """The ids that the company gave it at the vendor: a unit number of ours, or a vehicle id `veh_...`."""
+    """The ids by which the company says which vehicle of ours it is: a unit number, or a vehicle id `veh_...`."""
+    other_ids: Sequence[str] = ()
+    """Ids of other systems, such as of maintenance. One that is the unit number of another vehicle of ours makes the
+    match doubtful; none makes a match by itself."""
 
 
 class VendorFix(NamedTuple):
@@ -84,6 +85,16 @@ class VendorFix(NamedTuple):
     speed_mph: float | None = None
     fuel_percent: float | None = None
     accuracy_meters: float | None = None
+    fuel_measured_at: datetime | None = None
+    """When the fuel level was measured, where the vendor tells that apart; None: with the fix."""
+
+
+class VendorLevel(NamedTuple):
+    """A fuel level with a time of its own."""
+
+    vehicle_key: str
+    measured_at: datetime
+    percent: float
 
 
 class VendorPage(NamedTuple):
@@ -98,6 +109,10 @@ class VendorPage(NamedTuple):
     """True: the next page may be asked for at once."""
     refused: Mapping[str, int] = {}
     """Entries that could not be read at all, by reason: `unreadable` is the usual one."""
+    levels: Sequence[VendorLevel] = ()
+    """The fuel levels of the page with times of their own, also those that no fix of the page has."""
+    remark: str | None = None
+    """A sentence for people on what was noticed, such as that the cursor was of another source."""
 
 
 class VendorAnswer(NamedTuple):
@@ -125,6 +140,11 @@ class VendorHttp(Protocol):
     async def get(
         self, url: str, *, headers: Mapping[str, str] = {}, query: Mapping[str, str | None] = {}
     ) -> VendorAnswer: ...
+
+    async def read(self, work: Callable[[bytes], Result], body: bytes) -> Result:
+        """The result of reading a body, off the event loop where it is large. Raises VendorFault, also for a body with
+        too many values."""
+        ...
 
 
 class InboundRequest(NamedTuple):
@@ -167,6 +187,11 @@ class Vendor(ABC):
     def asks(self, credentials: Mapping[FieldName, str]) -> bool:
         """True when these credentials serve to poll. A vendor that only sends is never asked."""
         return credentials.get(POSITIONS_FIELD.name) != _NO
+
+    def source_of(self, credentials: Mapping[FieldName, str]) -> str:
+        """The part of the credentials that says where positions come from, such as a database: a cursor belongs to it.
+        Empty: they do not say."""
+        return ""
 
     def verify(self, request: InboundRequest, access: Access, *, now: datetime) -> None:
         """Checks that the vendor made the request, in constant time. Raises ForgedRequest."""
@@ -230,34 +255,3 @@ class ForgedRequest(Exception):
 def is_same_secret(given: str | None, expected: str | None) -> bool:
     """True when both are the same secret; an empty one is none. In constant time."""
     return bool(expected) and hmac.compare_digest((given or "").encode(), (expected or "").encode())
-
-
-Document = Any
-
-
-def read_document(title: str, body: bytes, shape: Any = Any) -> Document:
-    """The JSON of a body in a shape of msgspec. Raises UnreadableAnswer."""
-    try:
-        return msgspec.json.decode(body, type=shape)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise UnreadableAnswer(title) from None
-
-
-def number_or_none(value: object) -> float | None:
-    """A number as a finite float. None for anything else, such as true, a text, or an integer without end."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
-
-
-def moment_or_none(text: object) -> datetime | None:
-    """A time as vendors write it, RFC 3339 with a zone. None for anything else."""
-    try:
-        moment = msgspec.convert(text, datetime)
-    except msgspec.ValidationError:
-        return None
-    return moment if moment.tzinfo is not None else None

@@ -4,14 +4,15 @@ Companies bring the addresses, so they are treated as hostile, like endpoints of
 """
 
 import asyncio
-from collections.abc import Mapping
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Literal, TypeVar
 
 import httpcore
 import httpx
 
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.public_connections import PublicBackend, RefusedAddress, tls_context
+from domain.connectors.answer_readers import MOST_VALUES, SMALL_BYTES, AnswerReaders, require_few_values
 from domain.connectors.vendor import VendorAnswer, VendorFault, VendorHurried, VendorRefusal
 
 MOST_ANSWER_MEGABYTES = 16
@@ -21,13 +22,23 @@ Traccar some ten megabytes."""
 ANSWER_SECONDS = 30.0
 """The time in which a vendor has to answer, from the connection to the last byte."""
 
+Result = TypeVar("Result")
+
+_FREE_PIECES = 10_000
+_LEAST_PIECE_BYTES = 64
+"""An answer may come in some small pieces. Each costs far more time than its bytes, so not all of them may be tiny."""
+
 _IDLE_SECONDS = 60.0
 _USER_AGENT = b"Fuelroute-Connectors/1"
-_NEVER = frozenset({"host", "content-length", "transfer-encoding", "connection", "user-agent"})
+_NEVER = frozenset({"host", "content-length", "transfer-encoding", "connection", "user-agent", "accept-encoding"})
 
 
 class BoundedHttp:
     """The connections of one connector, for one event loop. It asks one thing at a time."""
+
+    _most_values = MOST_VALUES
+    _readers: AnswerReaders | None = None
+    _owner = ""
 
     def __init__(
         self,
@@ -35,7 +46,14 @@ class BoundedHttp:
         allowed: AllowedHosts,
         seconds: float = ANSWER_SECONDS,
         most_bytes: int = MOST_ANSWER_MEGABYTES << 20,
+        most_values: int = MOST_VALUES,
+        readers: AnswerReaders | None = None,
+        owner: str = "",
     ) -> None:
+        """`readers` read large answers, for `owner`; None: they are read in the caller's own thread."""
+        self._most_values = most_values
+        self._readers = readers
+        self._owner = owner
         self._backend = PublicBackend(allowed)
         self._seconds = seconds
         self._most_bytes = most_bytes
@@ -78,33 +96,51 @@ class BoundedHttp:
         _judge(answer)
         return answer
 
+    async def read(self, work: Callable[[bytes], Result], body: bytes) -> Result:
+        """The result of reading a body, off the event loop where it is large. Raises VendorFault."""
+
+        def do() -> Result:
+            require_few_values(body, self._most_values)
+            return work(body)
+
+        if self._readers is None or len(body) <= SMALL_BYTES:
+            return do()
+        return await self._readers.read(self._owner, do)
+
     async def _exchange(
         self, method: str, url: httpx.URL, headers: Mapping[str, str], body: bytes | None
     ) -> VendorAnswer:
         target = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
         wanted = [(b"Host", url.netloc), (b"User-Agent", _USER_AGENT)]
+        wanted.append((b"Accept-Encoding", b"identity"))
         wanted += [(name.encode(), value.encode()) for name, value in headers.items() if name.lower() not in _NEVER]
         if body is not None:
             wanted.append((b"Content-Length", str(len(body)).encode()))
         connection = await self._connection(target.origin)
         try:
             async with connection.stream(method, target, headers=wanted, content=body) as response:
-                chunks, read = [], 0
+                read, pieces = bytearray(), 0
                 async for chunk in response.aiter_stream():
-                    chunks.append(chunk)
-                    read += len(chunk)
-                    if read > self._most_bytes:
-                        raise VendorFault(
-                            f"its answer has more than {self._most_bytes >> 20} MB",
-                            what_to_do="ask the vendor for smaller pages, or for fewer vehicles",
-                        )
+                    read += chunk
+                    pieces += 1
+                    self._require_bounded(len(read), pieces)
             names = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
-            return VendorAnswer(response.status, names, b"".join(chunks))
+            return VendorAnswer(response.status, names, bytes(read))
         finally:
             if connection.is_available():
                 self._idle = connection
             else:
                 await connection.aclose()
+
+    def _require_bounded(self, length: int, pieces: int) -> None:
+        """Raises VendorFault."""
+        if length > self._most_bytes:
+            raise VendorFault(
+                f"its answer has more than {self._most_bytes >> 20} MB",
+                what_to_do="ask the vendor for smaller pages, or for fewer vehicles",
+            )
+        if pieces > _FREE_PIECES and length < pieces * _LEAST_PIECE_BYTES:
+            raise VendorFault("its answer comes in pieces of a few bytes each")
 
     async def _connection(self, origin: httpcore.Origin) -> httpcore.AsyncHTTPConnection:
         connection, self._idle = self._idle, None
@@ -125,7 +161,15 @@ def _judge(answer: VendorAnswer) -> None:
     """Raises a VendorFault unless the answer is 2xx."""
     status = answer.status
     if 200 <= status < 300:
+        if answer.headers.get("content-encoding", "identity") != "identity":
+            raise VendorFault("its answer is compressed, though it was asked for a plain one", status=status)
         return
+    if 300 <= status < 400:
+        raise VendorFault(
+            f"it redirects ({status}), which is not followed",
+            what_to_do="give the address that it redirects to, if it is the vendor's own",
+            status=status,
+        )
     if status in (401, 403):
         raise VendorRefusal(f"it does not take the credentials ({status})", status=status)
     if status == 429:

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from domain.connectors.samsara import fuel_level_near
+from domain.connectors.levels import fuel_level_near
 from domain.connectors.vendor import (
     ForgottenCursor,
     UnreadableAnswer,

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import pytest
 
 from domain.connectors.connectors import UnusableConnector
-from domain.connectors.eld import EldGateway, unit_moment
+from domain.connectors.eld import EldGateway
 from domain.connectors.geotab import Geotab as GeotabVendor
 from domain.connectors.leases import Leased
 from domain.connectors.motive import Motive as MotiveVendor
+from domain.connectors.values import moment_or_none
 from domain.connectors.vendor import (
     Access,
     ForgedRequest,
@@ -346,4 +347,4 @@ def test_a_description_that_cannot_be_used_is_refused_with_its_fault(
 )
 def test_a_gateway_s_times_are_read_in_any_common_form(time: object, read: bool) -> None:
     expected = datetime(2026, 11, 24, 9, tzinfo=UTC) if read else None
-    assert unit_moment(time) == expected
+    assert moment_or_none(time) == expected

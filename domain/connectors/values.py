@@ -1,0 +1,140 @@
+"""Values as vendors write them, for every connector and every shape alike: JSON, numbers, times, texts, records.
+
+What cannot be read becomes None and costs its own record, never the page.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta, tzinfo
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+from domain.connectors.vendor import UnreadableAnswer
+
+Document = Any
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
+_SCALES = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
+"""Numbers from the first one on are so many parts of a second: 1e11 seconds lie in the year 5138, as milliseconds in
+1973."""
+
+_DOT_NET = re.compile(r"/Date\((-?\d+)([+-]\d{4})?\)/")
+_SPACED_ZONE = re.compile(r"\s+(?=[+-]\d\d:?\d\d$)|\s*(?:UTC|GMT)$")
+_AMERICAN = ("%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %I:%M %p")
+_LONGEST_TEXT = 200
+
+
+def read_document(title: str, body: bytes, shape: Any = Any) -> Document:
+    """The JSON of a body in a shape of msgspec. Numbers out of every range, such as 1e999, are no fault of the body:
+    they are read as infinite. Raises UnreadableAnswer."""
+    try:
+        return msgspec.json.decode(body, type=shape)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        pass
+    try:
+        return msgspec.convert(json.loads(body.decode("utf-8-sig")), shape)
+    except (ValueError, msgspec.MsgspecError, RecursionError):
+        raise UnreadableAnswer(title) from None
+
+
+def records_of(value: object) -> list[dict[str, Any]]:
+    """The objects of a list. One object stands for a list of one, as in snapshots of Samsara; what is neither is
+    none."""
+    if isinstance(value, dict):
+        return [value]
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def at_path(document: Any, *names: str) -> Any:
+    """The value under names in objects; None where there is none."""
+    for name in names:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document
+
+
+def number_or_none(value: object) -> float | None:
+    """A number as a finite float, also where it comes as a text. None for anything else, such as true, or an integer
+    without end."""
+    if isinstance(value, str):
+        text = value.strip()[:40]
+        value = float(text) if text.isascii() and _NUMBER.fullmatch(text) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def text_or_none(value: object) -> str | None:
+    """A text, or a number as people write it, without spaces around it."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    try:
+        return str(value).strip()[:_LONGEST_TEXT] or None
+    except ValueError:  # an integer without end
+        return None
+
+
+def moment_or_none(value: object, zone: tzinfo = UTC) -> datetime | None:
+    """A time as vendors write it, in UTC: RFC 3339 and its relatives, a date of mail or of .NET, a date of American
+    order, or a number since 1970 in seconds, milliseconds, microseconds or nanoseconds. A text without an offset is in
+    `zone`. None for anything else."""
+    try:
+        moment = _moment_of_text(value.strip(), zone) if isinstance(value, str) else _moment_of_number(value)
+        if moment is None:
+            return None
+        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)).astimezone(UTC)
+    except (ValueError, OverflowError, OSError, TypeError, IndexError):
+        return None
+
+
+def _moment_of_number(value: object) -> datetime | None:
+    number = number_or_none(value)
+    if number is None:
+        return None
+    divisor = next((parts for least, parts in _SCALES if abs(number) >= least), 1.0)
+    return datetime.fromtimestamp(number / divisor, UTC)
+
+
+def _moment_of_text(text: str, zone: tzinfo) -> datetime | None:
+    """Raises ValueError, TypeError, OverflowError."""
+    if not text.isascii() or len(text) > 64:
+        return None
+    if _NUMBER.fullmatch(text):
+        is_compact = len(text) == 14 and text.startswith("20")
+        return datetime.strptime(text, "%Y%m%d%H%M%S") if is_compact else _moment_of_number(text)
+    if found := _DOT_NET.fullmatch(text):
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=int(found[1]))
+    if ":" not in text and "T" not in text:  # a day is no moment
+        return None
+    plain = _SPACED_ZONE.sub("", text)
+    read = _read_iso(plain) or _read_american(plain) or parsedate_to_datetime(text)
+    is_universal = text.endswith(("UTC", "GMT")) and read.tzinfo is None
+    return read.replace(tzinfo=UTC) if is_universal else read
+
+
+def _read_iso(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _read_american(text: str) -> datetime | None:
+    for form in _AMERICAN:
+        try:
+            return datetime.strptime(text, form)
+        except ValueError:
+            continue
+    return None
+
+
+def first_of(record: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """The first value that is there under one of several names."""
+    return next((record[name] for name in names if record.get(name) is not None), None)

@@ -1,0 +1,85 @@
+"""Times, numbers and documents as vendors write them."""
+
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.connectors.values import moment_or_none, number_or_none, read_document, records_of, text_or_none
+from domain.connectors.vendor import UnreadableAnswer
+
+MOMENT = datetime(2026, 11, 25, 20, 6, 7, tzinfo=UTC)
+SECONDS = int(MOMENT.timestamp())
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "2026-11-25T20:06:07Z",
+        "2026-11-25T20:06:07.000Z",
+        "2026-11-25T20:06:07.000000000Z",
+        "2026-11-25T14:06:07-06:00",
+        "2026-11-25T20:06:07.000+0000",
+        "2026-11-25 20:06:07",
+        "2026-11-25 20:06:07 UTC",
+        "2026-11-25 14:06:07 -0600",
+        "20261125T200607Z",
+        "20261125200607",
+        "Wed, 25 Nov 2026 20:06:07 GMT",
+        "11/25/2026 20:06:07",
+        "11/25/2026 08:06:07 PM",
+        "11/25/2026 8:06:07 PM UTC",
+        f"/Date({SECONDS}000)/",
+        f"/Date({SECONDS}000-0600)/",
+        SECONDS,
+        float(SECONDS),
+        str(SECONDS),
+        SECONDS * 1000,
+        str(SECONDS * 1000),
+        SECONDS * 1_000_000,
+        SECONDS * 1_000_000_000,
+        f"  {SECONDS}.0 ",
+    ],
+)
+def test_a_time_is_read_in_whatever_form_it_comes(written: object) -> None:
+    assert moment_or_none(written) == MOMENT
+
+
+def test_a_time_without_an_offset_is_in_the_zone_that_was_named() -> None:
+    assert moment_or_none("2026-11-25 14:06:07", ZoneInfo("America/Chicago")) == MOMENT
+    assert moment_or_none("2026-11-25T20:06:07Z", ZoneInfo("America/Chicago")) == MOMENT
+    assert moment_or_none(SECONDS, ZoneInfo("America/Chicago")) == MOMENT
+
+
+@pytest.mark.parametrize(
+    "written",
+    [None, True, "", "yesterday", "2026-11-25", "2026-13-01T00:00:00Z", "25:61", [], {}, 1e300, "1e999", "nan", "٣"],
+)
+def test_what_is_no_time_is_none(written: object) -> None:
+    assert moment_or_none(written) is None
+
+
+@given(st.text() | st.integers() | st.floats() | st.none() | st.lists(st.integers()))
+def test_no_value_is_a_fault(value: object) -> None:
+    moment = moment_or_none(value)
+    assert moment is None or moment.tzinfo is UTC
+    number_or_none(value)
+    text_or_none(value)
+    records_of(value)
+
+
+def test_numbers_may_be_texts_and_out_of_range_is_none() -> None:
+    assert [number_or_none(one) for one in ("41.462", " -88 ", 7, "1e2")] == [41.462, -88, 7, 100]
+    odd: list[object] = ["", "41,5", "1_000", "inf", True, None, [], 10**400, float("nan")]
+    assert [number_or_none(one) for one in odd] == [None] * len(odd)
+
+
+def test_a_document_with_a_number_out_of_range_is_read_and_one_that_is_none_is_refused() -> None:
+    assert read_document("X", b'{"a": 1e999, "b": NaN, "c": 2}')["c"] == 2
+    assert read_document("X", b'\xef\xbb\xbf{"a": 1}') == {"a": 1}
+    assert read_document("X", b"{" + b'"a":1,' * 100_000 + b'"a":2}') == {"a": 2}
+    for body in (b"", b"<html>", b"[" * 100_000, b'{"a":' * 50_000, b"\xff\xfe", b"1" * 10_000):
+        with pytest.raises(UnreadableAnswer):
+            read_document("X", body, dict)
