@@ -1,8 +1,9 @@
 """Vehicles that vendors name, and the vehicles of ours that they are.
 
 A person's link goes first, then what is exactly the same: an external id (a vehicle id or a unit number of ours), the
-VIN, the name as a unit number. What fits none or several is kept for the matching screen. The result of a comparison
-holds for some minutes, so that a page costs one look at stored rows; a vehicle without a match is compared each time.
+VIN, the name as a unit number; `matching.py` has the rule. What fits none or several, or is in doubt, is kept for the
+matching screen with the reason. The result of a comparison holds for some minutes, so that a page costs one look at
+stored rows; a vehicle without a match is compared each time.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,22 +12,18 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.connectors.connectors import UnusableConnector, lock_connector
+from domain.connectors.matching import BY_PERSON, Before, Compared, Named, Ours, judge, tidied
 from domain.connectors.vendor import VendorVehicle
 from domain.database import Connection, as_json
 from domain.fleet.records import require_in_service
-from domain.ids import read_id
 from domain.statements import Command, Statement
 from domain.telematics.feed import vehicles_named
-from domain.text import printable
 
 MOST_UNMATCHED = 2_000
 """Vehicles of a connector without a match that are kept. A vendor that names more has another company's fleet."""
 
 _HOLDS_FOR = timedelta(minutes=10)
 _SEEN_EVERY = timedelta(minutes=2)
-_LONGEST = 200
-
-_BY_PERSON = "person"
 
 
 class _Known(NamedTuple):
@@ -37,50 +34,35 @@ class _Known(NamedTuple):
     vehicle_id: UUID | None
     matched_by: str | None
     seen_at: datetime
+    doubt: str | None
 
 
 _KNOWN = Statement(
     _Known,
-    "SELECT vehicle_key, name, vin, external_ids, vehicle_id, matched_by, seen_at FROM connector_vehicles"
+    "SELECT vehicle_key, name, vin, external_ids, vehicle_id, matched_by, seen_at, doubt FROM connector_vehicles"
     " WHERE company_id = %s AND connector_id = %s AND vehicle_key = ANY(%s)",
 )
 
 
-class _Named(NamedTuple):
-    """The vendor's words for a vehicle, as they are stored."""
-
-    name: str | None
-    vin: str | None
-    external_ids: str | None
-
-    @classmethod
-    def of(cls, vehicle: VendorVehicle) -> "_Named":
-        return cls(_tidied(vehicle.name), _tidied(vehicle.vin), _tidied("\n".join(vehicle.external_ids)))
-
-    def references(self) -> list[tuple[str, tuple[str, str]]]:
-        """The references to look up, the surest first, each with how it matches."""
-        found: list[tuple[str, tuple[str, str]]] = []
-        for one in (self.external_ids or "").split("\n"):
-            kind = "vehicle_id" if read_id("veh", one) is not None else "unit_number"
-            found.append(("external_id", (kind, one)))
-        found += [("vin", ("vin", (self.vin or "").upper())), ("unit_number", ("unit_number", self.name or ""))]
-        return [one for one in found if one[1][1]]
-
-
-def _tidied(text: str | None) -> str | None:
-    return printable((text or "").strip(), keep="\n")[:_LONGEST].strip() or None
-
-
 def match_vehicles(
-    connection: Connection, company_id: UUID, connector_id: UUID, vehicles: Sequence[VendorVehicle], *, now: datetime
+    connection: Connection,
+    company_id: UUID,
+    connector_id: UUID,
+    vehicles: Sequence[VendorVehicle],
+    *,
+    names_parts: bool = False,
+    now: datetime,
 ) -> dict[str, UUID | None]:
-    """Our vehicle for each of the vendor's, by key; None: a person has to say. Stores what is new."""
-    named = {one.key: _Named.of(one) for one in vehicles if one.key and one.key == _tidied(one.key)}
+    """Our vehicle for each of the vendor's, by key; None: a person has to say. Stores what is new. `names_parts`: the
+    vendor names only a part of what it knows, as webhooks do; then the rest that is known still counts."""
+    named = {one.key: Named.of(one) for one in vehicles if one.key and one.key == tidied(one.key)}
     known = {row.vehicle_key: row for row in _KNOWN.all(connection, (company_id, connector_id, list(named)))}
-    # a webhook may name a vehicle by its key alone: the names that are known stay
-    named |= {key: _Named(row.name, row.vin, row.external_ids) for key, row in known.items() if not any(named[key])}
+    for key, known_one in known.items():
+        if names_parts or not any(named[key]):
+            before = (known_one.name, known_one.vin, known_one.external_ids)
+            named[key] = Named(*(new or old for new, old in zip(named[key], before, strict=True)))
     matched: dict[str, UUID | None] = {}
-    doubtful: dict[str, _Named] = {}
+    doubtful: dict[str, Named] = {}
     for key, names in named.items():
         row = known.get(key)
         if row is not None and _still_holds(row, names, now):
@@ -90,59 +72,49 @@ def match_vehicles(
     if not doubtful:
         return matched
     compared = _compare(connection, company_id, doubtful, known)
-    matched |= {key: vehicle_id for key, (vehicle_id, _) in compared.items()}
+    matched |= {key: found.vehicle_id for key, found in compared.items()}
     changed = {key for key in doubtful if _is_news(known.get(key), doubtful[key], compared[key], now)}
     _store(connection, company_id, connector_id, {key: doubtful[key] for key in changed}, compared, now)
     return matched
 
 
-def _still_holds(row: _Known, names: _Named, now: datetime) -> bool:
+def _still_holds(row: _Known, names: Named, now: datetime) -> bool:
     if row.vehicle_id is None or now - row.seen_at > _HOLDS_FOR:
         return False
     return (row.name, row.vin, row.external_ids) == names
 
 
-def _is_news(row: _Known | None, names: _Named, found: tuple[UUID | None, str | None], now: datetime) -> bool:
+def _before(row: _Known | None) -> Before | None:
+    return None if row is None or row.vehicle_id is None else Before(row.vehicle_id, row.matched_by)
+
+
+def _is_news(row: _Known | None, names: Named, found: Compared, now: datetime) -> bool:
     if row is None or (row.name, row.vin, row.external_ids) != names:
         return True
-    return (row.vehicle_id, row.matched_by) != found or now - row.seen_at > _SEEN_EVERY
+    return (row.vehicle_id, row.matched_by, row.doubt) != found or now - row.seen_at > _SEEN_EVERY
 
 
 def _compare(
-    connection: Connection, company_id: UUID, doubtful: Mapping[str, _Named], known: Mapping[str, _Known]
-) -> dict[str, tuple[UUID | None, str | None]]:
+    connection: Connection, company_id: UUID, doubtful: Mapping[str, Named], known: Mapping[str, _Known]
+) -> dict[str, Compared]:
     """The vehicle for each key, and how it was found. A link whose vehicle was retired leads nowhere any more."""
-    links = {
-        key: row.vehicle_id
-        for key, row in known.items()
-        if key in doubtful and row.matched_by == _BY_PERSON and row.vehicle_id is not None
-    }
-    in_service = _in_service(connection, company_id, links.values())
     references = {reference for names in doubtful.values() for _, reference in names.references()}
+    references |= {reference for names in doubtful.values() for reference in names.others()}
     found = vehicles_named(connection, company_id, references)
-    compared: dict[str, tuple[UUID | None, str | None]] = {}
-    for key, names in doubtful.items():
-        link = links.get(key)
-        if link is not None and link in in_service:
-            compared[key] = (link, _BY_PERSON)
-            continue
-        hits = ((found[reference], how) for how, reference in names.references() if reference in found)
-        compared[key] = next(hits, (None, None))
-    return compared
-
-
-class _VehicleId(NamedTuple):
-    id: UUID
+    links = {row.vehicle_id for row in known.values() if row.matched_by == BY_PERSON}
+    ours = _in_service(connection, company_id, {*found.values(), *(one for one in links if one is not None)})
+    return {key: judge(names, _before(known.get(key)), found, ours) for key, names in doubtful.items()}
 
 
 _IN_SERVICE = Statement(
-    _VehicleId, "SELECT id FROM vehicles WHERE company_id = %s AND id = ANY(%s) AND retired_at IS NULL"
+    Ours,
+    "SELECT id, unit_number, vin FROM vehicles WHERE company_id = %s AND id = ANY(%s) AND retired_at IS NULL",
 )
 
 
-def _in_service(connection: Connection, company_id: UUID, vehicle_ids: Iterable[UUID]) -> set[UUID]:
+def _in_service(connection: Connection, company_id: UUID, vehicle_ids: Iterable[UUID]) -> dict[UUID, Ours]:
     wanted = list(vehicle_ids)
-    return {row.id for row in _IN_SERVICE.all(connection, (company_id, wanted))} if wanted else set()
+    return {row.id: row for row in _IN_SERVICE.all(connection, (company_id, wanted))} if wanted else {}
 
 
 class _Count(NamedTuple):
@@ -157,13 +129,14 @@ _COUNT_UNMATCHED = Statement(
 _STORE = Command(
     """
     INSERT INTO connector_vehicles AS known (connector_id, vehicle_key, company_id, name, vin, external_ids, vehicle_id,
-                                             matched_by, seen_at)
-    SELECT %s, new.vehicle_key, %s, new.name, new.vin, new.external_ids, new.vehicle_id, new.matched_by, %s
+                                             matched_by, doubt, seen_at)
+    SELECT %s, new.vehicle_key, %s, new.name, new.vin, new.external_ids, new.vehicle_id, new.matched_by, new.doubt, %s
     FROM jsonb_to_recordset(%s) AS new (vehicle_key text, name text, vin text, external_ids text, vehicle_id uuid,
-                                        matched_by text)
+                                        matched_by text, doubt text)
     ORDER BY new.vehicle_key
     ON CONFLICT (connector_id, vehicle_key) DO UPDATE SET
         name = excluded.name, vin = excluded.vin, external_ids = excluded.external_ids,
+        doubt = excluded.doubt,
         vehicle_id = CASE WHEN known.matched_by = 'person' AND known.seen_at >= excluded.seen_at
                      THEN known.vehicle_id ELSE excluded.vehicle_id END,
         matched_by = CASE WHEN known.matched_by = 'person' AND known.seen_at >= excluded.seen_at
@@ -177,21 +150,20 @@ def _store(
     connection: Connection,
     company_id: UUID,
     connector_id: UUID,
-    changed: Mapping[str, _Named],
-    compared: Mapping[str, tuple[UUID | None, str | None]],
+    changed: Mapping[str, Named],
+    compared: Mapping[str, Compared],
     now: datetime,
 ) -> None:
     room = MOST_UNMATCHED
-    if any(compared[key][0] is None for key in changed):
+    if any(compared[key].vehicle_id is None for key in changed):
         room -= _COUNT_UNMATCHED.one(connection, (company_id, connector_id)).number
     rows = []
     for key, names in changed.items():
-        vehicle_id, matched_by = compared[key]
-        if vehicle_id is None:
+        if compared[key].vehicle_id is None:
             room -= 1
             if room < 0:
                 continue
-        rows.append({"vehicle_key": key, **names._asdict(), "vehicle_id": vehicle_id, "matched_by": matched_by})
+        rows.append({"vehicle_key": key, **names._asdict(), **compared[key]._asdict()})
     if rows:
         _STORE.execute(connection, (connector_id, company_id, now, as_json(rows)))
 
@@ -211,12 +183,14 @@ class ConnectorVehicle(NamedTuple):
     matched_by: str | None
     newest_at: datetime | None
     """When our vehicle's newest position was recorded, by whatever way it came."""
+    doubt: str | None
+    """The reason why it has no match, or what speaks against the link that a person made."""
 
 
 _LIST = Statement(
     ConnectorVehicle,
     """
-    SELECT it.vehicle_key, it.name, it.vin, it.vehicle_id, v.unit_number, it.matched_by, t.newest_at
+    SELECT it.vehicle_key, it.name, it.vin, it.vehicle_id, v.unit_number, it.matched_by, t.newest_at, it.doubt
     FROM connector_vehicles it
     JOIN connectors c ON c.id = it.connector_id
     LEFT JOIN vehicles v ON v.company_id = it.company_id AND v.id = it.vehicle_id
@@ -225,6 +199,7 @@ _LIST = Statement(
       AND CASE %(only)s WHEN 'unmatched' THEN it.vehicle_id IS NULL
                         WHEN 'silent' THEN it.vehicle_id IS NOT NULL
                              AND (t.newest_at IS NULL OR t.newest_at < %(silent_since)s::timestamptz)
+                        WHEN 'doubtful' THEN it.vehicle_id IS NOT NULL AND it.doubt IS NOT NULL
                         ELSE true END
     ORDER BY it.name, it.vehicle_key LIMIT %(limit)s
     """,
@@ -237,7 +212,8 @@ UNHEARD_AFTER = timedelta(hours=1)
 def list_connector_vehicles(
     connection: Connection, company_id: UUID, connector_id: UUID, *, only: str = "all", now: datetime, limit: int = 200
 ) -> list[ConnectorVehicle]:
-    """The vehicles that a connector's vendor names: `all`, `unmatched` or `silent` ones."""
+    """The vehicles that a connector's vendor names: `all`, `unmatched`, `silent` or `doubtful` ones, which have a match
+    that something speaks against."""
     parameters = {
         "company_id": company_id,
         "connector_id": connector_id,
@@ -278,7 +254,7 @@ def count_connector_vehicles(connection: Connection, company_id: UUID, *, now: d
 
 _LINK = Command(
     "UPDATE connector_vehicles SET vehicle_id = %s, matched_by = CASE WHEN %s::uuid IS NOT NULL THEN 'person' END,"
-    " seen_at = %s WHERE company_id = %s AND connector_id = %s AND vehicle_key = %s"
+    " doubt = NULL, seen_at = %s WHERE company_id = %s AND connector_id = %s AND vehicle_key = %s"
 )
 
 

@@ -58,6 +58,11 @@ class Connectors(SQLModel, table=True):
     """The number of fixes stored."""
     left_out: dict[str, int] = json_column()
     """The numbers of fixes and readings that were left out, by reason; see `connectors/fixes.py`."""
+    cursor_doubted: bool = with_default("false")
+    """True after its credentials changed: the cursor may be of another source, until it brings something."""
+    remark: str | None = None
+    """The last thing that people should know and that is no fault, such as that the vendor's ids began anew."""
+    remarked_at: datetime | None = time_column(null=True)
 
 
 class ConnectorVehicles(SQLModel, table=True):
@@ -73,9 +78,16 @@ class ConnectorVehicles(SQLModel, table=True):
     name: str | None = None
     vin: str | None = None
     external_ids: str | None = None
+    """A line for each; one that begins with ~ only contradicts, see `connectors/vendor_vehicles.py`."""
     vehicle_id: UUID | None = None
     """NULL: none of our vehicles fits; a person is asked."""
     matched_by: str | None = None
     """`person`, `external_id`, `vin` or `unit_number`."""
     seen_at: datetime = time_column()
     """When it was last compared with our vehicles: not at each fix."""
+    doubt: str | None = None
+    """Why it has no match, or what speaks against the one that it has, as people read it."""
+    fuel_percent: float | None = None
+    """The newest fuel level, while it waits for a position. NULL: a position has it."""
+    fuel_measured_at: datetime | None = time_column(null=True)
+    """When the newest fuel level was measured."""

@@ -20,6 +20,7 @@ from tests.domain.connectors.helpers import added
 from tests.factories import Fleet, make_fleet
 
 VIN_OF_102 = "1XKAD49X0CJ000102"
+VIN_OF_101 = "1XKAD49X0CJ000101"
 
 
 @pytest.fixture
@@ -27,14 +28,15 @@ def connector(connection: Connection, fleet: Fleet) -> Connector:
     return added(connection, fleet.live, "samsara", "", {"token": "a-token"})
 
 
-def test_the_surest_exact_sign_decides(
+def test_what_is_exactly_the_same_decides(
     connection: Connection, fleet: Fleet, connector: Connector, now: datetime
 ) -> None:
     named = [
         VendorVehicle("by name", "101"),
-        VendorVehicle("by vin", "101", VIN_OF_102.lower()),
-        VendorVehicle("by external id", "102", None, ("101",)),
+        VendorVehicle("by vin", "Big Red", f" {VIN_OF_102.lower()}"),
+        VendorVehicle("by external id", "nobody", None, ("101",)),
         VendorVehicle("by our id", "nobody", None, (fleet.shown_trucks[1],)),
+        VendorVehicle("by all", "102", VIN_OF_102, ("102", fleet.shown_trucks[1]), ("payroll-7",)),
         VendorVehicle("nearly", "TRK 101"),
         VendorVehicle("nothing", None),
         VendorVehicle("bad \x00 key", "101"),
@@ -46,11 +48,73 @@ def test_the_surest_exact_sign_decides(
         "by vin": fleet.trucks[1],
         "by external id": fleet.trucks[0],
         "by our id": fleet.trucks[1],
+        "by all": fleet.trucks[1],
         "nearly": None,
         "nothing": None,
     }
     counts = count_connector_vehicles(connection, fleet.company_id, now=now)[connector.id]
-    assert (counts.matched, counts.unmatched, counts.silent) == (4, 2, 4)
+    assert (counts.matched, counts.unmatched, counts.silent) == (5, 2, 5)
+
+
+@pytest.mark.parametrize(
+    ("named", "doubt"),
+    [
+        (VendorVehicle("7", "101", VIN_OF_102), "references disagree: the VIN"),
+        (VendorVehicle("7", "101", VIN_OF_101, ("102",)), "references disagree: the number 102 is your 102"),
+        (VendorVehicle("7", "101", VIN_OF_101, (), ("102",)), "references disagree"),
+        (VendorVehicle("7", "102", None, ("101",)), "references disagree"),
+        (VendorVehicle("7", "101", "3AKJHHDR5JSJV4321"), f"your 101 has {VIN_OF_101}"),
+        (VendorVehicle("7", "Big Red", None, (), ("102",)), "an id of another system, 102"),
+        (VendorVehicle("7", "x" * 197 + "\n102"), None),
+        (VendorVehicle("7", "Big Red", None, ("y" * 198 + "1012",)), None),
+    ],
+)
+def test_references_that_disagree_lead_to_no_vehicle_and_say_why(
+    connection: Connection, fleet: Fleet, connector: Connector, now: datetime, named: VendorVehicle, doubt: str | None
+) -> None:
+    assert match_vehicles(connection, fleet.company_id, connector.id, [named], now=now) == {"7": None}
+    (shown,) = list_connector_vehicles(connection, fleet.company_id, connector.id, only="unmatched", now=now)
+    assert shown.doubt is None if doubt is None else doubt in (shown.doubt or "")
+
+
+@pytest.mark.parametrize("vin", ["", "?", "UNKNOWN", "00000000000000000", "1xkad49xocj000101", None])
+def test_a_vin_that_is_none_or_has_a_letter_for_a_digit_speaks_against_nothing(
+    connection: Connection, fleet: Fleet, connector: Connector, now: datetime, vin: str | None
+) -> None:
+    named = [VendorVehicle("7", "101", vin)]
+    assert match_vehicles(connection, fleet.company_id, connector.id, named, now=now) == {"7": fleet.trucks[0]}
+
+
+def test_a_webhook_that_names_no_vin_does_not_hide_that_the_vin_contradicts(
+    connection: Connection, fleet: Fleet, connector: Connector, now: datetime
+) -> None:
+    polled = [VendorVehicle("7", "101", VIN_OF_102)]
+    sent = [VendorVehicle("7", "101")]
+    match_vehicles(connection, fleet.company_id, connector.id, polled, now=now)
+    found = match_vehicles(connection, fleet.company_id, connector.id, sent, names_parts=True, now=now)
+    assert found == {"7": None}
+
+
+def test_a_link_wins_and_a_vin_that_contradicts_it_is_told(
+    connection: Connection, fleet: Fleet, connector: Connector, now: datetime
+) -> None:
+    named = [VendorVehicle("7", "101", VIN_OF_102)]
+    match_vehicles(connection, fleet.company_id, connector.id, named, now=now)
+    link_vehicle(connection, fleet.company_id, connector.id, "7", fleet.trucks[0], now=now)
+    later = now + timedelta(hours=1)
+    found = match_vehicles(connection, fleet.company_id, connector.id, named, now=later)
+    assert found == {"7": fleet.trucks[0]}
+    (shown,) = list_connector_vehicles(connection, fleet.company_id, connector.id, only="doubtful", now=later)
+    assert shown.doubt == "a person linked it to 101, and its VIN is that of 102"
+
+
+def test_a_match_by_any_external_id_that_held_before_goes_on_while_nothing_contradicts(
+    connection: Connection, fleet: Fleet, connector: Connector, now: datetime
+) -> None:
+    match_vehicles(connection, fleet.company_id, connector.id, [VendorVehicle("7", "Red", None, ("102",))], now=now)
+    later, told_apart = now + timedelta(hours=1), [VendorVehicle("7", "Red", None, (), ("102",))]
+    found = match_vehicles(connection, fleet.company_id, connector.id, told_apart, now=later)
+    assert found == {"7": fleet.trucks[1]}
 
 
 def test_a_link_goes_before_all_and_outlives_a_new_name(
