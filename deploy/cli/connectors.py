@@ -127,7 +127,7 @@ def connectors_list(company_id: CompanyId, as_json: AsJson = False) -> None:
             numbers = {"vehicles": named.matched, "unmatched": named.unmatched, "silent": named.silent}
         rows.append({**_document(one), **numbers})
     columns = ("id", "environment", "kind", "name", "state", "newest_at", "vehicles", "unmatched", "silent")
-    show(as_json, rows, lambda: print_table(rows, *columns, "last_error", "what_to_do"))
+    show(as_json, rows, lambda: print_table(rows, *columns, "last_error", "what_to_do", "remark"))
 
 
 @app.command("test")
@@ -139,10 +139,18 @@ def connectors_test(company_id: CompanyId, connector_id: ConnectorId, as_json: A
     try:
         answer = asyncio.run(try_connector(connector.kind, access, AllowedHosts.of_connectors(settings)))
     except VendorFault as fault:
+        _record_test(connector, f"it failed: {fault}")
         document = {"ok": False, "error": str(fault), "what_to_do": fault.what_to_do}
         show(as_json, document, lambda: print_fields(document))
         raise typer.Exit(1) from None
+    _record_test(connector, "")
     show(as_json, {"ok": True, "answer": answer}, lambda: screen.print(answer, highlight=False))
+
+
+def _record_test(connector: Connector, outcome: str) -> None:
+    """Keeps in the audit log that a vendor was asked, also where it failed."""
+    with transaction() as connection:
+        _record(connection, "test", connector, outcome)
 
 
 @app.command("set")
@@ -211,18 +219,18 @@ def connectors_remove(
 def connectors_vehicles(
     company_id: CompanyId,
     connector_id: ConnectorId,
-    only: Annotated[str, typer.Option("--only", metavar="WHAT", help="all, unmatched or silent.")] = "all",
+    only: Annotated[str, typer.Option("--only", metavar="WHAT", help="all, unmatched, silent or doubtful.")] = "all",
     as_json: AsJson = False,
 ) -> None:
     """Lists the vehicles that the vendor names, and ours."""
-    if only not in ("all", "unmatched", "silent"):
-        raise CommandFailed(f"--only: {only!r} is none of all, unmatched, silent")
+    if only not in ("all", "unmatched", "silent", "doubtful"):
+        raise CommandFailed(f"--only: {only!r} is none of all, unmatched, silent, doubtful")
     with _connector(company_id, connector_id) as (connection, connector):
         found = vendor_vehicles.list_connector_vehicles(
             connection, company_id, connector.id, only=only, now=clock.now(), limit=10_000
         )
     rows = [with_shown_ids(one._asdict()) for one in found]
-    columns = ("vehicle_key", "name", "vin", "vehicle_id", "unit_number", "matched_by", "newest_at")
+    columns = ("vehicle_key", "name", "vin", "vehicle_id", "unit_number", "matched_by", "newest_at", "doubt")
     show(as_json, rows, lambda: print_table(rows, *columns))
 
 

@@ -4,7 +4,7 @@ Owners bring the addresses, so they are treated as hostile: `accounts/allowed_ho
 """
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
@@ -12,7 +12,7 @@ import msgspec
 
 from domain.accounts.allowed_hosts import AllowedHosts, url_fault
 from domain.accounts.companies import lock_company
-from domain.accounts.contacts import Contacts, Sealed, StoredContact
+from domain.accounts.contacts import Contacts, Sealed, StoredContact, UnreadableContact
 from domain.connectors.kinds import VENDORS
 from domain.connectors.vendor import Access, FieldName, Vendor
 from domain.database import Connection, Tenant
@@ -62,6 +62,9 @@ class Connector(NamedTuple):
     what_to_do: str | None
     fixes: int
     left_out: dict[str, int]
+    remark: str | None
+    """The last thing that people should know and that is no fault."""
+    remarked_at: datetime | None
 
 
 class ConnectorValues(NamedTuple):
@@ -153,10 +156,23 @@ def state_of(connector: Connector, *, now: datetime) -> str:
     if connector.failing_since is not None:
         return "failing"
     if not connector.asks:
-        return "receiving" if connector.answered_at is not None else "waits for its vendor"
+        if connector.answered_at is None:
+            return "waits for its vendor"
+        return "silent" if hears_nothing(connector, now=now) else "receiving"
     if connector.leased_until is None or connector.leased_until < now:
         return "waits for a process"
-    return "working" if connector.answered_at is not None else "starting"
+    if connector.answered_at is None:
+        return "starting"
+    return "silent" if hears_nothing(connector, now=now) else "working"
+
+
+NO_POSITION_FOR = timedelta(hours=24)
+
+
+def hears_nothing(connector: Connector, *, now: datetime) -> bool:
+    """True when the vendor answers, or may send, and has told of no position for a day."""
+    heard_at = max(connector.created_at, connector.newest_at or connector.created_at)
+    return connector.paused_at is None and now - heard_at > NO_POSITION_FOR
 
 
 # --- Changes -----------------------------------------------------------------------------------------------------
@@ -164,6 +180,7 @@ def state_of(connector: Connector, *, now: datetime) -> str:
 
 _SET_ACCESS = Command(
     "UPDATE connectors SET url = %s, credentials = %s, asks = %s, cursor = CASE WHEN %s THEN cursor END,"
+    " cursor_doubted = %s,"
     " lease_number = lease_number + 1, leased_until = NULL, leased_by = NULL, due_at = NULL, failures = 0,"
     " failing_since = NULL, last_error = NULL, what_to_do = NULL WHERE id = %s"
 )
@@ -189,15 +206,28 @@ def change_access(
     allowed: AllowedHosts,
     contacts: Contacts,
 ) -> None:
-    """Gives it other credentials. Another address begins with the newest positions, for its vendor does not know the
-    cursor. Raises UnknownConnector, UnusableConnector."""
+    """Gives it other credentials. Another address, or another database at it, begins with the newest positions, for the
+    cursor belongs to the old one. Other credentials may be of another account: the cursor is doubted until it brings
+    something. Raises UnknownConnector, UnusableConnector."""
     stored = lock_connector(connection, company_id, connector_id)
     vendor = vendor_of(stored.kind)
     url = checked_url(vendor, url or stored.url, allowed)
     values = checked_credentials(vendor, credentials)
+    before = _credentials_of(connection, company_id, connector_id, contacts)
+    is_same = before is not None and url == stored.url and vendor().source_of(before) == vendor().source_of(values)
     sealed = contacts.seal(write(values).decode())
-    parameters = (url, sealed, vendor().asks(values), url == stored.url, connector_id)
+    parameters = (url, sealed, vendor().asks(values), is_same, is_same and before != values, connector_id)
     _SET_ACCESS.execute(connection, parameters)
+
+
+def _credentials_of(
+    connection: Connection, company_id: UUID, connector_id: UUID, contacts: Contacts
+) -> Mapping[FieldName, str] | None:
+    """The credentials. None: they cannot be read any more."""
+    try:
+        return read_access(connection, company_id, connector_id, contacts=contacts).credentials
+    except UnreadableContact:
+        return None
 
 
 def pause_connector(connection: Connection, company_id: UUID, connector_id: UUID, *, now: datetime) -> bool:

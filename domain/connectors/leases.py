@@ -38,6 +38,7 @@ class Leased(NamedTuple):
     lease_number: int
     due_at: datetime | None
     failures: int
+    cursor_doubted: bool
 
     @property
     def tenant(self) -> Tenant:
@@ -54,7 +55,8 @@ _LEASE = Statement(
           AND {fence.is_at_work("c.company_id")}
           AND NOT EXISTS (SELECT FROM companies WHERE companies.id = c.company_id AND companies.retired_at IS NOT NULL)
         ORDER BY c.leased_until NULLS FIRST, c.id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED))
-    RETURNING id, company_id, environment, kind, url, credentials, cursor, lease_number, due_at, failures
+    RETURNING id, company_id, environment, kind, url, credentials, cursor, lease_number, due_at, failures,
+        cursor_doubted
     """,  # noqa: S608 (a constant)
 )
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.connectors.fixes import positions_of
+from domain.connectors.kept_levels import fixes_with_levels
 from domain.connectors.leases import Leased, LeaseLost
 from domain.connectors.vendor import VendorPage
 from domain.connectors.vendor_vehicles import match_vehicles
@@ -50,6 +51,9 @@ _TOOK = Command(
     UPDATE connectors SET cursor = %(cursor)s, answered_at = %(now)s, due_at = %(due_at)s, failures = 0,
         failing_since = NULL, last_error = NULL, what_to_do = NULL, fixes = fixes + %(stored)s,
         newest_at = greatest(newest_at, %(newest_at)s::timestamptz),
+        cursor_doubted = cursor_doubted AND NOT %(is_fruitful)s,
+        remark = coalesce(%(remark)s, remark),
+        remarked_at = CASE WHEN %(remark)s::text IS NULL THEN remarked_at ELSE %(now)s END,
         left_out = CASE WHEN %(left_out)s::jsonb = '{}' THEN left_out ELSE left_out || (
             SELECT jsonb_object_agg(key, value::bigint + coalesce((left_out ->> key)::bigint, 0))
             FROM jsonb_each_text(%(left_out)s::jsonb)) END
@@ -74,6 +78,8 @@ def take_page(
             "stored": taken.stored,
             "newest_at": taken.newest_at,
             "left_out": as_json(taken.left_out),
+            "is_fruitful": bool(page.fixes or page.cursor is None),
+            "remark": page.remark if taken.stored else None,  # else nothing came of it
         },
     )
     return taken
@@ -81,7 +87,9 @@ def take_page(
 
 _FAILED = Command(
     "UPDATE connectors SET failures = failures + 1, failing_since = coalesce(failing_since, %s), last_error = %s,"
-    " what_to_do = %s, due_at = %s, cursor = CASE WHEN %s THEN NULL ELSE cursor END WHERE id = %s"
+    " what_to_do = %s, due_at = %s, cursor = CASE WHEN %s THEN NULL ELSE cursor END,"
+    " remark = CASE WHEN %s THEN %s ELSE remark END, remarked_at = CASE WHEN %s THEN %s ELSE remarked_at END"
+    " WHERE id = %s"
 )
 
 
@@ -97,7 +105,8 @@ def note_failure(
 ) -> None:
     """Stores why a poll failed, and when the next one is due. Raises LeaseLost."""
     _require_lease(connection, leased)
-    _FAILED.execute(connection, (now, error, what_to_do, due_at, forgets_cursor, leased.id))
+    remark = (forgets_cursor, error, forgets_cursor, now)
+    _FAILED.execute(connection, (now, error, what_to_do, due_at, forgets_cursor, *remark, leased.id))
 
 
 def _require_lease(connection: Connection, leased: Leased) -> None:
@@ -107,10 +116,20 @@ def _require_lease(connection: Connection, leased: Leased) -> None:
 
 
 def _store(
-    connection: Connection, tenant: Tenant, connector_id: UUID, page: VendorPage, rules: TakingRules, now: datetime
+    connection: Connection,
+    tenant: Tenant,
+    connector_id: UUID,
+    page: VendorPage,
+    rules: TakingRules,
+    now: datetime,
+    *,
+    names_parts: bool = False,
 ) -> Taken:
-    vehicles = match_vehicles(connection, tenant.company_id, connector_id, page.vehicles, now=now)
-    positions, left_out = positions_of(page.fixes, vehicles, now=now)
+    vehicles = match_vehicles(
+        connection, tenant.company_id, connector_id, page.vehicles, names_parts=names_parts, now=now
+    )
+    fixes = fixes_with_levels(connection, tenant, connector_id, page, vehicles, now=now)
+    positions, left_out = positions_of(fixes, vehicles, now=now)
     left_out.update(page.refused)
     stored, jobs = 0, []
     for portion in _portions(positions):
@@ -177,7 +196,7 @@ def take_inbound(
     meanwhile. Many requests of one connector are stored side by side: its row is only kept, not changed."""
     if _KEEP.first(connection, (receiver.company_id, receiver.id)) is None:
         return None
-    return _store(connection, receiver.tenant, receiver.id, page, rules, now)
+    return _store(connection, receiver.tenant, receiver.id, page, rules, now, names_parts=True)
 
 
 _NOTE_RECEIVED = Command(

@@ -19,6 +19,7 @@ from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import Contacts, UnreadableContact
 from domain.accounts.name_lookups import looking_up_for
 from domain.backoff import backoff
+from domain.connectors.answer_readers import AnswerReaders
 from domain.connectors.connectors import open_access
 from domain.connectors.kinds import VENDORS
 from domain.connectors.leases import Leased, LeaseLost
@@ -37,6 +38,14 @@ Result = TypeVar("Result")
 
 POLL_SECONDS = 120.0
 """One poll, of however many requests, ends after so long."""
+
+_DEAD_CURSOR = "the place where the last poll ended brought nothing any more, so the newest positions were asked for"
+
+DOUBT_SECONDS = 1800.0
+"""A cursor that brings nothing for so long may be dead: the newest positions are asked for once."""
+
+_MOST_FIXES_OF_VEHICLE = 5
+"""Fixes in an answer for each vehicle that it may name. A feed has more of few vehicles, and few of many."""
 
 MOST_PAGES_IN_A_ROW = 100
 """A vendor that always has a next page waits after so many like one that has none."""
@@ -58,6 +67,7 @@ class Poller:
         settings: Settings,
         store: Callable[[Leased, Callable[[Connection], object]], Awaitable[object]],
         enqueue: Callable[[list[Job]], Awaitable[object]],
+        readers: AnswerReaders,
     ) -> None:
         self.leased = leased
         self.is_storing = False
@@ -67,7 +77,16 @@ class Poller:
         self._cursor = leased.cursor
         self._failures = leased.failures
         self._vendor: Vendor = VENDORS[leased.kind]()
-        self._http = BoundedHttp(allowed=AllowedHosts.of_connectors(settings))
+        self._http = BoundedHttp(
+            allowed=AllowedHosts.of_connectors(settings),
+            most_bytes=settings.connector_answer_megabytes << 20,
+            readers=readers,
+            owner=leased.company_id.hex,
+        )
+        self._is_doubted = leased.cursor_doubted
+        self._has_given_up = False
+        self._fruitful_at = time.monotonic()
+        """When the cursor last brought something, or was given up."""
         self._rules = TakingRules(settings.arrival_radius_meters, timedelta(hours=settings.early_arrival_hours))
 
     async def run(self) -> None:
@@ -101,9 +120,10 @@ class Poller:
         """One poll and its storage. None: it failed. Raises LeaseLost."""
         started = time.perf_counter()
         try:
-            page = await self._ask()
+            page = self._without_dead_cursor(await self._ask())
             if page.has_more and page.cursor == self._cursor:
                 raise VendorFault("it gives the same page again and again")
+            _require_bounded(page, self._settings.connector_answer_vehicles)
         except VendorFault as fault:
             CONNECTOR_POLLS.labels(self.leased.kind, "failed").observe(time.perf_counter() - started)
             await self._fail(fault)
@@ -137,6 +157,23 @@ class Poller:
         except Exception as error:  # whatever an answer does to the vendor's class is the vendor's fault
             log.exception("connectors.poll_failed", connector_id=self.leased.id, kind=self.leased.kind)
             raise VendorFault(f"its answer could not be understood ({type(error).__name__})") from None
+
+    def _without_dead_cursor(self, page: VendorPage) -> VendorPage:
+        """The page, without its cursor where that has brought nothing for long, or at the first question after a change
+        of credentials: it may be of another account. Nothing is lost: the next poll brings the newest positions."""
+        if page.fixes or page.levels or page.has_more or self._cursor is None:
+            self._is_doubted, self._fruitful_at = False, time.monotonic()
+            if self._has_given_up and page.fixes:
+                self._has_given_up = False
+                return page._replace(
+                    remark=page.remark or "the place where the last poll ended brought nothing any more"
+                )
+            return page
+        if not self._is_doubted and time.monotonic() - self._fruitful_at < DOUBT_SECONDS:
+            return page
+        self._is_doubted, self._fruitful_at, self._has_given_up = False, time.monotonic(), True
+        log.info("connectors.cursor_given_up", connector_id=self.leased.id, kind=self.leased.kind)
+        return page._replace(cursor=None)
 
     def _take(self, page: VendorPage, due_at: datetime, now: datetime, connection: Connection) -> Taken:
         return take_page(connection, self.leased, page, due_at=due_at, rules=self._rules, now=now)
@@ -190,6 +227,16 @@ class Poller:
     def _wait_seconds(self) -> float:
         seconds = max(self._vendor.least_wait_seconds, self._settings.connector_poll_seconds)
         return seconds + random.uniform(0, seconds / 10)  # noqa: S311 (no secret)
+
+
+def _require_bounded(page: VendorPage, most_vehicles: int) -> None:
+    """Raises VendorFault."""
+    if len(page.vehicles) > most_vehicles or len(page.fixes) > most_vehicles * _MOST_FIXES_OF_VEHICLE:
+        raise VendorFault(
+            f"its answer names {len(page.vehicles):,} vehicles with {len(page.fixes):,} positions, and at most"
+            f" {most_vehicles:,} vehicles are taken",
+            what_to_do="ask the vendor for smaller pages, or raise FUELROUTE_CONNECTOR_ANSWER_VEHICLES",
+        )
 
 
 async def _sleep_until(moment: datetime | None) -> None:

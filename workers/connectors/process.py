@@ -13,12 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 import psycopg
 import uvloop
 
 from domain import clock
 from domain.connectors import leases
+from domain.connectors.answer_readers import AnswerReaders
 from domain.connectors.kinds import VENDORS
 from domain.connectors.leases import LEASE_SECONDS, RENEW_SECONDS, Leased
 from domain.database import Connection, Database
@@ -65,8 +67,10 @@ class Pollers:
         self._walled = walled
         self._threads = threads
         self._jobs = JobQueue.of(settings)
+        self._readers = AnswerReaders()
         self._by = f"{socket.gethostname()}:{os.getpid()}"
         self._held: dict[UUID, tuple[Poller, asyncio.Task[None]]] = {}
+        self._storing: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
         self._looked_at = time.monotonic()
         self._renewed_at = time.monotonic()
 
@@ -108,7 +112,7 @@ class Pollers:
         before = self._held.pop(leased.id, None)
         if before is not None:  # our own lease ran out, and we took the next one
             before[1].cancel()
-        poller = Poller(leased, self._settings, self._store, self._enqueue)
+        poller = Poller(leased, self._settings, self._store, self._enqueue, self._readers)
         self._held[leased.id] = (poller, asyncio.create_task(poller.run()))
         log.info("connectors.leased", connector_id=leased.id, kind=leased.kind, lease_number=leased.lease_number)
 
@@ -154,11 +158,15 @@ class Pollers:
         return await asyncio.to_thread(do)
 
     async def _store(self, leased: Leased, work: Callable[[Connection], Result]) -> Result:
+        """The result of `work` in a transaction. A company's pages are stored one after the other, so that those of
+        others find a thread."""
+
         def do() -> Result:
             with self._walled.transaction_by_key(of_companies([leased.company_id])) as connection:
                 return work(connection)
 
-        return await asyncio.get_running_loop().run_in_executor(self._threads, do)
+        async with self._storing.setdefault(leased.company_id, asyncio.Lock()):
+            return await asyncio.get_running_loop().run_in_executor(self._threads, do)
 
     async def _enqueue(self, jobs: list[Job]) -> None:
         if jobs:

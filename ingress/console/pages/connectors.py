@@ -119,6 +119,7 @@ def _connector_page(
         counts=counts.get(connector.id),
         unmatched=_with_suggestions(page, unmatched),
         silent=_list(page, connector, "silent"),
+        doubtful=_list(page, connector, "doubtful"),
         links=[one for one in _list(page, connector, "all") if one.matched_by == "person"],
         may_manage=page.session.role in MAY_MANAGE_CONNECTORS,
         may_link=page.session.role in MAY_MATCH,
@@ -155,6 +156,7 @@ def test(page: Page) -> Response:
             answer = asyncio.run(try_connector(connector.kind, access, allowed, seconds=_TEST_SECONDS))
     except VendorFault as fault:
         words = f"{sentence(str(fault))} {sentence(fault.what_to_do)}"
+        _audit(page, connector, f"it failed: {fault}")
         return _connector_page(page, connector, fault=words)
     return _connector_page(page, connector, answer=sentence(answer))
 
@@ -228,8 +230,8 @@ def _connector(page: Page, *, lock: bool | None = None) -> Connector:
         raise not_found() from None
 
 
-def _audit(page: Page, connector: Connector) -> None:
-    page.audited = AuditedAction(audit_subject("connector", shown_id("con", connector.id)))
+def _audit(page: Page, connector: Connector, why: str = "") -> None:
+    page.audited = AuditedAction(audit_subject("connector", shown_id("con", connector.id)), why=why)
 
 
 def _done(page: Page, connector: Connector, done: str) -> Response:
