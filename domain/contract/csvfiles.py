@@ -16,7 +16,7 @@ from typing import Any, Generic, NamedTuple, TextIO, TypeVar
 import msgspec
 
 from domain.contract.checking import Invalid, read_query
-from domain.contract.text_rows import encoding_of, heading_delimiter, text_rows
+from domain.contract.text_rows import Refuse, RefusedRow, encoding_of, heading_delimiter, text_rows
 from domain.errors import FuelrouteError
 
 RowShape = TypeVar("RowShape", bound=msgspec.Struct)
@@ -48,6 +48,9 @@ class ImportReport:
 
     def reject(self, line: int, message: str) -> None:
         self.rejected.append(Rejected(line, message))
+
+    def refuse(self, row: RefusedRow) -> None:
+        self.reject(row.line, row.message)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -119,18 +122,24 @@ BEGINNING_CHARACTERS = 8_192
 
 
 def numbered_rows(
-    file: TextIO, report: ImportReport, known: Callable[[str], bool]
+    file: TextIO, refuse: Refuse, known: Callable[[str], bool]
 ) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """The cells of the first line, which names the columns, and those of each row with the line it begins on. Rows that
-    cannot be read go into the report. `known` tells whether a name is that of a column of ours: the delimiter is the
+    """The cells of the first line, which names the columns, and those of each row with the line it begins on. `refuse`
+    is told the rows that cannot be read. `known` tells whether a name is that of a column of ours: the delimiter is the
     one that divides the first line into most of them. Raises UnreadableFile when the first line cannot be read."""
     beginning = file.read(BEGINNING_CHARACTERS)
     file.seek(0)
-    rows = text_rows(file, heading_delimiter(beginning, known), report.reject)
-    line, names = next(rows, (1, []))
-    if line != 1 or report.rejected:
-        said = report.rejected[0].message if report.rejected else "it is empty"
-        raise UnreadableFile(f"line 1, which must name the columns, cannot be read: {said}")
+    faults: list[str] = []
+
+    def note(row: RefusedRow) -> None:
+        if row.line == 1:
+            faults.append(row.message)
+        refuse(row)
+
+    rows = text_rows(file, heading_delimiter(beginning, known), note)
+    _, names = next(rows, (1, []))
+    if faults:
+        raise UnreadableFile(f"line 1, which must name the columns, cannot be read: {faults[0]}")
     return [name.strip() for name in names], rows
 
 
@@ -144,7 +153,7 @@ def _read(
     report: ImportReport,
     progress: Progress,
 ) -> Iterator[FileRow[RowShape]]:
-    names, rows = numbered_rows(file, report, lambda name: name.lower() in known)
+    names, rows = numbered_rows(file, report.refuse, lambda name: name.lower() in known)
     header = [name.lower() for name in names]
     missing = required - set(header)
     if missing:
@@ -173,10 +182,15 @@ def _read(
             report.reject(line, str(invalid))
 
 
+def named_width(names: Sequence[str]) -> int:
+    """The number of columns without those at the end that have no name."""
+    return next((index for index in range(len(names), 0, -1) if names[index - 1]), 0)
+
+
 def _fault(header: list[str], cells: list[str], twice: set[str]) -> str:
     """What makes the cells of a row doubtful as a whole."""
-    if len(cells) > len(header):
-        return f"{len(cells)} cells, but the header names {len(header)} columns"
+    if len(cells) > len(header) or any(cell.strip() for cell in cells[named_width(header) :]):
+        return f"{len(cells)} cells, but the header names {named_width(header)} columns"
     for name in twice:
         said = {cell.strip() for column, cell in zip(header, cells, strict=False) if column == name} - {""}
         if len(said) > 1:

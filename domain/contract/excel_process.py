@@ -20,8 +20,19 @@ MOST_READER_SECONDS = 120
 PORTION_ROWS = 1_000
 """The rows that stand in one line of the output."""
 
-NO_FILE, NO_EXCEL, TOO_MUCH = 3, 4, 5
-"""Exit codes: the file cannot be opened; it is no Excel file; it needs more memory than there is."""
+PORTION_CHARACTERS = 1 << 20
+_MOST_CHARACTERS = 1 << 30
+"""A text stands once in the file and in any number of cells: so much is written of all cells."""
+_MOST_COLUMNS = 1_000
+_MOST_CELL_CHARACTERS = 32_767
+
+NO_FILE, NO_EXCEL, TOO_MUCH, TOO_WIDE = 3, 4, 5, 6
+"""Exit codes: the file cannot be opened; it is no Excel file; it needs more memory than there is; a row has more cells,
+or a cell more characters, than there may be."""
+
+
+class TooWide(Exception):
+    """A row is wider than any table."""
 
 
 def main(path: str, most_bytes: int, most_seconds: int) -> int:
@@ -37,6 +48,8 @@ def main(path: str, most_bytes: int, most_seconds: int) -> int:
         return NO_FILE
     except MemoryError:
         return TOO_MUCH
+    except TooWide:
+        return TOO_WIDE
     except Exception as error:  # a broken file may raise anything
         print(error, file=sys.stderr)
         return NO_EXCEL
@@ -45,15 +58,30 @@ def main(path: str, most_bytes: int, most_seconds: int) -> int:
 
 
 def _portions(rows: Iterator[list[Any]]) -> Iterator[list[tuple[int, list[Any]]]]:
-    """Rows with their numbers in the sheet, without those that are empty."""
+    """Rows with their numbers in the sheet, without those that are empty. Raises TooWide, TooMuch."""
     portion: list[tuple[int, list[Any]]] = []
+    characters, all_characters = 0, 0
     for line, cells in enumerate(rows, start=1):
-        if any(cell != "" for cell in cells):
-            portion.append((line, [_cell(cell) for cell in cells]))
-            if len(portion) == PORTION_ROWS:
-                yield portion
-                portion = []
+        named = next((count for count in range(len(cells), 0, -1) if cells[count - 1] != ""), 0)
+        if not named:
+            continue
+        portion.append((line, [_cell(cell) for cell in cells[:named]]))
+        characters += _characters(portion[-1][1])
+        if len(portion) == PORTION_ROWS or characters > PORTION_CHARACTERS:
+            yield portion
+            all_characters += characters
+            portion, characters = [], 0
+            if all_characters > _MOST_CHARACTERS:
+                raise MemoryError
     yield portion
+
+
+def _characters(cells: list[Any]) -> int:
+    """The characters of a row. Raises TooWide."""
+    texts = [len(cell) for cell in cells if isinstance(cell, str)]
+    if len(cells) > _MOST_COLUMNS or max(texts, default=0) > _MOST_CELL_CHARACTERS:
+        raise TooWide
+    return sum(texts)
 
 
 def _cell(value: Any) -> Any:

@@ -4,16 +4,17 @@ whole; an Excel file is held by a process of its own, with bounds."""
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from domain.contract import excel_process
-from domain.contract.csvfiles import ImportReport, UnreadableFile, armed, numbered_rows, opened
+from domain.contract.csvfiles import UnreadableFile, armed, named_width, numbered_rows, opened
+from domain.contract.text_rows import MOST_COLUMNS, Refuse, RefusedRow
 
 Cell: TypeAlias = str | int | float | bool | datetime | None
 """A cell of a CSV file is a text. A time in a cell of Excel has no zone."""
@@ -41,27 +42,30 @@ def is_excel_file(path: Path) -> bool:
         raise UnreadableFile(f"cannot read {path}: {error.strerror}") from None
 
 
-def read_table(path: Path, report: ImportReport, known: Callable[[str], bool], *, is_excel: bool) -> Generator[Row]:
-    """The row of the columns' names, which may be empty, and then the rows that are not. Rows that cannot be read go
-    into the report. `known` tells whether a name is that of a column of ours. Raises UnreadableFile, also while the
-    rows are read."""
-    return _excel_table(path, report) if is_excel else _csv_rows(path, report, known)
+def read_table(
+    path: Path, refuse: Refuse, known: Callable[[str], bool], *, is_excel: bool, stored: IO[bytes] | None = None
+) -> Generator[Row]:
+    """The row of the columns' names, which may be empty, and then the rows that are not. `refuse` is told the rows that
+    cannot be read. `known` tells whether a name is that of a column of ours. `stored` is an empty
+    file that gets the rows of Excel, or one that has them. Raises UnreadableFile, also while the rows are read."""
+    return _excel_table(excel_rows(path, stored), refuse) if is_excel else _csv_rows(path, refuse, known)
 
 
-def _csv_rows(path: Path, report: ImportReport, known: Callable[[str], bool]) -> Generator[Row]:
+def _csv_rows(path: Path, refuse: Refuse, known: Callable[[str], bool]) -> Generator[Row]:
     with opened(path) as file:
-        names, rows = numbered_rows(file, report, known)
+        names, rows = numbered_rows(file, refuse, known)
         yield Row(1, list(names))
+        named = named_width(names)
         for line, cells in rows:
             texts = [cell.strip() for cell in cells]
-            if len(cells) > len(names):
-                report.reject(line, f"{len(cells)} cells, but the header names {len(names)} columns")
+            if len(cells) > len(names) or any(texts[named:]):
+                fault = f"{len(cells)} cells, but the header names {named} columns"
+                refuse(RefusedRow(line, fault, texts, len(cells) - named))
             elif any(texts):
                 yield Row(line, [armed(text) for text in texts])
 
 
-def _excel_table(path: Path, report: ImportReport) -> Generator[Row]:
-    rows = excel_rows(path)
+def _excel_table(rows: Generator[Row], refuse: Refuse) -> Generator[Row]:
     first = next(rows, Row(1, []))
     names = first.cells if first.line == 1 else []
     while names and names[-1] is None:
@@ -70,14 +74,20 @@ def _excel_table(path: Path, report: ImportReport) -> Generator[Row]:
     if first.line != 1:
         yield Row(first.line, first.cells[:1])
     for row in rows:
-        if any(cell is not None for cell in row.cells[len(names) :]):
-            report.reject(row.line, f"cells beyond the {len(names)} columns that the first row names")
+        if beyond := sum(cell is not None for cell in row.cells[len(names) :]):
+            fault = f"cells beyond the {len(names)} columns that the first row names"
+            refuse(RefusedRow(row.line, fault, row.cells, beyond))
         else:
             yield Row(row.line, row.cells[: len(names)])
 
 
-def excel_rows(path: Path) -> Generator[Row]:
-    """The rows of the first sheet that are not empty. Raises UnreadableFile, also while they are read."""
+def excel_rows(path: Path, stored: IO[bytes] | None = None) -> Generator[Row]:
+    """The rows of the first sheet that are not empty. `stored` is an empty file that gets them, or one that has them.
+    Raises UnreadableFile, also while they are read."""
+    if stored is not None and stored.tell():
+        stored.seek(0)
+        yield from _portion_rows(stored)
+        return
     _check_size(path)
     limits = (str(excel_process.MOST_READER_BYTES), str(excel_process.MOST_READER_SECONDS))
     command = [sys.executable, "-I", excel_process.__file__, str(path), *limits]
@@ -85,9 +95,7 @@ def excel_rows(path: Path) -> Generator[Row]:
         assert reader.stdout is not None  # noqa: S101
         assert reader.stderr is not None  # noqa: S101
         try:
-            for line in reader.stdout:
-                for number, cells in msgspec.json.decode(line):
-                    yield Row(number, [_cell(cell) for cell in cells])
+            yield from _portion_rows(reader.stdout, stored)
             fault = reader.stderr.read(10_000).decode(errors="replace").strip()
             code = reader.wait()
         finally:
@@ -97,8 +105,18 @@ def excel_rows(path: Path) -> Generator[Row]:
         raise UnreadableFile(f"cannot read {path}: {fault}")
     if code == excel_process.NO_EXCEL:
         raise UnreadableFile(f"{path} is no Excel file that can be read ({fault}): save it as .xlsx or CSV")
+    if code == excel_process.TOO_WIDE:
+        raise UnreadableFile(f"{path} has a row of more than {MOST_COLUMNS:,} columns, or a huge cell")
     if code:  # the system ended it, because it asked for more memory or time than it may have
         raise UnreadableFile(f"{path} has more cells than can be read: save it as CSV")
+
+
+def _portion_rows(portions: Iterable[bytes], stored: IO[bytes] | None = None) -> Iterator[Row]:
+    for portion in portions:
+        if stored is not None:
+            stored.write(portion)
+        for number, cells in msgspec.json.decode(portion):
+            yield Row(number, [_cell(cell) for cell in cells])
 
 
 def _check_size(path: Path) -> None:

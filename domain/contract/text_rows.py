@@ -5,10 +5,12 @@ no row is lost unseen. Lines, cells and columns are bounded while they are read:
 """
 
 import csv
+import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import TextIO
+from typing import Any, NamedTuple, TextIO
 
 MOST_ROW_CHARACTERS = 131_072
 """The characters of a row, on all of its lines."""
@@ -22,8 +24,19 @@ MOST_CELL_CHARACTERS = 32_767
 DELIMITERS = ",;\t|"
 _SKIPPED_AT_ONCE = 1 << 16
 
-Refuse = Callable[[int, str], object]
-"""A function that is told the line and the fault of each row that cannot be read."""
+
+class RefusedRow(NamedTuple):
+    """A row that cannot be read. Every refused row is told, and may be a part of something that the others make."""
+
+    line: int
+    message: str
+    cells: Sequence[Any] = ()
+    """The cells that are known."""
+    shifted_by: int = 0
+    """The number of cells too many: each of the others stands up to so many places behind its own."""
+
+
+Refuse = Callable[[RefusedRow], object]
 
 _MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 
@@ -93,18 +106,20 @@ def text_rows(file: TextIO, delimiter: str, refuse: Refuse) -> Iterator[tuple[in
         except StopIteration:
             return
         except csv.Error as error:
-            refuse(line, _fault(error))
+            refuse(RefusedRow(line, _fault(error), lines.first_cells(delimiter)))
             lines.read_again()
             continue
         if lines.is_one:
             width = max(width, len(cells))
         elif lines.hide_rows(len(cells), width, delimiter):
-            refuse(line, f"a quote opens here and closes on line {lines.last}, as if these rows were one: remove it")
-            if lines.last > line + 1:
+            fault = f"a quote opens here and closes on line {lines.last}, as if these rows were one: remove it"
+            several = lines.last == line + 1
+            refuse(RefusedRow(line, fault, () if several else lines.first_cells(delimiter)))
+            if not several:
                 lines.read_again()
             continue
         if fault := _excess(cells, lines.characters):
-            refuse(line, fault)
+            refuse(RefusedRow(line, fault))
         else:
             yield line, cells
 
@@ -122,6 +137,12 @@ def _excess(cells: Collection[str], characters: int) -> str:
     if characters > MOST_CELL_CHARACTERS and any(len(cell) > MOST_CELL_CHARACTERS for cell in cells):
         return f"a cell has more than {MOST_CELL_CHARACTERS:,} characters"
     return ""
+
+
+@lru_cache
+def _whole_cell(delimiter: str) -> re.Pattern[str]:
+    sign = re.escape(delimiter)
+    return re.compile(rf' *(?:"((?:[^"]|"")*)"|([^"{sign}]*)){sign}')
 
 
 class _Lines:
@@ -171,6 +192,14 @@ class _Lines:
     def read_again(self) -> None:
         self._again.extendleft(reversed(self._row[1:]))
         del self._row[1:]
+
+    def first_cells(self, delimiter: str) -> list[str]:
+        """The cells before the first one that is not right."""
+        line, at, cells = self._row[0], 0, list[str]()
+        while (cell := _whole_cell(delimiter).match(line, at)) and len(cells) < MOST_COLUMNS:
+            cells.append((cell[1].replace('""', '"') if cell[1] is not None else cell[2]).strip())
+            at = cell.end()
+        return cells
 
     @property
     def is_one(self) -> bool:

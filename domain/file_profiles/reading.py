@@ -72,7 +72,7 @@ def open_profiled(
     kind; so does a heading that is printed again. `zone` is that of times without an offset, unless the profile has
     one. Raises UnreadableFile, also while the records are read."""
     zone = ZoneInfo(profile.time_zone) if profile.time_zone else zone
-    with closing(_rows(path, report.reject)) as rows:
+    with closing(_rows(path, report.refuse)) as rows:
         first = list(islice(rows, MOST_LINES_ABOVE))
         heading, places = find_heading(first, profile, record)
         above = values_above(
@@ -108,7 +108,7 @@ def recognize(
     """The profile that fits the file's headings: the one that knows most of its columns. One of `kept`, which people
     made, goes before the others when the file has all of its columns. Raises UnreadableFile, which says what to do,
     when none fits or several fit equally well."""
-    with closing(_rows(path, lambda line, message: None)) as rows:
+    with closing(_rows(path, lambda row: None)) as rows:
         first = list(islice(rows, MOST_LINES_ABOVE))
     if not first:
         raise UnreadableFile("the file is empty")
@@ -175,7 +175,7 @@ class Sample(NamedTuple):
 def read_sample(path: Path, *, limit: int = 5) -> Sample:
     """The columns' names, taken from the first row that is as wide as the table, and the first rows below it. Raises
     UnreadableFile."""
-    with closing(_rows(path, lambda line, message: None)) as rows:
+    with closing(_rows(path, lambda row: None)) as rows:
         first = list(islice(rows, MOST_LINES_ABOVE + limit))
     if not first:
         raise UnreadableFile(f"{path.name} is empty")

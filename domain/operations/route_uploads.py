@@ -14,7 +14,8 @@ from zoneinfo import ZoneInfo
 
 from domain.accounts.companies import require_company
 from domain.contract.csvfiles import Rejected
-from domain.contract.route_files import FileFormat, FileRoute
+from domain.contract.route_files import FileFormat
+from domain.contract.route_rows import FileRoute
 from domain.database import Connection, Tenant
 from domain.lifecycle import Environment
 from domain.operations import csv_imports

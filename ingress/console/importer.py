@@ -20,7 +20,8 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 from domain import clock
 from domain.accounts.contacts import Contacts
 from domain.contract.csvfiles import ImportReport, Rejected, UnreadableFile
-from domain.contract.route_files import FileRoute, open_route_file
+from domain.contract.route_files import open_route_file
+from domain.contract.route_rows import FileRoute
 from domain.database import Database, Tenant
 from domain.errors import FuelrouteError
 from domain.fills.card_files import open_fill_file

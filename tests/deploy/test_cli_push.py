@@ -20,7 +20,7 @@ import pytest
 from deploy.bulk_push import CannotPush, Pace, Result, accepted_before, push_all, results_file, senders
 from domain.accounts.keys import revoke_key
 from domain.contract.csvfiles import write_rows
-from domain.contract.route_files import FileRoute
+from domain.contract.route_rows import FileRoute
 from domain.encoding import write
 from domain.lifecycle import Environment
 from ingress.process import free_port

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 
 from domain.contract import spreadsheets
 from domain.contract.csvfiles import UnreadableFile, write_rows
-from domain.contract.route_files import FileRoute, Layout, open_route_file
+from domain.contract.route_files import open_route_file
+from domain.contract.route_layout import Layout
+from domain.contract.route_rows import FileRoute
 from domain.contract.shapes import MAX_BODY_BYTES
 from domain.encoding import write
 from tests.factories import route_body
@@ -185,7 +187,10 @@ def test_columns_that_do_not_suffice_are_told(
     [
         ("2026-03-08 02:30", "There is no such time in America/Chicago"),
         ("2026-02-30 08:00", "There is no such date and time"),
-        ("12/01/2026 8:00 AM", "scheduled start: Expected an RFC 3339 date-time"),
+        ("13/01/2026 8:00 AM", "There is no such date and time"),
+        ("12/01/2026 13:00 PM", "There is no such date and time"),
+        ("12/01/2026", "scheduled start: Expected an RFC 3339 date-time"),
+        ("07/01/2026 8:00 AM CST", "It is not CST then in America/Chicago: write CT"),
         ("0001-01-01 00:00", "There is no such date and time"),
         ("", "scheduled start: Required"),
     ],
@@ -197,6 +202,45 @@ def test_times_that_do_not_exist_are_refused(tmp_path: Path, start: str, said: s
     (route,), _ = read(csv_file(tmp_path, WIDE, row), zone=zone)
 
     assert said in route.fault
+
+
+@pytest.mark.parametrize(
+    ("start", "moment"),
+    [
+        ("12/01/2026 8:00 AM", "2026-12-01T08:00:00-06:00"),
+        ("12/1/26 20:30", "2026-12-01T20:30:00-06:00"),
+        ("12/01/2026 12:05:09 am", "2026-12-01T00:05:09-06:00"),
+        ("12/01/2026 08:00 EST", "2026-12-01T08:00:00-05:00"),
+        ("12/01/2026 08:00 AM PT", "2026-12-01T08:00:00-08:00"),
+        ("2026-12-01 08:00 (MST)", "2026-12-01T08:00:00-07:00"),
+        ("46357.3333333333", "2026-12-01T08:00:00-06:00"),
+    ],
+)
+def test_times_are_read_as_dispatchers_and_spreadsheets_write_them(tmp_path: Path, start: str, moment: str) -> None:
+    (route,), _ = read(csv_file(tmp_path, WIDE, [*WIDE_ROW[:4], start, *WIDE_ROW[5:]]))
+
+    assert route.body is not None
+    assert (route.fault, route.body["scheduledStart"]) == ("", moment)
+
+
+def test_a_column_may_tell_the_time_zone_of_a_row(tmp_path: Path) -> None:
+    rows = [[*WIDE_ROW[:5], *WIDE_ROW[5:], zone] for zone in ("America/Denver", "ET", "", "Mars/Base")]
+
+    routes, _ = read(csv_file(tmp_path, [*WIDE, "Time Zone"], *rows))
+
+    starts = [route.body["scheduledStart"][-6:] for route in routes if route.body is not None]
+    assert starts[:3] == ["-07:00", "-05:00", "-06:00"]
+    assert "Time Zone: there is no time zone 'Mars/Base'" in routes[3].fault
+
+
+def test_a_mapped_column_that_comes_twice_must_be_chosen(tmp_path: Path) -> None:
+    names = ["Load", *WIDE[1:], "Load"]
+    path = csv_file(tmp_path, names, [*WIDE_ROW, "LOAD-2"])
+
+    with pytest.raises(UnreadableFile, match=r"2 columns 'Load': name one of them as 'Load \(2\)'"):
+        read(path, {"externalId": "Load"})
+    (route,), _ = read(path, {"externalId": "Load (2)"})
+    assert route.external_id == "LOAD-2"
 
 
 def test_a_local_time_needs_a_zone(tmp_path: Path) -> None:

@@ -17,7 +17,9 @@ SIGNS = st.sampled_from([",", ";", "\t", "|"])
 def read(text: str, delimiter: str = ",") -> tuple[list[list[str]], list[int]]:
     """The rows, and the lines that were refused."""
     refused: list[int] = []
-    rows = [cells for _, cells in text_rows(io.StringIO(text, newline=""), delimiter, lambda at, _: refused.append(at))]
+    rows = [
+        cells for _, cells in text_rows(io.StringIO(text, newline=""), delimiter, lambda row: refused.append(row.line))
+    ]
     return rows, refused
 
 
@@ -90,7 +92,7 @@ def test_a_line_that_is_too_long_costs_itself_and_no_memory(tmp_path: Path, line
 
     tracemalloc.start()
     with path.open(encoding=encoding_of(path), newline="") as file:
-        rows = [cells for _, cells in text_rows(file, ",", lambda at, _: refused.append(at))]
+        rows = [cells for _, cells in text_rows(file, ",", lambda row: refused.append(row.line))]
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 

@@ -11,7 +11,7 @@ import openpyxl
 import pytest
 
 from domain.accounts.companies import RetiredCompany, retire_company
-from domain.contract.route_files import FileRoute
+from domain.contract.route_rows import FileRoute
 from domain.encoding import write
 from domain.ids import shown_id
 from domain.lifecycle import Environment, Role

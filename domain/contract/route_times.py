@@ -1,0 +1,110 @@
+"""Times in a table of routes, as people and spreadsheets write them."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from domain.contract.excel_days import excel_moment
+from domain.contract.spreadsheets import Cell
+
+_LOCAL_TIME = re.compile(r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2})(:\d{2})?(\.\d+)?", re.ASCII)
+_AMERICAN = re.compile(
+    r"(\d{1,2})[/-](\d{1,2})[/-](\d{4}|\d{2}),? +(\d{1,2}):(\d{2})(?::(\d{2}))?(?: ?([AP])\.?M\.?)?",
+    re.ASCII | re.IGNORECASE,
+)
+"""The month comes first, as in all of the United States."""
+_WITH_ZONE = re.compile(r"(.*\d(?: ?[AP]\.?M\.?)?) ?\(?([A-Z]{2,4})\)?", re.ASCII | re.IGNORECASE)
+
+_ZONES = {
+    "AT": "America/Halifax",
+    "ET": "America/New_York",
+    "CT": "America/Chicago",
+    "MT": "America/Denver",
+    "PT": "America/Los_Angeles",
+    "UTC": "UTC",
+    "GMT": "UTC",
+}
+_WORDS = {"EASTERN": "ET", "CENTRAL": "CT", "MOUNTAIN": "MT", "PACIFIC": "PT", "ATLANTIC": "AT"}
+"""The names that dispatchers write. CST and CDT are the two halves of CT."""
+
+
+def plain_text(cell: Cell) -> str:
+    """A number in a spreadsheet may be meant as a name: unit number 101."""
+    if cell is None:
+        return ""
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return cell.isoformat() if isinstance(cell, datetime) else str(cell)
+
+
+def cell_time(cell: Cell, zone: ZoneInfo | None) -> tuple[str, str]:
+    """The time as the API takes it, and what is wrong with it, if only the table can know. The check finds the rest."""
+    said, half = cell, ""
+    named = _WITH_ZONE.fullmatch(cell) if isinstance(cell, str) and len(cell) <= 60 else None
+    if named is not None and (found := zone_named(named[2])) is not None:
+        said, zone, half = named[1].strip(), found, named[2].upper()
+    try:
+        local = _local(said)
+    except ValueError:
+        return plain_text(cell), "There is no such date and time"
+    if local is None:
+        return plain_text(cell), ""
+    if zone is None:
+        return local.isoformat(), "The time has no UTC offset: write it with one, or give the time zone"
+    moment, fault = _in_zone(local, zone)
+    return moment, fault or _wrong_half(local, zone, half)
+
+
+def _local(cell: Cell) -> datetime | None:
+    """The time on the clock; None when the cell is written otherwise. Raises ValueError."""
+    if isinstance(cell, datetime):
+        return (cell + timedelta(milliseconds=500)).replace(microsecond=0)
+    if (counted := excel_moment(cell)) is not None:
+        return counted
+    text = plain_text(cell)
+    if (iso := _LOCAL_TIME.fullmatch(text)) is not None:
+        return datetime.fromisoformat(f"{iso[1]}T{iso[2]}{iso[3] or ':00'}")
+    american = _AMERICAN.fullmatch(text)
+    return _of_american(american) if american is not None else None
+
+
+def _of_american(written: re.Match[str]) -> datetime:
+    """Raises ValueError."""
+    month, day, year, hour, minute = (int(written[at]) for at in range(1, 6))
+    half = (written[7] or "").upper()
+    if half and not 1 <= hour <= 12:
+        raise ValueError(hour)
+    hour = hour % 12 + (12 if half == "P" else 0) if half else hour
+    return datetime(year if year > 99 else 2000 + year, month, day, hour, minute, int(written[6] or 0))
+
+
+@lru_cache(maxsize=1_000)
+def zone_named(text: str) -> ZoneInfo | None:
+    """The time zone of a name such as America/Chicago, CT, CST or Central; None when there is none."""
+    upper = text.strip().upper().removesuffix(" TIME").removesuffix(" STANDARD").removesuffix(" DAYLIGHT")
+    short = _WORDS.get(upper, upper)
+    short = f"{short[0]}T" if len(short) == 3 and short[1:] in ("ST", "DT") else short
+    name = _ZONES.get(short, text.strip() if "/" in text else "")
+    try:
+        return ZoneInfo(name) if name and len(name) <= 60 else None
+    except (KeyError, ValueError, OSError):
+        return None
+
+
+def _wrong_half(local: datetime, zone: ZoneInfo, said: str) -> str:
+    """CST in July is an hour away from what people mean by it."""
+    if len(said) != 3 or said in ("UTC", "GMT") or local.replace(tzinfo=zone).tzname() == said:
+        return ""
+    return f"It is not {said} then in {zone}: write {said[0]}T, or the time with its UTC offset"
+
+
+def _in_zone(local: datetime, zone: ZoneInfo) -> tuple[str, str]:
+    """The local time with its offset. When clocks go back a time comes twice: the first one is meant."""
+    try:
+        moment = local.replace(tzinfo=zone)
+        if moment.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != local:
+            return local.isoformat(), f"There is no such time in {zone}: clocks went forward"
+        return moment.isoformat(), ""
+    except OverflowError:
+        return local.isoformat(), "There is no such date and time"
