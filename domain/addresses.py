@@ -8,6 +8,7 @@ A server's library is loaded with the check of its address: a command that uses 
 
 import ipaddress
 import re
+import socket
 from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
@@ -117,6 +118,49 @@ def sentinel_address(url: str) -> SentinelAddress | None:
     return None
 
 
+_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?", re.IGNORECASE)
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.IGNORECASE)
+_LONGEST_NAME = 253
+
+
+def literal_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The address that a host is written as, in any way that a resolver understands; None for a name."""
+    with suppress(ValueError):
+        return ipaddress.ip_address(host)
+    with suppress(OSError, ValueError):
+        return ipaddress.IPv4Address(socket.inet_aton(host))  # 127.1, 0x7f000001, 2130706433, 0177.0.0.1
+    return None
+
+
+def is_host(host: str) -> bool:
+    """True for an address, and for a name that a name server could know. For others libraries fail in their own ways,
+    or not before they connect: labels that are empty, longer than 63 characters or unknown to IDNA, and signs that no
+    name has."""
+    if "%" in host or " " in host or not host.isprintable():
+        return False
+    if literal_address(host) is not None:
+        return True
+    name = _name_in_ascii(host)
+    labels = name.removesuffix(".").split(".")
+    return (
+        len(name) <= _LONGEST_NAME + name.endswith(".")
+        and all(map(_LABEL.fullmatch, labels))
+        and _NUMBER.fullmatch(labels[-1]) is None
+    )
+
+
+def _name_in_ascii(host: str) -> str:
+    """The name as name servers know it; empty for one that IDNA does not know."""
+    if host.isascii() and "xn--" not in host.lower():
+        return host
+    import idna  # here: few names need it
+
+    try:
+        return idna.encode(host, uts46=True).decode()
+    except UnicodeError:
+        return ""
+
+
 def is_local(host: str) -> bool:
     """True for a socket and for an address of this machine alone."""
     with suppress(ValueError):
@@ -128,7 +172,7 @@ def http_address(url: str) -> str:
     """`url` itself. Raises ValueError."""
     wrong = ValueError("this is no address of a web server: write http://host:8002; " + _IN_PASSWORDS)
     parts = _split(url, wrong)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts.scheme not in ("http", "https") or not is_host(parts.hostname or ""):
         raise wrong
     return url
 

@@ -5,10 +5,10 @@ only to the hosts that the operator names.
 """
 
 import ipaddress
-import socket
 import unicodedata
 from typing import NamedTuple
 
+from domain.addresses import is_host, literal_address
 from domain.settings import Settings
 
 _LOCAL_NAMES = ("localhost", "local", "localdomain", "internal", "intranet", "lan", "home.arpa")
@@ -91,17 +91,6 @@ class AllowedHosts(NamedTuple):
         return "." in name and not any(name == local or name.endswith(f".{local}") for local in _LOCAL_NAMES)
 
 
-def literal_address(host: str) -> Address | None:
-    try:
-        return ipaddress.ip_address(host)
-    except ValueError:
-        pass
-    try:
-        return ipaddress.IPv4Address(socket.inet_aton(host))  # 127.1, 0x7f000001, 2130706433, 0177.0.0.1
-    except (OSError, ValueError):
-        return None
-
-
 def _is_public(address: Address) -> bool:
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
@@ -114,6 +103,9 @@ def _is_public(address: Address) -> bool:
     if any(address in network for network in _NEVER_PUBLIC):
         return False
     return address.is_global and not (address.is_multicast or address.is_reserved)
+
+
+NO_HOST = "names a host that cannot be one: names have parts of 1 to 63 letters, digits and hyphens, with dots between"
 
 
 def not_on_internet(setting: str) -> str:
@@ -135,7 +127,9 @@ def url_fault(url: str, allowed: AllowedHosts, setting: str) -> str | None:
         return "cannot be read: it looks like https://example.com/fuelroute"
     if parsed.scheme not in ("https", "http") or not host or "%" in host:
         return "names no host by https: it looks like https://example.com/fuelroute"
-    if not 0 < (parsed.port or 443) < 1 << 16:
+    if not is_host(host):
+        return NO_HOST
+    if parsed.port is not None and not 0 < parsed.port < 1 << 16:
         return "has a port that there is not: ports are numbers from 1 to 65535"
     if parsed.userinfo or parsed.fragment:
         return "has a user, a password or a fragment: leave them out"

@@ -80,7 +80,7 @@ def subjects_of(email: str, network: str, *, known_device: str | None, is_known_
 
 
 def checks_of(email: str, network: str, *, known_device: str | None) -> Subject:
-    """What an attempt counts for even if it succeeds: a right password keeps a processor as busy as a wrong one.
+    """The count that a success does not take back: a right password keeps a processor as busy as a wrong one.
     Strangers elsewhere add nothing: all known browsers of an account count together, other attempts by network."""
     if known_device is not None:
         return Subject.of(PASSWORD_CHECKS, "checks in known browsers", email)

@@ -9,11 +9,13 @@ A contact may also be in-cab: `samsara://4242` or `motive://4242` names a driver
 """
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
 from typing import Any, NamedTuple
 
-from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.allowed_hosts import NO_HOST, AllowedHosts
+from domain.addresses import is_host
 from domain.settings import get_settings
 
 _GENERAL = frozenset({"to", "from", "name", "user", "pass", "password", "port", "format"})
@@ -70,6 +72,15 @@ host."""
 
 _LIKE = "such as mailtos://user:password@host"
 NOT_PUBLIC = "is not on the public internet; FUELROUTE_MESSAGE_ALLOWED_HOSTS names the exceptions"
+
+_FRAMING_HEADERS = frozenset(
+    {"connection", "content-encoding", "content-length", "expect", "host", "http2-settings", "keep-alive"}
+    | {"te", "trailer", "transfer-encoding", "upgrade"}
+)
+"""Headers that tell where a request ends and to whom it goes. A second one contradicts the client's own."""
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]{0,1000}")
 
 _ONE_URL = re.compile(r"[^\s\x00-\x1f\x7f-\x9f]+")
 
@@ -154,10 +165,29 @@ def gateway_of(url: str, allowed: AllowedHosts) -> Any:
     gateway = apprise.Apprise.instantiate(parsed, asset=_asset())
     if gateway is None:
         raise UnusableContact(f"is not a URL that Apprise can use, {_LIKE}")
-    own_host = _OWN_HOST.fullmatch(parsed["schema"]) and getattr(gateway, "mode", None) != "cloud"
-    if own_host and not allowed.may_take(getattr(gateway, "smtp_host", None) or gateway.host or ""):
-        raise UnusableContact(f"names a host that {NOT_PUBLIC}")
+    _check_headers(getattr(gateway, "headers", None) or {})
+    if _OWN_HOST.fullmatch(parsed["schema"]) and getattr(gateway, "mode", None) != "cloud":
+        _check_host(getattr(gateway, "smtp_host", None) or gateway.host or "", gateway.port, allowed)
     return gateway
+
+
+def _check_host(host: str, port: int | None, allowed: AllowedHosts) -> None:
+    """Raises UnusableContact."""
+    if not is_host(host.strip("[]")):
+        raise UnusableContact(NO_HOST)
+    if port is not None and not 0 < port < 1 << 16:
+        raise UnusableContact("has a port that there is not: ports are numbers from 1 to 65535")
+    if not allowed.may_take(host):
+        raise UnusableContact(f"names a host that {NOT_PUBLIC}")
+
+
+def _check_headers(headers: Mapping[str, str]) -> None:
+    """Refuses headers that belong to the connection, and those that end before their end. Raises UnusableContact."""
+    for name, value in headers.items():
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            raise UnusableContact("has a header that no request can have")
+        if name.lower() in _FRAMING_HEADERS or name.lower().startswith("proxy-"):
+            raise UnusableContact(f"sets the header {name}, which belongs to the connection: leave it out")
 
 
 @cache

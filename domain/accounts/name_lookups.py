@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from functools import cache
 from typing import NamedTuple
 
-from domain.accounts.allowed_hosts import literal_address
+from domain.addresses import literal_address
 
 LOOKUP_SECONDS = 8.0
 """A name whose addresses are not known after that time counts as silent. glibc asks again after 5 s."""

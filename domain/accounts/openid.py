@@ -18,7 +18,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from domain.addresses import is_local
+from domain.addresses import is_host, is_local
 from domain.errors import FuelrouteError
 from domain.settings import Settings
 
@@ -153,9 +153,9 @@ class OpenIdProvider:
     def _endpoint(self, metadata: Mapping[str, Any], name: str) -> str:
         """An address of the provider. It is https, unless the provider itself is on this machine without it."""
         url = metadata.get(name)
-        parts = urlsplit(url) if isinstance(url, str) else urlsplit("")
-        is_http = parts.scheme == "http" and self._issuer.startswith("http://") and is_local(parts.hostname or "")
-        if not parts.hostname or not (parts.scheme == "https" or is_http):
+        scheme, host = _scheme_and_host(url if isinstance(url, str) else "")
+        is_http = scheme == "http" and self._issuer.startswith("http://") and is_local(host)
+        if not is_host(host) or not (scheme == "https" or is_http):
             raise ProviderAway(f"the provider names no {name} with https")
         return str(url)
 
@@ -199,6 +199,16 @@ class OpenIdProvider:
         if told.get("sub") != claims["sub"]:
             raise ProofRefused("the provider told of another person")
         return {**claims, "email": told.get("email"), "email_verified": told.get("email_verified")}
+
+
+def _scheme_and_host(url: str) -> tuple[str, str]:
+    """Both empty for what is no address."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return "", ""
+    return parts.scheme, parts.hostname or ""
 
 
 def _verified_email(claims: Mapping[str, Any]) -> str | None:

@@ -10,8 +10,9 @@ from typing import Any
 
 import httpcore
 
-from domain.accounts.allowed_hosts import AllowedHosts, literal_address
+from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.name_lookups import NoAddress, lookups
+from domain.addresses import literal_address
 
 
 class RefusedAddress(Exception):

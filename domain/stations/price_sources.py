@@ -12,7 +12,9 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta, Struct
 
+from domain.accounts.allowed_hosts import NO_HOST
 from domain.accounts.contacts import Contacts, Sealed, StoredContact
+from domain.addresses import is_host
 from domain.contract.shapes import Text
 from domain.database import Connection, as_json
 from domain.errors import FuelrouteError
@@ -154,6 +156,8 @@ def _check(source: NewSource) -> None:
         missing.append("password or key")
     if missing:
         raise UnusableSource(f"an SFTP source needs {', '.join(missing)}")
+    if not is_host(address.host):
+        raise UnusableSource(f"the source {NO_HOST}")
     if len(address.host_key.split()) < 2:
         raise UnusableSource("give the server's key as `ssh-keyscan HOST` prints it: ssh-ed25519 AAAA...")
 

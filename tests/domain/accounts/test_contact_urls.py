@@ -180,3 +180,23 @@ def test_a_fault_contains_no_secret() -> None:
         fault = fault_of(url, NO_HOSTS)
         assert fault
         assert "secret" not in fault
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        *("Transfer-Encoding=chunked", "transfer-encoding=identity", "Content-Length=3", "Host=x", "Connection=close"),
+        *("Keep-Alive=1", "TE=trailers", "Trailer=x", "Upgrade=h2c", "Expect=100-continue", "Proxy-Connection=x"),
+        *("Proxy-Authorization=x", "Content-Encoding=gzip", "HTTP2-Settings=x"),
+        *("%48ost=x", "%2548ost=x", "Host%20=x", "%20Host=x", "Host%00=x", "X%0d%0aHost=x", "X:Y=x"),
+        *("X-A=b%0d%0aHost:%20x", "X-A=b%250d%250aHost:%20x", "X-A=b%0aHost:%20x", "X-A=%00"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["json", "forms", "xml"])
+def test_a_header_of_the_connection_is_refused(kind: str, header: str) -> None:
+    assert fault_of(f"{kind}://gateway.example.com/?+{header}", NO_HOSTS)
+
+
+def test_other_headers_are_a_company_s_own() -> None:
+    for header in ("Authorization=Bearer%20x", "X-Key=a=b", "Content-Type=text/plain", "Accept=*/*"):
+        assert fault_of(f"jsons://gateway.example.com/?+{header}", NO_HOSTS) is None, header

@@ -39,8 +39,9 @@ def send(url: str, allowed: AllowedHosts = OURS, seconds: float = SECONDS, body:
 
 
 def test_a_stored_contact_that_is_refused_now_fails_with_a_sentence(gateway: Gateway) -> None:
-    for url in (gateway.url, "syslog://", "json://a.example.com?retry=5"):
-        fault = send(url, NO_HOSTS)
+    framing = f"{gateway.url}?+Transfer-Encoding=chunked&+Host=x"
+    for url in (gateway.url, framing, "syslog://", "json://a.example.com?retry=5", "json://a..example.com/"):
+        fault = send(url, OURS if url == framing else NO_HOSTS)
         assert fault is not None
         assert fault.sentence.startswith("the contact ")
     assert gateway.received == []

@@ -101,6 +101,23 @@ def test_the_test_button_says_what_the_vendor_answered(world: World, fleet: Flee
     assert "not on the public internet" in words(answer.text)
 
 
+@pytest.mark.parametrize("host", ["a..b.com", f"{'a' * 64}.com", "a%2eb.com", "xn--a.com"])
+def test_an_address_that_cannot_be_one_is_refused_and_a_stored_one_fails_with_a_sentence(
+    world: World, fleet: Fleet, owner: Browser, host: str
+) -> None:
+    given: dict[str, Any] = {"kind": "samsara", "field_token": TOKEN, "environment": "live", "name": ""}
+    assert owner.submit("/connectors", url=f"https://{host}", **given).status_code == 400
+    owner.submit("/connectors", url="", **given)
+    (connector,) = connectors_of(world, fleet)
+    with world.database.transaction() as connection:
+        connection.execute("UPDATE connectors SET url = %s WHERE id = %s", (f"https://{host}", connector.id))
+
+    answer = owner.submit(f"{path_of(connector.id)}/test")
+
+    assert answer.status_code == 200
+    assert "It could" in words(answer.text) or "cannot be read" in words(answer.text)
+
+
 def test_a_dispatcher_links_what_matches_none_by_the_suggestion(world: World, fleet: Fleet) -> None:
     connector = with_a_stranger(world, fleet)
     dispatcher = world.browser(Role.DISPATCHER, fleet)
