@@ -2,8 +2,8 @@
 guessed, a person decides.
 
 Scores from 0 to 100: 100 the station's own code, if name and town do not speak against it, 95 its full name in its
-town, 90 the only station of its brand there, 85 several of the brand there but the truck was at one of them, 80 no name
-fits but the truck was at one. Below `SURE_SCORE` nothing is matched.
+town, 90 its chain and number, or the only station of its brand there, 85 several of the brand there but the truck was
+at one of them, 80 no name fits but the truck was at one. Below `SURE_SCORE` nothing is matched.
 """
 
 import re
@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from domain.fills.place_names import NamedStation, fitting, is_numbered, may_be_named, place_name, towns_alike
 from domain.roads import Point, great_circle_miles
 from domain.stations.chains import brand_of, plain_town, store_number
 from domain.stations.station_codes import plain_code
@@ -33,6 +34,10 @@ class KnownStation(NamedTuple):
     city: str | None
     state: str | None
     place: Point
+
+    @property
+    def named(self) -> NamedStation:
+        return NamedStation(self.station_id, self.name, self.brand, self.city)
 
 
 class StationMatch(NamedTuple):
@@ -57,6 +62,7 @@ class KnownStations:
             self._by_id[station.station_id] = station
             self._by_town[_town(station.city, station.state)].append(station)
             self._by_square[_square(station.place)].append(station)
+        self._by_number: dict[tuple[str, str], list[KnownStation]] | None = None
         self._aliases = {plain_code(code): station_id for code, station_id in (aliases or {}).items()}
         self._by_plain_id: dict[str, list[KnownStation]] = defaultdict(list)
         for one in self._by_id.values():
@@ -67,6 +73,14 @@ class KnownStations:
 
     def in_town(self, city: str | None, state: str | None) -> Sequence[KnownStation]:
         return self._by_town.get(_town(city, state), ()) if city and state else ()
+
+    def numbered(self, numbers: Iterable[str], state: str | None) -> list[KnownStation]:
+        """The stations of the state that have one of the numbers, whatever their chain."""
+        if self._by_number is None:
+            self._by_number = defaultdict(list)
+            for one in self._by_id.values():
+                self._by_number[one.named.number, (one.state or "").upper()].append(one)
+        return [one for number in numbers for one in self._by_number.get((number, state or ""), ())]
 
     def near(self, place: Point, miles: float) -> list[tuple[float, KnownStation]]:
         """The stations within so many miles (10 at most), the nearest first."""
@@ -107,17 +121,21 @@ def match_station(
     same_name = [one for one in in_town if _letters(one.name) == _letters(name)]
     if len(same_name) == 1:
         return StationMatch(same_name[0], 95, False)
-    fitting = same_name or [one for one in in_town if _is_named(one, name)]
-    if len(fitting) == 1:
-        return StationMatch(fitting[0], 90, False)
-    if fitting:
-        here = _where_the_truck_was(fitting, trail)
+    printed = place_name(name or "", f"{city or ''} {state or ''}")
+    numbered = [one for one in stations.numbered(printed.numbers, state) if is_numbered(one.named, printed)]
+    named = fitting((one.named for one in in_town), printed)
+    meant = same_name or [one for one in in_town if one.station_id in named]
+    meant = meant or [one for one in numbered if towns_alike(one.city, city)]
+    if len(meant) == 1 and (same_name or not numbered or meant[0] in numbered):
+        return StationMatch(meant[0], 90, False)
+    if meant:
+        here = _where_the_truck_was(meant, trail)
         return StationMatch(here, 85, False) if here is not None else StationMatch(None, 0, True)
     around = {one.station_id: one for place in trail for _, one in stations.near(place, 2 * NEXT_STATION_MILES)}
     here = _where_the_truck_was([one for one in around.values() if _fits_state(one, state)], trail)
-    if here is not None and _may_be_named(here, name):
+    if here is not None and (not name or may_be_named(here.named, printed)):
         return StationMatch(here, 80, False)
-    return StationMatch(None, 0, bool(in_town) or here is not None)
+    return StationMatch(None, 0, bool(in_town) or bool(numbered) or here is not None)
 
 
 def _where_the_truck_was(stations: Sequence[KnownStation], trail: Sequence[Point]) -> KnownStation | None:
@@ -145,67 +163,8 @@ def _agrees(station: KnownStation, name: str | None, city: str | None) -> bool:
     return bool(own.chains & theirs.chains) and store_number(name or "") == store_number(station.name) != ""
 
 
-_NUMBER = re.compile(r"\d+")
-_WORD = re.compile(r"[A-Z]+")
-_BRAND_WORDS = {
-    "LOVE": "LOVES",
-    "PFJ": "PILOT",
-    "TRAVELCENTERS": "TA",
-    "TRAVELAMERICA": "TA",
-    "PETROSTOPPINGCENTER": "PETRO",
-}
-_COMMON = frozenset(
-    [
-        "J",
-        "TRAVEL",
-        "CENTER",
-        "CENTERS",
-        "STOP",
-        "TRUCK",
-        "TRUCKSTOP",
-        "PLAZA",
-        "OF",
-        "THE",
-        "AND",
-        "STORE",
-        "STATION",
-        "FUEL",
-        "INC",
-        "LLC",
-    ]
-)
-
-
-def _is_named(station: KnownStation, name: str | None) -> bool:
-    """True if the card's name of the place has the station's brand, or the first word of its name, and no other store
-    number."""
-    words, numbers = _words(name), _numbers(name)
-    own = _words(station.brand) or set(_ordered_words(station.name)[:1])
-    own_numbers = _numbers(station.name) | _numbers(station.station_id)
-    return bool(own & words) and (not numbers or not own_numbers or bool(numbers & own_numbers))
-
-
-def _may_be_named(station: KnownStation, name: str | None) -> bool:
-    """False if the card names another brand than the station's."""
-    own = _words(station.brand) | _words(station.name)
-    return not name or bool(own & _words(name))
-
-
 def _fits_state(station: KnownStation, state: str | None) -> bool:
     return state is None or station.state is None or station.state.upper() == state
-
-
-def _ordered_words(text: str | None) -> list[str]:
-    words = _WORD.findall((text or "").upper().replace("'", "").replace("’", ""))
-    return [_BRAND_WORDS.get(word, word) for word in words if word not in _COMMON]
-
-
-def _words(text: str | None) -> set[str]:
-    return set(_ordered_words(text))
-
-
-def _numbers(text: str | None) -> set[str]:
-    return {number.lstrip("0") for number in _NUMBER.findall(text or "")}
 
 
 def _letters(text: str | None) -> str:
@@ -213,11 +172,7 @@ def _letters(text: str | None) -> str:
 
 
 def _town(city: str | None, state: str | None) -> tuple[str, str]:
-    letters = _letters(city)
-    for long, short in (("SAINT", "ST"), ("FORT", "FT"), ("MOUNT", "MT")):
-        if letters.startswith(long):
-            letters = short + letters[len(long) :]
-    return letters, (state or "").upper()
+    return plain_town(city or ""), (state or "").upper()
 
 
 def _square(place: Point) -> tuple[int, int]:

@@ -12,18 +12,18 @@ from functools import lru_cache
 from typing import NamedTuple
 
 _SPELLINGS = {
-    "loves": "love",
+    "loves": "love lvs",
     "pilot": "pilot",
     "flyingj": "flyingj fj",
     "ta": "ta travelcenterofamerica travelamerica",
     "petro": "petro petrostopping",
-    "kwiktrip": "kwiktrip kwikstar",
+    "kwiktrip": "kwiktrip kwikstar kt",
     "quiktrip": "quiktrip quicktrip qt",
     "circlek": "circlek",
     "casey": "casey",
     "sapp": "sapp sappbro sappbrother",
     "roadranger": "roadranger",
-    "speedway": "speedway",
+    "speedway": "speedway spdwy",
     "maverik": "maverik maverick",
     "sheetz": "sheetz",
     "wawa": "wawa",
@@ -44,6 +44,7 @@ _SPELLINGS = {
 _CHAINS_OF_WORDS = {
     **{spelling: frozenset({chain}) for chain, spellings in _SPELLINGS.items() for spelling in spellings.split()},
     "pfj": frozenset({"pilot", "flyingj"}),
+    "tp": frozenset({"townpump", "pilot"}),
 }
 _MOST_WORDS = 4
 """A chain's name has so many words at most."""

@@ -1,5 +1,6 @@
 """The files of `tests/cases/fills`, read as their owners would bring them: without naming the card."""
 
+import csv
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -7,8 +8,11 @@ from typing import NamedTuple
 import pytest
 
 from domain.contract.csvfiles import ImportReport
+from domain.database import Connection
 from domain.fills.card_files import open_fill_file
 from domain.fills.profiles import card_profile_of
+from tests.domain.fills.cards import fills, import_fills
+from tests.factories import Fleet
 
 CASES = Path(__file__).parents[2] / "cases" / "fills"
 NOW = datetime(2026, 12, 1, tzinfo=UTC)
@@ -94,6 +98,20 @@ CLEAN: list[tuple[str, Read]] = [
 @pytest.mark.parametrize(("name", "expected"), CLEAN, ids=[name for name, _ in CLEAN])
 def test_a_file_that_people_have_is_read(name: str, expected: Read) -> None:
     assert read(CASES / name) == expected
+
+
+def test_a_name_of_flying_j_leads_to_its_station(connection: Connection, fleet: Fleet) -> None:
+    with (CASES / "flying_j_station.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    columns = ("station_id", "name", "brand", "city", "state", "latitude", "longitude")
+    connection.execute(
+        f"INSERT INTO stations ({', '.join(columns)}) VALUES (%s, %s, %s, %s, %s, %s, %s)",
+        [row[name] for name in columns],
+    )
+    assert import_fills(connection, fleet.live, CASES / "flying_j.csv", now=NOW) == ((1, 0, 0), {})
+    (fill,) = fills(connection, fleet.live)
+    assert (fill.station_id, fill.score, fill.time_zone) == ("TS00000", 0, "America/Denver")
+    assert fill.review == ["unit"]
 
 
 def test_every_case_has_its_line_and_its_test() -> None:

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from domain.fills.local_times import utc_of_local, zone_of
 from domain.fills.matching import KnownStation, KnownStations, match_station
@@ -67,3 +69,58 @@ def test_a_truck_at_a_station_tells_which_unless_another_is_as_near() -> None:
     away = near._replace(city="Elsewhere")
     assert matched(away, name="LOVE'S", trail=(Point(41.7, -86.0),)) == ("1", 80)
     assert matched(away, name="PILOT", trail=(Point(41.7, -86.0),)) == (None, 0), "it is named otherwise"
+
+
+SALT_LAKE = ("Salt Lake City", "UT")
+FLYING_J = KnownStation("TS00000", "Flying J Travel Center #746", "Flying J", *SALT_LAKE, Point(40.7, -111.9))
+OTHERS = (
+    KnownStation("TS00001", "Pilot Travel Center #747", "Pilot", "Springville", "UT", Point(40.2, -111.6)),
+    KnownStation("TS00002", "Love's #746", "Love's", *SALT_LAKE, Point(40.8, -111.9)),
+    KnownStation("TS00003", "Flying J Travel Center #1007", "Flying J", *SALT_LAKE, Point(40.6, -111.9)),
+    KnownStation("TS00004", "TA Salt Lake City", "TA", *SALT_LAKE, Point(40.74, -111.9)),
+    KnownStation("TS00005", "Pilot Travel Center", "Pilot", "Ogden", "UT", Point(41.2, -112.0)),
+)
+
+
+def in_utah(name: str, city: str | None = "SALT LAKE CITY", trail: tuple[Point, ...] = ()) -> str | None:
+    found = match_station(KnownStations((FLYING_J, *OTHERS)), code=None, name=name, city=city, state="UT", trail=trail)
+    return found.station.station_id if found.station is not None else None
+
+
+@pytest.mark.parametrize(
+    ("name", "city", "station_id"),
+    [
+        ("FJ-SALT LAKE CITY 746", "SALT LAKE CITY", "TS00000"),
+        ("FJ SALT LAKE CITY #00746", "SALT LAKE CTY", "TS00000"),
+        ("746 PFJ", "SALT LAKE", "TS00000"),
+        ("FLYINGJ746", "SALT LAKE CITY", "TS00000"),
+        ("PILOT SALT LAKE CITY 746", "SALT LAKE CITY", "TS00000"),
+        ("FLYING J 746", None, "TS00000"),
+        ("LOVES TRAVEL S00000746", "SALT LAKE CITY", "TS00002"),
+        ("LVS 746", "SALT LAKE CITY", "TS00002"),
+        ("747 Springville UT", "Springville", "TS00001"),
+        ("TA SALT LAKE CITY", "SALT LAKE CITY", "TS00004"),
+        ("TA #99", "SALT LAKE CITY", "TS00004"),
+        ("FJ-SALT LAKE CITY", "SALT LAKE CITY", None),
+        ("FJ-SALT LAKE CITY 748", "SALT LAKE CITY", None),
+        ("PETRO 746", "SALT LAKE CITY", None),
+        ("FJ-OGDEN 746", "OGDEN", None),
+        ("PILOT OGDEN 747", "OGDEN", None),
+        ("PILOT OGDEN 12", "OGDEN", "TS00005"),
+        ("I-15 EXIT 746 TRUCK STOP", "SALT LAKE CITY", None),
+    ],
+)
+def test_a_name_as_the_card_prints_it_is_a_station_by_chain_number_and_town(
+    name: str, city: str | None, station_id: str | None
+) -> None:
+    assert in_utah(name, city) == station_id
+
+
+def test_a_number_that_belongs_to_another_town_counts_if_the_truck_was_there() -> None:
+    assert in_utah("FJ-OGDEN 746", "OGDEN", trail=(FLYING_J.place,)) == "TS00000"
+    assert in_utah("FJ-OGDEN 746", "OGDEN", trail=(OTHERS[4].place,)) is None
+
+
+@given(st.permutations(["FJ", "SALT LAKE CITY", "0746"]), st.sampled_from([" ", "-", " - ", "_", " #"]))
+def test_chain_town_and_number_may_come_in_any_order(parts: list[str], sign: str) -> None:
+    assert in_utah(sign.join(parts)) == "TS00000"

@@ -1,0 +1,113 @@
+"""The name of a place as a fuel card prints it, such as `FJ-SALT LAKE CITY 746`, compared with stations.
+
+Cards shorten: they print a chain's letters, its number and the town, in any order, with hyphens, with zeros, and cut
+off what is too long. Chain and number together mean one station; the town has to agree.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+from domain.stations.chains import (
+    CHAINS_OF_CODE_SETS,
+    Brand,
+    BrandMatch,
+    brand_match,
+    brand_of,
+    number_in_id,
+    plain_town,
+    store_number,
+)
+
+
+class PlaceName(NamedTuple):
+    """The parts of a printed name."""
+
+    brand: Brand
+    numbers: frozenset[str]
+    """The numbers in it that may be the chain's number of the store, without leading zeros."""
+
+
+class NamedStation(NamedTuple):
+    """A station by the texts that name it."""
+
+    station_id: str
+    name: str
+    brand: str | None
+    city: str | None
+
+    @property
+    def whose(self) -> Brand:
+        return brand_of(self.brand or "", self.name, self.city or "")
+
+    @property
+    def number(self) -> str:
+        """The chain's number; empty: not known. An id tells it only where it is a chain's code or a number."""
+        return store_number(self.name) or (number_in_id(self.station_id) if _CODE.fullmatch(self.station_id) else "")
+
+
+_CODE = re.compile(r"(?:(?:loves|pilot|ta)-)?\d+", re.IGNORECASE)
+_BOUNDARY = re.compile(r"(?<=[^\W\d])(?=\d)|(?<=\d)(?=[^\W\d])|_")
+_ROAD = re.compile(r"\b(?:EXIT|HWY|HIGHWAY|I|US|RT|RTE|ROUTE|SR|MM|MILE)[ -]*\d+[A-Z]?\b", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+")
+
+
+@lru_cache(maxsize=20_000)  # a fleet buys at the same places again and again
+def place_name(name: str, town: str = "") -> PlaceName:
+    """The parts of a name. The words of its town, and of the state behind it, are no name of a brand."""
+    parted = _BOUNDARY.sub(" ", _ROAD.sub(" ", name))
+    brand = brand_of("", parted, town)
+    spelled = {"9"} if "one9" in brand.chains else {"7"} if "7eleven" in brand.chains else set()
+    numbers = {number.lstrip("0") for number in _NUMBER.findall(parted)} - spelled
+    return PlaceName(brand, frozenset(numbers - {""}))
+
+
+def fitting(stations: Iterable[NamedStation], printed: PlaceName) -> set[str]:
+    """The ids of the stations of one town that the name may mean: those of its chain with its number, else those of its
+    chain whose number is not known. A number alone is enough where the name tells no chain."""
+    there = list(stations)
+    numbered = {
+        one.station_id
+        for one in there
+        if is_numbered(one, printed) or (one.number in printed.numbers and not printed.brand.is_known)
+    }
+    return numbered or {
+        one.station_id
+        for one in there
+        if brand_match(one.whose, printed.brand) is BrandMatch.SAME and not (printed.numbers and one.number)
+    }
+
+
+def is_numbered(station: NamedStation, printed: PlaceName) -> bool:
+    """True if the name has the station's number, and its chain or one of the same company, which counts with it."""
+    if station.number not in printed.numbers:
+        return False
+    own, theirs = station.whose, printed.brand
+    is_of_company = any(own.chains & one and theirs.chains & one for one in CHAINS_OF_CODE_SETS.values())
+    return is_of_company or brand_match(own, theirs) is BrandMatch.SAME
+
+
+def may_be_named(station: NamedStation, printed: PlaceName) -> bool:
+    """False if the name tells another brand, nothing of the brand, or another number of the chain."""
+    if printed.numbers and station.number and station.number not in printed.numbers:
+        return False
+    return brand_match(station.whose, printed.brand) is BrandMatch.SAME
+
+
+def towns_alike(one: str | None, other: str | None) -> bool:
+    """True if one is the other as a card shortens it: `SALT LAKE CTY`, `SALT LAKE`. A town that is not known is like
+    all others."""
+    short, long = sorted((plain_town(one or ""), plain_town(other or "")), key=len)
+    if not short or long.startswith(short):
+        return True
+    return len(short) >= _LEAST_LETTERS and short[0] == long[0] and _is_within(short, long)
+
+
+_LEAST_LETTERS = 4
+
+
+def _is_within(short: str, long: str) -> bool:
+    """True if the letters of `short` stand in `long` in this order."""
+    letters = iter(long)
+    return all(letter in letters for letter in short)
