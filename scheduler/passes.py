@@ -1,14 +1,16 @@
 """The scheduler's passes. Each reads from the database which work is due, enqueues it, keeps nothing in memory, and
 returns the counts of the things that it moved."""
 
+import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
 
+import psycopg
 import redis
 
 from domain import clock, fence
@@ -61,11 +63,12 @@ from domain.stations.held_prices import forget_held_prices
 from domain.stations.price_files import forget_quotes
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_runs import KEPT_RUN_DAYS, forget_runs
-from domain.stations.price_sources import due_sources, note_look
+from domain.stations.price_sources import PriceSource, due_sources, note_look
 from domain.telematics import position_partitions
 from domain.telematics.tracks import lost_processing
 from domain.webhooks.deliveries import due_endpoints
 from domain.webhooks.delivery_log import forget_events
+from scheduler.source_looks import SourceLooks
 
 log = get_logger(__name__)
 
@@ -79,8 +82,11 @@ _QUOTE_DAYS = 30
 """A quote counts for a week; for some weeks more it shows how prices went."""
 _POSITIONS = 20_000
 _REQUESTS = 20_000
-_SOURCES = 50
+_SOURCES = 1_000
 """Sources of price files that one pass looks at."""
+_LOOKS_SECONDS = 20.0
+"""A pass waits so long for the looks that it has begun; slow ones go on without it."""
+_IMPORTS_AT_ONCE = 2
 _DELTAS = 20_000
 """Rows of one kind in one transaction: rows to forget, or changes of counts to sum up."""
 _ROADS = 200
@@ -97,6 +103,9 @@ class Passes:
     settings: Settings
     database: Database
     jobs: JobQueue
+    source_looks: SourceLooks = field(default_factory=SourceLooks)
+    """Looks at sources of price files that are under way: the only thing that is kept between passes."""
+    importing: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(_IMPORTS_AT_ONCE))
 
     def import_pass(self) -> dict[str, int]:
         """Imports held routes that can move now, and ends those long past their start in error. It runs every five
@@ -269,26 +278,45 @@ class Passes:
         self.jobs.put(*woken)
         with self.database.transaction() as connection:
             due = due_sources(connection, now=now, limit=_SOURCES)
-        files = 0
-        for source in due:
-            try:
-                look = look_at_source(
-                    self.database.transaction,
-                    source,
-                    contacts=Contacts.of(self.settings),
-                    limits=OutlierLimits.of(self.settings),
-                    now=clock.now(),
-                )
-            except Exception as error:
-                if is_away(error):
-                    raise
-                log.exception("passes.price_source_failed", source_id=source.id, company_id=source.company_id)
-                with self.database.transaction() as connection:
-                    note_look(connection, source, fault="something failed on our side", seen=None, now=clock.now())
-                continue
-            self.jobs.put(*look.jobs)
-            files += look.files
+        files = self.source_looks.run(due, self._look_at_source, seconds=_LOOKS_SECONDS)
+        for source in self.source_looks.newly_stuck():
+            self._note_fault(source, "it has not answered for minutes: is the disk of its folder away?")
         return {"price_files": files}
+
+    def _look_at_source(self, source: PriceSource) -> int:
+        """The number of files that it brought. It runs in a thread of its own, and raises nothing."""
+        try:
+            look = look_at_source(
+                self._begin_import,
+                source,
+                contacts=Contacts.of(self.settings),
+                limits=OutlierLimits.of(self.settings),
+                now=clock.now(),
+            )
+        except Exception as error:
+            log.exception("passes.price_source_failed", source_id=source.id, company_id=source.company_id)
+            if not is_away(error):
+                self._note_fault(source, "something failed on our side")
+            return 0
+        try:
+            self.jobs.put(*look.jobs)
+        except redis.RedisError:  # the sweep finds the reviews
+            log.warning("passes.price_reviews_not_enqueued", source_id=source.id, company_id=source.company_id)
+        return look.files
+
+    @contextmanager
+    def _begin_import(self) -> Iterator[Connection]:
+        """A transaction of a look. Few at a time: files that wait for one another would hold the connections of the
+        other passes."""
+        with self.importing, self.database.transaction() as connection:
+            yield connection
+
+    def _note_fault(self, source: PriceSource, fault: str) -> None:
+        try:
+            with self.database.transaction() as connection:
+                note_look(connection, source, fault=fault, seen=None, failed=True, now=clock.now())
+        except psycopg.Error:
+            log.warning("passes.price_source_fault_not_noted", source_id=source.id, company_id=source.company_id)
 
     def learn_roads(self) -> dict[str, int]:
         """Reads the roads of completed routes from their positions. It runs every minute, and takes a few seconds at

@@ -317,10 +317,11 @@ def _shown(one: PriceSource, now: Any) -> dict[str, Any]:
         "kind": one.kind,
         "profile": one.profile,
         "place": f"{server}{place.path}/{place.pattern}",
-        "state": "paused" if one.paused_at else "late" if late else "on time",
+        "state": "paused" if one.paused_at else "late" if late else "failing" if one.failures else "on time",
         "looked_at": one.looked_at,
         "file_at": one.file_at,
         "fault": one.fault,
+        "failing_since": one.failing_since,
     }
 
 
@@ -354,6 +355,7 @@ def sources_run(company_id: CompanyId, name: SourceArgument, as_json: AsJson = F
             contacts=Contacts.of(settings),
             limits=OutlierLimits.of(settings),
             now=clock.now(),
+            retry=not turn,
         )
         enqueue(look.jobs)
         files, waiting, fault = files + look.files, look.waiting, look.fault

@@ -199,7 +199,7 @@ def _needs(
 
 
 def _late_sources(connection: Connection, company_id: UUID, now: datetime) -> list[PriceSource]:
-    return [source for source in list_sources(connection, company_id) if source.late_since(now) is not None]
+    return [source for source in list_sources(connection, company_id) if source.trouble_since(now) is not None]
 
 
 class _Look(NamedTuple):

@@ -292,7 +292,7 @@ _OVERDUE: Mapping[Figure, tuple[str, str]] = {
         "The console's page Connectors says what to do; a token may have been revoked",
     ),
     "late-price-files": (
-        "Sources have brought no price file when it was due",
+        "Sources have brought no price file when it was due, or fail",
         "Ask whoever sends the files; fuelroute sources list shows the last fault",
     ),
 }

@@ -9,6 +9,7 @@ from uuid import UUID
 from domain.database import Connection
 from domain.ids import IdKind, first_id_of, shown_id
 from domain.statements import Statement
+from domain.stations.price_sources import TOLD_AFTER
 from domain.stations.prices import STALE_AFTER
 
 Figure = Literal[
@@ -158,10 +159,11 @@ _TEXTS: Mapping[Figure, str] = {
     """,
     "late-price-files": """
         SELECT id::text AS id, company_id, name AS about,
-               coalesce(file_at, created_at) + expected_hours * interval '1 hour' AS since,
+               least(coalesce(file_at, created_at) + expected_hours * interval '1 hour', failing_since) AS since,
                coalesce(fault, 'no file came') AS detail
         FROM price_sources WHERE paused_at IS NULL
-          AND coalesce(file_at, created_at) + expected_hours * interval '1 hour' < %(now)s
+          AND (coalesce(file_at, created_at) + expected_hours * interval '1 hour' < %(now)s
+               OR failing_since < %(now)s::timestamptz - %(source_failing)s::interval)
         ORDER BY since
     """,
 }
@@ -221,6 +223,7 @@ def _moment(now: datetime, limit: int) -> dict[str, object]:
         "endpoint_failing": ENDPOINT_FAILING_FOR,
         "unpolled": UNPOLLED_FOR,
         "connector_failing": CONNECTOR_FAILING_FOR,
+        "source_failing": TOLD_AFTER,
         "limit": limit,
     }
 

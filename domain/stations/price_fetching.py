@@ -2,11 +2,15 @@
 
 The key of an SFTP server is pinned: another server at its address gets neither the password nor an answer. asyncssh is
 loaded only where a source needs it.
+
+A server may fall silent at any word, or send a byte a second. So each listing and each file has a time, and so has a
+look as a whole. When it is over, the connection is aborted: asyncssh would wait for the server's answer to a farewell.
 """
 
 import asyncio
 import os
 import stat
+import time
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
@@ -25,30 +29,49 @@ Result = TypeVar("Result")
 MOST_FILE_BYTES = 64 << 20
 """The largest chain's file is below a megabyte."""
 MOST_FILES_LISTED = 10_000
+LONGEST_FILE_NAME = 255
 MOST_FILES_TAKEN = 20
 """Files of one look; the rest waits for the next."""
 SFTP_CONNECT_SECONDS = 15.0
-FETCH_SECONDS = 120.0
+FETCH_SECONDS = 30.0
 """The time for one listing or one file."""
+LOOK_SECONDS = 60.0
+"""The time that a server may take for all of a look."""
+_FAREWELL_SECONDS = 1.0
+_LATEST = (1 << 32) - 1
+"""The last second that SFTP can tell."""
+
+PARTIAL_ENDINGS = (".part", ".filepart", ".partial", ".tmp", ".temp", ".crdownload", ".download", ".swp", ".lock", "~")
+"""Names that programs give a file until it is whole: WinSCP's is `.filepart`, FileZilla's and others' `.part`."""
+PARTIAL_BEGINNINGS = (".", "~$")
+"""rsync writes to `.prices.csv.a1B2c3`; Excel keeps `~$prices.xlsx` beside an open file."""
 
 
 class FetchFailed(FuelrouteError):
     """The source could not be read; the text says why and what to do."""
 
 
+class FileNotFetched(FetchFailed):
+    """One file could not be read; others may be."""
+
+
+class FileChanged(FetchFailed):
+    """The file was written while it was read: it is taken at a later look."""
+
+
 class ListedFile(NamedTuple):
     name: str
     size_bytes: int
     modified_at: int
-    """Seconds since 1970."""
+    """Seconds since 1970. 0: the server does not tell."""
 
 
 class OpenSource(Protocol):
     def files(self) -> list[ListedFile]:
         """The files whose names fit, the oldest first. Raises FetchFailed."""
 
-    def fetch(self, name: str, target: Path) -> None:
-        """Copy one file. Raises FetchFailed."""
+    def fetch(self, file: ListedFile, target: Path) -> None:
+        """Copy one file as it was listed. Raises FileChanged, FileNotFetched, FetchFailed."""
 
 
 @contextmanager
@@ -70,6 +93,16 @@ def working_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
+def is_wanted(name: str, pattern: str) -> bool:
+    """True for a name that fits, except one of a file that is not whole yet, unless the pattern asks for such names."""
+    if len(name) > LONGEST_FILE_NAME or not fnmatchcase(name, pattern):
+        return False
+    lower, asked = name.lower(), pattern.lower()
+    ends = any(lower.endswith(ending) and not asked.endswith(ending) for ending in PARTIAL_ENDINGS)
+    begins = any(lower.startswith(sign) and not asked.startswith(sign) for sign in PARTIAL_BEGINNINGS)
+    return not ends and not begins
+
+
 class _Folder:
     def __init__(self, place: SourceAddress) -> None:
         self._folder, self._pattern = Path(place.path), place.pattern
@@ -81,26 +114,29 @@ class _Folder:
                 for number, entry in enumerate(entries):
                     if number >= MOST_FILES_LISTED:
                         raise FetchFailed(f"the folder has more than {MOST_FILES_LISTED:,} files: move old ones away")
-                    if fnmatchcase(entry.name, self._pattern) and entry.is_file(follow_symlinks=False):
-                        about = entry.stat(follow_symlinks=False)
-                        found.append(ListedFile(entry.name, about.st_size, int(about.st_mtime)))
+                    if is_wanted(entry.name, self._pattern) and entry.is_file(follow_symlinks=False):
+                        with suppress(FileNotFoundError):  # it was moved away meanwhile
+                            found.append(_listed(entry.name, entry.stat(follow_symlinks=False)))
         except OSError as error:
             raise FetchFailed(f"cannot read the folder {self._folder}: {error.strerror}") from None
         return _oldest_first(found)
 
-    def fetch(self, name: str, target: Path) -> None:
+    def fetch(self, file: ListedFile, target: Path) -> None:
+        _check_size(file)
         try:
             # a link that takes the file's place meanwhile is not followed
-            opened = os.open(self._folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            opened = os.open(self._folder / file.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             with open(opened, "rb") as source, target.open("wb") as copy:
                 if not stat.S_ISREG(os.fstat(opened).st_mode):
-                    raise FetchFailed(f"{name} is no file")
+                    raise FileNotFetched(f"{file.name} is no file")
                 content = source.read(MOST_FILE_BYTES + 1)
                 copy.write(content)
+                there = _listed(file.name, os.stat(self._folder / file.name, follow_symlinks=False))
+        except FileNotFoundError:
+            raise FileChanged(f"{file.name} is gone") from None
         except OSError as error:
-            raise FetchFailed(f"cannot read {name}: {error.strerror}") from None
-        if len(content) > MOST_FILE_BYTES:
-            raise _too_large(name)
+            raise FileNotFetched(f"cannot read {file.name}: {error.strerror}") from None
+        _check_unchanged(file, there, len(content))
 
 
 class _Sftp:
@@ -111,40 +147,75 @@ class _Sftp:
         self._loop = asyncio.new_event_loop()
         self._client: SFTPClient | None = None
         self._connection: SSHClientConnection | None = None
+        self._seconds_left = LOOK_SECONDS
 
     def files(self) -> list[ListedFile]:
         return _oldest_first(self._within(self._list()))
 
-    def fetch(self, name: str, target: Path) -> None:
-        self._within(self._copy(name, target))
+    def fetch(self, file: ListedFile, target: Path) -> None:
+        _check_size(file)
+        there, size_bytes = self._within(self._copy(file, target))
+        _check_unchanged(file, there, size_bytes)
 
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
-            with suppress(OSError, TimeoutError):
-                self._loop.run_until_complete(asyncio.wait_for(self._connection.wait_closed(), SFTP_CONNECT_SECONDS))
+            with suppress(OSError):
+                self._loop.run_until_complete(self._farewell(self._connection))
+        with suppress(RuntimeError):  # a name that is still being resolved has a thread of its own
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
+
+    async def _farewell(self, connection: "SSHClientConnection") -> None:
+        closing = asyncio.ensure_future(connection.wait_closed())
+        await asyncio.wait({closing}, timeout=_FAREWELL_SECONDS)
+        if not closing.done():
+            connection.abort()
+            closing.cancel()
+            await asyncio.wait({closing}, timeout=_FAREWELL_SECONDS)
 
     def _within(self, work: Coroutine[Any, Any, Result]) -> Result:
         import asyncssh
 
+        host, seconds, started = self._place.host, min(FETCH_SECONDS, self._seconds_left), time.monotonic()
         try:
-            return self._loop.run_until_complete(asyncio.wait_for(work, FETCH_SECONDS))
+            return self._loop.run_until_complete(self._timed(work, seconds))
         except TimeoutError:
-            raise FetchFailed(f"{self._place.host} took longer than {FETCH_SECONDS:.0f} seconds: try again") from None
+            raise FetchFailed(
+                f"{host} did not answer within {seconds:.0f} seconds: ask its people whether it works"
+            ) from None
         except asyncssh.HostKeyNotVerifiable:
             raise FetchFailed(
-                f"{self._place.host} has another key than the one that is pinned: if its people have changed it, add "
-                "the source again with the new key"
+                f"{host} has another key than the one that is pinned: if its people have changed it, add the source "
+                "again with the new key"
             ) from None
         except asyncssh.PermissionDenied:
-            raise FetchFailed(f"{self._place.host} refuses the user or the password: add the source again") from None
+            raise FetchFailed(f"{host} refuses the user or the password: add the source again") from None
+        except (asyncssh.SFTPConnectionLost, asyncssh.SFTPNoConnection, asyncssh.ConnectionLost) as error:
+            raise FetchFailed(f"{host} broke the connection off: {str(error.reason)[:200]}") from None
         except asyncssh.SFTPError as error:
-            raise FetchFailed(f"{self._place.host} says: {str(error.reason)[:200]}") from None
+            raise FileNotFetched(f"{host} says: {str(error.reason)[:200]}") from None
         except asyncssh.Error as error:
-            raise FetchFailed(f"{self._place.host} says: {str(error)[:200]}") from None
+            raise FetchFailed(f"{host} says: {str(error)[:200]}") from None
         except (OSError, ValueError) as error:
-            raise FetchFailed(f"cannot connect to {self._place.host}:{self._place.port}: {error}") from None
+            raise FetchFailed(f"cannot connect to {host}:{self._place.port}: {error}") from None
+        finally:
+            self._seconds_left = max(0.0, self._seconds_left - (time.monotonic() - started))
+
+    async def _timed(self, work: Coroutine[Any, Any, Result], seconds: float) -> Result:
+        """Raises TimeoutError, after the connection was aborted: what the work waits for then ends at once."""
+        task = asyncio.ensure_future(work)
+        await asyncio.wait({task}, timeout=seconds)
+        if task.done():
+            return task.result()
+        if self._connection is not None:
+            self._connection.abort()
+            self._connection = self._client = None
+        self._seconds_left = 0.0
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # it is the abort
+        task.cancel()
+        await asyncio.wait({task}, timeout=_FAREWELL_SECONDS)
+        raise TimeoutError
 
     async def _connected(self) -> "SFTPClient":
         if self._client is not None:
@@ -161,20 +232,17 @@ class _Sftp:
             keys = [asyncssh.import_private_key(self._secret)] if is_key else None
         except asyncssh.KeyImportError:
             raise FetchFailed("the private key cannot be read: give one without a passphrase") from None
-        self._connection = await asyncio.wait_for(
-            asyncssh.connect(
-                place.host,
-                place.port,
-                username=place.user,
-                password=None if is_key else self._secret,
-                client_keys=keys,
-                known_hosts=([pinned], [], []),
-                config=None,
-                agent_path=None,
-                connect_timeout=SFTP_CONNECT_SECONDS,
-                login_timeout=SFTP_CONNECT_SECONDS,
-            ),
-            SFTP_CONNECT_SECONDS * 2,
+        self._connection = await asyncssh.connect(
+            place.host,
+            place.port,
+            username=place.user,
+            password=None if is_key else self._secret,
+            client_keys=keys,
+            known_hosts=([pinned], [], []),
+            config=None,
+            agent_path=None,
+            connect_timeout=SFTP_CONNECT_SECONDS,
+            login_timeout=SFTP_CONNECT_SECONDS,
         )
         self._client = await self._connection.start_sftp_client()
         return self._client
@@ -189,26 +257,45 @@ class _Sftp:
                 raise FetchFailed(f"the folder has more than {MOST_FILES_LISTED:,} files: move old ones away")
             name, about = str(entry.filename), entry.attrs
             is_file = about.permissions is None or stat.S_ISREG(about.permissions)
-            if is_file and "/" not in name and fnmatchcase(name, self._place.pattern):
+            if is_file and "/" not in name and is_wanted(name, self._place.pattern):
                 found.append(ListedFile(name, int(about.size or 0), int(about.mtime or 0)))
         return found
 
-    async def _copy(self, name: str, target: Path) -> None:
+    async def _copy(self, file: ListedFile, target: Path) -> tuple[ListedFile, int]:
+        """The file as it is listed after it was read, and the bytes that were."""
         client = await self._connected()
-        async with client.open(str(PurePosixPath(self._place.path) / name), "rb") as file:
+        path = str(PurePosixPath(self._place.path) / file.name)
+        async with client.open(path, "rb") as opened:
             with target.open("wb") as copy:
                 written = 0
-                while content := await file.read(1 << 18):
+                while content := await opened.read(1 << 18):
                     assert isinstance(content, bytes)  # noqa: S101 (the file is opened so)
                     written += len(content)
                     if written > MOST_FILE_BYTES:
-                        raise _too_large(name)
+                        raise _too_large(file.name)
                     copy.write(content)
+        about = await client.stat(path)
+        return ListedFile(file.name, int(about.size or 0), int(about.mtime or 0)), written
+
+
+def _listed(name: str, about: os.stat_result) -> ListedFile:
+    return ListedFile(name, about.st_size, min(max(0, int(about.st_mtime)), _LATEST))
 
 
 def _oldest_first(files: list[ListedFile]) -> list[ListedFile]:
     return sorted(files, key=lambda one: (one.modified_at, one.name))
 
 
-def _too_large(name: str) -> FetchFailed:
-    return FetchFailed(f"{name} is larger than {MOST_FILE_BYTES >> 20} MiB: it is no price file")
+def _check_size(file: ListedFile) -> None:
+    if file.size_bytes > MOST_FILE_BYTES:
+        raise _too_large(file.name)
+
+
+def _check_unchanged(file: ListedFile, there: ListedFile, size_bytes: int) -> None:
+    """Raises FileChanged: what was read may be half of one file and half of another."""
+    if there != file or size_bytes != file.size_bytes:
+        raise FileChanged(f"{file.name} is being written")
+
+
+def _too_large(name: str) -> FileNotFetched:
+    return FileNotFetched(f"{name} is larger than {MOST_FILE_BYTES >> 20} MiB: it is no price file")

@@ -44,12 +44,16 @@ class RunFile(NamedTuple):
     hash: str
     profile: str
     actor: str
+    modified_at: datetime | None = None
+    """By the source's clock. None: a person sent the file, or the source does not tell."""
+    read_with: str | None = None
+    """Says by its letters how the file was read: they differ once the profile has changed."""
 
 
 _RECORD = Command(
-    "INSERT INTO price_runs (id, company_id, source_id, file_name, file_hash, profile, actor, ended_at, created,"
-    " updated, unchanged, held, refused, rejected, fault)"
-    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+    "INSERT INTO price_runs (id, company_id, source_id, file_name, file_hash, profile, actor, modified_at, read_with,"
+    " ended_at, created, updated, unchanged, held, refused, rejected, fault)"
+    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
 _COLUMNS = ", ".join(PriceRun._fields)
 _LATEST = Statement(
@@ -70,7 +74,23 @@ class _Run(NamedTuple):
     id: UUID
 
 
-_TAKEN = Statement(_Run, "SELECT id FROM price_runs WHERE source_id = %s AND file_hash = %s LIMIT 1")
+class _LastRun(NamedTuple):
+    file_hash: str
+    read_with: str | None
+
+
+_TAKEN = Statement(
+    _Run,
+    "SELECT id FROM price_runs WHERE source_id = %(source_id)s AND file_hash = %(hash)s AND fault IS NULL"
+    " AND coalesce(modified_at = %(modified_at)s, %(modified_at)s <= ended_at)"
+    " AND coalesce(read_with, %(read_with)s) = %(read_with)s LIMIT 1",
+)
+"""Earlier releases kept neither time nor profile: the file that they took was there when its run ended."""
+_LAST_OF_NAME = Statement(
+    _LastRun,
+    "SELECT file_hash, read_with FROM price_runs WHERE source_id = %s AND file_name = %s AND fault IS NULL"
+    " ORDER BY id DESC LIMIT 1",
+)
 
 
 def record_run(
@@ -96,9 +116,17 @@ def refused_rows(connection: Connection, company_id: UUID, run_id: UUID) -> Sequ
     return [Rejected(**one) for one in row.rejected] if row is not None else None
 
 
-def was_taken(connection: Connection, source_id: UUID, file_hash: str) -> bool:
-    """True when the source has brought the very same file before."""
-    return _TAKEN.first(connection, (source_id, file_hash)) is not None
+def was_taken(connection: Connection, source_id: UUID, file: RunFile) -> bool:
+    """True when the source has brought the very same file before, and it was read in the same way: nothing would
+    change.
+
+    The same content at another time is another file. Its prices count from its time on, for seven days. Where the
+    source tells no times, a file is the same as long as its name leads to the same content.
+    """
+    if file.modified_at is not None:
+        return _TAKEN.first(connection, {**file._asdict(), "source_id": source_id}) is not None
+    last = _LAST_OF_NAME.first(connection, (source_id, file.name))
+    return last is not None and last.file_hash == file.hash and last.read_with in (None, file.read_with)
 
 
 def file_hash_of(path: Path) -> str:

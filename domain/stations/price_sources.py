@@ -1,10 +1,11 @@
 """Sources of price files: a watched folder, or a folder on an SFTP server, from which the scheduler fetches files.
 
 The company's files are listed, and a file is taken once its size and time have been the same at two looks, so that none
-is taken half-written. A file that came before with the same content is passed over.
+is taken half-written. `SeenFile` is what is known of each listed file. A source that cannot be read is asked less and
+less often, up to once an hour.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
@@ -29,6 +30,12 @@ MOST_SOURCES = 20
 LOOK_EVERY = timedelta(minutes=5)
 """Files come once or a few times a day."""
 
+LONGEST_PAUSE = timedelta(hours=1)
+"""A source that fails is asked so often at least."""
+
+TOLD_AFTER = timedelta(hours=1)
+"""The owner of a source that has failed for so long is told, before its files are late."""
+
 DEFAULT_EXPECTED_HOURS = 26
 """Daily files come at about the same time; two hours later is late."""
 
@@ -47,6 +54,26 @@ class SourceAddress(Struct, frozen=True, omit_defaults=True):
     """The server's public key, as `ssh-keyscan` prints it without the host: `ssh-ed25519 AAAA...`."""
 
 
+class SeenFile(NamedTuple):
+    """A listed file, and what became of it."""
+
+    size_bytes: int
+    modified_at: int
+    """Seconds since 1970, by the source's clock. 0: it does not tell."""
+    state: Literal["", "taken", "failed", "again"] = ""
+    """Empty: it may still be written. "again": it was taken, and is to be read once more after an older one."""
+    since: int = 0
+    """Seconds since 1970, by our clock, at the first look that found it like this."""
+    tried: int = 0
+    """The last attempt, likewise."""
+    read_with: str = ""
+    """The profile by which it was read, as `RunFile.read_with` has it. Empty: an earlier release took it."""
+    fault: str = ""
+
+    def is_like(self, size_bytes: int, modified_at: int) -> bool:
+        return (self.size_bytes, self.modified_at) == (size_bytes, modified_at)
+
+
 class PriceSource(NamedTuple):
     id: UUID
     company_id: UUID
@@ -63,20 +90,34 @@ class PriceSource(NamedTuple):
     file_at: datetime | None
     fault: str | None
     seen: dict[str, Any]
+    failures: int
+    """Looks in a row in which it could not be read."""
+    failing_since: datetime | None
+    """Since then it, or its last file, has a fault."""
 
     @property
     def place(self) -> SourceAddress:
         return msgspec.convert(self.address, SourceAddress)
 
     @property
-    def file_fault(self) -> str | None:
-        """The fault of its last file, which stays until the next file. One of the connection is over with a look."""
-        return self.fault if self.fault and any(self.fault.startswith(f"{name}: ") for name in self.seen) else None
+    def seen_files(self) -> dict[str, SeenFile]:
+        return {name: SeenFile(*about) for name, about in self.seen.items()}
+
+    @property
+    def was_listed(self) -> bool:
+        """False before the first look that succeeds: what lies there then is history."""
+        return bool(self.seen) or self.file_at is not None or (self.looked_at is not None and not self.failures)
 
     def late_since(self, now: datetime) -> datetime | None:
         """The time at which its file was due; None while it is not late, or paused."""
         due = (self.file_at or self.created_at) + timedelta(hours=self.expected_hours)
         return due if self.paused_at is None and due < now else None
+
+    def trouble_since(self, now: datetime) -> datetime | None:
+        """The time since which its owner should look at it: its file is late, or it has failed for an hour."""
+        is_failing = self.paused_at is None and self.failing_since is not None
+        failing = self.failing_since if is_failing else None
+        return self.late_since(now) or (failing if failing is not None and failing < now - TOLD_AFTER else None)
 
 
 class NewSource(NamedTuple):
@@ -98,7 +139,9 @@ _READ = Statement(
 _DUE = Statement(
     PriceSource,
     f"SELECT {_COLUMNS} FROM price_sources WHERE paused_at IS NULL"  # noqa: S608
-    " AND (looked_at IS NULL OR looked_at <= %s) ORDER BY looked_at NULLS FIRST, id LIMIT %s",
+    " AND (looked_at IS NULL OR looked_at"
+    " <= %(now)s::timestamptz - least(%(every)s::interval * 2 ^ least(failures, 16), %(longest)s::interval))"
+    " ORDER BY failures > 0, looked_at NULLS FIRST, id LIMIT %(limit)s",
 )
 _ADD = Command(
     "INSERT INTO price_sources (id, company_id, name, kind, profile, address, secret, takes_retail, expected_hours,"
@@ -106,11 +149,16 @@ _ADD = Command(
     " ON CONFLICT (company_id, name) DO NOTHING"
 )
 _PAUSE = Command("UPDATE price_sources SET paused_at = coalesce(paused_at, %s) WHERE company_id = %s AND id = %s")
-_RESUME = Command("UPDATE price_sources SET paused_at = NULL, looked_at = NULL WHERE company_id = %s AND id = %s")
+_RESUME = Command(
+    "UPDATE price_sources SET paused_at = NULL, looked_at = NULL, failing_since = NULL"
+    " WHERE company_id = %s AND id = %s"
+)
 _REMOVE = Command("DELETE FROM price_sources WHERE company_id = %s AND id = %s")
 _LOOKED = Command(
-    "UPDATE price_sources SET looked_at = %s, fault = %s, seen = coalesce(%s::jsonb, seen) WHERE company_id = %s"
-    " AND id = %s"
+    "UPDATE price_sources SET looked_at = %(now)s, fault = %(fault)s::text, seen = coalesce(%(seen)s::jsonb, seen),"
+    " failures = CASE WHEN %(failed)s THEN failures + 1 ELSE 0 END,"
+    " failing_since = CASE WHEN %(fault)s::text IS NOT NULL THEN coalesce(failing_since, %(now)s) END"
+    " WHERE company_id = %(company_id)s AND id = %(id)s"
 )
 _CAME = Command("UPDATE price_sources SET file_at = %s WHERE company_id = %s AND id = %s")
 
@@ -192,16 +240,23 @@ def remove_source(connection: Connection, source: PriceSource) -> None:
 
 
 def due_sources(connection: Connection, *, now: datetime, limit: int) -> Sequence[PriceSource]:
-    """The sources to look at, of all companies."""
-    return _DUE.all(connection, (now - LOOK_EVERY, limit))
+    """The sources to look at, of all companies; those that fail come last, and wait longer after each failure."""
+    return _DUE.all(connection, {"now": now, "every": LOOK_EVERY, "longest": LONGEST_PAUSE, "limit": limit})
 
 
 def note_look(
-    connection: Connection, source: PriceSource, *, fault: str | None, seen: dict[str, Any] | None, now: datetime
+    connection: Connection,
+    source: PriceSource,
+    *,
+    fault: str | None,
+    seen: Mapping[str, SeenFile] | None,
+    failed: bool,
+    now: datetime,
 ) -> None:
-    """`seen` None: it could not be listed."""
-    seen_json = as_json(seen) if seen is not None else None
-    _LOOKED.execute(connection, (now, fault, seen_json, source.company_id, source.id))
+    """`failed`: the source could not be read, or not to the end. `seen` None: it could not even be listed."""
+    values: dict[str, Any] = {"now": now, "fault": fault and fault[:1_000], "failed": failed}
+    values["seen"] = as_json({name: list(one) for name, one in seen.items()}) if seen is not None else None
+    _LOOKED.execute(connection, {**values, "company_id": source.company_id, "id": source.id})
 
 
 def note_file(connection: Connection, source: PriceSource, *, now: datetime) -> None:

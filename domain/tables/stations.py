@@ -185,7 +185,11 @@ class PriceSources(SQLModel, table=True):
     fault: str | None = None
     """The last look failed, and why. NULL: it did not."""
     seen: dict[str, Any] = json_column()
-    """Size and time of files that may still be written, by name."""
+    """What is known of each listed file, by name; see `SeenFile` in `stations/price_sources.py`."""
+    failures: int = with_default("0")
+    """Looks in a row in which it could not be read: it is asked less often."""
+    failing_since: datetime | None = time_column(null=True)
+    """Since then it, or its last file, has a fault."""
 
 
 class PriceRuns(SQLModel, table=True):
@@ -215,6 +219,10 @@ class PriceRuns(SQLModel, table=True):
     """The first of the refused rows: line and message."""
     fault: str | None = None
     """The file as a whole could not be imported. NULL: it was."""
+    modified_at: datetime | None = time_column(null=True)
+    """The file's time by its source's clock. NULL: a person sent it, or the source does not tell."""
+    read_with: str | None = None
+    """A digest of the profile as it was. NULL: a person sent the file."""
 
 
 class FileProfiles(SQLModel, table=True):

@@ -1,19 +1,24 @@
 """A look at a source of price files: takes the files that have come since, and says what became of each.
 
 A file is imported in one transaction with the record of its run, so a process that dies in between takes it again. The
-same content never counts twice.
+very same file, read in the same way, is imported once; the same content at a later time is a newer file.
 """
 
+import hashlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from domain.accounts.companies import RetiredCompany
+import msgspec
+from psycopg.errors import DeadlockDetected, LockNotAvailable, QueryCanceled
+
 from domain.accounts.contacts import Contacts, UnreadableContact
-from domain.contract.csvfiles import UnreadableFile
 from domain.database import Connection
+from domain.database_health import is_away
+from domain.errors import FuelrouteError
 from domain.file_profiles.kept_profiles import kept_profiles, read_kept_profile
 from domain.file_profiles.profiles import FileProfile
 from domain.file_profiles.reading import AUTO, recognize
@@ -23,6 +28,8 @@ from domain.routes.plans.price_changes import import_price_file
 from domain.stations.price_fetching import (
     MOST_FILES_TAKEN,
     FetchFailed,
+    FileChanged,
+    FileNotFetched,
     ListedFile,
     OpenSource,
     open_source,
@@ -32,16 +39,23 @@ from domain.stations.price_files import PriceReport
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, UnknownProfile
 from domain.stations.price_runs import RunFile, file_hash_of, record_run, was_taken
-from domain.stations.price_sources import LOOK_EVERY, PriceSource, lock_source, note_file, note_look
+from domain.stations.price_sources import LOOK_EVERY, PriceSource, SeenFile, lock_source, note_file, note_look
 from domain.stations.prices import STALE_AFTER
+from domain.wording import counted
 
 log = get_logger(__name__)
 
 OpenTransaction = Callable[[], AbstractContextManager[Connection]]
 
-_TAKEN = "taken"
 _LOOK_AGAIN = timedelta(seconds=30)
 """A file that may still be written is looked at again so soon."""
+TRY_AGAIN = timedelta(hours=1)
+"""A file that could not be imported is tried again so soon, since its cause may be gone: a station is known now, a
+limit was changed. Once its profile has changed, it is tried at the next look."""
+_STILL_WRITTEN = timedelta(hours=1)
+"""A file that has not been whole for so long is told."""
+MOST_FILES_READ = 4 * MOST_FILES_TAKEN
+"""Files that one look fetches, those that turn out to be known included."""
 
 
 class SourceLook(NamedTuple):
@@ -71,92 +85,214 @@ def price_profile(connection: Connection, company_id: Any, name: str) -> FilePro
 
 
 def look_at_source(
-    transaction: OpenTransaction, source: PriceSource, *, contacts: Contacts, limits: OutlierLimits, now: datetime
+    transaction: OpenTransaction,
+    source: PriceSource,
+    *,
+    contacts: Contacts,
+    limits: OutlierLimits,
+    now: datetime,
+    retry: bool = False,
 ) -> SourceLook:
-    """Takes the files that are whole. A fault of the source is stored with it, and never raised."""
-    jobs: list[Job] = []
+    """Takes the files that are whole. With `retry` those that failed are tried again at once. A fault of the source is
+    stored with it, and never raised."""
+    with transaction() as connection:
+        read_with = _read_with(connection, source)
+    look = _Look(transaction, source, read_with, limits, now, timedelta() if retry else TRY_AGAIN)
     try:
-        secret = contacts.open(source.secret)
-        with open_source(source, secret) as opened, working_folder() as folder:
-            listed = opened.files()
-            seen, taken, fault = _take(transaction, source, opened, listed, folder, limits, jobs, now)
+        with open_source(source, contacts.open(source.secret)) as opened, working_folder() as folder:
+            look.take(opened, folder / "file")
     except (FetchFailed, UnreadableContact) as error:
         log.warning("price_sources.look_failed", source_id=source.id, company_id=source.company_id, error=str(error))
+        look.fault = str(error)
         with transaction() as connection:
-            note_look(connection, source, fault=str(error)[:1_000], seen=None, now=now)
-        return SourceLook(0, 0, str(error), jobs)
-    waiting = sum(1 for about in seen.values() if about[2] != _TAKEN)
+            note_look(connection, source, fault=look.fault, seen=look.all_seen(), failed=True, now=now)
+        return SourceLook(look.files, 0, look.fault, look.jobs)
+    waiting = sum(look.is_waiting(one) for one in look.seen.values())
     looked_at = now - LOOK_EVERY + _LOOK_AGAIN if waiting else now
     with transaction() as connection:
-        note_look(connection, source, fault=fault, seen=seen, now=looked_at)
-    return SourceLook(taken, waiting, fault, jobs)
+        note_look(connection, source, fault=look.fault, seen=look.seen, failed=False, now=looked_at)
+    return SourceLook(look.files, waiting, look.fault, look.jobs)
 
 
-def _take(
-    transaction: OpenTransaction,
-    source: PriceSource,
-    opened: OpenSource,
-    listed: list[ListedFile],
-    folder: Path,
-    limits: OutlierLimits,
-    jobs: list[Job],
-    now: datetime,
-) -> tuple[dict[str, Any], int, str | None]:
-    """The state of the listed files now, the number that was taken, and the fault of the last one."""
-    seen: dict[str, Any] = {}
-    taken, fault = 0, source.file_fault
-    oldest = (now - STALE_AFTER).timestamp()
-    for file in listed:
-        before = source.seen.get(file.name)
-        about = [file.size_bytes, file.modified_at]
-        if before == [*about, _TAKEN] or file.modified_at < oldest:
-            seen[file.name] = [*about, _TAKEN]
-        elif before is None or before[:2] != about or file.size_bytes == 0 or taken >= MOST_FILES_TAKEN:
-            seen[file.name] = [*about, ""]
-        else:
-            target = folder / "file"
-            opened.fetch(file.name, target)
-            if target.stat().st_size != file.size_bytes:  # it is being written
-                seen[file.name] = [target.stat().st_size, file.modified_at, ""]
-                continue
-            fault = _import(transaction, source, file, target, limits, jobs, now)
-            seen[file.name] = [*about, _TAKEN]
-            taken += 1
-    return seen, taken, fault
+def _read_with(connection: Connection, source: PriceSource) -> str:
+    """A digest of the profiles by which the source's files are read: another one once any of them has changed."""
+    if source.profile == AUTO:
+        profiles = [*kept_profiles(connection, source.company_id, PRICE_FIELDS.subject), *BUILT_IN.values()]
+    else:
+        kept = read_kept_profile(connection, source.company_id, PRICE_FIELDS.subject, source.profile)
+        profiles = [one for one in (kept or BUILT_IN.get(source.profile),) if one is not None]
+    return hashlib.sha256(msgspec.json.encode(profiles)).hexdigest()[:16]
 
 
-def _import(
-    transaction: OpenTransaction,
-    source: PriceSource,
-    file: ListedFile,
-    path: Path,
-    limits: OutlierLimits,
-    jobs: list[Job],
-    now: datetime,
-) -> str | None:
-    """The fault of the file, if it has one."""
-    run = RunFile(source.id, file.name[:400], file_hash_of(path), source.profile, f"source {source.name}")
-    try:
-        with transaction() as connection:
-            if lock_source(connection, source) is None or was_taken(connection, source.id, run.hash):
-                return None
-            report, more = import_price_file(
-                connection,
-                source.company_id,
-                path,
-                price_profile_of(connection, source.company_id, source.profile, path),
-                takes_retail=source.takes_retail,
-                limits=limits,
-                now=now,
-                priced_at=min(datetime.fromtimestamp(file.modified_at, UTC), now),
-            )
-            record_run(connection, source.company_id, run, report, None, now=now)
-            note_file(connection, source, now=now)
-    except (UnreadableFile, UnknownProfile, RetiredCompany) as error:
-        fault = f"{file.name}: {str(error).replace(str(path), 'the file')}"[:1_000]
-        with transaction() as connection:
-            record_run(connection, source.company_id, run, PriceReport(), fault, now=now)
-        return fault
-    jobs += more
-    log.info("price_sources.file_imported", source_id=source.id, company_id=source.company_id, held=report.held)
-    return None
+@dataclass(slots=True)
+class _Look:
+    """One look, on its way through the listed files, the oldest first."""
+
+    transaction: OpenTransaction
+    source: PriceSource
+    read_with: str
+    limits: OutlierLimits
+    now: datetime
+    try_again: timedelta
+    seen: dict[str, SeenFile] = field(default_factory=dict)
+    jobs: list[Job] = field(default_factory=list)
+    files: int = 0
+    read: int = 0
+    fault: str | None = None
+    """The fault of the newest file; None once a newer one was taken."""
+    again: bool = False
+    """An older file was taken late: those after it are read once more, so that the newest counts."""
+    is_listed: bool = False
+
+    @property
+    def seconds(self) -> int:
+        return int(self.now.timestamp())
+
+    def all_seen(self) -> dict[str, SeenFile] | None:
+        """What is known after a look that broke off. None: nothing new."""
+        return self.source.seen_files | self.seen if self.is_listed else None
+
+    def take(self, opened: OpenSource, target: Path) -> None:
+        """Raises FetchFailed when the source does not go on."""
+        before = self.source.seen_files
+        listed = opened.files()
+        self.is_listed = True
+        for file in listed:
+            one = self._seen_now(file, before.get(file.name))
+            self.seen[file.name] = one
+            if self._is_due(file, one, before.get(file.name)):
+                self.seen[file.name] = one = self._take(opened, file, one, target)
+            self._tell(file, one)
+
+    def _seen_now(self, file: ListedFile, before: SeenFile | None) -> SeenFile:
+        """What is known of a file before it is read."""
+        if before is not None and before.is_like(file.size_bytes, file.modified_at):
+            if before.state == "taken" and self.again:
+                return before._replace(state="again")
+            return before
+        if before is None and self._is_old(file) and not self.source.was_listed:
+            return SeenFile(file.size_bytes, file.modified_at, "taken", self.seconds, self.seconds, self.read_with)
+        since = before.since if before is not None and not before.state else self.seconds
+        return SeenFile(file.size_bytes, file.modified_at, "", since)
+
+    def _is_old(self, file: ListedFile) -> bool:
+        """True when no price of it can count, unless its rows say another time. A source that tells no time has
+        none."""
+        return 0 < file.modified_at < (self.now - STALE_AFTER).timestamp()
+
+    def _is_due(self, file: ListedFile, one: SeenFile, before: SeenFile | None) -> bool:
+        if file.size_bytes == 0 or self.files >= MOST_FILES_TAKEN or self.read >= MOST_FILES_READ:
+            return False
+        if one.state == "failed":
+            waited = self.seconds - one.tried >= self.try_again.total_seconds()
+            return (waited or one.read_with != self.read_with) and not self._is_old(file)
+        if one.state == "taken":
+            return not file.modified_at or (one.read_with != self.read_with and not self._is_old(file))
+        return one.state == "again" or (before is not None and before.is_like(file.size_bytes, file.modified_at))
+
+    def is_waiting(self, one: SeenFile) -> bool:
+        """True for a file that is worth another look soon."""
+        return one.state == "again" or (not one.state and self.seconds - one.since < _STILL_WRITTEN.total_seconds())
+
+    def _tell(self, file: ListedFile, one: SeenFile) -> None:
+        """Notes the fault of the file, or that a newer file was taken."""
+        if one.state == "taken" and one.tried:
+            self.fault = None
+        elif one.fault:
+            self.fault = one.fault
+        elif not one.state and not self.is_waiting(one):
+            what = "empty" if not one.size_bytes else "still being written"
+            self.fault = f"{file.name}: it has been {what} for an hour: ask whoever sends it"
+
+    def _take(self, opened: OpenSource, file: ListedFile, one: SeenFile, target: Path) -> SeenFile:
+        """Fetches and imports a file. Raises FetchFailed when the source does not go on."""
+        tried = one._replace(tried=self.seconds, read_with=self.read_with, fault="")
+        self.read += 1
+        try:
+            opened.fetch(file, target)
+            taken = self._import(file, one, target)
+        except FileChanged:
+            return one._replace(state="")
+        except (LockNotAvailable, DeadlockDetected, QueryCanceled) as error:
+            log.warning("price_sources.import_waits", source_id=self.source.id, error=str(error))
+            return one
+        except FileNotFetched as error:
+            return self._failed(file, tried, str(error))
+        except FetchFailed:
+            raise
+        except FuelrouteError as error:
+            return self._failed(file, tried, str(error).replace(str(target), "the file"))
+        except Exception as error:
+            if is_away(error):
+                raise
+            log.exception("price_sources.import_failed", source_id=self.source.id, company_id=self.source.company_id)
+            return self._failed(file, tried, "something failed on our side")
+        self.files += taken
+        self.again = self.again or (taken and one.state == "failed")
+        return tried._replace(state="taken")
+
+    def _failed(self, file: ListedFile, tried: SeenFile, why: str) -> SeenFile:
+        fault = (why if why.startswith(file.name) else f"{file.name}: {why}")[:1_000]
+        self.files += 1
+        return tried._replace(state="failed", fault=fault)
+
+    def _import(self, file: ListedFile, one: SeenFile, path: Path) -> bool:
+        """False: it was taken before. Raises FuelrouteError when it cannot be imported, with a run of its own."""
+        modified_at = datetime.fromtimestamp(file.modified_at, UTC) if file.modified_at else None
+        source, first_seen = self.source, datetime.fromtimestamp(one.since or self.seconds, UTC)
+        run = RunFile(
+            source.id,
+            file.name[:400],
+            file_hash_of(path),
+            source.profile,
+            f"source {source.name}",
+            modified_at,
+            self.read_with,
+        )
+        try:
+            with self.transaction() as connection:
+                if lock_source(connection, source) is None:
+                    return False
+                if one.state != "again" and was_taken(connection, source.id, run):
+                    return False
+                profile = price_profile_of(connection, source.company_id, source.profile, path)
+                report, more = import_price_file(
+                    connection,
+                    source.company_id,
+                    path,
+                    profile,
+                    takes_retail=source.takes_retail,
+                    limits=self.limits,
+                    now=self.now,
+                    # a clock that is ahead does not make the file newer than it can be
+                    priced_at=min(modified_at or first_seen, first_seen, self.now),
+                )
+                if report.created + report.updated + report.unchanged + report.held == 0:
+                    raise _Unused(report)
+                record_run(connection, source.company_id, run, report, None, now=self.now)
+                note_file(connection, source, now=self.now)
+        except FuelrouteError as error:
+            report = error.report if isinstance(error, _Unused) else PriceReport()
+            self._record_failure(file, one, run, str(error).replace(str(path), "the file"), report)
+            raise
+        self.jobs += more
+        log.info("price_sources.file_imported", source_id=source.id, company_id=source.company_id, held=report.held)
+        return True
+
+    def _record_failure(self, file: ListedFile, one: SeenFile, run: RunFile, why: str, report: PriceReport) -> None:
+        """A run of the file, unless it has failed in the same way before."""
+        fault = f"{file.name}: {why}"[:1_000]
+        if one.fault != fault:
+            with self.transaction() as connection:
+                record_run(connection, self.source.company_id, run, report, fault, now=self.now)
+
+
+class _Unused(FuelrouteError):
+    """The file can be read, and brings no price at all."""
+
+    def __init__(self, report: PriceReport) -> None:
+        self.report = report
+        if not report.rejected:
+            return super().__init__("it has no rows with prices")
+        first, rows = min(report.rejected), counted(len(report.rejected), "row")
+        super().__init__(f"none of its {rows} can be used; line {first.line}: {first.message}")
