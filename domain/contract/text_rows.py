@@ -6,7 +6,7 @@ no row is lost unseen. Lines, cells and columns are bounded while they are read:
 
 import csv
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -71,13 +71,13 @@ def _encoding_of_nuls(beginning: bytes) -> str:
 
 
 def usual_delimiter(beginning: str, most_lines: int = 30) -> str:
-    """The sign that divides most lines into most cells."""
-    lines = beginning.splitlines()[:most_lines] or [""]
+    """The sign that divides most lines into most cells, and into equally many. A short table may stand below a longer
+    title, so lines without a sign say nothing against it."""
+    lines = beginning.splitlines()[:most_lines]
 
-    def fit(sign: str) -> tuple[int, int, bool]:
-        counts = sorted(line.count(sign) for line in lines)
-        usual = counts[len(lines) // 2]
-        return usual, counts.count(usual), sign == ","
+    def fit(sign: str) -> tuple[int, bool]:
+        counts = Counter(line.count(sign) for line in lines)
+        return max((count * times for count, times in counts.items()), default=0), sign == ","
 
     return max(DELIMITERS, key=fit)
 

@@ -103,4 +103,7 @@ def test_a_line_that_is_too_long_costs_itself_and_no_memory(tmp_path: Path, line
 def test_the_usual_delimiter_divides_most_lines() -> None:
     assert usual_delimiter("a;b;c\n1,5;2,5;x\n") == ";"
     assert usual_delimiter("a,b\n") == ","
+    assert usual_delimiter("Daily prices\nAs of today\nCustomer: X\n\nSite,City,Price\n7,Gary,3.5\n") == ","
+    assert usual_delimiter("Prices, daily, of today\n\nSite\tCity\tPrice\n7\tGary, IN\t3.5\n") == "\t"
+    assert usual_delimiter("Site;City;Net;Retail\n7;Gary;3,5;3,6\n8;Elko;3,5;3,6\n") == ";"
     assert usual_delimiter("") == ","
