@@ -3,17 +3,20 @@
 `GET /api/v2/units-by-usdot/{usdot}` gives `{"units": [{"truck_number", "vin", "coordinates": {"lat", "lng"},
 "timestamp"}]}`: public clients of TT ELD (read.tteld.com), Evo ELD (read.evoeld.com) and Five ELD. That answer needs no
 description. Another gateway is described by JSON pointers (RFC 6901): `units` leads to the list of units in the answer,
-the others lead from a unit to its fields; -1 is the last of a list. A gateway has no cursor: each answer has the newest
-position of each unit.
+the others lead from a unit to its fields; -1 is the last of a list, and `/lat|/latitude` is the first of two that is
+there. A gateway has no cursor: each answer has the newest position of each unit, in pages if `page` and `pages` are
+given.
 
     {"units": "/payload/assets", "name": "/label/no", "latitude": "/pos/0", "longitude": "/pos/1", "time": "/epoch",
      "speed": "/kmh", "speed_unit": "km/h", "fuel_percent": "/tank"}
 """
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
+from urllib.parse import parse_qsl
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -38,16 +41,18 @@ from domain.connectors.vendor import (
 _PREVIEWED = 3
 _MPH = {"mph": 1.0, "km/h": MPH_PER_KMH, "knots": MPH_PER_KNOT, "meters per second": 3.6 * MPH_PER_KMH}
 _PERCENT = {"percent": 1.0, "fraction": 100.0}
-_NO_POINTERS = ("speed_unit", "fuel_unit", "time_zone")
+_NO_POINTERS = ("speed_unit", "fuel_unit", "time_zone", "page")
+_HEADER = re.compile(r"([A-Za-z0-9-]{1,100}):\s*([!-~](?:[ -~]{0,4000}[!-~])?)")
 
 
 class UnitDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """JSON pointers to the fields of a gateway's answer. The defaults fit TT ELD, Evo ELD and Five ELD."""
 
-    units: str = "/units"
-    name: str = "/truck_number"
-    latitude: str = "/coordinates/lat"
-    longitude: str = "/coordinates/lng"
+    units: str = "/units|"
+    """The default takes an answer that is the list itself, too."""
+    name: str = "/truck_number|/truckNumber|/unit_number|/unitNumber|/name"
+    latitude: str = "/coordinates/lat|/coordinates/latitude|/lat|/latitude"
+    longitude: str = "/coordinates/lng|/coordinates/lon|/coordinates/longitude|/lng|/lon|/longitude"
     time: str = "/timestamp"
     time_zone: str = "UTC"
     """The zone of times without an offset, such as America/Chicago."""
@@ -60,6 +65,12 @@ class UnitDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fuel_unit: Literal["percent", "fraction"] = "percent"
     fuel_time: str = ""
     """When the fuel level was measured; empty: with the position."""
+    valid: str = ""
+    """False there: the position is none."""
+    page: str = ""
+    """The name of the parameter that asks for a page, from 1; empty: there is one answer."""
+    pages: str = ""
+    """The number of pages, in the answer."""
 
     def __post_init__(self) -> None:
         for field in self.__struct_fields__:
@@ -76,13 +87,17 @@ class EldGateway(Vendor):
     kind = "eld"
     title = "ELD gateway"
     fields = (
-        CredentialField("api_key", "API key", "Sent as `x-api-key`."),
+        CredentialField("api_key", "API key", "Sent as `x-api-key`.", required=False),
         CredentialField("provider_token", "Provider token", "Sent as `provider-token`, if given.", required=False),
         CredentialField(
-            "authorization",
-            "Authorization",
-            "Sent as `Authorization`, if given, such as `Bearer ...` or `Basic ...`.",
+            "headers",
+            "Further headers",
+            "Lines such as `Authorization: Bearer ...`, for gateways that want other headers than these.",
             required=False,
+            many_lines=True,
+        ),
+        CredentialField(
+            "query", "Query", "What follows the question mark of the address, such as `usdot=1234567`.", required=False
         ),
         CredentialField(
             "description",
@@ -95,6 +110,10 @@ class EldGateway(Vendor):
     )
 
     def faults_of(self, credentials: Mapping[FieldName, str]) -> str | None:
+        if not any(credentials.get(name) for name in ("api_key", "headers", "query")):
+            return "give the API key (api_key), or headers or a query that the gateway knows you by"
+        if any(_HEADER.fullmatch(line) is None for line in _lines(credentials.get("headers"))):
+            return "each line of the headers is a name, a colon and a value"
         try:
             _description(credentials.get("description") or "")
         except msgspec.MsgspecError as error:
@@ -103,49 +122,77 @@ class EldGateway(Vendor):
 
     async def poll(self, cursor: str | None, access: Access, http: VendorHttp) -> VendorPage:
         description = _description(access.credentials.get("description") or "")
-        body = await self._ask(access, http)
-        return await http.read(lambda body: _page_of(description, body), body)
+        number = int(cursor) if cursor is not None and cursor.isdecimal() and len(cursor) < 7 else 1
+        body = await self._ask(description, number, access, http)
+        return await http.read(lambda body: _page_of(description, body, number), body)
 
     async def test(self, access: Access, http: VendorHttp) -> str:
         """Shows the first units as they are read, so that a description can be corrected."""
         description = _description(access.credentials.get("description") or "")
-        body = await self._ask(access, http)
+        body = await self._ask(description, 1, access, http)
         return await http.read(lambda body: _told(description, body), body)
 
-    async def _ask(self, access: Access, http: VendorHttp) -> bytes:
+    async def _ask(self, description: UnitDescription, number: int, access: Access, http: VendorHttp) -> bytes:
         given = access.credentials
-        headers = {"x-api-key": given["api_key"], "Accept": "application/json"}
-        named = {"provider-token": given.get("provider_token"), "Authorization": given.get("authorization")}
+        headers = {"Accept": "application/json"}
+        named = {"x-api-key": given.get("api_key"), "provider-token": given.get("provider_token")}
         headers |= {name: value for name, value in named.items() if value}
-        return (await http.get(access.url, headers=headers)).body
+        found = [_HEADER.fullmatch(line) for line in _lines(given.get("headers"))]
+        headers |= {one[1]: one[2] for one in found if one is not None}
+        query = dict(parse_qsl(given.get("query") or "", keep_blank_values=True))
+        if description.page:
+            query[description.page] = str(number)
+        return (await http.get(access.url, headers=headers, query=query)).body
 
 
-def _page_of(description: UnitDescription, body: bytes) -> VendorPage:
-    vehicles, fixes, levels, unreadable = [], list[VendorFix](), list[VendorLevel](), 0
-    for one in _units(description, body):
-        unit = _read_unit(description, one)
-        unreadable += unit is None or unit.fix is None
-        if unit is None:
-            continue
-        vehicles.append(unit.vehicle)
-        fixes += [unit.fix] if unit.fix is not None else []
-        levels += [unit.level] if unit.level is not None else []
-    return VendorPage(vehicles, fixes, refused={"unreadable": unreadable} if unreadable else {}, levels=levels)
+def _lines(text: str | None) -> list[str]:
+    return [line.strip() for line in (text or "").splitlines() if line.strip()]
+
+
+def _page_of(description: UnitDescription, body: bytes, number: int) -> VendorPage:
+    document = read_document(EldGateway.title, body)
+    read = [_read_unit(description, one) for one in _units(description, document)]
+    units = _told_apart([unit for unit in read if unit is not None])
+    fixes = [unit.fix for unit in units if unit.fix is not None]
+    levels = [unit.level for unit in units if unit.level is not None]
+    unreadable = len(read) - len(fixes)
+    refused = {"unreadable": unreadable} if unreadable else {}
+    pages = number_or_none(_at(document, description.pages)) if description.page and description.pages else None
+    more = pages is not None and number < pages and bool(read)
+    return VendorPage([unit.vehicle for unit in units], fixes, str(number + 1) if more else None, more, refused, levels)
+
+
+def _told_apart(units: list["_Unit"]) -> list["_Unit"]:
+    """The units, with keys of their own where one name stands for several VINs: a sold truck's number may be its
+    successor's."""
+    vins: dict[str, set[str | None]] = {}
+    for unit in units:
+        vins.setdefault(unit.vehicle.key, set()).add(unit.vehicle.vin)
+    return [
+        unit
+        if len(vins[unit.vehicle.key]) == 1
+        else unit.with_key(f"{unit.vehicle.key} {unit.vehicle.vin or ''}".strip())
+        for unit in units
+    ]
 
 
 def _told(description: UnitDescription, body: bytes) -> str:
-    units = _units(description, body)
+    units = _units(description, read_document(EldGateway.title, body))
     read = [unit for one in units if (unit := _read_unit(description, one)) is not None and unit.fix is not None]
     shown = "; ".join(_preview(one) for one in read[:_PREVIEWED])
     sentence = f"{len(units)} units, of which {len(read)} can be read"
     return f"{sentence}. The first: {shown}" if read else f"{sentence}: correct the pointers of the description"
 
 
-def _units(description: UnitDescription, body: bytes) -> list[Any]:
-    """The list of units, or the values of an object that holds each under its id. Raises UnreadableAnswer."""
-    units = _at(read_document(EldGateway.title, body), description.units)
-    if isinstance(units, dict) and units and all(isinstance(one, dict) for one in units.values()):
-        return list(units.values())
+def _units(description: UnitDescription, document: Any) -> list[Any]:
+    """The list of units, or the values of an object that holds each under its id; one unit alone is a list of one, as
+    where XML was made JSON. Raises UnreadableAnswer."""
+    units = _at(document, description.units)
+    if isinstance(units, dict) and units:
+        if _at(units, description.name) is not None:
+            return [units]
+        if all(isinstance(one, dict) for one in units.values()):
+            return list(units.values())
     if not isinstance(units, list):
         raise UnreadableAnswer(EldGateway.title)
     return units
@@ -157,6 +204,11 @@ class _Unit(NamedTuple):
     """None: it has no position, or none that can be read."""
     level: VendorLevel | None
     """The fuel level, where it has a time of its own, or no position."""
+
+    def with_key(self, key: str) -> "_Unit":
+        fix = None if self.fix is None else self.fix._replace(vehicle_key=key)
+        level = None if self.level is None else self.level._replace(vehicle_key=key)
+        return _Unit(self.vehicle._replace(key=key), fix, level)
 
 
 @lru_cache(maxsize=256)
@@ -179,11 +231,16 @@ def _zone(name: str) -> ZoneInfo | None:
 
 
 def _is_pointer(text: str) -> bool:
-    return text.startswith("/") and len(text) <= 200
+    return len(text) <= 200 and all(one.startswith("/") or not one for one in text.split("|")) and text != "|"
 
 
-def _at(document: Any, pointer: str) -> Any:
-    """The value at a JSON pointer; None where there is none."""
+def _at(document: Any, pointers: str) -> Any:
+    """The value at the first of several JSON pointers where there is one; None where there is none."""
+    found = (_at_one(document, pointer) for pointer in pointers.split("|"))
+    return next((value for value in found if value is not None), None)
+
+
+def _at_one(document: Any, pointer: str) -> Any:
     for part in pointer.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
         if isinstance(document, dict):
@@ -213,7 +270,7 @@ def _read_unit(description: UnitDescription, unit: Any) -> _Unit | None:
     share = number_or_none(_without_sign(value(description.fuel_percent)))
     percent = None if share is None else share * _PERCENT[description.fuel_unit]
     measured_at = unit_moment(value(description.fuel_time), zone) if description.fuel_time else None
-    if at is None or latitude is None or longitude is None:
+    if at is None or latitude is None or longitude is None or value(description.valid) is False:
         return _Unit(vehicle, None, _level(key, measured_at or at, percent))
     speed = number_or_none(value(description.speed))
     fix = VendorFix(

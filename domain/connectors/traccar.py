@@ -5,10 +5,12 @@
 - `GET /api/positions` gives the newest position of each device, `GET /api/devices` their names: PositionResource.java
   and www.traccar.org/api-reference. `Authorization: Bearer TOKEN` or the cookie of `POST /api/session`:
   api/security/SecurityRequestFilter.java.
-- `speed` in knots, `accuracy` in meters (0: unknown), `fixTime`, `valid`, `attributes.fuel` in liters (left alone: no
-  tank is known) and `attributes.fuelLevel` in percent: model/Position.java. Times are texts, or numbers of milliseconds
-  where Traccar forwards by a mapper without its own settings. `outdated`: the tracker reported without a place, which
-  is copied from its last fix; what it measured is of `deviceTime`.
+- `speed` in knots, `accuracy` in meters (0: unknown), `fixTime`, `valid`, `attributes.fuelLevel` in percent:
+  model/Position.java; `fuelLevelPercentage` in versions before (pull request 5131). `attributes.fuel` is in liters, a
+  part of the device's attribute `fuelCapacity` (pull request 5670); without that no tank is known. A tracker's own
+  input, such as `io3`, may be named.
+- Times are texts, or numbers of milliseconds where Traccar forwards by a mapper without its own settings. `outdated`:
+  the tracker reported without a place, which is copied from its last fix; what it measured is of `deviceTime`.
 
 Positions have ids that count up. A Traccar that is set up anew begins at 1 again: when its newest id lies behind the
 cursor, all positions are new.
@@ -74,12 +76,20 @@ class Traccar(Vendor):
             "A text of at least 16 characters that you choose. Traccar sends it along with each position.",
             required=False,
         ),
+        CredentialField(
+            "fuel_attribute",
+            "Attribute of the fuel level",
+            "Only if it is not `fuelLevel`: the attribute that has the level in percent, such as `io89`.",
+            secret=False,
+            required=False,
+        ),
     )
     receives = True
     least_wait_seconds = 1.0  # it is the fleet's own server
 
     def __init__(self) -> None:
         self._devices: dict[str, VendorVehicle] = {}
+        self._tank_liters: Mapping[str, float] = {}
         self._named_at = float("-inf")
         self._session: _Session | None = None
 
@@ -105,10 +115,11 @@ class Traccar(Vendor):
         new = [one for one in positions if _id_of(one) > since or last == 0]
         named = {key for one in new if (key := _key_of(one)) is not None}
         if named - self._devices.keys() or (named and time.monotonic() - self._named_at > _NAMES_HOLD_SECONDS):
-            devices = [_vehicle_of(one) for one in await self._ask("devices", access, http)]
-            self._devices = {one.key: one for one in devices if one is not None}
+            devices = await self._ask("devices", access, http)
+            self._devices = {one.key: one for one in map(_vehicle_of, devices) if one is not None}
+            self._tank_liters = _tank_liters(devices)
             self._named_at = time.monotonic()
-        page = _Positions()
+        page = _Positions(access.credentials.get("fuel_attribute"), self._tank_liters)
         for one in new:
             page.take(one)
         vehicles = [self._devices.get(key, VendorVehicle(key)) for key in sorted(named)]
@@ -160,10 +171,12 @@ class Traccar(Vendor):
         position, device = at_path(document, "position"), at_path(document, "device")
         if isinstance(at_path(document, "event"), dict) and position is None:
             return VendorPage([], [])  # an event without a place, such as of a device that went offline
+        if isinstance(device, dict) and device.get("id") is None:
+            device = {**device, "id": at_path(position, "deviceId")}
         vehicle = _vehicle_of(device)
         if not isinstance(position, dict) or vehicle is None:
             raise UnreadableAnswer(self.title)
-        page = _Positions()
+        page = _Positions(access.credentials.get("fuel_attribute"), _tank_liters([device]))
         page.take({**position, "deviceId": vehicle.key})
         return page.page([vehicle], None, None)
 
@@ -180,6 +193,12 @@ def _vehicle_of(device: Any) -> VendorVehicle | None:
     ours = [unit_number] if unit_number is not None else []
     others = [unique_id] if unique_id is not None else []
     return VendorVehicle(key, text_or_none(at_path(device, "name")), vin, ours, others)
+
+
+def _tank_liters(devices: Iterable[Any]) -> dict[str, float]:
+    """The capacities of tanks that devices have as an attribute."""
+    found = {_key(at_path(one, "id")): number_or_none(at_path(one, "attributes", "fuelCapacity")) for one in devices}
+    return {key: liters for key, liters in found.items() if key is not None and liters is not None and liters > 0}
 
 
 def _key(value: object) -> str | None:
@@ -200,7 +219,9 @@ def _id_of(position: Any) -> int:
 class _Positions:
     """What positions bring: fixes, and levels that were measured without one."""
 
-    def __init__(self) -> None:
+    def __init__(self, fuel_attribute: str | None, tank_liters: Mapping[str, float]) -> None:
+        self._fuel_attribute = fuel_attribute
+        self._tank_liters = tank_liters
         self._fixes: list[VendorFix] = []
         self._levels: list[VendorLevel] = []
         self._refused = Counter[str]()
@@ -208,10 +229,10 @@ class _Positions:
     def take(self, position: Any) -> None:
         key, at = _key_of(position), moment_or_none(at_path(position, "fixTime"))
         latitude, longitude = (number_or_none(at_path(position, name)) for name in ("latitude", "longitude"))
-        level = number_or_none(at_path(position, "attributes", "fuelLevel"))
         if key is None:
             self._refused["unreadable"] += 1
             return
+        level = self._level_of(key, at_path(position, "attributes"))
         is_old_place = position.get("outdated") is True
         is_placed = at is not None and latitude is not None and longitude is not None
         if level is not None and (is_old_place or not is_placed or position.get("valid") is False):
@@ -226,6 +247,15 @@ class _Positions:
             mph = None if speed is None else speed * MPH_PER_KNOT
             meters = accuracy if accuracy is not None and accuracy > 0 else None
             self._fixes.append(VendorFix(key, at, latitude, longitude, mph, level, meters))
+
+    def _level_of(self, key: str, attributes: Any) -> float | None:
+        """The fuel level in percent."""
+        names = (self._fuel_attribute,) if self._fuel_attribute else ("fuelLevel", "fuelLevelPercentage")
+        given = first_of(attributes, names) if isinstance(attributes, dict) else None
+        if given is not None:
+            return number_or_none(given.removesuffix("%") if isinstance(given, str) else given)
+        liters, tank = number_or_none(at_path(attributes, "fuel")), self._tank_liters.get(key)
+        return None if liters is None or tank is None else liters / tank * 100
 
     def _keep_level(self, key: str, position: Mapping[str, Any], level: float) -> None:
         at = moment_or_none(first_of(position, ("deviceTime", "serverTime")))
