@@ -154,7 +154,7 @@ def fills_list(
 def _read_fill_id(text: str) -> UUID:
     found = read_id("fil", text)
     if found is None:
-        raise UnknownFill
+        raise UnknownFill(text)
     return found
 
 

@@ -8,7 +8,7 @@ import typer
 
 from deploy.cli.arguments import AsJson, CompanyId, Currency, Unit, acting, read_secret
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import counting_lines, errors, print_table, screen, show
+from deploy.cli.output import counting_lines, errors, print_fields, print_table, screen, show
 from deploy.cli.storing import enqueue, transaction
 from domain import clock
 from domain.accounts.companies import require_company
@@ -17,7 +17,7 @@ from domain.contract.csvfiles import write_rows
 from domain.database import Connection
 from domain.file_profiles.kept_profiles import kept_profiles, remove_profile
 from domain.file_profiles.reading import AUTO
-from domain.ids import read_id, shown_id
+from domain.ids import read_id, shown_id, with_shown_ids
 from domain.operations import audit
 from domain.routes.plans import price_changes
 from domain.routes.plans.price_sources import look_at_source, price_profile, price_profile_of
@@ -118,6 +118,16 @@ def prices_held(company_id: CompanyId, as_json: AsJson = False) -> None:
     show(as_json, {"data": rows}, lambda: print_table(rows, *columns))
 
 
+@prices_app.command("show")
+def prices_show(company_id: CompanyId, held_id: HeldArgument, as_json: AsJson = False) -> None:
+    """Shows a price that waits for a person."""
+    with transaction() as connection:
+        require_company(connection, company_id)
+        held = held_prices.read_held_price(connection, company_id, _held_id(held_id))
+    document = with_shown_ids(held._asdict(), id="hld")
+    show(as_json, document, lambda: print_fields(document))
+
+
 @prices_app.command("accept")
 def prices_accept(
     company_id: CompanyId,
@@ -162,7 +172,7 @@ def prices_refuse(
 def _held_id(text: str) -> UUID:
     held_id = read_id("hld", text)
     if held_id is None:
-        raise UnknownHeldPrice(UUID(int=0))
+        raise UnknownHeldPrice(printable(text))
     return held_id
 
 

@@ -209,8 +209,9 @@ class Decision(NamedTuple):
 
 
 class UnknownFill(FuelrouteError):
-    def __init__(self) -> None:
-        super().__init__("there is no such fill: see `fuelroute fills list`")
+    def __init__(self, named: str = "") -> None:
+        which = f"fill {named!r}" if named else "such fill"
+        super().__init__(f"there is no {which}: see `fuelroute fills list`")
 
 
 class UnusableDecision(FuelrouteError):

@@ -24,8 +24,8 @@ from domain.notices.subscriptions import Subscription, lock_subscriptions
 from domain.queue.jobs import Job, send_notice_job
 from domain.routes.reading.overview import Need, NeedKind, find_needs
 from domain.statements import Command, IdRow, NotNull, Statement
+from domain.stations.price_presence import has_prices
 from domain.stations.price_sources import PriceSource, list_sources
-from domain.stations.prices import STALE_AFTER
 
 DOUBT = "The sender did not come back: nobody knows whether it went out, so it is not sent again"
 OVER = "The need was over before it was told"
@@ -168,17 +168,6 @@ _AT_WORK = Statement(
 )
 
 
-class _Fresh(NamedTuple):
-    fresh: NotNull[bool]
-
-
-_HAS_PRICES = Statement(
-    _Fresh,
-    "SELECT EXISTS (SELECT FROM stations WHERE retired_at IS NULL AND priced_at > %(since)s::timestamptz)"
-    " OR EXISTS (SELECT FROM quotes WHERE company_id = %(company_id)s AND effective_at > %(since)s) AS fresh",
-)
-
-
 def _needs(
     connection: Connection, company_id: UUID, wanted: Collection[str], now: datetime
 ) -> dict[str, Need | Urgent | None]:
@@ -188,10 +177,8 @@ def _needs(
     needs: dict[str, Need | Urgent | None] = {
         need.kind: need for need in find_needs(connection, tenant, kinds=kinds, now=now)
     }
-    if "no_prices" in wanted:
-        asked = {"company_id": company_id, "since": now - STALE_AFTER}
-        if not _HAS_PRICES.one(connection, asked).fresh:
-            needs["no_prices"] = None
+    if "no_prices" in wanted and not has_prices(connection, company_id, now=now):
+        needs["no_prices"] = None
     if "price_file_late" in wanted and (late := _late_sources(connection, company_id, now)):
         what_to_do = f"The last fault: {late[0].fault}" if late[0].fault else "Ask whoever sends the file"
         needs["price_file_late"] = Urgent(f"no price file from {late[0].name}", what_to_do, "/prices", len(late) - 1)

@@ -49,6 +49,10 @@ _LOCK = Statement(
     HeldPrice,
     f"SELECT {_COLUMNS} FROM held_prices WHERE company_id = %s AND id = %s AND status = 'held' FOR UPDATE",  # noqa: S608
 )
+_WAITING = Statement(
+    HeldPrice,
+    f"SELECT {_COLUMNS} FROM held_prices WHERE company_id = %s AND id = %s AND status = 'held'",  # noqa: S608
+)
 _SEEN = Statement(HeldPrice, f"SELECT {_COLUMNS} FROM held_prices WHERE company_id = %s AND id = %s")  # noqa: S608
 _DECIDE = Command(
     "UPDATE held_prices SET status = %s, decided_at = %s, decided_by = %s, station_id = coalesce(station_id, %s)"
@@ -71,9 +75,10 @@ _COUNT = Statement(_HeldCount, "SELECT count(*) AS held FROM held_prices WHERE c
 
 
 class UnknownHeldPrice(FuelrouteError):
-    def __init__(self, held_id: UUID) -> None:
+    def __init__(self, held: str) -> None:
+        """`held` is the id as it was given."""
         super().__init__(
-            f"the price {shown_id('hld', held_id)} is not held: somebody has decided already, or there is none"
+            f"the price {held} is not held: somebody has decided already, or there is none; see `fuelroute prices held`"
         )
 
 
@@ -101,6 +106,14 @@ def held_prices(
 
 def count_held(connection: Connection, company_id: UUID) -> int:
     return _COUNT.one(connection, (company_id,)).held
+
+
+def read_held_price(connection: Connection, company_id: UUID, held_id: UUID) -> HeldPrice:
+    """A price that waits. Raises UnknownHeldPrice."""
+    held = _WAITING.first(connection, (company_id, held_id))
+    if held is None:
+        raise UnknownHeldPrice(shown_id("hld", held_id))
+    return held
 
 
 def accept_price(
@@ -163,7 +176,7 @@ def refuse_price(connection: Connection, company_id: UUID, held_id: UUID, *, by:
 def _locked(connection: Connection, company_id: UUID, held_id: UUID) -> HeldPrice:
     held = _LOCK.first(connection, (company_id, held_id))
     if held is None:
-        raise UnknownHeldPrice(held_id)
+        raise UnknownHeldPrice(shown_id("hld", held_id))
     return held
 
 

@@ -78,18 +78,19 @@ FOREIGN = (
             "vehicles": [],
         }.items()
     ),
+    Foreign("prices show", "held_id", "hld"),
     Foreign("prices accept", "held_id", "hld"),
     Foreign("prices refuse", "held_id", "hld"),
     Foreign("prices refused", "run", "imp"),
     Foreign("fills review", "fill_id", "fil"),
     Foreign("connectors link", "vehicle", "veh", [OWN_CONNECTOR, "OWN-KEY"]),
-    Foreign("connectors link", "connector_id", "con", ["OWN-KEY", "none"]),
+    Foreign("connectors link", "connector_id", "con", ["OWN-KEY", "--vehicle", "none"]),
     Foreign("queues dead", "route_id", "rte"),
-    Foreign("queues replay", "route_id", "rte", ["--yes"]),
-    Foreign("queues discard", "route_id", "rte", ["--yes"]),
+    Foreign("queues replay", "route_id", "rte", ["--yes", "--reason", "wrong"]),
+    Foreign("queues discard", "route_id", "rte", ["--yes", "--reason", "wrong"]),
     Foreign("queues dead", "id", "letter"),
-    Foreign("queues replay", "id", "letter", ["--yes"]),
-    Foreign("queues discard", "id", "letter", ["--yes"]),
+    Foreign("queues replay", "id", "letter", ["--yes", "--reason", "wrong"]),
+    Foreign("queues discard", "id", "letter", ["--yes", "--reason", "wrong"]),
 )
 
 
@@ -220,3 +221,23 @@ def test_an_id_of_another_company_is_as_one_that_never_existed(
 
     assert answers[0] == answers[1]
     assert state_of(other, database, jobs) == before
+
+
+NAMING = [one for one in FOREIGN if one.kind != "letter"]
+"""Dead letters are searched by their id: an id that nobody knows finds none."""
+
+
+@pytest.mark.parametrize("typo", ["typo", "{}_typo", "{}_0123456789abcdef0123456789abcde", "ST_TYPO"])
+@pytest.mark.parametrize("foreign", NAMING, ids=lambda one: " ".join((one.command, one.parameter, *one.more)))
+def test_a_mistyped_id_is_told_as_it_was_typed(cli: Cli, houses: list[House], foreign: Foreign, typo: str) -> None:
+    own, _ = houses
+    text = typo.format(foreign.kind)
+    (parameter,) = [one for one in COMMANDS[foreign.command].params if one.name == foreign.parameter]
+    owned = {OWN_ENDPOINT: shown_id("whe", own.ids["whe"]), OWN_CONNECTOR: shown_id("con", own.ids["con"])}
+    option = [parameter.opts[0]] if parameter.param_type_name == "option" else []
+    more = [owned.get(one, one) for one in foreign.more]
+    result = cli(*foreign.command.split(), "--company", own.fleet.shown_company_id, *option, text, *more)
+
+    assert result.status != 0
+    assert text in " ".join(result.err.split())
+    assert "00000000" not in result.out + result.err

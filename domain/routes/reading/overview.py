@@ -8,7 +8,7 @@ from uuid import UUID
 from domain.database import Connection, Tenant
 from domain.savings.spans import Span
 from domain.statements import Statement
-from domain.stations.prices import STALE_AFTER
+from domain.stations.price_presence import has_prices
 
 TRUCK_SILENT_AFTER = timedelta(hours=1)
 """A truck that drives a route and has sent no position for so long is silent. Gateways send one every minute or so."""
@@ -196,12 +196,18 @@ class SetUp(NamedTuple):
         return all(self)
 
 
-_SET_UP = Statement(
-    SetUp,
+class _Made(NamedTuple):
+    vehicles: bool | None
+    drivers: bool | None
+    keys: bool | None
+    routes: bool | None
+
+
+_MADE = Statement(
+    _Made,
     """
     SELECT EXISTS (SELECT FROM vehicles WHERE company_id = %(company)s AND retired_at IS NULL) AS vehicles,
            EXISTS (SELECT FROM drivers WHERE company_id = %(company)s AND retired_at IS NULL) AS drivers,
-           EXISTS (SELECT FROM stations WHERE retired_at IS NULL AND priced_at > %(fresh)s::timestamptz) AS stations,
            EXISTS (SELECT FROM api_keys WHERE company_id = %(company)s AND revoked_at IS NULL) AS keys,
            EXISTS (SELECT FROM routes WHERE company_id = %(company)s) AS routes
     """,
@@ -209,5 +215,6 @@ _SET_UP = Statement(
 
 
 def read_set_up(connection: Connection, company_id: UUID, *, now: datetime) -> SetUp:
-    """`stations`: there are fresh prices, without which no plan can be made."""
-    return _SET_UP.one(connection, {"company": company_id, "fresh": now - STALE_AFTER})
+    """`stations`: there are prices that count, without which no plan can be made."""
+    made = _MADE.one(connection, {"company": company_id})
+    return SetUp(**made._asdict(), stations=has_prices(connection, company_id, now=now))

@@ -25,6 +25,7 @@ from domain.notices.subscriptions import (
 )
 from domain.routes.reading.overview import MOST_OF_A_NEED
 from domain.settings import Settings
+from domain.stations.price_sources import note_look, read_source
 from tests.domain.helpers import imported, late_source
 from tests.domain.notices.subscriptions import END_AFTER, HERE, VALUES, look, look_until_over, notices_of, subscribe
 from tests.factories import Fleet, make_fleet
@@ -247,6 +248,22 @@ def test_a_price_file_that_is_late_is_told_and_its_end_too(
     connection.execute("UPDATE price_sources SET file_at = %s WHERE company_id = %s", (NOW, fleet.company_id))
     (text,) = send(connection, fleet, look_until_over(connection, fleet.company_id, NOW), settings, NOW + END_AFTER)
     assert text.startswith("Acme: over. The price files come again\n")
+
+
+def test_a_source_that_fails_is_told_before_its_file_is_late(
+    connection: Connection, fleet: Fleet, settings: Settings
+) -> None:
+    subscribe(connection, fleet.company_id, kinds=("price_file_late",))
+    late_source(connection, fleet.company_id, now=NOW)
+    connection.execute("UPDATE price_sources SET file_at = %s WHERE company_id = %s", (NOW, fleet.company_id))
+    source = read_source(connection, fleet.company_id, "daily")
+    note_look(connection, source, fault="sftp.example.com did not answer", seen=None, failed=True, now=NOW)
+    look(connection, fleet.company_id, NOW + timedelta(minutes=59))
+    assert notices_of(connection, fleet.company_id) == []
+
+    later = NOW + timedelta(minutes=61)
+    (text,) = send(connection, fleet, look(connection, fleet.company_id, later), settings, later)
+    assert "The last fault: sftp.example.com did not answer" in text
 
 
 def test_texts_from_outside_cannot_forge_lines_nor_grow(

@@ -1,0 +1,42 @@
+"""Tells whether a company has any price at all: without one no plan can be made."""
+
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.database import Connection
+from domain.statements import NotNull, Statement
+from domain.stations.prices import STALE_AFTER
+
+
+class _Presence(NamedTuple):
+    has_prices: NotNull[bool]
+
+
+_TODAY = "(%(now)s::timestamptz AT TIME ZONE c.time_zone)::date"
+_NET_DEALS = f"""
+    FROM companies c JOIN deals d ON d.company_id = c.id
+    WHERE c.id = %(company_id)s AND d.net_price > 0
+      AND coalesce(d.valid_from, {_TODAY}) <= {_TODAY} AND coalesce(d.valid_to, {_TODAY}) >= {_TODAY}
+"""
+_HAS_PRICES = Statement(
+    _Presence,
+    f"""
+    SELECT EXISTS (SELECT FROM stations WHERE retired_at IS NULL AND retail_price > 0
+                   AND priced_at >= %(now)s::timestamptz - %(stale)s::interval)
+        OR EXISTS (SELECT FROM quotes q JOIN stations s ON s.station_id = q.station_id AND s.retired_at IS NULL
+                   WHERE q.company_id = %(company_id)s AND q.effective_at <= %(now)s
+                     AND q.effective_at >= %(now)s::timestamptz - %(stale)s::interval)
+        OR EXISTS (SELECT FROM stations s
+                   WHERE s.retired_at IS NULL AND s.brand IN (SELECT d.brand {_NET_DEALS}))
+        OR EXISTS (SELECT FROM stations s
+                   WHERE s.retired_at IS NULL AND s.station_id IN (SELECT d.station_id {_NET_DEALS})) AS has_prices
+    """,  # noqa: S608 (constants)
+)
+"""The prices that `corridor_offers` gives to plans: retail prices of the last seven days, quotes that hold, and deals
+with a fixed net price, which need no retail price. A discount alone is no price."""
+
+
+def has_prices(connection: Connection, company_id: UUID, *, now: datetime) -> bool:
+    """True when some truck stop has a price for the company."""
+    return _HAS_PRICES.one(connection, {"company_id": company_id, "now": now, "stale": STALE_AFTER}).has_prices
