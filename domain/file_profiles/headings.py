@@ -11,8 +11,8 @@ from domain.file_profiles.cells import cell_text
 from domain.file_profiles.profiles import Column, FileProfile, RecordField, RecordFields, plain_name
 
 MOST_NAME_CHARACTERS = 200
-_MOST_NAMED = 40
-"""The columns that a fault lists."""
+_MOST_NAMED, _MOST_NAMED_FIELDS = 40, 3
+"""The columns, and the fields for a missing one, that a fault lists."""
 
 
 class Heading(NamedTuple):
@@ -70,7 +70,7 @@ def find_heading(rows: Sequence[Row], profile: FileProfile, record: RecordFields
 def _lacking(rows: Sequence[Row], index: int, profile: FileProfile, record: RecordFields) -> str:
     heading = heading_of(rows[index])
     missing = " and ".join(
-        " or ".join(_named(name, profile, record) for name in group)
+        " or ".join(_named(name, profile, record) for name in group[:_MOST_NAMED_FIELDS])
         for group in missing_fields(field_places(heading, profile, record), rows[:index], profile, record)
     )
     return (

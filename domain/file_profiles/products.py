@@ -55,7 +55,7 @@ _WITHOUT_DIESEL: tuple[tuple[Fuel | None, re.Pattern[str]], ...] = (
 )
 """Words that decide only where none says diesel: grades of gasoline, and a service that may be the pump's."""
 
-_NUMBERED = {"020": Fuel.TRACTOR, "062": Fuel.DEF}
+_NUMBERED = {"020": Fuel.TRACTOR, "021": Fuel.TRACTOR, "033": Fuel.REEFER, "062": Fuel.DEF}
 """Numbers of the list of Conexxus that cards use for one thing only. 001 is not here: it is regular gasoline at WEX
 and diesel in exports of EFS."""
 

@@ -85,7 +85,7 @@ def open_profiled(
         named = next(row for row in first if row.line == heading.line)
         sample = [row for row in first if row.line > heading.line]
         _refuse_ambiguous(heading, readers, sample)
-        width = _width(heading, sample)
+        width = _width(heading, [row for row in sample if not _is_heading(row, named)])
         yield ProfiledFile(
             heading,
             {reader.field: reader.column for reader in readers},
@@ -270,23 +270,28 @@ class _Width(NamedTuple):
 
 
 def _width(heading: Heading, sample: Sequence[Row]) -> _Width:
-    """Where every row ends with an empty cell too many, so does the next."""
+    """Where every row ends with an empty cell too many, so does the next. Titles between the rows are shorter, and a
+    heading that comes again is as long as the first."""
     named = max((index for index, name in enumerate(heading.names, start=1) if name), default=0)
     there = len(heading.names)
-    return _Width(max(min((len(row.cells) for row in sample), default=there), there), named)
+    return _Width(min((len(row.cells) for row in sample if len(row.cells) >= there), default=there), named)
 
 
 def _without_headings(rows: Iterator[Row], heading: Row, report: ImportReport, progress: Progress) -> Iterator[Row]:
     """The rows without those that name the columns again, as a report does on each of its pages or for each group."""
-    names = _plain_cells(heading)
-    first = next((index for index, name in enumerate(names) if name), 0)
     for row in rows:
-        cell = row.cells[first] if first < len(row.cells) else None
-        if isinstance(cell, str) and plain_name(cell) == names[first] and _plain_cells(row) == names:
+        if _is_heading(row, heading):
             progress(1)
             report.pass_over()
         else:
             yield row
+
+
+def _is_heading(row: Row, heading: Row) -> bool:
+    place, name = next((one for one in enumerate(heading.cells) if one[1] not in (None, "")), (0, None))
+    cell = row.cells[place] if place < len(row.cells) else None
+    is_alike = isinstance(cell, str) and isinstance(name, str) and plain_name(cell) == plain_name(name)
+    return is_alike and _plain_cells(row) == _plain_cells(heading)
 
 
 def _plain_cells(row: Row) -> list[str]:

@@ -26,6 +26,7 @@ from domain.fills.fields import FILL_FIELDS
 from domain.fills.lines_between import is_between_purchases
 from domain.fills.local_times import CANADA
 from domain.fills.paid import ToldFigures, paid_for, told_in_row
+from domain.fills.profiles import CARD_PRODUCTS
 from domain.fills.receipt_times import receipt_time
 from domain.fills.row_places import place_of
 from domain.fills.wide_rows import WideFill, is_wide, wide_fills
@@ -116,12 +117,13 @@ def _fills(
 ) -> Iterator[FileFill]:
     seen: Counter[str] = Counter()
     reading = FileReading()
+    products = CARD_PRODUCTS.get(profile.name, {})
     for record in records:
         if is_between_purchases(record.values):
             report.pass_over()
             continue
         try:
-            fills = _purchases(record.line, record.values, volume, now)
+            fills = _purchases(record.line, record.values, volume, now, products)
             if _is_canceled(record.values):
                 fills = _taken_back(fills, record.values)
         except RowFault as fault:
@@ -158,18 +160,21 @@ def _taken_back(fills: list[FileFill], given: Mapping[str, Any]) -> list[FileFil
     return [one._replace(gallons=-abs(one.gallons), paid_cents=-abs(one.paid_cents)) for one in fills]
 
 
-def _purchases(line: int, given: Mapping[str, Any], volume: Volume, now: datetime) -> list[FileFill]:
+def _purchases(
+    line: int, given: Mapping[str, Any], volume: Volume, now: datetime, products: Mapping[str, Fuel | None]
+) -> list[FileFill]:
     """The fuels that the row tells of; none where it is about something else: oil, a scale, cash, a tax."""
-    fuels = wide_fills(given) if is_wide(given) else _one_fuel(given)
+    fuels = wide_fills(given) if is_wide(given) else _one_fuel(given, products)
     if not fuels:
         return []
     common, litres = _common(line, given, volume, now)
     return [_fill(common, one, litres) for one in fuels]
 
 
-def _one_fuel(given: Mapping[str, Any]) -> list[WideFill]:
+def _one_fuel(given: Mapping[str, Any], products: Mapping[str, Fuel | None]) -> list[WideFill]:
     code, name = cell_line(given.get("item")), cell_line(given.get("item_name"))
-    fuel = fuel_of_product(code, name)
+    own = code.upper().lstrip("0")
+    fuel = products[own] if own in products else fuel_of_product(code, name)
     if fuel is None:
         return []
     item = code if any(letter.isalpha() for letter in code) else name or code
@@ -281,7 +286,18 @@ def _last_four(cell: str | None) -> str | None:
 
 
 def _currency(text: str) -> str:
-    known = {"": "USD", "U": "USD", "US": "USD", "USD": "USD", "C": "CAD", "CA": "CAD", "CAN": "CAD", "CAD": "CAD"}
+    known = {
+        "": "USD",
+        "U": "USD",
+        "US": "USD",
+        "USD": "USD",
+        "C": "CAD",
+        "CA": "CAD",
+        "CAN": "CAD",
+        "CAD": "CAD",
+        "CN": "CAD",
+        "CDN": "CAD",
+    }
     if text not in known:
         raise RowFault(f"the currency is {text!r}: USD and CAD are known")
     return known[text]

@@ -42,7 +42,8 @@ FILL_FIELDS = RecordFields(
             "day, or day and time",
             "text",
             "Transaction Date|Tran Date|Trans Date|Purchase Date|Fuel Date|POS Date|Transaction POS Date"
-            "|Local Date|Date/Time|Transaction Date/Time|Date and Time|Transaction Timestamp",
+            "|Local Date|Date/Time|Transaction Date/Time|Date and Time|Transaction Timestamp|Timestamp"
+            "|Invoice Date Time (m/d/y time)|Transaction Time",
         ),
         _field(
             "time",
@@ -55,7 +56,7 @@ FILL_FIELDS = RecordFields(
             "transaction or invoice number",
             "code",
             "Transaction Number|Transaction ID|Transaction #|Trans ID|Trans #|Invoice|Invoice Number|Invoice #"
-            "|Reference Number|Receipt Number|Ticket Number",
+            "|Reference Number|Ref No|Receipt Number|Receipt No|Ticket Number|Auth Code|Authorization Code",
         ),
         RecordField("invoice", "number of the truck stop's receipt, beside the card's own number", "code"),
         _field("driver", "driver's name; kept where no unit is named, for cards of drivers", "text", "Driver Name"),
@@ -72,8 +73,9 @@ FILL_FIELDS = RecordFields(
             "location",
             "name of the place",
             "text",
-            "Location Name|Location|Merchant Name|Merchant|Site Name|Site|Site Description|Station|Station Name"
-            "|Truck Stop|Truck Stop Name|Vendor|Vendor Name|Store Name|Store|Fuel Stop",
+            "Location Name|Merchant Name|Merchant|Site Name|Site Description|Site Desc|Station Name|Station|Truck Stop"
+            "|Truck Stop Name|Fuel Vendor|Vendor|Vendor Name|Store Name|Fuel Stop|Fuel Provider Description|Location"
+            "|Site|Store",
         ),
         _field(
             "code",
@@ -92,14 +94,21 @@ FILL_FIELDS = RecordFields(
             "state or province; else it is read behind the city or the place",
             "text",
             "State/ Prov|State/Province|Province|Prov|ST|State Code|Location State|Merchant State"
-            "|Merchant State / Province|Merchant State/Prov|Site State|Station State|Truck Stop State"
-            "|Jurisdiction",
+            "|Merchant State / Province|Merchant State/Prov|Location State/Province|Site State|Station State"
+            "|Truck Stop State|Prov/ST|Jurisdiction|IFTA Jurisdiction|State/Region",
+        ),
+        _field(
+            "address",
+            "address of the place, for its state",
+            "text",
+            "Location Address|Merchant Address|Site Address|Vendor Address|Fuel Vendor Address",
         ),
         _field(
             "item",
             "product code or name",
             "text",
-            "Product|Product Code|Product Type|Fuel Type|Fuel|Fuel Grade|Grade|Description",
+            "Product|Product Code|Product Type|Prod|Fuel Type|IFTA Fuel Type|Fuel Transaction Type|Fuel|Fuel Grade"
+            "|Grade|Description",
         ),
         _field(
             "item_name",
@@ -112,15 +121,17 @@ FILL_FIELDS = RecordFields(
             "gallons or litres",
             "number",
             "Qty|Gallons|Units|Volume|Total Gallons|Gallons Purchased|Net Gallons|Gals|Gal|Fuel Quantity"
-            "|Fuel Volume|Litres|Liters",
+            "|Fuel Qty|Fuel Volume|Litres|Liters|Litres Purchased|Liters Purchased",
         ),
-        _field("volume_unit", "unit of the quantity, G or L", "text", "UOM|Unit of Measure|Measure|Volume Unit"),
+        _field(
+            "volume_unit", "unit of the quantity, G or L", "text", "UOM|Unit of Measure|Measure|Volume Unit|Fuel Unit"
+        ),
         _field(
             "price",
             "price of a gallon or litre after discounts",
             "amount",
             "Disc PPU|Net Price|Net PPU|Net PPG|Discounted Price|Discounted PPU|Discounted PPG"
-            "|Net Price Per Gallon|Price Paid|Final Price|Your Price",
+            "|Net Price Per Gallon|Price Paid|Final Price|Your Price|Discount PPU|Billed|Billed PPU|Billed Price",
         ),
         _field(
             "retail_price",
@@ -133,8 +144,9 @@ FILL_FIELDS = RecordFields(
             "amount",
             "amount that was paid, after discounts",
             "amount",
-            "Net Amount|Net Cost|Net Total|Amt|Amount Paid|Total Paid|Amount Due|Total Amount Due|Final Amount"
-            "|Total Amount|Total Cost|Total|Total Price|Fuel Cost|Fuel Amount|Cost",
+            "Net Amount|Net Cost|Net Total|Amt|Final Amount|Final Amt|Amount Paid|Total Paid|Invoice Total|Amount Due"
+            "|Total Amount Due|Total Amount|Transaction Amount|Total Cost|Total|Total Price|Amount|Fuel Cost"
+            "|Fuel Amount|Cost",
         ),
         _field(
             "gross_amount",
@@ -150,6 +162,10 @@ FILL_FIELDS = RecordFields(
             "Disc Amt|Discount Amount|Total Discount|Discounts|Savings|Total Savings|Savings Amount",
         ),
         RecordField("exempt_tax", "tax that was taken off the amount", "amount"),
+        RecordField("gst", "federal tax on top of the price, in Canada", "amount"),
+        RecordField("pst", "provincial tax on top of the price, in Canada", "amount"),
+        RecordField("hst", "harmonized tax on top of the price, in Canada", "amount"),
+        RecordField("qst", "tax of Quebec on top of the price", "amount"),
         _field("fee", "fee of the card, which the amount may include", "amount", "Fees|Transaction Fee|Card Fee"),
         _field("non_fuel_amount", "the part of the amounts that is for no fuel", "amount", "Total Non-Fuel Cost"),
         _field("rebate", "rebate on the amount, or for all fuels of a row", "amount", "Rebate Amount"),
@@ -157,7 +173,7 @@ FILL_FIELDS = RecordFields(
             "currency",
             "currency, USD or CAD; EFS adds the unit of the quantity",
             "text",
-            "Currency Code|Transaction Currency",
+            "Currency Code|Transaction Currency|Cur",
         ),
         _field("canceled", "Y on a row that does not count", "text", "Cancel flag|Voided"),
         *_wide_fields(),
@@ -165,8 +181,7 @@ FILL_FIELDS = RecordFields(
     (
         ("date",),
         ("unit", "card"),
-        ("state", "city", "location"),
-        ("item", "item_name", *_QUANTITIES),
+        ("state", "city", "location", "address"),
         ("quantity", *_QUANTITIES),
         ("amount", "gross_amount", "price", "retail_price", *_COSTS),
     ),

@@ -16,6 +16,7 @@ from domain.fills.wide_rows import WIDE_FUELS
 
 _TOTAL = re.compile(r"\b(?:(?:SUB|GRAND)[ -]?TOTALS?|TOTALS?)\b", re.IGNORECASE)
 _NAMES = ("card", "transaction", "unit", "location", "city", "state", "item", "item_name")
+_PLACES = ("location", "city", "address")
 _QUANTITIES = ("quantity", *(f"{fuel.name}_quantity" for fuel in WIDE_FUELS))
 
 
@@ -23,7 +24,7 @@ def is_between_purchases(given: Mapping[str, Any]) -> bool:
     """True if the line has no day of a purchase, and not enough of the rest to be one whose day is wrong. `given` are
     the row's values by field; cells that could not be read may stand there as texts."""
     there = {name for name in _NAMES if cell_line(given.get(name))}
-    has_place = "location" in there or "city" in there or _has_state(given)
+    has_place = _has_state(given) or any(re.search(r"[^\W\d]", cell_line(given.get(name))) for name in _PLACES)
     if _has_day(given.get("date"), has_place):
         return not there
     if any(_TOTAL.search(cell_line(given.get(name))) for name in ("date", *there)):

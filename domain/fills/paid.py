@@ -27,6 +27,8 @@ class ToldFigures(NamedTuple):
     discount: Decimal | None = None
     fee: Decimal | None = None
     """A fee of the card. Some files have it in the amount."""
+    taxes: Decimal | None = None
+    """Taxes on top of the price, which the amount may include."""
 
 
 class Paid(NamedTuple):
@@ -57,6 +59,7 @@ def told_in_row(given: Mapping[str, Any]) -> ToldFigures:
         gross_amount=decimal_of(given.get("gross_amount")),
         discount=sum(taken_off, _ZERO) if taken_off else None,
         fee=decimal_of(given.get("fee")),
+        taxes=sum((decimal_of(given.get(name)) or _ZERO for name in ("gst", "pst", "hst", "qst")), _ZERO),
     )
 
 
@@ -67,18 +70,36 @@ def paid_for(told: ToldFigures) -> Paid | None:
     if told.net_amount is None:
         return _without_amount(told, gross, ways)
     known = ways or ([gross] if gross is not None else [])
-    for amount in (told.net_amount, _without_fee(told)):
-        if any(way.agrees(amount) for way in known):
+    without_fee = _less(told.net_amount, told.fee)
+    for amount, price in (
+        (told.net_amount, told.net_amount),
+        (told.net_amount, _less(told.net_amount, told.taxes)),
+        (without_fee, without_fee),
+    ):
+        if any(way.agrees(price) for way in known):
             return Paid(amount, _contradicts(told))
     if len(ways) > 1 and gross is not None and gross.agrees(told.net_amount):
         first, second = ways
         return Paid(second.amount, not first.agrees(second.amount))  # the amount is that before the discount
-    return Paid(told.net_amount, bool(known))
+    return Paid(told.net_amount, bool(known) and not _is_discounted(told))
 
 
-def _without_fee(told: ToldFigures) -> Decimal:
-    amount, fee = told.net_amount or _ZERO, abs(told.fee or _ZERO)
-    return amount - fee if amount >= 0 else amount + fee
+def _is_discounted(told: ToldFigures) -> bool:
+    """True if the row has the amount before a discount that it does not tell: nothing contradicts that after it."""
+    if told.gross_amount is None or told.net_amount is None or told.net_price or told.discount:
+        return False
+    gross, net = abs(told.gross_amount), abs(told.net_amount)
+    return gross * _MOST_DISCOUNT <= net <= gross and not _contradicts(told)
+
+
+_MOST_DISCOUNT = Decimal("0.5")
+"""A share of the amount that is left at least after a discount."""
+
+
+def _less(amount: Decimal, part: Decimal | None) -> Decimal:
+    """The amount without a part of it, whatever the sign of either."""
+    less = abs(part or _ZERO)
+    return amount - less if amount >= 0 else amount + less
 
 
 def _without_amount(told: ToldFigures, gross: _Way | None, ways: list[_Way]) -> Paid | None:
@@ -110,8 +131,7 @@ def _less_discount(gross: _Way | None, told: ToldFigures) -> _Way | None:
     """The amount less the discount, whose sign a file may write in either way."""
     if gross is None or not told.discount:
         return None
-    less = abs(told.discount)
-    return _Way(gross.amount - (less if gross.amount >= 0 else -less), gross.slack)
+    return _Way(_less(gross.amount, told.discount), gross.slack)
 
 
 def _rounding(number: Decimal, digits: int) -> Decimal:

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from domain.errors import FuelrouteError
+from domain.file_profiles.products import Fuel
 from domain.file_profiles.profiles import Column, FileProfile, plain_profile
 from domain.file_profiles.reading import AUTO, recognize
 from domain.fills.fields import FILL_FIELDS
@@ -33,6 +34,7 @@ _EFS = _card(
     transaction=("Transaction ID", "Transaction #", "Trans ID", "Invoice", "Invoice #"),
     unit=("Unit", "Unit #", "Unit Number", "Custom Vehicle/Asset ID", "Vehicle Number", "Emboss Line 2"),
     brand=("Merchant (Brand)",),
+    address=("Merchant Address", "Location Address"),
     location=("Location Name", "Location", "Merchant Name"),
     code=("Location ID", "Location Code"),
     city=("City", "Location City", "Merchant City"),
@@ -120,21 +122,55 @@ _PILOT = _card(
     invoice=("Invoice Number", "Invoice #", "Invoice"),
     driver=("Driver Name", "Driver"),
     unit=("Unit Number", "Unit #", "Unit", "Vehicle Number", "Vehicle", "Truck Number", "Truck", "Tractor"),
-    location=("Location", "Site", "Store", "Location Name", "Site Name", "Site Description"),
+    location=("Location", "Loc.", "Site", "Store", "Location Name", "Site Name", "Site Description"),
     city=("City", "Location City", "Site City"),
     state=("State", "State/Province", "Location State", "Site State"),
-    item=("Product", "Product Code", "Fuel Type", "Item", "Product Type"),
+    item=("Product", "Product Code", "Prod", "Fuel Type", "Item", "Product Type"),
     item_name=("Product Description", "Product Name", "Description"),
     quantity=("Gallons", "Quantity", "Qty", "Volume", "Units"),
     volume_unit=("Unit of Measure", "UOM"),
-    price=("Net Price", "Discounted Price", "Your Price", "Net PPG"),
-    retail_price=("Retail Price", "Retail", "Price Per Gallon", "Unit Price", "PPG", "Price"),
+    price=("Net Price", "Disc PPU", "Discounted Price", "Your Price", "Net PPG", "Cost"),
+    retail_price=("Retail Price", "Retail", "Retail PPU", "Price Per Gallon", "Unit Price", "PPG", "Price"),
     gross_amount=("Gross Amount", "Retail Amount", "Retail Total", "Gross Total"),
     discount=("Discount", "Discount Amount", "Total Discount", "Savings", "Total Savings"),
-    amount=("Net Amount", "Net Total", "Total Amount", "Amount", "Total", "Amount Due"),
+    amount=("Invoice Total", "Net Amount", "Net Total", "Total Amount", "Amount", "Total", "Amount Due"),
     fee=("Fee", "Fees", "Transaction Fee"),
     currency=("Currency",),
 )
+
+_BVD = _card(
+    "bvd",
+    card=("Card#", "Card Number"),
+    date=("Date",),
+    time=("Time",),
+    transaction=("Auth Code",),
+    driver=("Driver Name",),
+    unit=("Unit #",),
+    location=("Site Name",),
+    code=("Site #",),
+    city=("Site City",),
+    state=("Prov/ST",),
+    item=("Prod", "Product", "Product Code"),
+    quantity=("QTY", "Quantity"),
+    volume_unit=("UOM",),
+    price=("Billed", "Billed PPU"),
+    retail_price=("Retail", "Retail PPU"),
+    amount=("Final AMT", "Final Amount"),
+    gst=("GST",),
+    pst=("PST",),
+    hst=("HST",),
+    qst=("QST",),
+    discount=("Disc AMT", "Discount"),
+    currency=("CUR", "Currency"),
+)
+CARD_PRODUCTS: dict[str, dict[str, Fuel | None]] = {
+    "bvd": {
+        **{"TA": Fuel.TRACTOR, "TF": Fuel.REEFER, "DF": Fuel.DEF},
+        **dict.fromkeys(("S", "AD", "O", "L", "C")),
+    },
+    "pilot": {"20": Fuel.TRACTOR, "21": Fuel.TRACTOR, "33": Fuel.REEFER, "140": Fuel.DEF},
+}
+"""The product codes that mean something only in one card's files, without leading zeros. None: no fuel."""
 
 
 def _generic() -> FileProfile:
@@ -145,21 +181,23 @@ def _generic() -> FileProfile:
         plain,
         columns={
             **plain.columns,
-            "amount": Column((*usual["amount"], "Amount")),
+            "amount": Column(usual["amount"]),
             "price": Column(usual["price"]),
+            "address": Column((*plain.columns["address"].names, "Location")),
             "retail_price": Column((*usual["retail_price"], "Price")),
         },
     )
 
 
 CARD_PROFILES: dict[str, FileProfile] = {
-    **{one.name: one for one in (_EFS, _COMDATA, _FLEET_ONE, _PILOT)},
+    **{one.name: one for one in (_EFS, _COMDATA, _FLEET_ONE, _BVD, _PILOT)},
     "generic": _generic(),
 }
 CARD_TITLES = {
     "efs": "EFS and WEX: transaction reports and exports, the portal's CSV",
     "comdata": "Comdata: fuel purchases, a row for each transaction",
     "fleet-one": "Fleet One: transactions",
+    "bvd": "BVD: transactions and invoices",
     "pilot": "Pilot Flying J: all transactions",
     "generic": "Another card",
 }

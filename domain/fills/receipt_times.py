@@ -37,6 +37,7 @@ def receipt_time(day: str | None, clock: str | None, state: str) -> tuple[dateti
     """The local time in the state, and whether the file tells it; noon stands for a day alone. A time that names its
     zone is brought to the state's. Raises RowFault."""
     found, rest = receipt_day(day)
+    clock = None if clock == day else clock  # one column for both
     said = cell_line(clock).rpartition(" ")[2] if _DATED.match(cell_line(clock)) else cell_line(clock)
     said = said or (rest if rest != "00:00:00" else "")  # a day in a spreadsheet
     if not said:

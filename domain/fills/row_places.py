@@ -25,7 +25,7 @@ _CODES = {name.upper(): code for code, _, name in (one.partition(" ") for one in
 
 _COUNTRY = r"(?:US|USA|U\.S\.A\.|CA|CAN|CANADA|UNITED STATES)"
 _BEHIND = re.compile(
-    rf"(?P<before>.*\S)[\s,]+(?P<state>[A-Z]{{2}})\.?(?:[\s,]+\d{{5}}(?:[- ]?\d{{4}})?)?(?:[\s,]+{_COUNTRY})?",
+    rf"(?P<before>.*?\S)[\s,]+(?P<state>[A-Z]{{2}})\.?(?:[\s,]+\d{{5}}(?:[- ]?\d{{4}})?)?(?:[\s,]+{_COUNTRY})?",
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(r".*\d[\s,:-]+(?P<town>\D+)")
@@ -48,7 +48,7 @@ def place_of(given: Mapping[str, Any]) -> PurchasePlace:
         if state is None:
             raise RowFault(f"{written!r} is no state or province")
         return PurchasePlace(name, city or None, state)
-    for text, is_town in ((city, True), (location, False)):
+    for text, is_town in ((city, True), (location, False), (cell_line(given.get("address")), False)):
         before, state = _divided(text)
         if state is not None:
             return PurchasePlace(name, (before if is_town else city or _town_in(before)) or None, state)
@@ -70,7 +70,10 @@ def _divided(text: str) -> tuple[str, str | None]:
 
 
 def _town_in(text: str) -> str:
-    found = _NUMBERED.fullmatch(text)
+    """The town at the end of a place or address: `747 Springville`, `2085 Ocean Ave, Bakersfield`."""
+    found = _NUMBERED.fullmatch(text.rpartition(",")[2] if "," in text else text)
+    if found is None and "," in text:
+        return text.rpartition(",")[2].strip()
     return found["town"].strip(" ,-") if found is not None else ""
 
 
