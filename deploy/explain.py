@@ -97,6 +97,20 @@ def _facts(explanation: RouteExplanation) -> Iterator[tuple[str, str, str]]:
 def _expected(fuel: FuelOrigin) -> str:
     """The difference between a reading and the level expected after the miles since an earlier reading; empty below 1
     %."""
+    return _expected_there(fuel) + _burned_since(fuel) + _doubted(fuel)
+
+
+def _burned_since(fuel: FuelOrigin) -> str:
+    burned = fuel.get("burned_percent", 0.0)
+    return f", less {burned:g} % for {fuel['burned_miles']:g} mi since" if burned else ""
+
+
+def _doubted(fuel: FuelOrigin) -> str:
+    doubted = fuel.get("doubted_percent")
+    return f"; a reading of {doubted:g} % waits for a second one" if doubted is not None else ""
+
+
+def _expected_there(fuel: FuelOrigin) -> str:
     off = fuel.get("off_percent", 0.0)
     if abs(off) < 1:
         return ""

@@ -305,6 +305,12 @@ class Settings(BaseSettings):
         description="A started route, active or not yet, whose truck reached no stop for so long becomes `error`",
     )
 
+    fuel_reading_wait_seconds: float = Field(
+        300,
+        ge=0,
+        description="How long a first plan waits for the truck's next fuel level where neither miles nor time explain"
+        " the newest one; then the level before it counts",
+    )
     early_arrival_hours: float = Field(12, ge=0, description="How long before its start a route can start")
     arrival_radius_meters: float = Field(250, gt=0, description="How near a truck must come to be at a stop")
     position_retention_days: float = Field(30, gt=0, le=MAX_DAYS, description="How long positions are kept")

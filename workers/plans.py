@@ -1,6 +1,6 @@
 """The plans queue: the first fuel plan of a route whose truck has arrived, reviews of plans, and replans on the way."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
@@ -12,7 +12,7 @@ from domain.database_health import is_away
 from domain.metrics import PLANNED_AVERAGE_COST, PLANNED_COST, PLANNED_GALLONS, PLANS_MADE, PLANS_RELAXED
 from domain.observability import get_logger
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
-from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
+from domain.planning.plan_tasks import PlanTask, road_ahead
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
 from domain.planning.stored_plans import plan_for_task
 from domain.roads import Road
@@ -50,10 +50,19 @@ def build_plan(context: Context, route_id: UUID) -> None:
     now = clock.now()
     try:
         with context.database.transaction_by_key() as connection:
-            task = load_plan_task(connection, route_id, now=now)
+            task = first_plan.begin_plan(connection, route_id, wait=_wait(context), now=now)
         if task is None:
             return
         corridor, plan = _compute(context, task, now)
+        if isinstance(plan, NoPlan):
+            with context.database.transaction_by_key() as connection:
+                other = first_plan.without_disputed_level(connection, task, wait=_wait(context), now=now)
+            if other == "waits":
+                log.info("plans.wait_for_level", route_id=route_id)
+                return
+            if other != "certain":
+                task = other
+                corridor, plan = _compute(context, task, now)
         with context.database.transaction_by_key() as connection:
             outcome, jobs = first_plan.finish_plan(connection, task, corridor, plan, now=now)
     except Exception as error:
@@ -143,6 +152,10 @@ def _compute(context: Context, task: PlanTask, now: datetime) -> tuple[Corridor,
 def _corridor(context: Context, task: PlanTask, road: Road, miles: float, now: datetime) -> Corridor:
     with context.database.transaction_by_key(snapshot=True) as connection:
         return offers_along(connection, task.route.company_id, road, miles, context.network, now=now)
+
+
+def _wait(context: Context) -> timedelta:
+    return timedelta(seconds=context.settings.fuel_reading_wait_seconds)
 
 
 def _is_no_fault(error: Exception) -> bool:

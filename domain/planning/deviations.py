@@ -8,8 +8,9 @@ nothing either.
 **How far a truck has come** is the first mile where the road passes its fix, after the last stop that the truck
 reached. So on a road that comes back the same way, no stop of the way back seems passed on the way out.
 
-**A stop is passed without fueling** where two readings in a row, more than 10 miles beyond it, show less than half of
-the rise that was planned there, less what the way to the stop and back burns. What is fueled up to 50 miles before a
+**A stop is passed without fueling** where two readings, more than 10 miles beyond it, show less than half of the rise
+that was planned there, less what the way to the stop and back burns. Where the first two of them disagree, the third
+decides. What is fueled up to 50 miles before a
 planned stop counts for it. Where the rise is too small for a gauge to show, or the truck sends no level, the rule finds
 nothing.
 """
@@ -35,7 +36,8 @@ NEAR_STOP_MILES = 50.0
 LEAST_RISE_PERCENT = 10.0
 """Percent of capacity. A smaller purchase cannot be told from the noise of a gauge."""
 READINGS_NEEDED = 2
-"""One odd reading proves nothing."""
+"""One odd reading proves nothing. Of three, two agree."""
+_MOST_READINGS = 3
 SILENT_MILES = 25.0
 """A stop counts as settled when the truck has sent no level for so far beyond `PASSED_MILES`."""
 SILENT_TIME = timedelta(minutes=2)
@@ -261,16 +263,21 @@ class _LevelHistory:
         """Judge a stop that the truck has passed by more than `PASSED_MILES`."""
         stop = self.way.fuel_stops[number]
         (before, _), after = self._before(number, mile), self._beyond(mile + PASSED_MILES)
-        if len(after) < READINGS_NEEDED:
-            return "unknown" if self.furthest >= mile + PASSED_MILES + SILENT_MILES else "open"
         rise = stop.percent - 2 * self.way.percent_off_road(stop, mile)
         if before is None or rise < LEAST_RISE_PERCENT:
-            return "unknown"
-        if self._has_risen(rise / 2, before, after):
+            return "open" if len(after) < READINGS_NEEDED and not self._is_silent_beyond(mile) else "unknown"
+        agreed = _agreed([self._has_risen(rise / 2, before, one) for one in after])
+        if agreed is None:
+            return "unknown" if self._is_silent_beyond(mile) else "open"
+        has_risen, number = agreed
+        if has_risen:
             return "fueled"
-        at, percent, _ = after[-1]
+        at, percent, _ = after[number]
         text = f"passed {stop.name} by {PASSED_MILES:.0f} miles without fueling, {percent:.0f} % in the tank"
         return Deviation("stop_passed", at, text)
+
+    def _is_silent_beyond(self, mile: float) -> bool:
+        return self.furthest >= mile + PASSED_MILES + SILENT_MILES
 
     def has_fueled_since(self, number: int, mile: float) -> bool:
         """Tell if the level of a truck that left the road less than `PASSED_MILES` beyond the stop shows a purchase."""
@@ -278,15 +285,14 @@ class _LevelHistory:
         readings = [
             (fix.recorded_at, fix.fuel_percent, mile) for fix in self.fixes[near:] if fix.fuel_percent is not None
         ]
-        after = readings[-READINGS_NEEDED:]
-        if before is None or len(after) < READINGS_NEEDED:
+        if before is None:
             return False
-        return self._has_risen(self.way.fuel_stops[number].percent / 2, before, after)
+        rise = self.way.fuel_stops[number].percent / 2
+        return sum(self._has_risen(rise, before, one) for one in readings[-_MOST_READINGS:]) >= READINGS_NEEDED
 
-    def _has_risen(self, rise: float, before: _Level, after: Sequence[_Reading]) -> bool:
-        level, mile = before
-        left = min(level - self.way.percent_per_mile * (at_mile - mile) for _, _, at_mile in after)
-        return max(percent for _, percent, _ in after) >= left + rise
+    def _has_risen(self, rise: float, before: _Level, after: _Reading) -> bool:
+        (level, mile), (_, percent, at_mile) = before, after
+        return percent >= level - self.way.percent_per_mile * (at_mile - mile) + rise
 
     def _before(self, number: int, mile: float) -> tuple[_Level | None, int]:
         """The level and the mile before the truck came near the stop, and the number of the first fix near it."""
@@ -301,7 +307,8 @@ class _LevelHistory:
             if fix.fuel_percent is not None and one is not None
         ]
         if levels:
-            return min(levels[-READINGS_NEEDED:]), near
+            last = sorted(levels[-_MOST_READINGS:])
+            return last[(len(last) - 1) // 2], near
         return ((self.way.start_percent, 0.0) if self.way.start_percent is not None else None), near
 
     def _beyond(self, mile: float) -> list[_Reading]:
@@ -309,7 +316,15 @@ class _LevelHistory:
         silent = next((at for at, one in enumerate(self.miles) if one is not None and one >= mile + SILENT_MILES), None)
         found: list[_Reading] = []
         for fix, one in zip(self.fixes[:silent], self.miles[:silent], strict=True):
-            if fix.fuel_percent is None or one is None or len(found) == READINGS_NEEDED:
+            if fix.fuel_percent is None or one is None or len(found) == _MOST_READINGS:
                 continue
             found = [*found, (fix.recorded_at, fix.fuel_percent, one)] if one >= mile else []
         return found
+
+
+def _agreed(verdicts: Sequence[bool]) -> tuple[bool, int] | None:
+    """The first verdict that two readings have, and the number of the second of them."""
+    for number, one in enumerate(verdicts):
+        if verdicts[: number + 1].count(one) == READINGS_NEEDED:
+            return one, number
+    return None

@@ -19,6 +19,8 @@ MOST_CANDIDATES = 5_000
 
 
 FUEL_BY_POLICY = "the company's policy"
+FUEL_BY_READING = "the truck's reading"
+FUEL_BEFORE_DRIVE = "the truck's last reading, less the fuel burned since"
 """The source of the fuel level where the truck has sent none."""
 
 
@@ -88,7 +90,9 @@ class DatedOrigin(Origin):
 
 
 class FuelOrigin(DatedOrigin):
-    """The fuel level. For a reading, also how far it is from the level expected `miles_since` an earlier one."""
+    """The fuel level. For a reading, also how far it is from the level expected `miles_since` an earlier one; the part
+    of it that was burned since; and a newer reading that waits for a second one, since miles and time do not explain
+    it."""
 
     percent: float
     believed: NotRequired[bool]
@@ -96,6 +100,10 @@ class FuelOrigin(DatedOrigin):
     off_percent: NotRequired[float]
     known_at: NotRequired[str]
     miles_since: NotRequired[float]
+    burned_percent: NotRequired[float]
+    burned_miles: NotRequired[float]
+    doubted_percent: NotRequired[float]
+    doubted_at: NotRequired[str]
 
 
 class ExplainedTruck(TypedDict, total=False):

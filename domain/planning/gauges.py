@@ -43,6 +43,8 @@ class Reading(NamedTuple):
     recorded_at: datetime
     place: Point
     speed_mph: float | None = None
+    received_at: datetime | None = None
+    """When it came in, by our clock."""
 
 
 class Gauge(NamedTuple):

@@ -19,6 +19,9 @@ MAX_BURNED_PERCENT = 30.0
 """Percent of capacity. The fuel that the road burned is estimated. An error of 15 % in this much is 4.5 %, half of a
 change."""
 
+STILL_AT_STOP_MILES = 0.5
+"""A truck that is no further from where it arrived is at its first stop still, or at a pump beside it."""
+
 SAME_ROAD_MILES = 25.0
 """A truck that has driven further than this since its plan was made saves on another trip: the two do not compare."""
 
@@ -31,13 +34,22 @@ def level_on_leaving(
     The fuel that the road burned is added. For example, of 200 gallons, 55 % after 65 miles at 6.5 mpg: 10 gallons were
     burned, which are 5 %, so the tank held 60 %.
 
-    None where the reading says nothing about the first stop: beyond the plan's first purchase, or too far away.
-    `plan` is a fuel plan as the API shows it.
+    None where the reading says nothing about the first stop: beyond the plan's first purchase, or too far away. A
+    reading at the stop itself counts, even if the first purchase is there, see `percent_bought_at_stop`. `plan` is a
+    fuel plan as the API shows it.
     """
     burned_percent = 100 * road_miles / mpg / capacity_gallons
-    if burned_percent > MAX_BURNED_PERCENT or any(stop["milesFromOrigin"] <= road_miles for stop in plan["stops"][:1]):
-        return None
-    return percent + burned_percent
+    passed = any(
+        road_miles > STILL_AT_STOP_MILES and stop["milesFromOrigin"] <= road_miles for stop in plan["stops"][:1]
+    )
+    return None if passed or burned_percent > MAX_BURNED_PERCENT else percent + burned_percent
+
+
+def percent_bought_at_stop(plan: Mapping[str, Any], *, capacity_gallons: float) -> float:
+    """The purchases that the plan has at the first stop itself, in percent of capacity: a truck that made them holds so
+    much more than at the plan's start."""
+    gallons = sum(stop["gallonsToFill"] for stop in plan["stops"] if stop["milesFromOrigin"] <= STILL_AT_STOP_MILES)
+    return float(100 * gallons / capacity_gallons)
 
 
 def fuel_changed(planned_percent: float, readings: Sequence[float], *, departed: bool) -> bool:
@@ -55,6 +67,11 @@ def fuel_changed(planned_percent: float, readings: Sequence[float], *, departed:
     off = min(newest, before) > planned_percent + FUEL_CHANGE_PERCENT
     off |= max(newest, before) < planned_percent - FUEL_CHANGE_PERCENT
     return off and (departed or abs(newest - before) <= SETTLED_PERCENT)
+
+
+def is_about(percent: float, readings: Sequence[float]) -> bool:
+    """Tell if the newest reading is about this level: the driver has bought what the plan says."""
+    return abs(readings[0] - min(percent, 100.0)) <= FUEL_CHANGE_PERCENT
 
 
 def savings_compare(

@@ -1,7 +1,7 @@
 """The tasks of planning, read from the tables: the route, its truck, the fuel on board, the stops left."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
@@ -11,17 +11,11 @@ from domain.driven_lanes.lanes import LearnedLane, learned_lane_for
 from domain.driven_lanes.taking import road_by_lane
 from domain.fleet.vehicles import Hazmat
 from domain.lifecycle import Environment
-from domain.planning.gauges import Gauge, Reading, judge_newest_reading
+from domain.planning.fuel_on_board import FuelOnBoard, Tank, read_fuel
 from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.roads import Point, Road, Roads, great_circle_miles
 from domain.roads.truck_dimensions import TruckDimensions
 from domain.statements import NotNull, Statement
-
-FRESH_FUEL = timedelta(hours=24)
-"""An older fuel reading says nothing about the tank. The policy's assumed level counts instead."""
-
-_MOST_READINGS = 300
-"""The newest of these are read: two and a half hours of a truck that tells its level every half minute."""
 
 _MOST_FIXES = 1_000
 _SAME_PLACE_MILES = 1.0
@@ -94,16 +88,23 @@ class PlanTask:
     as_of: datetime
     position: Point
     position_at: datetime | None
-    fuel: Gauge | None
+    fuel: FuelOnBoard | None
     stops_left: tuple[int, ...]
     departure: datetime
     lane: LearnedLane | None = None
 
     @property
     def read_percent(self) -> float:
-        """The level as the truck reads it, believed or not: later readings are compared with it. Without a fresh one,
-        the policy's assumed level."""
+        """The level as the truck reads it, believed or not: later readings are compared with it. Where nothing is
+        known, the policy's assumed level."""
         return self.fuel.percent if self.fuel is not None else self.route.assumed_fuel_percent
+
+    @property
+    def newest_percent(self) -> float:
+        """The newest level that the truck sent, also where it waits for a second reading: the tank may be filling."""
+        return (
+            self.fuel.doubted.percent if self.fuel is not None and self.fuel.doubted is not None else self.read_percent
+        )
 
 
 _ROUTE = """
@@ -189,37 +190,6 @@ _TRUCK = Statement(
 )
 
 
-class _FreshFuel(NamedTuple):
-    fuel_percent: NotNull[float]
-    recorded_at: datetime
-    latitude: float
-    longitude: float
-    speed_mph: float | None
-
-
-_FRESH_FUEL = Statement(
-    _FreshFuel,
-    "SELECT fuel_percent, recorded_at, latitude, longitude, speed_mph FROM positions WHERE vehicle_id = %s"
-    " AND environment = %s AND recorded_at BETWEEN %s::timestamptz - %s::interval AND %s AND fuel_percent IS NOT NULL"
-    " AND NOT implausible ORDER BY recorded_at DESC LIMIT %s",
-)
-
-
-def _gauge(connection: Connection, route: RouteToPlan, as_of: datetime) -> Gauge | None:
-    """The gauge as of that moment; None without a fresh reading."""
-    rows = _FRESH_FUEL.all(connection, (route.vehicle_id, route.environment, as_of, FRESH_FUEL, as_of, _MOST_READINGS))
-    if not rows:
-        return None
-    return judge_newest_reading(
-        [
-            Reading(row.fuel_percent, row.recorded_at, Point(row.latitude, row.longitude), row.speed_mph)
-            for row in reversed(rows)
-        ],
-        mpg=route.mpg or DEFAULT_MPG,
-        capacity_gallons=route.fuel_tank_capacity_gallons or DEFAULT_CAPACITY_GALLONS,
-    )
-
-
 def plan_task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime) -> PlanTask:
     """The task of a plan of the route at that moment."""
     visits = _visits(connection, route.id, as_of)
@@ -227,7 +197,7 @@ def plan_task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime)
         as_of = route.arrived_at
         visits = _visits(connection, route.id, as_of)
     reached = max(visits, default=-1)
-    truck = _TRUCK.first(connection, (route.vehicle_id, route.environment, as_of))
+    truck = newest = _TRUCK.first(connection, (route.vehicle_id, route.environment, as_of))
     visit = visits.get(reached)
     if truck is not None and visit is not None and truck.recorded_at < visit.arrived_at:
         truck = None  # a dispatcher entered the arrival, and no position came in since: the truck is at that stop
@@ -237,7 +207,17 @@ def plan_task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime)
         as_of=as_of,
         position=Point(truck.latitude, truck.longitude) if truck is not None else stop_point(route.stops[reached]),
         position_at=truck.recorded_at if truck is not None else None,
-        fuel=_gauge(connection, route, as_of),
+        fuel=read_fuel(
+            connection,
+            Tank(
+                route.vehicle_id,
+                route.environment,
+                capacity_gallons=route.fuel_tank_capacity_gallons or DEFAULT_CAPACITY_GALLONS,
+                mpg=route.mpg or DEFAULT_MPG,
+            ),
+            as_of,
+            newest_fix_at=newest.recorded_at if newest is not None else None,
+        ),
         stops_left=tuple(range(reached + 1, len(route.stops))),
         departure=max(as_of, route.scheduled_start) if at_first_stop else as_of,
         lane=learned_lane_for(

@@ -13,7 +13,9 @@ from domain.encoding import utc_text
 from domain.ids import new_id
 from domain.lifecycle import Objective
 from domain.planning.explanation import (
+    FUEL_BEFORE_DRIVE,
     FUEL_BY_POLICY,
+    FUEL_BY_READING,
     MOST_CANDIDATES,
     ExplainedVersion,
     FuelOrigin,
@@ -21,8 +23,8 @@ from domain.planning.explanation import (
     Sources,
     unpack_explanation,
 )
+from domain.planning.fuel_on_board import FuelOnBoard
 from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
-from domain.planning.gauges import Gauge
 from domain.planning.plan_inputs import PlanInputs, PlanPolicy
 from domain.planning.plan_tasks import PlanTask
 from domain.planning.reasons import with_reasons
@@ -99,18 +101,25 @@ def _sources(task: PlanTask, road: Road, corridor: Corridor, now: datetime) -> S
     }
 
 
-def _source_of(fuel: Gauge) -> FuelOrigin:
+def _source_of(fuel: FuelOnBoard) -> FuelOrigin:
     """The reading, and how far it is from the level expected."""
-    return {
-        "source": "the truck's reading",
-        "percent": fuel.percent,
-        "at": utc_text(fuel.recorded_at),
-        "believed": fuel.is_believed,
-        "expected_percent": round(fuel.expected_percent, 1),
-        "off_percent": round(fuel.off_percent, 1),
-        "known_at": utc_text(fuel.known_at),
-        "miles_since": round(fuel.miles, 1),
+    gauge = fuel.gauge
+    origin: FuelOrigin = {
+        "source": FUEL_BY_READING,
+        "percent": gauge.percent,
+        "at": utc_text(gauge.recorded_at),
+        "believed": gauge.is_believed,
+        "expected_percent": round(gauge.expected_percent, 1),
+        "off_percent": round(gauge.off_percent, 1),
+        "known_at": utc_text(gauge.known_at),
+        "miles_since": round(gauge.miles, 1),
     }
+    if fuel.burned_percent:
+        origin["source"] = FUEL_BEFORE_DRIVE
+        origin["burned_percent"], origin["burned_miles"] = round(fuel.burned_percent, 1), round(fuel.miles, 1)
+    if fuel.doubted is not None:
+        origin["doubted_percent"], origin["doubted_at"] = fuel.doubted.percent, utc_text(fuel.doubted.recorded_at)
+    return origin
 
 
 def _moment(time: datetime | None) -> str | None:

@@ -222,6 +222,9 @@ _PLANNING_ENDED = Statement(
     "UPDATE routes SET status = 'error', closed_reason = %s, retry_at = NULL, updated_at = clock_timestamp()"
     " WHERE id = %s RETURNING id",
 )
+_PLAN_LATER = Command(
+    "UPDATE routes SET retry_at = %s WHERE id = %s AND revision = %s AND status = 'draft' AND arrived_at IS NOT NULL"
+)
 _UNPLANNED = "The route ended without a plan before delivery"
 
 
@@ -233,6 +236,11 @@ def lock_for_plan(connection: Connection, route_id: UUID, revision: int) -> bool
 def planned(connection: Connection, route_id: UUID, plan_id: UUID, distance_miles: float) -> None:
     """A locked draft has its plan."""
     _PLANNED.execute(connection, (plan_id, distance_miles, route_id))
+
+
+def plan_later(connection: Connection, route_id: UUID, revision: int, *, at: datetime) -> None:
+    """A draft whose truck has arrived waits for its plan until then."""
+    _PLAN_LATER.execute(connection, (at, route_id, revision))
 
 
 def no_plan_feasible(

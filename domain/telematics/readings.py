@@ -6,7 +6,10 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import Connection, Tenant
+from domain.lifecycle import Environment
 from domain.planning.deviations import TrackedFix
+from domain.planning.gauges import Reading
+from domain.planning.second_readings import newest_counted
 from domain.roads import Point
 from domain.statements import Statement
 
@@ -76,6 +79,9 @@ LAST_FIXES_WITHIN = timedelta(hours=1)
 
 _TRUCKS_AT_ONCE = 1_000
 
+_LEVELS_COMPARED = 3
+"""One of three may be wrong: the other two agree."""
+
 
 class LastFixes(NamedTuple):
     """The details that a truck's newest position does not tell."""
@@ -85,7 +91,25 @@ class LastFixes(NamedTuple):
     longitude: float | None
     """The position before the newest one."""
     fuel_percent: float | None
-    """The newest level."""
+    """The newest level that counts: one that neither miles nor time explain needs a second reading."""
+
+
+class _LastRow(NamedTuple):
+    vehicle_id: UUID
+    latitude: float | None
+    longitude: float | None
+    levels: list[float] | None
+    """The oldest first; so are the other three."""
+    times: list[datetime] | None
+    latitudes: list[float] | None
+    longitudes: list[float] | None
+
+    def fixes(self, *, zero_counts: bool) -> LastFixes:
+        columns = (self.levels or (), self.times or (), self.latitudes or (), self.longitudes or ())
+        readings = [Reading(level, at, Point(*place)) for level, at, *place in zip(*columns, strict=True)]
+        return LastFixes(
+            self.vehicle_id, self.latitude, self.longitude, newest_counted(readings, zero_counts=zero_counts)
+        )
 
 
 _OF_TRUCK = """
@@ -94,18 +118,23 @@ _OF_TRUCK = """
     AND f.recorded_at > %(since)s::timestamptz AND f.recorded_at <= %(until)s::timestamptz
 """
 _LAST_FIXES = Statement(
-    LastFixes,
+    _LastRow,
     f"""
-    SELECT truck.vehicle_id, before.latitude, before.longitude, level.fuel_percent
+    SELECT truck.vehicle_id, before.latitude, before.longitude, level.levels, level.times, level.latitudes,
+           level.longitudes
     FROM unnest(%(vehicle_ids)s::uuid[], %(newest_at)s::timestamptz[]) AS truck (vehicle_id, newest_at)
     LEFT JOIN LATERAL (
         SELECT f.latitude, f.longitude FROM positions f
         WHERE {_OF_TRUCK} AND f.recorded_at < truck.newest_at ORDER BY f.recorded_at DESC LIMIT 1
     ) AS before ON true
     LEFT JOIN LATERAL (
-        SELECT f.fuel_percent FROM positions f
-        WHERE {_OF_TRUCK} AND f.recorded_at <= truck.newest_at AND f.fuel_percent IS NOT NULL
-        ORDER BY f.recorded_at DESC LIMIT 1
+        SELECT array_agg(fuel_percent ORDER BY recorded_at) AS levels,
+               array_agg(recorded_at ORDER BY recorded_at) AS times,
+               array_agg(latitude ORDER BY recorded_at) AS latitudes,
+               array_agg(longitude ORDER BY recorded_at) AS longitudes
+        FROM (SELECT f.fuel_percent, f.recorded_at, f.latitude, f.longitude FROM positions f
+              WHERE {_OF_TRUCK} AND f.recorded_at <= truck.newest_at AND f.fuel_percent IS NOT NULL
+              ORDER BY f.recorded_at DESC LIMIT {_LEVELS_COMPARED}) AS newest
     ) AS level ON true
     """,  # noqa: S608 (a constant of this module)
 )
@@ -130,7 +159,8 @@ def read_last_fixes(connection: Connection, tenant: Tenant, newest: Mapping[UUID
                 "since": min(times) - LAST_FIXES_WITHIN,
                 "until": max(times),
             }
-            found |= {row.vehicle_id: row for row in _LAST_FIXES.all(connection, asked)}
+            zero_counts = tenant.environment is Environment.SANDBOX
+            found |= {row.vehicle_id: row.fixes(zero_counts=zero_counts) for row in _LAST_FIXES.all(connection, asked)}
     return found
 
 

@@ -1,6 +1,8 @@
 """A route gets its fuel plan: the plan is stored, the route moves on, and its message is queued, in one transaction."""
 
-from datetime import datetime
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
@@ -8,14 +10,58 @@ from domain.database import Connection
 from domain.messages.new_messages import queue_message
 from domain.planning.directions import directions_of
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
-from domain.planning.plan_tasks import PlanTask, RouteToPlan
+from domain.planning.plan_tasks import PlanTask, RouteToPlan, load_plan_task
 from domain.planning.stored_plans import store_plan
-from domain.queue.jobs import Job, send_message_job
+from domain.queue.jobs import SWEEP_GRACE, Job, build_plan_job, send_message_job
 from domain.routes import transitions
 from domain.statements import OwnedRow, Statement, in_turns
 from domain.stations.corridor_offers import Corridor
 
 PlanOutcome = Literal["planned", "infeasible", "outdated"]
+
+
+def begin_plan(connection: Connection, route_id: UUID, *, wait: timedelta, now: datetime) -> PlanTask | None:
+    """The task of a route's first plan. None where no plan is due, or where it waits for the truck's next fuel level:
+    miles and time do not explain the newest one, and it came within `wait`. After that the plan is made with what is
+    known: the level before, less the fuel burned since."""
+    task = load_plan_task(connection, route_id, now=now)
+    if task is not None and task.fuel is not None and task.fuel.doubted is not None:
+        return None if _wait_for_level(connection, task, wait=wait, now=now) else task
+    return task
+
+
+def without_disputed_level(
+    connection: Connection, task: PlanTask, *, wait: timedelta, now: datetime
+) -> PlanTask | Literal["certain", "waits"]:
+    """The task to try where no plan is feasible with this one: with the policy's assumed level, since no route ends in
+    error on a level that one reading alone says, or that the newest reading contradicts. `waits`: for the next
+    level."""
+    if task.fuel is None or task.fuel.disputed_since is None:
+        return "certain"
+    return "waits" if _wait_for_level(connection, task, wait=wait, now=now) else replace(task, fuel=None)
+
+
+def _wait_for_level(connection: Connection, task: PlanTask, *, wait: timedelta, now: datetime) -> bool:
+    since = task.fuel.disputed_since if task.fuel is not None else None
+    if since is None or since + wait <= now:
+        return False
+    transitions.plan_later(connection, task.route.id, task.route.revision, at=since + wait)
+    return True
+
+
+_AWAITED = Statement(
+    OwnedRow,
+    "SELECT id, company_id FROM routes WHERE id = ANY(%s) AND status = 'draft' AND arrived_at IS NOT NULL"
+    " AND attempts = 0 AND retry_at > %s",
+)
+
+
+def awaited_levels(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> list[Job]:
+    """The jobs of those of the routes whose plan waits for a fuel level; new fixes may have brought it."""
+    if not route_ids:
+        return []
+    rows = _AWAITED.all(connection, (list(route_ids), now + SWEEP_GRACE))
+    return [build_plan_job(row.id, row.company_id) for row in rows]
 
 
 def finish_plan(

@@ -29,7 +29,15 @@ from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
 from domain.messages.due_messages import is_being_sent
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
-from domain.planning.plan_changes import cost_changed, fuel_changed, level_on_leaving, saving_changed, savings_compare
+from domain.planning.plan_changes import (
+    cost_changed,
+    fuel_changed,
+    is_about,
+    level_on_leaving,
+    percent_bought_at_stop,
+    saving_changed,
+    savings_compare,
+)
 from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.planning.plan_tasks import (
     PlanTask,
@@ -170,7 +178,12 @@ def _fuel_changed(connection: Connection, route: RouteToPlan, plan: PlanUnderRev
         for row in rows
     ]
     departed = plan.departed_at is not None
-    return fuel_changed(plan.fuel_percent, [level for level in levels if level is not None], departed=departed)
+    counting = [level for level in levels if level is not None]
+    capacity = route.fuel_tank_capacity_gallons or DEFAULT_CAPACITY_GALLONS
+    bought = percent_bought_at_stop(plan.document, capacity_gallons=capacity)
+    return fuel_changed(plan.fuel_percent, counting, departed=departed) and not (
+        bought and counting and is_about(plan.fuel_percent + bought, counting)
+    )
 
 
 _END_WHERE_IMPOSSIBLE = Command(
@@ -326,7 +339,7 @@ def _confirm(connection: Connection, review: Review, corridor: Corridor, new: Co
 
 
 def _is_comparable(review: Review, new: ComputedPlan) -> bool:
-    before, after = review.plan.fuel_percent, review.task.read_percent
+    before, after = review.plan.fuel_percent, review.task.newest_percent
     driven_miles = review.plan.road_miles - new.inputs.road_miles
     return savings_compare(review.plan.document, driven_miles=driven_miles, percent_before=before, percent_after=after)
 

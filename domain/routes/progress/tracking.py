@@ -10,6 +10,7 @@ from domain.lifecycle import Environment, RouteStatus
 from domain.queue.jobs import Job, build_plan_job
 from domain.routes.plans import review_requests
 from domain.routes.plans.deviating_trucks import WatchedTruck, follow_trucks
+from domain.routes.plans.first_plan import awaited_levels
 from domain.routes.transitions import complete_routes, store_first_arrivals
 from domain.routes.visits import load_visits, store_visits
 from domain.settings import Settings
@@ -68,6 +69,7 @@ def process_vehicles(
             for vehicle_id in (*rest_from, *changed_tracks)
         ),
         *move_on(connection, changed, found.visits, standing=found.standing, still_moving=rest_from, now=now),
+        *awaited_levels(connection, [route.id for _, route in moving if _waits_for_plan(route)], now=now),
         *follow_trucks(connection, environment, followed, now=now),
     ]
     return Processed(jobs, *_new_ends(changed, visits, found.visits))
@@ -147,6 +149,11 @@ def _without_awaited(connection: Connection, environment: str, changed: Sequence
 def is_standing(route: OpenRoute, visits: Mapping[int, Visit]) -> bool:
     """True if the truck, by these visits, is still at the first stop, and the route has a plan to review there."""
     return route.status != RouteStatus.DRAFT and all(visit.departed_at is None for visit in visits.values())
+
+
+def _waits_for_plan(route: OpenRoute) -> bool:
+    """True if the truck had arrived before these fixes, and the route has no plan yet."""
+    return route.status == RouteStatus.DRAFT and route.arrived_at is not None
 
 
 def move_on(

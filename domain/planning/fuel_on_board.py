@@ -1,0 +1,190 @@
+"""The fuel in a truck's tank as of a moment, from the levels that it sent and the miles since.
+
+A level of the last 24 hours counts. A truck that has not moved since keeps an older one; one that has moved has what
+its miles left of it, where the way is known. Else nothing is known, and the policy's assumed level counts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.database import Connection
+from domain.lifecycle import Environment
+from domain.planning.gauges import Gauge, Reading, judge_newest_reading
+from domain.planning.second_readings import CountedReadings, count_readings
+from domain.roads import Point, great_circle_miles
+from domain.statements import NotNull, Statement
+
+FRESH_FUEL = timedelta(hours=24)
+"""An older level says nothing of the tank of a truck that has driven without anybody knowing how far."""
+
+_FURTHEST_BACK = timedelta(days=14)
+"""A truck that has not moved keeps its last level for so long."""
+
+_MOST_READINGS = 300
+"""The newest of these are read: two and a half hours of a truck that tells its level every half minute."""
+
+_MOST_PLACES = 2_000
+"""The way since the level is thinned to so many fixes."""
+
+_UNMOVED_MILES = 0.5
+"""The position of a parked truck drifts, and it may be moved in the yard."""
+
+_LONGEST_GAP_MILES = 30.0
+"""Of a truck that was seen at places further apart, nobody knows the way between."""
+
+_NOTED_BURN_PERCENT = 1.0
+"""Less is burned between a level and the newest fix of a truck that sends its level now and then."""
+
+
+@dataclass(frozen=True, slots=True)
+class FuelOnBoard:
+    """The level as of a moment.
+
+    - `gauge` judges the readings that count; `newest` is the newest of them.
+    - `is_confirmed`: another reading agrees with it.
+    - `burned_percent` was burned over `miles` since.
+    - `doubted`: the first of the readings behind it that wait for a second one.
+    """
+
+    gauge: Gauge
+    newest: Reading
+    is_confirmed: bool = True
+    burned_percent: float = 0.0
+    miles: float = 0.0
+    doubted: Reading | None = None
+
+    @property
+    def recorded_at(self) -> datetime:
+        """The time of the newest reading that counts."""
+        return self.gauge.recorded_at
+
+    @property
+    def percent(self) -> float:
+        """The level as the truck reads it, believed or not."""
+        return max(self.gauge.percent - self.burned_percent, 0.0)
+
+    @property
+    def level_percent(self) -> float:
+        """The level to plan with."""
+        return max(self.gauge.level_percent - self.burned_percent, 0.0)
+
+    @property
+    def is_believed(self) -> bool:
+        return self.gauge.is_believed
+
+    @property
+    def disputed_since(self) -> datetime | None:
+        """When the reading came that contradicts the level, or that alone says it. None: the level is certain."""
+        if self.doubted is not None:
+            return _came_at(self.doubted)
+        return None if self.is_confirmed else _came_at(self.newest)
+
+
+def _came_at(reading: Reading) -> datetime:
+    """The earlier of two clocks: a tracker sends late what it has kept, and the sandbox's time is simulated."""
+    return min(reading.recorded_at, reading.received_at or reading.recorded_at)
+
+
+class Tank(NamedTuple):
+    """A truck, and the size and thirst by which its levels are judged."""
+
+    vehicle_id: UUID
+    environment: str
+    capacity_gallons: float
+    mpg: float
+
+
+class _Level(NamedTuple):
+    fuel_percent: NotNull[float]
+    recorded_at: datetime
+    latitude: float
+    longitude: float
+    speed_mph: float | None
+    received_at: datetime
+
+
+_LEVELS = Statement(
+    _Level,
+    "SELECT fuel_percent, recorded_at, latitude, longitude, speed_mph, received_at FROM positions"
+    " WHERE vehicle_id = %s AND environment = %s AND recorded_at BETWEEN %s::timestamptz - %s::interval AND %s"
+    " AND fuel_percent IS NOT NULL AND NOT implausible ORDER BY recorded_at DESC LIMIT %s",
+)
+
+
+class _Place(NamedTuple):
+    recorded_at: datetime
+    latitude: float
+    longitude: float
+
+
+_WAY = Statement(
+    _Place,
+    """
+    SELECT recorded_at, latitude, longitude
+    FROM (SELECT recorded_at, latitude, longitude, row_number() OVER (ORDER BY recorded_at) AS number,
+                 count(*) OVER () AS fixes
+          FROM positions
+          WHERE vehicle_id = %(vehicle_id)s AND environment = %(environment)s AND NOT implausible
+            AND recorded_at > %(since)s AND recorded_at <= %(until)s) AS fix
+    WHERE number = fixes OR (number - 1) %% (1 + fixes / %(most)s) = 0
+    ORDER BY recorded_at
+    """,
+)
+
+
+def read_fuel(
+    connection: Connection, tank: Tank, as_of: datetime, *, newest_fix_at: datetime | None
+) -> FuelOnBoard | None:
+    """The fuel as of that moment; None where nothing is known of it. `newest_fix_at` is the time of the truck's newest
+    fix by then."""
+    found = _count(connection, tank, as_of, FRESH_FUEL)
+    if not found.counted and newest_fix_at is not None and newest_fix_at >= as_of - FRESH_FUEL:
+        found = _count(connection, tank, as_of, _FURTHEST_BACK)
+    if not found.counted:
+        return None
+    gauge = judge_newest_reading(found.counted, mpg=tank.mpg, capacity_gallons=tank.capacity_gallons)
+    fuel = FuelOnBoard(gauge, found.counted[-1], found.is_confirmed, doubted=next(iter(found.doubted), None))
+    if newest_fix_at is None or newest_fix_at <= gauge.recorded_at:
+        return fuel
+    miles = _miles_since(connection, tank, fuel.newest, as_of)
+    if miles is None:
+        return None
+    burned = 100 * miles / tank.mpg / tank.capacity_gallons
+    if burned <= _NOTED_BURN_PERCENT:
+        return fuel
+    return replace(fuel, burned_percent=burned, miles=miles) if burned < gauge.level_percent else None
+
+
+def _count(connection: Connection, tank: Tank, as_of: datetime, back: timedelta) -> CountedReadings:
+    return count_readings(
+        _readings(connection, tank, as_of, back),
+        mpg=tank.mpg,
+        capacity_gallons=tank.capacity_gallons,
+        zero_counts=tank.environment == Environment.SANDBOX,  # a rehearsal of an empty tank
+    )
+
+
+def _readings(connection: Connection, tank: Tank, as_of: datetime, back: timedelta) -> list[Reading]:
+    rows = _LEVELS.all(connection, (tank.vehicle_id, tank.environment, as_of, back, as_of, _MOST_READINGS))
+    return [
+        Reading(row.fuel_percent, row.recorded_at, Point(row.latitude, row.longitude), row.speed_mph, row.received_at)
+        for row in reversed(rows)
+    ]
+
+
+def _miles_since(connection: Connection, tank: Tank, reading: Reading, as_of: datetime) -> float | None:
+    """The miles that the truck has driven since a reading, 0 where it has not moved; None where its way is not
+    known."""
+    span = {**tank._asdict(), "since": reading.recorded_at, "until": as_of, "most": _MOST_PLACES}
+    return _known_miles(reading.place, [Point(row.latitude, row.longitude) for row in _WAY.all(connection, span)])
+
+
+def _known_miles(start: Point, way: Sequence[Point]) -> float | None:
+    if all(great_circle_miles(start, place) <= _UNMOVED_MILES for place in way):
+        return 0.0
+    steps = [great_circle_miles(*step) for step in pairwise([start, *way])]
+    return sum(steps) if max(steps) <= _LONGEST_GAP_MILES else None

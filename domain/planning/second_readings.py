@@ -1,0 +1,124 @@
+"""The rule that tells which fuel levels count: one that neither miles nor time explain needs a second reading.
+
+A tracker that starts again sends 0, fuel that sloshes sends a spike, two trackers of one truck send two levels. So a
+level counts if it follows from the last one that counts:
+
+- less than that by what the miles burn (and a quarter more), by what idling may burn in that time, and by an error of
+  10 % of capacity;
+- more than that by as much of an error, or by anything if the truck had the time to fuel unseen.
+
+Any other level waits for a reading that agrees with it; then both count, and fuel was stolen, or bought. A reading that
+follows from the last one that counts shows that the level between them was wrong.
+
+    12:00  62 %
+    12:01  61 %   counts
+    12:02   0 %   waits for a second reading
+    12:03  61 %   follows from 61 %: counts, and 0 % was wrong
+"""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
+
+from domain.planning.gauges import (
+    BELIEVABLE_RISE_PERCENT,
+    BURNED_SHARE,
+    CRUISING_MPH,
+    FASTEST_MPH,
+    STANDING_SPREAD_MILES,
+    Reading,
+)
+from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
+from domain.roads import great_circle_miles
+
+IDLING_GALLONS_AN_HOUR = 1.5
+"""An engine that only turns burns a gallon an hour or less; with heater or cooling a little more."""
+
+FILLED_UNSEEN_HOURS = 15 / 60
+"""A truck that had so long besides its drive may have fueled between two readings."""
+
+CONFIRMED_AFTER = timedelta(seconds=10)
+"""Readings that agree span so long at least: a tracker that sends each second repeats what was wrong."""
+
+MOST_PERCENT = 150.0
+"""A gauge that is off shows some more than a full tank. A level beyond this one is no percentage: 255 means that the
+tracker has no value, and 700 may be liters."""
+
+ZERO_PERCENT = 0.5
+"""A gauge that shows less shows nothing: trackers without a gauge, or while they start, send 0."""
+
+MOST_NEXT_TO_NOTHING_PERCENT, LEAST_BURNED_PERCENT = 1.0, 2.0
+"""A gauge that never shows more, while the truck burns so much, is none, or sends shares of 1."""
+
+
+class CountedReadings(NamedTuple):
+    """Readings of a truck in the order of time: those that count, and the newest, which wait for a second reading."""
+
+    counted: Sequence[Reading]
+    doubted: Sequence[Reading]
+    is_confirmed: bool
+    """The newest one that counts agrees with another reading."""
+
+
+def count_readings(
+    readings: Sequence[Reading], *, mpg: float, capacity_gallons: float, zero_counts: bool = False
+) -> CountedReadings:
+    """Tell which of these readings, given in the order of time, count. The first counts until others contradict it.
+    `zero_counts`: 0 % is a level like others; else only where the tank was nearly empty before."""
+    follows = partial(_follows, mpg=mpg, capacity_gallons=capacity_gallons)
+    counted: list[Reading] = []
+    doubted: list[Reading] = []
+    is_confirmed = False
+    for one in readings:
+        if one.percent > MOST_PERCENT:
+            continue
+        shows_something = zero_counts or one.percent >= ZERO_PERCENT
+        if not counted:
+            counted = [one] if shows_something else []
+        elif follows(counted[-1], one):
+            counted.append(one)
+            doubted, is_confirmed = [], True
+        elif doubted and shows_something and follows(doubted[-1], one):
+            doubted.append(one)
+            if one.recorded_at - doubted[0].recorded_at >= CONFIRMED_AFTER:
+                # a first reading that nothing but later ones can be compared with was wrong
+                counted = [*(counted if is_confirmed else ()), *doubted]
+                doubted, is_confirmed = [], True
+        else:
+            doubted = [one]
+    if _shows_nothing(counted, mpg=mpg, capacity_gallons=capacity_gallons):
+        return CountedReadings([], doubted, is_confirmed=False)
+    return CountedReadings(counted, doubted, is_confirmed)
+
+
+def _shows_nothing(readings: Sequence[Reading], *, mpg: float, capacity_gallons: float) -> bool:
+    """True of the readings of a truck that drove on with next to nothing in its tank."""
+    if max((one.percent for one in readings), default=0.0) > MOST_NEXT_TO_NOTHING_PERCENT:
+        return False
+    miles = sum(great_circle_miles(one.place, other.place) for one, other in pairwise(readings))
+    return 100 * miles / mpg / capacity_gallons >= LEAST_BURNED_PERCENT
+
+
+def newest_counted(readings: Sequence[Reading], *, zero_counts: bool) -> float | None:
+    """The level to show of a truck's last readings, given in the order of time: the newest one that counts for a usual
+    tank; None without any."""
+    tank = {"mpg": DEFAULT_MPG, "capacity_gallons": DEFAULT_CAPACITY_GALLONS}
+    counted = count_readings(readings, **tank, zero_counts=zero_counts).counted
+    return counted[-1].percent if counted else None
+
+
+def _follows(before: Reading, after: Reading, *, mpg: float, capacity_gallons: float) -> bool:
+    """Tell if miles and time explain the level `after` by the one `before`."""
+    miles = great_circle_miles(before.place, after.place)
+    hours = (after.recorded_at - before.recorded_at).total_seconds() / 3600
+    if miles > FASTEST_MPH * hours + STANDING_SPREAD_MILES:  # the truck was elsewhere: nothing is known from before
+        return True
+    burned = 100 * miles / mpg / capacity_gallons
+    idled = 100 * IDLING_GALLONS_AN_HOUR * hours / capacity_gallons
+    change = after.percent - max(before.percent - burned, 0.0)
+    error = BELIEVABLE_RISE_PERCENT + BURNED_SHARE * burned
+    if change > error:
+        return hours - miles / CRUISING_MPH >= FILLED_UNSEEN_HOURS
+    return change >= -(error + idled)
