@@ -109,7 +109,8 @@ def open_fill_file(
     with open_profiled(
         path, profile, FILL_FIELDS, ZoneInfo("UTC"), report, progress=progress, passes_over=is_between_purchases
     ) as table:
-        yield FillFile(table, _fills(table.records, profile, volume, now, report))
+        unit = volume or _volume_of_column(table.fields.get("quantity", ""))
+        yield FillFile(table, _fills(table.records, profile, unit, now, report))
 
 
 def _fills(
@@ -175,10 +176,16 @@ def _one_fuel(given: Mapping[str, Any], products: Mapping[str, Fuel | None]) -> 
     code, name = cell_line(given.get("item")), cell_line(given.get("item_name"))
     own = code.upper().lstrip("0")
     fuel = products[own] if own in products else fuel_of_product(code, name)
-    if fuel is None:
+    told = told_in_row(given)
+    if fuel is None or _is_nothing(given, told):
         return []
     item = code if any(letter.isalpha() for letter in code) else name or code
-    return [WideFill(fuel, item, told_in_row(given))]
+    return [WideFill(fuel, item, told)]
+
+
+def _is_nothing(given: Mapping[str, Any], told: ToldFigures) -> bool:
+    """True for a row of zeros: a pump that was authorized and sold nothing."""
+    return given.get("quantity") == 0 and not told.net_amount and not told.gross_amount
 
 
 def _fill(common: FileFill, one: WideFill, litres: bool) -> FileFill:
@@ -242,14 +249,28 @@ def _measured(told: ToldFigures, litres: bool) -> tuple[float, int, bool]:
     return rounded, cents, found.is_doubtful
 
 
+_GALLONS = re.compile(r"(?:U\.?S\.? ?)?G(?:AL?S?|ALL?ONS?)?\.?|USG|UG", re.IGNORECASE)
+_LITRES = re.compile(r"L(?:T|TR|TRS|IT|ITS|ITERS?|ITRES?)?\.?", re.IGNORECASE)
+
+
 def _is_litres(unit: str, volume: Volume, state: str) -> bool:
-    if unit[:1] in ("L", "G"):
-        return unit[0] == "L"
     if unit:
+        if _LITRES.fullmatch(unit):
+            return True
+        if _GALLONS.fullmatch(unit):
+            return False
         raise RowFault(f"the unit of the quantity is {unit!r}: G and L are known")
     if not volume and state in CANADA:
         raise RowFault("a purchase in Canada, and the file does not say whether gallons or litres: say it for the file")
     return volume == "litres"
+
+
+def _volume_of_column(name: str) -> Volume:
+    """The unit that the name of the quantity's column tells: `Litres purchased`."""
+    words = re.findall(r"[A-Za-z]+", name)
+    if any(_LITRES.fullmatch(word) for word in words):
+        return "litres"
+    return "gallons" if any(_GALLONS.fullmatch(word) for word in words) else ""
 
 
 def _identity(profile: str, fill: FileFill) -> str:

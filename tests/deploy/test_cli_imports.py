@@ -198,3 +198,18 @@ def test_messages_are_listed_with_their_text(cli: Cli, fleet: Fleet, database: D
     text = cli("messages", "list", "--company", fleet.shown_company_id).out
     assert "Lakeside Travel Plaza" in text
     assert text.splitlines()[-1] == "1 message"
+
+
+def test_lines_of_a_card_that_are_no_purchases_of_fuel_are_told_apart_from_refused_ones(
+    cli: Cli, fleet: Fleet, csv_file: Callable[..., str]
+) -> None:
+    lines = [efs(), efs(invoice="2", item="STAX", qty="0", amount="6.10"), "Totals,,,,,,,,,,,,,,,100.00,,,345.50"]
+    company = ("fills", "import", "--company", fleet.shown_company_id)
+    first = cli(*company, csv_file(EFS_HEADER, *lines))
+    assert first.status == 0
+    assert "2 lines were passed over: no purchases of fuel" in first.out
+
+    again = cli(*company, csv_file(EFS_HEADER, *lines, efs(date="never")), "--json")
+    assert again.status == 2
+    assert (again.document["unchanged"], again.document["passed_over"]) == (1, 2)
+    assert [row["line"] for row in again.document["rejected"]] == [5]

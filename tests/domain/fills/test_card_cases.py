@@ -265,9 +265,47 @@ def test_headings_and_totals_inside_a_report_are_passed_over_and_broken_rows_are
         "*0542,11/04/2026,13,TA,ELOY,AZ,Total Fuel,190,665.00\n"
         "*0542,11/44/2026,13,TA,ELOY,AZ,ULSD,90,315.00\n"
         "*0542,,13,TA,ELOY,AZ,ULSD,9O,315.00\n"
+        "*0542,11/05/2026,13,TA,ELOY,AZ,ULSD,0.00,0.00\n"
         "GRAND TOTAL,,,,,,,190 gal,665.00\n"
     )
     found = read(path)
     assert [one[3] for one in found.fills] == [100, 90]
-    assert found.passed_over == 6
+    assert found.passed_over == 7
     assert list(found.refused) == [10, 11]
+
+
+@pytest.mark.parametrize(
+    ("column", "unit", "state", "gallons"),
+    [
+        ("Qty", "GA", "TX", 100),
+        ("Qty", "Gal", "TX", 100),
+        ("Qty", "US Gallons", "TX", 100),
+        ("Qty", "LTR", "ON", 26.417),
+        ("Qty", "LIT", "ON", 26.417),
+        ("Qty", "litres", "ON", 26.417),
+        ("Litres", "", "ON", 26.417),
+        ("Liters Purchased", "", "TX", 26.417),
+        ("Gallons", "", "ON", 100),
+        ("Gallons", "L", "ON", 26.417),
+        ("Qty", "", "TX", 100),
+        ("Qty", "", "ON", None),
+        ("Qty", "LB", "TX", None),
+        ("Qty", "IMP GAL", "ON", None),
+    ],
+)
+def test_the_unit_of_the_quantity_is_told_by_its_column_or_cell(
+    tmp_path: Path, column: str, unit: str, state: str, gallons: float | None
+) -> None:
+    path = tmp_path / "file.csv"
+    path.write_text(f"Date,Unit,City,State,Product,{column},UOM,Amount\n11/20/2026,7,X,{state},ULSD,100,{unit},350\n")
+    found = read(path)
+    assert [one[3] for one in found.fills] == ([] if gallons is None else [gallons])
+    assert len(found.refused) == (gallons is None)
+
+
+@pytest.mark.parametrize("card", ["****21915", "•••• 1915", "*1915", "500000XXXXXX1915", "'1915", "1915"])
+def test_of_a_card_its_last_four_digits_are_read_however_it_is_masked(tmp_path: Path, card: str) -> None:
+    path = tmp_path / "file.csv"
+    path.write_text(f"Card,Date,Unit,State,Product,Gallons,Amount\n{card},11/20/2026,7,TX,ULSD,100,350\n")
+    with open_fill_file(path, card_profile_of(path, "auto"), ImportReport(), now=NOW) as file:
+        assert [one.card_last_four for one in file.fills] == ["1915"]

@@ -90,6 +90,13 @@ def test_a_file_is_stored_a_person_decides_and_the_comparison_follows(world: Wor
 
 
 @pytest.mark.usefixtures("route")
+def test_lines_that_are_no_purchases_are_counted_and_nothing_is_refused(world: World, fleet: Fleet) -> None:
+    browser = world.browser(Role.DISPATCHER, fleet)
+    said = import_file(browser, efs(), efs(invoice="2", item="SCLE", qty="1", amount="15.25"))
+    assert "1 fill added, 0 changed, 0 unchanged; 1 line passed over, being no purchase of fuel." in said
+
+
+@pytest.mark.usefixtures("route")
 def test_the_preview_maps_columns_and_stores_nothing(world: World, fleet: Fleet) -> None:
     browser = world.browser(Role.OWNER, fleet)
     header = "When,Truck,ST,Product,Gal,Total"
