@@ -68,6 +68,10 @@ class FairSemaphore:
         else:
             self._change(owner, amount)
 
+    def taken_by(self, owner: str) -> int:
+        """The amount that the owner has."""
+        return self._taken[owner]
+
     def give_back(self, owner: str, amount: int) -> None:
         self._change(owner, -amount)
         if self._waiting:

@@ -31,6 +31,18 @@ class Rejected(NamedTuple):
     message: str
 
 
+MOST_REFUSED = 100_000
+"""The refused rows after which an import ends: such a file is no file of this kind."""
+
+
+class TooManyRefused(UnreadableFile):
+    def __init__(self, first: Rejected) -> None:
+        super().__init__(
+            f"it has more than {MOST_REFUSED:,} rows that are refused, and the rest is not read; the first is line"
+            f" {first.line}: {first.message}"
+        )
+
+
 @dataclass(slots=True)
 class ImportReport:
     """The outcome of an import."""
@@ -47,7 +59,10 @@ class ImportReport:
         self.passed_over = (self.passed_over or 0) + 1
 
     def reject(self, line: int, message: str) -> None:
+        """Raises TooManyRefused."""
         self.rejected.append(Rejected(line, message))
+        if len(self.rejected) > MOST_REFUSED:
+            raise TooManyRefused(self.rejected[0])
 
     def refuse(self, row: RefusedRow) -> None:
         self.reject(row.line, row.message)

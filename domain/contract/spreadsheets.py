@@ -3,9 +3,10 @@ whole; an Excel file is held by a process of its own, with bounds."""
 
 import subprocess
 import sys
+import threading
 import zipfile
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
@@ -14,10 +15,14 @@ import msgspec
 
 from domain.contract import excel_process
 from domain.contract.csvfiles import UnreadableFile, armed, named_width, numbered_rows, opened
+from domain.contract.reading_time import check_reading_time, reading_seconds_left
 from domain.contract.text_rows import MOST_COLUMNS, Refuse, RefusedRow
 
 Cell: TypeAlias = str | int | float | bool | datetime | None
 """A cell of a CSV file is a text. A time in a cell of Excel has no zone."""
+
+_ROWS_BETWEEN_LOOKS = 1_024
+"""The clock is looked at after so many rows."""
 
 MOST_UNPACKED_BYTES = 512 << 20
 """An Excel file is packed, and a small one may unpack to more than any disk has."""
@@ -57,6 +62,8 @@ def _csv_rows(path: Path, refuse: Refuse, known: Callable[[str], bool]) -> Gener
         yield Row(1, list(names))
         named = named_width(names)
         for line, cells in rows:
+            if not line % _ROWS_BETWEEN_LOOKS:
+                check_reading_time()
             texts = [cell.strip() for cell in cells]
             if len(cells) > len(names) or any(texts[named:]):
                 fault = f"{len(cells)} cells, but the header names {named} columns"
@@ -91,7 +98,10 @@ def excel_rows(path: Path, stored: IO[bytes] | None = None) -> Generator[Row]:
     _check_size(path)
     limits = (str(excel_process.MOST_READER_BYTES), str(excel_process.MOST_READER_SECONDS))
     command = [sys.executable, "-I", excel_process.__file__, str(path), *limits]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reader:  # noqa: S603
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reader,  # noqa: S603
+        _ended_in_time(reader),
+    ):
         assert reader.stdout is not None  # noqa: S101
         assert reader.stderr is not None  # noqa: S101
         try:
@@ -101,6 +111,7 @@ def excel_rows(path: Path, stored: IO[bytes] | None = None) -> Generator[Row]:
         finally:
             with suppress(ProcessLookupError):
                 reader.kill()
+    check_reading_time()
     if code == excel_process.NO_FILE:
         raise UnreadableFile(f"cannot read {path}: {fault}")
     if code == excel_process.NO_EXCEL:
@@ -111,8 +122,24 @@ def excel_rows(path: Path, stored: IO[bytes] | None = None) -> Generator[Row]:
         raise UnreadableFile(f"{path} has more cells than can be read: save it as CSV")
 
 
+@contextmanager
+def _ended_in_time(reader: "subprocess.Popen[bytes]") -> Iterator[None]:
+    """The process loads the whole sheet before its first row, so we could not look at the clock meanwhile."""
+    seconds = reading_seconds_left()
+    if seconds is None:
+        yield
+        return
+    timer = threading.Timer(seconds, reader.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
 def _portion_rows(portions: Iterable[bytes], stored: IO[bytes] | None = None) -> Iterator[Row]:
     for portion in portions:
+        check_reading_time()
         if stored is not None:
             stored.write(portion)
         for number, cells in msgspec.json.decode(portion):

@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from domain.accounts.sessions import Session
 from domain.accounts.tokens import is_form_token
+from domain.contract.reading_time import reading_within
 from domain.lifecycle import Role
 from ingress.console.browser import (
     MAX_FORM_BYTES,
@@ -18,6 +19,7 @@ from ingress.console.browser import (
     BadForm,
     Form,
     TooLarge,
+    TooSlow,
     declared_bytes,
     is_from_our_pages,
     read_cookie,
@@ -66,7 +68,7 @@ async def as_download(request: Request, work: Callable[[], Response]) -> Respons
         response = await console.reports.run(owner, work)
     finally:
         if isinstance(response, Download):
-            response.done = leave
+            response.done, response.transfers = leave, console.downloads.transfers
         else:
             leave()
     return response
@@ -171,6 +173,9 @@ def action_at(
     return Route(path, endpoint, methods=["POST"])
 
 
+_LOOK_SECONDS = 8.0
+"""The time for looking at a file before its import. The page's transaction ends after 10 s without a statement."""
+
 FileHandler = Callable[[Page, Upload], Response]
 
 
@@ -196,7 +201,8 @@ def upload_at(path: str, take: FileHandler, *, by: Collection[Role], check: Call
         upload, is_taken = await console.importer.place(await console.owner_of(request)), False
 
         def take_file(page: Page) -> Response:
-            response = take(page, upload)
+            with reading_within(_LOOK_SECONDS):
+                response = take(page, upload)
             page.afterwards.append(let_go)
             return response
 
@@ -207,7 +213,10 @@ def upload_at(path: str, take: FileHandler, *, by: Collection[Role], check: Call
         try:
             try:
                 with upload.file as file:
-                    await read_file(request, file, console.settings.body_timeout_seconds)
+                    async with console.importer.arrivals.moving() as transfer:
+                        await read_file(request, file, transfer, console.settings.body_timeout_seconds)
+            except TimeoutError:  # it was the slowest, and others waited
+                raise TooSlow from None
             except OSError:
                 raise NoRoom from None
             return await in_report_threads(request, partial(answer, take_file))

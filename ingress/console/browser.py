@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ingress.connection_limits import address_of
+from ingress.console.transfers import Transfer
 
 MAX_FORM_BYTES = 64 << 10
 _MAX_FIELDS = 200
@@ -132,12 +133,13 @@ def require_file(request: Request) -> None:
     declared_bytes(request, MAX_FILE_BYTES)
 
 
-async def read_file(request: Request, file: IO[bytes], patience_seconds: float) -> None:
+async def read_file(request: Request, file: IO[bytes], transfer: Transfer, patience_seconds: float) -> None:
     """Write the body of the request into the file. Raises TooLarge, TooSlow, and
     starlette.requests.ClientDisconnect."""
     portion = bytearray()
     async for chunk in _body(request, MAX_FILE_BYTES, patience_seconds):
         portion += chunk
+        transfer.passed_bytes += len(chunk)
         if len(portion) >= _PORTION_BYTES:
             await run_in_threadpool(file.write, bytes(portion))
             portion.clear()

@@ -20,7 +20,8 @@ from domain.visibility import EVERYTHING, NOTHING
 from ingress.console.browser import SESSION, network_of_client, read_cookie, set_cookie
 from ingress.console.downloads import Downloads
 from ingress.console.fairness import FairThreads, ShareOwners
-from ingress.console.importer import IMPORTS_AT_A_TIME, Importer
+from ingress.console.import_turns import IMPORTS_AT_A_TIME, MOST_LARGE
+from ingress.console.importer import Importer
 from ingress.console.maps import map_settings
 from ingress.console.rendering import make_templates
 from ingress.console.streams import Streams
@@ -36,7 +37,7 @@ class Console:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         at_a_time = max(2, settings.database_pool_size - _OTHER_CONNECTIONS)  # each works with a connection
-        pool_size = at_a_time + _OTHER_CONNECTIONS
+        pool_size = at_a_time + _OTHER_CONNECTIONS + MOST_LARGE  # large imports keep theirs while others have a turn
         self.database = Database.of(settings, SERVING, fail_fast=True, visible=lambda: NOTHING, pool_size=pool_size)
         self.pages = FairThreads("page", at_a_time, of_one=at_a_time // 2, waiting=400)
         self.reports = FairThreads("report", _REPORTS_AT_A_TIME, of_one=1, waiting=40, patience_seconds=30)

@@ -1,7 +1,7 @@
 """Files that people download.
 
 Each file is written whole before its first byte is sent. A slow reader holds no thread and no connection to the
-database, only a place on the disk, and that for a limited time."""
+database, only a place on the disk, and that for a limited time. When all places are taken, the slowest gives way."""
 
 import asyncio
 import tempfile
@@ -16,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from domain.observability import get_logger
 from ingress.console.browser import due_after
+from ingress.console.transfers import Transfer, Transfers
 
 log = get_logger(__name__)
 
@@ -34,6 +35,7 @@ class Downloads:
     """The files that one process makes or sends: one of a session, a few of a company. It belongs to one event loop."""
 
     def __init__(self) -> None:
+        self.transfers = Transfers()
         self._open: Counter[str] = Counter()
         self._sessions: set[str] = set()
 
@@ -43,7 +45,7 @@ class Downloads:
             raise TooManyDownloads("Another file is on its way to you: wait until it has arrived")
         if self._open[owner] >= MOST_OF_OWNER:
             raise TooManyDownloads("Other files are on their way to people of your company: try again in a moment")
-        if self._open.total() >= MOST_OF_ALL:
+        if self._open.total() >= MOST_OF_ALL and not self.transfers.cut_slowest():
             raise TooManyDownloads("Many files are on their way: try again in a moment")
         self._open[owner] += 1
         self._sessions.add(session)
@@ -76,6 +78,7 @@ class Download(Response):
         headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Length": str(self._size)}
         super().__init__(media_type="text/csv; charset=utf-8", headers=headers)
         self.done: Callable[[], None] = lambda: None
+        self.transfers: Transfers | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -83,14 +86,15 @@ class Download(Response):
             if scope["method"] == "HEAD":
                 await send({"type": "http.response.body", "body": b""})
             else:
-                await self._send(send)
+                async with (self.transfers or Transfers()).moving() as transfer:
+                    await self._send(send, transfer)
         except TimeoutError:  # the answer stays unfinished, so the connection is closed
             log.warning("console.download_abandoned", bytes=self._size)
         finally:
             self._file.close()
             self.done()
 
-    async def _send(self, send: Send) -> None:
+    async def _send(self, send: Send, transfer: Transfer) -> None:
         """Send the file. Raises TimeoutError when it is read too slowly."""
         sent, began = 0, asyncio.get_running_loop().time()
         while True:
@@ -98,5 +102,6 @@ class Download(Response):
             async with asyncio.timeout_at(due_after(sent, began, _PATIENCE_SECONDS)):
                 sent += len(chunk)
                 await send({"type": "http.response.body", "body": chunk, "more_body": sent < self._size})
+            transfer.passed_bytes = sent
             if sent >= self._size:
                 return

@@ -19,7 +19,7 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from domain import clock
 from domain.accounts.contacts import Contacts
-from domain.contract.csvfiles import ImportReport, Rejected, UnreadableFile
+from domain.contract.csvfiles import MOST_REFUSED, ImportReport, Rejected, TooManyRefused, UnreadableFile
 from domain.contract.route_files import open_route_file
 from domain.contract.route_rows import FileRoute
 from domain.database import Database, Tenant
@@ -36,12 +36,12 @@ from domain.queue.jobs import Job
 from domain.visibility import EVERYTHING, Visibility, of_companies
 from domain.wording import sentence
 from ingress.console.browser import MAX_FILE_BYTES
+from ingress.console.import_turns import ImportTurns
+from ingress.console.transfers import Transfers
 from ingress.fair_queue import CapacityTimeout, FairSemaphore
 
 log = get_logger(__name__)
 
-IMPORTS_AT_A_TIME = 2
-"""More imports at a time would only slow one another and the pages."""
 MOST_FILES = 16
 """The number of files that are sent, wait for their turn, or are imported; each company has one at most."""
 _PROGRESS_SECONDS = 1.0
@@ -97,14 +97,16 @@ class Importer:
         self._jobs = jobs
         self._contacts = contacts
         self._threads = ThreadPoolExecutor(MOST_FILES, thread_name_prefix="import")
-        self._turn = threading.BoundedSemaphore(IMPORTS_AT_A_TIME)
+        self._turns = ImportTurns()
         self._places = FairSemaphore(MOST_FILES, of_one=1)
+        self.arrivals = Transfers()
+        """The files that are being sent."""
 
     async def place(self, owner: str) -> Upload:
         """Take a place. Returns an empty file, which the caller removes or whose import it starts. Raises
         TooManyImports after a moment, and NoRoom at once."""
         try:
-            await self._places.take(owner, 1, _PLACE_SECONDS)
+            await self._take_place(owner)
         except CapacityTimeout:
             raise TooManyImports from None
         try:
@@ -114,6 +116,15 @@ class Importer:
         except BaseException:
             self._places.give_back(owner, 1)
             raise
+
+    async def _take_place(self, owner: str) -> None:
+        """Raises CapacityTimeout."""
+        try:
+            await self._places.take(owner, 1, _PLACE_SECONDS)
+        except CapacityTimeout:
+            if self._places.taken_by(owner) or not self.arrivals.cut_slowest():
+                raise
+            await self._places.take(owner, 1, _PLACE_SECONDS)
 
     def start(self, stored: StoredImport, upload: Upload, file: RouteUpload | FillUpload | None = None) -> None:
         """Begin the import in a thread and return at once. `file`: it has routes, which are pushed, or fills."""
@@ -125,8 +136,14 @@ class Importer:
 
     def _run(self, stored: StoredImport, upload: Upload, file: RouteUpload | FillUpload | None) -> None:
         rows, path = _Counter(), upload.path
+        is_one_transaction = not isinstance(file, (RouteUpload, FillUpload))
         try:
-            with self._noting_progress(stored, rows), self._turn:
+            with (
+                self._noting_progress(stored, rows),
+                self._turns.turn(holds_connection=is_one_transaction, file_bytes=path.stat().st_size) as turn,
+            ):
+                if stored.company_id is not None:  # stations and taxes hold up the prices of all
+                    rows.give_way = turn.give_way
                 if isinstance(file, RouteUpload):
                     self._push(stored, file, rows)
                 elif isinstance(file, FillUpload):
@@ -163,6 +180,8 @@ class Importer:
                 self._enqueue(done.jobs)
                 counts = done.counts
                 rejected += done.rejected[: csv_imports.MOST_REJECTED - len(rejected)]
+                if counts.refused > MOST_REFUSED:
+                    raise TooManyRefused(rejected[0])
                 rows.add(len(routes))
         with self._database.transaction(_visible_to(stored), limits=IMPORTING) as connection:
             csv_imports.finish(connection, stored, counts, sorted(rejected), now=clock.now())
@@ -261,6 +280,8 @@ def remove_left_files() -> None:
 class _Counter:
     def __init__(self) -> None:
         self.count = 0
+        self.give_way: Callable[[], object] = lambda: None
 
     def add(self, more: int) -> None:
         self.count += more
+        self.give_way()

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from domain.accounts.users import MAY_EDIT_POLICY
 from domain.contract.csvfiles import ImportReport, UnreadableFile, write_rows
+from domain.contract.reading_time import reading_within
 from domain.file_profiles.kept_profiles import TooManyProfiles, keep_profile, kept_profiles
 from domain.file_profiles.profiles import Column, FileProfile, guessed_columns
 from domain.file_profiles.reading import AUTO, open_profiled, read_sample
@@ -84,6 +85,10 @@ def _is_operator(page: Page) -> bool:
 # --- Files -------------------------------------------------------------------------------------------------------
 
 
+_IMPORT_SECONDS = 30.0
+"""An import holds one of the few threads for reports."""
+
+
 def take(page: Page, upload: Upload) -> Response:
     """Show what is in a file that has arrived, or import it. Raises Refused."""
     if upload.path.stat().st_size > MOST_FILE_BYTES_SENT:
@@ -91,7 +96,8 @@ def take(page: Page, upload: Upload) -> Response:
     page.afterwards.append(upload.remove)
     with _told(upload):
         if page.form.text("act") == "import":
-            return _import(page, upload, _profile(page, upload))
+            with reading_within(_IMPORT_SECONDS):
+                return _import(page, upload, _profile(page, upload))
         try:
             return _preview(page, upload, _profile(page, upload))
         except UnreadableFile as error:

@@ -171,7 +171,7 @@ def test_a_user_with_many_known_browsers_shuts_out_no_other_known_browser(world:
         began = time.monotonic()
         status = known.sign_in(email).status_code
         seconds = time.monotonic() - began
-    assert (status, seconds < LONGEST_SECONDS) == (303, True), seconds
+    assert (status, seconds < 2 * LONGEST_SECONDS) == (303, True), seconds
     assert {one.result() for one in asked} <= {403, 429}
 
 

@@ -1,0 +1,76 @@
+"""Turns of imports: a few run at a time, and one that has run for a moment gives way to those that wait.
+
+An import that is one transaction keeps its connection to the database while it waits for its next turn. So only a few
+of the large ones are begun at a time. Small ones never give way, and are over soon."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+IMPORTS_AT_A_TIME = 2
+"""More imports at a time would only slow one another and the pages."""
+MOST_LARGE = 3
+"""Large imports of one transaction that are begun."""
+LARGE_BYTES = 2 << 20
+_TURN_SECONDS = 0.5
+
+
+class ImportTurns:
+    """The turns of one process. Each thread that imports has one."""
+
+    def __init__(self, at_a_time: int = IMPORTS_AT_A_TIME, *, turn_seconds: float = _TURN_SECONDS) -> None:
+        self._free = at_a_time
+        self._turn_seconds = turn_seconds
+        self._line: deque[threading.Event] = deque()
+        self._lock = threading.Lock()
+        self._large = threading.BoundedSemaphore(MOST_LARGE)
+
+    @contextmanager
+    def turn(self, *, holds_connection: bool, file_bytes: int) -> Iterator["Turn"]:
+        """Waits for the first turn, and gives the last one back."""
+        is_large = file_bytes > LARGE_BYTES
+        with ExitStack() as held:
+            if holds_connection and is_large:
+                held.enter_context(self._large)
+            self.take()
+            held.callback(self.give_back)
+            yield Turn(self, self._turn_seconds, gives_way=is_large or not holds_connection)
+
+    def take(self) -> None:
+        with self._lock:
+            if self._free and not self._line:
+                self._free -= 1
+                return
+            called = threading.Event()
+            self._line.append(called)
+        called.wait()
+
+    def give_back(self) -> None:
+        with self._lock:
+            if self._line:
+                self._line.popleft().set()
+            else:
+                self._free += 1
+
+    @property
+    def somebody_waits(self) -> bool:
+        return bool(self._line)
+
+
+class Turn:
+    """The turn of one import."""
+
+    def __init__(self, turns: ImportTurns, seconds: float, *, gives_way: bool) -> None:
+        self._turns = turns
+        self._seconds = seconds
+        self._gives_way = gives_way
+        self._began = time.monotonic()
+
+    def give_way(self) -> None:
+        """Let others have their turn, if this one has lasted and some wait. Call it between rows or batches."""
+        if self._gives_way and self._turns.somebody_waits and time.monotonic() - self._began > self._seconds:
+            self._turns.give_back()
+            self._turns.take()
+            self._began = time.monotonic()

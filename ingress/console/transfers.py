@@ -1,0 +1,48 @@
+"""Files on their way to us and from us. When all places are taken, the slowest file gives its place to another one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+_SPARED_SECONDS = 10.0
+"""A file that began a moment ago is not judged by its rate."""
+
+
+@dataclass(eq=False, slots=True)
+class Transfer:
+    """A file on its way. Whoever moves it counts its bytes."""
+
+    limit: asyncio.Timeout
+    began: float
+    passed_bytes: int = 0
+
+
+class Transfers:
+    """The files of one kind. It belongs to one event loop."""
+
+    def __init__(self, *, spared_seconds: float = _SPARED_SECONDS) -> None:
+        self._under_way: set[Transfer] = set()
+        self._spared_seconds = spared_seconds
+
+    @asynccontextmanager
+    async def moving(self) -> AsyncIterator[Transfer]:
+        """A file that moves during the block. Raises TimeoutError when it has to give its place up."""
+        async with asyncio.timeout(None) as limit:
+            transfer = Transfer(limit, asyncio.get_running_loop().time())
+            self._under_way.add(transfer)
+            try:
+                yield transfer
+            finally:
+                self._under_way.discard(transfer)
+
+    def cut_slowest(self) -> bool:
+        """Cut the slowest file off, whose place is free a moment later. False: every file began a moment ago."""
+        now = asyncio.get_running_loop().time()
+        judged = [one for one in self._under_way if now - one.began >= self._spared_seconds]
+        if not judged:
+            return False
+        slowest = min(judged, key=lambda one: one.passed_bytes / (now - one.began))
+        self._under_way.discard(slowest)
+        slowest.limit.reschedule(now)
+        return True
