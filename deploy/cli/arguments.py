@@ -87,6 +87,9 @@ Unit = Annotated[
         help="The unit of prices, where the file does not say it; otherwise that of the country.",
     ),
 ]
+Believe = Annotated[
+    bool, typer.Option("--believe", help="Store unusual prices, too: somebody has looked at them, and they are right.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Go on even with planned or active routes. Active ones end.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask whether you are sure.")]
 

@@ -5,19 +5,26 @@ from typing import Annotated
 
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, CsvFile, columns_of
+from deploy.cli.arguments import AsJson, Believe, CompanyId, CsvFile, Currency, Unit, columns_of
 from deploy.cli.output import counting_lines, finish_import, screen, show
 from deploy.cli.records import Records, add_commands, by_id
 from deploy.cli.storing import enqueue, transaction
 from domain import clock
 from domain.routes.plans import price_changes
 from domain.stations import price_imports
+from domain.stations.believed_prices import unit_option
 from domain.stations.listings import DEALS, STATIONS, TAXES
 from domain.text import printable
 
 stations_app = typer.Typer(no_args_is_help=True, help="Truck stops and their retail prices.")
 deals_app = typer.Typer(no_args_is_help=True, help="Prices that a company has negotiated.")
 taxes_app = typer.Typer(no_args_is_help=True, help="Diesel taxes of the states.")
+
+
+_UNIT_COLUMNS = (
+    "Where prices are not US dollars a gallon: currency, unit. Where one is unusual and somebody has looked at it:"
+    " checked_price, which is the price again."
+)
 
 
 def _number(text: str) -> int | None:
@@ -40,7 +47,7 @@ add_commands(
         STATIONS,
         ("station_id", "name", "brand", "city", "state", "retail_price", "priced_at"),
         by_id("station", str),
-        shape=price_imports.StationRow,
+        shape=price_imports.StationFileRow,
         of_company=False,
     ),
 )
@@ -52,7 +59,7 @@ add_commands(
         DEALS,
         ("id", "station_id", "brand", "discount_per_gallon", "net_price", "valid_from", "valid_to"),
         by_id("deal", _number),
-        shape=price_imports.DealRow,
+        shape=price_imports.DealFileRow,
         retires=False,
     ),
 )
@@ -77,25 +84,39 @@ add_commands(
 )
 
 
-@stations_app.command("import", epilog=columns_of(price_imports.StationRow))
-def stations_import(file: CsvFile, as_json: AsJson = False) -> None:
+@stations_app.command("import", epilog=f"{columns_of(price_imports.StationRow)} {_UNIT_COLUMNS}")
+def stations_import(
+    file: CsvFile, currency: Currency = "", unit: Unit = "", believe: Believe = False, as_json: AsJson = False
+) -> None:
     """Adds and updates truck stops and their prices.
 
-    Plans of trucks that are still at their first stop are checked again.
+    Plans of trucks that are still at their first stop are checked again. Prices that are unlike what is known are not
+    stored, and are listed.
     """
     now = clock.now()
     with counting_lines("stations", file, quiet=as_json) as progress, transaction() as connection:
-        report, jobs = price_changes.import_stations(connection, file, now=now, progress=progress)
+        report, jobs = price_changes.import_stations(
+            connection, file, unit=unit_option(currency, unit), now=now, believe=believe, progress=progress
+        )
     enqueue(jobs)
     finish_import(as_json, "stations", report)
 
 
-@deals_app.command("import", epilog=columns_of(price_imports.DealRow))
-def deals_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False) -> None:
+@deals_app.command("import", epilog=f"{columns_of(price_imports.DealRow)} {_UNIT_COLUMNS}")
+def deals_import(
+    company_id: CompanyId,
+    file: CsvFile,
+    currency: Currency = "",
+    unit: Unit = "",
+    believe: Believe = False,
+    as_json: AsJson = False,
+) -> None:
     """Adds and updates negotiated prices, by station or brand, with the days they are valid on."""
     now = clock.now()
     with transaction() as connection:
-        report, jobs = price_changes.import_deals(connection, company_id, file, now=now)
+        report, jobs = price_changes.import_deals(
+            connection, company_id, file, unit=unit_option(currency, unit), now=now, believe=believe
+        )
     enqueue(jobs)
     finish_import(as_json, "deals", report)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TextIO, TypeVar
 
@@ -179,22 +180,37 @@ def _read(
 
     absent = frozenset(known - set(header))
     twice = {name for name in known if header.count(name) > 1}
+    columns = [(place, name) for place, name in enumerate(header) if name in known]
+    named = named_width(header)
     for line, cells in rows:
         progress(1)
-        if not any(cell.strip() for cell in cells):
+        width = len(cells)
+        values = {
+            name: armed(cell) if cell[0] == "'" else cell
+            for place, name in columns
+            if place < width and (cell := cells[place].strip())
+        }
+        if not values and not any(map(str.strip, cells)):
             continue
-        if fault := _fault(header, cells, twice):
+        if (width > named or twice) and (fault := _fault(header, cells, twice)):
             report.reject(line, fault)
             continue
-        given = {
-            name: cell.strip() for name, cell in zip(header, cells, strict=False) if name in known and cell.strip()
-        }
-        cleared = frozenset(name for name, cell in given.items() if cell == CLEARED and name in clearable)
-        values = {name: armed(cell) for name, cell in given.items() if name not in cleared}
+        cleared = _NO_COLUMNS
+        if clearable:
+            cleared = frozenset(
+                name
+                for place, name in columns
+                if name in values and name in clearable and cells[place].strip() == CLEARED
+            )
+            for name in cleared:
+                del values[name]
         try:
             yield FileRow(line, read_query(values, shape), cleared, absent)
         except Invalid as invalid:
             report.reject(line, str(invalid))
+
+
+_NO_COLUMNS: frozenset[str] = frozenset()
 
 
 def named_width(names: Sequence[str]) -> int:
@@ -217,14 +233,14 @@ def _fault(header: list[str], cells: list[str], twice: set[str]) -> str:
 
 def without_repeats(lines: Iterable[FileRow[RowShape]], report: ImportReport, *key: str) -> Iterator[FileRow[RowShape]]:
     """Rows whose `key`, one column or several, appeared on an earlier line go into the report."""
-    first: dict[tuple[Any, ...], int] = {}
+    first: dict[Any, int] = {}
+    key_of = attrgetter(*key)
+    nothing = (None,) * len(key) if len(key) > 1 else None
     for line in lines:
-        values = tuple(getattr(line.row, name) for name in key)
-        given = any(value is not None for value in values)
-        if given and first.setdefault(values, line.number) != line.number:
-            named = ", ".join(
-                f"{name} {str(value)!r}" for name, value in zip(key, values, strict=True) if value is not None
-            )
+        values = key_of(line.row)
+        if values != nothing and first.setdefault(values, line.number) != line.number:
+            parts = zip(key, values if len(key) > 1 else (values,), strict=True)
+            named = ", ".join(f"{name} {str(value)!r}" for name, value in parts if value is not None)
             report.reject(line.number, f"{named} is already on line {first[values]}")
         else:
             yield line

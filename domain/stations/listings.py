@@ -22,6 +22,20 @@ class StoredStation(NamedTuple):
     priced_at: datetime | None
     retired_at: datetime | None
 
+    @property
+    def currency(self) -> str | None:
+        """The currency of the stored price, as files of stations say it."""
+        return "USD" if self.retail_price is not None else None
+
+    @property
+    def unit(self) -> str | None:
+        return "gallon" if self.retail_price is not None else None
+
+    @property
+    def checked_price(self) -> float | None:
+        """A stored price has been believed: an export can be imported again."""
+        return self.retail_price
+
 
 class StoredDeal(NamedTuple):
     """The fields of `DealRow`, and its id: its number within the company."""
@@ -34,6 +48,20 @@ class StoredDeal(NamedTuple):
     net_price: float | None
     valid_from: date | None
     valid_to: date | None
+
+    @property
+    def currency(self) -> str:
+        """The currency of stored prices, as files of deals say it."""
+        return "USD"
+
+    @property
+    def unit(self) -> str:
+        return "gallon"
+
+    @property
+    def checked_price(self) -> float | None:
+        """A stored price has been believed: an export can be imported again."""
+        return self.net_price if self.net_price is not None else self.discount_per_gallon
 
 
 class StoredTax(NamedTuple):

@@ -9,6 +9,7 @@ because the table does not exist when the tests prepare all statements.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import date, datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 from uuid import UUID
@@ -35,7 +36,20 @@ from domain.errors import FuelrouteError
 from domain.settings import get_settings
 from domain.staging import stage
 from domain.statements import Command, NotNull, Statement
+from domain.stations.believed_prices import (
+    MOST_JUMP,
+    NO_OPTION,
+    PriceJudge,
+    RetiredFinder,
+    RetiredPlaces,
+    SentPrice,
+    UnbelievablePrice,
+    UnitOption,
+    says_checked,
+)
 from domain.stations.price_sets import begin_price_set
+from domain.stations.price_units import unit_of_price
+from domain.stations.prices import STALE_AFTER
 
 Words = Annotated[Text, Meta(max_length=400)]
 PricePerGallon = Annotated[float, Meta(gt=0, lt=100)]
@@ -60,6 +74,33 @@ class StationRow(Struct, frozen=True):
             in_utc(self.priced_at)  # raises
 
 
+class StationFileRow(StationRow, frozen=True):
+    """A station as a file or a form has it: its price may be in the money and unit of its country."""
+
+    retail_price: Annotated[
+        Annotated[float, Meta(gt=0, lt=1_000)] | None,
+        Caption("Retail price, dollars a gallon", "or in the currency and unit below"),
+    ] = None
+    currency: Annotated[Words | None, Caption("Currency", "USD, CAD or MXN; empty: of the country")] = None
+    unit: Annotated[Words | None, Caption("Unit", "gallon or litre; empty: of the country")] = None
+    checked_price: Words | None = None
+    """The price again, or `yes`: somebody has looked at it, and it is right. Exports have it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_unit(self.currency, self.unit, self.retail_price)
+
+
+def _check_unit(currency: str | None, unit: str | None, price: float | None) -> None:
+    """Raises ValueError."""
+    told, _ = unit_of_price(currency or "", unit or "", "US")
+    if price is not None and price >= _MOST_DOLLARS and not told.is_cents and told.currency != "MXN":
+        raise ValueError(f"a price of {price:,.2f} is no price of a gallon in dollars: is it in cents?")
+
+
+_MOST_DOLLARS = 100
+
+
 class DealRow(Struct, frozen=True):
     station_id: Annotated[Reference | None, Caption("Station id", "or a brand")] = None
     brand: Annotated[Reference | None, Caption("Brand", "or a station")] = None
@@ -77,6 +118,19 @@ class DealRow(Struct, frozen=True):
             raise ValueError("exactly one of discount_per_gallon and net_price is needed")
         if self.valid_from is not None and self.valid_to is not None and self.valid_to < self.valid_from:
             raise ValueError("valid_to is before valid_from")
+
+
+class DealFileRow(DealRow, frozen=True):
+    """A deal as a file or a form has it: its price may be in the money and unit of its country."""
+
+    currency: Annotated[Words | None, Caption("Currency", "USD, CAD or MXN; empty: of the country")] = None
+    unit: Annotated[Words | None, Caption("Unit", "gallon or litre; empty: of the country")] = None
+    checked_price: Words | None = None
+    """The net price or the discount again, or `yes`: somebody has looked at it, and it is right."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_unit(self.currency, self.unit, self.net_price)
 
 
 class UnknownStation(FuelrouteError):
@@ -121,46 +175,73 @@ _TAX_KEY = _Key(["state", "valid_from"])
 
 
 def store_station_rows(
-    connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
+    connection: Connection,
+    path: Path,
+    *,
+    now: datetime,
+    unit: UnitOption = NO_OPTION,
+    believe: bool = False,
+    progress: Progress = lambda _: None,
 ) -> ImportReport:
     """Add and update stations by id, in the caller's transaction, so that no reader sees half of it. A row without
-    `priced_at` was priced now. A price older than the stored one is ignored. `progress` is called for every row. Raises
-    UnreadableFile.
+    `priced_at` was priced now. A price older than the stored one is ignored; one that cannot be told in US dollars a
+    gallon, or that is unlike what is known, is not stored unless a person has looked at it (`believe`). A station that
+    was retired comes back under its own id only. `progress` is called for every row. Raises UnreadableFile.
     """
     report = ImportReport()
-    lines = without_repeats(read_rows(path, StationRow, report, progress=progress), report, "station_id")
-    _store_stations(connection, lines, report, now=now)
+    lines = without_repeats(read_rows(path, StationFileRow, report, progress=progress), report, "station_id")
+    judge = PriceJudge(connection, now=now, believe=believe, option=unit)
+    _store_stations(connection, lines, report, judge, RetiredPlaces(connection).finder(), now=now)
     return report
 
 
-def insert_station(connection: Connection, row: StationRow, *, now: datetime) -> None:
-    """Add one station. Raises StationExists, also where the station is retired."""
-    report = ImportReport()
-    _store_stations(connection, [FileRow(1, row)], report, now=now)
-    if not report.created:
+def insert_station(connection: Connection, row: StationRow, *, now: datetime, believe: bool = False) -> None:
+    """Add one station. Raises StationExists, also where the station is retired, and UnbelievablePrice."""
+    if not _store_one(connection, row, now=now, believe=believe).created:
         raise StationExists(row.station_id)
 
 
-def store_station(connection: Connection, row: StationRow, *, now: datetime) -> None:
-    """Change one station, as an import of this row does."""
-    _store_stations(connection, [FileRow(1, row)], ImportReport(), now=now)
+def store_station(connection: Connection, row: StationRow, *, now: datetime, believe: bool = False) -> None:
+    """Change one station, as an import of this row does. Raises UnbelievablePrice."""
+    _store_one(connection, row, now=now, believe=believe)
+
+
+def _store_one(connection: Connection, row: StationRow, *, now: datetime, believe: bool) -> ImportReport:
+    if not isinstance(row, StationFileRow):
+        row = StationFileRow(*msgspec.structs.astuple(row))
+    report, judge = ImportReport(), PriceJudge(connection, now=now, believe=believe)
+    _store_stations(connection, [FileRow(1, row)], report, judge, None, now=now)
+    if report.rejected:
+        raise UnbelievablePrice(report.rejected[0].message.removesuffix(_NOT_STORED))
+    return report
 
 
 def _store_stations(
-    connection: Connection, lines: Iterable[FileRow[StationRow]], report: ImportReport, *, now: datetime
+    connection: Connection,
+    lines: Iterable[FileRow[Any]],
+    report: ImportReport,
+    judge: PriceJudge,
+    retired: RetiredFinder | None,
+    *,
+    now: datetime,
 ) -> None:
     columns = (*StationRow.__struct_fields__, "retired_at")  # a retired station that is named again is back
+    told = _ToldStations(lines, report, judge, retired)
+
+    stored = attrgetter(*columns[:-2])
 
     def values(row: StationRow) -> tuple[Any, ...]:
-        return (*msgspec.structs.astuple(msgspec.structs.replace(row, priced_at=row.priced_at or now)), None)
+        return (*stored(row), row.priced_at or now, None)
 
-    absent = _stage(connection, "stations", columns, lines, values)
+    absent = _stage(connection, "stations", columns, told, values) - {"currency", "unit", "checked_price"}
     begin_price_set(connection, "stations", None, now=now)
     kept = absent - {"priced_at"}  # without the column, a price is of now
     if "retail_price" in absent:
         kept |= {"priced_at"}
+    _pass_retired(connection, told, report)
     _keep_stored(connection, "stations", _STATION_KEY, kept)
     _keep_newer_prices(connection, now=now)
+    _keep_doubted(connection, told, report, judge, now=now)
     # the same price at a later time does not count as a change, but the time is stored
     _count(connection, "stations", _STATION_KEY, [name for name in columns if name != "priced_at"], report)
     assignments = sql.SQL(", ").join(
@@ -171,6 +252,103 @@ def _store_stations(
             "INSERT INTO stations ({0}) SELECT {0} FROM staged_stations ON CONFLICT (station_id) DO UPDATE SET {1}"
         ).format(sql.SQL(", ").join(map(sql.Identifier, columns)), assignments)
     )
+
+
+class _ToldStations:
+    """The rows with their prices in US dollars a gallon. A price in doubt is left out, and told in the report."""
+
+    def __init__(
+        self, lines: Iterable[FileRow[Any]], report: ImportReport, judge: PriceJudge, retired: RetiredFinder | None
+    ) -> None:
+        self._lines, self._report, self._judge, self._retired = lines, report, judge, retired
+        self.doubted: list[str] = []
+        self.numbers: dict[str, int] = {}
+        """The line of each station that has a price which nobody has looked at."""
+        self.once_retired: dict[str, tuple[int, str]] = {}
+        """Stations that are where the same one was retired: the line, and the id of that one."""
+
+    def __iter__(self) -> Iterator[FileRow[Any]]:
+        for line in self._lines:
+            row = line.row
+            if self._retired is not None:
+                same = self._retired(row.station_id, row.name, row.brand, row.city, row.latitude, row.longitude)
+                if same is not None:
+                    self.once_retired[row.station_id] = line.number, same
+            if row.retail_price is None:
+                yield line
+            elif self._judge.is_plain(row.retail_price, row.state) and row.currency is row.unit is None:
+                self.numbers[row.station_id] = line.number
+                yield line
+            else:
+                yield self._told(line)
+
+    def _told(self, line: FileRow[Any]) -> FileRow[Any]:
+        row = line.row
+        sent = _sent(row, row.retail_price)
+        price, doubt = self._judge.station_price(sent, row.state, (row.latitude, row.longitude))
+        if doubt:
+            self.doubted.append(row.station_id)
+            self._report.reject(line.number, _doubted(doubt))
+            return line._replace(row=msgspec.structs.replace(row, retail_price=None))
+        if not sent.is_checked:
+            self.numbers[row.station_id] = line.number
+        return (
+            line if price == row.retail_price else line._replace(row=msgspec.structs.replace(row, retail_price=price))
+        )
+
+
+_NOT_STORED = ": the station is stored without this price"
+
+
+def _sent(row: StationRow | DealRow, price: float) -> SentPrice:
+    """The price as the row has it."""
+    if not isinstance(row, StationFileRow | DealFileRow):
+        return SentPrice(price)
+    return SentPrice(price, row.currency or "", row.unit or "", says_checked(row.checked_price, price))
+
+
+def _doubted(doubt: str) -> str:
+    return f"{doubt}{_NOT_STORED}"
+
+
+def _pass_retired(connection: Connection, told: _ToldStations, report: ImportReport) -> None:
+    """Stations that were retired are not added again under another id."""
+    if not told.once_retired:
+        return
+    known = {row.station_id for row in _KNOWN.all(connection, (list(told.once_retired),))}
+    for station_id, (line, same) in told.once_retired.items():
+        if station_id not in known:
+            connection.execute("DELETE FROM staged_stations WHERE station_id = %s", (station_id,))
+            told.numbers.pop(station_id, None)
+            report.reject(line, f"this station is retired as {same!r}: import it by that id to bring it back")
+
+
+def _keep_doubted(
+    connection: Connection, told: _ToldStations, report: ImportReport, judge: PriceJudge, *, now: datetime
+) -> None:
+    """Keep the stored prices where the new ones are in doubt, also because they are too unlike them."""
+    leaps = [] if judge.believes else _leaps(connection, now=now)
+    for station_id, price, before in leaps:
+        if station_id in told.numbers:
+            told.doubted.append(station_id)
+            doubt = f"{price:.3f} is too unlike the price before, {before:.3f}"
+            report.reject(told.numbers[station_id], _doubted(doubt))
+    if told.doubted:
+        connection.execute(
+            "UPDATE staged_stations new SET retail_price = stored.retail_price, priced_at = stored.priced_at"
+            " FROM stations stored WHERE stored.station_id = new.station_id AND new.station_id = ANY(%s)",
+            (told.doubted,),
+        )
+
+
+def _leaps(connection: Connection, *, now: datetime) -> list[tuple[str, float, float]]:
+    """Stations with their new price and the one before, which is fresh and far from it."""
+    return connection.execute(
+        "SELECT new.station_id, new.retail_price, stored.retail_price FROM staged_stations new JOIN stations stored"
+        " ON stored.station_id = new.station_id WHERE stored.priced_at > %(since)s AND stored.priced_at <= %(now)s"
+        " AND new.retail_price NOT BETWEEN stored.retail_price / %(most)s AND stored.retail_price * %(most)s",
+        {"since": now - STALE_AFTER, "now": now, "most": MOST_JUMP},
+    ).fetchall()
 
 
 def _keep_newer_prices(connection: Connection, *, now: datetime) -> None:
@@ -188,6 +366,7 @@ class _StationId(NamedTuple):
     station_id: str
 
 
+_KNOWN = Statement(_StationId, "SELECT station_id FROM stations WHERE station_id = ANY(%s)")
 _RETIRE = Statement(
     _StationId,
     "UPDATE stations SET retired_at = coalesce(retired_at, %s) WHERE station_id = ANY(%s) RETURNING station_id",
@@ -204,17 +383,32 @@ def set_stations_retired(connection: Connection, station_ids: Sequence[str], *, 
 
 
 def store_deal_rows(
-    connection: Connection, company_id: UUID, path: Path, *, now: datetime, progress: Progress = lambda _: None
+    connection: Connection,
+    company_id: UUID,
+    path: Path,
+    *,
+    now: datetime,
+    unit: UnitOption = NO_OPTION,
+    believe: bool = False,
+    progress: Progress = lambda _: None,
 ) -> ImportReport:
     """Add and update a company's deals by station or brand and first day. A deal for a station that is not stored yet
-    is kept. Raises UnreadableFile, TooManyDeals.
+    is kept. A price or a discount that is unlike what is known is refused unless a person has looked at it (`believe`).
+    Raises UnreadableFile, TooManyDeals.
     """
     report = ImportReport()
-    rows = read_rows(path, DealRow, report, progress=progress)
-    lines = _within_quota(without_repeats(rows, report, "station_id", "brand", "valid_from"))
+    rows: Iterator[FileRow[Any]] = read_rows(path, DealFileRow, report, progress=progress)
+    read = list(_within_quota(without_repeats(rows, report, "station_id", "brand", "valid_from")))
+    named = (line.row.station_id for line in read if line.row.station_id is not None)
+    judge = PriceJudge(connection, now=now, believe=believe, option=unit, stations=named)
+    lines = _told_deals(read, judge, report)
     columns = DealRow.__struct_fields__
     absent = _stage(
-        connection, "deals", ["company_id", *columns], lines, lambda row: (company_id, *msgspec.structs.astuple(row))
+        connection,
+        "deals",
+        ["company_id", *columns],
+        lines,
+        lambda row: (company_id, *(getattr(row, name) for name in columns)),
     )
     begin_price_set(connection, "deals", company_id, now=now)
     _keep_stored(connection, "deals", _DEAL_KEY, absent & {"valid_to"})  # a discount and a net price exclude each other
@@ -236,6 +430,27 @@ def store_deal_rows(
         (_DEALS_NOW.one(connection, (company_id,)).last_number,),
     )
     return report
+
+
+def _told_deals(
+    lines: Iterable[FileRow[DealRow]], judge: PriceJudge, report: ImportReport
+) -> Iterator[FileRow[DealRow]]:
+    for line in lines:
+        row, doubt = _told_deal(line.row, judge)
+        if doubt:
+            report.reject(line.number, doubt)
+        else:
+            yield FileRow(line.number, row, line.cleared, line.absent)
+
+
+def _told_deal(row: DealRow, judge: PriceJudge) -> tuple[DealRow, str]:
+    """The deal in US dollars a gallon, and the doubt; empty when there is none."""
+    if row.net_price is not None:
+        price, doubt = judge.net_price(_sent(row, row.net_price), row.station_id)
+        return msgspec.structs.replace(row, net_price=price), doubt
+    assert row.discount_per_gallon is not None  # noqa: S101
+    discount, doubt = judge.discount(_sent(row, row.discount_per_gallon), row.station_id)
+    return msgspec.structs.replace(row, discount_per_gallon=discount), doubt
 
 
 class TooManyDeals(UnreadableFile):
@@ -294,13 +509,23 @@ _DELETE_DEAL = Command("DELETE FROM deals WHERE company_id = %s AND coalesce(num
 
 
 def store_deal(
-    connection: Connection, company_id: UUID, deal_id: int | None, row: DealRow, *, now: datetime
+    connection: Connection,
+    company_id: UUID,
+    deal_id: int | None,
+    row: DealRow,
+    *,
+    now: datetime,
+    believe: bool = False,
 ) -> int | None:
     """Change one deal, or for None add one. Returns its id, or None where the company has no such deal. Raises
-    TooManyDeals, and AlreadyPriced when another deal is for the same place from the same day on. The transaction must
-    then roll back."""
+    TooManyDeals, UnbelievablePrice, and AlreadyPriced when another deal is for the same place from the same day on. The
+    transaction must then roll back."""
+    judge = PriceJudge(connection, now=now, believe=believe, stations=[row.station_id] if row.station_id else [])
+    row, doubt = _told_deal(row, judge)
+    if doubt:
+        raise UnbelievablePrice(doubt)
     begin_price_set(connection, "deals", company_id, now=now)
-    values = msgspec.structs.astuple(row)
+    values = tuple(getattr(row, name) for name in DealRow.__struct_fields__)
     try:
         if deal_id is None:
             _require_room(connection, company_id, more=1)

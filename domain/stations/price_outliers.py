@@ -89,15 +89,19 @@ def usual_of_countries(prices: Iterable[tuple[Country, float]]) -> dict[Country,
     return {country: median(found) for country, found in known.items() if len(found) >= FEWEST_IN_COUNTRY}
 
 
+def believable_range(usual: float | None) -> tuple[float, float]:
+    """The lowest and the highest price that can be one of diesel. `usual` is what its country pays, as far as that is
+    known."""
+    return (LOWEST_USUAL, HIGHEST_USUAL) if usual is None else (usual / COUNTRY_FACTOR, usual * COUNTRY_FACTOR)
+
+
 def unbelievable(price: float, usual: float | None) -> str:
-    """A sentence on a price that cannot be one of diesel. `usual` is what its country pays, as far as that is known."""
-    if usual is None:
-        if LOWEST_USUAL <= price <= HIGHEST_USUAL:
-            return ""
-        usual_ones = f"{LOWEST_USUAL:.2f} to {HIGHEST_USUAL:.2f}"
-        return f"{price:.3f} is no usual price of a gallon in US dollars: those are {usual_ones}"
-    if usual / COUNTRY_FACTOR <= price <= usual * COUNTRY_FACTOR:
+    """A sentence on a price out of that range; else empty."""
+    lowest, highest = believable_range(usual)
+    if lowest <= price <= highest:
         return ""
+    if usual is None:
+        return f"{price:.3f} is no usual price of a gallon in US dollars: those are {lowest:.2f} to {highest:.2f}"
     return f"{price:.3f} is {'less than half' if price < usual else 'more than double'} the usual price, {usual:.3f}"
 
 

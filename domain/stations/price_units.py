@@ -67,6 +67,8 @@ class ToldPrice(NamedTuple):
 def in_dollars(price: float, unit: UnitOfPrice, rates: ExchangeRates, *, is_told: bool = True) -> ToldPrice:
     """`is_told`: the file says its unit; otherwise it is that of the country, and the price must fit to it."""
     price, unit = (price / 100, unit._replace(is_cents=False)) if unit.is_cents else (price, unit)
+    if unit == US_DOLLARS_A_GALLON:
+        return ToldPrice(price)
     likely = _LIKELY_A_LITRE.get(unit.currency)
     if not is_told and likely is not None and not likely[0] <= price <= likely[1]:
         doubt = f"{price:.3f} is no price of a litre in {unit.currency}: its file must say its currency and unit"

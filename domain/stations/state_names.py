@@ -21,6 +21,9 @@ yucatan=YUC zacatecas=ZAC
 """
 _CODES = dict(pair.split("=") for pair in _CODES_TEXT.split())
 
+US_STATES = frozenset(_CODES[name] for name in _CODES_TEXT.split("alberta=")[0].replace("=", " ").split()[::2])
+"""The codes of the United States, as nearly all files write them."""
+
 
 @lru_cache(maxsize=1_000)
 def plain_state(state: str) -> str:

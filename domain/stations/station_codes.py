@@ -367,7 +367,12 @@ def _is_far(one: CodedStation, place: RowPlace) -> bool:
 
 
 def _miles(one: CodedStation, latitude: float, longitude: float) -> float:
-    return hypot(one.latitude - latitude, (one.longitude - longitude) * cos(radians(latitude))) * 69.1
+    return miles_between(one.latitude, one.longitude, latitude, longitude)
+
+
+def miles_between(latitude: float, longitude: float, to_latitude: float, to_longitude: float) -> float:
+    """Miles between two places that lie near each other."""
+    return hypot(latitude - to_latitude, (longitude - to_longitude) * cos(radians(to_latitude))) * 69.1
 
 
 _EXIT = re.compile(r"\bEXITS?\s*#?\s*(\d+[A-Z]?)", re.IGNORECASE)

@@ -28,7 +28,7 @@ from domain.routes.intake import fleet_changes
 from domain.routes.intake.retiring import StillDriving, retire
 from domain.routes.plans import price_changes
 from domain.stations.listings import DEALS, STATIONS, TAXES, StoredDeal, StoredStation, StoredTax
-from domain.stations.price_imports import DealRow, StationRow, TaxRow
+from domain.stations.price_imports import DealFileRow, StationFileRow, TaxRow
 from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import Page
 
@@ -52,6 +52,8 @@ class Subject(ABC, Generic[Stored, Typed]):
     listed: ClassVar[Sequence[str]]
     """The fields that the list shows; the first leads to the record."""
     may_edit: ClassVar[Collection[Role]]
+    unit_fields: ClassVar[Collection[str]] = ()
+    """Fields that only say how the price of the row is written. They are not stored."""
     is_global: ClassVar[bool] = False
     """True where the rows are the same for all companies."""
     retires: ClassVar[bool] = False
@@ -113,6 +115,8 @@ def as_text(value: object) -> str:
         return str(int(value)) if value.is_integer() and abs(value) < 1e15 else str(value)
     return value.isoformat() if isinstance(value, date) else str(value)
 
+
+_UNIT_FIELDS = ("currency", "unit")
 
 FleetRow = TypeVar("FleetRow", StoredVehicle, StoredDriver)
 
@@ -206,18 +210,20 @@ class Drivers(_FleetSubject[StoredDriver, DriverRow]):
         return self.key(stored)
 
 
-class Stations(Subject[StoredStation, StationRow]):
+class Stations(Subject[StoredStation, StationFileRow]):
     name = "stations"
     one = "station"
     section = "stations"
     about = "Truck stops where plans may buy fuel, the same for all companies. A price counts for seven days."
     search_hint = "id, name, brand, address, city, state"
-    shape = StationRow
+    shape = StationFileRow
     listing = STATIONS
     fields = captioned_fields(
-        StationRow,
+        StationFileRow,
         *("station_id", "name", "brand", "address", "city", "state", "latitude", "longitude", "retail_price"),
+        *_UNIT_FIELDS,
     )
+    unit_fields = _UNIT_FIELDS
     listed = ("station_id", "name", "brand", "city", "state", "retail_price")
     may_edit = MAY_EDIT_STATIONS
     is_global = True
@@ -235,16 +241,18 @@ class Stations(Subject[StoredStation, StationRow]):
     def parameters(self, key: str) -> dict[str, object] | None:
         return {"id": key}
 
-    def save(self, page: Page, stored: StoredStation | None, typed: StationRow) -> str:
+    def save(self, page: Page, stored: StoredStation | None, typed: StationFileRow) -> str:
+        checked = page.form.text("price_checked") == "yes"
         if stored is None:
-            jobs = price_changes.add_station(page.connection, typed, now=page.now)
+            jobs = price_changes.add_station(page.connection, typed, now=page.now, believe=checked)
         else:
-            checked = page.form.text("price_checked") == "yes"
-            same_price = typed.retail_price == stored.retail_price and not checked
+            is_same = typed.retail_price == stored.retail_price
+            if is_same:
+                typed = msgspec.structs.replace(typed, currency=stored.currency, unit=stored.unit)
             typed = msgspec.structs.replace(
-                typed, station_id=stored.station_id, priced_at=stored.priced_at if same_price else None
+                typed, station_id=stored.station_id, priced_at=stored.priced_at if is_same and not checked else None
             )
-            jobs = price_changes.edit_station(page.connection, typed, now=page.now)
+            jobs = price_changes.edit_station(page.connection, typed, now=page.now, believe=checked or is_same)
         page.jobs += jobs
         return str(typed.station_id)
 
@@ -252,7 +260,7 @@ class Stations(Subject[StoredStation, StationRow]):
         page.jobs += price_changes.retire_stations(page.connection, [stored.station_id], now=page.now)
 
 
-class Deals(Subject[StoredDeal, DealRow]):
+class Deals(Subject[StoredDeal, DealFileRow]):
     name = "deals"
     one = "deal"
     section = "stations"
@@ -260,9 +268,10 @@ class Deals(Subject[StoredDeal, DealRow]):
         "Prices that your company has negotiated, for one station or all of a brand: a discount or a fixed net price."
     )
     search_hint = "station id, brand"
-    shape = DealRow
+    shape = DealFileRow
     listing = DEALS
-    fields = captioned_fields(DealRow)
+    fields = captioned_fields(DealFileRow)
+    unit_fields = _UNIT_FIELDS
     listed = ("station_id", "brand", "discount_per_gallon", "net_price", "valid_from", "valid_to")
     may_edit = MAY_EDIT_POLICY
 
@@ -275,9 +284,17 @@ class Deals(Subject[StoredDeal, DealRow]):
     def parameters(self, key: str) -> dict[str, object] | None:
         return {"id": int(key)} if key.isascii() and key.isdecimal() and len(key) < 10 else None
 
-    def save(self, page: Page, stored: StoredDeal | None, typed: DealRow) -> str:
+    def save(self, page: Page, stored: StoredDeal | None, typed: DealFileRow) -> str:
         old = stored.id if stored is not None else None
-        deal_id, jobs = price_changes.edit_deal(page.connection, page.company_id, old, typed, now=page.now)
+        checked = page.form.text("price_checked") == "yes"
+        if stored is not None and (stored.net_price, stored.discount_per_gallon) == (
+            typed.net_price,
+            typed.discount_per_gallon,
+        ):
+            checked, typed = True, msgspec.structs.replace(typed, currency=stored.currency, unit=stored.unit)
+        deal_id, jobs = price_changes.edit_deal(
+            page.connection, page.company_id, old, typed, now=page.now, believe=checked
+        )
         if deal_id is None:
             raise not_found()
         page.jobs += jobs

@@ -21,6 +21,7 @@ from domain.routes.plans.review_requests import (
     companies_with_waiting_trucks,
 )
 from domain.stations import held_prices, price_imports
+from domain.stations.believed_prices import NO_OPTION, UnitOption
 from domain.stations.price_files import (
     PriceReport,
     apply_coming_prices,
@@ -33,19 +34,34 @@ from domain.stations.price_units import NO_RATES, ExchangeRates
 
 
 def import_stations(
-    connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
+    connection: Connection,
+    path: Path,
+    *,
+    now: datetime,
+    unit: UnitOption = NO_OPTION,
+    believe: bool = False,
+    progress: Progress = lambda _: None,
 ) -> tuple[ImportReport, list[Job]]:
     """Raises UnreadableFile."""
-    report = price_imports.store_station_rows(connection, path, now=now, progress=progress)
+    report = price_imports.store_station_rows(connection, path, now=now, unit=unit, believe=believe, progress=progress)
     return report, after_new_prices(connection, None, now=now)
 
 
 def import_deals(
-    connection: Connection, company_id: UUID, path: Path, *, now: datetime, progress: Progress = lambda _: None
+    connection: Connection,
+    company_id: UUID,
+    path: Path,
+    *,
+    now: datetime,
+    unit: UnitOption = NO_OPTION,
+    believe: bool = False,
+    progress: Progress = lambda _: None,
 ) -> tuple[ImportReport, list[Job]]:
     """Raises UnknownCompany, RetiredCompany, UnreadableFile."""
     require_company(connection, company_id)
-    report = price_imports.store_deal_rows(connection, company_id, path, now=now, progress=progress)
+    report = price_imports.store_deal_rows(
+        connection, company_id, path, now=now, unit=unit, believe=believe, progress=progress
+    )
     return report, after_new_prices(connection, company_id, now=now)
 
 
@@ -121,15 +137,15 @@ def wake_prices(connection: Connection, *, since: datetime, now: datetime) -> li
     return after_new_prices_of(connection, changed, now=now) if changed else []
 
 
-def add_station(connection: Connection, row: StationRow, *, now: datetime) -> list[Job]:
-    """Raises StationExists."""
-    price_imports.insert_station(connection, row, now=now)
+def add_station(connection: Connection, row: StationRow, *, now: datetime, believe: bool = False) -> list[Job]:
+    """Raises StationExists, UnbelievablePrice."""
+    price_imports.insert_station(connection, row, now=now, believe=believe)
     return after_new_prices(connection, None, now=now)
 
 
-def edit_station(connection: Connection, row: StationRow, *, now: datetime) -> list[Job]:
-    """Changes one station; a retired one is back."""
-    price_imports.store_station(connection, row, now=now)
+def edit_station(connection: Connection, row: StationRow, *, now: datetime, believe: bool = False) -> list[Job]:
+    """Changes one station; a retired one is back. Raises UnbelievablePrice."""
+    price_imports.store_station(connection, row, now=now, believe=believe)
     return after_new_prices(connection, None, now=now)
 
 
@@ -140,12 +156,18 @@ def retire_stations(connection: Connection, station_ids: Sequence[str], *, now: 
 
 
 def edit_deal(
-    connection: Connection, company_id: UUID, deal_id: int | None, row: DealRow, *, now: datetime
+    connection: Connection,
+    company_id: UUID,
+    deal_id: int | None,
+    row: DealRow,
+    *,
+    now: datetime,
+    believe: bool = False,
 ) -> tuple[int | None, list[Job]]:
     """Changes one deal, or for `deal_id` None adds one. Returns its id, too; None: the company has no such deal. Raises
     UnknownCompany, RetiredCompany, AlreadyPriced."""
     require_company(connection, company_id)
-    stored_id = price_imports.store_deal(connection, company_id, deal_id, row, now=now)
+    stored_id = price_imports.store_deal(connection, company_id, deal_id, row, now=now, believe=believe)
     return stored_id, after_new_prices(connection, company_id, now=now)
 
 

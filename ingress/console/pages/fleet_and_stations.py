@@ -270,7 +270,8 @@ def _changed(subject: Subject[Stored, Typed], page: Page, stored: Stored | None,
     changed = [
         field.label
         for field in subject.fields
-        if (
+        if field.name not in subject.unit_fields
+        and (
             page.form.text(field.name, most=_LONGEST) or page.form.text(f"{field.name}_removed") == "yes"
             if field.kind == "secret"
             else getattr(stored, field.name) != getattr(row, field.name)
