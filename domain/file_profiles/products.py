@@ -23,7 +23,8 @@ class Fuel(StrEnum):
 
 _NO_FUEL = re.compile(
     r"\b(?:CADV|ADVANCE|SCLE|SCALES?|(?<!FUEL )(?<!DIESEL )(?<!HEATING )(?<!FURNACE )(?<!GAS )OILS?|ADD|ADDT|ADDITIVES?"
-    r"|TREATMENT|FEES?|WASH|TIRES?|TOLLS?|PARK|PARKING|SHOWERS?|SHWR|REPR|REPAIRS?|PHON|PHONE|FOOD|GROC|GROCERY|MDSE"
+    r"|TREATMENT|ANTI ?GEL|FEES?|WASH|WASHER|TIRES?|TOLLS?|PARK|PARKING|SHOWERS?|SHWR|REPR|REPAIRS?|PHON|PHONE|FOOD"
+    r"|COOLANT|GREASE|BATTERY|BATTERIES|WIPERS?|HYDRAULIC|BRAKES?|GROC|GROCERY|MDSE"
     r"|MERCHANDISE|LUMP|LUMPERS?|WWFL|ANTIFREEZE|ANFR|WIPR|LABR|LABOR|PARTS?"
     r"|(?<!WITH )(?<!W )(?<!NO )(?<!EX )[SF]?TAX(?:ES)?(?! (?:EXEMPT|FREE|INCL|PAID))|[FGHPQ]ST|SURCHARGE"
     r"|DISC|DISCOUNTS?|REBATES?|(?:SUB)?TOTALS?|LUBE|LUBRICANTS?|FILTERS?|PERMITS?|TOW|TOWING|HOTEL|MOTEL|MONEY ?CODE"
@@ -35,19 +36,19 @@ _DEF = re.compile(
     r"|AUS ?32|UREA)\b"
 )
 _REEFER = re.compile(
-    r"\b(?:REEFERS?|RFR|RFUEL|R FUEL|DYED|DYE|ULSR|REEF|REFR|REFRIGERATION|REFRIGERATED|TRU|TRAILERS?|TRLR|TRL)\b"
+    r"\b(?:REEFERS?|RFR|RDSL|RFUEL|R FUEL|DYED|DYE|ULSR|REEF|REFR|REFRIGERATION|REFRIGERATED|TRU|TRAILERS?|TRLR|TRL)\b"
 )
 """Fuel of the trailer. Truck stops sell it dyed, without road tax."""
 _OTHER_FUEL = re.compile(
     r"\b(?:FARM|AG|AGRI|AGRICULTUR\w*|OFF ?(?:RD|ROAD|HIGHWAY|HWY)|NON ?(?:ROAD|HIGHWAY|HWY)|RED DIESEL|MARKED"
     r"|COLOU?RED|PURPLE|APU|AUX|AUXILIARY|GENSET|GENERATORS?|HEATING|FURNACE|(?<!DIESEL )FUEL OIL|MARINE|BOAT|RAIL"
-    r"|LOCOMOTIVE|TAX (?:EXEMPT|FREE)|UNL\d*|UNLD|UNLR|UNLEADED|ULR|GAS|GASOLINE|PETROL|MOGAS|ETHANOL|METHANOL"
+    r"|LOCOMOTIVE|TAX (?:EXEMPT|FREE)|UNL\d*|UNLD|UNLR|UNLEADED|ULR|[RMP]UL|GAS|GASOLINE|PETROL|MOGAS|ETHANOL|METHANOL"
     r"|E ?(?:10|15|85)|PROPANE|LPG|CNG|LNG|RNG|KEROSENE|KERO|JET ?A?|AVGAS|HYDROGEN|ELECTRICITY|CHARGING|KWH)\b"
 )
 """Gasoline, gas, and diesel for which no road tax was paid."""
 _TRACTOR = re.compile(
     r"\b(?:ULS[DP]\d*|ULS\d?|ULTRA LOW SUL(?:F|PH)UR|DSL\d?|DIESEL\d?|DIES|DSEL|LSD|D ?[12]|BDSL|TFUEL|T FUEL"
-    r"|BIO ?DIESEL|B(?:2|5|10|11|15|20|50|99|100)|TRACTOR|RENEWABLE|HVO|RD ?\d\d|R ?99)\b"
+    r"|BIO ?DIESEL|BIOD?|B(?:2|5|10|11|15|20|50|99|100)|TRACTOR|RENEWABLE|HVO|RD ?\d\d|R ?99)\b"
 )
 _WITHOUT_DIESEL: tuple[tuple[Fuel | None, re.Pattern[str]], ...] = (
     (Fuel.OTHER, re.compile(r"\b(?:REG|REGULAR|MID ?GRADE|PLUS|PREMIUM|PREM|SUP|SUPER)\b")),
@@ -102,5 +103,6 @@ def _by_number(code: str) -> Fuel:
 def _plain(text: str) -> str:
     """Words in capitals, divided by spaces: `DieselExhaustFluid` is three."""
     divided = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
-    numbered = re.sub(r"(?:#|\bNO\.?|\bNUMBER) *(?=[12]\b)", "D", divided.upper())
+    apart = re.sub(r"(?<=\d)(?=[A-Z]{3})", " ", divided.upper())
+    numbered = re.sub(r"(?:#|\bNO\.?|\bNUMBER) *(?=[12]\b)", " D", apart)
     return re.sub(r"[^A-Z0-9]+", " ", numbered)

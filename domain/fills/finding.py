@@ -143,7 +143,7 @@ def match_fills(
         match, zone, at = found[number]
         truck, (route, is_route_unclear) = trucks[number], routes[number]
         review = list(fill.doubts)
-        if truck is None:
+        if truck is None and fill.fuel != Fuel.OTHER:  # gasoline and farm diesel count nowhere
             review.append("unit")
         if fill.fuel == Fuel.UNKNOWN:
             review.append("fuel")

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from domain.fills.place_names import NamedStation, fitting, is_numbered, may_be_named, place_name, towns_alike
+from domain.fills.place_names import NamedStation, fitting, is_in_town, is_numbered, may_be_named, place_name
 from domain.roads import Point, great_circle_miles
 from domain.stations.chains import brand_of, plain_town, store_number
 from domain.stations.station_codes import plain_code
@@ -125,7 +125,7 @@ def match_station(
     numbered = [one for one in stations.numbered(printed.numbers, state) if is_numbered(one.named, printed)]
     named = fitting((one.named for one in in_town), printed)
     meant = same_name or [one for one in in_town if one.station_id in named]
-    meant = meant or [one for one in numbered if towns_alike(one.city, city)]
+    meant = meant or [one for one in numbered if is_in_town(one.named, city, printed)]
     if len(meant) == 1 and (same_name or not numbered or meant[0] in numbered):
         return StationMatch(meant[0], 90, False)
     if meant:

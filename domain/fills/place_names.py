@@ -27,6 +27,8 @@ class PlaceName(NamedTuple):
     brand: Brand
     numbers: frozenset[str]
     """The numbers in it that may be the chain's number of the store, without leading zeros."""
+    letters: str
+    """All of it without spaces and signs."""
 
 
 class NamedStation(NamedTuple):
@@ -44,10 +46,15 @@ class NamedStation(NamedTuple):
     @property
     def number(self) -> str:
         """The chain's number; empty: not known. An id tells it only where it is a chain's code or a number."""
-        return store_number(self.name) or (number_in_id(self.station_id) if _CODE.fullmatch(self.station_id) else "")
+        return store_number(self.name) or (number_in_id(self.station_id) if _is_code(self.station_id) else "")
 
 
-_CODE = re.compile(r"(?:(?:loves|pilot|ta)-)?\d+", re.IGNORECASE)
+@lru_cache(maxsize=20_000)
+def _is_code(station_id: str) -> bool:
+    """True for a number, and for a chain with one: `loves-305`, `FJ746`."""
+    return station_id.isdigit() or bool(brand_of("", _BOUNDARY.sub(" ", station_id)).chains)
+
+
 _BOUNDARY = re.compile(r"(?<=[^\W\d])(?=\d)|(?<=\d)(?=[^\W\d])|_")
 _ROAD = re.compile(r"\b(?:EXIT|HWY|HIGHWAY|I|US|RT|RTE|ROUTE|SR|MM|MILE)[ -]*\d+[A-Z]?\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
@@ -60,7 +67,7 @@ def place_name(name: str, town: str = "") -> PlaceName:
     brand = brand_of("", parted, town)
     spelled = {"9"} if "one9" in brand.chains else {"7"} if "7eleven" in brand.chains else set()
     numbers = {number.lstrip("0") for number in _NUMBER.findall(parted)} - spelled
-    return PlaceName(brand, frozenset(numbers - {""}))
+    return PlaceName(brand, frozenset(numbers - {""}), plain_town(name))
 
 
 def fitting(stations: Iterable[NamedStation], printed: PlaceName) -> set[str]:
@@ -95,10 +102,13 @@ def may_be_named(station: NamedStation, printed: PlaceName) -> bool:
     return brand_match(station.whose, printed.brand) is BrandMatch.SAME
 
 
-def towns_alike(one: str | None, other: str | None) -> bool:
-    """True if one is the other as a card shortens it: `SALT LAKE CTY`, `SALT LAKE`. A town that is not known is like
-    all others."""
-    short, long = sorted((plain_town(one or ""), plain_town(other or "")), key=len)
+def is_in_town(station: NamedStation, city: str | None, printed: PlaceName) -> bool:
+    """True if the town is the station's as a card shortens it: `SALT LAKE CTY`, `SALT LAKE`; `SLC` if the name has the
+    whole of it. A town that is not known is like all others."""
+    own, theirs = plain_town(station.city or ""), plain_town(city or "")
+    if len(theirs) < _LEAST_LETTERS <= len(own) and own in printed.letters:
+        return True
+    short, long = sorted((own, theirs), key=len)
     if not short or long.startswith(short):
         return True
     return len(short) >= _LEAST_LETTERS and short[0] == long[0] and _is_within(short, long)

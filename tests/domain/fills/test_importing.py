@@ -469,3 +469,24 @@ def test_a_row_that_contradicts_itself_waits_until_a_person_decides(
 
     decide(connection, fleet.company_id, fill.id, Decision(), by="dot", far_miles=5, now=NOW)
     assert len(verdicts(connection, fleet.live)) == 2
+
+
+@pytest.mark.usefixtures("stations")
+def test_diesel_for_the_farm_the_trailer_and_the_apu_is_no_tractor_fuel(
+    connection: Connection, fleet: Fleet, tmp_path: Path
+) -> None:
+    items = ("FARM DIESEL", "DIESEL TRAILER", "APU DIESEL", "UNLEADED")
+    lines = [efs(invoice=str(number), item=item, unit="shed") for number, item in enumerate(items, start=1)]
+    assert import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", *lines)) == ((4, 0, 0), {})
+
+    kept = {fill.item: (fill.fuel, fill.review) for fill in fills(connection, fleet.live)}
+    assert kept == {
+        "FARM DIESEL": ("other", []),
+        "DIESEL TRAILER": ("reefer", ["unit"]),
+        "APU DIESEL": ("other", []),
+        "UNLEADED": ("other", []),
+    }
+    report = make_quarter_report(
+        connection, find_quarter_routes(connection, fleet.company_id, Quarter(2026, 4)), now=NOW
+    )
+    assert report.states == []

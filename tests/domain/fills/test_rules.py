@@ -78,6 +78,7 @@ OTHERS = (
     KnownStation("TS00002", "Love's #746", "Love's", *SALT_LAKE, Point(40.8, -111.9)),
     KnownStation("TS00003", "Flying J Travel Center #1007", "Flying J", *SALT_LAKE, Point(40.6, -111.9)),
     KnownStation("TS00004", "TA Salt Lake City", "TA", *SALT_LAKE, Point(40.74, -111.9)),
+    KnownStation("FJ1200", "Flying J", "Flying J", "Provo", "UT", Point(40.2, -111.7)),
     KnownStation("TS00005", "Pilot Travel Center", "Pilot", "Ogden", "UT", Point(41.2, -112.0)),
 )
 
@@ -93,6 +94,9 @@ def in_utah(name: str, city: str | None = "SALT LAKE CITY", trail: tuple[Point, 
         ("FJ-SALT LAKE CITY 746", "SALT LAKE CITY", "TS00000"),
         ("FJ SALT LAKE CITY #00746", "SALT LAKE CTY", "TS00000"),
         ("746 PFJ", "SALT LAKE", "TS00000"),
+        ("FJ-SALT LAKE CITY 746", "SLC", "TS00000"),
+        ("FJ-SALT LAKE CITY 746", "OGDEN", None),
+        ("FJ 1200", "PROVO", "FJ1200"),
         ("FLYINGJ746", "SALT LAKE CITY", "TS00000"),
         ("PILOT SALT LAKE CITY 746", "SALT LAKE CITY", "TS00000"),
         ("FLYING J 746", None, "TS00000"),
@@ -118,7 +122,7 @@ def test_a_name_as_the_card_prints_it_is_a_station_by_chain_number_and_town(
 
 def test_a_number_that_belongs_to_another_town_counts_if_the_truck_was_there() -> None:
     assert in_utah("FJ-OGDEN 746", "OGDEN", trail=(FLYING_J.place,)) == "TS00000"
-    assert in_utah("FJ-OGDEN 746", "OGDEN", trail=(OTHERS[4].place,)) is None
+    assert in_utah("FJ-OGDEN 746", "OGDEN", trail=(OTHERS[-1].place,)) is None
 
 
 @given(st.permutations(["FJ", "SALT LAKE CITY", "0746"]), st.sampled_from([" ", "-", " - ", "_", " #"]))
