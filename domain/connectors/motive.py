@@ -69,9 +69,9 @@ class Motive(Vendor):
         found = at_path(document, "vehicles")
         if not isinstance(found, list):
             raise UnreadableAnswer(self.title)
-        per_page = number_or_none(at_path(document, "pagination", "per_page")) or _PER_PAGE
-        total = number_or_none(at_path(document, "pagination", "total")) or 0
-        more = bool(found) and number * max(per_page, 1) < total
+        per_page = max(number_or_none(at_path(document, "pagination", "per_page")) or _PER_PAGE, 1)
+        total = number_or_none(at_path(document, "pagination", "total"))
+        more = bool(found) and (number * per_page < total if total is not None else len(found) >= per_page)
         page = _Located()
         for one in found:
             vehicle = one["vehicle"] if isinstance(at_path(one, "vehicle"), dict) else one

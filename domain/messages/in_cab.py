@@ -18,6 +18,7 @@ from uuid import UUID
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contact_urls import InCabContact, InCabVendor
 from domain.accounts.contacts import Contacts, UnreadableContact
+from domain.connectors.answer_readers import TooManyValues, require_few_values
 from domain.connectors.connectors import open_access
 from domain.database import Connection
 from domain.ids import read_id
@@ -30,6 +31,8 @@ LONGEST_IN_CAB = {InCabVendor.SAMSARA: 2500}
 """developers.samsara.com, "Send a message to a list of driver ids". Motive publishes no limit."""
 
 _MOST_LISTED_BYTES = 16 << 20
+_MOST_LISTED_VALUES = 500_000
+"""Values in a list of messages, counted before it is decoded: each message has some ten."""
 _LONGEST_WAIT_SECONDS = 3600.0
 _NAMES = {InCabVendor.SAMSARA: "Samsara", InCabVendor.MOTIVE: "Motive"}
 _MESSAGE_LINE = re.compile(r"Message (msg_[0-9a-z]+)")
@@ -150,8 +153,9 @@ def list_in_samsara(
     if isinstance(answer, Fault) or answer.status != 200:
         return _fault_of_answer(answer, "Samsara", "")._replace(in_doubt=False, unanswered=False)
     try:
+        require_few_values(answer.body, _MOST_LISTED_VALUES)
         return list(_read_listed(json.loads(answer.body)["data"]))
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (TooManyValues, ValueError, KeyError, TypeError, RecursionError):
         return Fault("Samsara's answer is not the one that its documentation describes")
 
 

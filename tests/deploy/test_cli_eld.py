@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from domain.database import Database
+from domain.settings import Settings
 from tests.deploy.commands import Cli
 from tests.factories import Fleet
+from tests.rows import named
 from tests.vendors.eld import running_eld
 
 DESCRIPTION = {
@@ -60,3 +63,19 @@ def test_a_connector_for_messages_alone_is_not_asked(cli: Cli, fleet: Fleet, tmp
     file.write_text("token=secret-token\npositions=no\n")
     connector = cli(*add, "--json").document["id"]
     assert "asks Samsara for no positions" in cli("connectors", "test", *company, connector).out
+
+
+def test_a_failed_test_is_kept_in_the_audit_log(cli: Cli, settings: Settings, fleet: Fleet, tmp_path: Path) -> None:
+    company = ("--company", fleet.shown_company_id)
+    file = tmp_path / "samsara.txt"
+    file.write_text("token=secret-token\n")
+    add = ("connectors", "add", *company, "--kind", "samsara", "--url", "https://a.invalid", "--credentials", str(file))
+    connector = cli(*add, "--json").document["id"]
+    assert json.loads(cli("connectors", "test", *company, connector, "--json").out)["ok"] is False
+    with Database.of(settings) as database, database.transaction() as connection:
+        rows = named(connection).execute(
+            "SELECT * FROM audit_log WHERE company_id = %s AND action = 'connectors.test'", (fleet.company_id,)
+        )
+        (kept,) = rows.fetchall()
+    assert kept.subject == f"connector {connector}"
+    assert kept.reason.startswith("it failed: ")

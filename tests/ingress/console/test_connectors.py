@@ -1,6 +1,6 @@
 """The pages Connectors: added and tried by owners, vehicles linked by dispatchers; no credential is ever shown."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from domain.lifecycle import Role
 from tests.domain.connectors.helpers import added
 from tests.factories import Fleet
 from tests.ingress.console.conftest import Browser, World, words
+from tests.ingress.console.records import stored_rows
 
 TOKEN = "samsara-token-of-the-owner"
 
@@ -99,6 +100,31 @@ def test_the_test_button_says_what_the_vendor_answered(world: World, fleet: Flee
     answer = owner.submit(f"{path_of(connector.id)}/test")
     assert answer.status_code == 200
     assert "not on the public internet" in words(answer.text)
+    (kept,) = stored_rows(world, "SELECT action, reason FROM audit_log WHERE company_id = %s", fleet.company_id)
+    assert kept == ("connectors.test", "it failed: its address is not on the public internet")
+
+
+def test_a_vehicle_in_doubt_stands_on_the_page_with_the_reason(world: World, fleet: Fleet, owner: Browser) -> None:
+    named = [VendorVehicle("7", "101", "1XKAD49X0CJ000102"), VendorVehicle("8", "x", "1XKAD49X0CJ000102")]
+    with world.database.transaction() as connection:
+        connector = added(connection, fleet.live, "samsara", "", {"token": TOKEN})
+        match_vehicles(connection, fleet.company_id, connector.id, named, now=datetime.now(UTC))
+    page = words(owner.look(path_of(connector.id)))
+    assert "its references disagree: the VIN 1XKAD49X0CJ000102 is your 102, the number 101 is your 101" in page
+
+    owner.submit(f"{path_of(connector.id)}/link", vehicle_key="7", unit_number="101")
+    with world.database.transaction() as connection:
+        match_vehicles(connection, fleet.company_id, connector.id, named, now=datetime.now(UTC) + timedelta(hours=1))
+        connection.execute(
+            "UPDATE connectors SET created_at = created_at - interval '2 days', answered_at = now(), leased_until ="
+            " now() + interval '1 hour', remark = 'its ids began anew', remarked_at = now() WHERE id = %s",
+            (connector.id,),
+        )
+    page = words(owner.look(path_of(connector.id)))
+    assert "Links in doubt" in page
+    assert "its VIN is that of 102" in page
+    assert "its ids began anew" in page
+    assert "no position for a day" in page
 
 
 @pytest.mark.parametrize("host", ["a..b.com", f"{'a' * 64}.com", "a%2eb.com", "xn--a.com"])

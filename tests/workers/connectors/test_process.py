@@ -8,12 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from domain.accounts.allowed_hosts import AllowedHosts
+from domain.accounts.contacts import IN_CLEAR
+from domain.connectors.connectors import change_access
 from domain.database import Database
 from domain.settings import Settings
 from tests.factories import JOLIET, Fleet
 from tests.vendors.samsara import Samsara, running_samsara
 from tests.vendors.vendor import Answer, Request, running
 from tests.workers.connectors.polling import (
+    LOOPBACK,
     connected,
     fleet_of_its_own,
     leases_run_out,
@@ -101,6 +105,13 @@ class Endless(Samsara):
         return super()._feed({**query, "after": "cursor-0"})
 
 
+class Empty(Samsara):
+    """One page of three and a half million empty vehicles, in less than sixteen megabytes."""
+
+    def answer(self, request: Request) -> Answer:
+        return Answer({"data": [{}] * 3_500_000, "pagination": {"endCursor": "1", "hasNextPage": False}})
+
+
 class Huge(Samsara):
     """One page of a hundred megabytes."""
 
@@ -115,18 +126,20 @@ def test_a_vendor_that_misbehaves_costs_no_other(
     with (
         running(Endless()) as endless,
         running(Huge()) as huge,
+        running(Empty()) as empty,
         running_samsara() as hanging,
         running_samsara() as good,
     ):
         hanging.fail("hang", "hang", "hang")
         bad = {
             name: connected(database, own_fleet.live, "samsara", vendor.url, credentials(vendor), name=name)
-            for name, vendor in (("endless", endless), ("huge", huge), ("hanging", hanging))
+            for name, vendor in (("endless", endless), ("huge", huge), ("empty", empty), ("hanging", hanging))
         }
         connector = connected(database, own_fleet.live, "samsara", good.url, credentials(good))
         with polling(settings, tmp_path):
             wait_until(lambda: row_of(database, connector).answered_at is not None)
             wait_until(lambda: row_of(database, bad["huge"]).last_error is not None)
+            wait_until(lambda: row_of(database, bad["empty"]).last_error is not None)
             wait_until(lambda: len(endless.requests) > 20)
             good.report("101", JOLIET["latitude"], JOLIET["longitude"], now)
             began = time.monotonic()
@@ -137,6 +150,7 @@ def test_a_vendor_that_misbehaves_costs_no_other(
     assert waited < 8, "another vendor's pages came first"  # Samsara is asked every 5 s
     assert hundred < 400
     assert "16 MB" in row_of(database, bad["huge"]).last_error
+    assert "values" in row_of(database, bad["empty"]).last_error
     assert row_of(database, bad["hanging"]).answered_at is None
 
 
@@ -159,3 +173,31 @@ def test_limits_are_obeyed_and_a_refusal_says_what_to_do(
     assert "new token" in refused.what_to_do
     assert (refused.due_at - now).total_seconds() > 10
     assert "wrong" not in refused.last_error + refused.what_to_do + (tmp_path / "connectors.log").read_text()
+
+
+def test_a_cursor_of_another_account_is_given_up_and_people_are_told(
+    settings: Settings, database: Database, own_fleet: Fleet, now: datetime, tmp_path: Path
+) -> None:
+    """The new token is of another organization: it takes the old place and has nothing behind it, for ever."""
+    with running_samsara() as vendor:
+        connector = connected(database, own_fleet.live, "samsara", vendor.url, credentials(vendor))
+        vendor.report("101", JOLIET["latitude"], JOLIET["longitude"], now)
+        with database.transaction() as connection:
+            connection.execute("UPDATE connectors SET cursor = 'cursor-5000' WHERE id = %s", (connector.id,))
+            change_access(
+                connection,
+                own_fleet.company_id,
+                connector.id,
+                credentials={"token": "of-another-organization"},
+                allowed=AllowedHosts.read(LOOPBACK),
+                contacts=IN_CLEAR,
+            )
+        vendor.token = "of-another-organization"
+        with polling(settings, tmp_path):
+            wait_until(lambda: times_of(database, own_fleet) == [now], 30)
+            wait_until(lambda: row_of(database, connector).remark is not None)
+        asked = [request.query.get("after") for request in vendor.requests]
+    assert asked[:2] == ["cursor-5000", None]
+    row = row_of(database, connector)
+    assert (row.cursor, row.cursor_doubted) == ("cursor-1", False)
+    assert "brought nothing" in row.remark
