@@ -92,7 +92,7 @@ class Compared(NamedTuple):
     vehicle_id: UUID | None
     matched_by: str | None
     doubt: str | None = None
-    """The reason why there is no match, or what speaks against the one that a person made."""
+    """The reason why there is no match, or what speaks against the one that there is."""
 
 
 def judge(
@@ -159,6 +159,25 @@ def _listed(hits: Iterable[_Hit], ours: Mapping[UUID, "Ours"]) -> str:
     words = {"vin": "the VIN", "unit_number": "the number", "vehicle_id": "the id"}
     named = dict.fromkeys(f"{words[kind]} {value} is your {ours[found].shown()}" for _, (kind, value), found in hits)
     return ", ".join(list(named)[:4])
+
+
+def tell_twins(
+    compared: Mapping[str, Compared], named: Mapping[str, Named], settled: Mapping[str, UUID | None]
+) -> dict[str, Compared]:
+    """The matches, and in each what speaks against it where others of the vendor's vehicles are the same vehicle of
+    ours: its trackers would send it to and fro. Most often one of them is an old tracker, which is silent."""
+    keys: dict[UUID, list[str]] = {}
+    matched = {key: one.vehicle_id for key, one in compared.items()}
+    for key, vehicle_id in {**settled, **matched}.items():
+        if vehicle_id is not None:
+            keys.setdefault(vehicle_id, []).append(key)
+    told = dict(compared)
+    for key, one in compared.items():
+        others = [other for other in keys.get(one.vehicle_id, ()) if other != key] if one.vehicle_id is not None else []
+        if others and one.doubt is None:
+            shown = named[others[0]].name or others[0]
+            told[key] = one._replace(doubt=_told(f"{shown} ({others[0]}) is the same vehicle of yours"))
+    return told
 
 
 def _told(sentence: str) -> str:

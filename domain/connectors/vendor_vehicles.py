@@ -12,7 +12,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.connectors.connectors import UnusableConnector, lock_connector
-from domain.connectors.matching import BY_PERSON, Before, Compared, Named, Ours, judge, tidied
+from domain.connectors.matching import BY_PERSON, Before, Compared, Named, Ours, judge, tell_twins, tidied
 from domain.connectors.vendor import VendorVehicle
 from domain.database import Connection, as_json
 from domain.fleet.records import require_in_service
@@ -71,7 +71,7 @@ def match_vehicles(
             doubtful[key] = names
     if not doubtful:
         return matched
-    compared = _compare(connection, company_id, doubtful, known)
+    compared = tell_twins(_compare(connection, company_id, doubtful, known), named, matched)
     matched |= {key: found.vehicle_id for key, found in compared.items()}
     changed = {key for key in doubtful if _is_news(known.get(key), doubtful[key], compared[key], now)}
     _store(connection, company_id, connector_id, {key: doubtful[key] for key in changed}, compared, now)
@@ -184,7 +184,7 @@ class ConnectorVehicle(NamedTuple):
     newest_at: datetime | None
     """When our vehicle's newest position was recorded, by whatever way it came."""
     doubt: str | None
-    """The reason why it has no match, or what speaks against the link that a person made."""
+    """The reason why it has no match, or what speaks against the one that it has."""
 
 
 _LIST = Statement(

@@ -108,6 +108,18 @@ def test_a_link_wins_and_a_vin_that_contradicts_it_is_told(
     assert shown.doubt == "a person linked it to 101, and its VIN is that of 102"
 
 
+def test_two_vehicles_of_the_vendor_that_are_one_of_ours_are_told(
+    connection: Connection, fleet: Fleet, connector: Connector, now: datetime
+) -> None:
+    named = [VendorVehicle("7", "101"), VendorVehicle("8", "101", VIN_OF_101), VendorVehicle("9", "102")]
+    match_vehicles(connection, fleet.company_id, connector.id, named, now=now)
+    doubtful = list_connector_vehicles(connection, fleet.company_id, connector.id, only="doubtful", now=now)
+    assert {one.vehicle_key: one.doubt for one in doubtful} == {
+        "7": "101 (8) is the same vehicle of yours",
+        "8": "101 (7) is the same vehicle of yours",
+    }
+
+
 def test_a_match_by_any_external_id_that_held_before_goes_on_while_nothing_contradicts(
     connection: Connection, fleet: Fleet, connector: Connector, now: datetime
 ) -> None:

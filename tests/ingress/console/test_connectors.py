@@ -121,7 +121,7 @@ def test_a_vehicle_in_doubt_stands_on_the_page_with_the_reason(world: World, fle
             (connector.id,),
         )
     page = words(owner.look(path_of(connector.id)))
-    assert "Links in doubt" in page
+    assert "Matches in doubt" in page
     assert "its VIN is that of 102" in page
     assert "its ids began anew" in page
     assert "no position for a day" in page
