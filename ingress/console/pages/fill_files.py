@@ -37,7 +37,7 @@ def show(page: Page) -> Response:
     return page.render(
         "fill_files.html",
         section="fills",
-        cards={AUTO: "Recognized by the file's headings", **CARD_TITLES},
+        cards={AUTO: "Recognized by its headings", **CARD_TITLES},
         environments=list(Environment),
         latest=latest_files(page, FILL_KINDS),
         most_megabytes=MAX_FILE_BYTES >> 20,
