@@ -46,6 +46,9 @@ MOST_PERCENT = 150.0
 """A gauge that is off shows some more than a full tank. A level beyond this one is no percentage: 255 means that the
 tracker has no value, and 700 may be liters."""
 
+NOT_AVAILABLE_PERCENT = (101.6, 102.0)
+"""On the bus of a truck (J1939, 0.4 % a bit) 0xFE means an error, and 0xFF that there is no value."""
+
 ZERO_PERCENT = 0.5
 """A gauge that shows less shows nothing: trackers without a gauge, or while they start, send 0."""
 
@@ -72,7 +75,7 @@ def count_readings(
     doubted: list[Reading] = []
     is_confirmed = False
     for one in readings:
-        if one.percent > MOST_PERCENT:
+        if one.percent > MOST_PERCENT or round(one.percent, 1) in NOT_AVAILABLE_PERCENT:
             continue
         shows_something = zero_counts or one.percent >= ZERO_PERCENT
         if not counted:

@@ -155,15 +155,22 @@ class Received(Protocol):
     @property
     def recorded_at(self) -> datetime: ...
     @property
+    def latitude(self) -> float: ...
+    @property
+    def longitude(self) -> float: ...
+    @property
     def accuracy_meters(self) -> float | None: ...
 
 
 def drop_reason(fix: Received, *, now: datetime, live: bool) -> str | None:
-    """Why a fix is dropped at once, or None. In the sandbox simulated time may run ahead of the clock."""
+    """Why a fix is dropped at once, or None. In the sandbox simulated time may run ahead of the clock. A tracker
+    without satellites sends 0, 0, where no truck is."""
     if fix.accuracy_meters is not None and fix.accuracy_meters > WORST_ACCURACY_METERS:
         return "inaccurate"
     if live and fix.recorded_at > now + FURTHEST_AHEAD:
         return "in_the_future"
+    if fix.latitude == 0 and fix.longitude == 0:
+        return "null_island"
     return None
 
 
