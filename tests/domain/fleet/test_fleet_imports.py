@@ -55,6 +55,12 @@ def test_dimensions_and_cargo_are_imported_and_cleared(connection: Connection, f
         ("weight_pounds", "40", "`float` >= 1000"),
         ("axle_count", "5.5", "Expected `int`"),
         ("hazmat", "3", "Invalid enum value"),
+        ("mpg", "0.5", "no truck drives 0.5 miles with a gallon"),
+        ("mpg", "36", "is it in liters per 100 km?"),
+        ("mpg", "65", "`float` <= 50"),
+        ("fuel_tank_capacity_gallons", "20", "20 gallons is no tank of a truck"),
+        ("fuel_tank_capacity_gallons", "757", "is it in liters?"),
+        ("fuel_tank_capacity_gallons", "2000", "`float` <= 1000"),
     ],
 )
 def test_dimensions_in_other_units_are_refused(
