@@ -12,9 +12,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import Connection
-from domain.lifecycle import Environment
 from domain.planning.gauges import Gauge, Reading, judge_newest_reading
-from domain.planning.second_readings import CountedReadings, count_readings
+from domain.planning.second_readings import CountedReadings, count_readings, zero_counts
 from domain.roads import Point, great_circle_miles
 from domain.statements import NotNull, Statement
 
@@ -164,7 +163,7 @@ def _count(connection: Connection, tank: Tank, as_of: datetime, back: timedelta)
         _readings(connection, tank, as_of, back),
         mpg=tank.mpg,
         capacity_gallons=tank.capacity_gallons,
-        zero_counts=tank.environment == Environment.SANDBOX,  # a rehearsal of an empty tank
+        zero_counts=zero_counts(tank.environment),
     )
 
 

@@ -6,10 +6,9 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import Connection, Tenant
-from domain.lifecycle import Environment
 from domain.planning.deviations import TrackedFix
 from domain.planning.gauges import Reading
-from domain.planning.second_readings import newest_counted
+from domain.planning.second_readings import newest_counted, zero_counts
 from domain.roads import Point
 from domain.statements import Statement
 
@@ -104,12 +103,11 @@ class _LastRow(NamedTuple):
     latitudes: list[float] | None
     longitudes: list[float] | None
 
-    def fixes(self, *, zero_counts: bool) -> LastFixes:
+    def fixes(self, environment: str) -> LastFixes:
         columns = (self.levels or (), self.times or (), self.latitudes or (), self.longitudes or ())
         readings = [Reading(level, at, Point(*place)) for level, at, *place in zip(*columns, strict=True)]
-        return LastFixes(
-            self.vehicle_id, self.latitude, self.longitude, newest_counted(readings, zero_counts=zero_counts)
-        )
+        level = newest_counted(readings, zero_counts=zero_counts(environment))
+        return LastFixes(self.vehicle_id, self.latitude, self.longitude, level)
 
 
 _OF_TRUCK = """
@@ -159,8 +157,7 @@ def read_last_fixes(connection: Connection, tenant: Tenant, newest: Mapping[UUID
                 "since": min(times) - LAST_FIXES_WITHIN,
                 "until": max(times),
             }
-            zero_counts = tenant.environment is Environment.SANDBOX
-            found |= {row.vehicle_id: row.fixes(zero_counts=zero_counts) for row in _LAST_FIXES.all(connection, asked)}
+            found |= {row.vehicle_id: row.fixes(tenant.environment) for row in _LAST_FIXES.all(connection, asked)}
     return found
 
 

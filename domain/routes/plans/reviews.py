@@ -17,6 +17,7 @@ fuel changed, stores the new plan as `correction_id` and queues a message. When 
 new plan and has `corrected_at`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
@@ -29,6 +30,7 @@ from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
 from domain.messages.due_messages import is_being_sent
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
+from domain.planning.gauges import Reading
 from domain.planning.plan_changes import (
     cost_changed,
     fuel_changed,
@@ -48,6 +50,7 @@ from domain.planning.plan_tasks import (
     route_to_plan,
     stop_point,
 )
+from domain.planning.second_readings import count_readings, zero_counts
 from domain.planning.stored_plans import ROAD_MILES, confirm_plan, store_plan
 from domain.queue.jobs import SWEEP_GRACE, Job
 from domain.roads import CIRCUITY, Point, great_circle_miles
@@ -136,18 +139,23 @@ def _load_review(connection: Connection, route_id: UUID, plan: PlanUnderReview, 
     return Review(plan, plan_task_as_of(connection, route, as_of), changed)
 
 
-class _Reading(NamedTuple):
+class _ReadingAtStop(NamedTuple):
     fuel_percent: NotNull[float]
+    recorded_at: datetime
     latitude: float
     longitude: float
     stop: StopDocument
     """The first one that was reached."""
 
+    def road_miles(self) -> float:
+        """The road from that stop."""
+        return CIRCUITY * great_circle_miles(stop_point(self.stop), Point(self.latitude, self.longitude))
+
 
 _READINGS_AT_FIRST_STOP = Statement(
-    _Reading,
+    _ReadingAtStop,
     """
-    SELECT f.fuel_percent, f.latitude, f.longitude,
+    SELECT f.fuel_percent, f.recorded_at, f.latitude, f.longitude,
            r.stops->coalesce((SELECT min(stop) FROM visits WHERE route_id = r.id), 0) AS stop
     FROM routes r JOIN positions f ON f.vehicle_id = r.vehicle_id AND f.environment = r.environment
     WHERE r.id = %(id)s AND f.recorded_at BETWEEN r.arrived_at AND %(until)s
@@ -167,23 +175,30 @@ def _fuel_changed(connection: Connection, route: RouteToPlan, plan: PlanUnderRev
     rows = _READINGS_AT_FIRST_STOP.all(
         connection, {"id": route.id, "until": until, "fuel_at": plan.fuel_at, "most": _READINGS}
     )
+    mpg, capacity = route.mpg or DEFAULT_MPG, route.fuel_tank_capacity_gallons or DEFAULT_CAPACITY_GALLONS
+    counted = {one.recorded_at for one in _counted(rows, route, mpg=mpg, capacity_gallons=capacity)}
     levels = [
-        level_on_leaving(
-            row.fuel_percent,
-            CIRCUITY * great_circle_miles(stop_point(row.stop), Point(row.latitude, row.longitude)),
-            mpg=route.mpg or DEFAULT_MPG,
-            capacity_gallons=route.fuel_tank_capacity_gallons or DEFAULT_CAPACITY_GALLONS,
-            plan=plan.document,
-        )
+        level_on_leaving(row.fuel_percent, row.road_miles(), mpg=mpg, capacity_gallons=capacity, plan=plan.document)
         for row in rows
+        if row.recorded_at in counted
     ]
-    departed = plan.departed_at is not None
     counting = [level for level in levels if level is not None]
-    capacity = route.fuel_tank_capacity_gallons or DEFAULT_CAPACITY_GALLONS
     bought = percent_bought_at_stop(plan.document, capacity_gallons=capacity)
-    return fuel_changed(plan.fuel_percent, counting, departed=departed) and not (
+    return fuel_changed(plan.fuel_percent, counting, departed=plan.departed_at is not None) and not (
         bought and counting and is_about(plan.fuel_percent + bought, counting)
     )
+
+
+def _counted(
+    rows: Sequence[_ReadingAtStop], route: RouteToPlan, *, mpg: float, capacity_gallons: float
+) -> Sequence[Reading]:
+    """The readings that count, of rows with the newest first."""
+    return count_readings(
+        [Reading(row.fuel_percent, row.recorded_at, Point(row.latitude, row.longitude)) for row in reversed(rows)],
+        mpg=mpg,
+        capacity_gallons=capacity_gallons,
+        zero_counts=zero_counts(route.environment),
+    ).counted
 
 
 _END_WHERE_IMPOSSIBLE = Command(

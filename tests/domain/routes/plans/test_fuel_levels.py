@@ -17,10 +17,9 @@ from domain.queue.jobs import Job, build_plan_job, review_plan_job
 from domain.routes.plans import first_plan
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
-from domain.stations.price_imports import store_station_rows
 from tests.domain.helpers import positions_at, post, route_row
 from tests.domain.routes.trip import SENT, Trip
-from tests.factories import JOLIET, STATIONS, Fleet
+from tests.factories import JOLIET, Fleet
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -203,6 +202,6 @@ def test_an_error_of_a_gauge_costs_a_company_no_message(gauge: Gauge) -> None:
     assert gauge.begin()
     gauge.send()
     gauge.tells((4, 0, 0, 100), (3, 0, 0, 61), (2, 0, 0, 0), (1, 0, 0, 60), (0, 0, 0, 255), (-1, 0, 0, 60))
-    store_station_rows(gauge.connection, STATIONS, now=gauge.now)
+    gauge.tells((-2, 0, 0, 0), (-3, 0, 0, 0), (-4, 0, 0, 0))
     assert gauge.review() is None
     assert len(gauge.messages(*SENT)) == 1
