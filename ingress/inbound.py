@@ -19,7 +19,7 @@ from starlette.datastructures import QueryParams
 
 from domain import clock
 from domain.accounts.contacts import Contacts, UnreadableContact
-from domain.connectors.answer_readers import MOST_VALUES_SENT, TooManyValues, require_few_values
+from domain.connectors.answer_readers import MOST_VALUES_SENT, SMALL_BYTES, TooManyValues, require_few_values
 from domain.connectors.connectors import open_access
 from domain.connectors.kinds import VENDORS
 from domain.connectors.taking import (
@@ -78,7 +78,11 @@ class Inbound:
             receiver, access = await self._verified(request.path_id, given)
         bodies = self._services.bodies
         async with bodies.permit(receiver.company_id.hex, len(given.body), patience_seconds=patience):
-            taken = await self._take(receiver, _page(receiver, given, access))
+            if len(given.body) > SMALL_BYTES:  # reading it would hold up the requests of others
+                page = await self._services.in_thread_of(receiver.company_id, lambda: _page(receiver, given, access))
+            else:
+                page = _page(receiver, given, access)
+            taken = await self._take(receiver, page)
         _count(taken)
         return Answer(202, write(_Accepted(taken.stored, dict(taken.left_out))))
 

@@ -11,8 +11,9 @@ import httpcore
 import httpx
 
 from domain.accounts.allowed_hosts import AllowedHosts
-from domain.accounts.public_connections import PublicBackend, RefusedAddress, tls_context
+from domain.accounts.public_connections import RefusedAddress, tls_context
 from domain.connectors.answer_readers import MOST_VALUES, SMALL_BYTES, AnswerReaders, require_few_values
+from domain.connectors.small_reads import ReadBudget, SmallReads
 from domain.connectors.vendor import VendorAnswer, VendorFault, VendorHurried, VendorRefusal
 
 MOST_ANSWER_MEGABYTES = 16
@@ -27,6 +28,9 @@ Result = TypeVar("Result")
 _FREE_PIECES = 10_000
 _LEAST_PIECE_BYTES = 64
 """An answer may come in some small pieces. Each costs far more time than its bytes, so not all of them may be tiny."""
+
+_MOST_HEAD_BYTES = 256 << 10
+"""Bytes before an answer's body: its head has few kilobytes, but any number of `100 Continue` may stand before it."""
 
 _IDLE_SECONDS = 60.0
 _USER_AGENT = b"Fuelroute-Connectors/1"
@@ -54,7 +58,8 @@ class BoundedHttp:
         self._most_values = most_values
         self._readers = readers
         self._owner = owner
-        self._backend = PublicBackend(allowed)
+        self._budget = ReadBudget()
+        self._backend = SmallReads(allowed, budget=self._budget)
         self._seconds = seconds
         self._most_bytes = most_bytes
         self._idle: httpcore.AsyncHTTPConnection | None = None
@@ -117,8 +122,10 @@ class BoundedHttp:
         if body is not None:
             wanted.append((b"Content-Length", str(len(body)).encode()))
         connection = await self._connection(target.origin)
+        self._budget.allow(_MOST_HEAD_BYTES)
         try:
             async with connection.stream(method, target, headers=wanted, content=body) as response:
+                self._budget.allow(2 * self._most_bytes + _MOST_HEAD_BYTES)
                 read, pieces = bytearray(), 0
                 async for chunk in response.aiter_stream():
                     read += chunk

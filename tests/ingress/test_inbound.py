@@ -95,6 +95,17 @@ def test_a_stranger_s_body_is_awaited_and_refused_alike_with_and_without_a_conne
     assert {(one.status_code, one.text) for one in refused} == {(401, refused[0].text)}
 
 
+@pytest.mark.parametrize("padding", [0, 200_000, 900_000])
+def test_a_large_body_of_a_known_sender_is_read_whole(client: Client, connector: str, padding: int) -> None:
+    fix = FORWARDED.report("101", JOLIET["latitude"], JOLIET["longitude"])
+    body = FORWARDED.forwarded(fix).ljust(padding)
+    headers = {"Content-Type": "application/json", "X-Fuelroute-Token": TOKEN}
+    url = f"{client.service.url}/telematics/{connector}"
+    assert httpx.post(url, content=body, headers=headers, timeout=30).json() == {"stored": 1, "leftOut": {}}
+    many = b'{"position": [' + b"1," * 100_000 + b"1]}"
+    assert httpx.post(url, content=many, headers=headers, timeout=30).status_code == 400
+
+
 def test_strangers_of_one_address_get_no_more_than_their_share(client: Client, connector: str) -> None:
     with ExitStack() as stack:
         for _ in range(40):

@@ -82,11 +82,13 @@ def test_millions_of_empty_units_are_refused_before_they_are_decoded() -> None:
         (plain(gzip.compress(b"0" * 50 * MEGABYTE), b"Content-Encoding: gzip\r\n"), "compressed"),
         (b"HTTP/1.1 302 Found\r\nLocation: /units\r\nContent-Length: 0\r\n\r\n", r"redirects \(302\)"),
         (HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\n{\r\n" * 100_000, "pieces"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n" * 100_000, "does not begin"),
+        (HEAD + b"X: y\r\n" * 100_000, "did not speak HTTP"),
         (plain(b'{"units": ' + b"[" * 200_000), "cannot be read|values"),
         (plain(b'{"units": [], ' + b'"units": 1,' * 90_000 + b'"a": 1}'), "cannot be read"),
         (plain(b"{" + b'"units":1,' * 150_000 + b'"a": 1}'), "more than 100,000 values"),
     ],
-    ids=["bytes", "bomb", "redirect", "pieces", "nesting", "keys", "values"],
+    ids=["bytes", "bomb", "redirect", "pieces", "continue", "head", "nesting", "keys", "values"],
 )
 def test_a_test_of_a_connector_has_small_bounds_and_says_which(answer: bytes, said: str) -> None:
     with answering(answer) as url, pytest.raises(VendorFault, match=said):

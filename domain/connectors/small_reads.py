@@ -1,0 +1,69 @@
+"""Network streams to vendors that are read in small pieces, up to a bound.
+
+What one read brings is parsed at once, without the event loop's other tasks: sixty-four kilobytes of one-byte chunks,
+or of `100 Continue` again and again, take it for a tenth of a second. The bound also holds for what comes before an
+answer, which no length announces.
+"""
+
+import ssl
+from typing import Any
+
+import httpcore
+
+from domain.accounts.public_connections import PublicBackend
+from domain.connectors.vendor import VendorFault
+
+_READ_BYTES = 8 << 10
+
+
+class ReadBudget:
+    """The bytes that may still be read."""
+
+    def __init__(self) -> None:
+        self._left = 0
+
+    def allow(self, count: int) -> None:
+        """From now on so many more bytes may come."""
+        self._left = count
+
+    def spend(self, count: int) -> None:
+        """Raises VendorFault."""
+        self._left -= count
+        if self._left < 0:
+            raise VendorFault("its answer does not begin, or does not end")
+
+
+class SmallReads(PublicBackend):
+    """Connects to judged addresses only, and bounds what is read."""
+
+    def __init__(self, *rest: Any, budget: ReadBudget) -> None:
+        super().__init__(*rest)
+        self._budget = budget
+
+    async def connect_tcp(self, host: str, port: int, *rest: Any, **more: Any) -> httpcore.AsyncNetworkStream:
+        return _SmallReadsStream(await super().connect_tcp(host, port, *rest, **more), self._budget)
+
+
+class _SmallReadsStream(httpcore.AsyncNetworkStream):
+    def __init__(self, stream: httpcore.AsyncNetworkStream, budget: ReadBudget) -> None:
+        self._stream = stream
+        self._budget = budget
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        data = await self._stream.read(min(max_bytes, _READ_BYTES), timeout)
+        self._budget.spend(len(data))
+        return data
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        return _SmallReadsStream(await self._stream.start_tls(ssl_context, server_hostname, timeout), self._budget)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
