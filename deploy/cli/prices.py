@@ -327,7 +327,7 @@ def _shown(one: PriceSource, now: Any) -> dict[str, Any]:
         "kind": one.kind,
         "profile": one.profile,
         "place": f"{server}{place.path}/{place.pattern}",
-        "state": "paused" if one.paused_at else "late" if late else "failing" if one.failures else "on time",
+        "state": "paused" if one.paused_at else "late" if late else "failing" if one.failing_since else "on time",
         "looked_at": one.looked_at,
         "file_at": one.file_at,
         "fault": one.fault,

@@ -41,8 +41,12 @@ _FAREWELL_SECONDS = 1.0
 _LATEST = (1 << 32) - 1
 """The last second that SFTP can tell."""
 
-PARTIAL_ENDINGS = (".part", ".filepart", ".partial", ".tmp", ".temp", ".crdownload", ".download", ".swp", ".lock", "~")
-"""Names that programs give a file until it is whole: WinSCP's is `.filepart`, FileZilla's and others' `.part`."""
+PARTIAL_ENDINGS = (
+    *(".part", ".filepart", ".partial", ".incomplete", ".upload", ".uploading", ".inprogress", ".writing"),
+    *(".tmp", ".temp", ".crdownload", ".download", ".swp", ".lock", "~"),
+)
+"""Names that programs give a file until it is whole: WinSCP's is `.filepart`, ExaVault's `.incomplete`, and `.part` and
+`.upload` are what authors of SFTP clients advise."""
 PARTIAL_BEGINNINGS = (".", "~$")
 """rsync writes to `.prices.csv.a1B2c3`; Excel keeps `~$prices.xlsx` beside an open file."""
 
@@ -181,9 +185,8 @@ class _Sftp:
         try:
             return self._loop.run_until_complete(self._timed(work, seconds))
         except TimeoutError:
-            raise FetchFailed(
-                f"{host} did not answer within {seconds:.0f} seconds: ask its people whether it works"
-            ) from None
+            waited = max(1, round(time.monotonic() - started))
+            raise FetchFailed(f"{host} did not answer within {waited} s: ask its people whether it works") from None
         except asyncssh.HostKeyNotVerifiable:
             raise FetchFailed(
                 f"{host} has another key than the one that is pinned: if its people have changed it, add the source "
@@ -223,6 +226,7 @@ class _Sftp:
         import asyncssh
 
         place = self._place
+        asyncssh.set_log_level("WARNING")  # it tells of each step of each connection
         try:
             pinned = asyncssh.import_public_key(place.host_key)
         except asyncssh.KeyImportError:
@@ -271,8 +275,8 @@ class _Sftp:
                 while content := await opened.read(1 << 18):
                     assert isinstance(content, bytes)  # noqa: S101 (the file is opened so)
                     written += len(content)
-                    if written > MOST_FILE_BYTES:
-                        raise _too_large(file.name)
+                    if written > file.size_bytes:
+                        raise FileChanged(f"{file.name} is being written")
                     copy.write(content)
         about = await client.stat(path)
         return ListedFile(file.name, int(about.size or 0), int(about.mtime or 0)), written

@@ -30,7 +30,7 @@ from domain.stations.price_outliers import (
     usual_of_countries,
 )
 from domain.stations.price_profiles import PRICE_FIELDS
-from domain.stations.price_sets import begin_price_set
+from domain.stations.price_sets import begin_price_set, lock_prices, newest_price_set
 from domain.stations.price_units import US_DOLLARS_A_GALLON, Country, UnitOfPrice, country_of
 from domain.stations.prices import STALE_AFTER, fresh_retail
 from domain.stations.station_codes import CodedStation, CodeMatch, RowPlace, StationFinder
@@ -165,27 +165,37 @@ def store_price_file(
         records = list(islice(file.records, MOST_ROWS + 1))
     if len(records) > MOST_ROWS:
         raise UnreadableFile(f"the file has more than {MOST_ROWS:,} rows: no chain has so many stations")
+
+    def judged() -> _Import:
+        one = _Import(
+            connection,
+            company_id,
+            profile,
+            takes_retail,
+            limits,
+            now,
+            priced_at or now,
+            PriceReport(rejected=list(report.rejected)),
+            StationFinder(connection, company_id, profile.code_set),
+            {quote.station_id: quote for quote in _QUOTES.all(connection, (company_id, now))},
+            {decision[:-1]: decision.status for decision in _DECISIONS.all(connection, (company_id,))},
+        )
+        for record in records:
+            _read_row(one, record, file.fields)
+        _judge(one)
+        return one
+
+    # rows are judged while others change prices; where somebody did, they are judged once more while others wait
+    seen = newest_price_set(connection, company_id)
+    one = judged()
+    lock_prices(connection, None if takes_retail else company_id)
+    if newest_price_set(connection, company_id) != seen:
+        one = judged()
     if takes_retail:
         begin_price_set(connection, "stations", None, now=now)
     begin_price_set(connection, "deals", company_id, now=now)
-    one = _Import(
-        connection,
-        company_id,
-        profile,
-        takes_retail,
-        limits,
-        now,
-        priced_at or now,
-        report,
-        StationFinder(connection, company_id, profile.code_set),
-        {quote.station_id: quote for quote in _QUOTES.all(connection, (company_id, now))},
-        {decision[:-1]: decision.status for decision in _DECISIONS.all(connection, (company_id,))},
-    )
-    for record in records:
-        _read_row(one, record, file.fields)
-    _judge(one)
     _store(one)
-    return report
+    return one.report
 
 
 def _read_row(one: _Import, record: FileRecord, columns: Mapping[str, str]) -> None:

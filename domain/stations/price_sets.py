@@ -5,10 +5,11 @@ of a company's own prices waits only for others of that company, and for changes
 """
 
 from datetime import datetime
+from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import PRICE_LOCKS, Connection
-from domain.statements import Command
+from domain.statements import Command, NotNull, Statement
 
 _LOCK_FOR_ALL = Command("LOCK TABLE price_sets IN EXCLUSIVE MODE")
 _LOCK_BESIDE_OTHERS = Command("LOCK TABLE price_sets IN ROW EXCLUSIVE MODE")
@@ -23,9 +24,29 @@ def begin_price_set(connection: Connection, kind: str, company_id: UUID | None, 
     Others wait from here until the commit. So read and stage a file before. A transaction that adds both kinds adds
     that of all companies first, or two of them would wait for each other.
     """
+    lock_prices(connection, company_id)
+    _INSERT_PRICE_SET.execute(connection, (kind, company_id, now))
+
+
+def lock_prices(connection: Connection, company_id: UUID | None) -> None:
+    """Wait for others that change the company's prices, or with None those of all companies; others then wait."""
     if company_id is None:
         _LOCK_FOR_ALL.execute(connection)
     else:
         _LOCK_BESIDE_OTHERS.execute(connection)
         _LOCK_COMPANY.execute(connection, (str(company_id),))
-    _INSERT_PRICE_SET.execute(connection, (kind, company_id, now))
+
+
+class _Newest(NamedTuple):
+    id: NotNull[int]
+
+
+_NEWEST = Statement(
+    _Newest,
+    "SELECT coalesce(max(id), 0) AS id FROM price_sets WHERE company_id IS NULL OR company_id = %s",
+)
+
+
+def newest_price_set(connection: Connection, company_id: UUID) -> int:
+    """The number of the last change of prices that the company sees; 0 before the first."""
+    return _NEWEST.one(connection, (company_id,)).id

@@ -16,7 +16,7 @@ from domain.contract.csvfiles import ImportReport
 from domain.database import Connection, Database
 from domain.database_options import SERVING
 from domain.settings import Settings
-from domain.stations import price_imports
+from domain.stations import price_files, price_imports
 from domain.stations.listings import DEALS as DEALS_LISTED
 from domain.stations.price_files import store_price_file
 from domain.stations.price_imports import (
@@ -30,7 +30,7 @@ from domain.stations.price_imports import (
 )
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN
-from domain.stations.price_sets import begin_price_set
+from domain.stations.price_sets import begin_price_set, lock_prices
 from tests.domain.csv_files import CsvFile, counts, rejected
 from tests.factories import Fleet, make_fleet
 from tests.rows import named
@@ -276,6 +276,45 @@ def test_while_a_file_is_read_others_change_prices(
         raise Rollback  # others have no use for it
 
     assert edits, "the edits were made while the rows were read"
+
+
+def test_a_file_is_judged_once_more_when_prices_have_changed_meanwhile(
+    database: Database, csv_file: CsvFile, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows are judged without holding up others; then the same file came from somebody else."""
+    unique = uuid4().hex
+    with database.transaction() as connection:
+        fleet = make_fleet(connection)
+        connection.execute(
+            "INSERT INTO stations (station_id, name, latitude, longitude) VALUES (%s, 'A', 41, -87)", (unique,)
+        )
+    path = csv_file("Station Id,Net Price", f"{unique},3.499")
+
+    def store() -> ImportReport:
+        with database.transaction() as connection:
+            return store_price_file(
+                connection,
+                fleet.company_id,
+                path,
+                BUILT_IN["generic"],
+                ZoneInfo("UTC"),
+                takes_retail=False,
+                limits=OutlierLimits(),
+                now=now,
+            )
+
+    others = list[ImportReport]()
+
+    def other_comes_first(connection: Connection, company_id: UUID | None) -> None:
+        monkeypatch.setattr(price_files, "lock_prices", lock_prices)
+        others.append(store())
+        lock_prices(connection, company_id)
+
+    monkeypatch.setattr(price_files, "lock_prices", other_comes_first)
+    report = store()
+
+    assert (others[0].created, others[0].unchanged) == (1, 0)
+    assert (report.created, report.unchanged, report.rejected) == (0, 1, [])
 
 
 def test_a_company_s_import_that_is_being_stored_holds_up_nobody_else_s_deals(
