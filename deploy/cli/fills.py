@@ -116,7 +116,7 @@ def fills_import(
             waiting = count_fills(connection, tenant, FillList.REVIEW)
             audit.record_action(
                 connection,
-                acting(f"{report.created} added, {report.updated} changed, {len(report.rejected)} refused"),
+                acting(f"{report.created} added, {report.updated} changed, {report.refused} refused"),
                 "import",
                 f"{environment} fills",
                 company_id=company_id,

@@ -62,7 +62,7 @@ def finish_import(as_json: bool, what: str, report: ImportReport, **more: str) -
         for line, message in sorted(report.rejected):
             errors.print(f"line {line}: {printable(message)}", highlight=False)
         if report.rejected:
-            refused = counted(len(report.rejected), "row was", "rows were")
+            refused = counted(report.refused, "row was", "rows were")
             errors.print(f"{refused} refused; the others are imported")
 
     show(as_json, report.as_json() | more, text)

@@ -98,7 +98,7 @@ def prices_import(
         for line, message in sorted(report.rejected)[:50]:
             errors.print(f"line {line}: {printable(message)}", highlight=False)
         if report.rejected:
-            errors.print(f"{counted(len(report.rejected), 'row was', 'rows were')} refused; the others are imported")
+            errors.print(f"{counted(report.refused, 'row was', 'rows were')} refused; the others are imported")
 
     show(as_json, report.as_json() | {"profile": found.name}, text)
     if report.rejected:

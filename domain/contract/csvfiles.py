@@ -1,7 +1,8 @@
 """CSV files: imports keep good rows and list bad ones by line; exports can be imported again.
 
 Spreadsheets run a cell that begins like a formula. Such a text is written with an apostrophe before it, which tells
-spreadsheets that it is a text. Reading takes the apostrophe away again, so the text is read as it was before.
+spreadsheets that it is a text. Reading takes the apostrophe away again, so the text is read as it was before. Every
+cell stands in quotes.
 """
 
 import csv
@@ -25,6 +26,13 @@ RowShape = TypeVar("RowShape", bound=msgspec.Struct)
 
 class UnreadableFile(FuelrouteError):
     """The file as a whole cannot be imported; the text says what to do."""
+
+
+MOST_REFUSED_KEPT = 10_000
+_MOST_MESSAGE_CHARACTERS = 2_000
+
+MOST_FILE_ROWS = 300_000
+"""The rows of a file that is stored as a whole. A hostile file has millions, of three bytes each."""
 
 
 class Rejected(NamedTuple):
@@ -52,6 +60,9 @@ class ImportReport:
     updated: int = 0
     unchanged: int = 0
     rejected: list[Rejected] = field(default_factory=list)
+    """The first of the refused rows."""
+    refused: int = 0
+    """The number of refused rows."""
     passed_over: int | None = None
     """Lines between the rows that are about something else: totals, titles, things that are not stored. None: files of
     this kind have none."""
@@ -61,8 +72,10 @@ class ImportReport:
 
     def reject(self, line: int, message: str) -> None:
         """Raises TooManyRefused."""
-        self.rejected.append(Rejected(line, message))
-        if len(self.rejected) > MOST_REFUSED:
+        self.refused += 1
+        if self.refused <= MOST_REFUSED_KEPT:
+            self.rejected.append(Rejected(line, message[:_MOST_MESSAGE_CHARACTERS]))
+        if self.refused > MOST_REFUSED:
             raise TooManyRefused(self.rejected[0])
 
     def refuse(self, row: RefusedRow) -> None:
@@ -74,6 +87,7 @@ class ImportReport:
             "updated": self.updated,
             "unchanged": self.unchanged,
             **({"passed_over": self.passed_over} if self.passed_over is not None else {}),
+            "refused": self.refused,
             "rejected": [row._asdict() for row in sorted(self.rejected)],
         }
 
@@ -93,8 +107,10 @@ CLEARED = "-"
 Progress = Callable[[int], object]
 """A function that is called with the number of rows read since the last call."""
 
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")
-"""The beginning of a text that a spreadsheet runs, or of one that looks defused because apostrophes come before it."""
+_FORMULA = re.compile(r"(?:^|(?<=[;|\t]))(?='*[=+\-@\t\r])")
+"""Where a text begins that a spreadsheet runs, or one that looks defused because apostrophes come before it. A
+spreadsheet may divide the file at semicolons, tabs or bars, so a formula may begin behind them, too."""
+_DEFUSED = re.compile(r"(?:^|(?<=[;|\t]))'(?='*[=+\-@\t\r])")
 
 
 def read_rows(
@@ -182,7 +198,9 @@ def _read(
     twice = {name for name in known if header.count(name) > 1}
     columns = [(place, name) for place, name in enumerate(header) if name in known]
     named = named_width(header)
-    for line, cells in rows:
+    for count, (line, cells) in enumerate(rows):
+        if count >= MOST_FILE_ROWS:
+            raise UnreadableFile(f"{path} has more than {MOST_FILE_ROWS:,} rows: divide it")
         progress(1)
         width = len(cells)
         values = {
@@ -257,13 +275,13 @@ def count_rows(path: Path) -> int:
 
 def write_rows(file: TextIO, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """Writes what `read_rows` reads. `file` is opened with `newline=""`."""
-    csv.writer(file).writerow(columns)
+    append_rows(file, [columns])
     append_rows(file, rows)
 
 
 def append_rows(file: TextIO, rows: Iterable[Iterable[object]]) -> None:
     """Adds rows to a file that `write_rows` began."""
-    writer = csv.writer(file)
+    writer = csv.writer(file, quoting=csv.QUOTE_ALL)
     for row in rows:
         writer.writerow([_cell(value) for value in row])
 
@@ -274,7 +292,7 @@ def _cell(value: object) -> str:
         case None:
             return ""
         case str():
-            return f"'{value}" if _FORMULA.match(value) else value
+            return _FORMULA.sub("'", value)
         case float() if value.is_integer() and abs(value) < 1e15:
             return str(int(value))
         case date():  # a moment too
@@ -284,4 +302,4 @@ def _cell(value: object) -> str:
 
 def armed(cell: str) -> str:
     """The text from which `write_rows` made the cell."""
-    return cell[1:] if cell[:1] == "'" and _FORMULA.match(cell) else cell
+    return _DEFUSED.sub("", cell) if "'" in cell else cell

@@ -21,6 +21,7 @@ PORTION_ROWS = 1_000
 """The rows that stand in one line of the output."""
 
 PORTION_CHARACTERS = 1 << 20
+PORTION_CELLS = 50_000
 _MOST_CHARACTERS = 1 << 30
 """A text stands once in the file and in any number of cells: so much is written of all cells."""
 _MOST_COLUMNS = 1_000
@@ -60,17 +61,18 @@ def main(path: str, most_bytes: int, most_seconds: int) -> int:
 def _portions(rows: Iterator[list[Any]]) -> Iterator[list[tuple[int, list[Any]]]]:
     """Rows with their numbers in the sheet, without those that are empty. Raises TooWide, TooMuch."""
     portion: list[tuple[int, list[Any]]] = []
-    characters, all_characters = 0, 0
+    characters, held_cells, all_characters = 0, 0, 0
     for line, cells in enumerate(rows, start=1):
         named = next((count for count in range(len(cells), 0, -1) if cells[count - 1] != ""), 0)
         if not named:
             continue
         portion.append((line, [_cell(cell) for cell in cells[:named]]))
         characters += _characters(portion[-1][1])
-        if len(portion) == PORTION_ROWS or characters > PORTION_CHARACTERS:
+        held_cells += named
+        if len(portion) == PORTION_ROWS or characters > PORTION_CHARACTERS or held_cells > PORTION_CELLS:
             yield portion
             all_characters += characters
-            portion, characters = [], 0
+            portion, characters, held_cells = [], 0, 0
             if all_characters > _MOST_CHARACTERS:
                 raise MemoryError
     yield portion

@@ -19,7 +19,8 @@ import msgspec
 
 from domain.contract.checking import Invalid, read_body
 from domain.contract.csvfiles import UnreadableFile
-from domain.contract.route_layout import Layout, is_known_column, layout_of
+from domain.contract.reading_ends import go_on
+from domain.contract.route_layout import MOST_NAME_CHARACTERS, Layout, is_known_column, layout_of
 from domain.contract.route_rows import FileRoute
 from domain.contract.route_tables import TableEntry, routes_of_rows, routes_of_stops, survey_of
 from domain.contract.route_times import plain_text
@@ -103,7 +104,7 @@ class _Table:
         self._stored = life.enter_context(_spool()) if is_excel else None
         self._refused: deque[RefusedRow] = deque()
         self._rows = self._open()
-        self.names = [plain_text(cell) for cell in next(self._rows).cells]
+        self.names = [plain_text(cell)[:MOST_NAME_CHARACTERS] for cell in next(self._rows).cells]
 
     def _open(self) -> Generator[Row]:
         rows = read_table(
@@ -146,6 +147,8 @@ def _json_routes(path: Path) -> Generator[FileRoute]:
             number = 0
             while line := file.readline(MAX_BODY_BYTES + 1):
                 number += 1
+                if number % 100 == 0:
+                    go_on()
                 if len(line) > MAX_BODY_BYTES:
                     while line and not line.endswith(b"\n"):
                         line = file.readline(MAX_BODY_BYTES)

@@ -36,7 +36,8 @@ TIME_ZONE = "timeZone"
 _SEQUENCE_NAMES = frozenset(("stopsequence", "stopseq", "stoporder"))
 """`Stop Number` is none: it may be the number of a store."""
 _NUMBERED = re.compile(r"(.+?) ?\(([1-9])\)", re.DOTALL)
-_MOST_LISTED, _MOST_NAME_CHARACTERS = 60, 100
+MOST_NAME_CHARACTERS = 200
+_MOST_LISTED = 60
 _STOP = re.compile(r"stop(\d{0,2})(\w+)", re.ASCII)
 
 
@@ -107,7 +108,7 @@ def _mapped_column(column: str, names: list[str]) -> int:
 
 def listed_names(names: Sequence[str]) -> str:
     """The first names of columns, in words."""
-    there = [name[:_MOST_NAME_CHARACTERS] for name in names if name]
+    there = [name[:MOST_NAME_CHARACTERS] for name in names if name]
     return ", ".join(there[:_MOST_LISTED]) + (" and more" if len(there) > _MOST_LISTED else "") if there else "none"
 
 

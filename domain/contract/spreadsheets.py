@@ -1,6 +1,7 @@
 """Tables that people make: the first sheet of an Excel file, or a CSV file, row by row. No CSV file is held in memory
 whole; an Excel file is held by a process of its own, with bounds."""
 
+import select
 import subprocess
 import sys
 import threading
@@ -15,6 +16,7 @@ import msgspec
 
 from domain.contract import excel_process
 from domain.contract.csvfiles import UnreadableFile, armed, named_width, numbered_rows, opened
+from domain.contract.reading_ends import go_on
 from domain.contract.reading_time import check_reading_time, reading_seconds_left
 from domain.contract.text_rows import MOST_COLUMNS, Refuse, RefusedRow
 
@@ -28,6 +30,8 @@ MOST_UNPACKED_BYTES = 512 << 20
 """An Excel file is packed, and a small one may unpack to more than any disk has."""
 MOST_BYTES_IN_MEMORY = 64 << 20
 """The same for the parts other than sheets: the texts that cells share, styles, names."""
+
+_LOOK_SECONDS = 0.25
 
 _EXCEL_BEGINNINGS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 """Files of Excel since 2007, and before."""
@@ -105,6 +109,7 @@ def excel_rows(path: Path, stored: IO[bytes] | None = None) -> Generator[Row]:
         assert reader.stdout is not None  # noqa: S101
         assert reader.stderr is not None  # noqa: S101
         try:
+            _await_rows(reader.stdout)
             yield from _portion_rows(reader.stdout, stored)
             fault = reader.stderr.read(10_000).decode(errors="replace").strip()
             code = reader.wait()
@@ -137,9 +142,16 @@ def _ended_in_time(reader: "subprocess.Popen[bytes]") -> Iterator[None]:
         timer.cancel()
 
 
+def _await_rows(output: IO[bytes]) -> None:
+    """Waits until the process writes or ends, as long as somebody waits for the rows. Raises ReadingEnded."""
+    while not select.select([output], [], [], _LOOK_SECONDS)[0]:
+        go_on()
+
+
 def _portion_rows(portions: Iterable[bytes], stored: IO[bytes] | None = None) -> Iterator[Row]:
     for portion in portions:
         check_reading_time()
+        go_on()
         if stored is not None:
             stored.write(portion)
         for number, cells in msgspec.json.decode(portion):

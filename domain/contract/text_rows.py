@@ -5,12 +5,15 @@ no row is lost unseen. Lines, cells and columns are bounded while they are read:
 """
 
 import csv
+import itertools
 import re
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
+
+from domain.contract.reading_ends import go_on
 
 MOST_ROW_CHARACTERS = 131_072
 """The characters of a row, on all of its lines."""
@@ -23,6 +26,8 @@ MOST_CELL_CHARACTERS = 32_767
 
 DELIMITERS = ",;\t|"
 _SKIPPED_AT_ONCE = 1 << 16
+_ROWS_AT_ONCE = 1_000
+"""The rows between two looks whether somebody still waits."""
 
 
 class RefusedRow(NamedTuple):
@@ -44,6 +49,7 @@ _MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff",
 def encoding_of(path: Path) -> str:
     """The encoding by the mark at the beginning. Without one: UTF-16 if every other byte is NUL, UTF-8 if all of it is,
     else that of Windows in America. Raises OSError, and UnicodeError for a file that is no text."""
+    go_on()
     with path.open("rb") as file:
         beginning = file.read(4_096)
     for mark, encoding in _MARKS:
@@ -56,10 +62,20 @@ def encoding_of(path: Path) -> str:
     try:
         with path.open(encoding="utf-8", newline="") as text:
             while text.read(1 << 20):
-                pass
+                go_on()
     except UnicodeError:
-        return "cp1252"
+        return _encoding_of_windows(path)
     return "utf-8"
+
+
+def _encoding_of_windows(path: Path) -> str:
+    """Nobody's name has a byte 254 or 255, and most other encodings do. Raises UnicodeError."""
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            go_on()
+            if b"\xff" in chunk or b"\xfe" in chunk:
+                raise UnicodeError("it is no text of Windows")
+    return "cp1252"
 
 
 def _encoding_of_nuls(beginning: bytes) -> str:
@@ -98,8 +114,10 @@ def text_rows(file: TextIO, delimiter: str, refuse: Refuse) -> Iterator[tuple[in
     `newline=""`. Rows that cannot be read are refused."""
     lines = _Lines(file)
     reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
-    width = 0
-    while True:
+    width, all_quoted = 0, False
+    for count in itertools.count():
+        if count % _ROWS_AT_ONCE == 0:
+            go_on()
         line = lines.begin_row()
         try:
             cells = next(reader)
@@ -111,7 +129,8 @@ def text_rows(file: TextIO, delimiter: str, refuse: Refuse) -> Iterator[tuple[in
             continue
         if lines.is_one:
             width = max(width, len(cells))
-        elif lines.hide_rows(len(cells), width, delimiter):
+            all_quoted = all_quoted or lines.begins_with_quote
+        elif not all_quoted and lines.hide_rows(len(cells), width, delimiter):
             fault = f"a quote opens here and closes on line {lines.last}, as if these rows were one: remove it"
             several = lines.last == line + 1
             refuse(RefusedRow(line, fault, () if several else lines.first_cells(delimiter)))
@@ -179,6 +198,7 @@ class _Lines:
         if len(line) > MOST_ROW_CHARACTERS:
             rest = line
             while rest and rest[-1] not in "\r\n":
+                go_on()
                 rest = self._readline(_SKIPPED_AT_ONCE)
         return line
 
@@ -205,6 +225,11 @@ class _Lines:
     def is_one(self) -> bool:
         """The row has one line."""
         return len(self._row) == 1
+
+    @property
+    def begins_with_quote(self) -> bool:
+        """Where other rows begin with a quote, a line without one is no row."""
+        return self._row[0][:1] == '"'
 
     @property
     def last(self) -> int:

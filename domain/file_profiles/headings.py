@@ -10,7 +10,7 @@ from domain.contract.text_rows import MOST_COLUMNS
 from domain.file_profiles.cells import cell_text
 from domain.file_profiles.profiles import Column, FileProfile, RecordField, RecordFields, plain_name
 
-MOST_NAME_CHARACTERS = 200
+_MOST_NAME_CHARACTERS = 200
 _MOST_NAMED, _MOST_NAMED_FIELDS = 40, 3
 """The columns, and the fields for a missing one, that a fault lists."""
 
@@ -35,7 +35,7 @@ def heading_of(row: Row) -> Heading:
     """Raises UnreadableFile."""
     if len(row.cells) > MOST_COLUMNS:
         raise UnreadableFile(f"line {row.line} has {len(row.cells):,} columns: a file may have {MOST_COLUMNS:,}")
-    names = [cell_text(cell)[:MOST_NAME_CHARACTERS] for cell in row.cells]
+    names = [cell_text(cell)[:_MOST_NAME_CHARACTERS] for cell in row.cells]
     plain = [plain_name(name) for name in names]
     seen: dict[str, int] = {}
     numbered = []

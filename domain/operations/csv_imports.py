@@ -155,7 +155,7 @@ def run(
     """Imports the file, in the caller's transaction, and says so in the record. Returns the jobs to enqueue after the
     commit. Raises UnreadableFile, UnknownCompany, RetiredCompany, ImportGone."""
     report, jobs = _importer(connection, stored.kind, stored.company_id, contacts, now)(path, progress=progress)
-    counts = Counts(report.created, report.updated, report.unchanged, len(report.rejected))
+    counts = Counts(report.created, report.updated, report.unchanged, report.refused)
     finish(connection, stored, counts, sorted(report.rejected), now=now)
     return jobs
 

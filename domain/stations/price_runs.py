@@ -98,7 +98,7 @@ def record_run(
 ) -> UUID:
     run_id = new_id()
     rejected = [row._asdict() for row in sorted(report.rejected)[:MOST_REJECTED_KEPT]]
-    counts = (report.created, report.updated, report.unchanged, report.held, len(report.rejected))
+    counts = (report.created, report.updated, report.unchanged, report.held, report.refused)
     _RECORD.execute(connection, (run_id, company_id, *file, now, *counts, as_json(rejected), fault))
     return run_id
 

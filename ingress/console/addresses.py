@@ -2,7 +2,10 @@
 
 Each page module lists its addresses, and beside each the roles that it is for. Errors become pages in `refusals`."""
 
-from collections.abc import Awaitable, Callable, Collection
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from starlette.requests import Request
@@ -11,8 +14,10 @@ from starlette.routing import Route
 
 from domain.accounts.sessions import Session
 from domain.accounts.tokens import is_form_token
+from domain.contract.reading_ends import ReadingEnded, reading_ends
 from domain.contract.reading_time import reading_within
 from domain.lifecycle import Role
+from domain.wording import sentence
 from ingress.console.browser import (
     MAX_FORM_BYTES,
     SESSION,
@@ -200,8 +205,10 @@ def upload_at(path: str, take: FileHandler, *, by: Collection[Role], check: Call
             return checked
         upload, is_taken = await console.importer.place(await console.owner_of(request)), False
 
+        left = threading.Event()
+
         def take_file(page: Page) -> Response:
-            with reading_within(_LOOK_SECONDS):
+            with reading_within(_LOOK_SECONDS), _while_waited_for(left):
                 response = take(page, upload)
             page.afterwards.append(let_go)
             return response
@@ -219,12 +226,33 @@ def upload_at(path: str, take: FileHandler, *, by: Collection[Role], check: Call
                 raise TooSlow from None
             except OSError:
                 raise NoRoom from None
-            return await in_report_threads(request, partial(answer, take_file))
+            watch = asyncio.create_task(_note_leaving(request, left))
+            try:
+                return await in_report_threads(request, partial(answer, take_file))
+            finally:
+                watch.cancel()
         finally:
             if not is_taken:
                 upload.remove()
 
     return Route(path, endpoint, methods=["POST"])
+
+
+@contextmanager
+def _while_waited_for(left: threading.Event) -> Iterator[None]:
+    """A file is read here as long as its sender waits. Raises Refused."""
+    try:
+        with reading_ends(lambda: "nobody waits for it" if left.is_set() else ""):
+            yield
+    except ReadingEnded as ended:
+        raise Refused(400, "This file was not read", sentence(str(ended))) from None
+
+
+async def _note_leaving(request: Request, left: threading.Event) -> None:
+    """The body has been read: whatever comes next is the end of the connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    left.set()
 
 
 AwaitedHandler = Callable[[Console, Request, Form], Awaitable[Response]]

@@ -44,6 +44,8 @@ log = get_logger(__name__)
 
 MOST_FILES = 16
 """The number of files that are sent, wait for their turn, or are imported; each company has one at most."""
+MOST_COLUMNS_SHOWN = 200
+"""Columns of a file that a person maps to fields. The page has a choice for each."""
 _PROGRESS_SECONDS = 1.0
 _PREFIX = "fuelroute-import-"
 _LEFT_SECONDS = 7200
@@ -175,7 +177,7 @@ class Importer:
     def _push(self, stored: StoredImport, upload: RouteUpload, rows: "_Counter") -> None:
         counts, rejected = Counts(), list[Rejected]()
         with open_route_file(upload.path, {}, upload.zone, names=upload.names, kind=upload.format) as file:
-            for routes in route_uploads.batches(file.routes):
+            for routes in route_uploads.batches(one._replace(body=None) for one in file.routes):
                 done = self._push_batch(stored, upload, routes, counts)
                 self._enqueue(done.jobs)
                 counts = done.counts
@@ -219,13 +221,13 @@ class Importer:
                         counts.created + done.created,
                         counts.updated + done.updated,
                         counts.unchanged + done.unchanged,
-                        len(rejected),
+                        report.refused,
                         report.passed_over or 0,
                     )
                     csv_imports.advance(connection, stored, counts, now=clock.now())
         with self._database.transaction(_visible_to(stored), limits=IMPORTING) as connection:
             finish_fills(connection, tenant)
-            counts = counts._replace(refused=len(rejected), passed_over=report.passed_over or 0)
+            counts = counts._replace(refused=report.refused, passed_over=report.passed_over or 0)
             csv_imports.finish(connection, stored, counts, sorted(rejected), now=clock.now())
 
     @contextmanager

@@ -21,7 +21,7 @@ from domain.operations.fill_uploads import FILL_KINDS, FillUpload
 from domain.wording import sentence
 from ingress.console.addresses import page_at, upload_at
 from ingress.console.browser import MAX_FILE_BYTES
-from ingress.console.importer import Upload
+from ingress.console.importer import MOST_COLUMNS_SHOWN, Upload
 from ingress.console.pages.company_files import latest_files, require_no_import, show_file
 from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page, see_other
@@ -98,7 +98,7 @@ def _recognized(upload: Upload, name: str) -> tuple[FileProfile, str]:
 def _with_columns(profile: FileProfile, upload: Upload, fields: list[str]) -> FileProfile:
     """The profile with the columns that the person chose in the preview. Of another file they mean nothing."""
     try:
-        names = read_sample(upload.path).heading.names
+        names = read_sample(upload.path).heading.names[:MOST_COLUMNS_SHOWN]
     except UnreadableFile:
         return profile
     if len(names) != len(fields):
@@ -141,7 +141,7 @@ def _preview(page: Page, wanted: FillUpload, unsure: str) -> Response:
         taken_for = CARD_TITLES[wanted.profile.name]
     return page.render(
         "_fill_file.html",
-        columns=[(name, used.get(name, "")) for name in names],
+        columns=[(name, used.get(name, "")) for name in names[:MOST_COLUMNS_SHOWN]],
         fields=FILL_FIELDS.fields,
         fills=[_shown(fill) for fill in fills],
         refused=sorted(report.rejected)[:_SHOWN_FILLS],

@@ -31,7 +31,7 @@ from domain.stations.price_units import ExchangeRates
 from domain.wording import sentence
 from ingress.console.addresses import action_at, as_download, page_at, upload_at
 from ingress.console.downloads import Download
-from ingress.console.importer import Upload
+from ingress.console.importer import MOST_COLUMNS_SHOWN, Upload
 from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import AuditedAction, Page, record_in_audit_log, see_other
 
@@ -126,7 +126,7 @@ def _profile(page: Page, upload: Upload) -> FileProfile:
     base = _base_profile(page, upload)
     if "field" not in form.values:
         return base
-    names = read_sample(upload.path).heading.names
+    names = read_sample(upload.path).heading.names[:MOST_COLUMNS_SHOWN]
     fields = [field.strip() for field in form.text("field", most=_LONGEST).split(",")]
     if len(fields) != len(names):
         raise UnreadableFile("the fields are those of another file: look at the preview of this one first")
@@ -173,8 +173,7 @@ def _preview(page: Page, upload: Upload, profile: FileProfile, *, unsure: str = 
     field_of = {column: field for field, column in used.items()}
     return page.render(
         "_price_file.html",
-        columns=[(name, field_of.get(name, "")) for name in sample.heading.names],
-        samples=[[str(cell) for cell in row.cells if cell not in (None, "")] for row in sample.rows[:1]],
+        columns=[(name, field_of.get(name, "")) for name in sample.heading.names[:MOST_COLUMNS_SHOWN]],
         fields=[field for field in PRICE_FIELDS.fields if field.name != "brand" or not profile.constants],
         records=[
             (one.line, {field.name: one.values.get(field.name) for field in PRICE_FIELDS.fields}) for one in records

@@ -27,6 +27,7 @@ from ingress.console.signed_in import Page, see_other
 _SHOWN_ROUTES = 5
 _SHOWN_STOPS = 3
 """Stops whose fields are suggested; others can be typed."""
+_SHOWN_CHARACTERS, _SHOWN_FAULT_CHARACTERS = 200, 2_000
 _LONGEST = 20_000
 """The fields of all columns, in characters."""
 
@@ -93,11 +94,11 @@ def _preview(page: Page, wanted: RouteUpload) -> Response:
     except UnreadableFile as error:
         raise _unreadable(error, wanted) from None
     names = wanted.names if wanted.names is not None and len(wanted.names) == len(columns) else None
-    routes: list[FileRoute] = []
+    routes: list[dict[str, Any]] = []
     fault = ""
     try:
         with open_route_file(wanted.path, {}, wanted.zone, names=names, kind=wanted.format) as file:
-            routes = list(islice(file.routes, _SHOWN_ROUTES))
+            routes = [_shown(one) for one in islice(file.routes, _SHOWN_ROUTES)]
     except UnreadableFile as error:
         fault = sentence(str(error).replace(str(wanted.path), "the file"))
     chosen = list(names) if names is not None else [field_named(column) for column in columns]
@@ -105,7 +106,7 @@ def _preview(page: Page, wanted: RouteUpload) -> Response:
         "_route_file.html",
         columns=list(zip(columns, chosen, [_is_field(name) for name in chosen], strict=True)),
         fields=_suggested(wanted.format),
-        routes=[_shown(one) for one in routes],
+        routes=routes,
         fault=fault,
         zone=wanted.zone.key,
     )
@@ -126,10 +127,10 @@ def _shown(one: FileRoute) -> dict[str, Any]:
     stops = one.route.stops if one.route is not None else []
     return {
         "line": one.line,
-        "external_id": one.external_id,
+        "external_id": one.external_id[:_SHOWN_CHARACTERS],
         "start": one.route.scheduled_start if one.route is not None else None,
         "stops": [stop.name for stop in stops],
-        "fault": plain_words(one.fault),
+        "fault": plain_words(one.fault[:_SHOWN_FAULT_CHARACTERS]),
     }
 
 

@@ -58,4 +58,17 @@ def test_a_spreadsheet_runs_no_text(rows: list[Thing]) -> None:
 
 def test_numbers_stay_numbers() -> None:
     rows = [Thing("a", "-5", -88.125), Thing("=1+1", None, 200.0)]
-    assert written(rows) == "name,note,miles\r\na,'-5,-88.125\r\n'=1+1,,200\r\n"
+    assert written(rows) == ('"name","note","miles"\r\n"a","\'-5","-88.125"\r\n"\'=1+1","","200"\r\n')
+
+
+@pytest.mark.parametrize("text", ["x;=1+1", "x\t@SUM(1)", "a|+1;-2", "\t=1", "x;'=1", ";;=1", "x; = 1"])
+def test_no_cell_is_a_formula_whatever_sign_a_spreadsheet_divides_at(text: str) -> None:
+    file = written([Thing(text, text, 1.0)])
+
+    for delimiter in ",;\t|":
+        for row in csv.reader(io.StringIO(file, newline=""), delimiter=delimiter):
+            assert not [cell for cell in row if cell[:1] in ("=", "+", "-", "@")]
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "things.csv"
+        path.write_text(file, newline="")
+        assert [line.row for line in read_rows(path, Thing, ImportReport())] == [Thing(text, text, 1.0)]

@@ -146,6 +146,13 @@ def test_a_file_that_makes_no_sense_is_refused_with_what_to_do(
     assert send(world.browser(Role.OWNER, fleet), "a;b\n1;2\n", **fields).status_code == 400
 
 
+def test_the_answer_is_small_however_wide_the_file_is(world: World, fleet: Fleet) -> None:
+    for body in ("name," * 400_000, ",".join(f"{number}{'n' * 120}" for number in range(990))):
+        answer = send(world.browser(Role.OWNER, fleet), body, act="preview", profile="auto")
+        assert answer.status_code in (200, 400)
+        assert len(answer.content) < 3_000_000
+
+
 @pytest.mark.usefixtures("route")
 def test_fills_that_wait_for_a_mapping_are_matched_again(world: World, fleet: Fleet) -> None:
     browser = world.browser(Role.DISPATCHER, fleet)

@@ -252,3 +252,11 @@ def test_another_companys_upload_and_another_kind_are_not_shown(world: World) ->
     for import_id in ids:
         browser.look(f"/route-files/{shown_id('imp', import_id)}", status=404)
     browser.look("/route-files/imp_0", status=404)
+
+
+@pytest.mark.parametrize("body", [b"name," * 400_000, b"name," * 999 + b"x", ("n" * 30_000 + ",").encode() * 4])
+def test_the_answer_is_small_however_wide_the_file_is(world: World, body: bytes) -> None:
+    answer = send(world.browser(Role.OWNER), body, "loads.csv", act="preview")
+
+    assert answer.status_code in (200, 400)
+    assert len(answer.content) < 500_000

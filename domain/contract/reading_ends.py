@@ -1,0 +1,34 @@
+"""Ends the reading of a file that nobody waits for any more, or that takes too long."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from domain.errors import FuelrouteError
+
+WhyEnd = Callable[[], str]
+"""A function that tells why the reading ends now; empty while it goes on. It is called often, also by other threads."""
+
+
+class ReadingEnded(FuelrouteError):
+    """The file was not read to its end; the text says why."""
+
+
+_ASKED: ContextVar[WhyEnd | None] = ContextVar("why_reading_ends", default=None)
+
+
+@contextmanager
+def reading_ends(why: WhyEnd) -> Iterator[None]:
+    """Files that are read inside end as soon as `why` tells a reason: `go_on` then raises ReadingEnded."""
+    token = _ASKED.set(why)
+    try:
+        yield
+    finally:
+        _ASKED.reset(token)
+
+
+def go_on() -> None:
+    """Called by readers every thousand rows or so. Raises ReadingEnded."""
+    why = _ASKED.get()
+    if why is not None and (reason := why()):
+        raise ReadingEnded(reason)
