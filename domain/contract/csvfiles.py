@@ -204,7 +204,7 @@ def _read(
         progress(1)
         width = len(cells)
         values = {
-            name: armed(cell) if cell[0] == "'" else cell
+            name: armed(cell) if "'" in cell else cell
             for place, name in columns
             if place < width and (cell := cells[place].strip())
         }

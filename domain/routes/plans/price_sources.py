@@ -294,5 +294,5 @@ class _Unused(FuelrouteError):
         self.report = report
         if not report.rejected:
             return super().__init__("it has no rows with prices")
-        first, rows = min(report.rejected), counted(len(report.rejected), "row")
+        first, rows = min(report.rejected), counted(report.refused, "row")
         super().__init__(f"none of its {rows} can be used; line {first.line}: {first.message}")
