@@ -120,7 +120,8 @@ def missing_fields(
 ) -> list[tuple[str, ...]]:
     """The groups of fields of which neither a column, nor a constant, nor a line above gives one."""
     there = {place.field.name for place in places} | set(profile.constants)
-    missing = [group for group in record.required if not there.intersection(group)]
+    groups = [*record.required, *((name,) for name in profile.needs)]
+    missing = [group for group in groups if not there.intersection(group)]
     if not missing or not profile.above:
         return missing
     there |= {name for name, column in profile.above.items() if next(_labelled(above, column), None) is not None}
@@ -169,6 +170,9 @@ def _labelled(rows: Iterable[Row], column: Column) -> Iterator[tuple[int, str, C
 def _after(text: str, label: str) -> Cell:
     """The text behind the label and its sign, or empty behind the label alone; None when it does not begin with it.
     Without a sign a word behind it belongs to a title: Effective prices."""
+    text = text.strip()
+    if text.startswith("("):
+        text = text[1:].partition(")")[0]
     words = r"[\W_]*".join(re.escape(word) for word in re.findall(r"[^\W_]+", label))
     found = re.fullmatch(rf"{words}(?![^\W_])\s*(?P<sign>[:=]|-(?=\s))?\s*(?P<rest>.*)", text.strip(), re.IGNORECASE)
     if found is None or (not found["sign"] and found["rest"][:1].isalpha()):

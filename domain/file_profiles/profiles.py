@@ -63,6 +63,11 @@ class FileProfile(Struct, frozen=True, omit_defaults=True):
     above: Annotated[dict[str, Column], Meta(max_length=20)] = {}
     """Fields whose values stand above the columns' names, beside or behind a label: `Effective Date: 11/26/2026`. The
     names of the column are labels. A row that has the field itself says what counts for it."""
+    needs: Annotated[tuple[Reference, ...], Meta(max_length=20)] = ()
+    """Fields without which a file is not the vendor's, beside those that every file of the subject needs."""
+    recognized_by: Annotated[tuple[ColumnName, ...], Meta(max_length=20)] = ()
+    """Names of columns, or words above them, of which a file has one if it is the vendor's. Empty: the columns alone
+    tell. Only a file whose profile nobody names is asked."""
     time_zone: Annotated[Text, Meta(max_length=60)] = ""
     """The zone of times without an offset; empty for the company's."""
     code_set: Annotated[Text, Meta(max_length=40)] = ""

@@ -113,7 +113,8 @@ def recognize(
     if not first:
         raise UnreadableFile("the file is empty")
     complete = [one for one in _fits(first, kept, record) if len(one.places) == len(one.profile.columns)]
-    fits = complete or _fits(first, profiles, record) or _fits(first, kept, record)
+    known = [one for one in profiles if _is_recognized(first, one)]
+    fits = complete or _fits(first, known, record) or _fits(first, kept, record)
     if not fits:
         raise UnreadableFile(f"no profile fits this file; {_nearest_fault(first, [*kept, *profiles], record)}")
     most = max(len(one.places) for one in fits)
@@ -123,6 +124,25 @@ def recognize(
         names = " and ".join(repr(one.profile.name) for one in best)
         raise UnreadableFile(f"the columns of this file fit the profiles {names}: choose one of them")
     return best[0].profile
+
+
+_FEWEST_LETTERS = 5
+"""A word that is shorter may be part of another one. Several words are the name of a column."""
+
+
+def _is_recognized(rows: Sequence[Row], profile: FileProfile) -> bool:
+    """True if a cell of the beginning is one of the names that tell the vendor, or has such a word in it."""
+    if not profile.recognized_by:
+        return True
+    cells = {cell_text(cell).strip().casefold() for row in rows for cell in row.cells if isinstance(cell, str)}
+    plain = {plain_name(cell) for cell in cells}
+    for name in profile.recognized_by:
+        letters = plain_name(name)
+        if name.casefold() in cells or (letters and letters in plain):
+            return True
+        if " " not in name and len(letters) >= _FEWEST_LETTERS and any(letters in one for one in plain):
+            return True
+    return False
 
 
 class _Fit(NamedTuple):

@@ -6,6 +6,7 @@ sure, are held for a person. Rows of other products and of retired stations are 
 later waits: a quote by its time, a retail price in `coming_prices`.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -33,7 +34,7 @@ from domain.stations.price_profiles import PRICE_FIELDS
 from domain.stations.price_sets import begin_price_set, lock_prices, newest_price_set
 from domain.stations.price_units import US_DOLLARS_A_GALLON, Country, UnitOfPrice, country_of
 from domain.stations.prices import STALE_AFTER, fresh_retail
-from domain.stations.station_codes import CodedStation, CodeMatch, RowPlace, StationFinder
+from domain.stations.station_codes import CodedStation, CodeMatch, RowPlace, StationFinder, code_of_row
 from domain.stations.written_prices import (
     PriceKind,
     WrittenPrice,
@@ -265,6 +266,9 @@ def _time_fault(effective_at: datetime, now: datetime) -> str:
     return ""
 
 
+_CITY_AND_STATE = re.compile(r"(?P<city>.*\S)\s*,\s*(?P<state>[A-Za-z]{2})\.?")
+
+
 def _place(values: dict[str, Any]) -> RowPlace:
     latitude, longitude = values.get("latitude"), values.get("longitude")
     is_placed = (
@@ -275,6 +279,8 @@ def _place(values: dict[str, Any]) -> RowPlace:
         and (latitude, longitude) != (0, 0)
     )
     texts = {name: values.get(name) or "" for name in RowPlace._fields[:7]}
+    if (divided := _CITY_AND_STATE.fullmatch(texts["city"])) is not None:
+        texts["city"], texts["state"] = divided["city"], texts["state"] or divided["state"]
     return RowPlace(**texts, latitude=latitude if is_placed else None, longitude=longitude if is_placed else None)
 
 
@@ -422,8 +428,8 @@ def _before(one: _Import, price: _Price) -> tuple[float | None, datetime | None]
 
 
 def _decision_key(one: _Import, price: _Price) -> tuple[str, str | None, str, str, float, datetime]:
-    code = price.place.code or price.place.card_code
-    return price.kind, price.station.station_id, one.profile.code_set, code, price.price, price.effective_at
+    code_set, code = code_of_row(price.place, one.profile.code_set)
+    return price.kind, price.station.station_id, code_set, code, price.price, price.effective_at
 
 
 # --- Storing -----------------------------------------------------------------------------------------------------
@@ -432,10 +438,10 @@ _HOLD = Command(
     """
     INSERT INTO held_prices (id, company_id, kind, station_id, code_set, code, place, candidates, price, currency, unit,
                              effective_at, profile, reason, held_at)
-    SELECT it.id, %(company_id)s, it.kind, it.station_id, %(code_set)s, it.code, it.place,
+    SELECT it.id, %(company_id)s, it.kind, it.station_id, it.code_set, it.code, it.place,
            ARRAY(SELECT jsonb_array_elements_text(it.candidates)), it.price, it.currency, it.unit, it.effective_at,
            %(profile)s, it.reason, %(now)s
-    FROM jsonb_to_recordset(%(rows)s) AS it (id uuid, kind text, station_id text, code text, place text,
+    FROM jsonb_to_recordset(%(rows)s) AS it (id uuid, kind text, station_id text, code_set text, code text, place text,
                                              candidates jsonb, price float8, effective_at timestamptz, reason text,
                                              currency text, unit text)
     ON CONFLICT DO NOTHING
@@ -463,8 +469,8 @@ def _store(one: _Import) -> None:
 def _hold(one: _Import) -> None:
     waiting = []
     for doubt in one.doubts:
-        code = doubt.place.code or doubt.place.card_code
-        key = (doubt.kind, doubt.station_id, one.profile.code_set, code, doubt.price, doubt.effective_at)
+        code_set, code = code_of_row(doubt.place, one.profile.code_set)
+        key = (doubt.kind, doubt.station_id, code_set, code, doubt.price, doubt.effective_at)
         if one.decided.get(key, "held") != "held":
             continue
         one.report.held += 1
@@ -473,6 +479,7 @@ def _hold(one: _Import) -> None:
                 "id": new_id(),
                 "kind": doubt.kind,
                 "station_id": doubt.station_id,
+                "code_set": code_set,
                 "code": code,
                 "place": _named(doubt.place)[:400],
                 "candidates": list(doubt.candidates),
@@ -488,7 +495,6 @@ def _hold(one: _Import) -> None:
             one.connection,
             {
                 "company_id": one.company_id,
-                "code_set": one.profile.code_set,
                 "profile": one.profile.name,
                 "now": one.now,
                 "rows": as_json(waiting),

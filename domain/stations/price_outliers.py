@@ -33,9 +33,9 @@ FEWEST_IN_STATE = 8
 FEWEST_IN_COUNTRY = 8
 """Fewer prices say nothing about what is usual."""
 
-LOWEST_USUAL, HIGHEST_USUAL = 1.0, 10.0
+LOWEST_USUAL, HIGHEST_USUAL = 1.25, 10.0
 """US dollars a gallon. Where nothing is known that a price could be compared with, one outside is no price of diesel:
-it has cost 1.0 to 6.5 in the states since 2000, and up to 9 in Canada."""
+it has cost more in the states since 2003, and up to 9 in Canada. Less may be the price of a litre."""
 
 COUNTRY_FACTOR = 2.0
 """A price is at most so many times the usual one of its country, and at least that part of it: states differ less."""

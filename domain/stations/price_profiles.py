@@ -12,7 +12,16 @@ from domain.errors import FuelrouteError
 from domain.file_profiles.profiles import Column, FileProfile, RecordField, RecordFields, plain_profile
 from domain.stations.price_units import unit_of_price
 
-_RETAIL = ("Fuel Price", "Pump Price", "Posted Price", "Diesel Retail Price", "Diesel Retail", "Diesel Price", "Diesel")
+_RETAIL = (
+    "Retail",
+    "Fuel Price",
+    "Pump Price",
+    "Posted Price",
+    "Diesel Retail Price",
+    "Diesel Retail",
+    "Diesel Price",
+    "Diesel",
+)
 _NET = (
     "Best Discounted Price",
     "Your Price",
@@ -29,6 +38,7 @@ _NET = (
     "Net Price",
     "Net",
     "Price excl. GST/HST/PST",
+    "Price Ex Tax",
 )
 """Names that vendors and brokers give the price of their customer; some change every few weeks."""
 
@@ -43,15 +53,18 @@ PRICE_FIELDS = RecordFields(
         ),
         RecordField("card_code", "Code of the fuel card", "code", ("Billing Card Station Code",)),
         RecordField(
-            "name", "Name", "text", ("Station name", "Truckstop Name", "Location Name", "Site Name", "Travel Center")
+            "name",
+            "Name",
+            "text",
+            ("Station name", "Truckstop Name", "Location Name", "Site Name", "Travel Center", "Location"),
         ),
         RecordField("brand", "Brand", "text", ("Chain",)),
         RecordField("address", "Address", "text", ("Street", "Street Address")),
-        RecordField("city", "City", "text", ("Town",)),
+        RecordField("city", "City", "text", ("Town", "City/State")),
         RecordField("state", "State", "text", ("State/Province", "ST", "Province", "Prov", "Prv")),
         RecordField("latitude", "Latitude", "number", ("Lat",)),
         RecordField("longitude", "Longitude", "number", ("Lon", "Long", "Lng")),
-        RecordField("retail_price", "Retail price", "amount", ("Retail", "Price", *_RETAIL)),
+        RecordField("retail_price", "Retail price", "amount", ("Price", *_RETAIL)),
         RecordField("net_price", "Net price", "amount", _NET),
         RecordField("effective_at", "Effective", "moment", ("Effective Date", "Price Date", "priced_at")),
         RecordField("product", "Product", "text", ("Prod", "Product Code", "Product Name", "Fuel Type", "Grade")),
@@ -64,7 +77,7 @@ PRICE_FIELDS = RecordFields(
 
 _PLACE = {
     "address": Column(("Address", "Street Address")),
-    "city": Column(("City", "Town")),
+    "city": Column(("City", "Town", "City/State")),
     "state": Column(("State", "ST", "State/Province", "Province", "Prov", "Prv")),
     "latitude": Column(("Latitude", "Lat")),
     "longitude": Column(("Longitude", "Lon", "Long", "Lng")),
@@ -79,7 +92,16 @@ _KINDS = {
 
 _ABOVE = {
     "effective_at": Column(
-        ("Effective Date", "Effective Dates", "Effective", "Prices Effective", "Price Date", "Pricing Date", "As of")
+        (
+            "Effective Date",
+            "Effective Dates",
+            "Effective",
+            "Prices Effective",
+            "Price Effective",
+            "Price Date",
+            "Pricing Date",
+            "As of",
+        )
     ),
     "product": Column(("Product", "Fuel Type")),
     "currency": Column(("Currency",)),
@@ -111,6 +133,8 @@ BUILT_IN: Mapping[str, FileProfile] = {
             },
             constants={"brand": "Love's"},
             above=_ABOVE,
+            needs=("code",),
+            recognized_by=("Loves", "Store No.", "Best Discounted Price"),
             code_set="loves",
         ),
         # "Better Of Pricing Report", a file each morning: lines with the account and the effective date above Site,
@@ -120,7 +144,9 @@ BUILT_IN: Mapping[str, FileProfile] = {
             "pilot",
             "prices",
             {
-                "code": Column(("Site", "Site Number", "Site ID", "Store", "Store Number", "Store #", "Location ID")),
+                "code": Column(
+                    ("Site", "Site Number", "Site #", "Site ID", "Store", "Store Number", "Store #", "Location ID")
+                ),
                 "name": Column(("Site Name", "Location Name", "Name")),
                 **_PLACE,
                 "retail_price": Column(("Retail Price", *_RETAIL)),
@@ -130,26 +156,32 @@ BUILT_IN: Mapping[str, FileProfile] = {
             },
             constants={"brand": "Pilot Flying J"},
             above=_ABOVE,
+            needs=("code",),
+            recognized_by=("Site", "Site #", "Pilot", "FlyingJ"),
             code_set="pilot",
         ),
         # Type, #, Travel Center, ST, Retail Price, Carrier Disc Price, Total Savings: a list that a broker sends its
         # carriers. It has no town: "TA EXPRESS - BIRMINGHAM". Later the prices were named Fuel Price and Carrier Price.
+        # The chain's own list: Location No., Travel Center, ST, Merchant ID, City/State, Product, Retail, Actual,
+        # Savings.
         FileProfile(
             "ta",
             "prices",
             {
                 "code": Column(
-                    ("#", "Site ID", "Site", "Site #", "Location", "Location Number", "Location #", "Store Number")
+                    ("#", "Location No.", "Site ID", "Site", "Site #", "Location Number", "Location #", "Location")
                 ),
                 "name": Column(("Travel Center", "Site Name", "Location Name", "Name")),
                 **_PLACE,
                 "retail_price": Column(("Retail Price", *_RETAIL)),
-                "net_price": Column(("Cost Plus Price", *_NET)),
+                "net_price": Column(("Cost Plus Price", *_NET, "Actual")),
                 "effective_at": Column(("Effective Date", "Effective", "Price Date")),
                 **_KINDS,
             },
             constants={"brand": "TA Petro"},
             above=_ABOVE,
+            needs=("code",),
+            recognized_by=("Travel Center", "Location No.", "TravelCentersOfAmerica", "PetroStopping", "TAPetro"),
             code_set="ta",
         ),
         # OPIS Truckstop ID, Truckstop Name, Address, City, State, Rack ID, Retail Price: an extract that many public
@@ -166,7 +198,23 @@ BUILT_IN: Mapping[str, FileProfile] = {
                 **_KINDS,
             },
             above=_ABOVE,
+            needs=("code",),
             code_set="opis",
+        ),
+        # Site Name, Prv, Price excl. GST/HST/PST, FCT + FET, CBN + PFT + UTT, Base price excl. tax, in Canadian dollars
+        # a litre; the date is above. Sites are named by their town.
+        FileProfile(
+            "petro_pass",
+            "prices",
+            {
+                "name": Column(("Site Name",)),
+                "state": Column(("Prv", "Prov", "Province")),
+                "net_price": Column(("Price excl. GST/HST/PST",)),
+            },
+            constants={"brand": "Petro-Pass", "country": "Canada"},
+            above=_ABOVE,
+            needs=("net_price",),
+            recognized_by=("Petro-Pass",),
         ),
         msgspec.structs.replace(plain_profile(PRICE_FIELDS), above=_ABOVE),
     )

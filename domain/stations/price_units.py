@@ -37,6 +37,8 @@ _OF_COUNTRY = {"US": UnitOfPrice(), "CA": UnitOfPrice("CAD", "litre"), "MX": Uni
 
 _LIKELY_A_LITRE = {"CAD": (0.5, 4.0), "MXN": (10.0, 60.0)}
 """Prices of a litre of diesel that can be. Another price says that the file has another unit, but not which."""
+_CENTS_A_LITRE = (50.0, 400.0)
+"""In Canada many lists are in cents: 195.5 can be nothing else."""
 
 
 class ExchangeRates(NamedTuple):
@@ -66,6 +68,8 @@ class ToldPrice(NamedTuple):
 
 def in_dollars(price: float, unit: UnitOfPrice, rates: ExchangeRates, *, is_told: bool = True) -> ToldPrice:
     """`is_told`: the file says its unit; otherwise it is that of the country, and the price must fit to it."""
+    if not is_told and unit.currency == "CAD" and _CENTS_A_LITRE[0] <= price <= _CENTS_A_LITRE[1]:
+        unit = unit._replace(is_cents=True)
     price, unit = (price / 100, unit._replace(is_cents=False)) if unit.is_cents else (price, unit)
     if unit == US_DOLLARS_A_GALLON:
         return ToldPrice(price)

@@ -31,6 +31,9 @@ from domain.stations.state_names import plain_state
 CARD_CODES = "card"
 """The code set of the company's fuel card."""
 
+NAME_CODES = "name"
+"""The code set of rows without a code: their name, street and town."""
+
 SAME_PLACE_MILES = 0.3
 """A truck stop is large, and vendors measure its place at the pumps, the door or the driveway."""
 
@@ -120,6 +123,18 @@ def plain_code(code: str) -> str:
     return text.lstrip("#0 ") or text
 
 
+def name_code(place: RowPlace) -> str:
+    parts = (place.name or place.brand, place.address, place.city, place.state)
+    return " ".join(filter(None, parts)).strip()[:200]
+
+
+def code_of_row(place: RowPlace, code_set: str) -> tuple[str, str]:
+    """The code set and the code by which a held price is known."""
+    if place.code:
+        return code_set, place.code
+    return (CARD_CODES, place.card_code) if place.card_code else (NAME_CODES, name_code(place))
+
+
 class _Wanted(NamedTuple):
     """The station that is looked for."""
 
@@ -142,7 +157,9 @@ class StationFinder:
         self._code_set = code_set
         self._codes: dict[tuple[str, str], str] = {}
         self._decided: set[tuple[str, str]] = set()
-        for one in sorted(_CODES.all(connection, (company_id, [code_set, CARD_CODES])), key=lambda one: one.is_decided):
+        for one in sorted(
+            _CODES.all(connection, (company_id, [code_set, CARD_CODES, NAME_CODES])), key=lambda one: one.is_decided
+        ):
             if one.station_id in everyone:
                 key = one.code_set, plain_code(one.code)
                 self._codes[key] = one.station_id
@@ -179,7 +196,7 @@ class StationFinder:
         code = plain_code(place.code)
         return _Wanted(
             place,
-            brand_of(place.brand, place.name, place.city, chains),
+            _brand_of_row(place, chains),
             code if chains and code.isdigit() else store_number(place.name),
             _town(place.city or town_in_name(place.name), place.state),
             _exits(f"{place.address} {place.name}"),
@@ -215,8 +232,14 @@ class StationFinder:
         return CodeMatch(None, candidates, next(iter(doubts.values())))
 
     def _keys(self, place: RowPlace) -> list[tuple[str, str]]:
+        """The codes of a row, and where it has none its name and town."""
         keys = [(self._code_set, plain_code(place.code))] if self._code_set and place.code else []
-        return [*keys, (CARD_CODES, plain_code(place.card_code))] if place.card_code else keys
+        if place.card_code:
+            keys.append((CARD_CODES, plain_code(place.card_code)))
+        if not place.code and not place.card_code:
+            keys.append((NAME_CODES, plain_code(name_code(place))))
+        own = CARD_CODES, plain_code(place.code)
+        return [own] if not keys and own in self._decided else keys
 
     def _named_by_id(self, place: RowPlace) -> set[str]:
         """The station whose id is the row's code, as it is written or without its zeros and number sign."""
@@ -321,6 +344,14 @@ class StationFinder:
                 if one.city and one.state:
                     self._by_town.setdefault(_town(one.city, one.state), []).append(one)
         return self._by_town.get(wanted.town, []) if all(wanted.town) else []
+
+
+def _brand_of_row(place: RowPlace, chains: frozenset[str]) -> Brand:
+    """A chain's file is of its stations, unless the name of a row says another chain."""
+    by_name = brand_of("", place.name, place.city)
+    if chains and by_name.chains and not by_name.chains & chains:
+        return by_name
+    return brand_of(place.brand, place.name, place.city, chains)
 
 
 def _town(city: str, state: str) -> tuple[str, str]:

@@ -47,16 +47,17 @@ def written_prices(values: Mapping[str, Any], columns: Mapping[str, str]) -> lis
         unit = values.get("unit") or (f"{'cents/' if in_name[2] else ''}{in_name[1]}" if in_name[1] else "")
         unit_of_price(currency, unit, "US")  # raises
         written = WrittenPrice(kind, price, currency, unit)
-        if price < 0 or (price >= _MOST_WRITTEN and not _may_be_so_much(written)):
+        if price < 0 or (price >= _MOST_WRITTEN and not _may_be_so_much(written, values)):
             hint = ": is it in cents? A profile says which unit a column has" if price > 0 else ""
             raise ValueError(f"{price:,.2f} is no price of a gallon in dollars{hint}")
         found.append(written)
     return found
 
 
-def _may_be_so_much(written: WrittenPrice) -> bool:
-    unit, _ = unit_of_price(written.currency, written.unit, "US")
-    return unit.is_cents or (unit.currency == "MXN" and written.price < 1_000)
+def _may_be_so_much(written: WrittenPrice, values: Mapping[str, Any]) -> bool:
+    country = country_of(values.get("state"), values.get("country") or "", values.get("latitude"))
+    unit, is_told = unit_of_price(written.currency, written.unit, country)
+    return unit.is_cents or (unit.currency == "MXN" and written.price < 1_000) or (not is_told and country == "CA")
 
 
 def told_price(

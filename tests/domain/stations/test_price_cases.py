@@ -1,0 +1,188 @@
+"""Price lists in layouts that people have, read as their owner would: without naming a profile."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from domain.database import Connection
+from domain.file_profiles.reading import recognize
+from domain.stations.held_prices import held_prices
+from domain.stations.price_files import PriceReport, apply_coming_prices, store_price_file
+from domain.stations.price_imports import store_station_rows
+from domain.stations.price_outliers import OutlierLimits
+from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS
+from domain.stations.price_units import ExchangeRates
+from tests.domain.stations.price_lists import stations
+from tests.factories import Fleet
+from tests.rows import named
+
+CASES = Path(__file__).parents[2] / "cases" / "prices"
+NOON = datetime(2026, 11, 25, 18, tzinfo=UTC)
+"""Noon in Chicago."""
+RATES = ExchangeRates(cad_per_usd=1.4)
+OURS = {
+    "L305": ("Love's Travel Stop #305", "Love's", "Elkhart", "IN", 41.735, -85.97),
+    "L210": ("Love's #210", "Love's", "Gary", "IN", 41.6, -87.33),
+    "K17": ("Circle K #4411", "Circle K", "Elkhart", "IN", 41.7355, -85.9705),
+    "T21": ("TA Tuscaloosa #21", "TA", "Tuscaloosa", "AL", 33.2, -87.5),
+    "T319": ("Petro Shorter #319", "Petro", "Shorter", "AL", 32.4, -85.9),
+    "T487": ("Petro Mebane #487", "Petro", "Mebane", "NC", 36.1, -79.3),
+    "T912": ("TA Express Birmingham #912", "TA Express", "Birmingham", "AL", 33.5, -86.8),
+    "P206": ("Pilot Travel Center #206", "Pilot", "Loxley", "AL", 30.6, -87.7),
+    "P207": ("Pilot Travel Center #207", "Pilot", "Loxley", "AL", 30.7, -87.7),
+    "F790": ("Flying J #790", "Flying J", "Winnipeg", "MB", 49.9, -97.3),
+    "P803": ("Pilot #803", "Pilot", "Portage la Prairie", "MB", 49.97, -98.29),
+    "P789": ("Flying J #789", "Flying J", "Winnipeg", "MB", 49.8, -97.2),
+    "F813": ("Flying J #813", "Flying J", "Airdrie", "AB", 51.3, -114.0),
+    "53936": ("Esso Atmore", "Esso", "Atmore", "AB", 54.8, -112.6),
+    "59467": ("Esso Laval", "Esso", "Laval", "QC", 45.6, -73.7),
+    "C1": ("Petro-Pass Deer Lake", "Petro-Canada", "Deer Lake", "NL", 49.2, -57.4),
+    "C2": ("Petro Deer Lake", "Petro", "Deer Lake", "NL", 49.3, -57.4),
+    "W7": ("Woodshed", None, "Big Cabin", "OK", 36.5, -95.2),
+    "T20": ("TA Clear Lake", "TA", "Clear Lake", "IA", 43.1, -93.4),
+}
+ADDRESSES = {"W7": "I-44, Exit 283", "T20": "I-35, Exit 92"}
+
+Take = Callable[..., PriceReport]
+
+
+@pytest.fixture(autouse=True)
+def _ours(connection: Connection) -> None:
+    connection.execute("DELETE FROM stations")
+    for station_id, values in OURS.items():
+        connection.execute(
+            "INSERT INTO stations (station_id, name, brand, city, state, latitude, longitude, address)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
+            (station_id, *values, ADDRESSES.get(station_id)),
+        )
+
+
+@pytest.fixture
+def take(connection: Connection, fleet: Fleet) -> Take:
+    def run(name: str, at: datetime = NOON, rates: ExchangeRates = RATES) -> PriceReport:
+        path = CASES / name
+        return store_price_file(
+            connection,
+            fleet.company_id,
+            path,
+            recognize(path, list(BUILT_IN.values()), PRICE_FIELDS),
+            ZoneInfo("America/Chicago"),
+            takes_retail=True,
+            limits=OutlierLimits(rates=rates),
+            now=at,
+        )
+
+    return run
+
+
+def priced(connection: Connection) -> dict[str, float]:
+    return {name: round(price, 3) for name, price in stations(connection).items() if price is not None}
+
+
+def net(connection: Connection, fleet: Fleet) -> dict[str, float]:
+    rows = (
+        named(connection)
+        .execute("SELECT station_id, net_price FROM quotes WHERE company_id = %s", (fleet.company_id,))
+        .fetchall()
+    )
+    return {row.station_id: round(row.net_price, 4) for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("name", "nets"),
+    [
+        ("loves_broker.csv", {"L305": 3.811, "L210": 3.872}),
+        ("loves_broker_renamed.csv", {"L305": 3.811, "L210": 3.872}),
+        ("ta_broker.csv", {"T21": 3.699, "T319": 3.799, "T487": 3.649, "T912": 3.709}),
+        ("ta_broker_renamed.csv", {"T21": 3.699}),
+        ("ta_customer.csv", {"T319": 3.799, "T21": 3.699}),
+        ("flying_j_canada.csv", {"F813": 5.4321}),
+    ],
+)
+def test_net_prices_reach_the_station_of_their_chain(
+    connection: Connection, fleet: Fleet, take: Take, name: str, nets: dict[str, float]
+) -> None:
+    report = take(name)
+
+    assert (net(connection, fleet), report.held) == (nets, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "retail"),
+    [
+        ("canada.csv", {"P803": 5.405, "P789": 5.378}),
+        ("loves_list.csv", {"L305": 4.299, "L210": 4.359}),
+        ("esso_cents.csv", {"53936": 5.286, "59467": 6.127}),
+        ("opis_repeats.csv", {"W7": 3.007, "T20": 3.359}),
+    ],
+)
+def test_retail_prices_reach_their_station(
+    connection: Connection, take: Take, name: str, retail: dict[str, float]
+) -> None:
+    take(name)
+
+    assert priced(connection) == retail
+
+
+def test_rows_of_other_products_are_passed_over_and_repeats_are_told(take: Take) -> None:
+    assert sorted(row.line for row in take("ta_customer.csv").passed_rows) == [4, 6]
+    assert [row.line for row in take("esso_cents.csv").passed_rows] == [6]
+    repeats = take("opis_repeats.csv")
+    told = [(row.line, "is already on line 2" in row.message) for row in sorted(repeats.rejected)]
+    assert told == [(3, True), (4, False)]
+
+
+def test_a_feed_without_codes_finds_stations_by_number_and_town(
+    connection: Connection, fleet: Fleet, take: Take
+) -> None:
+    report = take("fts_price_feed.csv")
+
+    assert net(connection, fleet) == {"P206": 4.099, "F790": 5.0265}
+    assert priced(connection) == {"P206": 4.399, "F790": 5.378}
+    assert [row.line for row in report.rejected] == [5]
+    assert {one.station_id for one in held_prices(connection, fleet.company_id)} == {"P207"}
+
+
+def test_sites_that_are_named_by_their_town_wait_for_a_person(connection: Connection, fleet: Fleet, take: Take) -> None:
+    report = take("petro_pass.csv")
+
+    assert (report.held, [row.line for row in report.rejected]) == (1, [6, 9])
+    (held,) = held_prices(connection, fleet.company_id)
+    assert (round(held.price, 2), held.candidates) == (5.43, ["C1"])
+
+
+# --- Pilot's report of each morning ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pilots(connection: Connection) -> None:
+    connection.execute("DELETE FROM stations")
+    store_station_rows(connection, CASES / "pilot" / "stations.csv", now=NOON)
+    connection.execute("UPDATE stations SET station_id = 'W-1' WHERE station_id = 'pilot-75'")
+
+
+@pytest.mark.usefixtures("pilots")
+def test_dsl_counts_from_its_day_on_and_def_is_nothing(connection: Connection, fleet: Fleet, take: Take) -> None:
+    report = take("pilot/pilot_def_first.xlsx")
+
+    assert (report.created, report.held, report.rejected, len(report.passed_rows)) == (3, 0, [], 2)
+    assert priced(connection) == {}, "it is of tomorrow"
+    apply_coming_prices(connection, now=NOON + timedelta(hours=13))
+    assert priced(connection) == {"pilot-602": 5.099, "W-1": 5.299, "pilot-764": 5.099}
+    assert net(connection, fleet) == {"pilot-602": 4.4877, "W-1": 4.6694, "pilot-764": 4.3788}
+
+
+@pytest.mark.usefixtures("pilots")
+def test_an_old_report_replaces_nothing(connection: Connection, fleet: Fleet, take: Take) -> None:
+    connection.execute(
+        "UPDATE stations SET name = 'Pilot #907', city = 'Miles City', state = 'MT' WHERE station_id = 'W-1'"
+    )
+    take("pilot/pilot_tomorrow.xlsx", NOON + timedelta(days=2))
+
+    report = take("pilot/pilot_old.xlsx", NOON + timedelta(days=2))
+
+    assert ([row.line for row in report.rejected], priced(connection)) == ([7], {"W-1": 4.599})
+    assert net(connection, fleet) == {"W-1": 4.299}
