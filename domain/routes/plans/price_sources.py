@@ -143,6 +143,8 @@ class _Look:
     again: bool = False
     """An older file was taken late: those after it are read once more, so that the newest counts."""
     is_listed: bool = False
+    wholes: set[str] = field(default_factory=set)
+    """The names of listed files that are not empty, with and without their endings."""
 
     @property
     def seconds(self) -> int:
@@ -157,6 +159,7 @@ class _Look:
         before = self.source.seen_files
         listed = opened.files()
         self.is_listed = True
+        self.wholes = {name for file in listed if file.size_bytes for name in (file.name, Path(file.name).stem)}
         for file in listed:
             one = self._seen_now(file, before.get(file.name))
             self.seen[file.name] = one
@@ -172,6 +175,8 @@ class _Look:
             return before
         if before is None and self._is_old(file) and not self.source.was_listed:
             return SeenFile(file.size_bytes, file.modified_at, "taken", self.seconds, self.seconds, self.read_with)
+        if not file.size_bytes and Path(file.name).stem in self.wholes:  # it only marks that the other one is whole
+            return SeenFile(0, file.modified_at, "taken", self.seconds, 0, self.read_with)
         since = before.since if before is not None and not before.state else self.seconds
         return SeenFile(file.size_bytes, file.modified_at, "", since)
 

@@ -1,5 +1,6 @@
 """Price files on their way into the tables."""
 
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from uuid import uuid4
@@ -7,13 +8,16 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from domain.database import Connection
+from domain.database import Connection, Database
 from domain.file_profiles.profiles import FileProfile
 from domain.stations.price_files import PriceReport, store_price_file
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN
+from domain.stations.price_sources import SourceAddress
+from tests.conftest import own_database
 from tests.domain.stations.price_lists import LOVES, Import
-from tests.factories import Fleet
+from tests.domain.stations.source_world import World
+from tests.factories import Fleet, make_fleet
 
 
 @pytest.fixture
@@ -44,3 +48,30 @@ def imported(connection: Connection, fleet: Fleet, now: datetime, tmp_path: Path
         )
 
     return run
+
+
+@pytest.fixture(scope="module")
+def stored() -> Iterator[Database]:
+    """A database of these tests alone: stations belong to no company."""
+    with own_database("price_sources") as database:
+        yield database
+
+
+@pytest.fixture
+def company(stored: Database) -> Fleet:
+    with stored.transaction() as connection:
+        for table in ("stations", "price_sources", "price_runs", "quotes", "held_prices", "station_codes"):
+            connection.execute(f"DELETE FROM {table}")
+        return make_fleet(connection)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "files"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def watched(stored: Database, company: Fleet, folder: Path) -> World:
+    return World(stored, company, "folder", SourceAddress(str(folder), "*.csv"))
