@@ -119,7 +119,7 @@ def _numbers_of(shape: type[Struct]) -> list[tuple[str, Any]]:
 
 _NUMBERS: dict[Any, re.Pattern[str]] = {
     int: re.compile(r"-?\d{1,400}", re.ASCII),
-    float: re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE),
+    float: re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE),
 }
 """The spelling of numbers in queries and CSV cells, where everything is text."""
 

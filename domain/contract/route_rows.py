@@ -20,7 +20,7 @@ MOST_FAULTS_TOLD = 10
 
 _NUMBERS = frozenset(("latitude", "longitude"))
 _TIMES = frozenset(("scheduledStart", "windowStart", "windowEnd"))
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)", re.ASCII)
 
 
 class FileRoute(NamedTuple):

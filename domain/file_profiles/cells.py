@@ -147,12 +147,18 @@ _SPAN = re.compile(r"(?P<first>\S*\d\S*)\s*(?:to|thru|through|until|-|\N{EN DASH
 """Two days: `11/26/2026 To 11/26/2026`. The first is when it begins."""
 
 
+_LONGEST_TIME = 100
+"""The characters of a time in any writing, two days and their names included."""
+
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
 _MIDNIGHT = re.compile(r"\s+(?:at\s+)?12(?::00)?\s*a\.?m\.?$", re.IGNORECASE)
 
 
 def _in_figures(text: str) -> str:
-    """A time as reports write it, without what says nothing: `September 9th, 2026 at 12 am`; of two days the first."""
+    """A time as reports write it, without what says nothing: `September 9th, 2026 at 12 am`; of two days the first.
+    Raises ValueError."""
+    if len(text) > _LONGEST_TIME:  # the patterns would try each division of it, for minutes
+        raise ValueError("is no date")
     span = _SPAN.fullmatch(text)
     return _MIDNIGHT.sub("", _ORDINAL.sub("", span["first"] if span is not None and " " in text else text))
 
