@@ -166,13 +166,16 @@ def fills_review(
         typer.Argument(parser=_read_fill_id, metavar="FILL_ID", help="The fill to decide; without it they are listed."),
     ] = None,
     unit_number: Annotated[
-        str | None, typer.Option("--unit", help="Its truck, by the unit number in the fleet.")
+        str | None, typer.Option("--unit", help="Its truck, by the unit number in the fleet, or its id.")
     ] = None,
     station_id: Annotated[str | None, typer.Option("--station", help="Its station, by station_id.")] = None,
     fuel: Annotated[Fuel | None, typer.Option("--fuel", help="The kind of fuel.")] = None,
     route: Annotated[
         str | None, typer.Option("--route", help="Its route's id, or `none`. Without it the rules find the route.")
     ] = None,
+    is_twice: Annotated[
+        bool, typer.Option("--twice", help="It is the same purchase as the one that it may be: the two become one.")
+    ] = False,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="List at most so many.")] = 100,
     environment: InEnvironment = Environment.LIVE,
     as_json: AsJson = False,
@@ -191,7 +194,7 @@ def fills_review(
             raise CommandFailed(f"there is no route {route!r}")
         chosen = found
     now, by = clock.now(), acting()
-    decision = Decision(unit_number, station_id, fuel, chosen)
+    decision = Decision(unit_number, station_id, fuel, chosen, is_twice)
     with transaction() as connection:
         decide(
             connection,
@@ -350,6 +353,8 @@ def _row(fill: ShownFill) -> dict[str, Any]:
         "verdict": fill.verdict,
         "score": fill.score,
         "miles_from_truck": fill.miles_from_truck,
+        "twin_id": shown_id("fil", fill.twin_id) if fill.twin_id else None,
+        "driver_name": fill.driver_name,
         "review": fill.review,
         "flags": fill.flags,
         "open": "; ".join(reasons_of(fill)),

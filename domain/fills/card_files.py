@@ -40,7 +40,10 @@ MOST_GALLONS, MOST_DOLLARS = 10_000, 100_000
 AMOUNT_DOUBT, QUANTITY_DOUBT = "amount", "quantity"
 """The doubts about a row whose price, quantity, discount and amount contradict each other, and about one whose gallons
 are another sum than those of its fuels."""
-DOUBTS = frozenset((AMOUNT_DOUBT, QUANTITY_DOUBT))
+TWICE, CORRECTED = "twice", "corrected"
+"""The doubts about a row that may be a purchase which another file told of, and about figures that the card corrected
+before it took the correction back."""
+DOUBTS = frozenset((AMOUNT_DOUBT, QUANTITY_DOUBT, TWICE, CORRECTED))
 """Doubts about what a file says. Only a person settles them; matching again does not."""
 
 Volume = Literal["", "gallons", "litres"]
@@ -302,8 +305,10 @@ def _unit_number(cell: str | None) -> str | None:
 
 def _last_four(cell: str | None) -> str | None:
     """The last four digits of a card's number, and nothing else of it."""
-    digits = re.sub(r"\D", "", cell_line(cell))
-    return digits[-4:] or None
+    text = cell_line(cell)
+    if re.fullmatch(r"\d(?:\.\d+)?E\+?\d+", text, re.IGNORECASE):
+        return None  # a spreadsheet has lost them
+    return re.sub(r"\D", "", text)[-4:] or None
 
 
 def _currency(text: str) -> str:

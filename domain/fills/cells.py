@@ -14,7 +14,11 @@ class RowFault(FuelrouteError):
 
 def cell_line(cell: str | None) -> str:
     """The cell as a text of one line."""
-    return re.sub(r"[\s\x00-\x1f\x7f]+", " ", cell or "").strip()[:LONGEST_TEXT]
+    if not cell:
+        return ""
+    if cell.isprintable() and "  " not in cell:  # nearly all cells, without a regular expression
+        return cell.strip()[:LONGEST_TEXT]
+    return re.sub(r"[\s\x00-\x1f\x7f]+", " ", cell).strip()[:LONGEST_TEXT]
 
 
 def decimal_of(number: float | None) -> Decimal | None:

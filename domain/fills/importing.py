@@ -7,17 +7,26 @@ key. So a file may be sent again, by two people at once, or after the process di
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from domain.accounts.companies import lock_company
 from domain.database import Connection, Tenant
-from domain.fills.card_files import FileFill
+from domain.fills.card_files import TWICE, FileFill, FileReading
 from domain.fills.figuring import figure_routes
-from domain.fills.finding import ToMatch, match_fills
+from domain.fills.finding import Matches, ToMatch, match_fills
+from domain.fills.known_purchases import (
+    Candidates,
+    Telling,
+    keep_telling,
+    read_candidates,
+    read_tellings,
+    replace_figures,
+)
 from domain.fills.local_times import utc_of_local
 from domain.fills.matching import KnownStation, KnownStations
-from domain.fills.reversals import pair_reversals
+from domain.fills.repeated import Likeness, Purchase, plain_number
+from domain.fills.reversals import pair_reversals, take_back_figures
 from domain.ids import new_id
 from domain.index_order import in_index_order
 from domain.roads import Point
@@ -84,6 +93,11 @@ _INSERT = Command(
 )
 
 
+class _Settled(NamedTuple):
+    id: UUID
+    route_id: UUID | None
+
+
 class _StoredFill(NamedTuple):
     id: UUID
     key: str
@@ -94,23 +108,26 @@ class _StoredFill(NamedTuple):
     gallons: float
     paid_cents: int
     currency: str
+    vehicle_id: UUID | None
     route_id: UUID | None
     counter_id: UUID | None
-    decided_by: str | None
 
 
+_STORED_COLUMNS = ", ".join(f"f.{name}" for name in _StoredFill._fields)
 _KNOWN = Statement(
     _StoredFill,
-    """
-    SELECT f.id, f.key, f.bought_at, f.time_zone, f.unit_number, f.fuel, f.gallons, f.paid_cents, f.currency,
-           f.route_id, f.counter_id, f.decided_by
+    f"""
+    SELECT {_STORED_COLUMNS}
     FROM fills f WHERE company_id = %(company_id)s AND environment = %(environment)s AND key = ANY(%(keys)s)
     ORDER BY key
-    """,
+    """,  # noqa: S608 (constants of this module)
 )
 """In the order of the unique index: a first import leaves PostgreSQL without statistics, and the other indexes begin
 with the same columns. They then look as good, and have it read all fills of the company."""
-_FREE = Command("UPDATE fills SET counter_id = NULL WHERE id = ANY(%s)")
+_BY_ID = Statement(
+    _StoredFill,
+    f"SELECT {_STORED_COLUMNS} FROM fills f WHERE company_id = %s AND id = ANY(%s)",  # noqa: S608
+)
 MATCHED = """
     bought_at = %(bought_at)s, time_zone = %(time_zone)s, vehicle_id = %(vehicle_id)s, station_id = %(station_id)s,
     route_id = %(route_id)s, score = %(score)s, miles_from_truck = %(miles_from_truck)s, review = %(review)s::text[],
@@ -119,12 +136,16 @@ MATCHED = """
 _CHANGE = Command(
     f"""
     UPDATE fills SET unit_number = %(unit_number)s, gallons = %(gallons)s, paid_cents = %(paid_cents)s,
-        currency = %(currency)s, has_time = %(has_time)s, {MATCHED},
-        counter_id = NULL, decided_by = NULL, decided_at = NULL
+        currency = %(currency)s, has_time = %(has_time)s, {MATCHED}, twin_id = NULL,
+        decided_by = NULL, decided_at = NULL
     WHERE id = %(id)s
     """  # noqa: S608 (constants of this module)
 )
 """The card has corrected a transaction: what a person decided about its old figures is open again."""
+_SETTLE = Statement(
+    _Settled,
+    "UPDATE fills SET review = array_remove(review, %s), twin_id = NULL WHERE id = %s RETURNING id, route_id",
+)
 
 
 def store_fills(
@@ -139,36 +160,13 @@ def store_fills(
     """Store a batch in the caller's transaction. Locks the company's row, then routes. Raises UnknownCompany,
     RetiredCompany."""
     lock_company(connection, tenant.company_id)
-    keys = [fill.key for fill in fills]
-    with in_index_order(connection):
-        known = {row.key: row for row in _KNOWN.all(connection, {**tenant._asdict(), "keys": keys})}
-    new = [fill for fill in fills if fill.key not in known]
-    changed = [fill for fill in fills if fill.key in known and _differs(fill, known[fill.key])]
-    matches = match_fills(
-        connection, tenant, [_to_match(fill) for fill in new + changed], stations, far_miles=far_miles
-    )
-    routes = {one.route_id for one in matches if one.route_id is not None}
-    rows = [
-        {
-            **fill._asdict(),
-            **one._asdict(),
-            **tenant._asdict(),
-            "profile": profile,
-            "file_id": fill.reading.id if fill.reading is not None else None,
-            "twin_id": None,
-            "id": known[fill.key].id if fill.key in known else new_id(),
-        }
-        for fill, one in zip(new + changed, matches, strict=True)
-    ]
-    with connection.cursor() as cursor:
-        cursor.executemany(_INSERT.text, rows[: len(new)])
-    for row, fill in zip(rows[len(new) :], changed, strict=True):
-        before = known[fill.key]
-        _FREE.execute(connection, ([before.counter_id],))
-        _CHANGE.execute(connection, row)
-        routes |= {before.route_id} if before.route_id is not None else set()
-    figure_routes(connection, routes)
-    return StoredFills(len(new), len(changed), len(fills) - len(new) - len(changed))
+    batch = _Batch(connection, tenant, profile, fills)
+    rows = batch.unknown_rows(fills)
+    matches = match_fills(connection, tenant, [batch.to_match(fill) for fill in rows], stations, far_miles=far_miles)
+    batch.take([_Row(fill, one, _purchase(profile, fill, one)) for fill, one in zip(rows, matches, strict=True)])
+    batch.write()
+    figure_routes(connection, batch.routes)
+    return StoredFills(batch.created, batch.updated, len(fills) - batch.created - batch.updated)
 
 
 def finish_fills(connection: Connection, tenant: Tenant) -> None:
@@ -177,13 +175,175 @@ def finish_fills(connection: Connection, tenant: Tenant) -> None:
     figure_routes(connection, pair_reversals(connection, tenant))
 
 
+class _Row(NamedTuple):
+    """A row of the file that is not stored as it is."""
+
+    fill: FileFill
+    matches: Matches
+    purchase: Purchase
+
+
+class _Batch:
+    """Rows of a file on their way into the table: each is a new fill, a correction, or what is known already."""
+
+    def __init__(self, connection: Connection, tenant: Tenant, profile: str, fills: Sequence[FileFill]) -> None:
+        self._connection, self._tenant, self._profile = connection, tenant, profile
+        self._reading = (fills[0].reading if fills else None) or FileReading()
+        keys = [fill.key for fill in fills]
+        with in_index_order(connection):
+            self._known = {row.key: row for row in _KNOWN.all(connection, {**tenant._asdict(), "keys": keys})}
+        told = read_tellings(connection, tenant, keys)
+        self._told = {(one.key, one.gallons, one.paid_cents): one for one in told}
+        others = self._by_id({one.fill_id for one in told})
+        self._targets = dict(self._known)
+        for one in told:
+            before = self._targets.get(one.key)
+            if one.fill_id in others and (before is None or before.counter_id is not None):
+                self._targets[one.key] = others[one.fill_id]  # a purchase that still counts goes first
+        self._inserts: list[dict[str, Any]] = []
+        self.created = self.updated = 0
+        self.routes: set[UUID] = set()
+
+    def _by_id(self, ids: set[UUID]) -> dict[UUID, _StoredFill]:
+        rows = _BY_ID.all(self._connection, (self._tenant.company_id, list(ids))) if ids else []
+        return {row.id: row for row in rows}
+
+    def unknown_rows(self, fills: Sequence[FileFill]) -> list[FileFill]:
+        """The rows that no row of before has told in the same way."""
+        rest = []
+        for fill in fills:
+            stored, told = self._known.get(fill.key), self._told.get((fill.key, fill.gallons, fill.paid_cents))
+            if told is not None:
+                self._claim(told.claimed)
+            elif stored is not None and not _differs(fill, stored):
+                self._claim(stored.id)
+            else:
+                rest.append(fill)
+        return rest
+
+    def to_match(self, fill: FileFill) -> ToMatch:
+        stored = self._targets.get(fill.key)
+        keeps = stored is not None and stored.unit_number == fill.unit_number
+        return ToMatch(
+            **{name: getattr(fill, name) for name in ToMatch._fields[:13]},
+            doubts=fill.doubts,
+            former_vehicle_id=stored.vehicle_id if stored is not None and keeps else None,
+        )
+
+    def take(self, rows: Sequence[_Row]) -> None:
+        """Find out what each row is: first what is certain by its key or a number, then what is the same purchase by
+        its figures, then the rest."""
+        rest = [row for row in rows if not self._is_change_of_its_own(row)]
+        if not rest:
+            return
+        candidates = read_candidates(self._connection, self._tenant, self._reading.id, [row.purchase for row in rest])
+        for by_number in (True, False):
+            rest = [row for row in rest if not self._is_told_again(row, candidates, by_number)]
+        for row in sorted(rest, key=lambda row: row.fill.gallons > 0):  # reversals first: they may take the others back
+            self._correct_or_add(row, candidates)
+
+    def _is_change_of_its_own(self, row: _Row) -> bool:
+        """True for a row with a known key and the same figures: its unit or its time was corrected."""
+        stored = self._known.get(row.fill.key)
+        if stored is None or not _has_figures(row.fill, stored):
+            return False
+        self._claim(stored.id)
+        self._change(stored, row)
+        return True
+
+    def _is_told_again(self, row: _Row, candidates: Candidates, by_number: bool) -> bool:
+        found = candidates.closest(row.purchase, self._reading.known, Likeness.SAME, by_number=by_number)
+        if found is None:
+            return False
+        self._claim(found.id)
+        gallons, cents = row.fill.gallons, row.fill.paid_cents
+        self._keep(candidates.telling_of(found, row.fill.key)._replace(gallons=gallons, paid_cents=cents))
+        return True
+
+    def _correct_or_add(self, row: _Row, candidates: Candidates) -> None:
+        target = self._targets.get(row.fill.key)
+        if target is None:
+            found = candidates.closest(row.purchase, self._reading.known, Likeness.CORRECTED)
+            target = self._by_id({found.id})[found.id] if found is not None else None
+        if target is not None and target.id not in self._reading.known:
+            self._correct(target, row)
+            return
+        twin = candidates.closest(row.purchase, self._reading.known, Likeness.DOUBTFUL)
+        self._add(row, twin_id=twin.id if twin is not None else None)
+
+    def _correct(self, target: _StoredFill, row: _Row) -> None:
+        """The card tells other figures of a transaction. A purchase that was taken back stays so, and a reversal takes
+        back what it says: then the figures are a new one."""
+        fill = row.fill
+        if target.counter_id is not None or fill.gallons < 0:
+            self._add(row)
+            return
+        self._claim(target.id)
+        self.write()  # a reversal of the same file may be among them
+        if take_back_figures(self._connection, self._tenant, row.purchase, target.id):
+            self._keep(Telling(fill.key, fill.gallons, fill.paid_cents, target.id, True, True))
+            return
+        own = Telling(target.key, target.gallons, target.paid_cents, target.id)
+        replace_figures(self._connection, self._tenant, own)
+        self._keep(Telling(fill.key, fill.gallons, fill.paid_cents, target.id))
+        self._change(target, row)
+
+    def _add(self, row: _Row, *, twin_id: UUID | None = None) -> None:
+        fill, fill_id = row.fill, new_id()
+        values = self._values(row, fill_id) | {"twin_id": twin_id}
+        if fill.key in self._targets:  # another purchase has its key
+            values["key"] = fill_id.hex
+            self._keep(Telling(fill.key, fill.gallons, fill.paid_cents, fill_id))
+        if twin_id is not None:
+            values["review"] = [*row.matches.review, TWICE]
+            self._reading.asked[twin_id] = fill_id
+        self._inserts.append(values)
+        self.created += 1
+        self._note(row.matches.route_id)
+
+    def _change(self, stored: _StoredFill, row: _Row) -> None:
+        values = self._values(row, stored.id)
+        if stored.counter_id is not None:
+            values["review"] = []  # it does not count, so nothing is open
+        _CHANGE.execute(self._connection, values)
+        self._note(stored.route_id)
+        self._note(row.matches.route_id)
+        self.updated += 1
+
+    def _values(self, row: _Row, fill_id: UUID) -> dict[str, Any]:
+        own = {"profile": self._profile, "file_id": self._reading.id, "id": fill_id}
+        return row.fill._asdict() | row.matches._asdict() | self._tenant._asdict() | own
+
+    def _claim(self, fill_id: UUID) -> None:
+        """This stored fill is a row of the file. So another row that was taken for it is another purchase."""
+        self._reading.known.add(fill_id)
+        asked = self._reading.asked.pop(fill_id, None)
+        for settled in _SETTLE.all(self._connection, (TWICE, asked)) if asked is not None else ():
+            self._note(settled.route_id)
+
+    def _keep(self, telling: Telling) -> None:
+        keep_telling(self._connection, self._tenant, telling)
+
+    def _note(self, route_id: UUID | None) -> None:
+        self.routes |= {route_id} if route_id is not None else set()
+
+    def write(self) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.executemany(_INSERT.text, self._inserts)
+        self._inserts = []
+
+
 def _differs(fill: FileFill, stored: _StoredFill) -> bool:
-    """True if the file tells other figures than are stored."""
-    now = (fill.unit_number, fill.gallons, fill.paid_cents, fill.currency)
-    return now != (stored.unit_number, stored.gallons, stored.paid_cents, stored.currency) or (
-        fill.has_time and utc_of_local(fill.local_time, stored.time_zone) != stored.bought_at
-    )
+    """True if the file tells something else than is stored."""
+    if not _has_figures(fill, stored) or plain_number(fill.unit_number) != plain_number(stored.unit_number):
+        return True
+    return fill.has_time and utc_of_local(fill.local_time, stored.time_zone) != stored.bought_at
 
 
-def _to_match(fill: FileFill) -> ToMatch:
-    return ToMatch(**{name: getattr(fill, name) for name in ToMatch._fields[:13]}, doubts=fill.doubts)
+def _has_figures(fill: FileFill, stored: _StoredFill) -> bool:
+    return (fill.gallons, fill.paid_cents, fill.currency) == (stored.gallons, stored.paid_cents, stored.currency)
+
+
+def _purchase(profile: str, fill: FileFill, matches: Matches) -> Purchase:
+    given = fill._asdict() | matches._asdict() | {"id": UUID(int=0), "profile": profile, "counter_id": None}
+    return Purchase(**{name: given[name] for name in Purchase._fields})

@@ -1,60 +1,217 @@
-"""Pairs reversals with the purchases that they take back, whichever came first."""
+"""Pairs reversals with the purchases that they take back, whichever came first.
 
+A reversal takes back the purchase of the same fuel, state, gallons and amount: the one that shares its number, else the
+only one of the same card, unit, place and item in 60 days. It may also take back figures that the card has corrected
+since; then the correction goes on counting. A reversal that fits none or several waits for a person.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
 from domain.database import Connection, Tenant
-from domain.statements import Statement
+from domain.fills.card_files import CORRECTED
+from domain.fills.repeated import Purchase, numbers_of, plain_number
+from domain.ids import new_id
+from domain.statements import Command, NotNull, Statement
 
 
-class _Paired(NamedTuple):
+class _Reversal(NamedTuple):
     id: UUID
+    profile: str
+    transaction_number: str | None
+    invoice_number: str | None
+    card_last_four: str | None
+    unit_number: str | None
+    location_name: str | None
+    item: str | None
+    vehicle_id: UUID | None
+    bought_at: datetime
     route_id: UUID | None
 
 
-_PAIR = Statement(
-    _Paired,
-    """
-    WITH back AS (
-        SELECT id, profile, fuel, card_last_four, unit_number, gallons, paid_cents, bought_at,
-               coalesce(transaction_number, '') AS number, coalesce(item, '') AS item,
-               coalesce(location_name, '') AS place,
-               row_number() OVER (PARTITION BY profile, item, card_last_four, unit_number, location_name, gallons,
-                                  transaction_number ORDER BY bought_at, id) AS turn
-        FROM fills WHERE company_id = %(company_id)s AND environment = %(environment)s
-          AND 'reversal' = ANY(review) AND review <> '{}' AND counter_id IS NULL AND gallons < 0
-    ), taken AS (
-        SELECT back.id AS back_id, f.id, back.turn,
-               dense_rank() OVER (PARTITION BY back.id ORDER BY (coalesce(f.transaction_number, '') = back.number) DESC,
-                                  f.bought_at DESC, f.id) AS rank,
-               count(*) FILTER (WHERE coalesce(f.transaction_number, '') = back.number AND back.number <> '')
-                   OVER (PARTITION BY back.id) AS numbered,
-               count(*) OVER (PARTITION BY back.id) AS fitting,
-               coalesce(f.transaction_number, '') = back.number AND back.number <> '' AS is_numbered
-        FROM back JOIN fills f ON f.company_id = %(company_id)s AND f.environment = %(environment)s
-             AND f.bought_at <= back.bought_at + interval '1 day' AND f.bought_at >= back.bought_at - interval '60 days'
-             AND f.gallons = -back.gallons AND f.paid_cents = -back.paid_cents AND f.profile = back.profile
-             AND f.card_last_four IS NOT DISTINCT FROM back.card_last_four
-             AND f.unit_number IS NOT DISTINCT FROM back.unit_number
-             AND coalesce(f.item, '') = back.item AND coalesce(f.location_name, '') = back.place
-             AND f.counter_id IS NULL
-    ), pair AS (
-        SELECT DISTINCT ON (id) back_id, id FROM taken
-        WHERE CASE WHEN numbered > 0 THEN is_numbered AND rank = turn ELSE fitting = 1 END
-        ORDER BY id, back_id
-    )
-    UPDATE fills f SET counter_id = CASE WHEN f.id = pair.id THEN pair.back_id ELSE pair.id END,
-        review = CASE WHEN f.id = pair.id THEN f.review ELSE '{}' END,
-        score = CASE WHEN f.id = pair.id THEN f.score ELSE 100 END
-    FROM pair WHERE f.id IN (pair.id, pair.back_id)
-    RETURNING f.id, f.route_id
-    """,
+class _Fitting(NamedTuple):
+    """A purchase of the figures that a reversal takes back."""
+
+    back_id: NotNull[UUID]
+    id: UUID
+    profile: str
+    transaction_number: str | None
+    invoice_number: str | None
+    card_last_four: str | None
+    unit_number: str | None
+    location_name: str | None
+    item: str | None
+    vehicle_id: UUID | None
+    bought_at: datetime
+    route_id: UUID | None
+
+
+_WAITING = """
+    company_id = %(company_id)s AND environment = %(environment)s AND review <> '{}' AND 'reversal' = ANY(review)
+    AND counter_id IS NULL AND gallons < 0 AND decided_by IS NULL
+"""
+_REVERSALS = Statement(
+    _Reversal,
+    f"SELECT {', '.join(_Reversal._fields)} FROM fills WHERE {_WAITING} ORDER BY bought_at, id",  # noqa: S608
 )
-"""A reversal takes back the fill of the same card, unit, place, item, gallons and amount: the one with its transaction
-number, else the only one of the 60 days before. Among equals, one each."""
+_OWN = ", ".join(f"f.{name}" for name in _Reversal._fields)
+_SAME_KIND = """
+    f.company_id = %(company_id)s AND f.environment = %(environment)s
+    AND f.fuel = back.fuel AND f.currency = back.currency
+    AND f.state IS NOT DISTINCT FROM back.state
+    AND f.bought_at <= back.bought_at + interval '1 day' AND f.bought_at >= back.bought_at - interval '60 days'
+"""
+_FITTING = Statement(
+    _Fitting,
+    f"""
+    SELECT back.id AS back_id, {_OWN}
+    FROM (SELECT id, gallons, paid_cents, fuel, currency, state, bought_at FROM fills WHERE {_WAITING}) AS back
+    JOIN fills f ON {_SAME_KIND} AND f.paid_cents = -back.paid_cents AND f.gallons = -back.gallons
+         AND f.counter_id IS NULL
+    ORDER BY f.bought_at DESC, f.id DESC
+    """,  # noqa: S608 (constants of this module)
+)
+_FITTING_TOLD = Statement(
+    _Fitting,
+    f"""
+    SELECT DISTINCT back.id AS back_id, {_OWN}
+    FROM (SELECT id, gallons, paid_cents, fuel, currency, state, bought_at FROM fills WHERE {_WAITING}) AS back
+    JOIN fills f ON {_SAME_KIND} AND f.gallons > 0
+    JOIN fill_tellings t ON t.fill_id = f.id AND t.is_replaced AND NOT t.is_taken_back
+         AND t.gallons = -back.gallons AND t.paid_cents = -back.paid_cents
+    ORDER BY f.bought_at DESC, f.id DESC
+    """,  # noqa: S608 (constants of this module)
+)
+_COUNTER = Command("UPDATE fills SET counter_id = %s, review = '{}', twin_id = NULL, score = 100 WHERE id = %s")
+_MARK_TOLD = Command(
+    "UPDATE fill_tellings SET is_taken_back = true WHERE fill_id = %s AND is_replaced"
+    " AND gallons = -(SELECT gallons FROM fills WHERE id = %s)"
+)
 
 
 def pair_reversals(connection: Connection, tenant: Tenant) -> set[UUID]:
     """The routes of the fills that were paired. The caller has locked the company."""
-    paired = _PAIR.all(connection, tenant._asdict())
-    return {row.route_id for row in paired if row.route_id is not None}
+    waiting = _REVERSALS.all(connection, tenant._asdict())
+    if not waiting:
+        return set()
+    routes: set[UUID | None] = set()
+    paired: set[UUID] = set()
+    for back, bought in _pairs(waiting, _FITTING.all(connection, tenant._asdict())):
+        _COUNTER.execute(connection, (bought.id, back.id))
+        _COUNTER.execute(connection, (back.id, bought.id))
+        _ask_about_earlier_figures(connection, bought.id)
+        paired.add(back.id)
+        routes |= {back.route_id, bought.route_id}
+    rest = [back for back in waiting if back.id not in paired]
+    for back, bought in _pairs(rest, _FITTING_TOLD.all(connection, tenant._asdict()) if rest else []):
+        _COUNTER.execute(connection, (bought.id, back.id))
+        _MARK_TOLD.execute(connection, (bought.id, back.id))
+        routes |= {back.route_id, bought.route_id}
+    return {one for one in routes if one is not None}
+
+
+def _pairs(waiting: Sequence[_Reversal], fitting: Sequence[_Fitting]) -> list[tuple[_Reversal, _Fitting]]:
+    """One purchase for each reversal: those that share a number first."""
+    by_reversal: dict[UUID, list[_Fitting]] = defaultdict(list)
+    for one in fitting:
+        by_reversal[one.back_id].append(one)
+    found: list[tuple[_Reversal, _Fitting]] = []
+    taken: set[UUID] = set()
+    rest = []
+    for back in waiting:
+        numbered = [one for one in by_reversal[back.id] if _shares_number(back, one) and one.id not in taken]
+        if numbered:
+            found.append((back, numbered[0]))
+            taken.add(numbered[0].id)
+        else:
+            rest.append(back)
+    for back in rest:
+        alike = [one for one in by_reversal[back.id] if _is_alike(back, one) and one.id not in taken]
+        if len(alike) == 1:
+            found.append((back, alike[0]))
+            taken.add(alike[0].id)
+    return found
+
+
+def _shares_number(back: _Reversal, one: _Fitting) -> bool:
+    """True if both name the same transaction of one card or truck."""
+    ours = numbers_of(back.transaction_number, back.invoice_number)
+    theirs = numbers_of(one.transaction_number, one.invoice_number)
+    is_one_card = back.card_last_four is not None and back.card_last_four == one.card_last_four
+    is_one_truck = back.vehicle_id is not None and back.vehicle_id == one.vehicle_id
+    is_one_unit = plain_number(back.unit_number) == plain_number(one.unit_number)
+    return bool(ours & theirs) and (is_one_card or is_one_truck or is_one_unit)
+
+
+def _is_alike(back: _Reversal, one: _Fitting) -> bool:
+    return (
+        back.profile == one.profile
+        and back.card_last_four == one.card_last_four
+        and back.unit_number == one.unit_number
+        and (back.location_name or "") == (one.location_name or "")
+        and (back.item or "") == (one.item or "")
+    )
+
+
+class _Earlier(NamedTuple):
+    gallons: float
+    paid_cents: int
+
+
+_EARLIER = Statement(
+    _Earlier,
+    "SELECT DISTINCT t.gallons, t.paid_cents FROM fill_tellings t JOIN fills f ON f.id = t.fill_id"
+    " WHERE t.fill_id = %s AND t.is_replaced AND NOT t.is_taken_back AND t.gallons <> f.gallons",
+)
+_REVIVE = Command(
+    """
+    WITH moved AS (
+        UPDATE fill_tellings SET fill_id = %(new_id)s, is_replaced = false
+        WHERE fill_id = %(fill_id)s AND gallons = %(gallons)s AND paid_cents = %(paid_cents)s)
+    INSERT INTO fills (id, company_id, environment, profile, key, transaction_number, invoice_number, card_last_four,
+        driver_name, file_id, has_time, unit_number, location_name, station_code, city, state, item, fuel, gallons,
+        paid_cents, currency, bought_at, time_zone, vehicle_id, station_id, route_id, score, miles_from_truck, review)
+    SELECT %(new_id)s, company_id, environment, profile, %(key)s, transaction_number, invoice_number,
+        card_last_four, driver_name, file_id, has_time, unit_number, location_name, station_code, city, state, item,
+        fuel, %(gallons)s, %(paid_cents)s, currency, bought_at, time_zone, vehicle_id, station_id, route_id, score,
+        miles_from_truck, ARRAY[%(doubt)s::text]
+    FROM fills WHERE id = %(fill_id)s
+    """
+)
+
+
+def _ask_about_earlier_figures(connection: Connection, fill_id: UUID) -> None:
+    """The card told other gallons before, and never took them back: either its correction was taken back, or the files
+    came in another order. A person decides whether the earlier figures count."""
+    for one in _EARLIER.all(connection, (fill_id,)):
+        own = new_id()
+        more = {"new_id": own, "key": own.hex, "fill_id": fill_id, "doubt": CORRECTED}
+        _REVIVE.execute(connection, {**one._asdict(), **more})
+
+
+class _Waiting(NamedTuple):
+    id: UUID
+    transaction_number: str | None
+    invoice_number: str | None
+
+
+_WAITING_FOR = Statement(
+    _Waiting,
+    f"SELECT id, transaction_number, invoice_number FROM fills WHERE {_WAITING}"  # noqa: S608
+    " AND gallons = -%(gallons)s::float8 AND paid_cents = -%(paid_cents)s::bigint AND fuel = %(fuel)s"
+    " AND card_last_four IS NOT DISTINCT FROM %(card_last_four)s AND state IS NOT DISTINCT FROM %(state)s ORDER BY id",
+)
+
+
+def take_back_figures(connection: Connection, tenant: Tenant, purchase: Purchase, fill_id: UUID) -> bool:
+    """True if a reversal waits for just these figures of the transaction: it takes them back, and the fill keeps its
+    own."""
+    ours = numbers_of(purchase.transaction_number, purchase.invoice_number)
+    for one in _WAITING_FOR.all(connection, {**purchase._asdict(), **tenant._asdict()}):
+        if ours & numbers_of(one.transaction_number, one.invoice_number):
+            _COUNTER.execute(connection, (fill_id, one.id))
+            return True
+    return False

@@ -15,11 +15,12 @@ from domain.accounts.companies import lock_company
 from domain.database import Connection, Tenant
 from domain.errors import FuelrouteError
 from domain.file_profiles.products import Fuel
-from domain.fills.card_files import AMOUNT_DOUBT, DOUBTS, QUANTITY_DOUBT
+from domain.fills.card_files import AMOUNT_DOUBT, CORRECTED, DOUBTS, QUANTITY_DOUBT, TWICE
 from domain.fills.figuring import figure_routes
 from domain.fills.finding import Matches, ToMatch, UnclearTruck, find_truck, match_fills
 from domain.fills.importing import BATCH_FILLS, MATCHED, read_stations
 from domain.fills.matching import KnownStations
+from domain.fills.settling import PartTakenBack, join_twin, take_back_part
 from domain.lifecycle import Environment
 from domain.statements import Command, Statement
 
@@ -33,6 +34,8 @@ REVIEW_REASONS = {
     AMOUNT_DOUBT: "its price, quantity, discount and amount contradict each other: compare it with the receipt",
     QUANTITY_DOUBT: "its gallons are another sum than those of its fuels: compare it with the receipt",
     "price": "the price of a gallon is beyond belief: litres, or a slip",
+    TWICE: "it may be the same purchase as another one: say whether it is",
+    CORRECTED: "the card told these figures, then others, and took the others back: say whether these count",
     "reversal": "it takes back a purchase that is not here, or that is not the only one that fits",
 }
 """The questions to a person, by the word in `fills.review`."""
@@ -81,6 +84,8 @@ class ShownFill(NamedTuple):
     review: list[str]
     flags: list[str]
     counter_id: UUID | None
+    twin_id: UUID | None
+    driver_name: str | None
     decided_by: str | None
 
     @property
@@ -97,7 +102,8 @@ _COLUMNS = """
     f.id, f.bought_at, f.time_zone, f.has_time, f.profile, f.transaction_number, f.card_last_four, f.unit_number,
     f.location_name, f.station_code, f.city, f.state, f.item, f.fuel, f.gallons, f.paid_cents, f.currency, f.vehicle_id,
     v.unit_number AS vehicle_unit, f.station_id, s.name AS station_name, f.route_id, r.external_id AS route_external_id,
-    f.stop_number, w.verdict, f.score, f.miles_from_truck, f.review, f.flags, f.counter_id, f.decided_by
+    f.stop_number, w.verdict, f.score, f.miles_from_truck, f.review, f.flags, f.counter_id, f.twin_id,
+    f.driver_name, f.decided_by
 """
 _JOINED = """
     LEFT JOIN vehicles v ON v.id = f.vehicle_id
@@ -206,6 +212,8 @@ class Decision(NamedTuple):
     fuel: Fuel | None = None
     route: UUID | str = BY_RULE
     """A route's id, NO_ROUTE, or BY_RULE: the rules find it from the truck and the time."""
+    is_twice: bool = False
+    """It is the same purchase as its twin: the two become one fill, and nothing else is decided."""
 
 
 class UnknownFill(FuelrouteError):
@@ -224,6 +232,8 @@ class _Kept(NamedTuple):
     bought_at: datetime
     time_zone: str
     has_time: bool
+    transaction_number: str | None
+    invoice_number: str | None
     unit_number: str | None
     card_last_four: str | None
     driver_name: str | None
@@ -246,8 +256,8 @@ _KEPT = ", ".join(_Kept._fields)
 _LOCK = Statement(_Kept, f"SELECT {_KEPT} FROM fills WHERE company_id = %s AND id = %s FOR UPDATE")  # noqa: S608
 _IS_OF_TRUCK = Command("SELECT FROM routes WHERE company_id = %s AND environment = %s AND id = %s AND vehicle_id = %s")
 _DECIDE = Command(
-    f"UPDATE fills SET {MATCHED}, fuel = %(fuel)s, decided_by = %(decided_by)s, decided_at = %(now)s"  # noqa: S608
-    " WHERE id = %(id)s"
+    f"UPDATE fills SET {MATCHED}, fuel = %(fuel)s, decided_by = %(decided_by)s, decided_at = %(now)s,"  # noqa: S608
+    " twin_id = NULL WHERE id = %(id)s"
 )
 
 
@@ -269,6 +279,9 @@ def decide(
         raise UnknownFill
     if kept.counter_id is not None:
         raise UnusableDecision("it was taken back by another one, so it does not count whatever is said of it")
+    if decision.is_twice:
+        _join(connection, company_id, kept)
+        return
     stations = read_stations(connection, company_id)
     to_match = _with(connection, company_id, stations, kept, decision)
     tenant = Tenant(company_id, Environment(kept.environment))
@@ -280,7 +293,28 @@ def decide(
     route_id = _route(connection, tenant, matches, decision)
     values = matches._replace(route_id=route_id, review=[], score=100)._asdict()
     _DECIDE.execute(connection, {**values, "fuel": to_match.fuel, "decided_by": by, "now": now, "id": fill_id})
-    figure_routes(connection, {one for one in (kept.route_id, route_id) if one is not None})
+    routes = {one for one in (kept.route_id, route_id) if one is not None}
+    if kept.gallons < 0 and to_match.fuel != Fuel.OTHER:
+        routes |= _take_back(connection, tenant, kept, to_match, matches)
+    figure_routes(connection, routes)
+
+
+def _join(connection: Connection, company_id: UUID, kept: _Kept) -> None:
+    routes = join_twin(connection, company_id, kept.id)
+    if routes is None:
+        raise UnusableDecision("there is no other purchase that it may be: confirm it, or say that it is no fuel")
+    figure_routes(connection, routes | ({kept.route_id} if kept.route_id is not None else set()))
+
+
+def _take_back(connection: Connection, tenant: Tenant, kept: _Kept, to_match: ToMatch, matches: Matches) -> set[UUID]:
+    given = kept._asdict() | {"fuel": to_match.fuel, "vehicle_id": matches.vehicle_id}
+    routes = take_back_part(connection, tenant, PartTakenBack(**{name: given[name] for name in PartTakenBack._fields}))
+    if routes is None:
+        raise UnusableDecision(
+            "its truck has no purchase of 60 days in this state that is as large as what it takes back: say that it is"
+            " no fuel, and it does not count"
+        )
+    return routes
 
 
 def _with(

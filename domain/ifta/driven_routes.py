@@ -162,19 +162,24 @@ class BoughtGallons(NamedTuple):
 _BOUGHT = Statement(
     BoughtGallons,
     """
-    SELECT f.vehicle_id, v.unit_number, f.state, sum(f.gallons) AS gallons
-    FROM fills f LEFT JOIN vehicles v ON v.id = f.vehicle_id
+    SELECT bought.vehicle_id, v.unit_number, bought.state, sum(bought.gallons) AS gallons
+    FROM (
+    SELECT f.vehicle_id, f.state, greatest(sum(f.gallons), 0) AS gallons
+    FROM fills f
     WHERE f.company_id = %(company_id)s AND f.environment = %(environment)s
       AND f.bought_at >= %(first_day)s::date - interval '2 days'
       AND f.bought_at < %(next_day)s::date + interval '2 days'
       AND (f.bought_at AT TIME ZONE f.time_zone)::date >= %(first_day)s
       AND (f.bought_at AT TIME ZONE f.time_zone)::date < %(next_day)s
       AND f.fuel = 'tractor' AND f.counter_id IS NULL AND f.vehicle_id IS NOT NULL AND f.state IS NOT NULL
-      AND NOT f.review && ARRAY['unit', 'fuel', 'quantity', 'price', 'reversal']
-    GROUP BY f.vehicle_id, v.unit_number, f.state
-    ORDER BY v.unit_number, f.vehicle_id, f.state
+      AND NOT f.review && ARRAY['unit', 'fuel', 'quantity', 'price', 'reversal', 'twice', 'corrected']
+    GROUP BY f.vehicle_id, f.state, (f.bought_at AT TIME ZONE f.time_zone)::date
+    ) AS bought LEFT JOIN vehicles v ON v.id = bought.vehicle_id
+    GROUP BY bought.vehicle_id, v.unit_number, bought.state
+    ORDER BY v.unit_number, bought.vehicle_id, bought.state
     """,
 )
+"""No day of a truck in a state counts below zero, whatever was taken back there."""
 
 
 def read_bought_gallons(connection: Connection, driven: QuarterRoutes) -> list[BoughtGallons]:

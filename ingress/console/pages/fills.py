@@ -154,6 +154,7 @@ def decide_fill(page: Page) -> Response:
         station_id=form.text("station") or None,
         fuel=Fuel(fuel) if fuel else None,
         route=route_id or route,
+        is_twice=form.text("twice") == "yes",
     )
     if read_fill(page.connection, page.company_id, fill_id) is None:
         raise not_found()
@@ -172,6 +173,7 @@ def decide_fill(page: Page) -> Response:
         return _fill(page, fill_id, fault=sentence(str(error)), status=400)
     chosen = {"unit": decision.unit_number, "station": decision.station_id, "fuel": fuel, "route": route}
     changed = ", ".join(f"{name} {value}" for name, value in chosen.items() if value)
+    changed = "the same purchase" if decision.is_twice else changed
     page.audited = AuditedAction(shown_id("fil", fill_id), why=changed or "confirmed")
     return see_other("/fills?list=review&done=decided")
 

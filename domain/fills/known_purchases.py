@@ -1,0 +1,189 @@
+"""Reads the stored purchases that rows of a file may be, and what other rows told of them before."""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from datetime import UTC, date, timedelta
+from itertools import islice
+from typing import NamedTuple
+from uuid import UUID, uuid5
+
+from domain.database import Connection, Tenant
+from domain.fills.repeated import SAME_CENTS, Likeness, Purchase, likeness, numbers_of, share_a_number
+from domain.index_order import in_index_order
+from domain.statements import Command, Statement
+
+LOOKED_AROUND = timedelta(hours=36)
+"""A purchase and the day when it was posted are no further apart."""
+MOST_CANDIDATES, MOST_OF_A_KIND = 20_000, 200
+"""A batch is compared with so many purchases of other files, and a row with so many that share its amount."""
+
+
+class Telling(NamedTuple):
+    """Figures that a row of this key told of a fill."""
+
+    key: str
+    gallons: float
+    paid_cents: int
+    fill_id: UUID
+    is_replaced: bool = False
+    """The card corrected them: other figures count."""
+    is_taken_back: bool = False
+
+    @property
+    def claimed(self) -> UUID:
+        """The id that stands for them among the fills that a file tells of. Figures that were corrected are not the
+        fill: the file may tell of the correction, too."""
+        return uuid5(self.fill_id, f"{self.gallons}|{self.paid_cents}") if self.is_replaced else self.fill_id
+
+
+_TELLING = ", ".join(Telling._fields)
+_TOLD = Statement(
+    Telling,
+    f"SELECT {_TELLING} FROM fill_tellings"  # noqa: S608 (constants of this module)
+    " WHERE company_id = %(company_id)s AND environment = %(environment)s AND key = ANY(%(keys)s)",
+)
+_TELL = Command(
+    """
+    INSERT INTO fill_tellings (company_id, environment, key, gallons, paid_cents, fill_id, is_replaced, is_taken_back)
+    VALUES (%(company_id)s, %(environment)s, %(key)s, %(gallons)s, %(paid_cents)s, %(fill_id)s, %(is_replaced)s,
+        %(is_taken_back)s)
+    ON CONFLICT (company_id, environment, key, gallons, paid_cents) DO UPDATE SET fill_id = excluded.fill_id,
+        is_replaced = excluded.is_replaced, is_taken_back = excluded.is_taken_back
+    """
+)
+
+
+def read_tellings(connection: Connection, tenant: Tenant, keys: Sequence[str]) -> list[Telling]:
+    return _TOLD.all(connection, {**tenant._asdict(), "keys": list(keys)})
+
+
+def keep_telling(connection: Connection, tenant: Tenant, telling: Telling) -> None:
+    """Keep what a row told, so that it is recognized when its file comes again."""
+    _TELL.execute(connection, {**tenant._asdict(), **telling._asdict()})
+
+
+_REPLACE = Command(
+    "UPDATE fill_tellings SET is_replaced = true"
+    " WHERE fill_id = %(fill_id)s AND gallons = %(gallons)s AND paid_cents = %(paid_cents)s"
+)
+
+
+def replace_figures(connection: Connection, tenant: Tenant, own: Telling) -> None:
+    """The figures of a fill do not count any more, whoever told them. `own`: as its own row told them."""
+    keep_telling(connection, tenant, own._replace(is_replaced=True))
+    _REPLACE.execute(connection, own._asdict())
+
+
+_REPLACED = Statement(
+    Telling,
+    f"SELECT {_TELLING} FROM fill_tellings WHERE fill_id = ANY(%s) AND is_replaced",  # noqa: S608
+)
+
+_COLUMNS = ", ".join(f"f.{name}" for name in Purchase._fields)
+_CANDIDATES = Statement(
+    Purchase,
+    f"""
+    SELECT {_COLUMNS} FROM (
+        SELECT * FROM fills f
+        WHERE f.company_id = %(company_id)s AND f.environment = %(environment)s
+          AND f.bought_at BETWEEN %(since)s AND %(until)s AND f.file_id IS DISTINCT FROM %(file_id)s
+        ORDER BY f.bought_at DESC, f.id OFFSET 0) AS f
+    WHERE (f.vehicle_id, (f.bought_at AT TIME ZONE 'UTC')::date)
+              IN (SELECT * FROM unnest(%(vehicle_ids)s::uuid[], %(vehicle_days)s::date[]))
+       OR (f.paid_cents, (f.bought_at AT TIME ZONE 'UTC')::date)
+              IN (SELECT * FROM unnest(%(cents)s::bigint[], %(cents_days)s::date[]))
+    LIMIT {MOST_CANDIDATES}
+    """,  # noqa: S608 (constants of this module)
+)
+"""One look at the days of a batch, in the order of the index by time. Looking for each truck and amount by itself would
+be faster, but PostgreSQL has no statistics in a first import, and took the wrong index for each."""
+
+
+class Candidates:
+    """The stored purchases that a batch of rows may be, by truck and by amount."""
+
+    def __init__(self, purchases: Iterable[Purchase], replaced: Iterable[Telling] = ()) -> None:
+        """`replaced`: the figures that the purchases had before."""
+        by_id = {one.id: one for one in purchases}
+        self._replaced = {one.claimed: one for one in replaced}
+        earlier = [
+            by_id[one.fill_id]._replace(id=claimed, gallons=one.gallons, paid_cents=one.paid_cents)
+            for claimed, one in self._replaced.items()
+        ]
+        self._alike: dict[Hashable, list[Purchase]] = defaultdict(list)
+        for one in (*by_id.values(), *earlier):
+            for trait in _traits(one, near=False):
+                self._alike[trait].append(one)
+
+    def closest(self, new: Purchase, known: set[UUID], wanted: Likeness, *, by_number: bool = False) -> Purchase | None:
+        """The purchase that stands so to the row, and that no other row of the file is. `by_number`: they share the
+        number of a transaction or receipt."""
+        if not self._alike:
+            return None
+        unknown = {
+            one.id: one
+            for trait in _traits(new, near=True)
+            for one in islice((one for one in self._alike.get(trait, ()) if one.id not in known), MOST_OF_A_KIND)
+        }
+        fitting = {
+            one.id: one
+            for one in unknown.values()
+            if likeness(new, one) is wanted and (not by_number or share_a_number(new, one))
+        }
+        found = sorted(fitting.values(), key=lambda one: _distance(new, one))
+        if wanted is Likeness.CORRECTED and len(found) > 1:
+            return None  # two lines of one receipt: nobody knows which was corrected
+        return found[0] if found else None
+
+    def telling_of(self, found: Purchase, key: str) -> Telling:
+        """What a row of this key tells of a purchase that was found to be the same."""
+        before = self._replaced.get(found.id)
+        return (
+            before._replace(key=key) if before is not None else Telling(key, found.gallons, found.paid_cents, found.id)
+        )
+
+
+def read_candidates(connection: Connection, tenant: Tenant, file_id: UUID, purchases: Sequence[Purchase]) -> Candidates:
+    """The purchases around those days with the same truck or amount, without those that this file has brought."""
+    trucks = {(one.vehicle_id, day) for one in purchases if one.vehicle_id is not None for day in _days_around(one)}
+    amounts = {(cents, day) for one in purchases for cents in _around(one.paid_cents) for day in _days_around(one)}
+    times = [one.bought_at for one in purchases]
+    parameters = {
+        **tenant._asdict(),
+        "file_id": file_id,
+        "since": min(times) - LOOKED_AROUND,
+        "until": max(times) + LOOKED_AROUND,
+        "vehicle_ids": [one for one, _ in trucks],
+        "vehicle_days": [day for _, day in trucks],
+        "cents": [one for one, _ in amounts],
+        "cents_days": [day for _, day in amounts],
+    }
+    with in_index_order(connection):
+        found = _CANDIDATES.all(connection, parameters)
+    return Candidates(found, _REPLACED.all(connection, ([one.id for one in found],)) if found else ())
+
+
+def _days_around(one: Purchase) -> list[date]:
+    day = one.bought_at.astimezone(UTC).date()
+    return [day + timedelta(days=number) for number in range(-2, 3)]
+
+
+def _traits(one: Purchase, *, near: bool) -> Iterator[Hashable]:
+    """The traits of which two alike purchases share one: the amount, a number, or the truck with its gallons. `near`:
+    with those next to them."""
+    yield from (_around(one.paid_cents) if near else (one.paid_cents,))
+    yield from numbers_of(one.transaction_number, one.invoice_number)
+    tenth = round(one.gallons * 10)
+    if one.vehicle_id is not None:
+        for gallons in range(tenth - 2, tenth + 3) if near else (tenth,):
+            yield one.vehicle_id, gallons
+
+
+def _around(cents: int) -> range:
+    return range(cents - SAME_CENTS, cents + SAME_CENTS + 1)
+
+
+def _distance(new: Purchase, one: Purchase) -> tuple[bool, float, float, str]:
+    """Purchases that still count go first, then the nearest in gallons and time."""
+    apart = abs((new.bought_at - one.bought_at).total_seconds())
+    return one.counter_id is not None, abs(new.gallons - one.gallons), apart, str(one.id)

@@ -1,0 +1,214 @@
+"""The rule that tells whether two rows of files are one purchase: another report of the same card, a spreadsheet that
+lost zeros, another spelling of the place, a day that was posted later.
+
+Numbers decide first, then truck, day, state, fuel, gallons and amount. What is neither clearly the same nor clearly
+another one is doubtful, and a person decides. Rows of one file are never compared.
+"""
+
+import re
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from domain.file_profiles.products import Fuel
+
+SAME_GALLONS, SAME_CENTS = 0.1, 1
+"""Reports round gallons to a tenth and amounts to a cent."""
+EXACT_GALLONS = 0.005
+CLOCK_SLACK = timedelta(minutes=20)
+"""Two clocks tell of one purchase with such a difference: that of the pump and that of the card."""
+MOST_ZONES = timedelta(hours=5)
+"""A report may tell the time of the card's office, whole hours away."""
+ZONE_SLACK = timedelta(minutes=3)
+
+
+class Likeness(StrEnum):
+    """The relation of two rows."""
+
+    SAME = "same"
+    CORRECTED = "corrected"
+    """The same transaction with other figures."""
+    DOUBTFUL = "doubtful"
+    DIFFERENT = "different"
+
+
+class Purchase(NamedTuple):
+    """The facts by which purchases are compared."""
+
+    id: UUID
+    profile: str
+    key: str
+    transaction_number: str | None
+    invoice_number: str | None
+    card_last_four: str | None
+    unit_number: str | None
+    vehicle_id: UUID | None
+    station_id: str | None
+    city: str | None
+    state: str | None
+    fuel: str
+    gallons: float
+    paid_cents: int
+    currency: str
+    bought_at: datetime
+    time_zone: str
+    has_time: bool
+    counter_id: UUID | None
+
+
+class _Numbers(StrEnum):
+    AGREE = "agree"
+    DIFFER = "differ"
+    UNKNOWN = "unknown"
+
+
+class _Times(StrEnum):
+    CLOSE = "close"
+    SAME_DAY = "same day"
+    NEXT_DAY = "next day"
+    """One of them has no time: the day of the purchase and the day when it was posted."""
+    APART = "apart"
+
+
+def likeness(new: Purchase, stored: Purchase) -> Likeness:
+    """The relation of a row of a file to a purchase that another file told of."""
+    if (new.state, new.currency, new.gallons < 0) != (stored.state, stored.currency, stored.gallons < 0):
+        return Likeness.DIFFERENT
+    if new.fuel != stored.fuel and Fuel.UNKNOWN not in (new.fuel, stored.fuel):
+        return Likeness.DIFFERENT
+    times, numbers = _times(new, stored), _numbers(new, stored)
+    if times is None or (numbers is not _Numbers.AGREE and _is_other_truck(new, stored)):
+        return Likeness.DIFFERENT
+    if abs(new.gallons - stored.gallons) > SAME_GALLONS + 1e-9:
+        found = _with_other_gallons(new, stored, times, numbers)
+    elif abs(new.paid_cents - stored.paid_cents) > SAME_CENTS:
+        found = _with_another_amount(new, stored, times, numbers)
+    else:
+        found = _with_equal_figures(new, stored, times, numbers)
+    return Likeness.DOUBTFUL if found is Likeness.SAME and new.fuel != stored.fuel else found
+
+
+def _with_equal_figures(new: Purchase, stored: Purchase, times: _Times, numbers: _Numbers) -> Likeness:
+    is_near = times in (_Times.CLOSE, _Times.SAME_DAY)
+    if numbers is _Numbers.AGREE:
+        # it may have been bought again after it was taken back
+        return Likeness.SAME if is_near or stored.counter_id is None else Likeness.DOUBTFUL
+    if numbers is _Numbers.DIFFER:
+        return Likeness.DOUBTFUL if is_near else Likeness.DIFFERENT
+    if is_near:
+        return Likeness.SAME if _is_known_truck(new, stored) and _is_one_place(new, stored) else Likeness.DOUBTFUL
+    return Likeness.DIFFERENT if _is_one_report(new, stored) else Likeness.DOUBTFUL
+
+
+def _with_another_amount(new: Purchase, stored: Purchase, times: _Times, numbers: _Numbers) -> Likeness:
+    """A report may tell the amount before the discount."""
+    if numbers is _Numbers.AGREE and stored.counter_id is None:
+        return Likeness.DOUBTFUL if times is _Times.NEXT_DAY else Likeness.SAME
+    is_near = times in (_Times.CLOSE, _Times.SAME_DAY) and _is_one_place(new, stored)
+    is_exact = abs(new.gallons - stored.gallons) <= EXACT_GALLONS
+    unclear = numbers is _Numbers.UNKNOWN and is_near and is_exact and not _is_one_report(new, stored)
+    return Likeness.DOUBTFUL if unclear else Likeness.DIFFERENT
+
+
+def _with_other_gallons(new: Purchase, stored: Purchase, times: _Times, numbers: _Numbers) -> Likeness:
+    is_near = times in (_Times.CLOSE, _Times.SAME_DAY) and _is_one_place(new, stored)
+    is_open = stored.counter_id is None and new.gallons > 0
+    if numbers is not _Numbers.AGREE or not is_near or not is_open or _is_other_truck(new, stored):
+        return Likeness.DIFFERENT
+    return Likeness.CORRECTED if new.profile == stored.profile else Likeness.DOUBTFUL
+
+
+# --- Numbers -----------------------------------------------------------------------------------------------------
+
+
+def plain_number(text: str | None) -> str:
+    """The number without what a spreadsheet loses: signs and zeros before it. Empty: nothing is known."""
+    if text is None or re.fullmatch(r"\d(?:\.\d+)?E\+?\d+", text, re.IGNORECASE):
+        return ""
+    return re.sub(r"[^A-Z0-9]", "", text.upper()).lstrip("0")
+
+
+def numbers_of(transaction_number: str | None, invoice_number: str | None) -> frozenset[str]:
+    """The numbers by which another row may name the same transaction."""
+    return frozenset((plain_number(transaction_number), plain_number(invoice_number))) - {""}
+
+
+def share_a_number(new: Purchase, stored: Purchase) -> bool:
+    return _numbers(new, stored) is _Numbers.AGREE
+
+
+def _numbers(new: Purchase, stored: Purchase) -> _Numbers:
+    ours, theirs = _id_and_receipt(new), _id_and_receipt(stored)
+    is_shared = bool(set(ours) & set(theirs) - {""})
+    contradict = (
+        bool(ours[0] and theirs[0] and ours[0] != theirs[0] and new.profile == stored.profile),
+        bool(ours[1] and theirs[1] and ours[1] != theirs[1]),
+    )
+    if is_shared:
+        return _Numbers.UNKNOWN if any(contradict) else _Numbers.AGREE
+    return _Numbers.DIFFER if any(contradict) else _Numbers.UNKNOWN
+
+
+def _id_and_receipt(one: Purchase) -> tuple[str, str]:
+    """The card's own number and that of the receipt. A file may have the receipt's in both places."""
+    number, receipt = plain_number(one.transaction_number), plain_number(one.invoice_number)
+    return ("" if number == receipt else number), receipt
+
+
+# --- Truck, time and place ---------------------------------------------------------------------------------------
+
+
+def _is_known_truck(new: Purchase, stored: Purchase) -> bool:
+    """True if the truck, its number as it is written, or the card is the same."""
+    return (
+        (new.vehicle_id is not None and new.vehicle_id == stored.vehicle_id)
+        or bool(plain_number(new.unit_number)) & (plain_number(new.unit_number) == plain_number(stored.unit_number))
+        or (new.card_last_four is not None and new.card_last_four == stored.card_last_four)
+    )
+
+
+def _is_other_truck(new: Purchase, stored: Purchase) -> bool:
+    return None not in (new.vehicle_id, stored.vehicle_id) and new.vehicle_id != stored.vehicle_id
+
+
+def _is_one_report(new: Purchase, stored: Purchase) -> bool:
+    """True if both come from the same kind of file, without numbers: it tells one purchase with one day and time."""
+    return new.profile == stored.profile and not (
+        numbers_of(new.transaction_number, new.invoice_number)
+        | numbers_of(stored.transaction_number, stored.invoice_number)
+    )
+
+
+def _is_one_place(new: Purchase, stored: Purchase) -> bool:
+    if new.station_id is not None and new.station_id == stored.station_id:
+        return True
+    ours, theirs = _town(new.city), _town(stored.city)
+    return not ours or not theirs or ours == theirs
+
+
+def _town(city: str | None) -> str:
+    letters = re.sub(r"[^A-Z]", "", (city or "").upper())
+    for long, short in (("SAINT", "ST"), ("FORT", "FT"), ("MOUNT", "MT")):
+        letters = short + letters.removeprefix(long) if letters.startswith(long) else letters
+    return letters
+
+
+def _times(new: Purchase, stored: Purchase) -> _Times | None:
+    """None: they are more than a day apart."""
+    if new.has_time and stored.has_time:
+        apart = abs(new.bought_at - stored.bought_at)
+        beyond_hours = apart % timedelta(hours=1)
+        by_zone = apart <= MOST_ZONES and min(beyond_hours, timedelta(hours=1) - beyond_hours) <= ZONE_SLACK
+        by_zone = by_zone and not _is_one_report(new, stored)
+        if apart <= CLOCK_SLACK or by_zone:
+            return _Times.CLOSE
+        return _Times.APART if apart <= timedelta(hours=36) else None
+    days = abs((_local_day(new) - _local_day(stored)).days)
+    return (_Times.SAME_DAY, _Times.NEXT_DAY)[days] if days <= 1 else None
+
+
+def _local_day(one: Purchase) -> datetime:
+    local = one.bought_at.astimezone(ZoneInfo(one.time_zone))
+    return datetime(local.year, local.month, local.day)

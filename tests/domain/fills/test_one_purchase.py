@@ -1,0 +1,168 @@
+"""One purchase counts once, in whatever report, file and spelling it comes; two true purchases stay two."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from domain.database import Connection
+from domain.fills.reviewing import Decision, FillList, decide, list_fills
+from tests.domain.fills.cards import NOW, efs, fills, import_fills, write_efs
+from tests.factories import Fleet
+
+CASES = Path(__file__).parents[2] / "cases" / "fills_identity"
+
+
+def import_case(connection: Connection, fleet: Fleet, name: str, *, profile: str = "efs") -> tuple[int, int, int]:
+    sums, refused = import_fills(connection, fleet.live, CASES / name, profile=profile)
+    assert refused == {}
+    return sums
+
+
+def rename_truck(connection: Connection, fleet: Fleet, unit_number: str) -> None:
+    connection.execute("UPDATE vehicles SET unit_number = %s WHERE id = %s", (unit_number, fleet.trucks[0]))
+
+
+def gallons(connection: Connection, fleet: Fleet) -> list[float]:
+    """The gallons that count."""
+    return [
+        one.gallons
+        for one in fills(connection, fleet.live)
+        if one.counter_id is None and not {"twice", "reversal", "corrected"} & set(one.review)
+    ]
+
+
+@pytest.mark.parametrize("files", list(itertools.permutations(["same.csv", "same.xlsx"])))
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_spreadsheet_that_lost_zeros_tells_of_the_same_purchase(
+    connection: Connection, fleet: Fleet, files: tuple[str, ...], is_known: bool
+) -> None:
+    rename_truck(connection, fleet, "691" if is_known else "9")
+    sums = [import_case(connection, fleet, name) for name in files * 2]
+    assert sums == [(1, 0, 0), (0, 0, 1), (0, 0, 1), (0, 0, 1)]
+    assert gallons(connection, fleet) == [141.7]
+
+
+@pytest.mark.parametrize(
+    "files", list(itertools.permutations(["portal.csv", "place_renamed.csv", "efs_transexport_52.csv"]))
+)
+def test_reports_of_one_card_tell_of_one_purchase(connection: Connection, fleet: Fleet, files: tuple[str, ...]) -> None:
+    rename_truck(connection, fleet, "574")
+    assert sum(import_case(connection, fleet, name)[0] for name in files * 2) == 1
+    assert gallons(connection, fleet) == [190.0]
+
+
+def test_another_profile_tells_of_the_same_purchase(connection: Connection, fleet: Fleet) -> None:
+    for profile in ("generic", "efs", "generic"):
+        import_case(connection, fleet, "portal.csv", profile=profile)
+    assert gallons(connection, fleet) == [190.0]
+
+
+def test_a_row_that_was_stored_by_an_earlier_release_is_known(connection: Connection, fleet: Fleet) -> None:
+    rename_truck(connection, fleet, "574")
+    import_case(connection, fleet, "portal.csv")
+    connection.execute("UPDATE fills SET invoice_number = NULL, file_id = NULL")
+    for name in ("portal.csv", "place_renamed.csv", "efs_transexport_52.csv"):
+        assert import_case(connection, fleet, name) == (0, 0, 1)
+    assert gallons(connection, fleet) == [190.0]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (efs(), efs()),
+        (efs(), efs(invoice="2")),
+        (efs(invoice=""), efs(invoice="")),
+        (efs(time=""), efs(time="", invoice="2")),
+    ],
+)
+@pytest.mark.parametrize("again", [0, 1])
+def test_two_purchases_of_one_file_are_two_however_often_it_comes(
+    connection: Connection, fleet: Fleet, tmp_path: Path, lines: tuple[str, str], again: int
+) -> None:
+    first, second = lines
+    import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", lines[again]))
+    for order in ((first, second), (second, first)):
+        import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", *order))
+    assert gallons(connection, fleet) == [100.0, 100.0]
+    assert all(one.review == [] for one in fills(connection, fleet.live))
+
+
+def renamed(**changes: str) -> str:
+    """The purchase of `efs()` as another report tells of it: without its number, with another name of the place."""
+    return efs(invoice="", location="LAKESIDE #1", **changes)
+
+
+@pytest.mark.parametrize(
+    ("other", "is_same"),
+    [
+        (renamed(), True),
+        (renamed(time=""), True),
+        (renamed(time="08:10"), True),  # the clock of another zone
+        (renamed(time="09:15"), True),
+        (renamed(qty="100.04", amount="345.51"), True),
+        (renamed(unit=""), True),
+        (renamed(card="7.08305E+15"), True),
+        (renamed(time="", date="2026-11-21"), False),  # posted a day later
+        (renamed(time="13:37"), False),
+        (renamed(city="GOSHEN"), False),
+        (renamed(card="", unit="TRK 101"), False),
+        (efs(invoice="99", time="09:12"), False),
+        (renamed(amount="365.50", price="3.655", disc_amt="0", disc_cost="0"), False),  # before the discount
+    ],
+)
+@pytest.mark.parametrize("backwards", [False, True])
+def test_an_alike_purchase_of_another_file_is_the_same_or_waits(
+    connection: Connection, fleet: Fleet, tmp_path: Path, other: str, is_same: bool, backwards: bool
+) -> None:
+    for line in ([other, efs()] if backwards else [efs(), other]) * 2:
+        import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", line))
+    rows = fills(connection, fleet.live)
+    assert len(gallons(connection, fleet)) == 1
+    assert len(rows) == (1 if is_same else 2)
+    assert is_same or sorted(one.twin_id is not None for one in rows) == [False, True]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        efs(invoice="99", date="2026-11-21"),
+        efs(invoice="99", time="17:37"),
+        efs(invoice="99", qty="98.2", amount="339.28"),
+        efs(invoice="99", unit="102"),
+        efs(invoice="99", state="OH"),
+        efs(invoice="12345", item="ULSR"),
+        renamed(date="2026-11-23"),
+    ],
+)
+def test_another_purchase_of_another_file_counts(
+    connection: Connection, fleet: Fleet, tmp_path: Path, other: str
+) -> None:
+    for line in [efs(), other] * 2:
+        import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", line))
+    assert len(gallons(connection, fleet)) == 2
+
+
+def test_a_person_says_that_it_is_the_same_purchase(connection: Connection, fleet: Fleet, tmp_path: Path) -> None:
+    other = write_efs(tmp_path / "other.csv", efs(invoice="99", time="09:12"))
+    import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", efs()))
+    import_fills(connection, fleet.live, other)
+    (waiting,) = list_fills(connection, fleet.live, FillList.REVIEW, limit=10)
+
+    decide(connection, fleet.company_id, waiting.id, Decision(is_twice=True), by="dot", far_miles=5, now=NOW)
+
+    assert import_fills(connection, fleet.live, other) == ((0, 0, 1), {})
+    assert len(fills(connection, fleet.live)) == 1
+
+
+def test_a_person_says_whether_an_alike_purchase_is_another_one(
+    connection: Connection, fleet: Fleet, tmp_path: Path
+) -> None:
+    for line in (efs(), efs(invoice="99", time="09:12")):
+        import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", line))
+    (waiting,) = list_fills(connection, fleet.live, FillList.REVIEW, limit=10)
+    assert waiting.review == ["twice"]
+
+    decide(connection, fleet.company_id, waiting.id, Decision(), by="dot", far_miles=5, now=NOW)
+
+    assert gallons(connection, fleet) == [100.0, 100.0]
