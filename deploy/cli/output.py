@@ -59,6 +59,8 @@ def finish_import(as_json: bool, what: str, report: ImportReport, **more: str) -
         screen.print(f"{what}: {report.created} created, {report.updated} updated, {report.unchanged} unchanged")
         if report.passed_over:
             screen.print(f"{counted(report.passed_over, 'line was', 'lines were')} passed over: no purchases of fuel")
+        if report.unused_columns:
+            errors.print(f"columns that are not used: {printable(', '.join(report.unused_columns))}", highlight=False)
         for line, message in sorted(report.rejected):
             errors.print(f"line {line}: {printable(message)}", highlight=False)
         if report.rejected:

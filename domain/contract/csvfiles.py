@@ -7,7 +7,7 @@ cell stands in quotes.
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
@@ -67,6 +67,9 @@ class ImportReport:
     """Lines between the rows that are about something else: totals, titles, things that are not stored. None: files of
     this kind have none."""
 
+    unused_columns: list[str] = field(default_factory=list)
+    """The columns of the file that are no field."""
+
     def pass_over(self) -> None:
         self.passed_over = (self.passed_over or 0) + 1
 
@@ -87,6 +90,7 @@ class ImportReport:
             "updated": self.updated,
             "unchanged": self.unchanged,
             **({"passed_over": self.passed_over} if self.passed_over is not None else {}),
+            **({"unused_columns": self.unused_columns} if self.unused_columns else {}),
             "refused": self.refused,
             "rejected": [row._asdict() for row in sorted(self.rejected)],
         }
@@ -113,6 +117,52 @@ spreadsheet may divide the file at semicolons, tabs or bars, so a formula may be
 _DEFUSED = re.compile(r"(?:^|(?<=[;|\t]))'(?='*[=+\-@\t\r])")
 
 
+class _Parts(NamedTuple):
+    """A field whose text stands in several columns, such as the first and the last name."""
+
+    field: str = ""
+    places: tuple[int, ...] = ()
+
+
+class ColumnNames(NamedTuple):
+    """The names that people give to the columns of a kind of file, in small letters and digits."""
+
+    others: Mapping[str, str] = {}
+    """The field of a name that is not the field's own. A column with the field's own name goes first."""
+    divided: tuple[str, tuple[str, ...]] = ("", ())
+    """A field, and the columns that hold its parts where the file has no column for it."""
+
+    def is_known(self, name: str, known: Collection[str]) -> bool:
+        plain = _plain(name)
+        return plain in self.others or plain in self.divided[1] or plain in map(_plain, known)
+
+    def fields(self, names: Sequence[str], known: Collection[str]) -> list[str]:
+        """The field of each column; its name in small letters where it is none."""
+        own = {_plain(field): field for field in known}
+        found = [own.get(_plain(name), name.lower()) for name in names]
+        there = set(found)
+        return [
+            self.others[_plain(name)]
+            if field not in known and _plain(name) in self.others and self.others[_plain(name)] not in there
+            else field
+            for name, field in zip(names, found, strict=True)
+        ]
+
+    def parts(self, names: Sequence[str], header: Collection[str]) -> _Parts:
+        field, wanted = self.divided
+        plain = [_plain(name) for name in names]
+        if not field or field in header or not all(name in plain for name in wanted):
+            return _Parts()
+        return _Parts(field, tuple(plain.index(name) for name in wanted))
+
+
+_OWN_NAMES = ColumnNames()
+
+
+def _plain(name: str) -> str:
+    return "".join(filter(str.isalnum, name.casefold()))
+
+
 def read_rows(
     path: Path,
     shape: type[RowShape],
@@ -120,18 +170,19 @@ def read_rows(
     *,
     clearing: bool = False,
     progress: Progress = lambda _: None,
+    names: ColumnNames = _OWN_NAMES,
 ) -> Iterator[FileRow[RowShape]]:
     """The rows of a CSV file that fit `shape`, whose field names are its columns; the others go into the report.
 
-    An empty cell is a missing value. With `clearing` a `-` in a column that is not required clears it. `progress` is
-    called for every row. Raises UnreadableFile when there is no such file, no header with the columns that `shape`
-    requires, or no text.
+    `names` tells further names of columns; capitals, spaces and signs in names do not count. An empty cell is a missing
+    value. With `clearing` a `-` in a column that is not required clears it. `progress` is called for every row. Raises
+    UnreadableFile when there is no such file, no header with the columns that `shape` requires, or no text.
     """
     known = {field.encode_name for field in msgspec.structs.fields(shape)}
     required = {field.encode_name for field in msgspec.structs.fields(shape) if field.required}
     clearable = known - required if clearing else set()
     with opened(path) as file:
-        yield from _read(file, path, shape, known, required, clearable, report, progress)
+        yield from _read(file, path, shape, known, required, clearable, report, progress, names)
 
 
 @contextmanager
@@ -144,9 +195,7 @@ def opened(path: Path) -> Iterator[TextIO]:
     except OSError as error:
         raise UnreadableFile(f"cannot read {path}: {error.strerror}") from None
     except UnicodeError:
-        raise UnreadableFile(
-            f"{path} is not UTF-8 text, nor that of a spreadsheet: save it as CSV UTF-8 or as .xlsx"
-        ) from None
+        raise UnreadableFile(f"{path} is not UTF-8 text, nor that of a spreadsheet: save it as CSV UTF-8") from None
 
 
 BEGINNING_CHARACTERS = 8_192
@@ -184,17 +233,22 @@ def _read(
     clearable: set[str],
     report: ImportReport,
     progress: Progress,
+    column_names: ColumnNames,
 ) -> Iterator[FileRow[RowShape]]:
-    names, rows = numbered_rows(file, report.refuse, lambda name: name.lower() in known)
-    header = [name.lower() for name in names]
-    missing = required - set(header)
+    names, rows = numbered_rows(file, report.refuse, lambda name: column_names.is_known(name, known))
+    header = column_names.fields(names, known)
+    parts = column_names.parts(names, header)
+    report.unused_columns = [
+        name for place, name in enumerate(names) if name and header[place] not in known and place not in parts.places
+    ]
+    missing = required - set(header) - {parts.field}
     if missing:
         raise UnreadableFile(
             f"{path} lacks the column{'s' if len(missing) > 1 else ''} {', '.join(sorted(missing))}; "
             f"its first line must name the columns: {', '.join(sorted(known, key=list(known).index))}"
         )
 
-    absent = frozenset(known - set(header))
+    absent = frozenset(known - set(header) - {parts.field})
     twice = {name for name in known if header.count(name) > 1}
     columns = [(place, name) for place, name in enumerate(header) if name in known]
     named = named_width(header)
@@ -208,6 +262,8 @@ def _read(
             for place, name in columns
             if place < width and (cell := cells[place].strip())
         }
+        if parts.places:
+            values[parts.field] = " ".join(filter(None, (cells[at].strip() for at in parts.places if at < width)))
         if not values and not any(map(str.strip, cells)):
             continue
         if (width > named or twice) and (fault := _fault(header, cells, twice)):

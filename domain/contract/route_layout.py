@@ -65,6 +65,12 @@ class Layout(NamedTuple):
     def is_row_a_stop(self) -> bool:
         return any(place.stop == 0 and place.field != SEQUENCE for place in self.columns)
 
+    @property
+    def is_start_of_stops(self) -> bool:
+        """One column has the time of every stop, and that of the first stop is the start. Only a mapping says so."""
+        start = self.columns[TableField(None, "scheduledStart")]
+        return start == self.columns.get(TableField(0, "windowStart"))
+
     def name_of(self, place: TableField) -> str:
         return self.names[self.columns[place]]
 

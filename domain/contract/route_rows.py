@@ -71,6 +71,8 @@ def compare_route(draft: RouteDraft, row: Row, layout: Layout) -> None:
     """A further row of a route may leave its fields empty, but not say something else."""
     other = begin_route(row, layout, draft.zone)
     for path in ROUTE_FIELDS.values():
+        if path == "scheduledStart" and layout.is_start_of_stops:
+            continue
         value = _at(other.body, path)
         if value is None:
             continue

@@ -14,6 +14,10 @@ _AMERICAN = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 """The month comes first, as in all of the United States."""
+_YEAR_FIRST = re.compile(
+    r"(\d{4})[/-](\d{1,2})[/-](\d{1,2}),? +(\d{1,2}):(\d{2})(?::(\d{2}))?(?: ?([AP])\.?M\.?)?",
+    re.ASCII | re.IGNORECASE,
+)
 _WITH_ZONE = re.compile(r"(.*\d(?: ?[AP]\.?M\.?)?) ?\(?([A-Z]{2,4})\)?", re.ASCII | re.IGNORECASE)
 
 _ZONES = {
@@ -65,13 +69,17 @@ def _local(cell: Cell) -> datetime | None:
     text = plain_text(cell)
     if (iso := _LOCAL_TIME.fullmatch(text)) is not None:
         return datetime.fromisoformat(f"{iso[1]}T{iso[2]}{iso[3] or ':00'}")
-    american = _AMERICAN.fullmatch(text)
-    return _of_american(american) if american is not None else None
+    if (american := _AMERICAN.fullmatch(text)) is not None:
+        month, day, year = (int(american[at]) for at in (1, 2, 3))
+        return _on_clock(american, year, month, day)
+    if (year_first := _YEAR_FIRST.fullmatch(text)) is not None:
+        return _on_clock(year_first, *(int(year_first[at]) for at in (1, 2, 3)))
+    return None
 
 
-def _of_american(written: re.Match[str]) -> datetime:
+def _on_clock(written: re.Match[str], year: int, month: int, day: int) -> datetime:
     """Raises ValueError."""
-    month, day, year, hour, minute = (int(written[at]) for at in range(1, 6))
+    hour, minute = int(written[4]), int(written[5])
     half = (written[7] or "").upper()
     if half and not 1 <= hour <= 12:
         raise ValueError(hour)

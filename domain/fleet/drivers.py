@@ -15,7 +15,7 @@ from domain.accounts.companies import lock_company
 from domain.accounts.contact_urls import fault_of
 from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact
 from domain.contract.captions import Caption
-from domain.contract.csvfiles import ImportReport, Progress, read_rows
+from domain.contract.csvfiles import ColumnNames, ImportReport, Progress, read_rows
 from domain.contract.shapes import Reference, ShortText, Text
 from domain.database import Connection
 from domain.fleet.former_names import forget_former_names, keep_stored_names
@@ -42,6 +42,15 @@ class DriverRow(Struct, frozen=True):
             raise ValueError(f"contact {fault}")
 
 
+_COLUMN_NAMES = ColumnNames(
+    {
+        **dict.fromkeys(("drivername", "fullname", "driverfullname", "driver"), "name"),
+        **dict.fromkeys(("driverid", "referenceid"), "external_id"),
+    },
+    ("name", ("firstname", "lastname")),
+)
+"""The names of columns in lists of telematics vendors and spreadsheets of fleets, as tests/cases/fleet has them."""
+
 _DRIVERS = FleetTable("drivers", StoredDriver, DriverRow)
 _NAMES = tuple(name for name in DriverRow.__struct_fields__ if name != "contact")
 """The columns that tell who a driver is."""
@@ -67,7 +76,7 @@ def store_drivers(
     stored = [
         Record(row.id, row._replace(contact=contacts.open_or_keep(row.contact))._asdict()) for row in before.values()
     ]
-    rows = read_rows(path, DriverRow, report, clearing=True, progress=progress)
+    rows = read_rows(path, DriverRow, report, clearing=True, progress=progress, names=_COLUMN_NAMES)
     merged = merge_rows(rows, stored, ("external_id", "name"), report, second_is_own=False)
     renamed = [
         one.id for one in merged.updates if any(getattr(before[one.id], name) != one.values[name] for name in _NAMES)

@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 
 from domain.accounts.companies import lock_company
 from domain.contract.captions import Caption
-from domain.contract.csvfiles import ImportReport, Progress, read_rows
+from domain.contract.csvfiles import ColumnNames, ImportReport, Progress, read_rows
 from domain.contract.shapes import Reference, ShortText, Vin
 from domain.database import Connection
 from domain.fleet.listings import StoredVehicle
@@ -77,6 +77,18 @@ class VehicleRow(Struct, frozen=True):
             raise ValueError(f"mpg: no truck drives {mpg:g} miles with a gallon{asked}")
 
 
+_NAMES = ColumnNames(
+    {
+        **dict.fromkeys(("unit", "unitno", "unitnum", "vehicle", "vehicleno", "vehiclenumber"), "unit_number"),
+        **dict.fromkeys(("vehiclename", "truck", "truckno", "trucknumber", "truckname"), "unit_number"),
+        **dict.fromkeys(("currenttruck", "tractor", "tractorno", "tractornumber"), "unit_number"),
+        **dict.fromkeys(("vinnumber", "vinno", "vehicleidentificationnumber"), "vin"),
+        **dict.fromkeys(("plate", "plateno", "platenumber", "licenseplatenumber", "licenceplate"), "license_plate"),
+        **dict.fromkeys(("modelyear", "vehicleyear"), "year"),
+    }
+)
+"""The names of columns in lists of telematics vendors and spreadsheets of fleets, as tests/cases/fleet has them."""
+
 _VEHICLES = FleetTable("vehicles", StoredVehicle, VehicleRow)
 
 
@@ -92,7 +104,7 @@ def store_vehicles(
     report = ImportReport()
     lock_company(connection, company_id)
     stored = [Record(row.id, row._asdict()) for row in _VEHICLES.in_service(connection, company_id)]
-    rows = read_rows(path, VehicleRow, report, clearing=True, progress=progress)
+    rows = read_rows(path, VehicleRow, report, clearing=True, progress=progress, names=_NAMES)
     merged = merge_rows(rows, stored, ("unit_number", "vin"), report, second_is_own=True)
     _VEHICLES.write(connection, company_id, merged)
     return report, merged.rows
