@@ -171,8 +171,9 @@ NO_POSITION_FOR = timedelta(hours=24)
 
 def hears_nothing(connector: Connector, *, now: datetime) -> bool:
     """True when the vendor answers, or may send, and has told of no position for a day."""
-    heard_at = max(connector.created_at, connector.newest_at or connector.created_at)
-    return connector.paused_at is None and now - heard_at > NO_POSITION_FOR
+    newest_at = connector.newest_at
+    heard_at = newest_at if newest_at is not None and newest_at <= now else connector.created_at
+    return connector.paused_at is None and now - max(heard_at, connector.created_at) > NO_POSITION_FOR
 
 
 # --- Changes -----------------------------------------------------------------------------------------------------

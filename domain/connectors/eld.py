@@ -13,7 +13,7 @@ given.
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl
@@ -21,6 +21,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from domain import clock
 from domain.connectors.values import moment_or_none as unit_moment
 from domain.connectors.values import number_or_none, read_document, text_or_none
 from domain.connectors.vendor import (
@@ -39,6 +40,7 @@ from domain.connectors.vendor import (
 )
 
 _PREVIEWED = 3
+_ABOUT_NOW = timedelta(minutes=15)
 _MPH = {"mph": 1.0, "km/h": MPH_PER_KMH, "knots": MPH_PER_KNOT, "meters per second": 3.6 * MPH_PER_KMH}
 _PERCENT = {"percent": 1.0, "fraction": 100.0}
 _NO_POINTERS = ("speed_unit", "fuel_unit", "time_zone", "page")
@@ -300,5 +302,13 @@ def _preview(unit: _Unit) -> str:
         return f"{unit.vehicle.name} without a position"
     speed = "no speed" if fix.speed_mph is None else f"{fix.speed_mph:.0f} mph"
     fuel = "no fuel level" if fix.fuel_percent is None else f"fuel {fix.fuel_percent:.0f} %"
-    at = f"{fix.recorded_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    at = f"{fix.recorded_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC{_shown_age(clock.now() - fix.recorded_at)}"
     return f"{unit.vehicle.name} at {fix.latitude:.4f}, {fix.longitude:.4f}, {at}, {speed}, {fuel}"
+
+
+def _shown_age(age: timedelta) -> str:
+    """Words for a time that is not about now: a person sees that its zone is another one."""
+    if abs(age) < _ABOUT_NOW:
+        return ""
+    hours = abs(age) / timedelta(hours=1)
+    return f" ({hours:.1f} h {'ago' if age > timedelta() else 'ahead'})"

@@ -93,7 +93,9 @@ def give_levels(
     for key in sorted(told.keys() | kept.keys()):
         newest = _newest(told.get(key), kept.get(key))
         if newest is not None and newest.percent is not None:
-            of_truck = [(number, once[number]) for number in places.get(key, ())]
+            of_truck = [
+                (number, once[number]) for number in places.get(key, ()) if once[number].recorded_at <= now + _AHEAD
+            ]
             owner = _owner(newest.measured_at, of_truck, newest_at.get(key))
             if owner is not None:
                 if once[owner].fuel_percent is None:

@@ -20,6 +20,7 @@ from domain.database import Connection, Tenant, as_json
 from domain.lifecycle import Environment
 from domain.queue.jobs import Job
 from domain.statements import Command, IdRow, Query, Statement
+from domain.telematics.arrivals import FURTHEST_AHEAD
 from domain.telematics.feed import store_positions
 
 
@@ -145,7 +146,10 @@ def _store(
         left_out.update(feed.dropped)
         stored += feed.accepted - sum(feed.dropped.values())
         jobs += feed.jobs
-    newest_at = max((one.recorded_at for one in positions), default=None)
+    live = tenant.environment is Environment.LIVE
+    # a tracker's clock that runs ahead would hide for ever that the connector has fallen silent
+    times = [one.recorded_at for one in positions if not live or one.recorded_at <= now + FURTHEST_AHEAD]
+    newest_at = max(times, default=None)
     return Taken(stored, +left_out, jobs, newest_at)
 
 

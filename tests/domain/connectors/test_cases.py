@@ -4,9 +4,11 @@ import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
+from domain import clock
 from domain.connectors.fixes import positions_of
 from domain.connectors.kinds import VENDORS
 from domain.connectors.vendor import Access, InboundRequest, VendorFix, VendorPage
@@ -92,3 +94,16 @@ def test_headers_that_are_none_are_refused(headers: str) -> None:
 
 def test_a_gateway_that_is_told_nothing_to_know_us_by_is_refused() -> None:
     assert "api_key" in (VENDORS["eld"]().faults_of({}) or "")
+
+
+@pytest.mark.parametrize(("zone", "age"), [("UTC", "(6.0 h ago)"), ("America/Chicago", "UTC, ")])
+def test_a_test_shows_that_a_time_is_of_another_zone(zone: str, age: str) -> None:
+    """The gateway writes local times without an offset."""
+    local = datetime.now(ZoneInfo("America/Chicago")).replace(month=1, day=5, tzinfo=None)
+    at = local.strftime("%Y-%m-%d %H:%M:%S")
+    unit = {"truck_number": "4101", "coordinates": {"lat": 41.5, "lng": -88.1}, "timestamp": at}
+    access = Access("http://vendor", {"api_key": "k", "description": json.dumps({"time_zone": zone})})
+    moment = local.replace(tzinfo=ZoneInfo("America/Chicago")).astimezone(UTC)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(clock, "now", lambda: moment)
+        assert age in asyncio.run(VENDORS["eld"]().test(access, Answers([{"units": [unit]}])))

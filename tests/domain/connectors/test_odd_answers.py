@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from domain.connectors.eld import EldGateway
 from domain.connectors.geotab import Geotab
 from domain.connectors.motive import Motive
+from domain.connectors.samsara import Samsara
+from domain.connectors.traccar import Traccar
 from domain.connectors.vendor import Access, InboundRequest, Vendor, VendorAnswer, VendorFault, VendorPage
 from domain.connectors.vendor_http import BoundedHttp
 
@@ -44,6 +46,28 @@ PAGE = {
         "path": "ThisServer",
     }
 }
+STATS = {
+    "data": [
+        {
+            "id": "7",
+            "name": "101",
+            "externalIds": {"samsara.vin": "x", "maintenanceId": "102"},
+            "gps": [{"time": AT, "latitude": 41.5, "longitude": -88.1, "speedMilesPerHour": 60}],
+            "fuelPercents": [{"time": AT, "value": 50}],
+        }
+    ],
+    "pagination": {"endCursor": "a", "hasNextPage": False},
+}
+POSITION = {
+    "id": 1,
+    "deviceId": 7,
+    "fixTime": AT,
+    "latitude": 41.5,
+    "longitude": -88.1,
+    "attributes": {"fuelLevel": 50},
+}
+POSITIONS = [{**POSITION, "valid": True, "outdated": False, "deviceTime": AT, "name": "101", "uniqueId": "7"}]
+FORWARDED = {"position": POSITION, "device": {"id": 7, "name": "101", "attributes": {"fuelCapacity": 700}}}
 FAILED = {"error": {"message": "no", "errors": [{"name": "OverLimitException", "message": "slow"}]}}
 
 
@@ -111,6 +135,21 @@ def test_motive_s_webhooks(body: bytes) -> None:
     outcome(lambda: Motive().read_inbound(InboundRequest({}, {}, body), ACCESS))
 
 
+@given(oddly(STATS))
+def test_samsara(body: bytes) -> None:
+    polled_once(Samsara(), body)
+
+
+@given(oddly(POSITIONS))
+def test_traccar(body: bytes) -> None:
+    polled_once(Traccar(), body)
+
+
+@given(oddly(FORWARDED))
+def test_traccar_s_forwarding(body: bytes) -> None:
+    outcome(lambda: Traccar().read_inbound(InboundRequest({}, {}, body), ACCESS))
+
+
 @given(oddly(UNITS))
 def test_eld_gateways(body: bytes) -> None:
     polled_once(EldGateway(), body)
@@ -127,8 +166,17 @@ def test_geotab(body: bytes) -> None:
     polled_once(Geotab(), body)
 
 
-@pytest.mark.parametrize(("vendor", "document"), [(Motive(), LOCATIONS), (EldGateway(), UNITS), (Geotab(), PAGE)])
-def test_the_same_documents_without_anything_odd_bring_a_fix(vendor: Vendor, document: Mapping[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("vendor", "document"),
+    [
+        (Motive(), LOCATIONS),
+        (EldGateway(), UNITS),
+        (Geotab(), PAGE),
+        (Samsara(), STATS),
+        (Traccar(), POSITIONS),
+    ],
+)
+def test_the_same_documents_without_anything_odd_bring_a_fix(vendor: Vendor, document: Any) -> None:
     page = polled_once(vendor, json.dumps(document).encode())
     assert isinstance(page, VendorPage)
     assert len(page.fixes) == 1

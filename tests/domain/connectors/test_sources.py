@@ -15,7 +15,7 @@ from domain.connectors.connectors import (
     state_of,
 )
 from domain.connectors.kinds import VENDORS
-from domain.connectors.vendor import Access
+from domain.connectors.vendor import Access, VendorFix, VendorPage, VendorVehicle
 from domain.database import Connection
 from tests.domain.connectors.cases import Answers
 from tests.domain.connectors.helpers import LOOPBACK, added, leased, polled, taken
@@ -94,7 +94,17 @@ def test_a_connector_that_hears_of_no_position_for_a_day_hears_nothing(
         return state_of(connector, now=now)
 
     assert shown(now - timedelta(hours=23)) == "working"
-    assert shown(now - timedelta(hours=25)) == shown(None) == "silent"
+    assert shown(now - timedelta(hours=25)) == shown(None) == shown(now + timedelta(days=400)) == "silent"
+
+
+def test_a_tracker_s_clock_that_runs_ahead_is_counted_and_is_not_the_newest_position(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    lease = leased(connection, added(connection, fleet.live, "samsara", "", {"token": "one"}), now=now)
+    fixes = [VendorFix("7", now + ahead, 41.0, -88.0) for ahead in (timedelta(days=365), -timedelta(minutes=3))]
+    outcome = taken(connection, lease, VendorPage([VendorVehicle("7", "101")], fixes, "a"), now=now)
+    assert (outcome.stored, outcome.left_out) == (1, {"in_the_future": 1})
+    assert outcome.newest_at == now - timedelta(minutes=3)
 
 
 @pytest.mark.parametrize("answer", [[], [{"id": 10**30, "deviceId": 1}], [{"id": True}], ["x"]])
