@@ -67,7 +67,7 @@ class Poller:
         settings: Settings,
         store: Callable[[Leased, Callable[[Connection], object]], Awaitable[object]],
         enqueue: Callable[[list[Job]], Awaitable[object]],
-        readers: AnswerReaders,
+        readers: AnswerReaders | None = None,
     ) -> None:
         self.leased = leased
         self.is_storing = False
