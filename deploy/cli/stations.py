@@ -142,7 +142,7 @@ def stations_retire(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Takes truck stops out of use: no plan stops there until an import names them again."""
+    """Takes truck stops out of use: no plan stops there until `stations import` names them again by their ids."""
     now = clock.now()
     with transaction() as connection:
         jobs = price_changes.retire_stations(connection, station_ids, now=now)

@@ -64,11 +64,11 @@ company i us hwy highway interstate rd road st street n s e w north south east w
 _COMMON_WORDS = frozenset(_COMMON_WORDS_TEXT.split())
 """Words that say nothing about whose station it is."""
 _OF_TOWNS = frozenset({"n", "s", "e", "w", "north", "south", "east", "west", "new", "country"})
-"""Those that a town's name may begin with."""
+"""Common words that may begin the name of a town."""
 
 
 class Brand(NamedTuple):
-    """Whose station it is, as far as its names tell."""
+    """The owner of a station, as far as its names tell."""
 
     chains: frozenset[str]
     names: tuple[frozenset[str], ...]

@@ -30,7 +30,7 @@ from domain.stations.price_outliers import (
     net_fault,
     usual_of_countries,
 )
-from domain.stations.price_profiles import PRICE_FIELDS
+from domain.stations.price_profiles import PRICE_FIELDS, with_usual_columns
 from domain.stations.price_sets import begin_price_set, lock_prices, newest_price_set
 from domain.stations.price_units import US_DOLLARS_A_GALLON, Country, UnitOfPrice, country_of
 from domain.stations.prices import STALE_AFTER, fresh_retail
@@ -160,6 +160,7 @@ def store_price_file(
     prices of stations change, too, and stations are added that are not known. `priced_at` is the time of rows that have
     none of their own; now unless given. Raises UnreadableFile."""
     report = PriceReport()
+    profile = with_usual_columns(profile)
     with open_profiled(path, profile, PRICE_FIELDS, zone, report, progress=progress) as file:
         if not takes_retail and "net_price" not in file.fields:
             raise UnreadableFile("the file has retail prices only, which all companies share: an operator imports it")
@@ -176,7 +177,7 @@ def store_price_file(
             limits,
             now,
             priced_at or now,
-            PriceReport(rejected=list(report.rejected)),
+            PriceReport(rejected=list(report.rejected), refused=report.refused),
             StationFinder(connection, company_id, profile.code_set),
             {quote.station_id: quote for quote in _QUOTES.all(connection, (company_id, now))},
             {decision[:-1]: decision.status for decision in _DECISIONS.all(connection, (company_id,))},

@@ -9,7 +9,7 @@ import msgspec
 
 from domain.contract.csvfiles import UnreadableFile
 from domain.errors import FuelrouteError
-from domain.file_profiles.profiles import Column, FileProfile, RecordField, RecordFields, plain_profile
+from domain.file_profiles.profiles import Column, FileProfile, RecordField, RecordFields, plain_name, plain_profile
 from domain.stations.price_units import unit_of_price
 
 _RETAIL = (
@@ -219,6 +219,18 @@ BUILT_IN: Mapping[str, FileProfile] = {
         msgspec.structs.replace(plain_profile(PRICE_FIELDS), above=_ABOVE),
     )
 }
+
+
+def with_usual_columns(profile: FileProfile) -> FileProfile:
+    """The profile with what any vendor's file may tell of its rows: product, currency, unit and country in columns that
+    it does not use for anything else, and values above the columns. Profiles that companies have kept lack them."""
+    taken = {plain_name(name) for column in profile.columns.values() for name in column.names}
+    columns = dict(profile.columns)
+    for field, column in _KINDS.items():
+        names = tuple(name for name in column.names if plain_name(name) not in taken)
+        if names and field not in columns:
+            columns[field] = Column(names)
+    return msgspec.structs.replace(profile, columns=columns, above={**_ABOVE, **profile.above})
 
 
 def with_unit(profile: FileProfile, currency: str, unit: str) -> FileProfile:

@@ -14,7 +14,7 @@ from domain.statements import Command, Statement
 from domain.stations.price_files import PriceReport
 
 MOST_REJECTED_KEPT = 1_000
-"""So many refused rows are kept with their sentences. More are only counted."""
+"""So many rows that were refused or passed over are kept with their sentences. More are only counted."""
 
 KEPT_RUN_DAYS = 90
 
@@ -97,7 +97,8 @@ def record_run(
     connection: Connection, company_id: UUID, file: RunFile, report: PriceReport, fault: str | None, *, now: datetime
 ) -> UUID:
     run_id = new_id()
-    rejected = [row._asdict() for row in sorted(report.rejected)[:MOST_REJECTED_KEPT]]
+    passed = [Rejected(row.line, f"passed over: {row.message}") for row in report.passed_rows]
+    rejected = [row._asdict() for row in sorted([*report.rejected, *passed])[:MOST_REJECTED_KEPT]]
     counts = (report.created, report.updated, report.unchanged, report.held, report.refused)
     _RECORD.execute(connection, (run_id, company_id, *file, now, *counts, as_json(rejected), fault))
     return run_id

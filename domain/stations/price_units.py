@@ -193,7 +193,7 @@ def _country_of_state(state: str) -> Country:
 
 
 def _country_of_place(latitude: float | None, longitude: float | None) -> Country:
-    """By the borders of states. Most places lie so far from a border that these are not asked."""
+    """The country by the borders of states. Most places lie so far from a border that these are not asked."""
     if latitude is None or _BORDERS[0] < latitude < _BORDERS[1]:
         return "US"
     from domain.roads import Point

@@ -24,7 +24,7 @@ from domain.stations import held_prices, price_sources
 from domain.stations.held_prices import NeedsOperator, NeedsRate, NeedsStation, UnknownHeldPrice
 from domain.stations.price_imports import UnknownStation
 from domain.stations.price_outliers import OutlierLimits
-from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, UnknownProfile
+from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, UnknownProfile, with_usual_columns
 from domain.stations.price_runs import RunFile, file_hash_of, latest_runs, record_run, refused_rows
 from domain.stations.price_sources import PriceSource
 from domain.stations.price_units import ExchangeRates
@@ -165,7 +165,8 @@ def _preview(page: Page, upload: Upload, profile: FileProfile, *, unsure: str = 
     sample = read_sample(upload.path)
     report, records, used, fault = ImportReport(), list[Any](), dict[str, str](), unsure
     try:
-        with open_profiled(upload.path, profile, PRICE_FIELDS, ZoneInfo(page.session.time_zone), report) as file:
+        read_by = with_usual_columns(profile)
+        with open_profiled(upload.path, read_by, PRICE_FIELDS, ZoneInfo(page.session.time_zone), report) as file:
             records, used = list(islice(file.records, _SHOWN_RECORDS)), file.fields
     except UnreadableFile as error:
         fault = unsure or _said(error, upload)

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from domain.database import Connection
+from domain.file_profiles.profiles import Column, FileProfile
 from domain.file_profiles.reading import recognize
 from domain.stations.held_prices import held_prices
 from domain.stations.price_files import PriceReport, apply_coming_prices, store_price_file
@@ -186,3 +187,29 @@ def test_an_old_report_replaces_nothing(connection: Connection, fleet: Fleet, ta
 
     assert ([row.line for row in report.rejected], priced(connection)) == ([7], {"W-1": 4.599})
     assert net(connection, fleet) == {"W-1": 4.299}
+
+
+@pytest.mark.usefixtures("pilots")
+def test_a_profile_that_a_company_kept_before_tells_products_and_days_too(connection: Connection, fleet: Fleet) -> None:
+    kept = FileProfile(
+        "ours",
+        "prices",
+        {
+            "code": Column(("Site",)),
+            "city": Column(("City",)),
+            "state": Column(("ST",)),
+            "net_price": Column(("Your Price",)),
+        },
+        constants={"brand": "Pilot"},
+        code_set="pilot",
+    )
+
+    def taken(name: str) -> PriceReport:
+        path, zone = CASES / "pilot" / name, ZoneInfo("America/Chicago")
+        return store_price_file(
+            connection, fleet.company_id, path, kept, zone, takes_retail=False, limits=OutlierLimits(), now=NOON
+        )
+
+    assert len(taken("pilot_def_first.xlsx").passed_rows) == 2
+    assert net(connection, fleet) == {"pilot-602": 4.4877, "W-1": 4.6694, "pilot-764": 4.3788}
+    assert "prices count for 7 days" in taken("pilot_old.xlsx").rejected[0].message
