@@ -8,6 +8,7 @@ later waits: a quote by its time, a retail price in `coming_prices`.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
@@ -177,7 +178,7 @@ def store_price_file(
             limits,
             now,
             priced_at or now,
-            PriceReport(rejected=list(report.rejected), refused=report.refused),
+            deepcopy(report),
             StationFinder(connection, company_id, profile.code_set),
             {quote.station_id: quote for quote in _QUOTES.all(connection, (company_id, now))},
             {decision[:-1]: decision.status for decision in _DECISIONS.all(connection, (company_id,))},

@@ -30,6 +30,12 @@ MOST_SOURCES = 20
 LOOK_EVERY = timedelta(minutes=5)
 """Files come once or a few times a day."""
 
+LOOK_AGAIN = timedelta(seconds=30)
+"""A source with a file that may still be written is looked at again so soon."""
+
+STILL_WRITTEN = timedelta(hours=1)
+"""A file that has not been whole for so long is told, and no more waited for."""
+
 LONGEST_PAUSE = timedelta(hours=1)
 """A source that fails is asked so often at least."""
 
@@ -136,11 +142,16 @@ _READ = Statement(
     PriceSource,
     f"SELECT {_COLUMNS} FROM price_sources WHERE company_id = %s AND (id::text = %s OR name = %s)",  # noqa: S608
 )
+_WAITS = """EXISTS (
+    SELECT FROM jsonb_each(seen) AS file (name, about) WHERE about ->> 2 = 'again'
+    OR about ->> 2 = '' AND (about ->> 3)::bigint > extract(epoch FROM %(now)s::timestamptz - %(still)s::interval))"""
+"""A file of the source is worth another look soon; see `SeenFile`."""
 _DUE = Statement(
     PriceSource,
     f"SELECT {_COLUMNS} FROM price_sources WHERE paused_at IS NULL"  # noqa: S608
     " AND (looked_at IS NULL OR looked_at"
-    " <= %(now)s::timestamptz - least(%(every)s::interval * 2 ^ least(failures, 16), %(longest)s::interval))"
+    " <= %(now)s::timestamptz - least(%(every)s::interval * 2 ^ least(failures, 16), %(longest)s::interval)"
+    f" OR failures = 0 AND looked_at <= %(now)s::timestamptz - %(again)s::interval AND {_WAITS})"
     " ORDER BY failures > 0, looked_at NULLS FIRST, id LIMIT %(limit)s",
 )
 _ADD = Command(
@@ -241,7 +252,8 @@ def remove_source(connection: Connection, source: PriceSource) -> None:
 
 def due_sources(connection: Connection, *, now: datetime, limit: int) -> Sequence[PriceSource]:
     """The sources to look at, of all companies; those that fail come last, and wait longer after each failure."""
-    return _DUE.all(connection, {"now": now, "every": LOOK_EVERY, "longest": LONGEST_PAUSE, "limit": limit})
+    waits = {"every": LOOK_EVERY, "longest": LONGEST_PAUSE, "again": LOOK_AGAIN, "still": STILL_WRITTEN}
+    return _DUE.all(connection, {**waits, "now": now, "limit": limit})
 
 
 def note_look(

@@ -39,7 +39,7 @@ from domain.stations.price_files import PriceReport
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, UnknownProfile
 from domain.stations.price_runs import RunFile, file_hash_of, record_run, was_taken
-from domain.stations.price_sources import LOOK_EVERY, PriceSource, SeenFile, lock_source, note_file, note_look
+from domain.stations.price_sources import STILL_WRITTEN, PriceSource, SeenFile, lock_source, note_file, note_look
 from domain.stations.prices import STALE_AFTER
 from domain.wording import counted
 
@@ -47,13 +47,9 @@ log = get_logger(__name__)
 
 OpenTransaction = Callable[[], AbstractContextManager[Connection]]
 
-_LOOK_AGAIN = timedelta(seconds=30)
-"""A file that may still be written is looked at again so soon."""
 TRY_AGAIN = timedelta(hours=1)
 """A file that could not be imported is tried again so soon, since its cause may be gone: a station is known now, a
 limit was changed. Once its profile has changed, it is tried at the next look."""
-_STILL_WRITTEN = timedelta(hours=1)
-"""A file that has not been whole for so long is told."""
 MOST_FILES_READ = 4 * MOST_FILES_TAKEN
 """Files that one look fetches, those that turn out to be known included."""
 
@@ -108,9 +104,8 @@ def look_at_source(
             note_look(connection, source, fault=look.fault, seen=look.all_seen(), failed=True, now=now)
         return SourceLook(look.files, 0, look.fault, look.jobs)
     waiting = sum(look.is_waiting(one) for one in look.seen.values())
-    looked_at = now - LOOK_EVERY + _LOOK_AGAIN if waiting else now
     with transaction() as connection:
-        note_look(connection, source, fault=look.fault, seen=look.seen, failed=False, now=looked_at)
+        note_look(connection, source, fault=look.fault, seen=look.seen, failed=False, now=now)
     return SourceLook(look.files, waiting, look.fault, look.jobs)
 
 
@@ -188,16 +183,17 @@ class _Look:
     def _is_due(self, file: ListedFile, one: SeenFile, before: SeenFile | None) -> bool:
         if file.size_bytes == 0 or self.files >= MOST_FILES_TAKEN or self.read >= MOST_FILES_READ:
             return False
+        waited = self.seconds - one.tried >= self.try_again.total_seconds()
         if one.state == "failed":
-            waited = self.seconds - one.tried >= self.try_again.total_seconds()
             return (waited or one.read_with != self.read_with) and not self._is_old(file)
         if one.state == "taken":
-            return not file.modified_at or (one.read_with != self.read_with and not self._is_old(file))
+            # without a time only the content tells that the file is another one
+            return (waited and not file.modified_at) or (one.read_with != self.read_with and not self._is_old(file))
         return one.state == "again" or (before is not None and before.is_like(file.size_bytes, file.modified_at))
 
     def is_waiting(self, one: SeenFile) -> bool:
         """True for a file that is worth another look soon."""
-        return one.state == "again" or (not one.state and self.seconds - one.since < _STILL_WRITTEN.total_seconds())
+        return one.state == "again" or (not one.state and self.seconds - one.since < STILL_WRITTEN.total_seconds())
 
     def _tell(self, file: ListedFile, one: SeenFile) -> None:
         """Notes the fault of the file, or that a newer file was taken."""

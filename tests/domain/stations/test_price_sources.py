@@ -216,6 +216,19 @@ def test_a_source_that_fails_is_asked_less_often_and_at_once_when_it_is_resumed(
     assert (is_due(4), is_due(6)) == (False, True)
 
 
+def test_a_source_with_a_file_that_may_still_be_written_is_looked_at_again_soon(watched: World, folder: Path) -> None:
+    def is_due(seconds: float) -> bool:
+        with watched.database.transaction() as connection:
+            return bool(due_sources(connection, now=watched.now + timedelta(seconds=seconds), limit=9))
+
+    (folder / "prices.csv").write_text(HEADER + ROW)
+    watched.look()
+    assert (is_due(29), is_due(31)) == (False, True)
+    assert watched.source.looked_at == watched.now
+    watched.look()
+    assert (is_due(31), is_due(299), is_due(301)) == (False, False, True)
+
+
 def test_a_source_that_fails_for_an_hour_is_in_trouble_though_its_file_is_not_late_yet(
     stored: Database, company: Fleet, folder: Path
 ) -> None:
