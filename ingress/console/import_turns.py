@@ -28,15 +28,16 @@ class ImportTurns:
         self._large = threading.BoundedSemaphore(MOST_LARGE)
 
     @contextmanager
-    def turn(self, *, holds_connection: bool, file_bytes: int) -> Iterator["Turn"]:
-        """Waits for the first turn, and gives the last one back."""
+    def turn(self, *, holds_connection: bool, file_bytes: int, holds_up_all: bool = False) -> Iterator["Turn"]:
+        """Waits for the first turn, and gives the last one back. `holds_up_all`: others wait for its end anyway."""
         is_large = file_bytes > LARGE_BYTES
         with ExitStack() as held:
             if holds_connection and is_large:
                 held.enter_context(self._large)
             self.take()
             held.callback(self.give_back)
-            yield Turn(self, self._turn_seconds, gives_way=is_large or not holds_connection)
+            gives_way = (is_large or not holds_connection) and not holds_up_all
+            yield Turn(self, self._turn_seconds, gives_way=gives_way)
 
     def take(self) -> None:
         with self._lock:

@@ -20,6 +20,7 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 from domain import clock
 from domain.accounts.contacts import Contacts
 from domain.contract.csvfiles import MOST_REFUSED, ImportReport, Rejected, TooManyRefused, UnreadableFile
+from domain.contract.reading_time import reading_in_turns
 from domain.contract.route_files import open_route_file
 from domain.contract.route_rows import FileRoute
 from domain.database import Database, Tenant
@@ -142,10 +143,14 @@ class Importer:
         try:
             with (
                 self._noting_progress(stored, rows),
-                self._turns.turn(holds_connection=is_one_transaction, file_bytes=path.stat().st_size) as turn,
+                self._turns.turn(
+                    holds_connection=is_one_transaction,
+                    holds_up_all=stored.company_id is None,  # stations and taxes: prices of all companies wait
+                    file_bytes=path.stat().st_size,
+                ) as turn,
+                reading_in_turns(turn.give_way),
             ):
-                if stored.company_id is not None:  # stations and taxes hold up the prices of all
-                    rows.give_way = turn.give_way
+                rows.give_way = turn.give_way
                 if isinstance(file, RouteUpload):
                     self._push(stored, file, rows)
                 elif isinstance(file, FillUpload):

@@ -13,7 +13,7 @@ import pytest
 
 from domain.contract import csvfiles
 from domain.contract.csvfiles import ImportReport, TooManyRefused
-from domain.contract.reading_time import ReadingTooLong, reading_within
+from domain.contract.reading_time import ReadingTooLong, reading_in_turns, reading_within
 from domain.contract.spreadsheets import excel_rows, read_table
 from domain.lifecycle import Role
 from ingress.console.browser import MAX_FILE_BYTES
@@ -131,6 +131,14 @@ def test_a_text_that_takes_long_is_given_up_in_time(tmp_path: Path) -> None:
     path.write_bytes(b"name\n" + b"1\n" * 2_000_000)
     with reading_within(0.2), pytest.raises(ReadingTooLong):
         list(read_table(path, lambda _: None, lambda _: True, is_excel=False))
+
+
+def test_a_file_without_rows_gives_its_turn_up_too(tmp_path: Path) -> None:
+    path, times = tmp_path / "empty.csv", list[int]()
+    path.write_bytes(b"name\n" + b"\n" * 20_000)
+    with reading_in_turns(lambda: times.append(1)):
+        assert len(list(read_table(path, lambda _: None, lambda _: True, is_excel=False))) == 1
+    assert len(times) > 10
 
 
 def test_without_a_limit_a_file_is_read_to_its_end(tmp_path: Path) -> None:
