@@ -22,8 +22,8 @@ Stops are reached in their order. A stop that was passed over stays unvisited. A
 been is not reached again before another one, so a round trip is not complete at its start.
 
 The receiver of a parked truck drifts: fixes outside that are no further than a kilometer away and below 5 mph are no
-departure by themselves, however long they last. They count once the truck moves; then the departure is at the first fix
-outside, but at most 3 minutes before the truck was seen to move.
+departure by themselves, however long they last. They count once the truck moves, or has arrived at another stop. The
+departure is then at the first fix outside, but at most 3 minutes before the truck was seen to move.
 
 A trip begins at its first stop also when the truck stands there already. It begins at a later stop only when the
 truck was seen away from that stop first and came there after the route was imported. So a truck at home does not
@@ -325,7 +325,9 @@ def _process_departure(place: StopPlace, known: dict[int, Visit], fix: Fix, radi
         return
     if fix.recorded_at <= visit.arrived_at or (isinstance(visit.arrival, ManualStopEvent) and not place.seen):
         return
-    if not place.moved and (not fix.slow or distance > DRIFT_METERS):
+    if max(known) > place.stops[-1]:  # it has arrived elsewhere, however slow each fix was
+        place.moved = True
+    elif not place.moved and (not fix.slow or distance > DRIFT_METERS):
         place.moved = True
         place.outside = [one for one in place.outside if fix.recorded_at - one.recorded_at <= DEPARTED_AFTER]
     run = place.outside

@@ -205,6 +205,16 @@ def test_a_truck_that_stands_further_away_than_a_receiver_drifts_has_left() -> N
     assert departure(fix(0, DEPOT, 1_200, 0, 150), fix(3, DEPOT, 1_200, 0, 150)) == at(0)
 
 
+def test_a_truck_that_stands_at_its_next_stop_has_left_the_one_before() -> None:
+    next_door = north_of(DEPOT, 650)
+    standing = [fix(minutes, next_door, 0, 0) for minutes in (10, 15, 20)]
+
+    visits = process_fixes([DEPOT, next_door, PORT], {}, [*ARRIVED, *standing])
+
+    assert times(visits) == {0: (at(-1), at(10)), 1: (at(10), None)}
+    assert process_fixes([DEPOT, next_door, PORT], visits, standing[1:]) == visits
+
+
 def test_a_departure_keeps_its_rule_and_the_first_fix_outside() -> None:
     first, second, third = fix(0, DEPOT, 400, 3), fix(0.5, DEPOT, 800, 30), fix(1, DEPOT, 1500, 45)
 
