@@ -95,7 +95,7 @@ def test_each_change_of_a_route_is_a_line_until_it_has_ended(
         now = datetime.now(UTC)
         client.post_fixes(JOLIET, at=now, fuelPercent=60)
         eventually(lambda: "active" in shown, bool)  # a busy machine may take long between two looks
-        client.post_fixes(NEWARK, at=now + timedelta(seconds=30))
+        client.post_fixes(NEWARK, at=now + timedelta(seconds=60))
 
     with ThreadPoolExecutor(1) as other:
         driving = other.submit(drive)
