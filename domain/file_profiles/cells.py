@@ -32,7 +32,7 @@ def converter(field: RecordField, column: Column, zone: ZoneInfo) -> Callable[[C
         return _text
     if field.kind == "amount":
         scale = sign / 100 if column.unit == "cents" else sign
-        return lambda cell: round(_number(cell) * scale, 6)
+        return (lambda cell: round(_number(cell), 6)) if scale == 1 else lambda cell: round(_number(cell) * scale, 6)
     if field.kind == "number":
         return lambda cell: _number(cell) * sign
     if field.kind == "day":
@@ -58,6 +58,7 @@ def _text(cell: Cell) -> str:
 
 
 _AMOUNT = re.compile(r"(\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+\.?\d*|\.\d+)", re.ASCII)
+_PLAIN = re.compile(r"-?\d{1,30}(?:\.\d{1,30})?", re.ASCII)
 _WITH_COMMA = re.compile(r"0,\d+|(?:\d{1,3}(?:\.\d{3})+|\d+),(?:\d{1,2}|\d{4,6})", re.ASCII)
 """A comma before the decimals, as in Quebec: `1.234,56`. Three digits behind it are thousands."""
 _CURRENCY = r"(?:US\$|CA?\$|\$|USD|CAD)"
@@ -72,6 +73,8 @@ def _number(cell: Cell) -> float:
             raise ValueError("is no number")
         return float(cell)
     written = cell_text(cell)
+    if _PLAIN.fullmatch(written):
+        return float(written)
     text = re.sub(r"\s", "", written.upper()) if len(written) <= _LONGEST_NUMBER else ""
     is_negative, text = _without_sign(_AROUND.sub("", text))
     text = _AROUND.sub("", text)

@@ -310,8 +310,9 @@ def _without_headings(rows: Iterator[Row], heading: Row, report: ImportReport, p
 def _is_heading(row: Row, heading: Row) -> bool:
     place, name = next((one for one in enumerate(heading.cells) if one[1] not in (None, "")), (0, None))
     cell = row.cells[place] if place < len(row.cells) else None
-    is_alike = isinstance(cell, str) and isinstance(name, str) and plain_name(cell) == plain_name(name)
-    return is_alike and _plain_cells(row) == _plain_cells(heading)
+    if not isinstance(cell, str) or not isinstance(name, str) or cell[:1].casefold() != name[:1].casefold():
+        return False  # nearly all rows
+    return _plain_cells(row) == _plain_cells(heading)
 
 
 def _plain_cells(row: Row) -> list[str]:

@@ -23,6 +23,8 @@ _QUANTITIES = ("quantity", *(f"{fuel.name}_quantity" for fuel in WIDE_FUELS))
 def is_between_purchases(given: Mapping[str, Any]) -> bool:
     """True if the line has no day of a purchase, and not enough of the rest to be one whose day is wrong. `given` are
     the row's values by field; cells that could not be read may stand there as texts."""
+    if given.get("unit") and given.get("item") and given.get("state") and _has_day(given.get("date"), True):
+        return False  # most rows
     there = {name for name in _NAMES if cell_line(given.get(name))}
     has_place = _has_state(given) or any(re.search(r"[^\W\d]", cell_line(given.get(name))) for name in _PLACES)
     if _has_day(given.get("date"), has_place):

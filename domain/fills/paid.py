@@ -5,7 +5,7 @@ What was paid is the amount after it. The other columns have to agree: an amount
 person, since one of them is wrong, and nobody knows which.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -38,29 +38,39 @@ class Paid(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """An amount that other columns lead to, and the rounding of them."""
+    """An amount that other columns lead to, with the price and quantity that are rounded in it."""
 
     amount: Decimal
-    slack: Decimal
+    price: Decimal = _ZERO
+    quantity: Decimal = _ZERO
 
     def agrees(self, amount: Decimal) -> bool:
-        return abs(amount - self.amount) <= self.slack
+        difference = abs(amount - self.amount)
+        if difference <= _CENTS or not self.price:
+            return difference <= _CENTS
+        slack = abs(self.quantity) * _rounding(self.price, 2) + abs(self.price) * _rounding(self.quantity, 1)
+        return difference <= slack + _CENTS
 
 
 def told_in_row(given: Mapping[str, Any]) -> ToldFigures:
     """The figures of a row that is about one product. A tax that the card takes off is a discount like others."""
     amount, beside = decimal_of(given.get("amount")), decimal_of(given.get("non_fuel_amount"))
-    taken_off = [abs(one) for name in ("discount", "rebate", "exempt_tax") if (one := decimal_of(given.get(name)))]
     return ToldFigures(
         decimal_of(given.get("quantity")) or _ZERO,
-        net_price=decimal_of(given.get("price")),
-        retail_price=decimal_of(given.get("retail_price")),
-        net_amount=amount - beside if amount is not None and beside else amount,
-        gross_amount=decimal_of(given.get("gross_amount")),
-        discount=sum(taken_off, _ZERO) if taken_off else None,
-        fee=decimal_of(given.get("fee")),
-        taxes=sum((decimal_of(given.get(name)) or _ZERO for name in ("gst", "pst", "hst", "qst")), _ZERO),
+        decimal_of(given.get("price")),
+        decimal_of(given.get("retail_price")),
+        amount - beside if amount is not None and beside else amount,
+        decimal_of(given.get("gross_amount")),
+        _sum_of(given, ("discount", "rebate", "exempt_tax")),
+        decimal_of(given.get("fee")),
+        _sum_of(given, ("gst", "pst", "hst", "qst")),
     )
+
+
+def _sum_of(given: Mapping[str, Any], names: Iterable[str]) -> Decimal | None:
+    """The sum of some columns, whatever their signs; None if all are empty or zero."""
+    there = [value for name in names if (value := given.get(name))]
+    return sum((abs(Decimal(repr(value))) for value in there), _ZERO) if there else None
 
 
 def paid_for(told: ToldFigures) -> Paid | None:
@@ -110,7 +120,7 @@ def _without_amount(told: ToldFigures, gross: _Way | None, ways: list[_Way]) -> 
 
 def _gross(told: ToldFigures) -> _Way | None:
     if told.gross_amount is not None:
-        return _Way(told.gross_amount, _CENTS)
+        return _Way(told.gross_amount)
     return _by_price(told.retail_price, told.quantity)
 
 
@@ -121,17 +131,14 @@ def _contradicts(told: ToldFigures) -> bool:
 
 
 def _by_price(price: Decimal | None, quantity: Decimal) -> _Way | None:
-    if not price:
-        return None
-    slack = abs(quantity) * _rounding(price, 2) + abs(price) * _rounding(quantity, 1) + _CENTS
-    return _Way(price * quantity, slack)
+    return _Way(price * quantity, price, quantity) if price else None
 
 
 def _less_discount(gross: _Way | None, told: ToldFigures) -> _Way | None:
     """The amount less the discount, whose sign a file may write in either way."""
     if gross is None or not told.discount:
         return None
-    return _Way(_less(gross.amount, told.discount), gross.slack)
+    return gross._replace(amount=_less(gross.amount, told.discount))
 
 
 def _rounding(number: Decimal, digits: int) -> Decimal:

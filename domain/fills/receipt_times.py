@@ -2,6 +2,7 @@
 
 import re
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from domain.contract.excel_days import excel_moment, excel_time_of_day
@@ -51,16 +52,24 @@ def receipt_time(day: str | None, clock: str | None, state: str) -> tuple[dateti
 
 def receipt_day(cell: str | None) -> tuple[date, str]:
     """The day, and what the cell has behind it. Raises RowFault."""
-    text = cell_line(cell)
+    found = _read_day(cell_line(cell))
+    if isinstance(found, str):
+        raise RowFault(found)
+    return found
+
+
+@lru_cache(maxsize=10_000)  # a file has the same few days in all its rows
+def _read_day(text: str) -> tuple[date, str] | str:
+    """The day and the rest, or the fault of the text."""
     counted = excel_moment(text)
     if counted is not None:
-        return _believed(counted.date()), counted.strftime("%H:%M:%S")
+        return counted.date(), counted.strftime("%H:%M:%S")
     for pattern in _DAYS:
         match = pattern.fullmatch(text)
         day = _date(match.groupdict()) if match is not None else None
         if match is not None and day is not None:
-            return _believed(day), match["rest"]
-    raise RowFault(f"the date is {text!r}: write it as 2026-11-24 or 11/24/2026" if text else "the date is missing")
+            return (day, match["rest"]) if 2000 <= day.year <= 2099 else f"the year {day.year} is out of range"
+    return f"the date is {text!r}: write it as 2026-11-24 or 11/24/2026" if text else "the date is missing"
 
 
 def _date(parts: dict[str, str | None]) -> date | None:
@@ -70,12 +79,6 @@ def _date(parts: dict[str, str | None]) -> date | None:
         return date(year if year >= 100 else 2000 + year, month, int(parts["d"] or 0))
     except ValueError:
         return None
-
-
-def _believed(day: date) -> date:
-    if not 2000 <= day.year <= 2099:
-        raise RowFault(f"the year {day.year} is out of range")
-    return day
 
 
 def _zone(name: str) -> tzinfo:
