@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from domain.fills.place_names import NamedStation, fitting, is_in_town, is_numbered, may_be_named, place_name
+from domain.fills.place_names import NamedStation, PlaceName, fitting, is_in_town, is_numbered, may_be_named, place_name
 from domain.roads import Point, great_circle_miles
 from domain.stations.chains import brand_of, plain_town, store_number
 from domain.stations.station_codes import plain_code
@@ -50,6 +50,16 @@ class StationMatch(NamedTuple):
 NO_STATION = StationMatch(None, 0, False)
 
 
+class _Named(NamedTuple):
+    """The stations that a printed name may mean."""
+
+    meant: Sequence[KnownStation]
+    score: int
+    """The score of the only one; 0: the name alone is not enough."""
+    has_others: bool
+    """Other stations are in that town or have that number."""
+
+
 class KnownStations:
     """The stations by code, town and square of the map."""
 
@@ -62,6 +72,7 @@ class KnownStations:
             self._by_id[station.station_id] = station
             self._by_town[_town(station.city, station.state)].append(station)
             self._by_square[_square(station.place)].append(station)
+        self._named: dict[tuple[str | None, str | None, str | None], _Named] = {}
         self._by_number: dict[tuple[str, str], list[KnownStation]] | None = None
         self._aliases = {plain_code(code): station_id for code, station_id in (aliases or {}).items()}
         self._by_plain_id: dict[str, list[KnownStation]] = defaultdict(list)
@@ -73,6 +84,14 @@ class KnownStations:
 
     def in_town(self, city: str | None, state: str | None) -> Sequence[KnownStation]:
         return self._by_town.get(_town(city, state), ()) if city and state else ()
+
+    def named(self, name: str | None, city: str | None, state: str | None) -> _Named:
+        """The stations that the name may mean. A fleet buys at the same places again and again."""
+        key = name, city, state
+        found = self._named.get(key)
+        if found is None:
+            found = self._named[key] = _find_named(self, name, city, state)
+        return found
 
     def numbered(self, numbers: Iterable[str], state: str | None) -> list[KnownStation]:
         """The stations of the state that have one of the numbers, whatever their chain."""
@@ -117,25 +136,36 @@ def match_station(
     if coded is not None and _fits_state(coded, state):
         is_sure = _agrees(coded, name, city) or _where_the_truck_was([coded], trail) is not None
         return StationMatch(coded, 100, False) if is_sure else StationMatch(None, 0, True)
-    in_town = stations.in_town(city, state)
-    same_name = [one for one in in_town if _letters(one.name) == _letters(name)]
-    if len(same_name) == 1:
-        return StationMatch(same_name[0], 95, False)
-    printed = place_name(name or "", f"{city or ''} {state or ''}")
-    numbered = [one for one in stations.numbered(printed.numbers, state) if is_numbered(one.named, printed)]
-    named = fitting((one.named for one in in_town), printed)
-    meant = same_name or [one for one in in_town if one.station_id in named]
-    meant = meant or [one for one in numbered if is_in_town(one.named, city, printed)]
-    if len(meant) == 1 and (same_name or not numbered or meant[0] in numbered):
-        return StationMatch(meant[0], 90, False)
-    if meant:
-        here = _where_the_truck_was(meant, trail)
+    named = stations.named(name, city, state)
+    if named.score:
+        return StationMatch(named.meant[0], named.score, False)
+    if named.meant:
+        here = _where_the_truck_was(named.meant, trail)
         return StationMatch(here, 85, False) if here is not None else StationMatch(None, 0, True)
     around = {one.station_id: one for place in trail for _, one in stations.near(place, 2 * NEXT_STATION_MILES)}
     here = _where_the_truck_was([one for one in around.values() if _fits_state(one, state)], trail)
-    if here is not None and (not name or may_be_named(here.named, printed)):
+    if here is not None and (not name or may_be_named(here.named, _printed(name, city, state))):
         return StationMatch(here, 80, False)
-    return StationMatch(None, 0, bool(in_town) or bool(numbered) or here is not None)
+    return StationMatch(None, 0, named.has_others or here is not None)
+
+
+def _find_named(stations: KnownStations, name: str | None, city: str | None, state: str | None) -> _Named:
+    in_town = stations.in_town(city, state)
+    letters = _letters(name)
+    same_name = [one for one in in_town if _letters(one.name) == letters]
+    if len(same_name) == 1:
+        return _Named(same_name, 95, True)
+    printed = _printed(name, city, state)
+    numbered = [one for one in stations.numbered(printed.numbers, state) if is_numbered(one.named, printed)]
+    ids = fitting((one.named for one in in_town), printed)
+    meant = same_name or [one for one in in_town if one.station_id in ids]
+    meant = meant or [one for one in numbered if is_in_town(one.named, city, printed)]
+    is_sure = len(meant) == 1 and bool(same_name or not numbered or meant[0] in numbered)
+    return _Named(meant, 90 if is_sure else 0, bool(in_town or numbered))
+
+
+def _printed(name: str | None, city: str | None, state: str | None) -> PlaceName:
+    return place_name(name or "", f"{city or ''} {state or ''}")
 
 
 def _where_the_truck_was(stations: Sequence[KnownStation], trail: Sequence[Point]) -> KnownStation | None:
