@@ -9,6 +9,7 @@ from domain.database import Connection, Tenant
 from domain.errors import FuelrouteError
 from domain.file_profiles.products import Fuel
 from domain.fills.card_files import AMOUNT_DOUBT
+from domain.fills.card_holders import Nameless, trucks_of_cards
 from domain.fills.figuring import ROUTE_SLACK
 from domain.fills.local_times import utc_of_local, zone_of
 from domain.fills.matching import SURE_SCORE, KnownStation, KnownStations, StationMatch, match_station
@@ -180,12 +181,34 @@ def _trucks(
     had before."""
     named = {fill.unit_number for fill in fills if fill.unit_number and fill.vehicle_id is None}
     holders = read_unit_holders(connection, tenant.company_id, named)
+    of_cards = _trucks_of_cards(connection, tenant, fills, times)
     return [
         fill.vehicle_id
         or vehicle_of_unit(holders.get(fill.unit_number or "", ()), at, zone_of(fill.state, None))
+        or of_cards.get(number)
         or fill.former_vehicle_id
-        for fill, at in zip(fills, times, strict=True)
+        for number, (fill, at) in enumerate(zip(fills, times, strict=True))
     ]
+
+
+def _trucks_of_cards(
+    connection: Connection, tenant: Tenant, fills: Sequence[ToMatch], times: Sequence[datetime]
+) -> dict[int, UUID]:
+    """The trucks of fills that name no unit, by their cards and drivers."""
+    asked = {
+        number: Nameless(fill.card_last_four, fill.driver_name, fill.local_time, *_span(fill, at))
+        for number, (fill, at) in enumerate(zip(fills, times, strict=True))
+        if not fill.unit_number and fill.vehicle_id is None
+    }
+    if not asked:
+        return {}
+    found = trucks_of_cards(connection, tenant, list(asked.values()))
+    return {number: truck for number, truck in zip(asked, found, strict=True) if truck is not None}
+
+
+def _span(fill: ToMatch, at: datetime) -> tuple[datetime, datetime]:
+    """The moment of a fill; the whole day where the file tells no time."""
+    return (at, at) if fill.has_time else (at - timedelta(hours=12), at + timedelta(hours=12))
 
 
 def _trails(
@@ -218,7 +241,7 @@ def _routes(
     """The route of each fill, and whether several fit. A route that the truck was on goes before one that it was near
     to. Of a fill without a time the whole day counts."""
     asked = [
-        (number, truck, *((at, at) if fill.has_time else (at - timedelta(hours=12), at + timedelta(hours=12))))
+        (number, truck, *_span(fill, at))
         for number, (fill, truck, at) in enumerate(zip(fills, trucks, times, strict=True))
         if truck is not None
     ]

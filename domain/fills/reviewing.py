@@ -27,7 +27,7 @@ from domain.statements import Command, Statement
 MOST_COUNTED_FILLS = 10_000
 
 REVIEW_REASONS = {
-    "unit": "no truck, or more than one, had this unit number on that day",
+    "unit": "no truck, or more than one, had this unit number on that day; without a number, its card has no truck",
     "fuel": "the item is not known: say which fuel it is",
     "route": "the truck was on more than one route at that time",
     "station": "several stations fit, or none",
@@ -390,6 +390,16 @@ _OPEN = Statement(
 )
 _REMATCH = Command(f"UPDATE fills SET {MATCHED} WHERE id = %(id)s")  # noqa: S608
 
+_OF_CARD = Statement(
+    _Kept,
+    f"""
+    SELECT {_KEPT} FROM fills
+    WHERE company_id = %(company_id)s AND environment = %(environment)s AND card_last_four = %(card)s
+      AND unit_number IS NULL AND decided_by IS NULL AND counter_id IS NULL AND id > %(after)s
+    ORDER BY id LIMIT %(limit)s FOR UPDATE
+    """,  # noqa: S608 (constants of this module)
+)
+
 LOOKED_BACK = timedelta(days=60)
 """Fills without a route are matched again for so long: their route may have been pushed late."""
 
@@ -420,7 +430,20 @@ def match_fills_again(
         "limit": BATCH_FILLS,
     }
     rows = _OPEN.all(connection, parameters)
-    matches = match_fills(connection, tenant, [_to_match(row) for row in rows], stations, far_miles=far_miles)
+    settled = _rematch(connection, tenant, rows, [_to_match(row) for row in rows], stations, far_miles)
+    return Rematched(rows[-1].id if len(rows) == BATCH_FILLS else None, settled)
+
+
+def _rematch(
+    connection: Connection,
+    tenant: Tenant,
+    rows: Sequence[_Kept],
+    asked: Sequence[ToMatch],
+    stations: KnownStations,
+    far_miles: float,
+) -> int:
+    """The number of fills that do not wait any more."""
+    matches = match_fills(connection, tenant, asked, stations, far_miles=far_miles)
     routes: set[UUID | None] = set()
     settled = 0
     for row, one in zip(rows, matches, strict=True):
@@ -428,9 +451,33 @@ def match_fills_again(
         routes |= {row.route_id, one.route_id}
         settled += not one.review
     figure_routes(connection, {one for one in routes if one is not None})
-    return Rematched(rows[-1].id if len(rows) == BATCH_FILLS else None, settled)
+    return settled
+
+
+def match_card_again(connection: Connection, tenant: Tenant, card: str, *, far_miles: float) -> int:
+    """Match the fills of a card that name no unit, since it was assigned. The number that does not wait any more.
+    Decisions on single fills stay."""
+    stations = read_stations(connection, tenant.company_id)
+    after, settled = UUID(int=0), 0
+    while True:
+        parameters = {**tenant._asdict(), "card": card, "after": after, "limit": BATCH_FILLS}
+        rows = _OF_CARD.all(connection, parameters)
+        asked = [_to_match(row)._replace(former_vehicle_id=None) for row in rows]
+        settled += _rematch(connection, tenant, rows, asked, stations, far_miles)
+        if len(rows) < BATCH_FILLS:
+            return settled
+        after = rows[-1].id
 
 
 def reasons_of(fill: ShownFill) -> Sequence[str]:
     """The open questions and odd things of a fill, in words."""
-    return [REVIEW_REASONS.get(one, one) for one in fill.review] + [FLAG_REASONS.get(one, one) for one in fill.flags]
+    return [_reason(fill, one) for one in fill.review] + [FLAG_REASONS.get(one, one) for one in fill.flags]
+
+
+def _reason(fill: ShownFill, word: str) -> str:
+    if word == "unit" and fill.unit_number is None:
+        card = f"card …{fill.card_last_four}" if fill.card_last_four else "a card without a number"
+        return (
+            f"it names no unit: {card}{f' of {fill.driver_name}' if fill.driver_name else ''} is assigned to no truck"
+        )
+    return REVIEW_REASONS.get(word, word)

@@ -191,7 +191,7 @@ def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *,
     for batch in in_batches([route.id for route in routes], _PORTION):
         with transaction() as connection:
             _blank_routes(connection, batch)
-    for blank in (*_BLANK_WRITTEN, _BLANK_PAYLOADS):
+    for blank in (*_BLANK_WRITTEN, _BLANK_PAYLOADS, *_FORGET_CARDS):
         with transaction() as connection:  # of its own: it locks rows here and there
             blank.execute(connection, {"company_id": company_id, "driver_id": driver_id})
     with transaction() as connection:
@@ -244,6 +244,28 @@ _BLANK_PAYLOADS = Command(
     """  # noqa: S608 (constants of this module)
 )
 """A delivery that is still to be made tells of the route as it is then. Workers lock the events in the same order."""
+_SORTED_WORDS = r"(SELECT array_agg(w ORDER BY w) FROM regexp_split_to_table(lower({}), '\W+') w WHERE w <> '')"
+_IS_NAME = (
+    f"EXISTS (SELECT FROM ({_KNOWN}) known WHERE known.kind <> 'driver_external_id'"
+    f" AND {_SORTED_WORDS.format('known.value')} = {_SORTED_WORDS.format('driver_name')})"
+)
+"""The condition that a name on a card is the driver's, whatever the order of its words."""
+_FORGET_CARDS = [
+    Command(
+        "UPDATE fills f SET driver_name = NULL FROM card_assignments a WHERE f.company_id = %(company_id)s"
+        " AND a.company_id = f.company_id AND a.driver_id = %(driver_id)s AND a.card_last_four = f.card_last_four"
+        " AND f.driver_name IS NOT NULL AND a.driver_name IN ('', f.driver_name)"
+    ),
+    Command(
+        "UPDATE fills SET driver_name = NULL WHERE company_id = %(company_id)s AND driver_name IS NOT NULL"  # noqa: S608
+        f" AND {_IS_NAME}"
+    ),
+    Command(
+        "DELETE FROM card_assignments WHERE company_id = %(company_id)s"  # noqa: S608 (constants of this module)
+        f" AND (driver_id = %(driver_id)s OR driver_name <> '' AND {_IS_NAME})"
+    ),
+]
+"""Names beside cards without a unit, and whose cards they are."""
 _DELETE_ENTRIES = Command("DELETE FROM audit_log WHERE company_id = %s AND subject = %s")
 """Deletes the entries about changes of a driver by hand: the reason of a retirement may name the driver."""
 

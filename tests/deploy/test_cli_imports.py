@@ -213,3 +213,20 @@ def test_lines_of_a_card_that_are_no_purchases_of_fuel_are_told_apart_from_refus
     assert again.status == 2
     assert (again.document["unchanged"], again.document["passed_over"]) == (1, 2)
     assert [row["line"] for row in again.document["rejected"]] == [5]
+
+
+def test_a_card_without_a_unit_is_assigned_once(cli: Cli, fleet: Fleet, csv_file: Callable[..., str]) -> None:
+    company = ("--company", fleet.shown_company_id)
+    cli("fills", "import", *company, csv_file(EFS_HEADER, efs(card="*0541", unit="")))
+    (waiting,) = cli("fills", "review", *company, "--json").document["fills"]
+    assert "card …0541 of ANN LEE" in waiting["open"]
+    assert "ANN LEE" in cli("fills", "cards", *company).out
+
+    assert cli("fills", "assign", *company, "0541").status == 1
+    assert cli("fills", "assign", *company, "0541", "--unit", "nobody's").status == 1
+    done = cli("fills", "assign", *company, "0541", "--unit", "101", "--from", "2026-01-01", "--json")
+
+    assert done.document == {"card": "0541", "settled": 1}
+    (assigned,) = cli("fills", "cards", *company, "--json").document["assigned"]
+    assert (assigned["card"], assigned["from"], assigned["vehicle_id"]) == ("0541", "2026-01-01", fleet.shown_trucks[0])
+    assert "unit 101" not in cli("fills", "review", *company).out
