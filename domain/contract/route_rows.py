@@ -43,6 +43,8 @@ class RouteDraft:
     external_id: str
     zone: ZoneInfo | None
     """The zone of its times without an offset."""
+    first_cells: tuple[Cell, ...] = ()
+    """The cells of its first row that are about the route."""
     body: dict[str, Any] = field(default_factory=lambda: {"stops": []})
     rows: list[Row] = field(default_factory=list)
     """Its rows that are stops."""
@@ -54,12 +56,20 @@ class RouteDraft:
 
 def begin_route(row: Row, layout: Layout, zone: ZoneInfo | None) -> RouteDraft:
     draft = RouteDraft(row.line, row_id(row, layout), zone)
+    draft.first_cells = _route_cells(row, layout)
     draft.zone = _row_zone(draft, row, layout)
     for name, path in ROUTE_FIELDS.items():
         if TableField(None, name) in layout.columns:
             draft.sources.setdefault(path.partition(".")[0], layout.name_of(TableField(None, name)))
         _set(draft, draft.body, path, path, row, layout, TableField(None, name), draft.zone)
     return draft
+
+
+_ROUTE_PLACES = [TableField(None, name) for name in (*ROUTE_FIELDS, TIME_ZONE)]
+
+
+def _route_cells(row: Row, layout: Layout) -> tuple[Cell, ...]:
+    return tuple([_cell(row, layout, place) for place in _ROUTE_PLACES])
 
 
 def row_id(row: Row, layout: Layout) -> str:
@@ -69,6 +79,11 @@ def row_id(row: Row, layout: Layout) -> str:
 
 def compare_route(draft: RouteDraft, row: Row, layout: Layout) -> None:
     """A further row of a route may leave its fields empty, but not say something else."""
+    if all(
+        cell is None or cell == "" or cell == first
+        for cell, first in zip(_route_cells(row, layout), draft.first_cells, strict=True)
+    ):
+        return
     other = begin_route(row, layout, draft.zone)
     for path in ROUTE_FIELDS.values():
         if path == "scheduledStart" and layout.is_start_of_stops:
@@ -123,9 +138,8 @@ def add_stop(draft: RouteDraft, row: Row, layout: Layout, number: int) -> None:
 
 def _row_zone(draft: RouteDraft, row: Row, layout: Layout) -> ZoneInfo | None:
     """The zone that the row names, else that of the route."""
-    place = TableField(None, TIME_ZONE)
-    named = plain_text(_cell(row, layout, place))
-    if not named:
+    place = _ROUTE_PLACES[-1]
+    if place not in layout.columns or not (named := plain_text(_cell(row, layout, place))):
         return draft.zone
     found = zone_named(named)
     if found is None:
