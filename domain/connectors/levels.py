@@ -7,7 +7,7 @@ next one. What waits is stored beside the vendor's vehicle, so it outlives the p
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import NamedTuple, TypeVar
@@ -71,7 +71,7 @@ class KeptLevel(NamedTuple):
 
 def give_levels(
     fixes: Sequence[VendorFix],
-    levels: Iterable[VendorLevel],
+    levels: Sequence[VendorLevel],
     kept: Mapping[str, KeptLevel],
     newest_at: Mapping[str, datetime],
     *,
@@ -82,10 +82,10 @@ def give_levels(
     `kept` are the levels before the page, `newest_at` the times of the trucks' newest stored fixes: a level that waits
     goes to a newer one."""
     told: dict[str, VendorLevel] = {}
-    for level in [*levels, *(level for fix in fixes if (level := _level_of(fix)) is not None)]:
+    for level in levels:
         if level.measured_at <= now + _AHEAD:
             told[level.vehicle_key] = max(told.get(level.vehicle_key, level), level, key=lambda one: one.measured_at)
-    once = _once(fixes, kept)
+    once = _once(fixes, {(level.vehicle_key, level.measured_at) for level in levels})
     places: dict[str, list[int]] = {}
     for number in sorted(range(len(once)), key=lambda number: once[number].recorded_at):
         places.setdefault(once[number].vehicle_key, []).append(number)
@@ -101,23 +101,22 @@ def give_levels(
                 if once[owner].fuel_percent is None:
                     once[owner] = with_level(once[owner], VendorLevel(key, newest.measured_at, newest.percent))
                 newest = newest._replace(percent=None)
-        if newest is not None and newest != kept.get(key):
+        before = kept.get(key)
+        if newest is not None and newest != before and (newest.percent is not None or _waits(before)):
             changed[key] = newest
     return once, changed
 
 
-def _level_of(fix: VendorFix) -> VendorLevel | None:
-    """The level of a fix that has a time of its own."""
-    if fix.fuel_measured_at is None or fix.fuel_percent is None:
-        return None
-    return VendorLevel(fix.vehicle_key, fix.fuel_measured_at, fix.fuel_percent)
+def _waits(kept: KeptLevel | None) -> bool:
+    return kept is not None and kept.percent is not None
 
 
-def _once(fixes: Sequence[VendorFix], kept: Mapping[str, KeptLevel]) -> list[VendorFix]:
-    """The fixes, each measurement with the nearest one alone, and none with a measurement that was given before."""
+def _once(fixes: Sequence[VendorFix], told: Set[tuple[str, datetime]]) -> list[VendorFix]:
+    """The fixes, each measurement with the nearest one alone. A measurement that the page has not told was told by one
+    before: a fix has it, or it waits."""
     nearest: dict[tuple[str, datetime], int] = {}
     for number, fix in enumerate(fixes):
-        if fix.fuel_measured_at is None or _was_given(kept.get(fix.vehicle_key), fix.fuel_measured_at):
+        if fix.fuel_measured_at is None or (fix.vehicle_key, fix.fuel_measured_at) not in told:
             continue
         measured = (fix.vehicle_key, fix.fuel_measured_at)
         other = nearest.setdefault(measured, number)
@@ -128,10 +127,6 @@ def _once(fixes: Sequence[VendorFix], kept: Mapping[str, KeptLevel]) -> list[Ven
         fix if fix.fuel_measured_at is None or number in owners else _without_level(fix)
         for number, fix in enumerate(fixes)
     ]
-
-
-def _was_given(kept: KeptLevel | None, measured_at: datetime) -> bool:
-    return kept is not None and kept.percent is None and kept.measured_at == measured_at
 
 
 def _distance(fix: VendorFix) -> timedelta:

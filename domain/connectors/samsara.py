@@ -113,11 +113,12 @@ def _vehicle_of(key: str, vehicle: Mapping[str, Any], unit_number_id: str | None
     ids = {name: text for name, value in given.items() if (text := text_or_none(value))}
     vin = ids.pop(_VIN, None) or text_or_none(vehicle.get("vin"))
     ids.pop(_SERIAL, None)
+    name = text_or_none(vehicle.get("name"))
+    if not ids:
+        return VendorVehicle(key, name, vin)
     named = {name for name in ids if name == unit_number_id or (not unit_number_id and _OF_UNITS.fullmatch(name))}
     ours = [text for name, text in ids.items() if name in named or text.startswith("veh_")]
-    return VendorVehicle(
-        key, text_or_none(vehicle.get("name")), vin, ours, [text for text in ids.values() if text not in ours]
-    )
+    return VendorVehicle(key, name, vin, ours, [text for text in ids.values() if text not in ours])
 
 
 def _levels_of(key: str, vehicle: Mapping[str, Any], refused: Counter[str]) -> list[VendorLevel]:

@@ -59,6 +59,8 @@ def at_path(document: Any, *names: str) -> Any:
 def number_or_none(value: object) -> float | None:
     """A number as a finite float, also where it comes as a text. None for anything else, such as true, or an integer
     without end."""
+    if type(value) is float:  # most are
+        return value if math.isfinite(value) else None
     if isinstance(value, str):
         text = value.strip()[:40]
         value = float(text) if text.isascii() and _NUMBER.fullmatch(text) else None
@@ -85,6 +87,8 @@ def moment_or_none(value: object, zone: tzinfo = UTC) -> datetime | None:
     """A time as vendors write it, in UTC: RFC 3339 and its relatives, a date of mail or of .NET, a date of American
     order, or a number since 1970 in seconds, milliseconds, microseconds or nanoseconds. A text without an offset is in
     `zone`. None for anything else."""
+    if isinstance(value, str) and ":" in value and (moment := _read_iso(value)) is not None and moment.tzinfo is UTC:
+        return moment  # most are
     try:
         moment = _moment_of_text(value.strip(), zone) if isinstance(value, str) else _moment_of_number(value)
         if moment is None:
