@@ -149,6 +149,7 @@ class _Sftp:
     def __init__(self, place: SourceAddress, secret: str) -> None:
         self._place, self._secret = place, secret
         self._loop = asyncio.new_event_loop()
+        self._loop.set_exception_handler(lambda loop, context: None)  # reads that an abort has ended
         self._client: SFTPClient | None = None
         self._connection: SSHClientConnection | None = None
         self._seconds_left = LOOK_SECONDS
@@ -211,11 +212,11 @@ class _Sftp:
         await asyncio.wait({task}, timeout=seconds)
         if task.done():
             return task.result()
+        self._seconds_left = 0.0
         if self._connection is not None:
             self._connection.abort()
             self._connection = self._client = None
-        self._seconds_left = 0.0
-        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # it is the abort
+            await asyncio.wait({task}, timeout=_FAREWELL_SECONDS)
         task.cancel()
         await asyncio.wait({task}, timeout=_FAREWELL_SECONDS)
         raise TimeoutError
