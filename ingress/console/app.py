@@ -28,6 +28,7 @@ from ingress.console.pages import (
     connectors,
     csv_files,
     driven_lanes,
+    fill_cards,
     fill_files,
     fills,
     find,
@@ -81,6 +82,7 @@ PAGES = (
     driven_lanes,
     savings,
     ifta,
+    fill_cards,  # before `fills`, which has an address with any id
     fills,
     fill_files,
     requests,

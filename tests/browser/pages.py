@@ -384,6 +384,7 @@ PAGES = (
     Visit("fill-files", "/fill-files", act=preview_fills),
     Visit("fill-upload", "/fill-files/{id}", "/fill-files", act=import_fills),
     Visit("fills", "/fills", Site.fills),
+    Visit("fill-cards", "/fills/cards", like="fills"),
     Visit("fill", "/fills/{id}", Site.fills_to_review, act=open_fill),
     Visit("bought", "/bought", Site.bought),
     Visit("policy", "/policy"),

@@ -182,3 +182,17 @@ def test_viewers_read_fills_and_change_nothing(world: World, fleet: Fleet) -> No
 @pytest.mark.parametrize("path", ["/fills?page=x&list=?&environment=%00", "/fills/fil_1", "/bought?from=2026-99-01"])
 def test_odd_addresses_get_an_answer(world: World, fleet: Fleet, path: str) -> None:
     assert world.browser(Role.OWNER, fleet).get(path).status_code in (200, 400, 404)
+
+
+def test_a_card_without_a_unit_is_assigned_on_its_page(world: World, fleet: Fleet) -> None:
+    browser = world.browser(Role.DISPATCHER, fleet)
+    import_file(browser, efs(card="*0541", unit=""))
+    assert "…0541 ANN LEE 1" in words(browser.look("/fills/cards"))
+    assert browser.submit("/fills/cards", card="0541", holder="X9").status_code == 400
+    assert browser.submit("/fills/cards", card="0541", holder="101").status_code == 303
+    assert "No fill waits for its card" in words(browser.look("/fills/cards"))
+    assert stored_rows(world, "SELECT vehicle_id FROM fills WHERE company_id = %s", fleet.company_id) == [
+        (fleet.trucks[0],)
+    ]
+    actions = stored_rows(world, "SELECT action FROM audit_log WHERE company_id = %s", fleet.company_id)
+    assert ("fills.assign",) in actions

@@ -1,0 +1,94 @@
+"""The page Cards: cards that name no unit, whose fills wait until a person says once whose card it is."""
+
+from datetime import date
+
+from starlette.responses import Response
+
+from domain.accounts.users import MAY_DISPATCH
+from domain.database import Tenant
+from domain.fills.card_holders import (
+    FROM_THE_BEGINNING,
+    UnusableCard,
+    assign_card,
+    list_assignments,
+    waiting_cards,
+)
+from domain.fills.finding import UnclearTruck, find_truck
+from domain.fills.reviewing import match_card_again
+from domain.fleet.records import UnknownTarget
+from domain.ids import read_id
+from domain.lifecycle import Environment
+from domain.wording import sentence
+from ingress.console.addresses import action_at, in_report_threads, page_at
+from ingress.console.signed_in import AuditedAction, Page, see_other
+
+
+def show(page: Page) -> Response:
+    return _page(page)
+
+
+def _page(page: Page, *, fault: str = "", status: int = 200) -> Response:
+    return page.render(
+        "fill_cards.html",
+        status=status,
+        section="fills",
+        waiting=[
+            (environment, one)
+            for environment in Environment
+            for one in waiting_cards(page.connection, Tenant(page.company_id, environment))
+        ],
+        assigned=list_assignments(page.connection, page.company_id),
+        from_the_beginning=FROM_THE_BEGINNING,
+        may_assign=page.session.role in MAY_DISPATCH,
+        form=page.form,
+        fault=fault,
+    )
+
+
+def assign(page: Page) -> Response:
+    """Store whose card it is, and credit its fills that wait."""
+    card = page.form.text("card")
+    try:
+        with page.connection.transaction():
+            settled = _assign(page, card)
+    except (UnusableCard, UnclearTruck, UnknownTarget) as error:
+        return _page(page, fault=sentence(str(error)), status=400)
+    page.audited = AuditedAction(f"card …{card}", affected=settled)
+    return see_other("/fills/cards")
+
+
+def _assign(page: Page, card: str) -> int:
+    form = page.form
+    holder, day = form.text("holder"), form.text("from")
+    driver_id = read_id("drv", holder)
+    truck = None
+    if holder and driver_id is None:
+        truck = find_truck(page.connection, page.company_id, holder, at=page.now, time_zone="UTC")
+        if truck is None:
+            raise UnusableCard(f"no truck has the unit number {holder[:40]!r}; of a driver give the id")
+    try:
+        first_day = date.fromisoformat(day) if day else None
+    except ValueError:
+        raise UnusableCard("choose the first day from the calendar") from None
+    assign_card(
+        page.connection,
+        page.company_id,
+        card,
+        vehicle_id=truck,
+        driver_id=driver_id,
+        driver_name=form.text("name") or None,
+        first_day=first_day,
+        by=page.session.email,
+        now=page.now,
+    )
+    far_miles = page.console.settings.fill_far_miles
+    return sum(
+        match_card_again(page.connection, Tenant(page.company_id, one), card, far_miles=far_miles)
+        for one in Environment
+    )
+
+
+ADDRESSES = [
+    page_at("/fills/cards", show),
+    action_at("/fills/cards", assign, by=MAY_DISPATCH, audited_as="fills.assign", run=in_report_threads),
+]
