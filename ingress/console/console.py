@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from domain import clock
+from domain.accounts.attempts import site_of
 from domain.accounts.contacts import Contacts
 from domain.accounts.openid import OpenIdProvider
 from domain.accounts.sessions import find_session
@@ -71,11 +72,11 @@ class Console:
 
     async def owner_of(self, request: Request) -> str:
         """The owner whose share the request uses. Raises CapacityTimeout."""
-        token, network = read_cookie(request, SESSION), network_of_client(request)
+        token, site = read_cookie(request, SESSION), site_of(network_of_client(request))
         if token is None:
-            return network
-        look_up = partial(self.pages.run, network, partial(self._look_up_owner, token))
-        return await self._owners.of(token, look_up) or network
+            return site
+        look_up = partial(self.pages.run, site, partial(self._look_up_owner, token))
+        return await self._owners.of(token, look_up) or site
 
     def _look_up_owner(self, token: str) -> str | None:
         with self.database.transaction(EVERYTHING) as connection:

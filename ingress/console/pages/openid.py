@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from domain import clock
 from domain.accounts import sessions
-from domain.accounts.attempts import forgive, subjects_of_openid, take_attempt
+from domain.accounts.attempts import forgive, site_of, subjects_of_openid, take_attempt
 from domain.accounts.openid import OpenIdAttempt, OpenIdProvider, ProofRefused, ProvedIdentity, ProviderAway
 from domain.accounts.openid_users import (
     Agreed,
@@ -92,7 +92,7 @@ async def _begin(console: Console, request: Request, begun: _Begun) -> Response:
     provider = _provider(console)
     network = network_of_client(request)
     try:
-        async with console.provider_requests.permit(network, patience_seconds=PATIENCE_SECONDS):
+        async with console.provider_requests.permit(site_of(network), patience_seconds=PATIENCE_SECONDS):
             url = await provider.sign_in_url(OpenIdAttempt.of(begun.token), redirect_uri=_back(console))
     except ProviderAway as error:
         raise _away(provider, error) from None
@@ -134,9 +134,9 @@ async def _finish(console: Console, request: Request, query: Form, begun: _Begun
         )
     if _given(query, "error") or not _given(query, "code"):
         raise Refused(403, "You are not signed in", f"{provider.label} says that the sign-in was stopped. Try again.")
-    await console.pages.run(network, partial(_take_attempt, console, network))
+    await console.pages.run(site_of(network), partial(_take_attempt, console, network))
     try:
-        async with console.provider_requests.permit(network, patience_seconds=PATIENCE_SECONDS):
+        async with console.provider_requests.permit(site_of(network), patience_seconds=PATIENCE_SECONDS):
             identity = await provider.prove(
                 attempt, _given(query, "code"), issuer=_given(query, "iss"), redirect_uri=_back(console), now=now
             )
@@ -147,7 +147,7 @@ async def _finish(console: Console, request: Request, query: Form, begun: _Begun
         raise Refused(
             403, "The sign-in does not hold", f"The answer of {provider.label} proves nothing. Sign in once more."
         ) from None
-    return await console.pages.run(network, partial(_sign_in, console, request, provider, identity, begun))
+    return await console.pages.run(site_of(network), partial(_sign_in, console, request, provider, identity, begun))
 
 
 def _given(query: Form, name: str) -> str:
@@ -196,7 +196,7 @@ def _signed_in(connection: Connection, request: Request, user: BoundUser, next_p
 
 async def bind(console: Console, request: Request, form: Form) -> Response:
     """Take the answer of the person who was asked."""
-    return await console.pages.run(network_of_client(request), partial(_bind, console, request, form))
+    return await console.pages.run(site_of(network_of_client(request)), partial(_bind, console, request, form))
 
 
 def _bind(console: Console, request: Request, form: Form) -> Response:

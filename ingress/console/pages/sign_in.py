@@ -49,7 +49,7 @@ async def act(console: Console, request: Request, form: Form) -> Response:
     network, device = network_of_client(request), read_cookie(request, DEVICE)
     work = partial(_sign_in, console, request, form)
     if device is not None:
-        share = await console.pages.run(network, partial(_share_of, console, device, form))
+        share = await console.pages.run(site_of(network), partial(_share_of, console, device, form))
         if share is not None:
             return await console.known_browsers.run(share, work, network=network)
     return await console.passwords.run(site_of(network), work)

@@ -189,6 +189,28 @@ def test_pages_of_one_company_delay_no_other_company(world: World, exporter: Fle
     assert {one.result() for one in asked} == {200}
 
 
+def test_the_networks_of_one_site_are_one_owner(world: World) -> None:
+    """A site of IPv6 has 65,536 networks: each alone would have its turn, and everybody else would wait for all."""
+    email, other = world.new_user(), world.browser()
+    guessers = [world.browser() for _ in range(64)]
+    for number, guesser in enumerate(guessers):
+        guesser.headers["X-Forwarded-For"] = f"2001:db8:19:{number:x}::1"
+        guesser.look("/sign-in")
+    other.headers["X-Forwarded-For"] = "192.0.2.99"
+    other.look("/sign-in")
+
+    def guess(guesser: Browser) -> int:
+        return guesser.submit("/sign-in", email=f"{id(guesser)}@example.com", password="guess and guess").status_code
+
+    with at_once(64) as threads:
+        asked = [threads.submit(guess, guesser) for guesser in guessers]
+        time.sleep(0.1)
+        assert other.sign_in(email).status_code == 303
+    statuses = [one.result() for one in asked]
+    assert set(statuses) == {403, 429}
+    assert statuses.count(429) >= 64 - 16 - 16, "one owner has a quarter of the places"
+
+
 def test_guessing_at_one_account_is_counted_by_network(world: World) -> None:
     email = world.new_user()
     statuses = []
