@@ -17,6 +17,8 @@ MOST_VALUE_CHARACTERS = 400
 
 def cell_text(cell: Cell) -> str:
     """The cell as people read it. A number in a spreadsheet may be meant as a name: store 305."""
+    if isinstance(cell, str):
+        return cell
     if cell is None:
         return ""
     if isinstance(cell, float) and cell.is_integer():

@@ -220,7 +220,7 @@ def _text_rows(path: Path, refuse: Refuse) -> Generator[Row]:
         beginning = file.read(BEGINNING_CHARACTERS)
         file.seek(0)
         for line, cells in text_rows(file, usual_delimiter(beginning, MOST_LINES_ABOVE), refuse):
-            texts: list[Cell] = [armed(cell.strip()) for cell in cells]
+            texts: list[Cell] = [armed(cell) if "'" in cell else cell for cell in map(str.strip, cells)]
             if any(texts):
                 yield Row(line, texts)
 
