@@ -166,3 +166,30 @@ def test_a_person_says_whether_an_alike_purchase_is_another_one(
     decide(connection, fleet.company_id, waiting.id, Decision(), by="dot", far_miles=5, now=NOW)
 
     assert gallons(connection, fleet) == [100.0, 100.0]
+
+
+@pytest.mark.parametrize(
+    ("files", "counted"),
+    [
+        (["portal.csv", "wex_posted.csv"], [190.0]),
+        (["wex_posted.csv", "portal.csv", "efs_transexport_52.csv"], [190.0]),
+        (["ledger.csv", "ledger.csv"], [109.0]),
+        (["two_pumps.csv", "two_pumps.csv"], [95.0, 95.0]),
+    ],
+)
+def test_files_of_the_world_add_up(
+    connection: Connection, fleet: Fleet, files: list[str], counted: list[float]
+) -> None:
+    rename_truck(connection, fleet, "574")
+    for name in files:
+        import_case(connection, fleet, name)
+    assert gallons(connection, fleet) == counted
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_log_for_fuel_tax_tells_of_the_card_s_purchase(connection: Connection, fleet: Fleet, backwards: bool) -> None:
+    rename_truck(connection, fleet, "574")
+    files = [("portal.csv", "efs"), ("ifta_log.csv", "generic")]
+    for name, profile in reversed(files) if backwards else files:
+        import_case(connection, fleet, name, profile=profile)
+    assert gallons(connection, fleet) == [190.0]
