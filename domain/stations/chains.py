@@ -79,6 +79,9 @@ class Brand(NamedTuple):
         return bool(self.chains or self.names)
 
 
+NO_BRAND = Brand(frozenset(), ())
+
+
 class BrandMatch(StrEnum):
     SAME = "same"
     OTHER = "other"
@@ -109,9 +112,9 @@ def brand_of(brand: str, name: str, town: str = "", chains: frozenset[str] = fro
         words = brand_words(text)
         named = _chains(words)
         found |= named
-        own = frozenset(words) - _COMMON_WORDS - set(brand_words(town)) if not named else frozenset()
+        own = frozenset() if named else frozenset(words) - _COMMON_WORDS
         own = frozenset(word for word in own if not word.isdigit())
-        if own:
+        if own and (own := own - set(brand_words(town))):
             names.append(own)
     return Brand(frozenset(found), tuple(names))
 
@@ -198,5 +201,10 @@ def plain_town(city: str) -> str:
 
 def _letters_and_digits(text: str) -> list[str]:
     """The words in small letters without accents."""
-    plain = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
-    return re.findall(r"[a-z0-9]+", plain)
+    plain = text.lower()
+    if not text.isascii():
+        plain = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
+    return _WORD.findall(plain)
+
+
+_WORD = re.compile(r"[a-z0-9]+")

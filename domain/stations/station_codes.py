@@ -9,6 +9,7 @@ and place are compared with the row's each time. Only what a person decided is b
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import cached_property
 from math import cos, hypot, radians
 from typing import NamedTuple
 from uuid import UUID
@@ -17,6 +18,7 @@ from domain.database import Connection, as_json
 from domain.statements import Command, Statement
 from domain.stations.chains import (
     CHAINS_OF_CODE_SETS,
+    NO_BRAND,
     Brand,
     BrandMatch,
     brand_match,
@@ -135,15 +137,36 @@ def code_of_row(place: RowPlace, code_set: str) -> tuple[str, str]:
     return (CARD_CODES, place.card_code) if place.card_code else (NAME_CODES, name_code(place))
 
 
-class _Wanted(NamedTuple):
-    """The station that is looked for."""
+class _Wanted:
+    """The station that is looked for. Most rows have a code that is known, and need little of it."""
 
-    place: RowPlace
-    brand: Brand
-    number: str
-    """The chain's number of the store; empty: not known."""
-    town: tuple[str, str]
-    exits: set[str]
+    def __init__(self, place: RowPlace, code_set: str) -> None:
+        self.place = place
+        self._chains = CHAINS_OF_CODE_SETS.get(code_set, frozenset())
+
+    @cached_property
+    def brand(self) -> Brand:
+        return _brand_of_row(self.place, self._chains)
+
+    @cached_property
+    def number(self) -> str:
+        """The chain's number of the store; empty: not known."""
+        code = plain_code(self.place.code)
+        return code if self._chains and code.isdigit() else store_number(self.place.name)
+
+    @cached_property
+    def town(self) -> tuple[str, str]:
+        return _town(self.place.city or town_in_name(self.place.name), self.place.state)
+
+    @cached_property
+    def exits(self) -> set[str]:
+        return _exits(f"{self.place.address} {self.place.name}")
+
+    def match(self, one: CodedStation) -> BrandMatch:
+        """The station's brand compared with the row's."""
+        if one.brand and one.brand == self.place.brand and not self.place.name:
+            return BrandMatch.SAME
+        return brand_match(_brand(one), self.brand)
 
 
 class StationFinder:
@@ -178,7 +201,7 @@ class StationFinder:
         return station_id in self.stations or station_id in self.retired
 
     def find(self, place: RowPlace) -> CodeMatch:
-        match = self._find(self._wanted(place))
+        match = self._find(_Wanted(place, self._code_set))
         if match.station_id is not None:
             self.learn(place, match.station_id)
         return match
@@ -190,17 +213,6 @@ class StationFinder:
 
     def keep_learnt(self, connection: Connection, company_id: UUID) -> None:
         keep_codes(connection, company_id, ((*key, station) for key, station in self._learnt.items()))
-
-    def _wanted(self, place: RowPlace) -> _Wanted:
-        chains = CHAINS_OF_CODE_SETS.get(self._code_set, frozenset())
-        code = plain_code(place.code)
-        return _Wanted(
-            place,
-            _brand_of_row(place, chains),
-            code if chains and code.isdigit() else store_number(place.name),
-            _town(place.city or town_in_name(place.name), place.state),
-            _exits(f"{place.address} {place.name}"),
-        )
 
     def _find(self, wanted: _Wanted) -> CodeMatch:
         keys = self._keys(wanted.place)
@@ -225,7 +237,7 @@ class StationFinder:
         """No code leads to a station like the row's. A code that was learnt for another brand's station is forgotten;
         an id, or a station of the same brand elsewhere, is for a person to look at."""
         is_id = self.new_id(wanted.place) in doubts if wanted.place.code else False
-        likes = {brand_match(self._brand(self._station(station_id)), wanted.brand) for station_id in doubts}
+        likes = {wanted.match(self._station(station_id)) for station_id in doubts}
         if likes == {BrandMatch.OTHER} and not is_id:
             return found
         candidates = list(dict.fromkeys([*sorted(doubts), *found.candidates]))[:_MOST_CANDIDATES]
@@ -260,9 +272,6 @@ class StationFinder:
     def _station(self, station_id: str) -> CodedStation:
         return self.stations.get(station_id) or self.retired[station_id]
 
-    def _brand(self, one: CodedStation) -> Brand:
-        return brand_of(one.brand or "", one.name, one.city or "")
-
     def _by_its_place(self, wanted: _Wanted) -> CodeMatch:
         numbered = self._numbered(wanted)
         if numbered is not _NOTHING:
@@ -276,21 +285,19 @@ class StationFinder:
         found = self._in_use(
             one
             for one in self._in_town(wanted)
-            if _number(one) == wanted.number
-            and brand_match(self._brand(one), wanted.brand) is BrandMatch.SAME
-            and not _is_far(one, wanted.place)
+            if _number(one) == wanted.number and wanted.match(one) is BrandMatch.SAME and not _is_far(one, wanted.place)
         )
         return CodeMatch(found[0].station_id) if len(found) == 1 else _NOTHING
 
     def _at_place(self, wanted: _Wanted) -> CodeMatch:
-        near = [(one, brand_match(self._brand(one), wanted.brand)) for one in self._near(wanted.place)]
+        near = [(one, wanted.match(one)) for one in self._near(wanted.place)]
         same = self._in_use(one for one, like in near if like is BrandMatch.SAME)
         return self._chosen(
             wanted, same, [one for one, like in near if like is BrandMatch.UNKNOWN], "are at its place", "at its place"
         )
 
     def _at_exit(self, wanted: _Wanted) -> CodeMatch:
-        in_town = [(one, brand_match(self._brand(one), wanted.brand)) for one in self._in_town(wanted)]
+        in_town = [(one, wanted.match(one)) for one in self._in_town(wanted)]
         same = self._in_use(one for one, like in in_town if like is BrandMatch.SAME)
         at_exit = [one for one in same if wanted.exits & _exits(f"{one.address or ''} {one.name}")]
         if same and not at_exit:
@@ -346,9 +353,13 @@ class StationFinder:
         return self._by_town.get(wanted.town, []) if all(wanted.town) else []
 
 
+def _brand(one: CodedStation) -> Brand:
+    return brand_of(one.brand or "", one.name, one.city or "")
+
+
 def _brand_of_row(place: RowPlace, chains: frozenset[str]) -> Brand:
     """A chain's file is of its stations, unless the name of a row says another chain."""
-    by_name = brand_of("", place.name, place.city)
+    by_name = brand_of("", place.name, place.city) if place.name else NO_BRAND
     if chains and by_name.chains and not by_name.chains & chains:
         return by_name
     return brand_of(place.brand, place.name, place.city, chains)
@@ -374,7 +385,7 @@ def _has_another_number(one: CodedStation, wanted: _Wanted) -> bool:
 def _disagreement(one: CodedStation, wanted: _Wanted) -> str:
     """A sentence on what speaks against the station that a code means; empty when nothing does."""
     place = wanted.place
-    like = brand_match(brand_of(one.brand or "", one.name, one.city or ""), wanted.brand)
+    like = wanted.match(one)
     if like is BrandMatch.OTHER:
         return f"its code means {one.station_id}, a station of another brand"
     if like is BrandMatch.UNKNOWN and wanted.brand.is_known:
