@@ -68,8 +68,13 @@ _LONGEST_NUMBER = 40
 _AROUND = re.compile(rf"^{_CURRENCY}|{_CURRENCY}$")
 
 
+_SHORT_NUMBER = 20
+
+
 def _number(cell: Cell) -> float:
     """A number as spreadsheets and reports write it: `$1,234.50`, `(12.00)`, `12.00-`, `12.00 CR`, `1.234,50`."""
+    if isinstance(cell, str) and len(cell) <= _SHORT_NUMBER and cell.isascii() and cell.replace(".", "", 1).isdigit():
+        return float(cell)  # nearly all are written so
     if isinstance(cell, (int, float)) and not isinstance(cell, bool):
         if not math.isfinite(cell):
             raise ValueError("is no number")

@@ -9,7 +9,7 @@ and place are compared with the row's each time. Only what a person decided is b
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import cos, hypot, radians
 from typing import NamedTuple
 from uuid import UUID
@@ -119,6 +119,7 @@ def keep_codes(
         _KEEP_CODES.execute(connection, {"company_id": company_id, "codes": as_json(rows), "is_decided": is_decided})
 
 
+@lru_cache(maxsize=20_000)
 def plain_code(code: str) -> str:
     """A code without what spreadsheets and people add or lose: leading zeros, a number sign, small letters."""
     text = code.upper().strip().lstrip("# ")
