@@ -26,9 +26,9 @@ from domain.statements import Command
 TankGallons = Annotated[float, Meta(gt=0, le=1000)]
 MilesPerGallon = Annotated[float, Meta(gt=0, le=50)]
 
-LEAST_TANK_GALLONS, MOST_TANK_GALLONS = 25.0, 600.0
-LEAST_MPG, MOST_MPG = 2.0, 25.0
-"""Anything else has another unit, or a slip: a plan with it would send the truck past its range, or to every pump."""
+MOST_TANK_GALLONS, MOST_MPG = 600.0, 25.0
+"""More is another unit, or a slip: a plan with it would send the truck past its range. Too small a figure only sends it
+to a pump early, and vans and yard trucks have small tanks."""
 
 # As much as Valhalla takes: beyond these it falls back to its defaults without a word.
 HeightFeet = Annotated[float, Meta(ge=5, le=30)]
@@ -69,12 +69,10 @@ class VehicleRow(Struct, frozen=True):
         if self.unit_number is None and self.vin is None:
             raise ValueError("unit_number or vin is needed")
         tank, mpg = self.fuel_tank_capacity_gallons, self.mpg
-        if tank is not None and not LEAST_TANK_GALLONS <= tank <= MOST_TANK_GALLONS:
-            asked = ": is it in liters?" if tank > MOST_TANK_GALLONS else ""
-            raise ValueError(f"fuel_tank_capacity_gallons: {tank:g} gallons is no tank of a truck{asked}")
-        if mpg is not None and not LEAST_MPG <= mpg <= MOST_MPG:
-            asked = ": is it in liters per 100 km?" if mpg > MOST_MPG else ""
-            raise ValueError(f"mpg: no truck drives {mpg:g} miles with a gallon{asked}")
+        if tank is not None and tank > MOST_TANK_GALLONS:
+            raise ValueError(f"fuel_tank_capacity_gallons: {tank:g} gallons is no tank of a truck: is it in liters?")
+        if mpg is not None and mpg > MOST_MPG:
+            raise ValueError(f"mpg: no truck drives {mpg:g} miles with a gallon: is it in liters per 100 km?")
 
 
 _NAMES = ColumnNames(

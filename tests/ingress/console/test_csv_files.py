@@ -149,7 +149,7 @@ tricky = st.text(
     min_size=1,
     max_size=10,
 ).map(str.strip).filter(bool)  # fmt: skip
-numbers = st.none() | st.floats(min_value=0.001, max_value=50)
+numbers = st.none() | st.floats(min_value=0.001, max_value=25)
 
 
 @given(
