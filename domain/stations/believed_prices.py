@@ -29,8 +29,6 @@ from domain.stations.prices import STALE_AFTER
 from domain.stations.state_names import US_STATES
 from domain.stations.station_codes import SAME_PLACE_MILES, miles_between
 
-MOST_JUMP = 1.7
-"""A price is at most so many times the one before at its station, and at least that part of it."""
 MOST_DISCOUNT_SHARE = 0.35
 """Discounts are less than a fifth of the price."""
 LEAST_NET_SHARE, MOST_NET_SHARE = 0.4, 1.35

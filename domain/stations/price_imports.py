@@ -37,7 +37,6 @@ from domain.settings import get_settings
 from domain.staging import stage
 from domain.statements import Command, NotNull, Statement
 from domain.stations.believed_prices import (
-    MOST_JUMP,
     NO_OPTION,
     PriceJudge,
     RetiredFinder,
@@ -47,6 +46,7 @@ from domain.stations.believed_prices import (
     UnitOption,
     says_checked,
 )
+from domain.stations.price_outliers import MOST_TIMES
 from domain.stations.price_sets import begin_price_set
 from domain.stations.price_units import unit_of_price
 from domain.stations.prices import STALE_AFTER
@@ -347,7 +347,7 @@ def _leaps(connection: Connection, *, now: datetime) -> list[tuple[str, float, f
         "SELECT new.station_id, new.retail_price, stored.retail_price FROM staged_stations new JOIN stations stored"
         " ON stored.station_id = new.station_id WHERE stored.priced_at > %(since)s AND stored.priced_at <= %(now)s"
         " AND new.retail_price NOT BETWEEN stored.retail_price / %(most)s AND stored.retail_price * %(most)s",
-        {"since": now - STALE_AFTER, "now": now, "most": MOST_JUMP},
+        {"since": now - STALE_AFTER, "now": now, "most": MOST_TIMES},
     ).fetchall()
 
 

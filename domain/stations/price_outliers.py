@@ -37,8 +37,9 @@ LOWEST_USUAL, HIGHEST_USUAL = 1.25, 10.0
 """US dollars a gallon. Where nothing is known that a price could be compared with, one outside is no price of diesel:
 it has cost more in the states since 2003, and up to 9 in Canada. Less may be the price of a litre."""
 
-COUNTRY_FACTOR = 2.0
-"""A price is at most so many times the usual one of its country, and at least that part of it: states differ less."""
+MOST_TIMES = 2.5
+"""A price is at most so many times the usual one of its country, and at least that part of it: states differ by half, a
+litre is 3.8 times less than a gallon, and a slip of the decimal point is 10 times."""
 
 
 class PlacedPrice(NamedTuple):
@@ -92,7 +93,7 @@ def usual_of_countries(prices: Iterable[tuple[Country, float]]) -> dict[Country,
 def believable_range(usual: float | None) -> tuple[float, float]:
     """The lowest and the highest price that can be one of diesel. `usual` is what its country pays, as far as that is
     known."""
-    return (LOWEST_USUAL, HIGHEST_USUAL) if usual is None else (usual / COUNTRY_FACTOR, usual * COUNTRY_FACTOR)
+    return (LOWEST_USUAL, HIGHEST_USUAL) if usual is None else (usual / MOST_TIMES, usual * MOST_TIMES)
 
 
 def unbelievable(price: float, usual: float | None) -> str:
@@ -102,7 +103,7 @@ def unbelievable(price: float, usual: float | None) -> str:
         return ""
     if usual is None:
         return f"{price:.3f} is no usual price of a gallon in US dollars: those are {lowest:.2f} to {highest:.2f}"
-    return f"{price:.3f} is {'less than half' if price < usual else 'more than double'} the usual price, {usual:.3f}"
+    return f"{price:.3f} is far {'below' if price < usual else 'above'} the usual price, {usual:.3f}"
 
 
 def net_fault(net_price: float, retail_price: float | None, limits: OutlierLimits) -> str:

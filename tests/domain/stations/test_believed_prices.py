@@ -79,7 +79,7 @@ def known(connection: Connection, now: datetime, price: float = 3.9, count: int 
         )
 
 
-@pytest.mark.parametrize("price", ["0.05", "0.5", "1.05", "9.5", "39.9"])
+@pytest.mark.parametrize("price", ["0.05", "0.5", "1.05", "9.9", "39.9"])
 def test_an_unbelievable_price_is_not_stored_and_told(
     connection: Connection, load: Load, now: datetime, price: str
 ) -> None:
@@ -100,15 +100,15 @@ def test_where_nothing_is_known_bounds_decide(connection: Connection, load: Load
 
 
 def test_a_leap_keeps_the_price_of_yesterday_until_somebody_has_looked(connection: Connection, load: Load) -> None:
-    load("a,A,Pilot,Gary,IN,41.6,-87.3,5.999")
+    load("a,A,Pilot,Gary,IN,41.6,-87.3,7.999")
 
     report = load("a,B,Pilot,Gary,IN,41.6,-87.3,2.999", hours=24)
 
-    assert rejected(report)[2].startswith("2.999 is too unlike the price before, 5.999")
-    assert (report.updated, stations(connection)) == (1, {"a": 5.999})
+    assert rejected(report)[2].startswith("2.999 is too unlike the price before, 7.999")
+    assert (report.updated, stations(connection)) == (1, {"a": 7.999})
     header = f"{STATIONS},checked_price"
     load("a,B,Pilot,Gary,IN,41.6,-87.3,2.999,3.1", header=header, hours=24)
-    assert stations(connection) == {"a": 5.999}
+    assert stations(connection) == {"a": 7.999}
     assert load("a,B,Pilot,Gary,IN,41.6,-87.3,2.999,2.999", header=header, hours=24).rejected == []
     assert stations(connection) == {"a": 2.999}
 

@@ -138,7 +138,7 @@ def test_a_price_by_the_litre_in_the_states_is_held(connection: Connection, flee
         )
 
     assert files.take("station_id,price", "IN,1.05").held == 1
-    assert reasons(connection, fleet) == ["1.050 is less than half the usual price, 3.900"]
+    assert reasons(connection, fleet) == ["1.050 is far below the usual price, 3.900"]
 
 
 @pytest.mark.parametrize(
