@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
@@ -28,6 +29,7 @@ from domain.fills.local_times import CANADA
 from domain.fills.paid import ToldFigures, paid_for, told_in_row
 from domain.fills.profiles import CARD_PRODUCTS
 from domain.fills.receipt_times import receipt_time
+from domain.fills.repeated import numbers_of
 from domain.fills.row_places import place_of
 from domain.fills.wide_rows import WideFill, is_wide, wide_fills
 from domain.ids import new_id
@@ -41,8 +43,8 @@ AMOUNT_DOUBT, QUANTITY_DOUBT = "amount", "quantity"
 """The doubts about a row whose price, quantity, discount and amount contradict each other, and about one whose gallons
 are another sum than those of its fuels."""
 TWICE, CORRECTED = "twice", "corrected"
-"""The doubts about a row that may be a purchase which another file told of, and about figures that the card corrected
-before it took the correction back."""
+"""The doubts about a row that may be a purchase which another file or row told of, and about figures that the card
+corrected before it took the correction back."""
 DOUBTS = frozenset((AMOUNT_DOUBT, QUANTITY_DOUBT, TWICE, CORRECTED))
 """Doubts about what a file says. Only a person settles them; matching again does not."""
 
@@ -85,6 +87,8 @@ class FileFill(NamedTuple):
     driver_name: str | None = None
     """Only where the row names no unit: the card may be that person's."""
     reading: FileReading | None = None
+    repeats: str | None = None
+    """The key of the row of the same file that tells the same in everything, also the number of the transaction."""
     doubts: tuple[str, ...] = ()
     """The reasons why a person has to look at what the row says, before anything is matched."""
 
@@ -119,7 +123,7 @@ def open_fill_file(
 def _fills(
     records: Iterator[FileRecord], profile: FileProfile, volume: Volume, now: datetime, report: ImportReport
 ) -> Iterator[FileFill]:
-    seen: Counter[str] = Counter()
+    keys = _RowKeys(profile.name)
     reading = FileReading()
     products = CARD_PRODUCTS.get(profile.name, {})
     for record in records:
@@ -136,10 +140,8 @@ def _fills(
         if not fills:
             report.pass_over()
         for fill in fills:
-            identity = _identity(profile.name, fill)
-            seen[identity] += 1
-            key = hashlib.sha256(f"{identity}|{seen[identity]}".encode()).hexdigest()[:40]
-            yield fill._replace(key=key, reading=reading)
+            key, repeats = keys.take(fill)
+            yield fill._replace(key=key, repeats=repeats, reading=reading)
 
 
 def _is_canceled(given: Mapping[str, Any]) -> bool:
@@ -274,6 +276,45 @@ def _volume_of_column(name: str) -> Volume:
     if any(_LITRES.fullmatch(word) for word in words):
         return "litres"
     return "gallons" if any(_GALLONS.fullmatch(word) for word in words) else ""
+
+
+class _RowKeys:
+    """Gives each row of a file its key. A row that is equal to one before in everything, with a number of its
+    transaction, repeats that one: an export that was pasted twice. Taken back in between, it was bought again."""
+
+    def __init__(self, profile: str) -> None:
+        self._profile = profile
+        self._seen: Counter[str] = Counter()
+        self._firsts: dict[int, str] = {}
+        self._taken_back: Counter[tuple[str, int]] = Counter()
+
+    def take(self, fill: FileFill) -> tuple[str, str | None]:
+        """The key of the row, and that of the row which it repeats."""
+        identity = _identity(self._profile, fill)
+        self._seen[identity] += 1
+        key = hashlib.sha256(f"{identity}|{self._seen[identity]}".encode()).hexdigest()[:40]
+        if fill.gallons < 0:
+            self._taken_back[_taken_figures(fill)] += 1
+            return key, None
+        first = self._firsts.setdefault(hash((identity, *_BESIDE_IDENTITY(fill))), key)
+        if first == key or not numbers_of(fill.transaction_number, fill.invoice_number):
+            return key, None
+        if self._taken_back[_taken_figures(fill)] > 0:
+            self._taken_back[_taken_figures(fill)] -= 1
+            return key, None
+        return key, first
+
+
+_BESIDE_IDENTITY = attrgetter(
+    *("local_time", "has_time", "unit_number", "fuel", "gallons", "paid_cents", "currency", "invoice_number"),
+    *("driver_name", "doubts"),
+)
+"""What a row tells beside what its key is made of."""
+
+
+def _taken_figures(fill: FileFill) -> tuple[str, int]:
+    """The figures that a reversal of the transaction takes back, whenever it was made."""
+    return fill.transaction_number or fill.invoice_number or "", abs(fill.paid_cents)
 
 
 def _identity(profile: str, fill: FileFill) -> str:

@@ -7,6 +7,7 @@ key. So a file may be sent again, by two people at once, or after the process di
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
+from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -189,12 +190,13 @@ class _Batch:
     def __init__(self, connection: Connection, tenant: Tenant, profile: str, fills: Sequence[FileFill]) -> None:
         self._connection, self._tenant, self._profile = connection, tenant, profile
         self._reading = (fills[0].reading if fills else None) or FileReading()
-        keys = [fill.key for fill in fills]
+        keys = [fill.key for fill in fills] + [fill.repeats for fill in fills if fill.repeats]
         with in_index_order(connection):
             self._known = {row.key: row for row in _KNOWN.all(connection, {**tenant._asdict(), "keys": keys})}
         told = read_tellings(connection, tenant, keys)
         self._told = {(one.key, one.gallons, one.paid_cents): one for one in told}
         others = self._by_id({one.fill_id for one in told})
+        self._ids = {key: row.id for key, row in self._known.items()} | {one.key: one.fill_id for one in told}
         self._targets = dict(self._known)
         for one in told:
             before = self._targets.get(one.key)
@@ -224,11 +226,8 @@ class _Batch:
     def to_match(self, fill: FileFill) -> ToMatch:
         stored = self._targets.get(fill.key)
         keeps = stored is not None and stored.unit_number == fill.unit_number
-        return ToMatch(
-            **{name: getattr(fill, name) for name in ToMatch._fields[:13]},
-            doubts=fill.doubts,
-            former_vehicle_id=stored.vehicle_id if stored is not None and keeps else None,
-        )
+        former = stored.vehicle_id if stored is not None and keeps else None
+        return ToMatch._make((*_TO_MATCH(fill), None, None, fill.doubts, former))
 
     def take(self, rows: Sequence[_Row]) -> None:
         """Find out what each row is: first what is certain by its key or a number, then what is the same purchase by
@@ -256,6 +255,7 @@ class _Batch:
         if found is None:
             return False
         self._claim(found.id)
+        self._ids[row.fill.key] = candidates.telling_of(found, row.fill.key).fill_id
         gallons, cents = row.fill.gallons, row.fill.paid_cents
         self._keep(candidates.telling_of(found, row.fill.key)._replace(gallons=gallons, paid_cents=cents))
         return True
@@ -268,8 +268,15 @@ class _Batch:
         if target is not None and target.id not in self._reading.known:
             self._correct(target, row)
             return
+        first = self._ids.get(row.fill.repeats) if row.fill.repeats is not None else None
+        if first is not None:
+            self._add(row, twin_id=first)
+            return
         twin = candidates.closest(row.purchase, self._reading.known, Likeness.DOUBTFUL)
-        self._add(row, twin_id=twin.id if twin is not None else None)
+        if twin is not None:
+            self._reading.asked[twin.id] = self._add(row, twin_id=twin.id)
+        else:
+            self._add(row)
 
     def _correct(self, target: _StoredFill, row: _Row) -> None:
         """The card tells other figures of a transaction. A purchase that was taken back stays so, and a reversal takes
@@ -279,6 +286,7 @@ class _Batch:
             self._add(row)
             return
         self._claim(target.id)
+        self._ids[fill.key] = target.id
         self.write()  # a reversal of the same file may be among them
         if take_back_figures(self._connection, self._tenant, row.purchase, target.id):
             self._keep(Telling(fill.key, fill.gallons, fill.paid_cents, target.id, True, True))
@@ -288,7 +296,7 @@ class _Batch:
         self._keep(Telling(fill.key, fill.gallons, fill.paid_cents, target.id))
         self._change(target, row)
 
-    def _add(self, row: _Row, *, twin_id: UUID | None = None) -> None:
+    def _add(self, row: _Row, *, twin_id: UUID | None = None) -> UUID:
         fill, fill_id = row.fill, new_id()
         values = self._values(row, fill_id) | {"twin_id": twin_id}
         if fill.key in self._targets:  # another purchase has its key
@@ -296,10 +304,11 @@ class _Batch:
             self._keep(Telling(fill.key, fill.gallons, fill.paid_cents, fill_id))
         if twin_id is not None:
             values["review"] = [*row.matches.review, TWICE]
-            self._reading.asked[twin_id] = fill_id
         self._inserts.append(values)
+        self._ids[fill.key] = fill_id
         self.created += 1
         self._note(row.matches.route_id)
+        return fill_id
 
     def _change(self, stored: _StoredFill, row: _Row) -> None:
         values = self._values(row, stored.id)
@@ -344,6 +353,31 @@ def _has_figures(fill: FileFill, stored: _StoredFill) -> bool:
     return (fill.gallons, fill.paid_cents, fill.currency) == (stored.gallons, stored.paid_cents, stored.currency)
 
 
+_TO_MATCH = attrgetter(*ToMatch._fields[:13])
+
+
 def _purchase(profile: str, fill: FileFill, matches: Matches) -> Purchase:
-    given = fill._asdict() | matches._asdict() | {"id": UUID(int=0), "profile": profile, "counter_id": None}
-    return Purchase(**{name: given[name] for name in Purchase._fields})
+    return Purchase(
+        id=_NO_ID,
+        profile=profile,
+        key=fill.key,
+        transaction_number=fill.transaction_number,
+        invoice_number=fill.invoice_number,
+        card_last_four=fill.card_last_four,
+        unit_number=fill.unit_number,
+        vehicle_id=matches.vehicle_id,
+        station_id=matches.station_id,
+        city=fill.city,
+        state=fill.state,
+        fuel=fill.fuel,
+        gallons=fill.gallons,
+        paid_cents=fill.paid_cents,
+        currency=fill.currency,
+        bought_at=matches.bought_at,
+        time_zone=matches.time_zone,
+        has_time=fill.has_time,
+        counter_id=None,
+    )
+
+
+_NO_ID = UUID(int=0)

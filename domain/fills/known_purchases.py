@@ -12,7 +12,7 @@ from domain.fills.repeated import SAME_CENTS, Likeness, Purchase, likeness, numb
 from domain.index_order import in_index_order
 from domain.statements import Command, Statement
 
-LOOKED_AROUND = timedelta(hours=36)
+LOOKED_AROUND, DAYS_AROUND = timedelta(hours=36), 2
 """A purchase and the day when it was posted are no further apart."""
 MOST_CANDIDATES, MOST_OF_A_KIND = 20_000, 200
 """A batch is compared with so many purchases of other files, and a row with so many that share its amount."""
@@ -89,9 +89,12 @@ _CANDIDATES = Statement(
           AND f.bought_at BETWEEN %(since)s AND %(until)s AND f.file_id IS DISTINCT FROM %(file_id)s
         ORDER BY f.bought_at DESC, f.id OFFSET 0) AS f
     WHERE (f.vehicle_id, (f.bought_at AT TIME ZONE 'UTC')::date)
-              IN (SELECT * FROM unnest(%(vehicle_ids)s::uuid[], %(vehicle_days)s::date[]))
+              IN (SELECT vehicle_id, day + apart FROM unnest(%(vehicle_ids)s::uuid[], %(vehicle_days)s::date[])
+                      AS row (vehicle_id, day), generate_series(-{DAYS_AROUND}, {DAYS_AROUND}) AS apart)
        OR (f.paid_cents, (f.bought_at AT TIME ZONE 'UTC')::date)
-              IN (SELECT * FROM unnest(%(cents)s::bigint[], %(cents_days)s::date[]))
+              IN (SELECT cents + more, day + apart FROM unnest(%(cents)s::bigint[], %(cents_days)s::date[])
+                      AS row (cents, day), generate_series(-{DAYS_AROUND}, {DAYS_AROUND}) AS apart,
+                      generate_series(-{SAME_CENTS}, {SAME_CENTS}) AS more)
     LIMIT {MOST_CANDIDATES}
     """,  # noqa: S608 (constants of this module)
 )
@@ -145,8 +148,8 @@ class Candidates:
 
 def read_candidates(connection: Connection, tenant: Tenant, file_id: UUID, purchases: Sequence[Purchase]) -> Candidates:
     """The purchases around those days with the same truck or amount, without those that this file has brought."""
-    trucks = {(one.vehicle_id, day) for one in purchases if one.vehicle_id is not None for day in _days_around(one)}
-    amounts = {(cents, day) for one in purchases for cents in _around(one.paid_cents) for day in _days_around(one)}
+    trucks = {(one.vehicle_id, _utc_day(one)) for one in purchases if one.vehicle_id is not None}
+    amounts = {(one.paid_cents, _utc_day(one)) for one in purchases}
     times = [one.bought_at for one in purchases]
     parameters = {
         **tenant._asdict(),
@@ -163,9 +166,8 @@ def read_candidates(connection: Connection, tenant: Tenant, file_id: UUID, purch
     return Candidates(found, _REPLACED.all(connection, ([one.id for one in found],)) if found else ())
 
 
-def _days_around(one: Purchase) -> list[date]:
-    day = one.bought_at.astimezone(UTC).date()
-    return [day + timedelta(days=number) for number in range(-2, 3)]
+def _utc_day(one: Purchase) -> date:
+    return one.bought_at.astimezone(UTC).date()
 
 
 def _traits(one: Purchase, *, near: bool) -> Iterator[Hashable]:

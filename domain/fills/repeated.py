@@ -2,7 +2,7 @@
 lost zeros, another spelling of the place, a day that was posted later.
 
 Numbers decide first, then truck, day, state, fuel, gallons and amount. What is neither clearly the same nor clearly
-another one is doubtful, and a person decides. Rows of one file are never compared.
+another one is doubtful, and a person decides. Rows of one file are compared in `card_files.py`, by all that they tell.
 """
 
 import re

@@ -70,8 +70,9 @@ def test_a_row_that_was_stored_by_an_earlier_release_is_known(connection: Connec
 @pytest.mark.parametrize(
     "lines",
     [
-        (efs(), efs()),
         (efs(), efs(invoice="2")),
+        (efs(), efs(time="09:11")),
+        (efs(invoice="", db=""), efs(invoice="", db="")),
         (efs(invoice=""), efs(invoice="")),
         (efs(time=""), efs(time="", invoice="2")),
     ],
@@ -85,6 +86,39 @@ def test_two_purchases_of_one_file_are_two_however_often_it_comes(
     for order in ((first, second), (second, first)):
         import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", *order))
     assert gallons(connection, fleet) == [100.0, 100.0]
+    assert all(one.review == [] for one in fills(connection, fleet.live))
+
+
+@pytest.mark.parametrize("before", [[], [efs()], [efs(invoice="", location="LAKESIDE #1")]])
+@pytest.mark.parametrize("between", [[], [efs(invoice=f"9{one}", time="17:37") for one in range(600)]])
+def test_a_row_that_is_pasted_twice_into_a_file_waits_beside_the_first(
+    connection: Connection, fleet: Fleet, tmp_path: Path, before: list[str], between: list[str]
+) -> None:
+    lines = [efs(), *between, efs()]
+    for own in (before, lines, lines):
+        import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", *own))
+    rows = [one for one in fills(connection, fleet.live) if one.bought_at.hour == 14]
+    first, second = rows
+    assert (first.review, second.review, second.twin_id) == ([], ["twice"], first.id)
+
+    decide(connection, fleet.company_id, second.id, Decision(is_twice=True), by="dot", far_miles=5, now=NOW)
+    assert import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", *lines))[0][:2] == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (efs(), efs(qty="-100.00", amount="-345.50"), efs()),
+        (efs(), efs(), efs(qty="-100.00", amount="-345.50")),
+        (efs(qty="-100.00", amount="-345.50", time="11:40"), efs(), efs()),
+    ],
+)
+def test_a_purchase_that_was_taken_back_and_made_again_counts_once_without_a_question(
+    connection: Connection, fleet: Fleet, tmp_path: Path, lines: tuple[str, ...]
+) -> None:
+    for _ in range(2):
+        import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", *lines))
+    assert gallons(connection, fleet) == [100.0]
     assert all(one.review == [] for one in fills(connection, fleet.live))
 
 
@@ -174,7 +208,7 @@ def test_a_person_says_whether_an_alike_purchase_is_another_one(
         (["portal.csv", "wex_posted.csv"], [190.0]),
         (["wex_posted.csv", "portal.csv", "efs_transexport_52.csv"], [190.0]),
         (["ledger.csv", "ledger.csv"], [109.0]),
-        (["two_pumps.csv", "two_pumps.csv"], [95.0, 95.0]),
+        (["two_pumps.csv", "two_pumps.csv"], [95.0]),
     ],
 )
 def test_files_of_the_world_add_up(
