@@ -31,6 +31,7 @@ from domain.fills.profiles import CARD_PRODUCTS
 from domain.fills.receipt_times import receipt_time
 from domain.fills.repeated import numbers_of
 from domain.fills.row_places import place_of
+from domain.fills.row_status import RowStatus, status_of
 from domain.fills.wide_rows import WideFill, is_wide, wide_fills
 from domain.ids import new_id
 
@@ -131,8 +132,10 @@ def _fills(
             report.pass_over()
             continue
         try:
-            fills = _purchases(record.line, record.values, volume, now, products)
-            if _is_canceled(record.values):
+            status = status_of(record.values)
+            bought = status is not RowStatus.NOTHING_BOUGHT
+            fills = _purchases(record.line, record.values, volume, now, products) if bought else []
+            if status is RowStatus.TAKES_BACK:
                 fills = _taken_back(fills, record.values)
         except RowFault as fault:
             report.reject(record.line, str(fault))
@@ -142,20 +145,6 @@ def _fills(
         for fill in fills:
             key, repeats = keys.take(fill)
             yield fill._replace(key=key, repeats=repeats, reading=reading)
-
-
-def _is_canceled(given: Mapping[str, Any]) -> bool:
-    """True if the row says that its transaction does not count."""
-    flag = cell_line(given.get("canceled")).upper()
-    if flag in _CANCELED:
-        return True
-    if flag in _NOT_CANCELED:
-        return False
-    raise RowFault(f"the cancel flag is {flag!r}: Y and N are known")
-
-
-_CANCELED = frozenset(("Y", "YES", "TRUE", "T", "1", "C", "V", "X", "VOID", "VOIDED", "CANCELED", "CANCELLED"))
-_NOT_CANCELED = frozenset(("", "N", "NO", "FALSE", "F", "0"))
 
 
 def _taken_back(fills: list[FileFill], given: Mapping[str, Any]) -> list[FileFill]:

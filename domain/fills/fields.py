@@ -175,7 +175,25 @@ FILL_FIELDS = RecordFields(
             "text",
             "Currency Code|Transaction Currency|Cur",
         ),
-        _field("canceled", "Y on a row that does not count", "text", "Cancel flag|Voided"),
+        _field(
+            "canceled",
+            "Y on a row that does not count",
+            "text",
+            "Cancel flag|Voided|Void|Void Flag|Is Void|Is Voided|Canceled|Cancelled|Is Canceled|Is Cancelled|Reversed"
+            "|Is Reversed|Reversal Flag|Is Reversal",
+        ),
+        _field(
+            "status",
+            "state of the transaction: voided and declined ones do not count",
+            "text",
+            "Status|Transaction Status|Trans Status|Tran Status|Payment Status|Approval Status|Authorization Status",
+        ),
+        _field(
+            "kind",
+            "kind of the transaction: refunds and reversals take a purchase back",
+            "text",
+            "Transaction Type|Trans Type|Tran Type|Type|Entry Type|Record Type|Purchase Type",
+        ),
         *_wide_fields(),
     ),
     (

@@ -26,7 +26,7 @@ from domain.fills.known_purchases import (
 )
 from domain.fills.local_times import utc_of_local
 from domain.fills.matching import KnownStation, KnownStations
-from domain.fills.repeated import Likeness, Purchase, plain_number
+from domain.fills.repeated import CardPurchase, Sameness, plain_number
 from domain.fills.reversals import pair_reversals, take_back_figures
 from domain.ids import new_id
 from domain.index_order import in_index_order
@@ -181,7 +181,7 @@ class _Row(NamedTuple):
 
     fill: FileFill
     matches: Matches
-    purchase: Purchase
+    purchase: CardPurchase
 
 
 class _Batch:
@@ -251,7 +251,7 @@ class _Batch:
         return True
 
     def _is_told_again(self, row: _Row, candidates: Candidates, by_number: bool) -> bool:
-        found = candidates.closest(row.purchase, self._reading.known, Likeness.SAME, by_number=by_number)
+        found = candidates.closest(row.purchase, self._reading.known, Sameness.SAME, by_number=by_number)
         if found is None:
             return False
         self._claim(found.id)
@@ -263,7 +263,7 @@ class _Batch:
     def _correct_or_add(self, row: _Row, candidates: Candidates) -> None:
         target = self._targets.get(row.fill.key)
         if target is None:
-            found = candidates.closest(row.purchase, self._reading.known, Likeness.CORRECTED)
+            found = candidates.closest(row.purchase, self._reading.known, Sameness.CORRECTED)
             target = self._by_id({found.id})[found.id] if found is not None else None
         if target is not None and target.id not in self._reading.known:
             self._correct(target, row)
@@ -272,7 +272,7 @@ class _Batch:
         if first is not None:
             self._add(row, twin_id=first)
             return
-        twin = candidates.closest(row.purchase, self._reading.known, Likeness.DOUBTFUL)
+        twin = candidates.closest(row.purchase, self._reading.known, Sameness.DOUBTFUL)
         if twin is not None:
             self._reading.asked[twin.id] = self._add(row, twin_id=twin.id)
         else:
@@ -356,8 +356,8 @@ def _has_figures(fill: FileFill, stored: _StoredFill) -> bool:
 _TO_MATCH = attrgetter(*ToMatch._fields[:13])
 
 
-def _purchase(profile: str, fill: FileFill, matches: Matches) -> Purchase:
-    return Purchase(
+def _purchase(profile: str, fill: FileFill, matches: Matches) -> CardPurchase:
+    return CardPurchase(
         id=_NO_ID,
         profile=profile,
         key=fill.key,

@@ -8,13 +8,13 @@ from typing import NamedTuple
 from uuid import UUID, uuid5
 
 from domain.database import Connection, Tenant
-from domain.fills.repeated import SAME_CENTS, Likeness, Purchase, likeness, numbers_of, share_a_number
+from domain.fills.repeated import SAME_CENTS, CardPurchase, Sameness, numbers_of, sameness, share_a_number
 from domain.index_order import in_index_order
 from domain.statements import Command, Statement
 
 LOOKED_AROUND, DAYS_AROUND = timedelta(hours=36), 2
 """A purchase and the day when it was posted are no further apart."""
-MOST_CANDIDATES, MOST_OF_A_KIND = 20_000, 200
+MOST_LOOKED_AT, MOST_OF_A_KIND = 20_000, 200
 """A batch is compared with so many purchases of other files, and a row with so many that share its amount."""
 
 
@@ -79,9 +79,9 @@ _REPLACED = Statement(
     f"SELECT {_TELLING} FROM fill_tellings WHERE fill_id = ANY(%s) AND is_replaced",  # noqa: S608
 )
 
-_COLUMNS = ", ".join(f"f.{name}" for name in Purchase._fields)
+_COLUMNS = ", ".join(f"f.{name}" for name in CardPurchase._fields)
 _CANDIDATES = Statement(
-    Purchase,
+    CardPurchase,
     f"""
     SELECT {_COLUMNS} FROM (
         SELECT * FROM fills f
@@ -95,7 +95,7 @@ _CANDIDATES = Statement(
               IN (SELECT cents + more, day + apart FROM unnest(%(cents)s::bigint[], %(cents_days)s::date[])
                       AS row (cents, day), generate_series(-{DAYS_AROUND}, {DAYS_AROUND}) AS apart,
                       generate_series(-{SAME_CENTS}, {SAME_CENTS}) AS more)
-    LIMIT {MOST_CANDIDATES}
+    LIMIT {MOST_LOOKED_AT}
     """,  # noqa: S608 (constants of this module)
 )
 """One look at the days of a batch, in the order of the index by time. Looking for each truck and amount by itself would
@@ -105,7 +105,7 @@ be faster, but PostgreSQL has no statistics in a first import, and took the wron
 class Candidates:
     """The stored purchases that a batch of rows may be, by truck and by amount."""
 
-    def __init__(self, purchases: Iterable[Purchase], replaced: Iterable[Telling] = ()) -> None:
+    def __init__(self, purchases: Iterable[CardPurchase], replaced: Iterable[Telling] = ()) -> None:
         """`replaced`: the figures that the purchases had before."""
         by_id = {one.id: one for one in purchases}
         self._replaced = {one.claimed: one for one in replaced}
@@ -113,12 +113,14 @@ class Candidates:
             by_id[one.fill_id]._replace(id=claimed, gallons=one.gallons, paid_cents=one.paid_cents)
             for claimed, one in self._replaced.items()
         ]
-        self._alike: dict[Hashable, list[Purchase]] = defaultdict(list)
+        self._alike: dict[Hashable, list[CardPurchase]] = defaultdict(list)
         for one in (*by_id.values(), *earlier):
             for trait in _traits(one, near=False):
                 self._alike[trait].append(one)
 
-    def closest(self, new: Purchase, known: set[UUID], wanted: Likeness, *, by_number: bool = False) -> Purchase | None:
+    def closest(
+        self, new: CardPurchase, known: set[UUID], wanted: Sameness, *, by_number: bool = False
+    ) -> CardPurchase | None:
         """The purchase that stands so to the row, and that no other row of the file is. `by_number`: they share the
         number of a transaction or receipt."""
         if not self._alike:
@@ -131,14 +133,14 @@ class Candidates:
         fitting = {
             one.id: one
             for one in unknown.values()
-            if likeness(new, one) is wanted and (not by_number or share_a_number(new, one))
+            if sameness(new, one) is wanted and (not by_number or share_a_number(new, one))
         }
         found = sorted(fitting.values(), key=lambda one: _distance(new, one))
-        if wanted is Likeness.CORRECTED and len(found) > 1:
+        if wanted is Sameness.CORRECTED and len(found) > 1:
             return None  # two lines of one receipt: nobody knows which was corrected
         return found[0] if found else None
 
-    def telling_of(self, found: Purchase, key: str) -> Telling:
+    def telling_of(self, found: CardPurchase, key: str) -> Telling:
         """What a row of this key tells of a purchase that was found to be the same."""
         before = self._replaced.get(found.id)
         return (
@@ -146,7 +148,9 @@ class Candidates:
         )
 
 
-def read_candidates(connection: Connection, tenant: Tenant, file_id: UUID, purchases: Sequence[Purchase]) -> Candidates:
+def read_candidates(
+    connection: Connection, tenant: Tenant, file_id: UUID, purchases: Sequence[CardPurchase]
+) -> Candidates:
     """The purchases around those days with the same truck or amount, without those that this file has brought."""
     trucks = {(one.vehicle_id, _utc_day(one)) for one in purchases if one.vehicle_id is not None}
     amounts = {(one.paid_cents, _utc_day(one)) for one in purchases}
@@ -166,11 +170,11 @@ def read_candidates(connection: Connection, tenant: Tenant, file_id: UUID, purch
     return Candidates(found, _REPLACED.all(connection, ([one.id for one in found],)) if found else ())
 
 
-def _utc_day(one: Purchase) -> date:
+def _utc_day(one: CardPurchase) -> date:
     return one.bought_at.astimezone(UTC).date()
 
 
-def _traits(one: Purchase, *, near: bool) -> Iterator[Hashable]:
+def _traits(one: CardPurchase, *, near: bool) -> Iterator[Hashable]:
     """The traits of which two alike purchases share one: the amount, a number, or the truck with its gallons. `near`:
     with those next to them."""
     yield from (_around(one.paid_cents) if near else (one.paid_cents,))
@@ -185,7 +189,7 @@ def _around(cents: int) -> range:
     return range(cents - SAME_CENTS, cents + SAME_CENTS + 1)
 
 
-def _distance(new: Purchase, one: Purchase) -> tuple[bool, float, float, str]:
+def _distance(new: CardPurchase, one: CardPurchase) -> tuple[bool, float, float, str]:
     """Purchases that still count go first, then the nearest in gallons and time."""
     apart = abs((new.bought_at - one.bought_at).total_seconds())
     return one.counter_id is not None, abs(new.gallons - one.gallons), apart, str(one.id)

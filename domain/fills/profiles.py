@@ -21,7 +21,9 @@ class UnknownCard(FuelrouteError):
 
 
 def _card(name: str, **columns: Sequence[str]) -> FileProfile:
-    return FileProfile(name, "fills", {field: Column(tuple(names)) for field, names in columns.items()})
+    shared = {name: FILL_FIELDS.field(name) for name in ("canceled", "status", "kind")}
+    usual = {name: field.usual_names for name, field in shared.items() if field is not None}
+    return FileProfile(name, "fills", {field: Column(tuple(names)) for field, names in (usual | columns).items()})
 
 
 _EFS = _card(
@@ -88,7 +90,6 @@ _COMDATA = _card(
     other_fuel_net_amount=("Other Fuel Cost Net Cost",),
     rebate=("Rebate Amount",),
     currency=("Billable Currency",),
-    canceled=("Cancel flag",),
 )
 _FLEET_ONE = _card(
     "fleet-one",

@@ -24,7 +24,7 @@ MOST_ZONES = timedelta(hours=5)
 ZONE_SLACK = timedelta(minutes=3)
 
 
-class Likeness(StrEnum):
+class Sameness(StrEnum):
     """The relation of two rows."""
 
     SAME = "same"
@@ -34,7 +34,7 @@ class Likeness(StrEnum):
     DIFFERENT = "different"
 
 
-class Purchase(NamedTuple):
+class CardPurchase(NamedTuple):
     """The facts by which purchases are compared."""
 
     id: UUID
@@ -72,52 +72,52 @@ class _Times(StrEnum):
     APART = "apart"
 
 
-def likeness(new: Purchase, stored: Purchase) -> Likeness:
+def sameness(new: CardPurchase, stored: CardPurchase) -> Sameness:
     """The relation of a row of a file to a purchase that another file told of."""
     if (new.state, new.currency, new.gallons < 0) != (stored.state, stored.currency, stored.gallons < 0):
-        return Likeness.DIFFERENT
+        return Sameness.DIFFERENT
     if new.fuel != stored.fuel and Fuel.UNKNOWN not in (new.fuel, stored.fuel):
-        return Likeness.DIFFERENT
+        return Sameness.DIFFERENT
     times, numbers = _times(new, stored), _numbers(new, stored)
     if times is None or (numbers is not _Numbers.AGREE and _is_other_truck(new, stored)):
-        return Likeness.DIFFERENT
+        return Sameness.DIFFERENT
     if abs(new.gallons - stored.gallons) > SAME_GALLONS + 1e-9:
         found = _with_other_gallons(new, stored, times, numbers)
     elif abs(new.paid_cents - stored.paid_cents) > SAME_CENTS:
         found = _with_another_amount(new, stored, times, numbers)
     else:
         found = _with_equal_figures(new, stored, times, numbers)
-    return Likeness.DOUBTFUL if found is Likeness.SAME and new.fuel != stored.fuel else found
+    return Sameness.DOUBTFUL if found is Sameness.SAME and new.fuel != stored.fuel else found
 
 
-def _with_equal_figures(new: Purchase, stored: Purchase, times: _Times, numbers: _Numbers) -> Likeness:
+def _with_equal_figures(new: CardPurchase, stored: CardPurchase, times: _Times, numbers: _Numbers) -> Sameness:
     is_near = times in (_Times.CLOSE, _Times.SAME_DAY)
     if numbers is _Numbers.AGREE:
         # it may have been bought again after it was taken back
-        return Likeness.SAME if is_near or stored.counter_id is None else Likeness.DOUBTFUL
+        return Sameness.SAME if is_near or stored.counter_id is None else Sameness.DOUBTFUL
     if numbers is _Numbers.DIFFER:
-        return Likeness.DOUBTFUL if is_near else Likeness.DIFFERENT
+        return Sameness.DOUBTFUL if is_near else Sameness.DIFFERENT
     if is_near:
-        return Likeness.SAME if _is_known_truck(new, stored) and _is_one_place(new, stored) else Likeness.DOUBTFUL
-    return Likeness.DIFFERENT if _is_one_report(new, stored) else Likeness.DOUBTFUL
+        return Sameness.SAME if _is_known_truck(new, stored) and _is_one_place(new, stored) else Sameness.DOUBTFUL
+    return Sameness.DIFFERENT if _is_one_report(new, stored) else Sameness.DOUBTFUL
 
 
-def _with_another_amount(new: Purchase, stored: Purchase, times: _Times, numbers: _Numbers) -> Likeness:
+def _with_another_amount(new: CardPurchase, stored: CardPurchase, times: _Times, numbers: _Numbers) -> Sameness:
     """A report may tell the amount before the discount."""
     if numbers is _Numbers.AGREE and stored.counter_id is None:
-        return Likeness.DOUBTFUL if times is _Times.NEXT_DAY else Likeness.SAME
+        return Sameness.DOUBTFUL if times is _Times.NEXT_DAY else Sameness.SAME
     is_near = times in (_Times.CLOSE, _Times.SAME_DAY) and _is_one_place(new, stored)
     is_exact = abs(new.gallons - stored.gallons) <= EXACT_GALLONS
     unclear = numbers is _Numbers.UNKNOWN and is_near and is_exact and not _is_one_report(new, stored)
-    return Likeness.DOUBTFUL if unclear else Likeness.DIFFERENT
+    return Sameness.DOUBTFUL if unclear else Sameness.DIFFERENT
 
 
-def _with_other_gallons(new: Purchase, stored: Purchase, times: _Times, numbers: _Numbers) -> Likeness:
+def _with_other_gallons(new: CardPurchase, stored: CardPurchase, times: _Times, numbers: _Numbers) -> Sameness:
     is_near = times in (_Times.CLOSE, _Times.SAME_DAY) and _is_one_place(new, stored)
     is_open = stored.counter_id is None and new.gallons > 0
     if numbers is not _Numbers.AGREE or not is_near or not is_open or _is_other_truck(new, stored):
-        return Likeness.DIFFERENT
-    return Likeness.CORRECTED if new.profile == stored.profile else Likeness.DOUBTFUL
+        return Sameness.DIFFERENT
+    return Sameness.CORRECTED if new.profile == stored.profile else Sameness.DOUBTFUL
 
 
 # --- Numbers -----------------------------------------------------------------------------------------------------
@@ -135,11 +135,11 @@ def numbers_of(transaction_number: str | None, invoice_number: str | None) -> fr
     return frozenset((plain_number(transaction_number), plain_number(invoice_number))) - {""}
 
 
-def share_a_number(new: Purchase, stored: Purchase) -> bool:
+def share_a_number(new: CardPurchase, stored: CardPurchase) -> bool:
     return _numbers(new, stored) is _Numbers.AGREE
 
 
-def _numbers(new: Purchase, stored: Purchase) -> _Numbers:
+def _numbers(new: CardPurchase, stored: CardPurchase) -> _Numbers:
     ours, theirs = _id_and_receipt(new), _id_and_receipt(stored)
     is_shared = bool(set(ours) & set(theirs) - {""})
     contradict = (
@@ -151,7 +151,7 @@ def _numbers(new: Purchase, stored: Purchase) -> _Numbers:
     return _Numbers.DIFFER if any(contradict) else _Numbers.UNKNOWN
 
 
-def _id_and_receipt(one: Purchase) -> tuple[str, str]:
+def _id_and_receipt(one: CardPurchase) -> tuple[str, str]:
     """The card's own number and that of the receipt. A file may have the receipt's in both places."""
     number, receipt = plain_number(one.transaction_number), plain_number(one.invoice_number)
     return ("" if number == receipt else number), receipt
@@ -160,7 +160,7 @@ def _id_and_receipt(one: Purchase) -> tuple[str, str]:
 # --- Truck, time and place ---------------------------------------------------------------------------------------
 
 
-def _is_known_truck(new: Purchase, stored: Purchase) -> bool:
+def _is_known_truck(new: CardPurchase, stored: CardPurchase) -> bool:
     """True if the truck, its number as it is written, or the card is the same."""
     return (
         (new.vehicle_id is not None and new.vehicle_id == stored.vehicle_id)
@@ -169,11 +169,11 @@ def _is_known_truck(new: Purchase, stored: Purchase) -> bool:
     )
 
 
-def _is_other_truck(new: Purchase, stored: Purchase) -> bool:
+def _is_other_truck(new: CardPurchase, stored: CardPurchase) -> bool:
     return None not in (new.vehicle_id, stored.vehicle_id) and new.vehicle_id != stored.vehicle_id
 
 
-def _is_one_report(new: Purchase, stored: Purchase) -> bool:
+def _is_one_report(new: CardPurchase, stored: CardPurchase) -> bool:
     """True if both come from the same kind of file, without numbers: it tells one purchase with one day and time."""
     return new.profile == stored.profile and not (
         numbers_of(new.transaction_number, new.invoice_number)
@@ -181,7 +181,7 @@ def _is_one_report(new: Purchase, stored: Purchase) -> bool:
     )
 
 
-def _is_one_place(new: Purchase, stored: Purchase) -> bool:
+def _is_one_place(new: CardPurchase, stored: CardPurchase) -> bool:
     if new.station_id is not None and new.station_id == stored.station_id:
         return True
     ours, theirs = _town(new.city), _town(stored.city)
@@ -195,7 +195,7 @@ def _town(city: str | None) -> str:
     return letters
 
 
-def _times(new: Purchase, stored: Purchase) -> _Times | None:
+def _times(new: CardPurchase, stored: CardPurchase) -> _Times | None:
     """None: they are more than a day apart."""
     if new.has_time and stored.has_time:
         apart = abs(new.bought_at - stored.bought_at)
@@ -209,6 +209,6 @@ def _times(new: Purchase, stored: Purchase) -> _Times | None:
     return (_Times.SAME_DAY, _Times.NEXT_DAY)[days] if days <= 1 else None
 
 
-def _local_day(one: Purchase) -> datetime:
+def _local_day(one: CardPurchase) -> datetime:
     local = one.bought_at.astimezone(ZoneInfo(one.time_zone))
     return datetime(local.year, local.month, local.day)

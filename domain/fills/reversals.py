@@ -13,7 +13,7 @@ from uuid import UUID
 
 from domain.database import Connection, Tenant
 from domain.fills.card_files import CORRECTED
-from domain.fills.repeated import Purchase, numbers_of, plain_number
+from domain.fills.repeated import CardPurchase, numbers_of, plain_number
 from domain.ids import new_id
 from domain.statements import Command, NotNull, Statement
 
@@ -206,7 +206,7 @@ _WAITING_FOR = Statement(
 )
 
 
-def take_back_figures(connection: Connection, tenant: Tenant, purchase: Purchase, fill_id: UUID) -> bool:
+def take_back_figures(connection: Connection, tenant: Tenant, purchase: CardPurchase, fill_id: UUID) -> bool:
     """True if a reversal waits for just these figures of the transaction: it takes them back, and the fill keeps its
     own."""
     ours = numbers_of(purchase.transaction_number, purchase.invoice_number)
