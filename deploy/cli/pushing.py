@@ -185,11 +185,12 @@ def _preview(wishes: _Wishes, address: str, keys: list[str], as_json: bool) -> N
     document = {
         "columns": _columns(opened.layout),
         "unused_columns": _unused(opened.layout),
+        "passed_over": len(opened.passed_over),
         "routes": [{"line": one.line, "body": one.body, "error": one.fault or None} for one in routes],
     }
 
     def text() -> None:
-        _tell_unused(opened.layout)
+        _tell_unused(opened)
         for one in routes:
             screen.print(f"line {one.line}", style="bold")
             if one.body is not None:
@@ -212,10 +213,11 @@ def _check(wishes: _Wishes, address: str, keys: list[str], as_json: bool) -> Non
             count += 1
             if one.fault:
                 refused.add(one.line, one.external_id, one.fault)
-    document = {"routes": count, "unused_columns": _unused(opened.layout), **refused.document()}
+    passed_over = {"passed_over": len(opened.passed_over)}
+    document = {"routes": count, "unused_columns": _unused(opened.layout), **passed_over, **refused.document()}
 
     def text() -> None:
-        _tell_unused(opened.layout)
+        _tell_unused(opened)
         screen.print(f"{counted(count, 'route')} checked, {refused.count} with faults; none was pushed")
         refused.print("; --json has more" if refused.count > MOST_SHOWN else "")
 
@@ -230,7 +232,7 @@ def _push(
     from deploy.bulk_push import Result, accepted_before, push_all, results_file, senders
 
     refused, skipped = _Refused(), Counter[str]()
-    layouts: list[Layout | None] = []
+    files: list[RouteFile] = []
     done = {hash(external_id) for external_id in accepted_before(path)} if resume else set()
 
     def wanted(routes: Iterator[FileRoute]) -> Iterator[FileRoute]:
@@ -248,7 +250,7 @@ def _push(
                 results_file(path, resume=resume) as store,
                 _progress("pushing", wishes.file, quiet=as_json) as progress,
             ):
-                layouts.append(opened.layout)
+                files.append(opened)
 
                 def finish(result: Result) -> None:
                     store(result)
@@ -260,10 +262,11 @@ def _push(
 
     outcomes = asyncio.run(run())
     counts = {name: outcomes[name] for name in ("created", "updated", "held")} | {"skipped": skipped["skipped"]}
-    document = {**counts, "unused_columns": _unused(layouts[0]), **refused.document(), "results": str(path)}
+    told = {"unused_columns": _unused(files[0].layout), "passed_over": len(files[0].passed_over)}
+    document = {**counts, **told, **refused.document(), "results": str(path)}
 
     def text() -> None:
-        _tell_unused(layouts[0])
+        _tell_unused(files[0])
         screen.print(", ".join(f"{count} {name}" for name, count in counts.items()) + f", {refused.count} refused")
         refused.print("")
         screen.print(f"the result of each route is in {path}", highlight=False)
@@ -303,9 +306,12 @@ def _unused(layout: Layout | None) -> list[str]:
     return layout.unused if layout is not None else []
 
 
-def _tell_unused(layout: Layout | None) -> None:
-    if unused := _unused(layout):
+def _tell_unused(file: RouteFile) -> None:
+    if unused := _unused(file.layout):
         errors.print(f"columns that are not used: {printable(', '.join(unused))}", highlight=False)
+    if lines := file.passed_over:
+        told = ", ".join(map(str, lines[:MOST_SHOWN])) + (" and more" if len(lines) > MOST_SHOWN else "")
+        errors.print(f"passed over, being totals or titles: line {told}", highlight=False)
 
 
 def _progress(what: str, file: Path, *, quiet: bool) -> Any:

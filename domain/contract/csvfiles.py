@@ -6,7 +6,9 @@ cell stands in quotes.
 """
 
 import csv
+import itertools
 import re
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,14 +20,18 @@ from typing import Any, Generic, NamedTuple, TextIO, TypeVar
 import msgspec
 
 from domain.contract.checking import Invalid, read_query
-from domain.contract.text_rows import Refuse, RefusedRow, encoding_of, heading_delimiter, text_rows
-from domain.errors import FuelrouteError
+from domain.contract.reading_ends import UnreadableFile as UnreadableFile
+from domain.contract.text_rows import (
+    MOST_LINES_ABOVE,
+    Refuse,
+    RefusedRow,
+    encoding_of,
+    heading_delimiter,
+    heading_row_at,
+    text_rows,
+)
 
 RowShape = TypeVar("RowShape", bound=msgspec.Struct)
-
-
-class UnreadableFile(FuelrouteError):
-    """The file as a whole cannot be imported; the text says what to do."""
 
 
 MOST_REFUSED_KEPT = 10_000
@@ -205,23 +211,40 @@ BEGINNING_CHARACTERS = 8_192
 def numbered_rows(
     file: TextIO, refuse: Refuse, known: Callable[[str], bool]
 ) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """The cells of the first line, which names the columns, and those of each row with the line it begins on. `refuse`
-    is told the rows that cannot be read. `known` tells whether a name is that of a column of ours: the delimiter is the
-    one that divides the first line into most of them. Raises UnreadableFile when the first line cannot be read."""
+    """The cells of the line that names the columns, which may stand below titles, and those of each row below it with
+    the line it begins on. `refuse` is told the rows that cannot be read. `known` tells whether a name is that of a
+    column of ours: the delimiter is the one that divides a line into most of them. Raises UnreadableFile when the first
+    line cannot be read."""
     beginning = file.read(BEGINNING_CHARACTERS)
     file.seek(0)
-    faults: list[str] = []
+    early: list[RefusedRow] = []
+    refusing: list[Refuse] = [early.append]
+    rows = text_rows(file, heading_delimiter(beginning, known), lambda row: refusing[0](row))
+    first = list(itertools.islice(rows, MOST_LINES_ABOVE))
+    at = heading_row_at([cells for _, cells in first], known)
+    heading_line, names = first[at] if first else (1, [])
+    if early and early[0].line == 1:
+        raise UnreadableFile(f"line 1, which must name the columns, cannot be read: {early[0].message}")
+    refusing[0] = refuse
+    return [name.strip() for name in names], _below(heading_line, first[at + 1 :], early, rows, refuse)
 
-    def note(row: RefusedRow) -> None:
-        if row.line == 1:
-            faults.append(row.message)
-        refuse(row)
 
-    rows = text_rows(file, heading_delimiter(beginning, known), note)
-    _, names = next(rows, (1, []))
-    if faults:
-        raise UnreadableFile(f"line 1, which must name the columns, cannot be read: {faults[0]}")
-    return [name.strip() for name in names], rows
+def _below(
+    heading_line: int,
+    first: Sequence[tuple[int, list[str]]],
+    early: Sequence[RefusedRow],
+    rows: Iterator[tuple[int, list[str]]],
+    refuse: Refuse,
+) -> Iterator[tuple[int, list[str]]]:
+    """The rows below the heading; those that cannot be read are told in their places."""
+    faults = deque(row for row in early if row.line > heading_line)
+    for line, cells in first:
+        while faults and faults[0].line < line:
+            refuse(faults.popleft())
+        yield line, cells
+    for fault in faults:
+        refuse(fault)
+    yield from rows
 
 
 def _read(
@@ -258,7 +281,7 @@ def _read(
         progress(1)
         width = len(cells)
         values = {
-            name: armed(cell) if "'" in cell else cell
+            name: armed(cell) if "'" in cell or cell[:1] == "=" else cell
             for place, name in columns
             if place < width and (cell := cells[place].strip())
         }
@@ -357,5 +380,8 @@ def _cell(value: object) -> str:
 
 
 def armed(cell: str) -> str:
-    """The text from which `write_rows` made the cell."""
+    """The text from which `write_rows` made the cell. Other exports write `="00123"`, so that a spreadsheet keeps the
+    zeros."""
+    if cell[:2] == '="' and cell[-1:] == '"' and len(cell) > 2:
+        return cell[2:-1].strip()
     return _DEFUSED.sub("", cell) if "'" in cell else cell

@@ -10,6 +10,10 @@ WhyEnd = Callable[[], str]
 """A function that tells why the reading ends now; empty while it goes on. It is called often, also by other threads."""
 
 
+class UnreadableFile(FuelrouteError):
+    """The file as a whole cannot be imported; the text says what to do."""
+
+
 class ReadingEnded(FuelrouteError):
     """The file was not read to its end; the text says why."""
 

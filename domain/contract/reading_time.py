@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from domain.contract.csvfiles import UnreadableFile
+from domain.contract.reading_ends import UnreadableFile
 
 
 def _go_on() -> None:

@@ -9,7 +9,7 @@ first one.
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Literal
@@ -20,6 +20,8 @@ import msgspec
 from domain.contract.checking import Invalid, read_body
 from domain.contract.csvfiles import UnreadableFile
 from domain.contract.reading_ends import go_on
+from domain.contract.reading_time import check_reading_time
+from domain.contract.route_footers import WithoutFooters
 from domain.contract.route_layout import MOST_NAME_CHARACTERS, Layout, is_known_column, layout_of
 from domain.contract.route_rows import FileRoute
 from domain.contract.route_tables import TableEntry, routes_of_rows, routes_of_stops, survey_of
@@ -36,6 +38,8 @@ class RouteFile:
     routes: Iterator[FileRoute]
     layout: Layout | None = None
     """None: JSON lines have no columns."""
+    passed_over: list[int] = field(default_factory=list)
+    """The lines of totals and the like, as far as the routes have been read."""
 
 
 FileFormat = Literal["jsonl", "csv", "excel"]
@@ -78,7 +82,8 @@ def open_route_file(
     with ExitStack() as life:
         table = _Table(path, mapping, kind == "excel", life)
         layout = layout_of(table.names if names is None else list(names), mapping)
-        yield RouteFile(_table_routes(table, layout, zone), layout)
+        without = WithoutFooters(layout, table.names)
+        yield RouteFile(_table_routes(table, layout, zone, without), layout, without.lines)
 
 
 def read_columns(path: Path, kind: FileFormat) -> list[str]:
@@ -129,13 +134,13 @@ class _Table:
         next(self._rows)
 
 
-def _table_routes(table: _Table, layout: Layout, zone: ZoneInfo | None) -> Iterator[FileRoute]:
+def _table_routes(table: _Table, layout: Layout, zone: ZoneInfo | None, without: WithoutFooters) -> Iterator[FileRoute]:
     if not layout.is_row_a_stop:
-        yield from _without_repeats(routes_of_rows(table.entries(), layout, zone))
+        yield from _without_repeats(routes_of_rows(without.footers(table.entries()), layout, zone))
         return
-    survey = survey_of(table.entries(), layout)
+    survey = survey_of(without.footers(table.entries()), layout)
     table.again()
-    yield from routes_of_stops(table.entries(), layout, zone, survey)
+    yield from routes_of_stops(without.footers(table.entries()), layout, zone, survey)
 
 
 # --- JSON lines ------------------------------------------------------------------------------------------------
@@ -149,6 +154,7 @@ def _json_routes(path: Path) -> Generator[FileRoute]:
                 number += 1
                 if number % 100 == 0:
                     go_on()
+                    check_reading_time()
                 if len(line) > MAX_BODY_BYTES:
                     while line and not line.endswith(b"\n"):
                         line = file.readline(MAX_BODY_BYTES)

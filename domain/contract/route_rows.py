@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from domain.contract.checking import Invalid, read_body
+from domain.contract.route_doubts import missing_number
 from domain.contract.route_layout import EXTERNAL_ID, ROUTE_FIELDS, SEQUENCE, STOP_FIELDS, TIME_ZONE, Layout, TableField
 from domain.contract.route_times import cell_time, plain_text, zone_named
 from domain.contract.shapes import RouteInput
@@ -104,13 +105,16 @@ def add_row(draft: RouteDraft, row: Row) -> None:
         draft.rows.append(row)
 
 
-def add_stops(draft: RouteDraft, layout: Layout) -> None:
-    """The stops of the rows that were kept, by their sequence if a column tells it."""
+def add_stops(draft: RouteDraft, layout: Layout, lowest: float = 1) -> None:
+    """The stops of the rows that were kept, by their sequence if a column tells it. `lowest` is the least number of a
+    stop in the file."""
     if TableField(0, SEQUENCE) in layout.columns:
         draft.rows.sort(key=lambda row: _sequence(draft, row, layout))
         numbers = [_sequence(draft, row, layout) for row in draft.rows]
         if len(set(numbers)) < len(numbers):
-            draft.faults[SEQUENCE] = "two stops of the route have the same number"
+            draft.faults.setdefault(SEQUENCE, "two stops of the route have the same number")
+        elif (missing := missing_number(numbers, lowest)) is not None:
+            draft.faults.setdefault(SEQUENCE, f"the route has no stop number {missing}")
     for row in draft.rows:
         add_stop(draft, row, layout, 0)
 
@@ -118,11 +122,16 @@ def add_stops(draft: RouteDraft, layout: Layout) -> None:
 def _sequence(draft: RouteDraft, row: Row, layout: Layout) -> float:
     place = TableField(0, SEQUENCE)
     draft.sources[SEQUENCE] = layout.name_of(place)
-    number = _number(_cell(row, layout, place))
-    if isinstance(number, (int, float)) and isfinite(number):
-        return number
-    draft.faults[SEQUENCE] = f"line {row.line} has no number"
-    return inf
+    number = number_of_stop(row, layout)
+    if number is None:
+        draft.faults[SEQUENCE] = f"line {row.line} has no number"
+    return inf if number is None else number
+
+
+def number_of_stop(row: Row, layout: Layout) -> float | None:
+    """The number that orders the stop within its route."""
+    number = _number(_cell(row, layout, TableField(0, SEQUENCE)))
+    return number if isinstance(number, (int, float)) and isfinite(number) else None
 
 
 def add_stop(draft: RouteDraft, row: Row, layout: Layout, number: int) -> None:
@@ -172,8 +181,10 @@ def _set(
             draft.faults[whole_path] = fault
         _put(part, path, value)
     elif place.field in _NUMBERS:
-        _put(part, path, _number(cell))
+        _put(part, path, _degrees(cell))
     else:
+        if place == EXTERNAL_ID and (fault := _spreadsheet_fault(cell)):
+            draft.faults[whole_path] = fault
         _put(part, path, plain_text(cell))
 
 
@@ -202,8 +213,59 @@ def _number(cell: Cell) -> object:
     return cell if isinstance(cell, (int, float)) and not isinstance(cell, bool) else plain_text(cell)
 
 
+_DEGREES = re.compile(r"([+-]?)(\d{1,3}(?:[.,]\d*)?) ?(?:°|º)? ?([NSEW]?)", re.IGNORECASE)
+
+
+def _degrees(cell: Cell) -> object:
+    """A latitude or longitude, also as 41,462 or 41.462° N: no degree has thousands."""
+    written = _DEGREES.fullmatch(cell) if isinstance(cell, str) else None
+    if written is None:
+        return _number(cell)
+    degrees = float(written[2].replace(",", "."))
+    return -degrees if written[1] == "-" or written[3].upper() in ("S", "W") else degrees
+
+
+_ROUNDED = re.compile(r"\d(?:[.,]\d+)?E\+\d+", re.ASCII | re.IGNORECASE)
+_ERROR = re.compile(r"#(?:N/A|REF!|VALUE!|NAME\?|NUM!|NULL!|DIV/0!)")
+_MOST_EXACT = 10**15
+
+
+def _spreadsheet_fault(cell: Cell) -> str:
+    """A spreadsheet keeps 15 digits of a number, so two loads may look like one."""
+    text = plain_text(cell)
+    if _ROUNDED.fullmatch(text) or (isinstance(cell, (int, float)) and cell >= _MOST_EXACT):
+        return f"a spreadsheet has rounded this number ({text}): make it a column of text"
+    return f"{text} is an error of a spreadsheet" if _ERROR.fullmatch(text) else ""
+
+
+_FARTHEST_SOUTH = -60
+_MOST_DEGREES_OF_A_LEG = 90
+"""From Alaska to Maine it is 83."""
+
+
+def _find_wrong_places(draft: RouteDraft) -> None:
+    """Places that no truck drives to: a sign is missing, or latitude and longitude are exchanged."""
+    before: float | None = None
+    for number, stop in enumerate(draft.body["stops"]):
+        latitude, longitude = stop.get("latitude"), stop.get("longitude")
+        if not isinstance(latitude, (int, float)) or not isinstance(longitude, (int, float)):
+            continue
+        at = f"stops[{number}].latitude"
+        if latitude == 0 and longitude == 0:
+            draft.faults.setdefault(at, "0, 0 is a place in the sea: the address was not found")
+        elif latitude < _FARTHEST_SOUTH:
+            draft.faults.setdefault(at, "there are no roads so far south: are latitude and longitude exchanged?")
+        elif before is not None and abs(longitude - before) > _MOST_DEGREES_OF_A_LEG:
+            draft.faults.setdefault(
+                f"stops[{number}].longitude",
+                f"no truck drives here from the stop before, at {before}: is a minus missing?",
+            )
+        before = longitude
+
+
 def finished_route(draft: RouteDraft) -> FileRoute:
     """Checks the body. Faults are named by the columns where they are."""
+    _find_wrong_places(draft)
     faults, route = dict(draft.faults), None
     try:
         route = read_body(msgspec.json.encode(draft.body), RouteInput)

@@ -7,10 +7,12 @@ a number for each route, so a file of a million rows needs little memory.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
 from domain.contract.csvfiles import UnreadableFile
+from domain.contract.route_doubts import Doubts
 from domain.contract.route_layout import EXTERNAL_ID, Layout
 from domain.contract.route_rows import (
     FileRoute,
@@ -68,6 +70,8 @@ class Survey:
     """The number of rows of each route."""
     spoiled: dict[int, str] = field(default_factory=dict)
     """The routes that lack a row, with the reason."""
+    lowest: float = inf
+    """The least number of a stop in the file."""
 
 
 class _Unsure(NamedTuple):
@@ -81,12 +85,13 @@ class _Unsure(NamedTuple):
 
 def survey_of(entries: Iterable[TableEntry], layout: Layout) -> Survey:
     """Reads all rows. Raises UnreadableFile for a file in which a row may belong to any route."""
-    return _Surveyor(layout).read(entries)
+    return _Surveyor(layout, Doubts(layout)).read(entries)
 
 
 @dataclass(slots=True)
 class _Surveyor:
     layout: Layout
+    doubts: Doubts
     found: Survey = field(default_factory=Survey)
     unsure: list[_Unsure] = field(default_factory=list)
     route: int | None = None
@@ -109,6 +114,9 @@ class _Surveyor:
                 self._row(entry)
         for one in self.unsure:
             self._decide(one)
+        for route, why in list(self.doubts.spoiled(self.found.rows, self.found.spoiled)):
+            self.found.spoiled.setdefault(route, why)
+        self.found.lowest = self.doubts.lowest
         if self.belongs_anywhere is not None and self.is_apart:
             row = self.belongs_anywhere
             raise UnreadableFile(
@@ -128,6 +136,7 @@ class _Surveyor:
             self.route, self.named, self.lost = route, route, None
         if self.route is not None:
             self.found.rows[self.route] = self.found.rows.get(self.route, 0) + 1
+            self.doubts.see(row, self.route, external_id)
 
     def _refused(self, row: RefusedRow) -> None:
         """Rows behind it that name no route are refused as well."""
@@ -198,7 +207,7 @@ def routes_of_stops(
         one = _taken(under_way, route, entry, layout, zone, survey)
         if one.rows_to_come == 0:
             del under_way[route]
-            yield _whole(one.draft, layout, survey.spoiled.get(route, ""))
+            yield _whole(one.draft, layout, survey.spoiled.get(route, ""), survey.lowest)
 
 
 def _lost_behind(row: RefusedRow, layout: Layout) -> str:
@@ -224,8 +233,8 @@ def _taken(
     return one
 
 
-def _whole(draft: RouteDraft, layout: Layout, why_spoiled: str) -> FileRoute:
+def _whole(draft: RouteDraft, layout: Layout, why_spoiled: str, lowest: float) -> FileRoute:
     if why_spoiled:
         return FileRoute(draft.line, draft.external_id, None, None, why_spoiled)
-    add_stops(draft, layout)
+    add_stops(draft, layout, lowest)
     return finished_route(draft)

@@ -66,7 +66,7 @@ def _local(cell: Cell) -> datetime | None:
         return (cell + timedelta(milliseconds=500)).replace(microsecond=0)
     if (counted := excel_moment(cell)) is not None:
         return counted
-    text = plain_text(cell)
+    text = _usual(plain_text(cell))
     if (iso := _LOCAL_TIME.fullmatch(text)) is not None:
         return datetime.fromisoformat(f"{iso[1]}T{iso[2]}{iso[3] or ':00'}")
     if (american := _AMERICAN.fullmatch(text)) is not None:
@@ -75,6 +75,23 @@ def _local(cell: Cell) -> datetime | None:
     if (year_first := _YEAR_FIRST.fullmatch(text)) is not None:
         return _on_clock(year_first, *(int(year_first[at]) for at in (1, 2, 3)))
     return None
+
+
+_DAY_MONTH = re.compile(r"(\d{1,2})[ -]([A-Z]{3})[A-Z]*\.?[ ,-]+(\d{4}|\d{2})(?=[ ,])", re.ASCII | re.IGNORECASE)
+_MONTH_DAY = re.compile(r"([A-Z]{3})[A-Z]*\.? (\d{1,2}),? (\d{4})(?=[ ,])", re.ASCII | re.IGNORECASE)
+_CLOCK_OF_FOUR = re.compile(r"(?<= )(\d{2})(\d{2})$", re.ASCII)
+_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+
+
+def _usual(text: str) -> str:
+    """1-Dec-2026 08:05, Dec 1, 2026 8:05 AM and 12/01/2026 0805 with the month as a number and a colon."""
+    if len(text) > 40:
+        return text
+    if (named := _DAY_MONTH.match(text)) is not None and named[2].upper() in _MONTHS:
+        text = f"{_MONTHS.index(named[2].upper()) + 1}/{named[1]}/{named[3]}{text[named.end() :]}"
+    elif (named := _MONTH_DAY.match(text)) is not None and named[1].upper() in _MONTHS:
+        text = f"{_MONTHS.index(named[1].upper()) + 1}/{named[2]}/{named[3]}{text[named.end() :]}"
+    return _CLOCK_OF_FOUR.sub(r"\1:\2", text)
 
 
 def _on_clock(written: re.Match[str], year: int, month: int, day: int) -> datetime:
@@ -87,10 +104,18 @@ def _on_clock(written: re.Match[str], year: int, month: int, day: int) -> dateti
     return datetime(year if year > 99 else 2000 + year, month, day, hour, minute, int(written[6] or 0))
 
 
+_WINDOWS_ZONE = re.compile(r"^\((?:UTC|GMT)[-+]\d\d:\d\d\) *| *\(US (?:&|AND) CANADA\)$", re.ASCII)
+
+
 @lru_cache(maxsize=1_000)
 def zone_named(text: str) -> ZoneInfo | None:
     """The time zone of a name such as America/Chicago, CT, CST or Central; None when there is none."""
-    upper = text.strip().upper().removesuffix(" TIME").removesuffix(" STANDARD").removesuffix(" DAYLIGHT")
+    upper = (
+        _WINDOWS_ZONE.sub("", text.strip().upper())
+        .removesuffix(" TIME")
+        .removesuffix(" STANDARD")
+        .removesuffix(" DAYLIGHT")
+    )
     short = _WORDS.get(upper, upper)
     short = f"{short[0]}T" if len(short) == 3 and short[1:] in ("ST", "DT") else short
     name = _ZONES.get(short, text.strip() if "/" in text else "")

@@ -1,6 +1,7 @@
 """Tables that people make: the first sheet of an Excel file, or a CSV file, row by row. No CSV file is held in memory
 whole; an Excel file is held by a process of its own, with bounds."""
 
+import itertools
 import select
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from domain.contract import excel_process
 from domain.contract.csvfiles import UnreadableFile, armed, named_width, numbered_rows, opened
 from domain.contract.reading_ends import go_on
 from domain.contract.reading_time import check_reading_time, reading_seconds_left
-from domain.contract.text_rows import MOST_COLUMNS, Refuse, RefusedRow
+from domain.contract.text_rows import MOST_COLUMNS, MOST_LINES_ABOVE, Refuse, RefusedRow, heading_row_at
 
 Cell: TypeAlias = str | int | float | bool | datetime | None
 """A cell of a CSV file is a text. A time in a cell of Excel has no zone."""
@@ -57,7 +58,7 @@ def read_table(
     """The row of the columns' names, which may be empty, and then the rows that are not. `refuse` is told the rows that
     cannot be read. `known` tells whether a name is that of a column of ours. `stored` is an empty
     file that gets the rows of Excel, or one that has them. Raises UnreadableFile, also while the rows are read."""
-    return _excel_table(excel_rows(path, stored), refuse) if is_excel else _csv_rows(path, refuse, known)
+    return _excel_table(excel_rows(path, stored), refuse, known) if is_excel else _csv_rows(path, refuse, known)
 
 
 def _csv_rows(path: Path, refuse: Refuse, known: Callable[[str], bool]) -> Generator[Row]:
@@ -76,17 +77,16 @@ def _csv_rows(path: Path, refuse: Refuse, known: Callable[[str], bool]) -> Gener
                 yield Row(line, [armed(text) for text in texts])
 
 
-def _excel_table(rows: Generator[Row], refuse: Refuse) -> Generator[Row]:
-    first = next(rows, Row(1, []))
-    names = first.cells if first.line == 1 else []
+def _excel_table(rows: Generator[Row], refuse: Refuse, known: Callable[[str], bool]) -> Generator[Row]:
+    first = list(itertools.islice(rows, MOST_LINES_ABOVE))
+    at = heading_row_at([row.cells for row in first], known)
+    names = first[at].cells if first else []
     while names and names[-1] is None:
         names.pop()
     yield Row(1, names)
-    if first.line != 1:
-        yield Row(first.line, first.cells[:1])
-    for row in rows:
+    for row in itertools.chain(first[at + 1 :], rows):
         if beyond := sum(cell is not None for cell in row.cells[len(names) :]):
-            fault = f"cells beyond the {len(names)} columns that the first row names"
+            fault = f"cells beyond the {len(names)} columns that are named"
             refuse(RefusedRow(row.line, fault, row.cells, beyond))
         else:
             yield Row(row.line, row.cells[: len(names)])

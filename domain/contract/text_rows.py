@@ -13,7 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from domain.contract.reading_ends import go_on
+from domain.contract.reading_ends import UnreadableFile, go_on
+from domain.contract.reading_time import check_reading_time
 
 MOST_ROW_CHARACTERS = 131_072
 """The characters of a row, on all of its lines."""
@@ -25,6 +26,11 @@ MOST_CELL_CHARACTERS = 32_767
 """A cell of Excel has no more."""
 
 DELIMITERS = ",;\t|"
+MOST_LINES_ABOVE = 30
+"""The lines of titles above the row that names the columns."""
+MOST_UNREADABLE = 100_000
+"""The rows with misplaced quotes after which the reading ends. Each may cost the reading of many lines."""
+_UNREADABLE_AT_ONCE = 50
 _SKIPPED_AT_ONCE = 1 << 16
 _ROWS_AT_ONCE = 1_000
 """The rows between two looks whether somebody still waits."""
@@ -86,7 +92,7 @@ def _encoding_of_nuls(beginning: bytes) -> str:
     return "utf-16-le" if odd > even else "utf-16-be"
 
 
-def usual_delimiter(beginning: str, most_lines: int = 30) -> str:
+def usual_delimiter(beginning: str, most_lines: int = MOST_LINES_ABOVE) -> str:
     """The sign that divides most lines into most cells, and into equally many. A short table may stand below a longer
     title, so lines without a sign say nothing against it."""
     lines = beginning.splitlines()[:most_lines]
@@ -99,22 +105,39 @@ def usual_delimiter(beginning: str, most_lines: int = 30) -> str:
 
 
 def heading_delimiter(beginning: str, known: Callable[[str], bool]) -> str:
-    """The sign that divides the first line into most names of columns that are known."""
-    first = next(iter(beginning.splitlines()), "")
+    """The sign that divides one of the first lines into most names of columns that are known."""
+    lines = beginning.splitlines()[:MOST_LINES_ABOVE] or [""]
 
     def fit(sign: str) -> tuple[int, int, bool]:
-        names = [name.strip().strip('"') for name in first.split(sign)[:MOST_COLUMNS]]
-        return sum(map(known, names)), len(names), sign == ","
+        names = [[name.strip().strip('"') for name in line.split(sign)[:MOST_COLUMNS]] for line in lines]
+        return max(sum(map(known, one)) for one in names), len(names[0]), sign == ","
 
     return max(DELIMITERS, key=fit)
 
 
+def heading_row_at(rows: Sequence[Sequence[Any]], known: Callable[[str], bool]) -> int:
+    """The place of the row that names the columns, among the first rows of a table: titles may stand above it. It is
+    the first row unless that one knows at most one column, and another one more. Where no row knows one and the first
+    is a title by itself, it is the first of the widest rows."""
+    names = [[cell.strip() for cell in row if isinstance(cell, str) and cell.strip()] for row in rows]
+    counts = [sum(map(known, one)) for one in names]
+    if not rows or counts[0] > 1:
+        return 0
+    best = max(counts)
+    if best > max(counts[0], 1):
+        return counts.index(best)
+    if best == 0 and len(names[0]) < 2:
+        widths = list(map(len, names))
+        return widths.index(max(widths))
+    return 0
+
+
 def text_rows(file: TextIO, delimiter: str, refuse: Refuse) -> Iterator[tuple[int, list[str]]]:
     """The cells of each row with the line it begins on; those of an empty line are none. `file` is opened with
-    `newline=""`. Rows that cannot be read are refused."""
+    `newline=""`. Rows that cannot be read are refused. Raises UnreadableFile when they are too many."""
     lines = _Lines(file)
     reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
-    width, all_quoted = 0, False
+    width, all_quoted, unreadable = 0, False, 0
     for count in itertools.count():
         if count % _ROWS_AT_ONCE == 0:
             go_on()
@@ -126,6 +149,8 @@ def text_rows(file: TextIO, delimiter: str, refuse: Refuse) -> Iterator[tuple[in
         except csv.Error as error:
             refuse(RefusedRow(line, _fault(error), lines.first_cells(delimiter)))
             lines.read_again()
+            unreadable += 1
+            _check_unreadable(unreadable, line)
             continue
         if lines.is_one:
             width = max(width, len(cells))
@@ -141,6 +166,14 @@ def text_rows(file: TextIO, delimiter: str, refuse: Refuse) -> Iterator[tuple[in
             refuse(RefusedRow(line, fault))
         else:
             yield line, cells
+
+
+def _check_unreadable(count: int, line: int) -> None:
+    if count % _UNREADABLE_AT_ONCE == 0:
+        go_on()
+        check_reading_time()
+    if count > MOST_UNREADABLE:
+        raise UnreadableFile(f"more than {MOST_UNREADABLE:,} rows cannot be read, the last one on line {line}")
 
 
 def _fault(error: csv.Error) -> str:

@@ -14,16 +14,13 @@ from zoneinfo import ZoneInfo
 
 from domain.contract.csvfiles import BEGINNING_CHARACTERS, ImportReport, Progress, UnreadableFile, armed, opened
 from domain.contract.spreadsheets import Cell, Row, excel_rows, is_excel_file
-from domain.contract.text_rows import Refuse, text_rows, usual_delimiter
+from domain.contract.text_rows import MOST_LINES_ABOVE, Refuse, text_rows, usual_delimiter
 from domain.file_profiles.cells import cell_text, converter
 from domain.file_profiles.headings import FieldPlace, Heading, field_places, find_heading, heading_of, values_above
 from domain.file_profiles.profiles import FileProfile, RecordFields, plain_name
 
 AUTO = "auto"
 """The name that stands for the profile which fits the headings of a file."""
-
-MOST_LINES_ABOVE = 30
-"""So many rows are searched for the one that names the columns."""
 
 MOST_FILE_RECORDS = 1_000_000
 """A chain has a thousand stations, a large fleet a hundred thousand fills a month."""
@@ -220,7 +217,9 @@ def _text_rows(path: Path, refuse: Refuse) -> Generator[Row]:
         beginning = file.read(BEGINNING_CHARACTERS)
         file.seek(0)
         for line, cells in text_rows(file, usual_delimiter(beginning, MOST_LINES_ABOVE), refuse):
-            texts: list[Cell] = [armed(cell) if "'" in cell else cell for cell in map(str.strip, cells)]
+            texts: list[Cell] = [
+                armed(cell) if "'" in cell or cell[:1] == "=" else cell for cell in map(str.strip, cells)
+            ]
             if any(texts):
                 yield Row(line, texts)
 

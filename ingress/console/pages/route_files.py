@@ -95,10 +95,11 @@ def _preview(page: Page, wanted: RouteUpload) -> Response:
         raise _unreadable(error, wanted) from None
     names = wanted.names if wanted.names is not None and len(wanted.names) == len(columns) else None
     routes: list[dict[str, Any]] = []
-    fault = ""
+    fault, passed_over = "", list[int]()
     try:
         with open_route_file(wanted.path, {}, wanted.zone, names=names, kind=wanted.format) as file:
             routes = [_shown(one) for one in islice(file.routes, _SHOWN_ROUTES)]
+            passed_over = file.passed_over[:_SHOWN_ROUTES]
     except UnreadableFile as error:
         fault = sentence(str(error).replace(str(wanted.path), "the file"))
     chosen = list(names) if names is not None else [field_named(column) for column in columns]
@@ -108,6 +109,7 @@ def _preview(page: Page, wanted: RouteUpload) -> Response:
         fields=_suggested(wanted.format),
         routes=routes,
         fault=fault,
+        passed_over=passed_over,
         zone=wanted.zone.key,
     )
 
