@@ -50,11 +50,12 @@ tracker has no value, and 700 may be liters."""
 NOT_AVAILABLE_PERCENT = (101.6, 102.0)
 """On the bus of a truck (J1939, 0.4 % a bit) 0xFE means an error, and 0xFF that there is no value."""
 
-ZERO_PERCENT = 0.5
-"""A gauge that shows less shows nothing: trackers without a gauge, or while they start, send 0."""
+MOST_NEXT_TO_NOTHING_PERCENT = 1.0
+"""A gauge that shows no more shows nothing, unless the tank was nearly empty before: trackers without a gauge, or while
+they start, send 0, and some send shares of 1, where 0.62 means 62 % and 1 a full tank."""
 
-MOST_NEXT_TO_NOTHING_PERCENT, LEAST_BURNED_PERCENT = 1.0, 2.0
-"""A gauge that never shows more, while the truck burns so much, is none, or sends shares of 1."""
+LEAST_BURNED_PERCENT = 2.0
+"""A gauge that shows next to nothing while the truck burns so much is none."""
 
 
 class CountedReadings(NamedTuple):
@@ -83,7 +84,7 @@ def count_readings(
     for one in readings:
         if one.percent > MOST_PERCENT or round(one.percent, 1) in NOT_AVAILABLE_PERCENT:
             continue
-        shows_something = zero_counts or one.percent >= ZERO_PERCENT
+        shows_something = zero_counts or one.percent > MOST_NEXT_TO_NOTHING_PERCENT
         if not counted:
             counted = [one] if shows_something else []
         elif follows(counted[-1], one):

@@ -80,7 +80,14 @@ def test_a_gauge_that_shows_zero_is_none_unless_the_tank_was_nearly_empty() -> N
 
 def test_a_truck_that_drives_on_with_next_to_nothing_sends_no_percentage() -> None:
     assert levels(readings(*on_the_road(*[0.62] * 30))) == ([], [])
-    assert levels(readings((0, 0, 0.9), (1, 0, 0.9))) == ([0.9, 0.9], [])
+    assert levels(readings(*on_the_road(*[0.62] * 30)), zero_counts=True) == ([], [])
+
+
+def test_shares_of_a_tank_are_no_percentages_also_of_a_truck_that_stands() -> None:
+    assert levels(standing(0.62, 0.62, 0.62)) == ([], [])
+    assert levels(standing(1, 1, 1)) == ([], [])
+    assert levels(standing(61, 0.61, 0.61, 0.61))[0] == [61]
+    assert levels(standing(2, 0.9)) == ([2, 0.9], [])
 
 
 def test_the_level_that_is_shown_is_the_newest_that_counts() -> None:
