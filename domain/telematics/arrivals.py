@@ -278,6 +278,11 @@ def places_of(stops: Sequence[Point]) -> list[StopPlace]:
     return places
 
 
+def are_next_door(one: Point, other: Point) -> bool:
+    """True of places so near that a truck at one of them is not certainly seen outside of the other."""
+    return _meters(one, other) <= DRIFT_METERS
+
+
 def _place_reached(
     places: Sequence[StopPlace], known: Mapping[int, Visit], fix: Fix, radius_meters: float
 ) -> StopPlace | None:

@@ -16,7 +16,7 @@ from typing import Literal
 
 from domain.errors import FuelrouteError
 from domain.roads import Point
-from domain.telematics.arrivals import Implied, ManualStopEvent, Visit, places_of
+from domain.telematics.arrivals import Implied, ManualStopEvent, Visit, are_next_door, places_of
 
 VisitEnd = Literal["arrival", "departure"]
 """The end of a visit that a dispatcher enters."""
@@ -81,10 +81,11 @@ def with_implied_departures(
     stops: Sequence[Point], visits: Mapping[int, Visit], *, everywhere: bool = False
 ) -> dict[int, Visit]:
     """Adds implied departures. A truck that has reached a later stop had left those before it by then. This counts
-    where no departure is known: at stops with an entered arrival, or `everywhere`. When fixes show a departure
-    afterwards, its time is earlier and replaces the implied one.
+    where no departure is known: at stops with an entered arrival, where the later stop is next door, or `everywhere`.
+    When fixes show a departure afterwards, its time is earlier and replaces the implied one.
 
-    Fixes alone need no implied departure: they show the truck outside of one stop before it is at another.
+    Fixes alone need no implied departure else: they show the truck outside of one stop before it is at another. Next
+    door it may stand within the margin of the stop before.
     """
     known = dict(visits)
     for place in places_of(stops):
@@ -93,6 +94,7 @@ def with_implied_departures(
             visit = known.get(stop)
             if visit is None or later is None or is_known(known, stop, "departure"):
                 continue
-            if everywhere or isinstance(visit.arrival, ManualStopEvent) or isinstance(visit.departure, Implied):
+            is_entered = isinstance(visit.arrival, ManualStopEvent) or isinstance(visit.departure, Implied)
+            if everywhere or is_entered or are_next_door(stops[stop], stops[later]):
                 known[stop] = replace(visit, departed_at=visits[later].arrived_at, departure=Implied(later))
     return known

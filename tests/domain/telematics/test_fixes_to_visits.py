@@ -9,6 +9,7 @@ from domain.roads import Point
 from domain.telematics.arrivals import Fix, Visit
 from domain.telematics.fixes_to_visits import OpenRoute, StoredStop, first_that_may_count, visits_after
 from domain.telematics.tracks import ReceivedFix, Track
+from tests.domain.helpers import north_of
 from tests.factories import JOLIET, NEWARK
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -106,3 +107,21 @@ def test_fixes_are_loaded_from_when_they_may_count() -> None:
     assert first_that_may_count(track(free_since=at(1)), route(), early=EARLY) == at(1)
     assert first_that_may_count(track(free_since=at(1)), route("sandbox"), early=EARLY) == at(-12)
     assert first_that_may_count(track(), route(start=at(-500)), early=EARLY) == at(-240)
+
+
+def test_a_truck_at_a_stop_across_the_street_has_left_the_one_before() -> None:
+    """No fix at the second stop is far enough from the first one to be a departure by itself."""
+    gate = north_of(FIRST_STOP, 290)
+    stops = [StoredStop(latitude=stop.latitude, longitude=stop.longitude) for stop in (FIRST_STOP, gate, LAST_STOP)]
+    across = route()._replace(stops=stops)
+    fixes = [*stay(FIRST_STOP, 0), *stay(gate, 1)]
+
+    after = visits_after(across, track(), {}, fixes, early=EARLY, radius_meters=250)
+
+    assert {stop: (visit.arrived_at, visit.departed_at) for stop, visit in after.items()} == {
+        0: (at(0), at(1)),
+        1: (at(1), None),
+    }
+    away = [*fixes, *stay(AWAY, 10), *stay(AWAY, 10.1)]
+    later = visits_after(across, track(), after, away, early=EARLY, radius_meters=250)
+    assert (later[0].departed_at, later[1].departed_at) == (at(1), at(10))
