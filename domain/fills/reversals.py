@@ -80,8 +80,8 @@ _FITTING_TOLD = Statement(
     SELECT DISTINCT back.id AS back_id, {_OWN}
     FROM (SELECT id, gallons, paid_cents, fuel, currency, state, bought_at FROM fills WHERE {_WAITING}) AS back
     JOIN fills f ON {_SAME_KIND} AND f.gallons > 0
-    JOIN fill_tellings t ON t.fill_id = f.id AND t.is_replaced AND NOT t.is_taken_back
-         AND t.gallons = -back.gallons AND t.paid_cents = -back.paid_cents
+    JOIN fill_tellings t ON t.fill_id = f.id AND t.company_id = f.company_id AND t.environment = f.environment
+         AND t.is_replaced AND NOT t.is_taken_back AND t.gallons = -back.gallons AND t.paid_cents = -back.paid_cents
     ORDER BY f.bought_at DESC, f.id DESC
     """,  # noqa: S608 (constants of this module)
 )
