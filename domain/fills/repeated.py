@@ -74,13 +74,15 @@ class _Times(StrEnum):
 
 def sameness(new: CardPurchase, stored: CardPurchase) -> Sameness:
     """The relation of a row of a file to a purchase that another file told of."""
-    if (new.state, new.currency, new.gallons < 0) != (stored.state, stored.currency, stored.gallons < 0):
+    if (new.gallons < 0) != (stored.gallons < 0):
         return Sameness.DIFFERENT
     if new.fuel != stored.fuel and Fuel.UNKNOWN not in (new.fuel, stored.fuel):
         return Sameness.DIFFERENT
     times, numbers = _times(new, stored), _numbers(new, stored)
     if times is None or (numbers is not _Numbers.AGREE and _is_other_truck(new, stored)):
         return Sameness.DIFFERENT
+    if (new.state, new.currency) != (stored.state, stored.currency):
+        return _with_another_state_or_currency(new, stored, times, numbers)
     if abs(new.gallons - stored.gallons) > SAME_GALLONS + 1e-9:
         found = _with_other_gallons(new, stored, times, numbers)
     elif abs(new.paid_cents - stored.paid_cents) > SAME_CENTS:
@@ -102,13 +104,27 @@ def _with_equal_figures(new: CardPurchase, stored: CardPurchase, times: _Times, 
     return Sameness.DIFFERENT if _is_one_report(new, stored) else Sameness.DOUBTFUL
 
 
+def _with_another_state_or_currency(
+    new: CardPurchase, stored: CardPurchase, times: _Times, numbers: _Numbers
+) -> Sameness:
+    """One of two reports may have put the place into another state, or tell the amount as it was billed."""
+    is_near = times in (_Times.CLOSE, _Times.SAME_DAY) and _is_known_truck(new, stored)
+    if not is_near or abs(new.gallons - stored.gallons) > SAME_GALLONS + 1e-9:
+        return Sameness.DIFFERENT
+    if new.state != stored.state:
+        is_equal = new.currency == stored.currency and abs(new.paid_cents - stored.paid_cents) <= SAME_CENTS
+        return Sameness.DOUBTFUL if numbers is _Numbers.AGREE and is_equal else Sameness.DIFFERENT
+    is_one = numbers is not _Numbers.DIFFER and _is_one_place(new, stored)
+    return Sameness.DOUBTFUL if is_one else Sameness.DIFFERENT
+
+
 def _with_another_amount(new: CardPurchase, stored: CardPurchase, times: _Times, numbers: _Numbers) -> Sameness:
     """A report may tell the amount before the discount."""
     if numbers is _Numbers.AGREE and stored.counter_id is None:
         return Sameness.DOUBTFUL if times is _Times.NEXT_DAY else Sameness.SAME
     is_near = times in (_Times.CLOSE, _Times.SAME_DAY) and _is_one_place(new, stored)
     is_exact = abs(new.gallons - stored.gallons) <= EXACT_GALLONS
-    unclear = numbers is _Numbers.UNKNOWN and is_near and is_exact and not _is_one_report(new, stored)
+    unclear = numbers is _Numbers.UNKNOWN and is_near and is_exact
     return Sameness.DOUBTFUL if unclear else Sameness.DIFFERENT
 
 

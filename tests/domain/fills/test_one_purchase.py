@@ -143,6 +143,8 @@ def renamed(**changes: str) -> str:
         (renamed(card="", unit="TRK 101"), False),
         (efs(invoice="99", time="09:12"), False),
         (renamed(amount="365.50", price="3.655", disc_amt="0", disc_cost="0"), False),  # before the discount
+        (efs(state="MI", city="NILES"), False),  # the office's state, or a slip
+        (renamed(amount="480.25", price="4.8025", unit_price="5.0025", currency="CAD/Gallons"), False),  # as billed
     ],
 )
 @pytest.mark.parametrize("backwards", [False, True])
@@ -175,6 +177,17 @@ def test_another_purchase_of_another_file_counts(
     for line in [efs(), other] * 2:
         import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", line))
     assert len(gallons(connection, fleet)) == 2
+
+
+def test_an_amount_that_is_told_anew_without_a_number_waits(
+    connection: Connection, fleet: Fleet, tmp_path: Path
+) -> None:
+    """A report that was made again after the rebate."""
+    for changes in ({}, {"amount": "325.50", "price": "3.255", "disc_amt": "40.00", "disc_cost": "0.40"}):
+        import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", efs(invoice="", **changes)))
+    assert gallons(connection, fleet) == [100.0]
+    (waiting,) = list_fills(connection, fleet.live, FillList.REVIEW, limit=10)
+    assert waiting.review == ["twice"]
 
 
 def test_a_person_says_that_it_is_the_same_purchase(connection: Connection, fleet: Fleet, tmp_path: Path) -> None:
