@@ -10,6 +10,7 @@ import pytest
 
 from domain.database import Connection, Database
 from domain.file_profiles.profiles import FileProfile
+from domain.settings import Settings
 from domain.stations.price_files import PriceReport, store_price_file
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN
@@ -51,8 +52,8 @@ def imported(connection: Connection, fleet: Fleet, now: datetime, tmp_path: Path
 
 
 @pytest.fixture(scope="module")
-def stored() -> Iterator[Database]:
-    """A database of these tests alone: stations belong to no company."""
+def stored(settings: Settings) -> Iterator[Database]:
+    """A database of these tests alone: stations belong to no company. `settings` marks them as tests with servers."""
     with own_database("price_sources") as database:
         yield database
 
