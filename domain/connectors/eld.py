@@ -22,8 +22,8 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from domain import clock
+from domain.connectors.values import is_false, number_or_none, percent_or_none, read_document, text_or_none
 from domain.connectors.values import moment_or_none as unit_moment
-from domain.connectors.values import number_or_none, read_document, text_or_none
 from domain.connectors.vendor import (
     MPH_PER_KMH,
     MPH_PER_KNOT,
@@ -269,10 +269,10 @@ def _read_unit(description: UnitDescription, unit: Any) -> _Unit | None:
     vehicle = VendorVehicle(key, name, text_or_none(value(description.vin)))
     latitude, longitude = number_or_none(value(description.latitude)), number_or_none(value(description.longitude))
     at = unit_moment(value(description.time), zone)
-    share = number_or_none(_without_sign(value(description.fuel_percent)))
+    share = percent_or_none(value(description.fuel_percent))
     percent = None if share is None else share * _PERCENT[description.fuel_unit]
     measured_at = unit_moment(value(description.fuel_time), zone) if description.fuel_time else None
-    if at is None or latitude is None or longitude is None or value(description.valid) is False:
+    if at is None or latitude is None or longitude is None or is_false(value(description.valid)):
         return _Unit(vehicle, None, _level(key, measured_at or at, percent))
     speed = number_or_none(value(description.speed))
     fix = VendorFix(
@@ -289,11 +289,6 @@ def _read_unit(description: UnitDescription, unit: Any) -> _Unit | None:
 
 def _level(key: str, at: datetime | None, percent: float | None) -> VendorLevel | None:
     return None if at is None or percent is None else VendorLevel(key, at, percent)
-
-
-def _without_sign(value: object) -> object:
-    """A level such as "62 %" without its sign."""
-    return value.strip().removesuffix("%") if isinstance(value, str) else value
 
 
 def _preview(unit: _Unit) -> str:

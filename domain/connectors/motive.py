@@ -18,7 +18,15 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from domain.connectors.values import at_path, first_of, moment_or_none, number_or_none, read_document, text_or_none
+from domain.connectors.values import (
+    at_path,
+    first_of,
+    moment_or_none,
+    number_or_none,
+    percent_or_none,
+    read_document,
+    text_or_none,
+)
 from domain.connectors.vendor import (
     POSITIONS_FIELD,
     Access,
@@ -111,7 +119,10 @@ class _Located:
         """A location without a place may still tell a fuel level."""
         at = moment_or_none(location.get("located_at"))
         latitude, longitude = number_or_none(location.get("lat")), number_or_none(location.get("lon"))
-        level = number_or_none(location.get("fuel_primary_remaining_percentage"))
+        told = location.get("fuel_primary_remaining_percentage")
+        level = percent_or_none(told)
+        if told is not None and level is None:
+            self.refused["unreadable_fuel"] += 1
         if at is None or latitude is None or longitude is None:
             self.refused["unreadable"] += 1
             if at is not None and level is not None:

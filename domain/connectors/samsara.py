@@ -24,6 +24,7 @@ from domain.connectors.values import (
     at_path,
     moment_or_none,
     number_or_none,
+    percent_or_none,
     read_document,
     records_of,
     text_or_none,
@@ -124,7 +125,7 @@ def _vehicle_of(key: str, vehicle: Mapping[str, Any], unit_number_id: str | None
 def _levels_of(key: str, vehicle: Mapping[str, Any], refused: Counter[str]) -> list[VendorLevel]:
     levels = []
     for one in (*records_of(vehicle.get("fuelPercents")), *records_of(vehicle.get("fuelPercent"))):
-        at, percent = moment_or_none(one.get("time")), number_or_none(one.get("value"))
+        at, percent = moment_or_none(one.get("time")), percent_or_none(one.get("value"))
         if at is None or percent is None:
             refused["unreadable_fuel"] += 1
             continue

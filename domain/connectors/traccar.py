@@ -23,7 +23,16 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from domain.connectors.values import at_path, first_of, moment_or_none, number_or_none, read_document, text_or_none
+from domain.connectors.values import (
+    at_path,
+    first_of,
+    is_false,
+    moment_or_none,
+    number_or_none,
+    percent_or_none,
+    read_document,
+    text_or_none,
+)
 from domain.connectors.vendor import (
     MPH_PER_KNOT,
     Access,
@@ -235,12 +244,12 @@ class _Positions:
         level = self._level_of(key, at_path(position, "attributes"))
         is_old_place = position.get("outdated") is True
         is_placed = at is not None and latitude is not None and longitude is not None
-        if level is not None and (is_old_place or not is_placed or position.get("valid") is False):
+        if level is not None and (is_old_place or not is_placed or is_false(position.get("valid"))):
             self._keep_level(key, position, level)
             level = None
         if at is None or latitude is None or longitude is None:
             self._refused["unreadable"] += 1
-        elif position.get("valid") is False:  # the device had no satellites
+        elif is_false(position.get("valid")):  # the device had no satellites
             self._refused["invalid"] += 1
         else:
             speed, accuracy = number_or_none(position.get("speed")), number_or_none(position.get("accuracy"))
@@ -253,7 +262,7 @@ class _Positions:
         names = (self._fuel_attribute,) if self._fuel_attribute else ("fuelLevel", "fuelLevelPercentage")
         given = first_of(attributes, names) if isinstance(attributes, dict) else None
         if given is not None:
-            return number_or_none(given.removesuffix("%") if isinstance(given, str) else given)
+            return percent_or_none(given)
         liters, tank = number_or_none(at_path(attributes, "fuel")), self._tank_liters.get(key)
         return None if liters is None or tank is None else liters / tank * 100
 

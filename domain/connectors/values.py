@@ -24,7 +24,18 @@ _SCALES = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 
 _DOT_NET = re.compile(r"/Date\((-?\d+)([+-]\d{4})?\)/")
 _SPACED_ZONE = re.compile(r"\s+(?=[+-]\d\d:?\d\d$)|\s*(?:UTC|GMT)$")
-_AMERICAN = ("%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %I:%M %p")
+_AMERICAN = (
+    "%m/%d/%Y %H:%M:%S",
+    "%m/%d/%Y %H:%M",
+    "%m/%d/%Y %I:%M:%S %p",
+    "%m/%d/%Y %I:%M %p",
+    "%b %d, %Y %H:%M:%S",
+    "%b %d, %Y %I:%M:%S %p",
+    "%b %d, %Y, %I:%M:%S %p",
+)
+_HALF_OF_DAY = re.compile(r"[\d\s][AP]M\b", re.IGNORECASE)
+"""What reads dates of mail takes no notice of it."""
+
 _LONGEST_TEXT = 200
 
 
@@ -73,6 +84,18 @@ def number_or_none(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def percent_or_none(value: object) -> float | None:
+    """A number of percent, also with its sign, such as "62 %"."""
+    return number_or_none(value.strip().removesuffix("%") if isinstance(value, str) else value)
+
+
+def is_false(value: object) -> bool:
+    """True of false as vendors write it: also as a text, or as 0. Nothing at all is not false."""
+    if isinstance(value, str):
+        return value.strip().lower() in ("false", "0")
+    return value is False or (type(value) is int and value == 0)
+
+
 def text_or_none(value: object) -> str | None:
     """A text, or a number as people write it, without spaces around it."""
     if isinstance(value, bool) or not isinstance(value, str | int):
@@ -118,7 +141,11 @@ def _moment_of_text(text: str, zone: tzinfo) -> datetime | None:
     if ":" not in text and "T" not in text:  # a day is no moment
         return None
     plain = _SPACED_ZONE.sub("", text)
-    read = _read_iso(plain) or _read_american(plain) or parsedate_to_datetime(text)
+    read = _read_iso(plain) or _read_american(plain)
+    if read is None:
+        if _HALF_OF_DAY.search(text):
+            return None
+        read = parsedate_to_datetime(text)
     is_universal = text.endswith(("UTC", "GMT")) and read.tzinfo is None
     return read.replace(tzinfo=UTC) if is_universal else read
 

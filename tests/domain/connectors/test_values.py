@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.connectors.values import moment_or_none, number_or_none, read_document, records_of, text_or_none
+from domain.connectors.values import (
+    is_false,
+    moment_or_none,
+    number_or_none,
+    percent_or_none,
+    read_document,
+    records_of,
+    text_or_none,
+)
 from domain.connectors.vendor import UnreadableAnswer
 
 MOMENT = datetime(2026, 11, 25, 20, 6, 7, tzinfo=UTC)
@@ -31,6 +39,10 @@ SECONDS = int(MOMENT.timestamp())
         "11/25/2026 20:06:07",
         "11/25/2026 08:06:07 PM",
         "11/25/2026 8:06:07 PM UTC",
+        "Nov 25, 2026 8:06:07 PM",
+        "Nov 25, 2026, 8:06:07 PM",
+        "Nov 25, 2026 20:06:07",
+        "Wed Nov 25 20:06:07 UTC 2026",
         f"/Date({SECONDS}000)/",
         f"/Date({SECONDS}000-0600)/",
         SECONDS,
@@ -45,6 +57,25 @@ SECONDS = int(MOMENT.timestamp())
 )
 def test_a_time_is_read_in_whatever_form_it_comes(written: object) -> None:
     assert moment_or_none(written) == MOMENT
+
+
+def test_the_half_of_the_day_is_never_passed_over() -> None:
+    """Dates of mail have none, so what reads those took 8 PM for 8 in the morning."""
+    assert moment_or_none("November 25, 2026 8:06:07 PM") is None
+    assert moment_or_none("25 Nov 2026 8:06:07PM") is None
+
+
+def test_a_percentage_may_have_its_sign_and_false_may_be_a_text() -> None:
+    assert [percent_or_none(one) for one in (62, "62", "62%", " 62.5 % ", "full", None)] == [
+        62,
+        62,
+        62,
+        62.5,
+        None,
+        None,
+    ]
+    assert [is_false(one) for one in (False, 0, "false", "False")] == [True] * 4
+    assert [is_false(one) for one in (True, 1, "true", None, "", 0.5)] == [False] * 6
 
 
 def test_a_time_without_an_offset_is_in_the_zone_that_was_named() -> None:
