@@ -42,6 +42,14 @@ def converter(field: RecordField, column: Column, zone: ZoneInfo) -> Callable[[C
     return lambda cell: _moment(cell, column.date_format, zone)
 
 
+_NOTHING = frozenset({"N/A", "#N/A", "NA", "N.A.", "NULL", "NONE", "-", "--", "---", "\N{EN DASH}", "\N{EM DASH}"})
+
+
+def says_nothing(cell: Cell) -> bool:
+    """True for what reports write where there is no number or day."""
+    return isinstance(cell, str) and cell.strip().upper() in _NOTHING
+
+
 _ROUNDED = re.compile(r"\d(\.\d+)?E\+?\d+", re.ASCII | re.IGNORECASE)
 
 
@@ -116,6 +124,7 @@ _FORMATS = (
     "%m/%d/%Y %I:%M:%S %p",
     "%m/%d/%y %H:%M",
     "%d-%b-%Y",
+    "%d-%b-%y",
     "%b %d, %Y",
     "%B %d, %Y",
 )
@@ -174,6 +183,17 @@ def _in_figures(text: str) -> str:
 
 
 def _moment(cell: Cell, date_format: str, zone: ZoneInfo) -> datetime:
+    if isinstance(cell, str) and len(cell) <= _LONGEST_TIME:
+        return _written_moment(cell, date_format, zone)
+    return _moment_of(cell, date_format, zone)
+
+
+@lru_cache(maxsize=10_000)  # a price file has the same day in all its rows
+def _written_moment(text: str, date_format: str, zone: ZoneInfo) -> datetime:
+    return _moment_of(text, date_format, zone)
+
+
+def _moment_of(cell: Cell, date_format: str, zone: ZoneInfo) -> datetime:
     if isinstance(cell, str) and not date_format:
         cell = _in_figures(cell.strip())
     try:

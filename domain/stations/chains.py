@@ -151,11 +151,15 @@ def _named_chains(words: list[str]) -> list[tuple[int, int, frozenset[str]]]:
 
 
 _MARKED_NUMBER = re.compile(r"(?:#|\bNO\.|\bSTORE|\bSITE)\s*0*(\d{1,6})\b", re.IGNORECASE)
+_ONLY_WORDS = re.compile(r"[A-Z' ]*[A-Z](?<!EXIT)(?<!HWY)", re.IGNORECASE | re.ASCII)
 _LAST_NUMBER = re.compile(r"(?<!EXIT )(?<!HWY )(?<!I-)(?<![\w-])0*(\d{1,6})\s*$", re.IGNORECASE)
 
 
 def store_number(name: str) -> str:
     """The chain's number of the store in its name, without leading zeros: `Pilot Travel Center #075` is 75."""
+    words, _, last = name.rpartition(" ")
+    if last.isdigit() and last.isascii() and len(last) <= 6 and _ONLY_WORDS.fullmatch(words):  # as most are named
+        return last.lstrip("0") or "0"
     found = _MARKED_NUMBER.search(name) or _LAST_NUMBER.search(name)
     return found[1] if found is not None else ""
 

@@ -176,7 +176,7 @@ def country_of(
     state: str | None, country: str = "", latitude: float | None = None, longitude: float | None = None
 ) -> Country:
     """The country of a station by the name of its country, its state, or its place where no state is given."""
-    told = _COUNTRIES.get(letters_of(country))
+    told = _COUNTRIES.get(letters_of(country)) if country else None
     if told is not None:
         return told
     found = _country_of_state((state or "").strip())
