@@ -9,6 +9,7 @@ import resource
 import sys
 from collections.abc import Iterator
 from datetime import date, datetime, time
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -25,6 +26,9 @@ PORTION_CELLS = 50_000
 _MOST_CHARACTERS = 1 << 30
 """A text stands once in the file and in any number of cells: so much is written of all cells."""
 _MOST_COLUMNS = 1_000
+_MOST_FURTHER_SHEETS = 20
+_FEWEST_CELLS = 3
+"""A row of a table has so many; one of a legend has fewer."""
 _MOST_CELL_CHARACTERS = 32_767
 
 NO_FILE, NO_EXCEL, TOO_MUCH, TOO_WIDE = 3, 4, 5, 6
@@ -44,6 +48,9 @@ def main(path: str, most_bytes: int, most_seconds: int) -> int:
         with python_calamine.load_workbook(path) as book:
             for portion in _portions(book.get_sheet_by_index(0).iter_rows()):
                 sys.stdout.buffer.write(msgspec.json.encode(portion) + b"\n")
+            sys.stdout.buffer.flush()
+            for name in _further_sheets(book):
+                print(name, file=sys.stderr)
     except OSError as error:
         print(error.strerror or error, file=sys.stderr)
         return NO_FILE
@@ -56,6 +63,23 @@ def main(path: str, most_bytes: int, most_seconds: int) -> int:
         return NO_EXCEL
     sys.stdout.buffer.flush()
     return 0
+
+
+_FEWEST_ROWS = 2
+"""A heading and a row. Sheets with less are notes."""
+
+
+def _further_sheets(book: Any) -> Iterator[str]:
+    """The names of the further sheets that people see and that have rows."""
+    for sheet in book.sheets_metadata[1 : 1 + _MOST_FURTHER_SHEETS]:
+        if sheet.visible != python_calamine.SheetVisibleEnum.Visible:
+            continue
+        if sheet.typ != python_calamine.SheetTypeEnum.WorkSheet:
+            continue
+        rows = book.get_sheet_by_name(sheet.name).iter_rows()
+        wide = (row for row in rows if sum(cell != "" for cell in row) >= _FEWEST_CELLS)
+        if sum(1 for _ in islice(wide, _FEWEST_ROWS)) == _FEWEST_ROWS:
+            yield " ".join(sheet.name.split())
 
 
 def _portions(rows: Iterator[list[Any]]) -> Iterator[list[tuple[int, list[Any]]]]:

@@ -92,7 +92,13 @@ def _excel_table(rows: Generator[Row], refuse: Refuse, known: Callable[[str], bo
             yield Row(row.line, row.cells[: len(names)])
 
 
-def excel_rows(path: Path, stored: IO[bytes] | None = None) -> Generator[Row]:
+TellsSheet = Callable[[str], None]
+"""Is told the name of each further sheet that has rows, once those of the first one are read."""
+
+
+def excel_rows(
+    path: Path, stored: IO[bytes] | None = None, tells_sheet: TellsSheet = lambda name: None
+) -> Generator[Row]:
     """The rows of the first sheet that are not empty. `stored` is an empty file that gets them, or one that has them.
     Raises UnreadableFile, also while they are read."""
     if stored is not None and stored.tell():
@@ -117,6 +123,9 @@ def excel_rows(path: Path, stored: IO[bytes] | None = None) -> Generator[Row]:
             with suppress(ProcessLookupError):
                 reader.kill()
     check_reading_time()
+    if not code:
+        for name in fault.splitlines():
+            tells_sheet(name)
     if code == excel_process.NO_FILE:
         raise UnreadableFile(f"cannot read {path}: {fault}")
     if code == excel_process.NO_EXCEL:

@@ -32,6 +32,8 @@ class RecordFields(NamedTuple):
     subject: str
     fields: tuple[RecordField, ...]
     required: tuple[tuple[str, ...], ...]
+    has_marks: bool = False
+    """A mark such as `N/A` in place of a number or a day is an empty cell. Otherwise it is a fault of the row."""
 
     def field(self, name: str) -> RecordField | None:
         return next((field for field in self.fields if field.name == name), None)

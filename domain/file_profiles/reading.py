@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 from domain.contract.csvfiles import BEGINNING_CHARACTERS, ImportReport, Progress, UnreadableFile, armed, opened
 from domain.contract.spreadsheets import Cell, Row, excel_rows, is_excel_file
 from domain.contract.text_rows import MOST_LINES_ABOVE, Refuse, text_rows, usual_delimiter
-from domain.file_profiles.cells import cell_text, converter
+from domain.file_profiles.cells import cell_text, converter, says_nothing
 from domain.file_profiles.headings import FieldPlace, Heading, field_places, find_heading, heading_of, values_above
 from domain.file_profiles.profiles import FileProfile, RecordFields, plain_name
 
@@ -64,12 +64,14 @@ def open_profiled(
     *,
     progress: Progress = lambda _: None,
     passes_over: PassesOver = lambda _: False,
+    tell: Callable[[int, str], None] = lambda line, message: None,
 ) -> Iterator[ProfiledFile]:
     """The file's records. Rows with a fault go into the report, unless `passes_over` knows them as lines of another
     kind; so does a heading that is printed again. `zone` is that of times without an offset, unless the profile has
-    one. Raises UnreadableFile, also while the records are read."""
+    one. `tell` gets the line and a sentence on what else the file has. Raises UnreadableFile, also while the records
+    are read."""
     zone = ZoneInfo(profile.time_zone) if profile.time_zone else zone
-    with closing(_rows(path, report.refuse)) as rows:
+    with closing(_rows(path, report.refuse, tell)) as rows:
         first = list(islice(rows, MOST_LINES_ABOVE))
         heading, places = find_heading(first, profile, record)
         above = values_above(
@@ -78,11 +80,11 @@ def open_profiled(
             record,
             lambda field, column, cell: converter(field, column, zone)(cell),
         )
-        readers = [_reader(place, profile, zone) for place in places]
+        readers = [_reader(place, profile, zone, has_marks=record.has_marks) for place in places]
         named = next(row for row in first if row.line == heading.line)
         sample = [row for row in first if row.line > heading.line]
         _refuse_ambiguous(heading, readers, sample)
-        width = _width(heading, [row for row in sample if not _is_heading(row, named)])
+        width = _width(heading, [row for row in sample if not _is_heading(row, named, _first_name(named))])
         yield ProfiledFile(
             heading,
             {reader.field: reader.column for reader in readers},
@@ -105,7 +107,8 @@ def recognize(
     """The profile that fits the file's headings: the one that knows most of its columns. One of `kept`, which people
     made, goes before the others when the file has all of its columns. Raises UnreadableFile, which says what to do,
     when none fits or several fit equally well."""
-    with closing(_rows(path, lambda row: None)) as rows:
+    further: list[str] = []
+    with closing(_rows(path, lambda row: None, lambda line, message: further.append(message))) as rows:
         first = list(islice(rows, MOST_LINES_ABOVE))
     if not first:
         raise UnreadableFile("the file is empty")
@@ -113,7 +116,8 @@ def recognize(
     known = [one for one in profiles if _is_recognized(first, one)]
     fits = complete or _fits(first, known, record) or _fits(first, kept, record)
     if not fits:
-        raise UnreadableFile(f"no profile fits this file; {_nearest_fault(first, [*kept, *profiles], record)}")
+        told = "; ".join([*further, _nearest_fault(first, [*kept, *profiles], record)])
+        raise UnreadableFile(f"no profile fits this file; {told}")
     most = max(len(one.places) for one in fits)
     best = [one for one in fits if len(one.places) == most]
     best = [one for one in best if one.profile.name != "generic"] or best
@@ -208,8 +212,11 @@ def _widest(rows: Sequence[Row]) -> Heading:
 # --- Rows --------------------------------------------------------------------------------------------------------
 
 
-def _rows(path: Path, refuse: Refuse) -> Generator[Row]:
-    return excel_rows(path) if is_excel_file(path) else _text_rows(path, refuse)
+def _rows(path: Path, refuse: Refuse, tell: Callable[[int, str], None] = lambda line, message: None) -> Generator[Row]:
+    def tell_sheet(name: str) -> None:
+        tell(1, f"the sheet {name[:60]!r} has rows, too, and only the first is read: save it as a file of its own")
+
+    return excel_rows(path, tells_sheet=tell_sheet) if is_excel_file(path) else _text_rows(path, refuse)
 
 
 def _text_rows(path: Path, refuse: Refuse) -> Generator[Row]:
@@ -235,12 +242,14 @@ class _FieldReader(NamedTuple):
     """Raises ValueError, with a text that follows the cell."""
     others: tuple[int, ...]
     """Further columns of the same name. Their cells must say the same."""
+    has_marks: bool
+    """True where a mark such as `N/A` is an empty cell."""
 
 
-def _reader(place: FieldPlace, profile: FileProfile, zone: ZoneInfo) -> _FieldReader:
+def _reader(place: FieldPlace, profile: FileProfile, zone: ZoneInfo, *, has_marks: bool) -> _FieldReader:
     convert = converter(place.field, profile.columns[place.field.name], zone)
     first, *others = place.indexes
-    return _FieldReader(place.field.name, first, place.name, convert, tuple(others))
+    return _FieldReader(place.field.name, first, place.name, convert, tuple(others), has_marks)
 
 
 def _refuse_ambiguous(heading: Heading, readers: Sequence[_FieldReader], sample: Sequence[Row]) -> None:
@@ -298,16 +307,22 @@ def _width(heading: Heading, sample: Sequence[Row]) -> _Width:
 
 def _without_headings(rows: Iterator[Row], heading: Row, report: ImportReport, progress: Progress) -> Iterator[Row]:
     """The rows without those that name the columns again, as a report does on each of its pages or for each group."""
+    first = _first_name(heading)
     for row in rows:
-        if _is_heading(row, heading):
+        if _is_heading(row, heading, first):
             progress(1)
             report.pass_over()
         else:
             yield row
 
 
-def _is_heading(row: Row, heading: Row) -> bool:
-    place, name = next((one for one in enumerate(heading.cells) if one[1] not in (None, "")), (0, None))
+def _first_name(heading: Row) -> tuple[int, Cell]:
+    """The first cell of a heading that is not empty, with its place."""
+    return next((one for one in enumerate(heading.cells) if one[1] not in (None, "")), (0, None))
+
+
+def _is_heading(row: Row, heading: Row, first_name: tuple[int, Cell]) -> bool:
+    place, name = first_name
     cell = row.cells[place] if place < len(row.cells) else None
     if not isinstance(cell, str) or not isinstance(name, str) or cell[:1].casefold() != name[:1].casefold():
         return False  # nearly all rows
@@ -350,7 +365,7 @@ def _records(
         values: dict[str, Any] = dict(common)
         cells = row.cells
         faults = [fault] if (fault := width.fault(cells)) else []
-        for name, place, column, convert, _ in readers:
+        for name, place, column, convert, _, has_marks in readers:
             cell = cells[place] if place < len(cells) else None
             if cell is None or cell == "":
                 values.setdefault(name, None)
@@ -358,6 +373,9 @@ def _records(
             try:
                 values[name] = convert(cell)
             except ValueError as error:
+                if has_marks and says_nothing(cell):
+                    values.setdefault(name, None)
+                    continue
                 values[name] = cell_text(cell)
                 faults.append(f"{column}: {cell_text(cell)[:60]!r} {error}")
         if doubled:

@@ -35,6 +35,7 @@ from domain.stations.price_profiles import PRICE_FIELDS, with_usual_columns
 from domain.stations.price_sets import begin_price_set, lock_prices, newest_price_set
 from domain.stations.price_units import US_DOLLARS_A_GALLON, Country, UnitOfPrice, country_of
 from domain.stations.prices import STALE_AFTER, fresh_retail
+from domain.stations.state_names import plain_state
 from domain.stations.station_codes import CodedStation, CodeMatch, RowPlace, StationFinder, code_of_row
 from domain.stations.written_prices import (
     PriceKind,
@@ -47,6 +48,8 @@ from domain.stations.written_prices import (
 
 MOST_AHEAD = timedelta(days=60)
 MOST_ROWS = 100_000
+MOST_OF_RETAIL = 1.1
+"""A net price is at most so many times the retail price beside it."""
 MOST_HELD = 1_000
 """More prices of one file than a person looks at: then the file was misread."""
 
@@ -162,7 +165,9 @@ def store_price_file(
     none of their own; now unless given. Raises UnreadableFile."""
     report = PriceReport()
     profile = with_usual_columns(profile)
-    with open_profiled(path, profile, PRICE_FIELDS, zone, report, progress=progress) as file:
+    with open_profiled(
+        path, profile, PRICE_FIELDS, zone, report, progress=progress, passes_over=_is_rule, tell=report.pass_row
+    ) as file:
         if not takes_retail and "net_price" not in file.fields:
             raise UnreadableFile("the file has retail prices only, which all companies share: an operator imports it")
         records = list(islice(file.records, MOST_ROWS + 1))
@@ -218,6 +223,8 @@ def _read_row(one: _Import, record: FileRecord, columns: Mapping[str, str]) -> N
         return report.reject(record.line, str(error))
     kinds = ("net", "retail") if one.takes_retail else ("net",)
     if not any(price.kind in kinds for price in written):
+        if _is_remark(values):
+            return report.pass_row(record.line, "a remark between the rows")
         return report.reject(record.line, "it has no price")
     match = one.finder.find(place)
     station = None if match.candidates else _station(one, record.line, place, match)
@@ -227,6 +234,20 @@ def _read_row(one: _Import, record: FileRecord, columns: Mapping[str, str]) -> N
     for price in written:
         _take_price(one, row, price)
     return None
+
+
+def _is_rule(values: Mapping[str, Any]) -> bool:
+    """True for the line of dashes under a heading."""
+    told = [values[name] for name in RowPlace._fields if values.get(name) and name != "brand"]
+    return bool(told) and all(isinstance(one, str) and not one.strip("-=_*. ") for one in told)
+
+
+def _is_remark(values: Mapping[str, Any]) -> bool:
+    """True for a row without a price that names no station: `Total`, `Printed on 11/26/2026`, or a line of dashes."""
+    told = [values[name] for name in RowPlace._fields if values.get(name) and name != "brand"]
+    if len(told) != 1 or not isinstance(told[0], str):
+        return _is_rule(values)
+    return " " in told[0] or not any(letter.isdigit() for letter in told[0])
 
 
 class _Row(NamedTuple):
@@ -310,7 +331,7 @@ def _station(one: _Import, line: int, place: RowPlace, match: CodeMatch) -> Code
         place.brand or None,
         place.address or None,
         place.city or None,
-        place.state.upper() or None,
+        plain_state(place.state) or None,
         place.latitude,
         place.longitude,
         None,
@@ -335,6 +356,7 @@ def _judge(one: _Import) -> None:
     of_countries = usual_of_countries(_known_prices(one))
     usual = {kind: UsualPrices(_usual(one, kind), of_countries) for kind in ("retail", "net")}
     outcomes: dict[int, str] = {}
+    swapped = _lines_above_retail(one)
     for price in _without_repeats(one, outcomes):
         before, before_at = _before(one, price)
         if before_at is not None and price.effective_at < before_at:
@@ -344,6 +366,8 @@ def _judge(one: _Import) -> None:
         reason = usual[price.kind].fault(_placed(price.station, price.price), fresh, one.limits)
         if not reason and price.kind == "net":
             reason = net_fault(price.price, _retail_beside(one, price), one.limits)
+        if not reason and price.line in swapped:
+            reason = "the net price of its row is far above the retail price: they may be swapped"
         decided = one.decided.get(_decision_key(one, price)) if reason else "accepted"
         if decided == "refused":
             outcomes.setdefault(price.line, "unchanged")
@@ -370,18 +394,34 @@ def _judge(one: _Import) -> None:
 def _without_repeats(one: _Import, outcomes: dict[int, str]) -> list[_Price]:
     """The prices in the order of the file, each station once. Of several kinds of diesel the usual one counts."""
     first: dict[tuple[PriceKind, str, datetime], _Price] = {}
+    repeats: dict[int, list[tuple[_Price, _Price]]] = {}
     for price in sorted(one.prices, key=lambda price: (diesel_rank(price.product), price.line)):
         key = (price.kind, price.station.station_id, price.effective_at)
         counts = first.setdefault(key, price)
-        if counts.line == price.line or price.line in outcomes:
-            continue
-        outcomes[price.line] = "refused"
-        told = f"station {price.station.station_id} is already on line {counts.line}"
-        if diesel_rank(price.product) > diesel_rank(counts.product):
-            one.report.pass_row(price.line, f"{told}, with the price of {counts.product!r}")
-        else:
-            one.report.reject(price.line, told)
+        if counts.line != price.line:
+            repeats.setdefault(price.line, []).append((price, counts))
+    for line, pairs in repeats.items():
+        outcomes[line] = "repeated"
+        _tell_repeat(one.report, line, pairs)
     return [price for price in one.prices if first[price.kind, price.station.station_id, price.effective_at] is price]
+
+
+def _tell_repeat(report: PriceReport, line: int, pairs: Sequence[tuple[_Price, _Price]]) -> None:
+    """Tells a row whose prices stand in a row that counts instead."""
+    price, counts = pairs[0]
+    told = f"station {price.station.station_id} is already on line {counts.line}"
+    if diesel_rank(price.product) > diesel_rank(counts.product):
+        report.pass_row(line, f"{told}, with the price of {counts.product!r}")
+    elif all(one.price == other.price for one, other in pairs):
+        report.pass_row(line, f"{told}, with the same price")
+    else:
+        report.reject(line, told)
+
+
+def _lines_above_retail(one: _Import) -> set[int]:
+    """The rows whose net price is more than their retail price. Contracts by cost are a few cents above it at most."""
+    nets = (price for price in one.prices if price.kind == "net")
+    return {net.line for net in nets if net.price > MOST_OF_RETAIL * one.retail_of_line.get(net.line, net.price)}
 
 
 def _retail_beside(one: _Import, price: _Price) -> float | None:

@@ -50,6 +50,7 @@ from domain.stations.price_outliers import MOST_TIMES
 from domain.stations.price_sets import begin_price_set
 from domain.stations.price_units import unit_of_price
 from domain.stations.prices import STALE_AFTER
+from domain.stations.state_names import US_STATES, code_of_state
 
 Words = Annotated[Text, Meta(max_length=400)]
 PricePerGallon = Annotated[float, Meta(gt=0, lt=100)]
@@ -229,9 +230,13 @@ def _store_stations(
     told = _ToldStations(lines, report, judge, retired)
 
     stored = attrgetter(*columns[:-2])
+    state_place = columns.index("state")
 
     def values(row: StationRow) -> tuple[Any, ...]:
-        return (*stored(row), row.priced_at or now, None)
+        told = stored(row)
+        if row.state is not None and row.state not in US_STATES:
+            told = (*told[:state_place], code_of_state(row.state), *told[state_place + 1 :])
+        return (*told, row.priced_at or now, None)
 
     absent = _stage(connection, "stations", columns, told, values) - {"currency", "unit", "checked_price"}
     begin_price_set(connection, "stations", None, now=now)

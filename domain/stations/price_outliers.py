@@ -51,16 +51,16 @@ class PlacedPrice(NamedTuple):
 
 
 class UsualPrices:
-    """The medians of neighbourhoods, states and countries. A neighbourhood is half a degree wide and high: about 30
-    miles."""
+    """The medians of neighbourhoods, states and countries. A neighbourhood is half a degree of one state wide and high:
+    about 30 miles."""
 
     def __init__(self, prices: Iterable[PlacedPrice], of_countries: Mapping[Country, float] | None = None) -> None:
         """`of_countries`: what is usual in a country by prices that are known already. The prices of a file alone do
         not say that: all of them may be of another unit."""
-        neighbors: dict[tuple[int, int], list[float]] = {}
+        neighbors: dict[tuple[str, int, int], list[float]] = {}
         states: dict[str, list[float]] = {}
         for one in prices:
-            neighbors.setdefault(_neighborhood(one.latitude, one.longitude), []).append(one.price)
+            neighbors.setdefault(_neighborhood(one), []).append(one.price)
             states.setdefault(one.state, []).append(one.price)
         self._neighbors = {
             place: (median(found), len(found)) for place, found in neighbors.items() if len(found) > FEWEST_NEIGHBORS
@@ -73,7 +73,7 @@ class UsualPrices:
         that it follows, if that is fresh."""
         if before is not None and (told := _unlike(one.price, before, limits.jump_percent)):
             return f"{told} the price before, {before:.3f}"
-        usual, count = self._neighbors.get(_neighborhood(one.latitude, one.longitude), (0.0, 0))
+        usual, count = self._neighbors.get(_neighborhood(one), (0.0, 0))
         if count and (told := _unlike(one.price, usual, limits.neighbor_percent)):
             return f"{told} the usual price of {count} stations near it, {usual:.3f}"
         usual, count = self._states.get(one.state, (0.0, 0))
@@ -112,8 +112,10 @@ def net_fault(net_price: float, retail_price: float | None, limits: OutlierLimit
     return f"{told} the retail price, {retail_price:.3f}" if told else ""
 
 
-def _neighborhood(latitude: float, longitude: float) -> tuple[int, int]:
-    return int(latitude * 2 // 1), int(longitude * 2 // 1)
+def _neighborhood(one: PlacedPrice) -> tuple[str, int, int]:
+    """Across a state's border other taxes hold: diesel of Blythe in California costs two thirds more than across the
+    river."""
+    return one.state, int(one.latitude * 2 // 1), int(one.longitude * 2 // 1)
 
 
 def _unlike(price: float, other: float, percent: float) -> str:

@@ -73,6 +73,7 @@ PRICE_FIELDS = RecordFields(
         RecordField("country", "Country", "text", ("Country Code",)),
     ),
     (("code", "card_code", "city", "name"), ("retail_price", "net_price")),
+    has_marks=True,
 )
 
 _PLACE = {

@@ -20,6 +20,7 @@ quintanaroo=ROO sanluispotosi=SLP sinaloa=SIN sonora=SON tabasco=TAB tamaulipas=
 yucatan=YUC zacatecas=ZAC
 """
 _CODES = dict(pair.split("=") for pair in _CODES_TEXT.split())
+_ALL_CODES = frozenset(_CODES.values())
 
 US_STATES = frozenset(_CODES[name] for name in _CODES_TEXT.split("alberta=")[0].replace("=", " ").split()[::2])
 """The codes of the United States, as nearly all files write them."""
@@ -31,6 +32,13 @@ def plain_state(state: str) -> str:
     return _CODES.get(letters_of(state), state.strip().upper())
 
 
+def code_of_state(state: str) -> str:
+    """The code of a state by its name or its code in small letters. What is none stays as it is written."""
+    code = plain_state(state)
+    return code if code in _ALL_CODES else state
+
+
+@lru_cache(maxsize=1_000)
 def letters_of(text: str) -> str:
     """The letters in small, without accents."""
     plain = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()

@@ -1,0 +1,150 @@
+"""Files as people have them: rows that say nothing, rows twice, prices in the wrong column, states by their names."""
+
+from datetime import datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import openpyxl
+import pytest
+
+from domain.contract.csvfiles import UnreadableFile
+from domain.database import Connection
+from domain.file_profiles.reading import recognize
+from domain.stations.chains import store_number
+from domain.stations.price_files import PriceReport, store_price_file
+from domain.stations.price_imports import store_station_rows
+from domain.stations.price_outliers import OutlierLimits
+from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS
+from tests.domain.stations.price_lists import Import, reasons, stations
+from tests.factories import Fleet
+
+HEADER = "Store No.,City,State,Retail Price,Best Discounted Price,Latitude,Longitude"
+ELKHART = "305,Elkhart,IN,3.999,3.499,41.735,-85.97"
+
+
+def told(report: PriceReport) -> tuple[int, int, int, int]:
+    return report.created, report.held, len(report.passed_rows), len(report.rejected)
+
+
+def test_across_a_state_line_prices_differ(imported: Import) -> None:
+    blythe = [f"{100 + i},Blythe,CA,6.29,5.80,33.6{i},-114.55" for i in range(3)]
+    ehrenberg = [f"{200 + i},Ehrenberg,AZ,3.99,3.50,33.6{i},-114.51" for i in range(5)]
+
+    assert told(imported(*blythe, *ehrenberg, header=HEADER)) == (8, 0, 0, 0)
+
+
+def test_swapped_prices_wait_both(connection: Connection, fleet: Fleet, imported: Import) -> None:
+    report = imported("305,Elkhart,IN,3.499,3.899,41.735,-85.97", header=HEADER)
+
+    assert told(report) == (0, 2, 0, 0)
+    assert {"may be swapped" in reason for reason in reasons(connection, fleet)} == {True}
+    assert stations(connection)["loves-305"] is None
+
+
+def test_a_contract_by_cost_may_lie_a_little_above_the_sign(imported: Import) -> None:
+    assert told(imported("305,Elkhart,IN,3.499,3.599,41.735,-85.97", header=HEADER)) == (1, 0, 0, 0)
+
+
+def test_remarks_and_rules_between_the_rows_are_passed_over(imported: Import) -> None:
+    rule, remark = "-----,----,--,-----,-----,----,----", "Printed on 11/26/2026 for ACME"
+
+    report = imported(rule, ELKHART, "Total", remark, "*** End of file ***", header=HEADER)
+
+    assert (told(report), report.passed_over) == ((1, 0, 3, 0), 4)
+
+
+def test_a_store_without_a_price_is_refused(imported: Import) -> None:
+    assert told(imported("305,,,,,,", "LV305", header=HEADER)) == (0, 0, 0, 2)
+
+
+@pytest.mark.parametrize("nothing", ["N/A", "-", "#N/A", "null"])
+def test_a_mark_for_nothing_is_an_empty_cell(connection: Connection, imported: Import, nothing: str) -> None:
+    report = imported(f"305,Elkhart,IN,3.999,{nothing},41.735,-85.97", header=HEADER)
+
+    assert told(report) == (1, 0, 0, 0)
+    assert stations(connection)["loves-305"] == 3.999
+
+
+def test_a_row_that_comes_again_is_passed_over_unless_its_price_differs(imported: Import) -> None:
+    assert told(imported(ELKHART, ELKHART, header=HEADER)) == (1, 0, 1, 0)
+    assert told(imported(ELKHART, ELKHART.replace("3.999", "4.009"), header=HEADER))[2:] == (0, 1)
+
+
+def test_days_as_databases_write_them(imported: Import, now: datetime) -> None:
+    row = f"{ELKHART},{now:%d-%b-%y}".upper()
+
+    assert told(imported(row, header=f"{HEADER},Effective Date")) == (1, 0, 0, 0)
+
+
+def test_states_by_their_names_are_stored_as_codes(
+    connection: Connection, imported: Import, tmp_path: Path, now: datetime
+) -> None:
+    imported(ELKHART.replace("IN", "Indiana"), header=HEADER)
+    path = tmp_path / "stations.csv"
+    path.write_text("station_id,name,state,latitude,longitude\nA,A,Ohio,41,-83\nB,B,tx,32,-97\nC,C,Somewhere,32,-97\n")
+    store_station_rows(connection, path, now=now)
+
+    rows = connection.execute("SELECT station_id, state FROM stations").fetchall()
+    expected = {("A", "OH"), ("B", "TX"), ("C", "Somewhere"), ("loves-305", "IN")}
+    assert expected <= {tuple(row) for row in rows}
+
+
+def workbook(path: Path, **sheets: list[str]) -> Path:
+    book = openpyxl.Workbook()
+    del book["Sheet"]
+    for name, rows in sheets.items():
+        sheet = book.create_sheet(name)
+        for row in rows:
+            sheet.append(row.split(","))
+    book.save(path)
+    return path
+
+
+def test_a_further_sheet_with_rows_is_told(connection: Connection, fleet: Fleet, tmp_path: Path, now: datetime) -> None:
+    path = workbook(
+        tmp_path / "prices.xlsx",
+        US=[HEADER, ELKHART],
+        Legend=["Retail,the price on the sign", "Best,yours"],
+        Canada=[HEADER, ELKHART.replace("305", "306")],
+    )
+
+    report = store_price_file(
+        connection,
+        fleet.company_id,
+        path,
+        BUILT_IN["loves"],
+        ZoneInfo("America/Chicago"),
+        takes_retail=True,
+        limits=OutlierLimits(),
+        now=now,
+    )
+
+    assert report.created == 1
+    (row,) = report.passed_rows
+    assert row.message.startswith("the sheet 'Canada' has rows, too")
+
+
+def test_a_cover_sheet_tells_where_the_rows_are(tmp_path: Path) -> None:
+    path = workbook(tmp_path / "prices.xlsx", Cover=["ACME"], Prices=[HEADER, ELKHART])
+
+    with pytest.raises(UnreadableFile, match="the sheet 'Prices' has rows, too"):
+        recognize(path, list(BUILT_IN.values()), PRICE_FIELDS)
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("Love's 305", "305"),
+        ("Pilot Travel Center 075", "75"),
+        ("TA Exit 92", ""),
+        ("Stop Hwy 20", ""),
+        ("Stop I-80", ""),
+        ("Love's #12 Exit 305", "12"),
+        ("Love's Store 000", "0"),
+        ("305", "305"),
+        ("Stop 1234567", ""),
+        ("Plaza of Elkhart", ""),
+    ],
+)
+def test_the_number_of_a_store_in_its_name(name: str, number: str) -> None:
+    assert store_number(name) == number
