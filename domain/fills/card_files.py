@@ -309,13 +309,14 @@ def _taken_figures(fill: FileFill) -> tuple[str, int]:
 def _identity(profile: str, fill: FileFill) -> str:
     """The text that is the same whenever this transaction comes in a file. A number of the card names a transaction
     at its place on its day, whatever was corrected since; without one, everything has to be the same."""
-    parts: list[object] = [
-        *(profile, fill.transaction_number, fill.card_last_four, fill.local_time.date(), fill.item, fill.gallons < 0),
-        *(fill.station_code, fill.location_name, fill.city, fill.state),
-    ]
+    text = (
+        f"{profile}|{fill.transaction_number or ''}|{fill.card_last_four or ''}|{fill.local_time.date()}"
+        f"|{fill.item or ''}|{fill.gallons < 0}"
+        f"|{fill.station_code or ''}|{fill.location_name or ''}|{fill.city or ''}|{fill.state}"
+    )
     if fill.transaction_number is None:
-        parts += [fill.local_time.time(), fill.unit_number, fill.gallons, fill.paid_cents]
-    return "|".join("" if part is None else str(part).upper() for part in parts)
+        text += f"|{fill.local_time.time()}|{fill.unit_number or ''}|{fill.gallons}|{fill.paid_cents}"
+    return text.upper()
 
 
 # --- Cells ------------------------------------------------------------------------------------------------------

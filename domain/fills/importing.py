@@ -298,7 +298,8 @@ class _Batch:
 
     def _add(self, row: _Row, *, twin_id: UUID | None = None) -> UUID:
         fill, fill_id = row.fill, new_id()
-        values = self._values(row, fill_id) | {"twin_id": twin_id}
+        values = self._values(row, fill_id)
+        values["twin_id"] = twin_id
         if fill.key in self._targets:  # another purchase has its key
             values["key"] = fill_id.hex
             self._keep(Telling(fill.key, fill.gallons, fill.paid_cents, fill_id))
@@ -344,7 +345,9 @@ class _Batch:
 
 def _differs(fill: FileFill, stored: _StoredFill) -> bool:
     """True if the file tells something else than is stored."""
-    if not _has_figures(fill, stored) or plain_number(fill.unit_number) != plain_number(stored.unit_number):
+    if not _has_figures(fill, stored):
+        return True
+    if fill.unit_number != stored.unit_number and plain_number(fill.unit_number) != plain_number(stored.unit_number):
         return True
     return fill.has_time and utc_of_local(fill.local_time, stored.time_zone) != stored.bought_at
 

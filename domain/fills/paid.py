@@ -80,9 +80,10 @@ def paid_for(told: ToldFigures) -> Paid | None:
     if told.net_amount is None:
         return _without_amount(told, gross, ways)
     known = ways or ([gross] if gross is not None else [])
+    if any(way.agrees(told.net_amount) for way in known):  # most rows
+        return Paid(told.net_amount, _contradicts(told))
     without_fee = _less(told.net_amount, told.fee)
     for amount, price in (
-        (told.net_amount, told.net_amount),
         (told.net_amount, _less(told.net_amount, told.taxes)),
         (without_fee, without_fee),
     ):

@@ -141,7 +141,11 @@ def _with_other_gallons(new: CardPurchase, stored: CardPurchase, times: _Times, 
 
 def plain_number(text: str | None) -> str:
     """The number without what a spreadsheet loses: signs and zeros before it. Empty: nothing is known."""
-    if text is None or re.fullmatch(r"\d(?:\.\d+)?E\+?\d+", text, re.IGNORECASE):
+    if text is None:
+        return ""
+    if text.isdecimal() and text.isascii():  # most numbers
+        return text.lstrip("0")
+    if re.fullmatch(r"\d(?:\.\d+)?E\+?\d+", text, re.IGNORECASE):
         return ""
     return re.sub(r"[^A-Z0-9]", "", text.upper()).lstrip("0")
 

@@ -6,6 +6,7 @@ Some files have the state in a column, others behind the town, and Pilot's behin
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from domain.fills.cells import RowFault, cell_line
@@ -55,6 +56,7 @@ def place_of(given: Mapping[str, Any]) -> PurchasePlace:
     raise RowFault("the state is missing: it tells the tax")
 
 
+@lru_cache(maxsize=10_000)  # a file has the same few states in all its rows
 def state_code(text: str) -> str | None:
     """The two letters of a state or province that is written as `UT`, `Utah` or `US-UT`; None if it is none."""
     plain = re.sub(r"^(?:US|CA)-", "", text.upper().strip(" ."))

@@ -21,6 +21,8 @@ class RowStatus(StrEnum):
 
 def status_of(given: Mapping[str, Any]) -> RowStatus:
     """Raises RowFault for a flag that is neither yes nor no."""
+    if not (given.get("canceled") or given.get("status") or given.get("kind")):
+        return RowStatus.COUNTS  # most rows
     said = [cell_line(given.get(name)) for name in ("status", "kind")]
     if any(_says(_NOTHING_BOUGHT, text) for text in said):
         return RowStatus.NOTHING_BOUGHT

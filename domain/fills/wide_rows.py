@@ -46,7 +46,10 @@ class WideFill(NamedTuple):
 
 
 def is_wide(given: Mapping[str, Any]) -> bool:
-    return any(given.get(f"{one.name}_quantity") is not None for one in WIDE_FUELS)
+    return not _QUANTITIES.isdisjoint(given) and any(given.get(name) is not None for name in _QUANTITIES)
+
+
+_QUANTITIES = frozenset(f"{one.name}_quantity" for one in WIDE_FUELS)
 
 
 def wide_fills(given: Mapping[str, Any]) -> list[WideFill]:
