@@ -279,15 +279,25 @@ def accepted_before(path: Path) -> set[str]:
         return set()
     except OSError as error:
         raise CannotPush(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, msgspec.DecodeError):
+    except (ValueError, KeyError, TypeError, csv.Error, msgspec.DecodeError):
         raise CannotPush(f"{path} is no file of results: name the one of the run that is resumed") from None
     return accepted
+
+
+_LONGEST_RESULT = 1 << 20
+
+
+def _check_length(line: bytes) -> None:
+    """Raises ValueError for a line that no result has."""
+    if len(line) == _LONGEST_RESULT and not line.endswith(b"\n"):
+        raise ValueError(len(line))
 
 
 def _json_results(file: BinaryIO) -> Iterator[tuple[int, str, str]]:
     """The end of each result, its `externalId` and its outcome."""
     end = 0
-    for line in file:
+    while line := file.readline(_LONGEST_RESULT):
+        _check_length(line)
         if line.endswith(b"\n"):
             end += len(line)
             result = msgspec.json.decode(line)
@@ -300,12 +310,16 @@ def _csv_results(file: BinaryIO) -> Iterator[tuple[int, str, str]]:
 
     def lines() -> Iterator[str]:
         nonlocal end
-        for line in file:
+        while line := file.readline(_LONGEST_RESULT):
+            _check_length(line)
             if line.endswith(b"\n"):
                 end += len(line)
                 yield line.decode()
 
     rows = csv.reader(lines(), strict=True)
+    if (heading := next(rows, None)) is not None and heading != list(Result._fields):
+        raise ValueError(heading)
+    yield end, "", ""
     while True:
         try:
             _, external_id, _, outcome, _, _ = next(rows)

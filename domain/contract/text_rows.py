@@ -124,9 +124,10 @@ def heading_row_at(rows: Sequence[Sequence[Any]], known: Callable[[str], bool]) 
     if not rows or counts[0] > 1:
         return 0
     best = max(counts)
-    if best > max(counts[0], 1):
+    is_title = counts[0] == 0 and len(names[0]) < 2
+    if best > counts[0] and (best > 1 or is_title):
         return counts.index(best)
-    if best == 0 and len(names[0]) < 2:
+    if best == 0 and is_title:
         widths = list(map(len, names))
         return widths.index(max(widths))
     return 0

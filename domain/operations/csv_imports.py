@@ -14,6 +14,7 @@ from uuid import UUID
 
 from domain.accounts.contacts import IN_CLEAR, Contacts
 from domain.contract.csvfiles import ImportReport, Progress, Rejected
+from domain.contract.route_layout import listed_names
 from domain.database import Connection, as_json
 from domain.database_options import TimeLimits
 from domain.errors import FuelrouteError
@@ -37,6 +38,9 @@ statement reaches the database."""
 
 MOST_REJECTED = 1_000
 """So many refused rows are kept, with their sentences. More are only counted."""
+
+_MOST_UNUSED = 2_000
+"""The characters of the names of unused columns."""
 
 KEPT_DAYS = 90
 
@@ -71,6 +75,8 @@ class StoredImport(NamedTuple):
     passed_over: int
     """Lines that are about something else: totals, titles, things that are not stored."""
     fault: str | None
+    unused_columns: str | None
+    """The names of the file's columns that are no field."""
 
 
 _CLOSE_SILENT = Command(
@@ -96,6 +102,7 @@ _ADVANCE = Command(
     "UPDATE csv_imports SET beat_at = %s, rows_read = %s, created = %s, updated = %s, unchanged = %s, refused = %s,"
     " passed_over = %s WHERE id = %s AND finished_at IS NULL"
 )
+_NOTE_UNUSED = Command("UPDATE csv_imports SET unused_columns = %s WHERE id = %s AND finished_at IS NULL")
 _FAIL = Command("UPDATE csv_imports SET finished_at = %s, fault = %s WHERE id = %s AND finished_at IS NULL")
 
 
@@ -156,6 +163,8 @@ def run(
     commit. Raises UnreadableFile, UnknownCompany, RetiredCompany, ImportGone."""
     report, jobs = _importer(connection, stored.kind, stored.company_id, contacts, now)(path, progress=progress)
     counts = Counts(report.created, report.updated, report.unchanged, report.refused)
+    if report.unused_columns:
+        _NOTE_UNUSED.execute(connection, (listed_names(report.unused_columns)[:_MOST_UNUSED], stored.id))
     finish(connection, stored, counts, sorted(report.rejected), now=now)
     return jobs
 

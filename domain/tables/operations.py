@@ -141,6 +141,8 @@ class CsvImports(SQLModel, table=True):
     """The first of the refused rows: line, message."""
     fault: str | None = None
     """Why nothing was imported."""
+    unused_columns: str | None = None
+    """The names of the file's columns that are no field."""
 
 
 class Restores(SQLModel, table=True):

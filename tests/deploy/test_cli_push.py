@@ -429,3 +429,20 @@ def test_another_file_is_not_taken_for_results(tmp_path: Path, name: str, conten
         accepted_before(tmp_path / name)
 
     assert (tmp_path / name).read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "externalId,unitNumber,driverName,scheduledStart,stop_name,stop_latitude\nA,101,Ann,accepted,created,x\nB,1",
+        "x" * (3 << 20),
+        '"a" b\n',
+    ],
+)
+def test_another_file_is_not_taken_for_results_and_stays_as_it_is(tmp_path: Path, text: str) -> None:
+    """It would lose its last line and get lines of results."""
+    path = tmp_path / "trucks.csv"
+    path.write_text(text)
+    with pytest.raises(CannotPush, match="no file of results"):
+        accepted_before(path)
+    assert path.read_text() == text

@@ -124,6 +124,15 @@ def test_no_row_of_an_import_is_visible_before_all_are_read(world: World) -> Non
     assert (total, read) == (5_000, 5_000)
 
 
+def test_the_columns_that_are_not_used_are_told(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.OWNER, fleet)
+    said = import_file(browser, "vehicles", "Acme fleet\n\nunit_number,Fuel capacity,<b>Region\n201,200,South\n")
+    assert "1 row added" in said
+    assert "Columns that are not used: Fuel capacity, &lt;b&gt;Region" in said or "Fuel capacity, <b>Region" in said
+    assert "not used" not in import_file(browser, "vehicles", "unit_number\n202\n")
+
+
 # --- Exports -----------------------------------------------------------------------------------------------------
 
 
