@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from domain.settings import Settings
-from domain.stations.state_names import letters_of, plain_state
+from domain.stations.state_names import US_STATES, letters_of, plain_state
 
 LITRES_IN_GALLON = 3.785411784
 LITRES_IN_IMPERIAL_GALLON = 4.54609
@@ -176,6 +176,8 @@ def country_of(
     state: str | None, country: str = "", latitude: float | None = None, longitude: float | None = None
 ) -> Country:
     """The country of a station by the name of its country, its state, or its place where no state is given."""
+    if not country and state in US_STATES:
+        return "US"  # nearly all stations
     told = _COUNTRIES.get(letters_of(country)) if country else None
     if told is not None:
         return told

@@ -14,6 +14,7 @@ from domain.stations.price_units import (
     unit_in_heading,
     unit_of_price,
 )
+from domain.stations.state_names import US_STATES
 from domain.stations.station_codes import CodedStation
 
 PriceKind = Literal["retail", "net"]
@@ -67,6 +68,8 @@ def told_price(
     state, latitude, longitude = values.get("state"), values.get("latitude"), values.get("longitude")
     if station is not None and not state:
         state, latitude, longitude = station.state, station.latitude, station.longitude
+    if state in US_STATES and not (written.currency or written.unit or values.get("country")):
+        return ToldPrice(written.price)  # nearly all prices
     country = country_of(state, values.get("country") or "", latitude, longitude)
     unit, is_told = unit_of_price(written.currency, written.unit, country)
     return in_dollars(written.price, unit, rates, is_told=is_told)

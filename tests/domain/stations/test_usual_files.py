@@ -15,6 +15,8 @@ from domain.stations.price_files import PriceReport, store_price_file
 from domain.stations.price_imports import store_station_rows
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS
+from domain.stations.price_units import country_of
+from domain.stations.state_names import US_STATES
 from tests.domain.stations.price_lists import Import, reasons, stations
 from tests.factories import Fleet
 
@@ -148,3 +150,9 @@ def test_a_cover_sheet_tells_where_the_rows_are(tmp_path: Path) -> None:
 )
 def test_the_number_of_a_store_in_its_name(name: str, number: str) -> None:
     assert store_number(name) == number
+
+
+@pytest.mark.parametrize("state", sorted(US_STATES))
+def test_no_code_of_a_state_means_another_country(state: str) -> None:
+    assert country_of(state, "", 30.0, -100.0) == country_of(state) == "US"
+    assert country_of(state, "Canada") == "CA"
