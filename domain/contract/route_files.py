@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Literal
@@ -19,11 +20,12 @@ import msgspec
 
 from domain.contract.checking import Invalid, read_body
 from domain.contract.csvfiles import UnreadableFile
+from domain.contract.day_order import refuse_days_first
 from domain.contract.reading_ends import go_on
 from domain.contract.reading_time import check_reading_time
 from domain.contract.route_footers import WithoutFooters
 from domain.contract.route_layout import MOST_NAME_CHARACTERS, Layout, is_known_column, layout_of
-from domain.contract.route_rows import FileRoute
+from domain.contract.route_rows import TIME_FIELDS, FileRoute
 from domain.contract.route_tables import TableEntry, routes_of_rows, routes_of_stops, survey_of
 from domain.contract.route_times import plain_text
 from domain.contract.shapes import MAX_BODY_BYTES, RouteInput
@@ -134,11 +136,28 @@ class _Table:
         next(self._rows)
 
 
+_DATED_ROWS = 100
+"""The first rows, which tell whether the file writes the day before the month."""
+
+
+def _dated(entries: Iterator[TableEntry], layout: Layout) -> Iterator[TableEntry]:
+    """The same entries. Raises UnreadableFile when the first ones have the day before the month."""
+    first = list(islice(entries, _DATED_ROWS))
+    for place, index in layout.columns.items():
+        if place.field in TIME_FIELDS:
+            refuse_days_first(
+                layout.name_of(place),
+                (row.cells[index] for row in first if isinstance(row, Row) and index < len(row.cells)),
+            )
+    return chain(first, entries)
+
+
 def _table_routes(table: _Table, layout: Layout, zone: ZoneInfo | None, without: WithoutFooters) -> Iterator[FileRoute]:
+    entries = without.footers(_dated(table.entries(), layout))
     if not layout.is_row_a_stop:
-        yield from _without_repeats(routes_of_rows(without.footers(table.entries()), layout, zone))
+        yield from _without_repeats(routes_of_rows(entries, layout, zone))
         return
-    survey = survey_of(without.footers(table.entries()), layout)
+    survey = survey_of(entries, layout)
     table.again()
     yield from routes_of_stops(without.footers(table.entries()), layout, zone, survey)
 

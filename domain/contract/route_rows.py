@@ -20,7 +20,7 @@ MOST_STOPS_READ = 99
 MOST_FAULTS_TOLD = 10
 
 _NUMBERS = frozenset(("latitude", "longitude"))
-_TIMES = frozenset(("scheduledStart", "windowStart", "windowEnd"))
+TIME_FIELDS = frozenset(("scheduledStart", "windowStart", "windowEnd"))
 _NUMBER = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)", re.ASCII)
 
 
@@ -175,7 +175,7 @@ def _set(
     cell = _cell(row, layout, place)
     if cell is None or cell == "":
         return
-    if place.field in _TIMES:
+    if place.field in TIME_FIELDS:
         value, fault = cell_time(cell, zone)
         if fault:
             draft.faults[whole_path] = fault

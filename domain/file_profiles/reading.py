@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from domain.contract.csvfiles import BEGINNING_CHARACTERS, ImportReport, Progress, UnreadableFile, armed, opened
+from domain.contract.day_order import refuse_days_first
 from domain.contract.spreadsheets import Cell, Row, excel_rows, is_excel_file
 from domain.contract.text_rows import MOST_LINES_ABOVE, Refuse, text_rows, usual_delimiter
 from domain.file_profiles.cells import cell_text, converter, says_nothing
 from domain.file_profiles.headings import FieldPlace, Heading, field_places, find_heading, heading_of, values_above
-from domain.file_profiles.profiles import FileProfile, RecordFields, plain_name
+from domain.file_profiles.profiles import FileProfile, RecordField, RecordFields, plain_name
 
 AUTO = "auto"
 """The name that stands for the profile which fits the headings of a file."""
@@ -84,6 +85,9 @@ def open_profiled(
         named = next(row for row in first if row.line == heading.line)
         sample = [row for row in first if row.line > heading.line]
         _refuse_ambiguous(heading, readers, sample)
+        for place in places:
+            if _holds_dates(place.field) and not profile.columns[place.field.name].date_format:
+                refuse_days_first(place.name, (cell for row in sample for cell in _cells_at(row, place.indexes)))
         width = _width(heading, [row for row in sample if not _is_heading(row, named, _first_name(named))])
         yield ProfiledFile(
             heading,
@@ -99,6 +103,14 @@ def open_profiled(
             ),
             above,
         )
+
+
+def _holds_dates(field: RecordField) -> bool:
+    return field.kind in ("moment", "day") or field.name == "date"
+
+
+def _cells_at(row: Row, indexes: Sequence[int]) -> Iterator[Cell]:
+    return (row.cells[index] for index in indexes if index < len(row.cells))
 
 
 def recognize(
