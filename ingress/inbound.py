@@ -66,7 +66,8 @@ class Inbound:
         self._contacts = Contacts.of(settings)
         self._rules = TakingRules(settings.arrival_radius_meters, timedelta(hours=settings.early_arrival_hours))
         self._tallies: dict[UUID, _Tally] = {}
-        self._nobody = self._contacts.seal(write({"webhook_secret": secrets.token_hex()}).decode()) or ""
+        nobody = write({"webhook_secret": secrets.token_hex()}).decode()
+        self._nobody = (self._contacts.seal(nobody) if self._contacts.prefix else None) or nobody
         """Sealed credentials that fit no request: what is opened and compared where there is no connector."""
 
     async def take(self, request: Request) -> Answer:

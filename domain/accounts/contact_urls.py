@@ -186,7 +186,7 @@ def _check_headers(headers: Mapping[str, str]) -> None:
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise UnusableContact("has a header that no request can have")
-        plain = name.lower().replace("_", "-")  # many servers read one as the other
+        plain = name.lstrip("+").lower().replace("_", "-")  # many servers read one sign as the other
         if plain in _FRAMING_HEADERS or plain.startswith("proxy-"):
             raise UnusableContact(f"sets the header {name}, which belongs to the connection: leave it out")
 

@@ -30,6 +30,7 @@ from domain.contract.text_rows import (
     heading_row_at,
     text_rows,
 )
+from domain.text import printable
 
 RowShape = TypeVar("RowShape", bound=msgspec.Struct)
 
@@ -262,7 +263,9 @@ def _read(
     header = column_names.fields(names, known)
     parts = column_names.parts(names, header)
     report.unused_columns = [
-        name for place, name in enumerate(names) if name and header[place] not in known and place not in parts.places
+        printable(name)
+        for place, name in enumerate(names)
+        if name and header[place] not in known and place not in parts.places
     ]
     missing = required - set(header) - {parts.field}
     if missing:

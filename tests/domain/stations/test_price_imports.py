@@ -396,7 +396,7 @@ def test_twenty_thousand_deals_come_again_within_seconds(database: Database, csv
     started = time.monotonic()
     with database.transaction() as connection:
         assert counts(store_deal_rows(connection, fleet.company_id, path, now=now)) == (0, 0, 20_000)
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60
 
 
 def test_a_deal_may_have_days_and_several_periods(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:

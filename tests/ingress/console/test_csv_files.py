@@ -189,3 +189,9 @@ def test_an_import_of_an_export_gives_the_same_data(world: World, rows: Sequence
     assert vehicles_of(world, ours) == before
     import_file(world.browser(Role.OWNER, others), "vehicles", text)
     assert sorted(row[1:] for row in vehicles_of(world, others)) == sorted(row[1:] for row in before)
+
+
+def test_the_name_of_an_unused_column_may_hold_anything(world: World) -> None:
+    page = import_file(world.browser(Role.OWNER), "drivers", "name,\0\nAnn,x")
+
+    assert "1 row added" in page
