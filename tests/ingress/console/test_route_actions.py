@@ -189,7 +189,7 @@ def test_a_plan_is_made_again_and_the_driver_gets_no_message_while_nothing_chang
         return row.review_at
 
     eventually(review_at, lambda moment: moment is None)
-    assert "The plan was kept" in words(browser.look(path))
+    eventually(lambda: words(browser.look(path)), lambda said: "The plan was kept" in said)
     assert len(messages_of(client, route_id)) == 1
 
 
