@@ -148,7 +148,7 @@ def _comparable(vin: str) -> str | None:
 
 
 def _doubt_of_link(names: Named, linked: "Ours", hits: Sequence[_Hit], ours: Mapping[UUID, "Ours"]) -> str | None:
-    """What speaks against a link that a person made: the VIN, in whichever way."""
+    """The reason why the VIN contradicts a link that a person made; None when it does not."""
     of_vin = next((ours[hit[2]] for hit in hits if hit[0] == "vin" and hit[2] != linked.id), None)
     if of_vin is not None:
         return _told(f"a person linked it to {linked.shown()}, and its VIN is that of {of_vin.shown()}")

@@ -107,7 +107,7 @@ class Motive(Vendor):
 
 
 class _Located:
-    """What the locations of a page bring."""
+    """Fixes and levels from the locations of a page."""
 
     def __init__(self) -> None:
         self.refused = Counter[str]()

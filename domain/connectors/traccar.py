@@ -226,7 +226,7 @@ def _id_of(position: Any) -> int:
 
 
 class _Positions:
-    """What positions bring: fixes, and levels that were measured without one."""
+    """Fixes from positions, and levels that were measured without a fix."""
 
     def __init__(self, fuel_attribute: str | None, tank_liters: Mapping[str, float]) -> None:
         self._fuel_attribute = fuel_attribute

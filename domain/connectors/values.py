@@ -90,7 +90,7 @@ def percent_or_none(value: object) -> float | None:
 
 
 def is_false(value: object) -> bool:
-    """True of false as vendors write it: also as a text, or as 0. Nothing at all is not false."""
+    """True when a vendor's value means false: the word, also as a text, or 0. A missing value does not mean false."""
     if isinstance(value, str):
         return value.strip().lower() in ("false", "0")
     return value is False or (type(value) is int and value == 0)

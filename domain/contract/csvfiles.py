@@ -319,7 +319,7 @@ def named_width(names: Sequence[str]) -> int:
 
 
 def _fault(header: list[str], cells: list[str], twice: set[str]) -> str:
-    """What makes the cells of a row doubtful as a whole."""
+    """The fault of a row as a whole: too many cells, or columns that disagree. Empty when there is none."""
     if len(cells) > len(header) or any(cell.strip() for cell in cells[named_width(header) :]):
         return f"{len(cells)} cells, but the header names {named_width(header)} columns"
     for name in twice:

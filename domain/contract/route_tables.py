@@ -64,7 +64,7 @@ def _refused(row: RefusedRow) -> FileRoute:
 
 @dataclass(slots=True)
 class Survey:
-    """What the first reading has found, by the hash of the `externalId`."""
+    """The outcome of the first reading, by the hash of the `externalId`."""
 
     rows: dict[int, int] = field(default_factory=dict)
     """The number of rows of each route."""

@@ -102,7 +102,7 @@ def _number(cell: Cell) -> float:
 
 
 def _without_sign(text: str) -> tuple[bool, str]:
-    """Whether the number is negative, and the rest of its text."""
+    """True for a negative number, and its text without the sign."""
     if text.startswith("(") and text.endswith(")"):
         return True, text[1:-1]
     if text[:1] in "+-\N{MINUS SIGN}" and text:

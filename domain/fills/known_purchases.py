@@ -141,7 +141,7 @@ class Candidates:
         return found[0] if found else None
 
     def telling_of(self, found: CardPurchase, key: str) -> Telling:
-        """What a row of this key tells of a purchase that was found to be the same."""
+        """The figures of a row with this key, to be kept with the purchase that it repeats."""
         before = self._replaced.get(found.id)
         return (
             before._replace(key=key) if before is not None else Telling(key, found.gallons, found.paid_cents, found.id)

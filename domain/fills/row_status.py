@@ -1,4 +1,4 @@
-"""What a row says of its transaction: it counts, it takes a purchase back, or nothing was bought.
+"""The status of a row's transaction: it counts, it takes a purchase back, or nothing was bought.
 
 Cards have a flag, a status or a kind of transaction. A status that is not known here says nothing against the row.
 """

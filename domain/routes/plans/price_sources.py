@@ -163,7 +163,7 @@ class _Look:
             self._tell(file, one)
 
     def _seen_now(self, file: ListedFile, before: SeenFile | None) -> SeenFile:
-        """What is known of a file before it is read."""
+        """The record of a file before it is read."""
         if before is not None and before.is_like(file.size_bytes, file.modified_at):
             if before.state == "taken" and self.again:
                 return before._replace(state="again")
