@@ -28,6 +28,7 @@ from domain.statements import Query
 from ingress.process import free_port
 from tests.debian import program, running_program
 from tests.domain.test_database_options import SETTINGS
+from tests.service import eventually
 
 
 class Authority:
@@ -110,9 +111,20 @@ def postgres(authority: Authority) -> Iterator[int]:
         with running_program(
             [server, "-D", str(data), *options], port, authority.ca.parent / "postgres.log", user=user
         ):
-            with psycopg.connect(f"postgresql://postgres@127.0.0.1:{port}/postgres?sslmode=require") as admin:
+            url = f"postgresql://postgres@127.0.0.1:{port}/postgres?sslmode=require"
+            eventually(lambda: _refusal(url), lambda said: said is None, wanted="a PostgreSQL that has started up")
+            with psycopg.connect(url) as admin:
                 admin.execute("CREATE ROLE fuelroute_service NOLOGIN")
             yield port
+
+
+def _refusal(url: str) -> str | None:
+    """Why PostgreSQL takes no connection yet: it listens before it has started up."""
+    try:
+        psycopg.connect(url).close()
+    except psycopg.OperationalError as error:
+        return str(error)
+    return None
 
 
 @pytest.fixture(scope="module")

@@ -124,14 +124,17 @@ def test_a_truck_that_leaves_its_road_gets_a_new_plan(service: Service) -> None:
         route_id = start_route(client)
         before = client.wait_for(route_id, "active")
         south = {"latitude": JOLIET["latitude"] - 0.65, "longitude": JOLIET["longitude"]}
-        for minutes in range(60, 81, 4):
-            client.post_fixes(south, at=datetime.now(UTC) + timedelta(minutes=minutes), count=1)
+        standing, now = {"unitNumber": "101", **south, "speedMph": 0}, datetime.now(UTC)
+        times = [(now + timedelta(minutes=minutes)).isoformat() for minutes in range(60, 81, 4)]
+        fixes = [{**standing, "recordedAt": time} for time in times]
+        fed = client.post("/telematics/positions", json={"positions": fixes})
+        assert (fed.status_code, fed.json()) == (202, {"accepted": 6, "rejected": []})
 
         after = eventually(lambda: client.route(route_id), lambda route: route["fuelPlan"] != before["fuelPlan"])
+        _, corrected = eventually(lambda: messages_of(client, route_id), lambda found: len(found) > 1)
 
         assert after["status"] == "active"
         assert after["distanceMiles"] != before["distanceMiles"]
-        _, corrected = messages_of(client, route_id)
         assert corrected.text.startswith("CORRECTED")
 
 
