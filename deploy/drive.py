@@ -14,7 +14,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from domain.accounts.keys import create_key, revoke_key
 from domain.contract.shapes import Position
-from domain.database import Database
+from domain.database.connections import Database
+from domain.database.statements import Statement
 from domain.documents import FuelPlanDocument, FuelStopDocument
 from domain.encoding import write
 from domain.errors import FuelrouteError
@@ -24,7 +25,6 @@ from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.roads import Point, default_roads
 from domain.sandbox.simulated_truck import FIX_SECONDS, SimulatedTrip, Truck, refuels_on
 from domain.settings import Settings
-from domain.statements import Statement
 from domain.text import printable
 
 START_FUEL_PERCENT = 25.0

@@ -16,7 +16,7 @@ from deploy.backups.archive import ArchiveUnusable, archive_spec, end_archive, s
 from deploy.embedded import DataFolder, EmbeddedPostgres, EmbeddedRedis
 from deploy.processes import Spec, StopRequested, Supervisor
 from deploy.terminal import Terminal
-from domain.database_checks import check_servers
+from domain.database.checks import check_servers
 from domain.migrations import migrate
 from domain.queue.jobs import QUEUES
 from domain.queue.redis_clients import check_redis

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from domain.statements import Query, Statement
+from domain.database.statements import Query, Statement
 
 _VALID_SECONDS = 30.0
 """A reading is repeated after so long: clocks drift, and PostgreSQL's may be set, too."""

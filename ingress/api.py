@@ -25,17 +25,17 @@ from domain.contract.shapes import (
     RouteQuery,
     VehicleQuery,
 )
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.encoding import write
 from domain.fleet.api_lists import list_drivers, list_vehicles
 from domain.ids import read_id
 from domain.lifecycle import HELD, CancelEffect
-from domain.metrics import FIXES_RECEIVED
 from domain.queue.jobs import Job
 from domain.routes.reading.changes import follows_changes, list_changes
 from domain.routes.reading.lookups import list_routes
 from domain.routes.transitions import cancel_route
 from domain.telematics.feed import Feed, store_positions
+from domain.telemetry.metrics import FIXES_RECEIVED
 from domain.webhooks.endpoints import delivery_jobs
 from ingress.access import NOBODY, refusal_of, unauthorized
 from ingress.authenticator import AuthorizedRequest, Item, Result

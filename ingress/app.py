@@ -10,9 +10,9 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Lifespan, Receive, Scope, Send
 
 from domain.encoding import write
-from domain.health import Health
 from domain.operations.server_checks import health_of
 from domain.settings import Settings
+from domain.telemetry.health import Health
 from ingress.api import Api
 from ingress.docs.site import Docs
 from ingress.inbound import Inbound

@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from domain.accounts.keys import Caller, find_callers, still_valid
-from domain.async_database import AsyncDatabase
-from domain.fence import is_key_of_paused
-from domain.visibility import EVERYTHING, NOTHING, Visibility, of_tenants
+from domain.database.async_connections import AsyncDatabase
+from domain.database.fence import is_key_of_paused
+from domain.database.visibility import EVERYTHING, NOTHING, Visibility, of_tenants
 from ingress.access import AuthResult, Credentials, refusal_of, unauthorized
 from ingress.batching import Batcher, Submission
 from ingress.key_use import KeyUse

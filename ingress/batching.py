@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
-from domain.metrics import BATCH_ITEMS, BATCH_WAITS
+from domain.telemetry.metrics import BATCH_ITEMS, BATCH_WAITS
 from ingress.fair_queue import FairQueue
 
 _ALONE_SECONDS = 0.05

@@ -10,9 +10,9 @@ from collections import Counter
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-from domain.metrics import CONNECTIONS, CONNECTIONS_REFUSED, expose
-from domain.observability import get_logger
 from domain.settings import Settings
+from domain.telemetry.logs import get_logger
+from domain.telemetry.metrics import CONNECTIONS, CONNECTIONS_REFUSED, expose
 
 log = get_logger(__name__)
 

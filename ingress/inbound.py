@@ -32,11 +32,11 @@ from domain.connectors.taking import (
 )
 from domain.connectors.vendor import Access, ForgedRequest, InboundRequest, UnreadableAnswer, VendorPage
 from domain.contract.shapes import FieldFault
+from domain.database.visibility import EVERYTHING, of_tenants
 from domain.encoding import write
 from domain.ids import read_id
-from domain.metrics import FIXES_RECEIVED
-from domain.observability import get_logger
-from domain.visibility import EVERYTHING, of_tenants
+from domain.telemetry.logs import get_logger
+from domain.telemetry.metrics import FIXES_RECEIVED
 from ingress.connection_limits import address_of
 from ingress.fair_queue import FairSemaphore
 from ingress.problems import ApiError

@@ -9,9 +9,9 @@ from psycopg_pool import PoolTimeout
 
 from domain import clock
 from domain.accounts.keys import note_use
-from domain.database import Database
-from domain.observability import get_logger
-from domain.visibility import EVERYTHING
+from domain.database.connections import Database
+from domain.database.visibility import EVERYTHING
+from domain.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 

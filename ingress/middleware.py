@@ -11,10 +11,10 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from domain import tracing
-from domain.database_health import is_away
-from domain.metrics import REQUESTS
-from domain.observability import get_logger
+from domain.database.health import is_away
+from domain.telemetry import tracing
+from domain.telemetry.logs import get_logger
+from domain.telemetry.metrics import REQUESTS
 from ingress.access import NOBODY, PAUSE_SECONDS, AuthResult, company_paused, rate_limited, refusal_of
 from ingress.fair_queue import CapacityTimeout
 from ingress.problems import KINDS, PROBLEM_TYPE, ApiError, Rehearsed, document_of

@@ -12,10 +12,10 @@ from redis.asyncio.client import PubSub
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from domain.observability import get_logger
 from domain.queue.redis_clients import async_redis_client
 from domain.queue.redis_layout import outcomes_channel
 from domain.routes.intake.imports import ImportOutcome
+from domain.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 

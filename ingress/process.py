@@ -9,9 +9,9 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from domain.errors import FuelrouteError
-from domain.health import Health
-from domain.observability import get_logger
 from domain.settings import Settings
+from domain.telemetry.health import Health
+from domain.telemetry.logs import get_logger
 from ingress.app import create_app
 from ingress.connection_limits import Bounds, ConnectionLimiter, ProxyNetworks
 from ingress.draining import DrainingServer

@@ -11,20 +11,20 @@ from typing import NamedTuple
 import psycopg
 
 from domain import clock
-from domain.async_database import AsyncDatabase
 from domain.contract.shapes import Route, RouteInput
-from domain.database import Database, wait_until_durable
-from domain.database_health import is_away
+from domain.database.async_connections import AsyncDatabase
+from domain.database.connections import Database, wait_until_durable
+from domain.database.health import is_away
 from domain.lifecycle import Environment, PushEffect, RouteStatus
 from domain.magic_values import rehearsed_error, waits_for_sweep
-from domain.metrics import ROUTES_PUSHED
-from domain.observability import get_logger
 from domain.queue.job_queue import AsyncJobQueue
 from domain.queue.jobs import Job, import_routes_job, in_batches
 from domain.routes.intake.pushes import Push, Pushed, create_routes
 from domain.routes.reading.fresh_answers import fresh_route
 from domain.routes.reading.lookups import read_routes
-from domain.tracing import Trace
+from domain.telemetry.logs import get_logger
+from domain.telemetry.metrics import ROUTES_PUSHED
+from domain.telemetry.tracing import Trace
 from ingress.authenticator import Admitted, Authenticator, Submitted
 from ingress.outcome_listener import Expectation, ExpectedOutcome, OutcomeListener
 from ingress.problems import ApiError, Rehearsed

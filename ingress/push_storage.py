@@ -11,13 +11,13 @@ import psycopg
 
 from domain import clock
 from domain.accounts.keys import still_valid
-from domain.database import Connection, Database
-from domain.database_health import is_away
-from domain.database_options import SERVING, TimeLimits
-from domain.observability import get_logger
+from domain.database.connections import Connection, Database
+from domain.database.health import is_away
+from domain.database.options import SERVING, TimeLimits
+from domain.database.visibility import Visibility, of_tenants
 from domain.queue.jobs import Job
 from domain.routes.intake.pushes import Push, Pushed, store_pushes
-from domain.visibility import Visibility, of_tenants
+from domain.telemetry.logs import get_logger
 from ingress.access import unauthorized
 from ingress.problems import ApiError
 

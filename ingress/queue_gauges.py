@@ -7,7 +7,14 @@ import time
 import redis
 
 from domain import clock
-from domain.metrics import (
+from domain.operations.alerts import is_silent
+from domain.queue.heartbeats import read_worker_heartbeats
+from domain.queue.inspection import read_queues
+from domain.queue.job_queue import JobQueue
+from domain.queue.jobs import QUEUES
+from domain.settings import Settings
+from domain.telemetry.logs import get_logger
+from domain.telemetry.metrics import (
     DEAD_LETTERS,
     QUEUE_AGE,
     QUEUE_IN_FLIGHT,
@@ -16,13 +23,6 @@ from domain.metrics import (
     QUEUE_WORKERS,
     expose,
 )
-from domain.observability import get_logger
-from domain.operations.alerts import is_silent
-from domain.queue.heartbeats import read_worker_heartbeats
-from domain.queue.inspection import read_queues
-from domain.queue.job_queue import JobQueue
-from domain.queue.jobs import QUEUES
-from domain.settings import Settings
 
 log = get_logger(__name__)
 

@@ -4,7 +4,7 @@ own: neither requests nor threads for other work delay it."""
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
-from domain.health import Health, HealthReport
+from domain.telemetry.health import Health, HealthReport
 
 
 class Readiness:

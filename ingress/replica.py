@@ -17,15 +17,15 @@ from uuid import UUID
 import psycopg
 
 from domain.accounts.keys import Caller
-from domain.async_database import AsyncDatabase
-from domain.database import Connection, Database, Tenant
-from domain.database_options import REPLICA
-from domain.metrics import ROUTE_READS
-from domain.observability import get_logger
+from domain.database.async_connections import AsyncDatabase
+from domain.database.connections import Connection, Database, Tenant
+from domain.database.options import REPLICA
+from domain.database.statements import Query
+from domain.database.visibility import NOTHING, Visibility, of_tenants
 from domain.routes.reading.last_writes import REPLAYED, PrimaryState, ask_primary, note_writes
 from domain.settings import Settings
-from domain.statements import Query
-from domain.visibility import NOTHING, Visibility, of_tenants
+from domain.telemetry.logs import get_logger
+from domain.telemetry.metrics import ROUTE_READS
 
 log = get_logger(__name__)
 

@@ -11,7 +11,7 @@ from uuid_utils import uuid7
 
 from domain.accounts.keys import PresentedKey
 from domain.contract.shapes import MAX_BODY_BYTES, FieldFault
-from domain.tracing import Trace, read_traceparent
+from domain.telemetry.tracing import Trace, read_traceparent
 from ingress.access import AuthResult, Credentials
 from ingress.problems import ApiError
 from ingress.rate_limits import Counted

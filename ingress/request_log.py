@@ -13,13 +13,13 @@ from uuid import UUID
 
 import psycopg
 
-from domain.async_database import AsyncDatabase
 from domain.contract.shapes import RATE_LIMIT_REQUESTS
-from domain.metrics import REQUEST_LOG
-from domain.observability import get_logger
+from domain.database.async_connections import AsyncDatabase
 from domain.requests.log import WRITE_ENTRIES, Entry, text_of
 from domain.requests.redaction import MOST_BYTES
 from domain.settings import Settings
+from domain.telemetry.logs import get_logger
+from domain.telemetry.metrics import REQUEST_LOG
 from ingress.authenticator import of_callers
 from ingress.request import Answer, Request
 

@@ -11,17 +11,17 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext, suppres
 from uuid import UUID
 
 from domain.accounts.keys import Caller, still_valid
-from domain.async_database import AsyncDatabase
 from domain.contract.shapes import MAX_BODY_BYTES, Route
-from domain.database import Connection, Database
-from domain.database_options import SERVING
+from domain.database.async_connections import AsyncDatabase
+from domain.database.connections import Connection, Database
+from domain.database.options import SERVING
+from domain.database.statements import Query
+from domain.database.visibility import NOTHING, Visibility, of_tenants
 from domain.queue.circuit import RedisCircuit
 from domain.queue.job_queue import AsyncJobQueue
 from domain.queue.redis_clients import async_redis_client, redis_client
 from domain.routes.reading.lookups import Versioned, ask_external_ids, ask_routes, ask_versions
 from domain.settings import Settings
-from domain.statements import Query
-from domain.visibility import NOTHING, Visibility, of_tenants
 from ingress.access import unauthorized
 from ingress.authenticator import (
     Authenticator,

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import psycopg
 
-from domain.database import LEADER_LOCKS, open_session
-from domain.database_options import LEADING
-from domain.statements import Statement
+from domain.database.connections import LEADER_LOCKS, open_session
+from domain.database.options import LEADING
+from domain.database.statements import Statement
 
 _KEY = 0
 """The key of the only lead."""

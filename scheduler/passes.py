@@ -13,12 +13,13 @@ from uuid import UUID
 import psycopg
 import redis
 
-from domain import clock, fence
+from domain import clock
 from domain.accounts import attempts, companies, sessions
 from domain.accounts.contacts import Contacts
-from domain.database import Connection, Database
-from domain.database_health import is_away
-from domain.database_options import HOUSEKEEPING
+from domain.database import fence
+from domain.database.connections import Connection, Database
+from domain.database.health import is_away
+from domain.database.options import HOUSEKEEPING
 from domain.driven_lanes import learning
 from domain.driven_lanes.agreement import COUNTED_DAYS
 from domain.driven_lanes.snapping import UnusableFixes
@@ -26,11 +27,9 @@ from domain.housekeeping import retention
 from domain.housekeeping.sealing import seal_stored
 from domain.messages.due_messages import due_messages
 from domain.messages.read_status import read_status_jobs
-from domain.metrics import UNREADABLE_CONTACTS, expose
 from domain.notices import notice_life, noticing
 from domain.notices.kinds import OPERATORS
 from domain.notices.notice_log import forget_notices
-from domain.observability import get_logger
 from domain.operations import audit, csv_imports
 from domain.operations.alerts import find_alerts, urgent_needs
 from domain.operations.measuring import measure
@@ -66,6 +65,8 @@ from domain.stations.price_runs import KEPT_RUN_DAYS, forget_runs
 from domain.stations.price_sources import PriceSource, due_sources, note_look
 from domain.telematics import position_partitions
 from domain.telematics.tracks import lost_processing
+from domain.telemetry.logs import get_logger
+from domain.telemetry.metrics import UNREADABLE_CONTACTS, expose
 from domain.webhooks.deliveries import due_endpoints
 from domain.webhooks.delivery_log import forget_events
 from scheduler.source_looks import SourceLooks

@@ -15,13 +15,13 @@ import redis
 from apscheduler.schedulers.background import BackgroundScheduler
 
 from domain import clock
-from domain.database import Database
-from domain.health import Health
-from domain.metrics import LEADS, PASS_EVERY, PASS_MOVED, PASS_SUCCEEDED, PASSES, expose
-from domain.observability import get_logger
+from domain.database.connections import Database
 from domain.queue.heartbeats import PassRun, record_pass_run
 from domain.queue.job_queue import JobQueue
 from domain.settings import Settings
+from domain.telemetry.health import Health
+from domain.telemetry.logs import get_logger
+from domain.telemetry.metrics import LEADS, PASS_EVERY, PASS_MOVED, PASS_SUCCEEDED, PASSES, expose
 from scheduler.leader import Leadership, LeadershipLost
 from scheduler.passes import Passes
 from scheduler.service_gauges import MEASURE_SECONDS, ServiceGauges

@@ -9,14 +9,15 @@ from pathlib import Path
 import psycopg
 import redis
 
-from domain import clock, metrics
-from domain.database import Database
-from domain.database_options import TimeLimits
+from domain import clock
+from domain.database.connections import Database
+from domain.database.options import TimeLimits
 from domain.lifecycle import PendingReason
-from domain.observability import get_logger
 from domain.operations.service_state import ServiceState, read_state
 from domain.queue.inspection import read_backlogs
 from domain.queue.jobs import QUEUES
+from domain.telemetry import metrics
+from domain.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 

@@ -3,7 +3,7 @@
 import time
 from typing import NamedTuple
 
-from domain.health import Health, Unhealthy
+from domain.telemetry.health import Health, Unhealthy
 
 SESSION_SECONDS = 30.0
 """A scheduler without the lead asks for it every two seconds; a server that hangs answers within half a minute."""

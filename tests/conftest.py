@@ -21,7 +21,7 @@ import pytest
 from hypothesis import settings as hypothesis_settings
 
 from deploy.embedded import EmbeddedPostgres, EmbeddedRedis, running
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
 from domain.migrations import migrate
 from domain.queue.job_queue import JobQueue
 from domain.queue.redis_clients import redis_client

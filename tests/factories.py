@@ -12,7 +12,7 @@ from domain.accounts.sessions import begin_session, choose_company
 from domain.accounts.users import create_user
 from domain.contract.checking import read_body
 from domain.contract.shapes import RouteInput
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
 from domain.encoding import write
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Environment, Role

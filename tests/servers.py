@@ -14,8 +14,8 @@ import psycopg
 
 from deploy.embedded import EmbeddedPostgres, EmbeddedRedis, running
 from deploy.processes import Spec
+from domain.database.visibility import SERVICE_ROLE
 from domain.queue.redis_clients import redis_client
-from domain.visibility import SERVICE_ROLE
 from ingress.process import free_port
 
 

@@ -15,7 +15,7 @@ from deploy.processes import Spec, Supervisor
 from deploy.stack import process_spec
 from domain.accounts.keys import create_key
 from domain.contract.shapes import SCOPES
-from domain.database import Database
+from domain.database.connections import Database
 from domain.lifecycle import Environment
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from alembic import command
 
-from domain.database import DatabaseProblem
+from domain.database.connections import DatabaseProblem
 from domain.ids import new_id
 from domain.migrations import alembic_config, engine, migrate
 from domain.settings import Settings

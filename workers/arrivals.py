@@ -7,13 +7,13 @@ import dramatiq
 import psycopg
 
 from domain import clock
-from domain.database_health import is_away
-from domain.metrics import BATCH_ITEMS, VISITS
-from domain.observability import get_logger
+from domain.database.health import is_away
 from domain.queue.jobs import Job, process_positions_job
 from domain.routes.progress.tracking import process_vehicles
 from domain.telematics.tracks import record_failed_processing
-from domain.tracing import NO_TRACE
+from domain.telemetry.logs import get_logger
+from domain.telemetry.metrics import BATCH_ITEMS, VISITS
+from domain.telemetry.tracing import NO_TRACE
 from workers.context import Context
 
 log = get_logger(__name__)

@@ -21,11 +21,11 @@ from dramatiq.common import iter_queue
 from dramatiq.errors import ConnectionClosed
 from dramatiq.middleware import Callbacks, Retries, ShutdownNotifications
 
-from domain.observability import get_logger
 from domain.queue.dead_workers import SIGN_SECONDS, WorkerWatch
 from domain.queue.dramatiq_messages import COMPANY, JOB_ID
 from domain.queue.redis_clients import redis_client
 from domain.queue.redis_layout import DEAL, GIVE_BACK, NAMESPACE, taken_key, waiting_key
+from domain.telemetry.logs import get_logger
 from workers.company_shares import CompanyShares
 from workers.telemetry import JobTelemetry
 

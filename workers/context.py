@@ -10,14 +10,14 @@ from uuid import UUID
 
 import psycopg
 
-from domain import tracing
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
 from domain.ids import shown_id
-from domain.observability import get_logger
 from domain.queue.job_queue import JobQueue
 from domain.routes.traces import trace_of_message, traces_of
 from domain.settings import Settings
-from domain.tracing import Trace
+from domain.telemetry import tracing
+from domain.telemetry.logs import get_logger
+from domain.telemetry.tracing import Trace
 from workers.job_companies import JobCompanies
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 
-from domain.health import Health, Unhealthy
+from domain.telemetry.health import Health, Unhealthy
 from workers.broker import FuelrouteBroker, FuelrouteWorker
 from workers.presence import Presence
 

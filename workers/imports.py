@@ -11,18 +11,19 @@ import dramatiq
 import psycopg
 from psycopg.errors import LockNotAvailable
 
-from domain import clock, tracing
-from domain.database_health import is_away
-from domain.database_options import ONE_BY_ONE, TimeLimits
+from domain import clock
+from domain.database.health import is_away
+from domain.database.options import ONE_BY_ONE, TimeLimits
 from domain.encoding import write
 from domain.ids import shown_id
 from domain.lifecycle import PendingReason
-from domain.metrics import BATCH_ITEMS, ROUTES_IMPORTED
-from domain.observability import get_logger
 from domain.queue.jobs import Job
 from domain.routes.intake import holds, imports
 from domain.routes.intake.failed_imports import REHEARSED_ATTEMPTS, record_failed_import
 from domain.routes.intake.imports import ImportOutcome
+from domain.telemetry import tracing
+from domain.telemetry.logs import get_logger
+from domain.telemetry.metrics import BATCH_ITEMS, ROUTES_IMPORTED
 from domain.text import Harmless
 from workers.context import Context
 

@@ -8,8 +8,8 @@ from uuid import UUID
 import dramatiq
 from dramatiq.middleware import Middleware
 
+from domain.database.visibility import EVERYTHING, NOTHING, Visibility, of_companies
 from domain.queue.dramatiq_messages import companies_of
-from domain.visibility import EVERYTHING, NOTHING, Visibility, of_companies
 
 
 class JobCompanies(Middleware):

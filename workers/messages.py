@@ -13,10 +13,10 @@ from domain.accounts.name_lookups import looking_up_for
 from domain.messages import message_life
 from domain.messages.gateways import Fault
 from domain.messages.message_life import Claim, MessageStatus
-from domain.metrics import MESSAGES
-from domain.observability import get_logger
 from domain.routes.plans import delivery
 from domain.routes.plans.delivery import DeliveryOutcome
+from domain.telemetry.logs import get_logger
+from domain.telemetry.metrics import MESSAGES
 from workers import notices, read_status
 from workers.context import Context
 

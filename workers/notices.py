@@ -11,7 +11,7 @@ from domain.accounts.name_lookups import looking_up_for
 from domain.messages.gateways import Fault
 from domain.notices import notice_life
 from domain.notices.notice_life import NoticeClaim, SettledStatus
-from domain.observability import get_logger
+from domain.telemetry.logs import get_logger
 from workers.context import Context
 
 log = get_logger(__name__)

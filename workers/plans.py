@@ -8,9 +8,7 @@ import dramatiq
 from psycopg.errors import LockNotAvailable
 
 from domain import clock
-from domain.database_health import is_away
-from domain.metrics import PLANNED_AVERAGE_COST, PLANNED_COST, PLANNED_GALLONS, PLANS_MADE, PLANS_RELAXED
-from domain.observability import get_logger
+from domain.database.health import is_away
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_tasks import PlanTask, road_ahead
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
@@ -22,6 +20,8 @@ from domain.routes.plans.first_plan import PlanOutcome
 from domain.routes.plans.replans import Replan, ReplanOutcome
 from domain.routes.plans.reviews import ReviewOutcome
 from domain.stations.corridor_offers import Corridor, offers_along
+from domain.telemetry.logs import get_logger
+from domain.telemetry.metrics import PLANNED_AVERAGE_COST, PLANNED_COST, PLANNED_GALLONS, PLANS_MADE, PLANS_RELAXED
 from workers.context import Context
 
 log = get_logger(__name__)

@@ -18,14 +18,14 @@ import redis
 from dramatiq.middleware import Middleware, SkipMessage
 
 from domain import clock
-from domain.database import Database
-from domain.observability import get_logger
+from domain.database.connections import Database
 from domain.operations import pauses
 from domain.operations.measuring import database_name
 from domain.queue import heartbeats
 from domain.queue.dramatiq_messages import JOB_ID
 from domain.queue.heartbeats import EndedJobs, RunningJob, WorkerHeartbeat
 from domain.queue.redis_layout import minute_of
+from domain.telemetry.logs import get_logger
 from workers.broker import FuelrouteBroker
 
 log = get_logger(__name__)

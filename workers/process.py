@@ -5,12 +5,12 @@ import signal
 import threading
 from collections.abc import Sequence
 
-from domain.database import Database
-from domain.health import Health
-from domain.observability import get_logger
+from domain.database.connections import Database
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings
+from domain.telemetry.health import Health
+from domain.telemetry.logs import get_logger
 from workers.broker import FuelrouteBroker, FuelrouteWorker
 from workers.context import Context
 from workers.health import add_worker_checks

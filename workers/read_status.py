@@ -6,7 +6,7 @@ from domain import clock
 from domain.accounts.name_lookups import looking_up_for
 from domain.messages.gateways import Fault
 from domain.messages.read_status import ask_read_status, claim_unread, store_read
-from domain.observability import get_logger
+from domain.telemetry.logs import get_logger
 from workers.context import Context
 
 log = get_logger(__name__)

@@ -8,9 +8,9 @@ import dramatiq
 import structlog
 from dramatiq.middleware import Middleware
 
-from domain import tracing
-from domain.metrics import JOB_AGES, JOBS
-from domain.observability import get_logger
+from domain.telemetry import tracing
+from domain.telemetry.logs import get_logger
+from domain.telemetry.metrics import JOB_AGES, JOBS
 
 log = get_logger(__name__)
 

@@ -21,13 +21,13 @@ from dramatiq.middleware import Middleware
 from domain import clock
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.name_lookups import looking_up_for
-from domain.database import Connection
-from domain.database_health import is_away
+from domain.database.connections import Connection
+from domain.database.health import is_away
+from domain.database.visibility import of_companies
 from domain.ids import shown_id
-from domain.metrics import WEBHOOKS
-from domain.observability import get_logger
 from domain.operations.audit import Actor, audit_subject, record_action
-from domain.visibility import of_companies
+from domain.telemetry.logs import get_logger
+from domain.telemetry.metrics import WEBHOOKS
 from domain.webhooks import deliveries
 from domain.webhooks.deliveries import Claimed, ClaimedBatch, Disabled, Outcome
 from domain.webhooks.sending import Sender

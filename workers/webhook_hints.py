@@ -12,10 +12,10 @@ import dramatiq
 import psycopg
 from dramatiq.middleware import Middleware
 
-from domain.observability import get_logger
+from domain.database.visibility import of_companies
 from domain.queue.dramatiq_messages import companies_of
 from domain.queue.jobs import Job
-from domain.visibility import of_companies
+from domain.telemetry.logs import get_logger
 from domain.webhooks.endpoints import delivery_jobs
 from workers.context import Context
 

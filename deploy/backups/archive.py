@@ -18,8 +18,8 @@ from deploy.embedded import EmbeddedPostgres, write_private
 from deploy.embedded.folders import make_closed
 from deploy.embedded.servers import server_environment
 from deploy.processes import Spec
+from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
-from domain.statements import Command, Statement
 
 _SLOT = "fuelroute_archive"
 _IDENTITY = "archive.json"

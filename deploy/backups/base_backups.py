@@ -21,9 +21,9 @@ from deploy.embedded import EmbeddedPostgres, write_private
 from deploy.embedded.servers import server_environment
 from deploy.processes import open_private
 from domain.accounts.contacts import Contacts
+from domain.database.statements import Statement
 from domain.errors import FuelrouteError
 from domain.settings import Settings
-from domain.statements import Statement
 
 CLUSTER = "postgres"
 """The folder of the database in a backup."""

@@ -21,10 +21,10 @@ from deploy.embedded import EmbeddedPostgres, running, write_private
 from deploy.embedded.folders import make_closed
 from deploy.processes import StartFailed
 from domain.accounts.contacts import Contacts
+from domain.database.statements import Statement
 from domain.errors import FuelrouteError
 from domain.migrations import migrate
 from domain.settings import CONTACT_KEY_FILE
-from domain.statements import Statement
 
 _MANIFEST = "backup_manifest"
 _PORTION_BYTES = 1 << 20

@@ -9,8 +9,8 @@ from typer.main import get_group
 
 from deploy.cli.failures import run
 from deploy.cli.output import screen
-from domain.observability import configure_logging_of_a_command
 from domain.settings import get_settings
+from domain.telemetry.logs import configure_logging_of_a_command
 
 HELP = """Fuelroute matches dispatch routes to trucks and drivers, plans their fuel, and sends each driver the plan.
 

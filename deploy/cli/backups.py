@@ -18,8 +18,9 @@ from deploy.cli.failures import CommandFailed
 from deploy.cli.output import errors, print_fields, print_table, screen, show
 from deploy.cli.storing import transaction
 from deploy.embedded import EmbeddedPostgres
-from domain import clock, database
+from domain import clock
 from domain.contract.shapes import moment_of
+from domain.database.connections import Connection, connected
 from domain.operations.restores import AfterRestore, record_restore
 from domain.settings import CONTACT_KEY_FILE, STACK_FILE, Settings, get_settings
 from domain.wording import counted
@@ -151,7 +152,7 @@ def restore(
     with (
         _progress(quiet=as_json) as progress,
         restoring.restored_database(folder, data, chosen, at=moment, contact_key=key, progress=progress) as (url, done),
-        database.connected(url) as connection,
+        connected(url) as connection,
     ):
         after = _record(connection, settings, done.last_change_at, release)
     outcome = {
@@ -183,7 +184,7 @@ def restored(
     show(as_json, outcome, lambda: print_fields(outcome))
 
 
-def _record(connection: database.Connection, settings: Settings, restored_to: datetime, release: bool) -> AfterRestore:
+def _record(connection: Connection, settings: Settings, restored_to: datetime, release: bool) -> AfterRestore:
     early = timedelta(hours=settings.early_arrival_hours)
     return record_restore(connection, restored_to=restored_to, early=early, withhold=not release, now=clock.now())
 

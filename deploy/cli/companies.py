@@ -13,13 +13,14 @@ from deploy.cli.moving import companies_move
 from deploy.cli.output import counting, print_fields, screen, show
 from deploy.cli.records import Records, add_commands, by_id
 from deploy.cli.storing import transaction
-from domain import clock, fence
+from domain import clock
 from domain.accounts import companies
 from domain.accounts.companies import Policy
 from domain.accounts.contact_urls import channel_of
 from domain.accounts.contacts import Contacts
 from domain.accounts.listings import ALL_COMPANIES
 from domain.contract.captions import CaptionedField, captioned_fields
+from domain.database import fence
 from domain.ids import read_id, shown_id, with_shown_ids
 from domain.settings import get_settings
 from domain.wording import counted

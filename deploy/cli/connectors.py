@@ -26,7 +26,7 @@ from domain.connectors.connectors import Connector, ConnectorValues, UnknownConn
 from domain.connectors.kinds import VENDORS
 from domain.connectors.trying import try_connector
 from domain.connectors.vendor import CredentialField, Vendor, VendorFault
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
 from domain.ids import read_id, shown_id, with_shown_ids
 from domain.lifecycle import Environment
 from domain.operations.audit import audit_subject, record_action
@@ -60,9 +60,9 @@ def connectors_process(context: typer.Context) -> None:
     if context.invoked_subcommand is not None:
         return
     from deploy.cli.running import prepare_to_serve
-    from domain.metrics_ports import serve_metrics
-    from domain.observability import configure_logging
     from domain.operations.server_checks import health_of
+    from domain.telemetry.logs import configure_logging
+    from domain.telemetry.metrics_ports import serve_metrics
     from workers.connectors.process import run
 
     settings = get_settings()

@@ -15,12 +15,12 @@ from deploy.cli.output import counting_lines, finish_import, print_table, screen
 from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts.companies import require_company, time_zone_of
-from domain.contract.csvfiles import ImportReport
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
 from domain.encoding import utc_text
-from domain.file_profiles.products import Fuel
-from domain.file_profiles.profiles import Column, FileProfile
-from domain.file_profiles.reading import AUTO
+from domain.files.csvfiles import ImportReport
+from domain.files.products import Fuel
+from domain.files.profiles import Column, FileProfile
+from domain.files.reading import AUTO
 from domain.fills.bought_report import (
     BOUGHT_BASIS,
     BOUGHT_COLUMNS,

@@ -13,7 +13,7 @@ from deploy.cli.output import print_table, screen, show
 from deploy.cli.storing import enqueue, transaction
 from domain import clock
 from domain.accounts import companies
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.ids import read_id, with_shown_ids
 from domain.messages.due_messages import list_messages
 from domain.messages.withholding import Withheld, list_withheld_messages

@@ -14,7 +14,7 @@ from domain import clock
 from domain.accounts import companies
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import Contacts
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.ids import read_id, shown_id, with_shown_ids
 from domain.notices.kinds import OPERATORS, URGENT_WORDS
 from domain.notices.notice_log import list_notices

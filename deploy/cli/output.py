@@ -11,8 +11,8 @@ import msgspec
 import typer
 
 from deploy.terminal import Terminal
-from domain.contract.csvfiles import ImportReport, count_rows
 from domain.encoding import write
+from domain.files.csvfiles import ImportReport, count_rows
 from domain.text import printable
 from domain.wording import counted
 

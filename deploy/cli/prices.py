@@ -13,10 +13,10 @@ from deploy.cli.storing import enqueue, transaction
 from domain import clock
 from domain.accounts.companies import require_company
 from domain.accounts.contacts import Contacts
-from domain.contract.csvfiles import write_rows
-from domain.database import Connection
-from domain.file_profiles.kept_profiles import kept_profiles, remove_profile
-from domain.file_profiles.reading import AUTO
+from domain.database.connections import Connection
+from domain.files.csvfiles import write_rows
+from domain.files.kept_profiles import kept_profiles, remove_profile
+from domain.files.reading import AUTO
 from domain.ids import read_id, shown_id, with_shown_ids
 from domain.operations import audit
 from domain.routes.plans import price_changes

@@ -16,10 +16,10 @@ import typer
 from deploy.cli.arguments import AsJson
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import counting, errors, screen, show
-from domain.contract.csvfiles import count_rows
-from domain.contract.route_files import RouteFile, format_of, open_route_file
-from domain.contract.route_layout import Layout
-from domain.contract.route_rows import FileRoute
+from domain.files.csvfiles import count_rows
+from domain.files.route_files import RouteFile, format_of, open_route_file
+from domain.files.route_layout import Layout
+from domain.files.route_rows import FileRoute
 from domain.settings import get_settings
 from domain.text import printable
 from domain.wording import counted

@@ -16,10 +16,10 @@ from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_fields, print_table, screen, show
 from deploy.cli.storing import transaction
 from domain.accounts import companies
-from domain.contract.csvfiles import write_rows
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.listing import MOST_COUNTED, Listing
+from domain.files.csvfiles import write_rows
 from domain.ids import IdKind, with_shown_ids
-from domain.listing import MOST_COUNTED, Listing
 from domain.wording import counted
 
 _SECRETS = ("contact", "message_url")

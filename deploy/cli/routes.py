@@ -16,7 +16,7 @@ from deploy.cli.storing import enqueue, transaction
 from domain import clock
 from domain.accounts import companies
 from domain.contract.shapes import Route, StopType
-from domain.database import Tenant
+from domain.database.connections import Tenant
 from domain.ids import read_id
 from domain.lifecycle import Environment, PendingReason, RouteStatus
 from domain.operations.audit import require_reason

@@ -11,14 +11,14 @@ import typer
 
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import screen
-from domain.database_checks import check_servers
-from domain.metrics import BUILD
-from domain.metrics_ports import serve_metrics
-from domain.observability import configure_logging
+from domain.database.checks import check_servers
 from domain.operations.server_checks import health_of, known_revisions
 from domain.queue.jobs import QUEUES
 from domain.queue.redis_clients import check_redis
 from domain.settings import Settings, get_settings
+from domain.telemetry.logs import configure_logging
+from domain.telemetry.metrics import BUILD
+from domain.telemetry.metrics_ports import serve_metrics
 
 app = typer.Typer()
 
@@ -173,7 +173,7 @@ def prepare_to_serve(kind: str, settings: Settings, *, process: str = "", redis_
     os.environ["PGAPPNAME"] = f"fuelroute {kind} {os.getpid()}@{socket.gethostname()}"
     check_servers(settings)
     check_redis(settings.require_redis_url(), needed=redis_needed)
-    from domain.telemetry_export import export_telemetry
+    from domain.telemetry.export import export_telemetry
 
     export_telemetry(process or kind)
     BUILD.labels(version("fuelroute"), known_revisions()[0]).set(1)

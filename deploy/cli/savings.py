@@ -12,7 +12,7 @@ from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_table, screen, show
 from deploy.cli.storing import transaction
 from domain.accounts.companies import time_zone_of
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
 from domain.ids import shown_id
 from domain.lifecycle import Environment
 from domain.savings.export import CSV_COLUMNS, figures_row, line_row, plan_row, week_row, write_savings_csv

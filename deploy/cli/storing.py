@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from domain import database
-from domain.database import Connection
+from domain.database.connections import Connection, connected
 from domain.queue.jobs import Job
 from domain.settings import get_settings
 
@@ -12,7 +11,7 @@ from domain.settings import get_settings
 @contextmanager
 def transaction() -> Iterator[Connection]:
     """One transaction of a command."""
-    with database.connected(get_settings().require_direct_url()) as connection:
+    with connected(get_settings().require_direct_url()) as connection:
         yield connection
 
 

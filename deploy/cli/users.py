@@ -12,7 +12,7 @@ from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts import companies, users
 from domain.accounts.contacts import IN_CLEAR
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.ids import shown_id, with_shown_ids
 from domain.lifecycle import Role
 from domain.operations import audit

@@ -18,7 +18,7 @@ from domain.accounts import companies
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import Contacts
 from domain.contract.shapes import moment_of
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
 from domain.ids import read_id, shown_id, with_shown_ids
 from domain.lifecycle import Environment
 from domain.operations.audit import audit_subject, record_action

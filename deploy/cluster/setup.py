@@ -15,7 +15,7 @@ from string import Template
 import psycopg
 
 from deploy.cluster.machines import NETWORK, CannotRehearse, Machine, Network, command, wait_for
-from domain.visibility import SERVICE_ROLE
+from domain.database.visibility import SERVICE_ROLE
 
 TEMPLATES = Path(__file__).with_name("templates")
 PACKAGES = ("patroni", "python3-etcd", "etcd-server", "haproxy", "pgbouncer", "redis-server", "postgresql", "iproute2")

@@ -18,15 +18,15 @@ from deploy.embedded import write_private
 from domain.accounts.companies import Policy, create_company
 from domain.accounts.keys import create_key
 from domain.accounts.users import create_user
-from domain.contract.csvfiles import ImportReport
 from domain.contract.shapes import SCOPES
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
+from domain.database.statements import IdRow, Statement
+from domain.files.csvfiles import ImportReport
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment, Role
 from domain.roads import Point
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
 from domain.settings import Settings
-from domain.statements import IdRow, Statement
 from domain.stations.price_imports import store_deal_rows, store_station_rows, store_tax_rows
 from domain.text import printable
 

@@ -16,7 +16,7 @@ import psycopg
 from deploy.embedded.folders import EmbeddedUnavailable, make_closed, make_private, socket_folder
 from deploy.embedded.servers import server_environment, stop_orphan, wheel_folder
 from deploy.processes import Spec
-from domain.visibility import SERVICE_ROLE
+from domain.database.visibility import SERVICE_ROLE
 
 POSTGRES_MAJOR = 18
 _POSTGRES_USER = "pgserver"

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import psycopg
 
 from domain.backoff import backoff
-from domain.database import Connection
-from domain.statements import Command, Statement
+from domain.database.connections import Connection
+from domain.database.statements import Command, Statement
 
 LONGEST_WAIT = timedelta(minutes=15)
 

@@ -13,13 +13,13 @@ from msgspec import Meta, Struct
 from domain.accounts.contact_urls import fault_of
 from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact
 from domain.contract.captions import Caption
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.fence import require_not_fenced
+from domain.database.statements import Command, IdRow, Statement
 from domain.errors import FuelrouteError
-from domain.fence import require_not_fenced
 from domain.ids import new_id, shown_id
 from domain.lifecycle import MapLink, Objective
 from domain.magic_values import FASTEST_SPEEDUP
-from domain.statements import Command, IdRow, Statement
 
 AUTODRIVE_OFF = "off"
 _SPEEDUP = re.compile(r"([1-9][0-9]{0,3})x?", re.ASCII | re.IGNORECASE)

@@ -11,10 +11,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
+from domain.database.statements import NotNull
 from domain.errors import FuelrouteError
-from domain.observability import get_logger
 from domain.settings import Settings
-from domain.statements import NotNull
+from domain.telemetry.logs import get_logger
 
 if TYPE_CHECKING:
     from cryptography.fernet import MultiFernet

@@ -21,12 +21,12 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.contract.shapes import SCOPES
-from domain.database import Connection, Tenant, as_array
+from domain.database.connections import Connection, Tenant, as_array
+from domain.database.statements import Command, Query, Statement
 from domain.errors import FuelrouteError
 from domain.ids import new_id
 from domain.lifecycle import Environment
 from domain.settings import get_settings
-from domain.statements import Command, Query, Statement
 
 _PREFIXES = {Environment.LIVE: "svc_live_", Environment.SANDBOX: "svc_test_"}
 FIRST_CELL = 1

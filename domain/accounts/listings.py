@@ -1,7 +1,7 @@
 """The list of companies, for operators."""
 
 from domain.accounts.companies import StoredCompany
-from domain.listing import Listing
+from domain.database.listing import Listing
 
 ALL_COMPANIES = Listing(
     StoredCompany,

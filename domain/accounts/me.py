@@ -6,10 +6,10 @@ from uuid import UUID
 
 from domain.accounts.keys import Caller
 from domain.contract.shapes import RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW, Me, MeCompany, MeKey, MeRateLimit
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Statement
 from domain.ids import shown_id
 from domain.lifecycle import Environment
-from domain.statements import Statement
 
 
 class _MeRow(NamedTuple):

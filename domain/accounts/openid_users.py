@@ -16,9 +16,9 @@ import psycopg
 from domain.accounts.openid import ProvedIdentity
 from domain.accounts.tokens import hash_of_token, new_token
 from domain.accounts.users import end_access, find_link_by_hash, remove_password, tidy_email
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, Statement
 from domain.lifecycle import Role
-from domain.statements import Command, Statement
 
 
 class NoUser(StrEnum):

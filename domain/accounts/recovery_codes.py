@@ -8,8 +8,8 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.accounts.tokens import hash_of_token
-from domain.database import Connection
-from domain.statements import Command, Statement
+from domain.database.connections import Connection
+from domain.database.statements import Command, Statement
 
 RECOVERY_CODES = 10
 

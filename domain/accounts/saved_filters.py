@@ -3,9 +3,9 @@
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
-from domain.statements import Command, Statement
 
 MOST_SAVED_FILTERS = 20
 """The limit for one list and user."""

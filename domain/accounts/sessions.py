@@ -19,9 +19,9 @@ from domain.accounts.passwords import is_password
 from domain.accounts.recovery_codes import count_recovery_codes, use_recovery_code
 from domain.accounts.tokens import hash_of_token, new_token
 from domain.accounts.users import tidy_email
-from domain.database import Connection, Transaction
+from domain.database.connections import Connection, Transaction
+from domain.database.statements import Command, Statement
 from domain.lifecycle import Role
-from domain.statements import Command, Statement
 
 IDLE_HOURS = 12
 LONGEST_DAYS = 7

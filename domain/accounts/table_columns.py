@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
-from domain.statements import Command, Statement
+from domain.database.connections import Connection
+from domain.database.statements import Command, Statement
 
 
 class _Chosen(NamedTuple):

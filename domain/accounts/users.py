@@ -10,11 +10,11 @@ from domain.accounts.contacts import Contacts, Sealed, StoredContact
 from domain.accounts.passwords import hash_password
 from domain.accounts.recovery_codes import forget_recovery_codes
 from domain.accounts.tokens import hash_of_token, new_token
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, IdRow, Statement
 from domain.errors import FuelrouteError
 from domain.ids import new_id
 from domain.lifecycle import Role
-from domain.statements import Command, IdRow, Statement
 
 MAY_MATCH: Collection[Role] = frozenset({Role.DISPATCHER, Role.OWNER, Role.OPERATOR})
 MAY_DISPATCH: Collection[Role] = MAY_MATCH

@@ -15,11 +15,11 @@ from domain.accounts.companies import lock_company
 from domain.accounts.contacts import Contacts, Sealed, StoredContact, UnreadableContact
 from domain.connectors.kinds import VENDORS
 from domain.connectors.vendor import Access, FieldName, Vendor
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import Command, Statement
 from domain.encoding import write
 from domain.errors import FuelrouteError
 from domain.ids import new_id, shown_id
-from domain.statements import Command, Statement
 
 MOST_CONNECTORS = 20
 """Connectors of a company in one environment."""

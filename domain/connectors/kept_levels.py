@@ -7,8 +7,8 @@ from uuid import UUID
 
 from domain.connectors.levels import KeptLevel, give_levels
 from domain.connectors.vendor import VendorFix, VendorPage
-from domain.database import Connection, Tenant, as_array
-from domain.statements import Command, Statement
+from domain.database.connections import Connection, Tenant, as_array
+from domain.database.statements import Command, Statement
 
 
 class _Kept(NamedTuple):

@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain import fence
-from domain.database import Connection, Tenant
+from domain.database import fence
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import Command, IdRow, Statement
 from domain.lifecycle import Environment
-from domain.statements import Command, IdRow, Statement
 
 LEASE_SECONDS = 30.0
 RENEW_SECONDS = 8.0

@@ -16,10 +16,10 @@ from domain.connectors.leases import Leased, LeaseLost
 from domain.connectors.vendor import VendorPage
 from domain.connectors.vendor_vehicles import match_vehicles
 from domain.contract.shapes import MAX_POSITIONS, Position
-from domain.database import Connection, Tenant, as_json
+from domain.database.connections import Connection, Tenant, as_json
+from domain.database.statements import Command, IdRow, Query, Statement
 from domain.lifecycle import Environment
 from domain.queue.jobs import Job
-from domain.statements import Command, IdRow, Query, Statement
 from domain.telematics.arrivals import FURTHEST_AHEAD
 from domain.telematics.feed import store_positions
 

@@ -6,7 +6,7 @@ from domain.accounts.allowed_hosts import AllowedHosts
 from domain.connectors.kinds import VENDORS
 from domain.connectors.vendor import Access, VendorFault
 from domain.connectors.vendor_http import BoundedHttp
-from domain.observability import get_logger
+from domain.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 

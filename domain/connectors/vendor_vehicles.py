@@ -14,9 +14,9 @@ from uuid import UUID
 from domain.connectors.connectors import UnusableConnector, lock_connector
 from domain.connectors.matching import BY_PERSON, Before, Compared, Named, Ours, judge, tell_twins, tidied
 from domain.connectors.vendor import VendorVehicle
-from domain.database import Connection, as_json
+from domain.database.connections import Connection, as_json
+from domain.database.statements import Command, Statement
 from domain.fleet.records import require_in_service
-from domain.statements import Command, Statement
 from domain.telematics.feed import vehicles_named
 
 MOST_UNMATCHED = 2_000

@@ -1,1 +1,1 @@
-"""The public API's JSON shapes, the check of bodies and queries against them, and CSV files."""
+"""The public API's JSON shapes, and the check of bodies and queries against them."""

@@ -6,14 +6,14 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, TypedDict
 from uuid import UUID
 
-from domain.database import Connection, Tenant, as_json
+from domain.database.connections import Connection, Tenant, as_json
+from domain.database.statements import Command, NotNull, Statement
 from domain.driven_lanes.agreement import COUNTED_DAYS, FEWEST_AGREEING, Witness, count_independent, vote
 from domain.driven_lanes.driven_road import DrivenRoad
 from domain.encoding import utc_text
 from domain.ids import new_id
 from domain.roads import Point, great_circle_miles
 from domain.roads.sphere import MILES_PER_DEGREE
-from domain.statements import Command, NotNull, Statement
 
 SAME_STOP_MILES = 5.0
 """Two stops no further apart are the same stop of a lane."""

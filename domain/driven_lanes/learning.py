@@ -15,16 +15,16 @@ from uuid import UUID
 import numpy as np
 
 from domain.accounts.companies import lock_company
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.fence import is_at_work
+from domain.database.statements import Command, IdRow, NotNull, OwnedRow, Statement, in_turns
 from domain.documents import StopDocument
 from domain.driven_lanes.driven_road import DrivenRoad
 from domain.driven_lanes.lanes import SAME_STOP_MILES, lane_to_teach, trim_lanes, vote_again
 from domain.driven_lanes.snapping import TimedPlace, UnusableFixes, is_far_longer, snapped
-from domain.fence import is_at_work
 from domain.lifecycle import Environment
 from domain.roads import Point, Roads, great_circle_miles
 from domain.roads.highways import HighwayFinder
-from domain.statements import Command, IdRow, NotNull, OwnedRow, Statement, in_turns
 
 LATE_FIXES = timedelta(minutes=10)
 """So long after the end of a live route its last fixes may still come in. In the sandbox they come in order."""

@@ -11,12 +11,12 @@ from enum import StrEnum
 from typing import Any, NamedTuple, TextIO
 from uuid import UUID
 
-from domain.contract.csvfiles import write_rows
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import Statement
 from domain.encoding import utc_text
+from domain.files.csvfiles import write_rows
 from domain.ids import shown_id
 from domain.savings.spans import Span
-from domain.statements import Statement
 
 BOUGHT_BASIS = "planned against bought: plans as drivers have them, against fills of fuel cards, for routes with fills"
 

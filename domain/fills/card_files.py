@@ -18,10 +18,10 @@ from typing import Any, Literal, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from domain.contract.csvfiles import ImportReport, Progress
-from domain.file_profiles.products import Fuel, fuel_of_product
-from domain.file_profiles.profiles import FileProfile
-from domain.file_profiles.reading import FileRecord, ProfiledFile, open_profiled
+from domain.files.csvfiles import ImportReport, Progress
+from domain.files.products import Fuel, fuel_of_product
+from domain.files.profiles import FileProfile
+from domain.files.reading import FileRecord, ProfiledFile, open_profiled
 from domain.fills.cells import RowFault, cell_line
 from domain.fills.fields import FILL_FIELDS
 from domain.fills.lines_between import is_between_purchases

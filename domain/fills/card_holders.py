@@ -12,10 +12,10 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.accounts.companies import lock_company
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import Command, NotNull, Statement
 from domain.errors import FuelrouteError
 from domain.fleet.records import require_in_service
-from domain.statements import Command, NotNull, Statement
 
 FROM_THE_BEGINNING = date(2000, 1, 1)
 """No file has an earlier purchase."""

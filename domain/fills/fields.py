@@ -1,6 +1,6 @@
 """The fields of a purchase, and the usual names of their columns in files of cards that have no profile."""
 
-from domain.file_profiles.profiles import CellKind, RecordField, RecordFields
+from domain.files.profiles import CellKind, RecordField, RecordFields
 from domain.fills.wide_rows import WIDE_FUELS
 
 

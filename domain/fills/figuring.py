@@ -10,13 +10,13 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, IdRow, NotNull, Statement
 from domain.documents import FuelPlanDocument
 from domain.fills.verdicts import BoughtFill, Comparison, PlannedStop, compare_with_plan
 from domain.lifecycle import RouteStatus
 from domain.roads import Point
 from domain.savings.recording import record_bought
-from domain.statements import Command, IdRow, NotNull, Statement
 
 ROUTE_SLACK = timedelta(hours=2)
 """A truck also fuels for a route so long before its first stop, and after its last one."""

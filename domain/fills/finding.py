@@ -5,9 +5,10 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import IdRow, Statement
 from domain.errors import FuelrouteError
-from domain.file_profiles.products import Fuel
+from domain.files.products import Fuel
 from domain.fills.card_files import AMOUNT_DOUBT
 from domain.fills.card_holders import Nameless, trucks_of_cards
 from domain.fills.figuring import ROUTE_SLACK
@@ -16,7 +17,6 @@ from domain.fills.matching import SURE_SCORE, KnownStation, KnownStations, Stati
 from domain.fleet.unit_holders import UnitHolder, read_unit_holders, vehicle_of_unit
 from domain.ids import read_id, shown_id
 from domain.roads import Point, great_circle_miles
-from domain.statements import IdRow, Statement
 from domain.telematics.readings import read_places_around
 
 TRUCK_WITHIN = timedelta(minutes=20)

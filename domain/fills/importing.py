@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from domain.accounts.companies import lock_company
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.index_order import in_index_order
+from domain.database.statements import Command, Statement
 from domain.fills.card_files import TWICE, FileFill, FileReading
 from domain.fills.figuring import figure_routes
 from domain.fills.finding import Matches, ToMatch, match_fills
@@ -29,9 +31,7 @@ from domain.fills.matching import KnownStation, KnownStations
 from domain.fills.repeated import CardPurchase, Sameness, plain_number
 from domain.fills.reversals import pair_reversals, take_back_figures
 from domain.ids import new_id
-from domain.index_order import in_index_order
 from domain.roads import Point
-from domain.statements import Command, Statement
 from domain.stations.station_codes import CARD_CODES
 
 BATCH_FILLS = 500

@@ -7,10 +7,10 @@ from itertools import islice
 from typing import NamedTuple
 from uuid import UUID, uuid5
 
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.index_order import in_index_order
+from domain.database.statements import Command, Statement
 from domain.fills.repeated import SAME_CENTS, CardPurchase, Sameness, numbers_of, sameness, share_a_number
-from domain.index_order import in_index_order
-from domain.statements import Command, Statement
 
 LOOKED_AROUND, DAYS_AROUND = timedelta(hours=36), 2
 """A purchase and the day when it was posted are no further apart."""

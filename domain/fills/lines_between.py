@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from domain.contract.excel_days import excel_moment
+from domain.files.excel_days import excel_moment
 from domain.fills.cells import RowFault, cell_line
 from domain.fills.receipt_times import receipt_day
 from domain.fills.row_places import state_code

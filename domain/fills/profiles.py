@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from domain.errors import FuelrouteError
-from domain.file_profiles.products import Fuel
-from domain.file_profiles.profiles import Column, FileProfile, plain_profile
-from domain.file_profiles.reading import AUTO, recognize
+from domain.files.products import Fuel
+from domain.files.profiles import Column, FileProfile, plain_profile
+from domain.files.reading import AUTO, recognize
 from domain.fills.fields import FILL_FIELDS
 
 

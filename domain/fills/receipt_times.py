@@ -5,7 +5,7 @@ from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo
 
-from domain.contract.excel_days import excel_moment, excel_time_of_day
+from domain.files.excel_days import excel_moment, excel_time_of_day
 from domain.fills.cells import RowFault, cell_line
 from domain.fills.local_times import zone_of
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from domain.file_profiles.products import Fuel
+from domain.files.products import Fuel
 
 SAME_GALLONS, SAME_CENTS = 0.1, 1
 """Reports round gallons to a tenth and amounts to a cent."""

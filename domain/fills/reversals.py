@@ -11,11 +11,11 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import Command, NotNull, Statement
 from domain.fills.card_files import CORRECTED
 from domain.fills.repeated import CardPurchase, numbers_of, plain_number
 from domain.ids import new_id
-from domain.statements import Command, NotNull, Statement
 
 
 class _Reversal(NamedTuple):

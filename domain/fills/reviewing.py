@@ -12,9 +12,10 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from domain.accounts.companies import lock_company
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
-from domain.file_profiles.products import Fuel
+from domain.files.products import Fuel
 from domain.fills.card_files import AMOUNT_DOUBT, CORRECTED, DOUBTS, QUANTITY_DOUBT, TWICE
 from domain.fills.figuring import figure_routes
 from domain.fills.finding import Matches, ToMatch, UnclearTruck, find_truck, match_fills
@@ -22,7 +23,6 @@ from domain.fills.importing import BATCH_FILLS, MATCHED, read_stations
 from domain.fills.matching import KnownStations
 from domain.fills.settling import PartTakenBack, join_twin, take_back_part
 from domain.lifecycle import Environment
-from domain.statements import Command, Statement
 
 MOST_COUNTED_FILLS = 10_000
 

@@ -4,10 +4,10 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import Command, Statement
 from domain.fills.known_purchases import Telling, replace_figures
 from domain.fills.repeated import numbers_of
-from domain.statements import Command, Statement
 
 
 class _Twin(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from domain.file_profiles.products import Fuel
+from domain.files.products import Fuel
 from domain.fills.cells import decimal_of
 from domain.fills.paid import ToldFigures
 

@@ -8,11 +8,11 @@ from uuid import UUID
 import msgspec
 
 from domain.contract.shapes import Driver, DriverList, DriverQuery, Vehicle, VehicleList, VehicleQuery
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Statement
 from domain.fleet.listings import StoredVehicle
 from domain.fleet.matching import MappingKind, Matched
 from domain.ids import shown_id, with_shown_ids
-from domain.statements import Statement
 
 _MOST_SKIPPED = 2**62
 """An offset beyond any table that still is a bigint."""

@@ -15,15 +15,15 @@ from domain.accounts.companies import lock_company
 from domain.accounts.contact_urls import fault_of
 from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact
 from domain.contract.captions import Caption
-from domain.contract.csvfiles import ColumnNames, ImportReport, Progress, read_rows
 from domain.contract.shapes import Reference, ShortText, Text
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, Statement
+from domain.files.csvfiles import ColumnNames, ImportReport, Progress, read_rows
 from domain.fleet.former_names import forget_former_names, keep_stored_names
 from domain.fleet.listings import StoredDriver
 from domain.fleet.merging import Record, merge_rows
 from domain.fleet.records import AlreadyInFleet, FleetTable, require_in_service
 from domain.ids import new_id
-from domain.statements import Command, Statement
 
 
 class DriverRow(Struct, frozen=True):

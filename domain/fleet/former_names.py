@@ -6,8 +6,8 @@ Only an erasure reads them: routes that were never matched still name the driver
 from collections.abc import Sequence
 from uuid import UUID
 
-from domain.database import Connection
-from domain.statements import Command
+from domain.database.connections import Connection
+from domain.database.statements import Command
 
 _KEEP_STORED = Command(
     """

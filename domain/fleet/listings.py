@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.listing import Listing
+from domain.database.listing import Listing
 
 
 class StoredVehicle(NamedTuple):

@@ -6,11 +6,11 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.accounts.companies import lock_company
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, Statement
 from domain.fleet.former_names import keep_mapped_value
 from domain.fleet.matching import KINDS, MATCHED_BY, MappingKind, Matched
 from domain.fleet.records import require_in_service
-from domain.statements import Command, Statement
 
 _STORE = Command(
     "INSERT INTO mappings (company_id, kind, value, target_id) VALUES (%s, %s, %s, %s)"

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from domain.contract.csvfiles import FileRow, ImportReport, RowShape
+from domain.files.csvfiles import FileRow, ImportReport, RowShape
 from domain.ids import new_id
 
 CellValue = str | float | None

@@ -8,15 +8,15 @@ from uuid import UUID
 from msgspec import Struct
 from psycopg import sql
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.fence import is_at_work
+from domain.database.staging import stage
+from domain.database.statements import Command, IdRow, Row, Statement
 from domain.errors import FuelrouteError
-from domain.fence import is_at_work
 from domain.fleet.former_names import keep_names_mapped_to
 from domain.fleet.matching import Matched
 from domain.fleet.merging import CellValue, Merged, Record
 from domain.ids import IdKind, shown_id
-from domain.staging import stage
-from domain.statements import Command, IdRow, Row, Statement
 
 _KINDS: tuple[Matched, ...] = get_args(Matched)
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.accounts.companies import lock_company
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
-from domain.statements import Command, Statement
 
 MOST_RULES = 10
 """Rules of a company, at most: a unit number that nothing else explains is compared with each."""

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from domain.database import Connection
-from domain.statements import NotNull, Statement
+from domain.database.connections import Connection
+from domain.database.statements import NotNull, Statement
 
 
 class UnitHolder(NamedTuple):

@@ -14,14 +14,14 @@ from msgspec.structs import asdict
 
 from domain.accounts.companies import lock_company
 from domain.contract.captions import Caption
-from domain.contract.csvfiles import ColumnNames, ImportReport, Progress, read_rows
 from domain.contract.shapes import Reference, ShortText, Vin
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command
+from domain.files.csvfiles import ColumnNames, ImportReport, Progress, read_rows
 from domain.fleet.listings import StoredVehicle
 from domain.fleet.merging import Record, merge_rows
 from domain.fleet.records import AlreadyInFleet, FleetTable, require_in_service
 from domain.ids import new_id
-from domain.statements import Command
 
 TankGallons = Annotated[float, Meta(gt=0, le=1000)]
 MilesPerGallon = Annotated[float, Meta(gt=0, le=50)]

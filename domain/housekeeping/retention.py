@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, IdRow, Statement
 from domain.ids import first_id_of
-from domain.statements import Command, IdRow, Statement
 
 _LONG_FINISHED = """
     route.status IN ('completed', 'canceled', 'error') AND route.updated_at < %(before)s

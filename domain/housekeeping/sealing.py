@@ -5,7 +5,7 @@ from domain.accounts.companies import lock_to_seal, seal_message_urls
 from domain.accounts.contacts import Contacts, Sealed
 from domain.accounts.users import seal_totp_secrets
 from domain.connectors.connectors import seal_credentials
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.fleet.drivers import seal_contacts
 from domain.notices.subscriptions import seal_channels
 from domain.stations.price_sources import seal_source_secrets

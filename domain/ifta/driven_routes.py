@@ -10,14 +10,14 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from domain.accounts.companies import time_zone_of
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import IdRow, NotNull, Statement
 from domain.documents import FuelPlanDocument, StopDocument, TimelineEntry
 from domain.ifta.legs import DrivenRoute, PlannedPurchase, PlannedRoad
 from domain.ifta.quarters import Quarter
 from domain.lifecycle import Environment
 from domain.planning.explanation import unpack_explanation
 from domain.roads import Point
-from domain.statements import IdRow, NotNull, Statement
 
 
 @dataclass(frozen=True, slots=True)

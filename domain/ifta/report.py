@@ -13,8 +13,8 @@ from datetime import date, datetime, timedelta
 from typing import TextIO
 from uuid import UUID
 
-from domain.contract.csvfiles import write_rows
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.files.csvfiles import write_rows
 from domain.ids import shown_id
 from domain.ifta.driven_routes import (
     BoughtGallons,

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from domain.database import Connection
-from domain.statements import Command
+from domain.database.connections import Connection
+from domain.database.statements import Command
 
 _DISCARD = Command(
     "UPDATE messages SET status = 'failed', error = %s, retry_at = NULL"

@@ -4,9 +4,9 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, OwnedRow, Statement, in_turns
 from domain.queue.jobs import Job, send_message_job
-from domain.statements import Command, OwnedRow, Statement, in_turns
 
 _BEING_SENT = Command("SELECT FROM messages WHERE plan_id = %s AND status = 'pending' AND claimed_until > %s")
 

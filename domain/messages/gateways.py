@@ -22,11 +22,11 @@ import apprise
 import requests
 import urllib3
 
-from domain import tracing
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contact_urls import NOT_PUBLIC, UnusableContact, gateway_of
 from domain.accounts.name_lookups import NoAddress, lookups
 from domain.addresses import literal_address
+from domain.telemetry import tracing
 
 _MAX_BYTES = 1 << 20
 """So much of a gateway's unpacked answer is read. An answer may have no end, or unpack to far more than was sent."""

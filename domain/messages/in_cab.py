@@ -20,12 +20,12 @@ from domain.accounts.contact_urls import InCabContact, InCabVendor
 from domain.accounts.contacts import Contacts, UnreadableContact
 from domain.connectors.answer_readers import TooManyValues, require_few_values
 from domain.connectors.connectors import open_access
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Statement
 from domain.ids import read_id
 from domain.messages.gateways import Fault, GatewayAnswer, GatewayRequest, ask_gateway
 from domain.messages.message_text import fitted
 from domain.settings import Settings
-from domain.statements import Statement
 
 LONGEST_IN_CAB = {InCabVendor.SAMSARA: 2500}
 """developers.samsara.com, "Send a message to a list of driver ids". Motive publishes no limit."""

@@ -16,13 +16,14 @@ from enum import StrEnum
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-from domain import clock, tracing
+from domain import clock
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contact_urls import UnusableContact, channel_of, in_cab_contact
 from domain.accounts.contacts import Contacts, UnreadableContact, is_sealed
 from domain.backoff import backoff
-from domain.database import Connection
-from domain.fence import is_at_work
+from domain.database.connections import Connection
+from domain.database.fence import is_at_work
+from domain.database.statements import Command, NotNull, Statement
 from domain.lifecycle import Environment
 from domain.magic_values import LATE_MESSAGE, named
 from domain.messages import gateways
@@ -31,7 +32,7 @@ from domain.messages.in_cab import InCabTarget, connector_account, hand_over_in_
 from domain.messages.message_text import corrected
 from domain.messages.new_messages import earlier_messages
 from domain.settings import Settings
-from domain.statements import Command, NotNull, Statement
+from domain.telemetry import tracing
 
 OUTBOX = "outbox"
 SANDBOX = "sandbox"

@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, Statement
 from domain.ids import new_id
 from domain.messages.message_text import compose, corrected
 from domain.messages.withholding import withhold_new_message
 from domain.planning.directions import Directions
 from domain.queue.jobs import SWEEP_GRACE
-from domain.statements import Command, Statement
 
 
 class PlannedRoute(Protocol):

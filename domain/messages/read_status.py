@@ -10,12 +10,12 @@ from uuid import UUID
 
 from domain.accounts.contact_urls import InCabVendor
 from domain.accounts.contacts import UnreadableContact
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, NotNull, Statement
 from domain.messages.gateways import Fault
 from domain.messages.in_cab import InCabAccount, connector_account, list_in_samsara
 from domain.queue.jobs import Job, ask_read_status_job
 from domain.settings import Settings
-from domain.statements import Command, NotNull, Statement
 
 _ASKED_FOR = timedelta(hours=24)
 _ASK_AGAIN = timedelta(seconds=50)

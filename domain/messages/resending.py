@@ -9,10 +9,10 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
 from domain.messages.message_life import WANTED, MessageStatus
-from domain.statements import Command, Statement
 
 
 class CannotResend(FuelrouteError):

@@ -14,9 +14,9 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, NotNull, Statement
 from domain.lifecycle import Environment
-from domain.statements import Command, NotNull, Statement
 
 _WHY = "Withheld after a restore: the driver may have it already"
 

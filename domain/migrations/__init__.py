@@ -15,12 +15,12 @@ from alembic.runtime.migration import MigrationContext
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from domain.backoff import backoff
-from domain.database import MIGRATION_LOCKS, DatabaseProblem, open_session
-from domain.database_checks import check_server
-from domain.database_options import MIGRATING
+from domain.database.checks import check_server
+from domain.database.connections import MIGRATION_LOCKS, DatabaseProblem, open_session
+from domain.database.options import MIGRATING
+from domain.database.statements import NotNull, Statement
 from domain.migrations.backfills import Report, SilentReport, run_backfill
 from domain.migrations.rendering import Migration, alembic_config, migrations
-from domain.statements import NotNull, Statement
 
 __all__ = ["alembic_config", "current_revision", "engine", "migrate", "pending"]
 

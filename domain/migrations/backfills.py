@@ -21,8 +21,8 @@ import psycopg
 from psycopg import sql
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
-from domain.database import PooledConnection
-from domain.statements import Command, NotNull, Statement
+from domain.database.connections import PooledConnection
+from domain.database.statements import Command, NotNull, Statement
 
 BATCH_SECONDS = 0.2
 """Batches grow and shrink so that each takes about so long: a request that waits for one of its rows notices little."""

@@ -8,12 +8,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from domain.database import Connection, connected
+from domain.database.connections import Connection, connected
+from domain.database.statements import NotNull, Statement
 from domain.migrations import current_revision, pending
 from domain.migrations.backfills import find_state
 from domain.migrations.effects import Catalog, Effect, ForeignKey, Lock, Work, effects_on
 from domain.migrations.rendering import Migration, migrations
-from domain.statements import NotNull, Statement
 
 BYTES_PER_SECOND = {Work.SCAN: 200e6, Work.INDEX: 40e6, Work.REWRITE: 40e6}
 ROWS_PER_SECOND = {Work.ROWS: 20_000.0}

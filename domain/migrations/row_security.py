@@ -1,4 +1,4 @@
-"""The policies of row-level security, for migrations; `domain.visibility` says what they are for.
+"""The policies of row-level security, for migrations; `domain.database.visibility` says what they are for.
 
 A migration that makes a table of a company's data protects it with `protect`, any other table with `open_to_service`. A
 test finds tables that were forgotten. A table of companies' data gets the fence around companies that are moved, too
@@ -9,9 +9,9 @@ from functools import partial
 
 from alembic import op
 
-from domain.fence import FENCED, PAUSED
+from domain.database.fence import FENCED, PAUSED
+from domain.database.visibility import SERVICE_ROLE
 from domain.migrations.transactions import in_own_transaction
-from domain.visibility import SERVICE_ROLE
 
 BY_USER = "EXISTS (SELECT FROM users WHERE users.id = user_id)"
 """The condition of a table whose rows belong to users: their own policy decides which users are visible."""

@@ -3,8 +3,8 @@
 import sqlalchemy
 from alembic import op
 
-from domain.database import DatabaseProblem
-from domain.visibility import SERVICE_ROLE
+from domain.database.connections import DatabaseProblem
+from domain.database.visibility import SERVICE_ROLE
 
 
 def make_service_role() -> None:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from psycopg import sql
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.errors import FuelrouteError
 from domain.ids import first_id_of
 from domain.moving.moved_tables import MovedTable

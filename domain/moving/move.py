@@ -2,7 +2,7 @@
 
 1. Both cells are checked. The fence closes in the other cell: nobody there sees what arrives.
 2. Replication copies the tables that only grow, then the others, and follows their changes. Nothing waits for it.
-3. The company is paused; see `domain.fence`. The rest of the changes arrives, and both cells are compared.
+3. The company is paused; see `domain.database.fence`. The rest of the changes arrives, and both cells are compared.
 4. The company leaves: from that commit on it belongs to the other cell. Then the fence opens there.
 5. Replication ends. Once its keys are routed to the other cell, the copy here is erased.
 
@@ -22,10 +22,11 @@ from uuid import UUID
 import psycopg
 from psycopg import sql
 
-from domain import fence
-from domain.daily_partitions import partition_days
-from domain.database import MOVING_LOCKS, Connection, DatabaseProblem, open_session
-from domain.database_options import COMMANDING
+from domain.database import fence
+from domain.database.connections import MOVING_LOCKS, Connection, DatabaseProblem, open_session
+from domain.database.daily_partitions import partition_days
+from domain.database.options import COMMANDING
+from domain.database.statements import Command, NotNull, Statement
 from domain.errors import FuelrouteError
 from domain.housekeeping.erasure import erase_company, forget_erasure
 from domain.moving import readiness, replication
@@ -35,7 +36,6 @@ from domain.moving.moved_tables import MovedTable, moved_tables
 from domain.moving.pause import PauseTooLong, now_there, paused
 from domain.moving.written_anew import carry_flags, write_anew
 from domain.operations.audit import Actor, record_action
-from domain.statements import Command, NotNull, Statement
 from domain.telematics.position_partitions import make_past_partitions
 
 _FLAGS_SPAN = timedelta(hours=6)

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain import fence
-from domain.database import Connection
+from domain.database import fence
+from domain.database.connections import Connection
+from domain.database.statements import NotNull, Statement
 from domain.errors import FuelrouteError
 from domain.moving.replication import POLL_SECONDS
-from domain.statements import NotNull, Statement
 
 
 class PauseTooLong(FuelrouteError):

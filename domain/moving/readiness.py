@@ -7,11 +7,11 @@ from uuid import UUID
 from psycopg import sql
 
 from domain.accounts.contacts import Contacts
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import NotNull, Statement
 from domain.errors import FuelrouteError
 from domain.moving.moved_tables import MovedTable
 from domain.moving.pause import now_there
-from domain.statements import NotNull, Statement
 
 _CLOCKS_DIFFER_SECONDS = 2.0
 

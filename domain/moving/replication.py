@@ -15,10 +15,10 @@ from uuid import UUID
 import psycopg
 from psycopg import sql
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import NotNull, Statement
 from domain.errors import FuelrouteError
 from domain.moving.moved_tables import MovedTable
-from domain.statements import NotNull, Statement
 
 POLL_SECONDS = 0.05
 _PATIENCE_SECONDS = 60.0

@@ -9,10 +9,10 @@ from uuid import UUID
 from psycopg import sql
 from sqlmodel import SQLModel
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, IdRow, Statement
 from domain.moving.moved_tables import WRITTEN_ANEW, numbered_columns
 from domain.routes.reading.counts import count_anew
-from domain.statements import Command, IdRow, Statement
 
 
 def write_anew(source: Connection, target: Connection, company_id: UUID) -> None:

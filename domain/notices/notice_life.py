@@ -10,18 +10,18 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-from domain import tracing
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contact_urls import fault_of
 from domain.accounts.contacts import Contacts, UnreadableContact
 from domain.backoff import backoff
-from domain.database import Connection
-from domain.fence import is_at_work
+from domain.database.connections import Connection
+from domain.database.fence import is_at_work
+from domain.database.statements import Command, NotNull, Statement
 from domain.messages import gateways
 from domain.messages.gateways import Fault
 from domain.notices.quiet_hours import QuietHours
 from domain.settings import Settings
-from domain.statements import Command, NotNull, Statement
+from domain.telemetry import tracing
 
 RETRIED_FOR = timedelta(hours=6)
 """A notice that was refused for so long is out of date."""

@@ -5,13 +5,13 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, Statement
 from domain.ids import first_id_of, new_id
 from domain.notices.kinds import OPERATORS
 from domain.notices.notice_text import text_of_test
 from domain.notices.subscriptions import UnusableSubscription, lock_subscription
 from domain.queue.jobs import Job, send_notice_job
-from domain.statements import Command, Statement
 
 MOST_TESTS = 10
 TESTS_WITHIN = timedelta(minutes=10)

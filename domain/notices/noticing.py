@@ -14,8 +14,9 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, get_args
 from uuid import UUID
 
-from domain.database import Connection, Tenant
-from domain.fence import is_at_work
+from domain.database.connections import Connection, Tenant
+from domain.database.fence import is_at_work
+from domain.database.statements import Command, IdRow, NotNull, Statement
 from domain.ids import new_id
 from domain.lifecycle import Environment
 from domain.notices.kinds import OPERATORS, NeedWords, UrgentKind, words_of
@@ -23,7 +24,6 @@ from domain.notices.notice_text import Urgent, beginning_text, end_text
 from domain.notices.subscriptions import Subscription, lock_subscriptions
 from domain.queue.jobs import Job, send_notice_job
 from domain.routes.reading.overview import Need, NeedKind, find_needs
-from domain.statements import Command, IdRow, NotNull, Statement
 from domain.stations.price_presence import has_prices
 from domain.stations.price_sources import PriceSource, list_sources
 

@@ -15,13 +15,13 @@ from domain.accounts.companies import lock_company
 from domain.accounts.contact_urls import channel_of, fault_of
 from domain.accounts.contacts import Contacts, Sealed, StoredContact
 from domain.accounts.users import MAY_MANAGE_USERS
-from domain.database import Connection, as_json
+from domain.database.connections import Connection, as_json
+from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Role
 from domain.notices.kinds import OPERATORS, words_of
 from domain.notices.quiet_hours import MINUTES_OF_DAY, QuietHours
-from domain.statements import Command, Statement
 
 MOST_SUBSCRIPTIONS = 50
 """Subscriptions of a company, at most: each costs a look at its needs every minute, and may send as often."""

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
 from domain.ids import first_id_of, new_id
-from domain.statements import Command, Statement
 
 QUEUE_ACTIONS = ("pause", "resume", "replay", "discard")
 """The actions on the whole service. The console's other actions are named by page and verb, such as `keys.revoke`."""

@@ -13,18 +13,18 @@ from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from domain.accounts.contacts import IN_CLEAR, Contacts
-from domain.contract.csvfiles import ImportReport, Progress, Rejected
-from domain.contract.route_layout import listed_names
-from domain.database import Connection, as_json
-from domain.database_options import TimeLimits
+from domain.database.connections import Connection, as_json
+from domain.database.options import TimeLimits
+from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
+from domain.files.csvfiles import ImportReport, Progress, Rejected
+from domain.files.route_layout import listed_names
 from domain.ids import first_id_of, new_id
 from domain.operations import audit
 from domain.operations.audit import Actor
 from domain.queue.jobs import Job
 from domain.routes.intake import fleet_changes
 from domain.routes.plans import price_changes
-from domain.statements import Command, Statement
 
 FileKind = Literal["vehicles", "drivers", "stations", "deals", "taxes"]
 RouteKind = Literal["live routes", "sandbox routes"]

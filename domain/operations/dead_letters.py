@@ -11,7 +11,7 @@ from uuid import UUID
 
 import redis
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.ids import with_shown_ids
 from domain.operations import audit
 from domain.operations.audit import Actor

@@ -4,7 +4,7 @@ the figures of the record in `csv_imports`. So the record tells exactly what is 
 from pathlib import Path
 from typing import NamedTuple
 
-from domain.file_profiles.profiles import FileProfile
+from domain.files.profiles import FileProfile
 from domain.fills.card_files import Volume
 from domain.lifecycle import Environment
 from domain.operations.csv_imports import FillKind

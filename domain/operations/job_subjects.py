@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Statement
 from domain.queue.dramatiq_messages import StoredJob
 from domain.queue.jobs import in_batches
-from domain.statements import Statement
 
 
 class About(NamedTuple):

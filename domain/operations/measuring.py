@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import redis
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import NotNull, Statement
 from domain.operations import overdue, pauses
 from domain.operations.alerts import Measured
 from domain.queue import heartbeats, inspection, rates
-from domain.statements import NotNull, Statement
 
 
 class _Database(NamedTuple):

@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Statement
 from domain.ids import IdKind, first_id_of, shown_id
-from domain.statements import Statement
 from domain.stations.price_sources import TOLD_AFTER
 from domain.stations.prices import STALE_AFTER
 

@@ -8,12 +8,12 @@ seconds.
 from datetime import datetime
 from typing import NamedTuple
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
 from domain.operations import audit
 from domain.operations.audit import Actor
 from domain.queue.jobs import QUEUES
-from domain.statements import Command, Statement
 
 
 class UnknownQueue(FuelrouteError):

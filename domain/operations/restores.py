@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from domain.accounts.sessions import sign_out_everybody
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command
 from domain.messages.withholding import withhold_pending_messages
-from domain.statements import Command
 
 
 class AfterRestore(NamedTuple):

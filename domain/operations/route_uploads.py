@@ -13,10 +13,10 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from domain.accounts.companies import require_company
-from domain.contract.csvfiles import Rejected
-from domain.contract.route_files import FileFormat
-from domain.contract.route_rows import FileRoute
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.files.csvfiles import Rejected
+from domain.files.route_files import FileFormat
+from domain.files.route_rows import FileRoute
 from domain.lifecycle import Environment
 from domain.operations import csv_imports
 from domain.operations.csv_imports import Counts, RouteKind, StoredImport

@@ -11,13 +11,13 @@ import psycopg
 import redis
 from psycopg.errors import UndefinedTable
 
-from domain.database import PooledConnection, open_session
-from domain.database_options import TimeLimits
-from domain.health import Health, Unhealthy
-from domain.observability import get_logger
+from domain.database.connections import PooledConnection, open_session
+from domain.database.options import TimeLimits
+from domain.database.statements import Statement
 from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
-from domain.statements import Statement
+from domain.telemetry.health import Health, Unhealthy
+from domain.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import NotNull, Statement
 from domain.operations import overdue, pauses
 from domain.operations.overdue import COUNTED, Count, Figure
-from domain.statements import NotNull, Statement
 from domain.stations.prices import STALE_AFTER
 
 

@@ -11,11 +11,11 @@ from itertools import pairwise
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import NotNull, Statement
 from domain.planning.gauges import Gauge, Reading, judge_newest_reading
 from domain.planning.second_readings import CountedReadings, count_readings, zero_counts
 from domain.roads import Point, great_circle_miles
-from domain.statements import NotNull, Statement
 
 FRESH_FUEL = timedelta(hours=24)
 """An older level says nothing of the tank of a truck that has driven without anybody knowing how far."""

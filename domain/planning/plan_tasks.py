@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import NotNull, Statement
 from domain.documents import StopDocument
 from domain.driven_lanes.lanes import LearnedLane, learned_lane_for
 from domain.driven_lanes.taking import road_by_lane
@@ -15,7 +16,6 @@ from domain.planning.fuel_on_board import FuelOnBoard, Tank, read_fuel
 from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.roads import Point, Road, Roads, great_circle_miles
 from domain.roads.truck_dimensions import TruckDimensions
-from domain.statements import NotNull, Statement
 
 _MOST_FIXES = 1_000
 _SAME_PLACE_MILES = 1.0

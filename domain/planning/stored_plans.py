@@ -7,7 +7,8 @@ from uuid import UUID
 
 import msgspec
 
-from domain.database import Connection, as_json
+from domain.database.connections import Connection, as_json
+from domain.database.statements import Command, NotNull, Statement
 from domain.documents import PlanCause, StopDocument, TimelineEntry
 from domain.encoding import utc_text
 from domain.ids import new_id
@@ -30,7 +31,6 @@ from domain.planning.plan_tasks import PlanTask
 from domain.planning.reasons import with_reasons
 from domain.planning.road_notes import road_origin
 from domain.roads import Road
-from domain.statements import Command, NotNull, Statement
 from domain.stations.corridor_offers import Corridor
 
 ROAD_MILES = "coalesce((p.timeline->-1->>'mile')::float, (p.document->>'totalDistanceMiles')::float)"

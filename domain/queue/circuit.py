@@ -9,7 +9,7 @@ from weakref import ref
 
 import redis
 
-from domain.observability import get_logger
+from domain.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import redis
 
-from domain.observability import get_logger
 from domain.queue.jobs import QUEUES
 from domain.queue.redis_clients import redis_client
 from domain.queue.redis_layout import DRAMATIQ_HEARTBEATS, NAMESPACE, RETURN_JOBS, SIGNS_OF_LIFE
+from domain.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 

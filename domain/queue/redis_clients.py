@@ -20,7 +20,7 @@ from redis.sentinel import (
 
 from domain.addresses import SentinelAddress, is_local, sentinel_address
 from domain.errors import FuelrouteError
-from domain.observability import get_logger
+from domain.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 

@@ -13,11 +13,11 @@ from psycopg import sql
 
 from domain.accounts.keys import Caller
 from domain.contract.shapes import FieldFault
-from domain.daily_partitions import maintain_daily_partitions
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.daily_partitions import maintain_daily_partitions
+from domain.database.statements import Command
 from domain.ids import first_id_of, read_id
 from domain.requests.redaction import external_id_in_body, external_id_in_query, redacted_body, redacted_query
-from domain.statements import Command
 
 _MOST_OF_A_SUBJECT = 200
 _MOST_OF_FAULTS = 2_000

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, IdRow, Statement
 from domain.ids import first_id_of, read_id, shown_id
-from domain.statements import Command, IdRow, Statement
 
 MOST_REQUESTS_SEARCHED = 10_000
 """The entries of a company in which words are looked for. Each of its keys has an equal part of them."""

@@ -13,12 +13,12 @@ from typing import Any
 import httpx
 import numpy as np
 
-from domain import tracing
-from domain.observability import get_logger
 from domain.roads import Leg, Point, Road, Roads, great_circle_miles
 from domain.roads.sphere import Array, segment_miles
 from domain.roads.truck_dimensions import ANY_TRUCK, TruckDimensions
 from domain.roads.valhalla_circuit import ValhallaCircuit
+from domain.telemetry import tracing
+from domain.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 

@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
 from domain.ids import new_id
-from domain.statements import Command, Statement
 
 EventKind = Literal[
     "plan_again", "plan_kept", "send_again", "import_failed", "plan_failed", "review_failed", "message_failed"

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection, as_array
-from domain.statements import Statement
-from domain.tracing import Trace
+from domain.database.connections import Connection, as_array
+from domain.database.statements import Statement
+from domain.telemetry.tracing import Trace
 
 
 class _RouteTrace(NamedTuple):

@@ -9,9 +9,10 @@ from typing import NamedTuple, get_args
 from uuid import UUID
 
 from domain.backoff import RETRY_WAIT
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.fence import is_at_work
+from domain.database.statements import Command, IdRow, Parameters, Statement
 from domain.driven_lanes.learning import note_completed
-from domain.fence import is_at_work
 from domain.fills.figuring import drop_verdicts, figure_routes
 from domain.fleet.matching import Matched
 from domain.lifecycle import CANCELABLE, CANCELED_VIA_API, CancelEffect, RouteStatus, effect_of_cancel
@@ -20,7 +21,6 @@ from domain.planning.stored_plans import ROAD_MILES
 from domain.queue.jobs import SWEEP_GRACE, Job
 from domain.routes import events
 from domain.savings.recording import drop_savings, record_savings
-from domain.statements import Command, IdRow, Parameters, Statement
 from domain.telematics.rechecks import recheck_trucks
 from domain.telematics.tracks import free_trucks
 

@@ -12,9 +12,9 @@ from uuid import UUID
 
 from psycopg import Cursor
 
-from domain.database import Connection, as_array, as_json
+from domain.database.connections import Connection, as_array, as_json
+from domain.database.statements import Command, Statement
 from domain.queue.jobs import SWEEP_GRACE
-from domain.statements import Command, Statement
 from domain.telematics.arrivals import Evidence, Implied, ManualStopEvent, Visit
 
 DISPATCHER = "dispatcher"

@@ -18,18 +18,18 @@ from psycopg.errors import UniqueViolation
 
 from domain.accounts.companies import AUTODRIVE_OFF
 from domain.contract.shapes import Position
-from domain.database import Connection, Tenant, as_json
+from domain.database.connections import Connection, Tenant, as_json
+from domain.database.fence import is_at_work
+from domain.database.statements import Command, OwnedRow, Statement, in_turns
 from domain.documents import FuelPlanDocument, StopDocument, TimelineEntry
-from domain.fence import is_at_work
 from domain.lifecycle import Environment, RouteStatus
 from domain.magic_values import DEFAULT_SPEEDUP, DRAFT_TO_DRIVE, DriveWish, drive_wish
-from domain.observability import get_logger
 from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.queue.jobs import Job
 from domain.sandbox.turns import RouteToDrive, StoredTruck, Turn, first_fuel_percent, take_turn
-from domain.statements import Command, OwnedRow, Statement, in_turns
 from domain.telematics.arrivals import STALE_DRAFT_AFTER
 from domain.telematics.feed import store_positions
+from domain.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, TextIO
 
-from domain.contract.csvfiles import write_rows
 from domain.encoding import utc_text
+from domain.files.csvfiles import write_rows
 from domain.ids import shown_id
 from domain.savings.report import Dimension, Figures, SavedPlan, SavingsLine, Week
 

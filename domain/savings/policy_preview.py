@@ -12,14 +12,14 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import Statement
 from domain.planning.explanation import FUEL_BY_POLICY, Explanation, StoredExplanation
 from domain.planning.plan_inputs import PlanPolicy, gallons_at
 from domain.planning.reasons import trip_of
 from domain.planning.relaxation import PlanLimits, least_relaxation
 from domain.planning.rounding import solve_rounded
 from domain.planning.trips import Infeasible, Solution, Trip, drive_trip
-from domain.statements import Statement
 from domain.stations.prices import PRICE_DECIMALS
 
 PLANS = 50

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, Statement
 from domain.documents import StopDocument
 from domain.roads import Point
 from domain.roads.states import ELSEWHERE, default_states
-from domain.statements import Command, Statement
 
 
 class _Ends(NamedTuple):

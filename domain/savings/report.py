@@ -11,9 +11,9 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import Statement
 from domain.savings.spans import Span
-from domain.statements import Statement
 
 SAVINGS_BASIS = "planned, not bought: plans as drivers have them, against the average net price of each plan's corridor"
 PROVEN_BASIS = (

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from domain.contract.csvfiles import UnreadableFile
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Statement
 from domain.errors import FuelrouteError
+from domain.files.csvfiles import UnreadableFile
 from domain.settings import get_settings
-from domain.statements import Statement
 from domain.stations.chains import BrandMatch, brand_match, brand_of
 from domain.stations.price_outliers import FEWEST_IN_COUNTRY, believable_range, unbelievable
 from domain.stations.price_units import (

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from domain.database import Connection, as_json
+from domain.database.connections import Connection, as_json
+from domain.database.statements import Statement
 from domain.roads import Road
-from domain.statements import Statement
 from domain.stations.corridor import StationIndex, StationPass
 from domain.stations.offers import Offer, Station
 from domain.stations.prices import STALE_AFTER, Deal, fresh_retail, net_price

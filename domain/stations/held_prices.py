@@ -4,10 +4,10 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
 from domain.ids import shown_id
-from domain.statements import Command, Statement
 from domain.stations.price_files import store_coming_prices, store_quotes, store_retail_prices
 from domain.stations.price_imports import UnknownStation
 from domain.stations.price_sets import begin_price_set

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from domain.contract.csvfiles import ImportReport, Progress, Rejected, UnreadableFile
-from domain.database import Connection, as_json
-from domain.file_profiles.profiles import FileProfile
-from domain.file_profiles.reading import FileRecord, open_profiled
+from domain.database.connections import Connection, as_json
+from domain.database.staging import stage
+from domain.database.statements import Command, Statement
+from domain.files.csvfiles import ImportReport, Progress, Rejected, UnreadableFile
+from domain.files.profiles import FileProfile
+from domain.files.reading import FileRecord, open_profiled
 from domain.ids import new_id
-from domain.staging import stage
-from domain.statements import Command, Statement
 from domain.stations.price_outliers import (
     OutlierLimits,
     PlacedPrice,

@@ -21,7 +21,12 @@ from psycopg.errors import UniqueViolation
 from psycopg.rows import args_row
 
 from domain.contract.captions import Caption
-from domain.contract.csvfiles import (
+from domain.contract.shapes import Latitude, Longitude, Reference, SentMoment, Text, in_utc
+from domain.database.connections import Connection
+from domain.database.staging import stage
+from domain.database.statements import Command, NotNull, Statement
+from domain.errors import FuelrouteError
+from domain.files.csvfiles import (
     FileRow,
     ImportReport,
     Progress,
@@ -30,12 +35,7 @@ from domain.contract.csvfiles import (
     read_rows,
     without_repeats,
 )
-from domain.contract.shapes import Latitude, Longitude, Reference, SentMoment, Text, in_utc
-from domain.database import Connection
-from domain.errors import FuelrouteError
 from domain.settings import get_settings
-from domain.staging import stage
-from domain.statements import Command, NotNull, Statement
 from domain.stations.believed_prices import (
     NO_OPTION,
     PriceJudge,

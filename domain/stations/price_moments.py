@@ -10,9 +10,9 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
-from domain.fence import is_at_work
-from domain.statements import Statement
+from domain.database.connections import Connection
+from domain.database.fence import is_at_work
+from domain.database.statements import Statement
 from domain.stations.price_sets import begin_price_set
 from domain.stations.prices import STALE_AFTER
 

@@ -4,8 +4,8 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
-from domain.statements import NotNull, Statement
+from domain.database.connections import Connection
+from domain.database.statements import NotNull, Statement
 from domain.stations.prices import STALE_AFTER
 
 

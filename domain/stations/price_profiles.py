@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from domain.contract.csvfiles import UnreadableFile
 from domain.errors import FuelrouteError
-from domain.file_profiles.profiles import Column, FileProfile, RecordField, RecordFields, plain_name, plain_profile
+from domain.files.csvfiles import UnreadableFile
+from domain.files.profiles import Column, FileProfile, RecordField, RecordFields, plain_name, plain_profile
 from domain.stations.price_units import unit_of_price
 
 _RETAIL = (

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from domain.contract.csvfiles import Rejected
-from domain.database import Connection, as_json
+from domain.database.connections import Connection, as_json
+from domain.database.statements import Command, Statement
+from domain.files.csvfiles import Rejected
 from domain.ids import first_id_of, new_id
-from domain.statements import Command, Statement
 from domain.stations.price_files import PriceReport
 
 MOST_REJECTED_KEPT = 1_000

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import PRICE_LOCKS, Connection
-from domain.statements import Command, NotNull, Statement
+from domain.database.connections import PRICE_LOCKS, Connection
+from domain.database.statements import Command, NotNull, Statement
 
 _LOCK_FOR_ALL = Command("LOCK TABLE price_sets IN EXCLUSIVE MODE")
 _LOCK_BESIDE_OTHERS = Command("LOCK TABLE price_sets IN ROW EXCLUSIVE MODE")

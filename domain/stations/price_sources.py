@@ -17,10 +17,10 @@ from domain.accounts.allowed_hosts import NO_HOST
 from domain.accounts.contacts import Contacts, Sealed, StoredContact
 from domain.addresses import is_host
 from domain.contract.shapes import Text
-from domain.database import Connection, as_json
+from domain.database.connections import Connection, as_json
+from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
 from domain.ids import new_id, shown_id
-from domain.statements import Command, Statement
 
 SourceKind = Literal["folder", "sftp"]
 

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Statement
 from domain.roads import Road, SecondWay
-from domain.statements import Statement
 from domain.stations.corridor import StationIndex
 
 

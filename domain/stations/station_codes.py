@@ -14,8 +14,8 @@ from math import cos, hypot, radians
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection, as_json
-from domain.statements import Command, Statement
+from domain.database.connections import Connection, as_json
+from domain.database.statements import Command, Statement
 from domain.stations.chains import (
     CHAINS_OF_CODE_SETS,
     NO_BRAND,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
-from domain.file_profiles.products import Fuel, fuel_of_product
+from domain.files.products import Fuel, fuel_of_product
 from domain.stations.price_units import (
     ExchangeRates,
     ToldPrice,

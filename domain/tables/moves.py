@@ -11,8 +11,8 @@ from domain.tables.columns import time_column
 
 
 class CompanyMoves(SQLModel, table=True):
-    """A company on its way to another cell, or from there; see `domain/fence.py`. Both cells have such a row until the
-    move is complete."""
+    """A company on its way to another cell, or from there; see `domain/database/fence.py`. Both cells have such a row
+    until the move is complete."""
 
     __tablename__ = "company_moves"
     __table_args__ = (

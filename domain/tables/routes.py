@@ -166,7 +166,7 @@ class Routes(SQLModel, table=True):
     created_at: datetime = time_column(now=True)
     updated_at: datetime = time_column(now=True)
     request_id: str | None = None
-    """The request whose push brought the present input; see `tracing.py`. NULL: it did not come through the API."""
+    """The request whose push brought the present input, see `telemetry/tracing.py`. NULL: not by the API."""
     traceparent: str | None = None
     """The trace context of that request."""
     changed_in: int = with_default("(pg_current_xact_id()::text::int8)", sa_type=BigInteger)

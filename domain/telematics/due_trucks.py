@@ -6,11 +6,11 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.contract.shapes import Position
-from domain.database import Connection, as_array
+from domain.database.connections import Connection, as_array
+from domain.database.statements import NotNull, Statement
 from domain.lifecycle import Environment
 from domain.queue.jobs import JOB_TRUCKS, Job, in_batches, process_positions_job
 from domain.roads.sphere import MILES_PER_DEGREE
-from domain.statements import NotNull, Statement
 from domain.telematics import arrivals
 from domain.telematics.arrivals import METERS_PER_MILE
 

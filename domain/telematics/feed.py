@@ -8,11 +8,11 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.contract.shapes import Position, RejectedPosition
-from domain.database import Connection, Tenant, as_array, as_json
+from domain.database.connections import Connection, Tenant, as_array, as_json
+from domain.database.statements import Command, NotNull, Statement
 from domain.ids import read_id
 from domain.lifecycle import Environment
 from domain.queue.jobs import Job
-from domain.statements import Command, NotNull, Statement
 from domain.telematics import arrivals
 from domain.telematics.due_trucks import NewFixes, make_trucks_due
 

@@ -14,9 +14,9 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, TypedDict
 from uuid import UUID
 
+from domain.database.statements import NotNull
 from domain.lifecycle import Environment, RouteStatus
 from domain.roads import Point
-from domain.statements import NotNull
 from domain.telematics import arrivals, manual_stop_events
 from domain.telematics.arrivals import Fix, TruckRoute, Visit
 from domain.telematics.rechecks import STANDING_MINUTES

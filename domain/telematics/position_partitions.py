@@ -5,9 +5,9 @@ from datetime import date, datetime, timedelta
 
 from psycopg import sql
 
-from domain.daily_partitions import maintain_daily_partitions
-from domain.database import Connection
-from domain.statements import Command
+from domain.database.connections import Connection
+from domain.database.daily_partitions import maintain_daily_partitions
+from domain.database.statements import Command
 
 _FOR_EVER = 36_500
 

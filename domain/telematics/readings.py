@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import Statement
 from domain.planning.deviations import TrackedFix
 from domain.planning.gauges import Reading
 from domain.planning.second_readings import newest_counted, zero_counts
 from domain.roads import Point
-from domain.statements import Statement
 
 MOST_READINGS = 300
 """More could not be told apart in a drawing."""

@@ -7,9 +7,9 @@ from uuid import UUID
 
 from psycopg import Cursor
 
-from domain.database import Connection, as_array
+from domain.database.connections import Connection, as_array
+from domain.database.statements import Statement
 from domain.queue.jobs import JOB_TRUCKS, Job, in_batches, process_positions_job
-from domain.statements import Statement
 
 STANDING_MINUTES = 15
 """A fix not older than this says where a truck stands now."""

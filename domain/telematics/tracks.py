@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import Command, NotNull, Statement, in_turns
 from domain.lifecycle import Environment
 from domain.queue.jobs import SWEEP_GRACE, Job
-from domain.statements import Command, NotNull, Statement, in_turns
 from domain.telematics import arrivals
 from domain.telematics.arrivals import Fix
 from domain.telematics.due_trucks import OPEN_ROUTES_OF_TRUCK

@@ -15,10 +15,10 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, Statement
 from domain.planning.deviations import NextComparison, TrackedFix
 from domain.queue.jobs import Job
-from domain.statements import Command, Statement
 from domain.telematics.rechecks import WaitingAgain, process_trucks
 
 

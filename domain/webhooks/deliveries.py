@@ -15,14 +15,14 @@ from uuid import UUID
 
 from domain.accounts.contacts import Contacts, UnreadableContact
 from domain.backoff import backoff
-from domain.database import Connection, Tenant, as_json
-from domain.fence import is_at_work
-from domain.index_order import in_index_order
+from domain.database.connections import Connection, Tenant, as_json
+from domain.database.fence import is_at_work
+from domain.database.index_order import in_index_order
+from domain.database.statements import Command, OwnedRow, Statement
 from domain.lifecycle import Environment
 from domain.routes.traces import traces_of
 from domain.settings import Settings
-from domain.statements import Command, OwnedRow, Statement
-from domain.tracing import NO_TRACE, Trace
+from domain.telemetry.tracing import NO_TRACE, Trace
 from domain.webhooks.endpoints import disable_endpoint
 from domain.webhooks.events import CapturedEvent, prepare_payloads
 

@@ -6,10 +6,10 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, get_args
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
 from domain.ids import first_id_of, new_id, shown_id
-from domain.statements import Command, Statement
 from domain.webhooks.endpoints import Endpoint, UnusableEndpoint, lock_endpoint
 from domain.webhooks.events import TEST, CapturedEvent, payload_of
 

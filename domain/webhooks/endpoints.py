@@ -13,11 +13,11 @@ from uuid import UUID
 from domain.accounts.allowed_hosts import AllowedHosts, url_fault
 from domain.accounts.companies import lock_company
 from domain.accounts.contacts import Contacts, Sealed, StoredContact
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import Command, OwnedRow, Statement
 from domain.errors import FuelrouteError
 from domain.ids import new_id, shown_id
 from domain.queue.jobs import Job, deliver_webhooks_job
-from domain.statements import Command, OwnedRow, Statement
 from domain.webhooks.events import EVENT_TYPES
 
 MOST_ENDPOINTS = 10

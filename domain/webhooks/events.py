@@ -12,10 +12,10 @@ from uuid import UUID
 from msgspec import Struct
 
 from domain.contract.shapes import Route
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import NotNull, Statement
 from domain.encoding import write
 from domain.routes.reading.lookups import read_routes
-from domain.statements import NotNull, Statement
 
 EVENT_TYPES: Mapping[str, str] = {
     "route.imported": "vehicle and driver are matched, and the route waits for its truck: its status is draft",

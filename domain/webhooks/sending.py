@@ -14,11 +14,12 @@ import httpcore
 import httpx
 from standardwebhooks import Webhook
 
-from domain import clock, tracing
+from domain import clock
 from domain.accounts.allowed_hosts import AllowedHosts, not_on_internet
 from domain.accounts.contacts import UnreadableContact
 from domain.accounts.public_connections import PublicBackend, RefusedAddress, tls_context
 from domain.ids import shown_id
+from domain.telemetry import tracing
 from domain.text import printable, without_secrets
 from domain.webhooks.deliveries import Claimed, Outcome
 from domain.webhooks.endpoints import ALLOWED_HOSTS_OF_WEBHOOKS

@@ -13,11 +13,11 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from domain.health import Health
-from domain.metrics import REQUESTS
-from domain.observability import get_logger
 from domain.operations.server_checks import health_of
 from domain.settings import Settings
+from domain.telemetry.health import Health
+from domain.telemetry.logs import get_logger
+from domain.telemetry.metrics import REQUESTS
 from ingress.console.browser import protect
 from ingress.console.console import Console
 from ingress.console.importer import remove_left_files

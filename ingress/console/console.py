@@ -12,12 +12,12 @@ from domain.accounts.contacts import Contacts
 from domain.accounts.openid import OpenIdProvider
 from domain.accounts.sessions import find_session
 from domain.accounts.tokens import form_token, new_token
-from domain.database import Database
-from domain.database_options import SERVING
+from domain.database.connections import Database
+from domain.database.options import SERVING
+from domain.database.visibility import EVERYTHING, NOTHING
 from domain.lifecycle import Role
 from domain.queue.job_queue import JobQueue
 from domain.settings import Settings
-from domain.visibility import EVERYTHING, NOTHING
 from ingress.console.browser import SESSION, network_of_client, read_cookie, set_cookie
 from ingress.console.downloads import Downloads
 from ingress.console.fairness import FairThreads, ShareOwners

@@ -14,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from domain.observability import get_logger
+from domain.telemetry.logs import get_logger
 from ingress.console.browser import due_after
 from ingress.console.transfers import Transfer, Transfers
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Tenant
+from domain.database.connections import Tenant
 from domain.ids import shown_id
 from domain.roads import Point
 from domain.routes.reading.fleet_now import TruckNow

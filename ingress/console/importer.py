@@ -19,22 +19,22 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from domain import clock
 from domain.accounts.contacts import Contacts
-from domain.contract.csvfiles import MOST_REFUSED, ImportReport, Rejected, TooManyRefused, UnreadableFile
-from domain.contract.reading_time import reading_in_turns
-from domain.contract.route_files import open_route_file
-from domain.contract.route_rows import FileRoute
-from domain.database import Database, Tenant
+from domain.database.connections import Database, Tenant
+from domain.database.visibility import EVERYTHING, Visibility, of_companies
 from domain.errors import FuelrouteError
+from domain.files.csvfiles import MOST_REFUSED, ImportReport, Rejected, TooManyRefused, UnreadableFile
+from domain.files.reading_time import reading_in_turns
+from domain.files.route_files import open_route_file
+from domain.files.route_rows import FileRoute
 from domain.fills.card_files import open_fill_file
 from domain.fills.importing import fill_batches, finish_fills, read_stations, store_fills
-from domain.observability import get_logger
 from domain.operations import csv_imports, route_uploads
 from domain.operations.csv_imports import IMPORTING, Counts, StoredImport
 from domain.operations.fill_uploads import FillUpload
 from domain.operations.route_uploads import RouteUpload
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import Job
-from domain.visibility import EVERYTHING, Visibility, of_companies
+from domain.telemetry.logs import get_logger
 from domain.wording import sentence
 from ingress.console.browser import MAX_FILE_BYTES
 from ingress.console.import_turns import ImportTurns

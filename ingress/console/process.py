@@ -1,7 +1,7 @@
 """One console process: uvicorn over the pages."""
 
-from domain.health import Health
 from domain.settings import Settings
+from domain.telemetry.health import Health
 from ingress.console.app import create_console
 from ingress.process import listen, serve, server_config
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.types import ExceptionHandler
 
 from domain.errors import FuelrouteError
-from domain.observability import get_logger
+from domain.telemetry.logs import get_logger
 from domain.wording import sentence
 from ingress.console.browser import BadForm, TooLarge, TooSlow
 from ingress.console.console import console_of

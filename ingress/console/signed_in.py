@@ -13,12 +13,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from domain import clock
 from domain.accounts.sessions import Session, find_session
 from domain.accounts.users import MAY_MANAGE_KEYS, MAY_MATCH, MAY_SEE_REQUESTS
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.visibility import EVERYTHING, of_companies, set_visibility
 from domain.lifecycle import Role
 from domain.operations import audit
 from domain.operations.audit import Actor
 from domain.queue.jobs import Job
-from domain.visibility import EVERYTHING, of_companies, set_visibility
 from domain.webhooks.endpoints import delivery_jobs
 from ingress.console.browser import SESSION, Form, read_cookie
 from ingress.console.console import Console, console_of

@@ -7,8 +7,8 @@ import typer
 
 from deploy.cli.failures import CommandFailed, run
 from deploy.cli.output import screen
-from domain.observability import configure_logging
 from domain.settings import get_settings
+from domain.telemetry.logs import configure_logging
 from tests.benchmarks.run import ALL, LONG_WORKS, known_works, run_benchmarks
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

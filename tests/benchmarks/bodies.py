@@ -14,7 +14,7 @@ import msgspec
 
 from domain.contract.checking import Invalid, read_body
 from domain.contract.shapes import RouteInput
-from domain.database import Tenant
+from domain.database.connections import Tenant
 from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import Environment, PendingReason, RouteStatus

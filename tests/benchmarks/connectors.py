@@ -16,7 +16,7 @@ from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import IN_CLEAR
 from domain.connectors.connectors import ConnectorValues, add_connector
 from domain.connectors.vendor_http import BoundedHttp
-from domain.database import Tenant
+from domain.database.connections import Tenant
 from domain.ids import new_id
 from domain.lifecycle import Environment
 from tests.benchmarks.connector_pages import PAGES, TRUCKS

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from deploy.demo import HERE as DEMO
-from domain.database_options import HOUSEKEEPING
+from domain.database.options import HOUSEKEEPING
 from domain.ids import new_id, read_id
 from domain.lifecycle import PendingReason, Role, RouteStatus
 from domain.stations.price_imports import store_deal_rows, store_station_rows, store_tax_rows

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.encoding import write
 from domain.ids import shown_id
 from domain.lifecycle import RouteStatus

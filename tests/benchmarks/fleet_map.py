@@ -13,10 +13,10 @@ from uuid import UUID
 
 from playwright.sync_api import Browser, Page
 
-from domain.database import Tenant
+from domain.database.connections import Tenant
+from domain.database.visibility import SERVICE_ROLE, of_companies, set_visibility
 from domain.lifecycle import Environment, Role
 from domain.routes.reading.fleet_now import read_fleet
-from domain.visibility import SERVICE_ROLE, of_companies, set_visibility
 from tests.benchmarks.harness import Bench, Figure, Stack
 from tests.benchmarks.load import Address, LoadFailed, drive, send
 from tests.benchmarks.map_fleet import load_map_fleet

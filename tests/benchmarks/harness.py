@@ -22,7 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from deploy.embedded import EmbeddedPostgres, EmbeddedRedis
 from deploy.processes import Spec, Supervisor
 from deploy.stack import process_spec
-from domain.database import Database
+from domain.database.connections import Database
 from domain.migrations import migrate
 from domain.settings import Settings
 from ingress.process import free_port

@@ -15,8 +15,8 @@ import psycopg
 from domain.accounts.companies import Policy, create_company
 from domain.accounts.keys import create_key
 from domain.contract.shapes import RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS, SCOPES
-from domain.database import Connection, Database
-from domain.database_options import HOUSEKEEPING
+from domain.database.connections import Connection, Database
+from domain.database.options import HOUSEKEEPING
 from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import SHOWS_PLAN, Environment, PendingReason, RouteStatus

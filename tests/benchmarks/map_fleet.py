@@ -3,8 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from domain.database import Database
-from domain.database_options import HOUSEKEEPING
+from domain.database.connections import Database
+from domain.database.options import HOUSEKEEPING
 from domain.encoding import write
 from domain.lifecycle import RouteStatus
 from domain.telematics.position_partitions import maintain_partitions

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import psycopg
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.lifecycle import PendingReason, RouteStatus
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import JOB_ITEMS

@@ -13,7 +13,7 @@ import numpy as np
 
 from domain.contract.checking import read_body
 from domain.contract.shapes import RouteInput
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
 from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import Environment

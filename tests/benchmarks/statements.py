@@ -1,6 +1,6 @@
 """The cost of typed rows, and of SQLAlchemy instead. `python -m tests.benchmarks.statements` takes half a minute.
 
-The figures stand in `domain/statements.py`.
+The figures stand in `domain/database/statements.py`.
 """
 
 import statistics
@@ -23,13 +23,13 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from deploy.embedded import EmbeddedPostgres, running
-from domain.database import Database, as_json, open_session
-from domain.database_options import WORKING
+from domain.database.connections import Database, as_json, open_session
+from domain.database.options import WORKING
+from domain.database.statements import Statement
 from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
 from domain.migrations import migrate
-from domain.statements import Statement
 from domain.tables.routes import Routes
 from tests.benchmarks.loader import FIVE_STOPS, Fleet, Lot, load_fleet, load_routes
 from tests.rows import named

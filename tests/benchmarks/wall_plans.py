@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import pq
 
-from domain.database import Connection
-from domain.database_options import ANY_TABLE, BY_KEY
-from domain.visibility import SERVICE_ROLE, of_companies, set_visibility
+from domain.database.connections import Connection
+from domain.database.options import ANY_TABLE, BY_KEY
+from domain.database.visibility import SERVICE_ROLE, of_companies, set_visibility
+from tests.domain.database.test_statements import STATEMENTS, in_libpq_style
 from tests.domain.planted import WALLED
-from tests.domain.test_statements import STATEMENTS, in_libpq_style
 from tests.domain.twins import FIRST, filled, parameters_of, plant_twin, records_of
 
 _OF_COMPANY = re.compile(rf"\b({'|'.join(WALLED)})\b")

@@ -10,7 +10,7 @@ import uvloop
 
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import IN_CLEAR
-from domain.database import Tenant
+from domain.database.connections import Tenant
 from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import Environment, PendingReason, RouteStatus

@@ -13,7 +13,7 @@ from domain.accounts.users import create_user, make_password_link
 from domain.connectors.connectors import ConnectorValues, add_connector, list_connectors, pause_connector
 from domain.connectors.vendor import VendorVehicle
 from domain.connectors.vendor_vehicles import match_vehicles
-from domain.database import Database, Tenant
+from domain.database.connections import Database, Tenant
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Environment, Role
 from domain.notices.kinds import OPERATORS

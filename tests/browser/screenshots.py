@@ -22,7 +22,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page
 
 from domain.contract.shapes import VehicleQuery
-from domain.database import Database
+from domain.database.connections import Database
 from domain.fleet.api_lists import list_vehicles
 from domain.ids import read_id
 from domain.lifecycle import Role

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from domain.accounts.companies import Policy, create_company
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.fleet.drivers import DriverRow
 from domain.fleet.vehicles import VehicleRow
 from domain.ids import new_id

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import psycopg
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from tests.chaos.checks import Checks, ask_doctor
 from tests.chaos.faults import FAULTS, LONG_LOCK_SECONDS, Excuse, Fault, Target
 from tests.chaos.gateways import Post, running_post

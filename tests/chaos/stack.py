@@ -21,7 +21,7 @@ import psycopg
 from deploy.embedded import EmbeddedPostgres, EmbeddedRedis
 from deploy.processes import Child, Spec
 from deploy.stack import process_spec
-from domain.database import Database
+from domain.database.connections import Database
 from domain.migrations import migrate
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings

@@ -17,7 +17,7 @@ import httpx
 import psycopg
 import pytest
 
-from domain.database import Database
+from domain.database.connections import Database
 from domain.ids import shown_id
 from domain.settings import STACK_FILE, Settings
 from tests.factories import route_body

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from domain.accounts.keys import create_key
 from domain.contract.shapes import SCOPES
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.ids import new_id
 from domain.lifecycle import Environment, Role
 from domain.stations.price_imports import store_station_rows

@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 
-from domain.database import as_json
+from domain.database.connections import as_json
 from domain.ids import new_id
 from tests.rows import named, stored_id
 from tests.service import Client

@@ -11,7 +11,7 @@ import structlog
 
 from deploy.cli import main
 from deploy.cli.output import screen
-from domain.database import Database
+from domain.database.connections import Database
 from domain.settings import Settings, get_settings
 from tests.deploy.commands import Cli, Result
 from tests.factories import Fleet, make_fleet

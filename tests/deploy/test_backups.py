@@ -20,7 +20,7 @@ import pytest
 from deploy.backups.archive import superuser
 from deploy.embedded import EmbeddedPostgres, running
 from domain.accounts.contacts import Contacts
-from domain.database import Database
+from domain.database.connections import Database
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.settings import CONTACT_KEY_FILE, STACK_FILE, Settings
 from tests.factories import JOLIET, NEWARK, Fleet, route_body

@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 import deploy.cli
 from deploy.stack import process_spec
 from domain.accounts.keys import PresentedKey, find_callers
-from domain.database import Database
+from domain.database.connections import Database
 from domain.ids import read_id
 from domain.settings import Settings
 from tests.deploy.commands import NO_COMPANY, Cli, commands
@@ -194,7 +194,7 @@ def test_commands_that_only_read_the_database_load_nothing_of_redis() -> None:
 
 def test_the_first_line_of_a_command_s_log_is_written_like_those_of_the_service() -> None:
     program = (
-        "from domain.observability import configure_logging_of_a_command, get_logger\n"
+        "from domain.telemetry.logs import configure_logging_of_a_command, get_logger\n"
         "from domain.settings import Settings\n"
         "import logging, sys\n"
         "log = get_logger('tests')\n"
@@ -212,7 +212,7 @@ def test_the_first_line_of_a_command_s_log_is_written_like_those_of_the_service(
 
 def test_a_logger_that_was_used_before_the_command_writes_to_standard_error_from_then_on() -> None:
     program = (
-        "from domain.observability import configure_logging_of_a_command, get_logger\n"
+        "from domain.telemetry.logs import configure_logging_of_a_command, get_logger\n"
         "from domain.settings import Settings\n"
         "log = get_logger('tests')\n"
         "log.debug\n"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from domain.database import Database
+from domain.database.connections import Database
 from domain.settings import Settings
 from tests.deploy.commands import Cli
 from tests.factories import Fleet

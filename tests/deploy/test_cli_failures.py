@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from deploy.cli import measuring
-from domain.database import Database
+from domain.database.connections import Database
 from domain.settings import Settings
 from tests.conftest import make_database
 from tests.deploy.commands import NO_COMPANY, Cli

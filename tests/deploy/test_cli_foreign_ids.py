@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
 from domain.ids import IdKind, new_id, shown_id
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import build_plan_job

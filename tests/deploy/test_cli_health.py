@@ -7,9 +7,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from domain.health import Health, Unhealthy
-from domain.metrics_ports import serve_metrics
 from domain.settings import Settings
+from domain.telemetry.health import Health, Unhealthy
+from domain.telemetry.metrics_ports import serve_metrics
 from tests.deploy.commands import Cli
 from tests.deploy.test_metrics_ports import free_ports
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from domain.database import Database
+from domain.database.connections import Database
 from domain.ids import shown_id
 from domain.queue.job_queue import JobQueue
 from domain.settings import get_settings

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from domain import fence
-from domain.database import Database
+from domain.database import fence
+from domain.database.connections import Database
 from domain.settings import Settings
 from tests.deploy.commands import Cli
 from tests.factories import Fleet

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from domain.database import Database
+from domain.database.connections import Database
 from domain.notices.kinds import URGENT_WORDS
 from domain.notices.notice_log import send_test_notice
 from domain.notices.subscriptions import disable_subscription, list_subscriptions

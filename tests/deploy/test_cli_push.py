@@ -19,9 +19,9 @@ import pytest
 
 from deploy.bulk_push import CannotPush, Pace, Result, accepted_before, push_all, results_file, senders
 from domain.accounts.keys import revoke_key
-from domain.contract.csvfiles import write_rows
-from domain.contract.route_rows import FileRoute
 from domain.encoding import write
+from domain.files.csvfiles import write_rows
+from domain.files.route_rows import FileRoute
 from domain.lifecycle import Environment
 from ingress.process import free_port
 from tests.deploy.clients.test_flows import ROUTE
@@ -318,7 +318,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         "from deploy import bulk_push\n"
         "from deploy.bulk_push import Sender, push_all, results_file\n"
         "from deploy.clients.python.fuelroute_client import AsyncFuelroute\n"
-        "from domain.contract.route_files import open_route_file\n"
+        "from domain.files.route_files import open_route_file\n"
         "route, file = sys.argv[1], Path(sys.argv[2])\n"
         "async def run():\n"
         "    transport = httpx.MockTransport(lambda request: httpx.Response(201, content=route))\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from domain.database import Database
+from domain.database.connections import Database
 from domain.stations.price_imports import store_station_rows
 from tests.deploy.commands import NO_COMPANY, Cli
 from tests.factories import STATIONS, Fleet

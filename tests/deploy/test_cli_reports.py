@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from domain.database import Database
+from domain.database.connections import Database
 from domain.settings import Settings
 from tests.deploy.commands import Cli
 from tests.domain.helpers import deliver, driven_without_a_plan, imported, planned_by_hand

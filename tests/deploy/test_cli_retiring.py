@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 
 from domain.accounts.keys import PresentedKey, find_callers
-from domain.database import Database
+from domain.database.connections import Database
 from domain.ids import shown_id
 from domain.queue.job_queue import JobQueue
 from tests.deploy.commands import NO_COMPANY, Cli

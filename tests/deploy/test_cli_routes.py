@@ -8,7 +8,7 @@ import pytest
 
 from deploy.cli import routes
 from domain.contract.shapes import Route
-from domain.database import Database
+from domain.database.connections import Database
 from domain.ids import shown_id
 from domain.lifecycle import Environment
 from tests.deploy.commands import Cli

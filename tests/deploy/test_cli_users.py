@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 
 from domain.accounts.users import email_of_link
-from domain.database import Database
+from domain.database.connections import Database
 from domain.ids import new_id, read_id, shown_id
 from domain.operations import audit
 from tests.deploy.commands import NO_COMPANY, Cli

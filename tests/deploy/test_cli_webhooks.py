@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from domain.database import Database
+from domain.database.connections import Database
+from domain.database.visibility import NOTHING
 from domain.ids import shown_id
 from domain.settings import Settings
-from domain.visibility import NOTHING
 from domain.webhooks.endpoints import list_endpoints
 from tests.conftest import make_database
 from tests.deploy.commands import Cli

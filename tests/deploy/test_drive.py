@@ -6,7 +6,7 @@ import pytest
 
 from deploy.drive import CannotDrive, _feed, _load
 from domain.accounts.keys import list_keys
-from domain.database import Database
+from domain.database.connections import Database
 from domain.ids import shown_id
 from domain.sandbox.drives import begin_drives
 from domain.settings import Settings

@@ -17,10 +17,10 @@ import pytest
 from alembic.script import ScriptDirectory
 
 from deploy.embedded import EmbeddedPostgres, running
-from domain.health import Health, Unhealthy
 from domain.migrations import alembic_config, engine, migrate
 from domain.operations.server_checks import DatabaseCheck, QueueCheck, known_revisions
 from domain.settings import Settings
+from domain.telemetry.health import Health, Unhealthy
 from ingress.process import free_port
 from scheduler.state import SchedulerState
 from tests.conftest import make_database

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from domain.database import Database
+from domain.database.connections import Database
 from domain.settings import Settings
 from tests.factories import make_fleet
 

@@ -12,7 +12,7 @@ from deploy import demo
 from deploy.drive import START_FUEL_PERCENT
 from deploy.explain import print_explanation
 from domain.accounts.companies import Policy, create_company
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
 from domain.lifecycle import Environment, Objective
 from domain.planning import stored_plans
 from domain.planning.plan_tasks import load_plan_task, road_ahead

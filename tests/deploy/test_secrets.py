@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import structlog
 
-from domain.observability import configure_logging, get_logger
 from domain.settings import Settings
+from domain.telemetry.logs import configure_logging, get_logger
 from domain.text import without_secrets
 from tests.deploy.commands import Cli
 

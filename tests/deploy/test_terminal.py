@@ -12,7 +12,7 @@ from rich.table import Table
 
 from deploy.explain import print_explanation
 from deploy.terminal import Terminal
-from domain.database import Database
+from domain.database.connections import Database
 from domain.text import printable
 from tests.deploy.commands import Cli
 from tests.domain.helpers import imported, planned_by_hand

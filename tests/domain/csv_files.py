@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from domain.contract.csvfiles import ImportReport
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.files.csvfiles import ImportReport
 from tests.factories import Fleet
 from tests.rows import named
 

@@ -9,7 +9,8 @@ from uuid import UUID, uuid4
 
 from domain.accounts.contacts import IN_CLEAR
 from domain.contract.shapes import Position
-from domain.database import Connection, Database, Tenant, as_json
+from domain.database.connections import Connection, Database, Tenant, as_json
+from domain.database.visibility import SERVICE_ROLE, Visibility, set_visibility
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
 from domain.messages import message_life
@@ -24,7 +25,6 @@ from domain.routes.plans.delivery import DeliveryOutcome
 from domain.settings import Settings
 from domain.stations.price_sources import DEFAULT_EXPECTED_HOURS, NewSource, SourceAddress, add_source
 from domain.telematics.feed import Feed, store_positions
-from domain.visibility import SERVICE_ROLE, Visibility, set_visibility
 from tests.factories import PLAN, Fleet, route_input
 from tests.rows import named
 

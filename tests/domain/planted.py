@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlmodel import SQLModel
 
 from domain import tables  # noqa: F401  (fills SQLModel.metadata)
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.ids import new_id
 from domain.lifecycle import Environment
 

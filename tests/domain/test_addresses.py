@@ -11,7 +11,7 @@ from domain.accounts.allowed_hosts import AllowedHosts, url_fault
 from domain.accounts.contact_urls import fault_of
 from domain.accounts.contacts import IN_CLEAR
 from domain.addresses import is_host
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.settings import Settings
 from domain.stations.price_sources import NewSource, SourceAddress, UnusableSource, add_source
 from tests.factories import Fleet

@@ -19,7 +19,7 @@ needs_faketime = pytest.mark.skipif(not FAKETIME.exists(), reason="needs libfake
 TELL_TIME = """
 import sys
 from domain import clock
-from domain.database import connected
+from domain.database.connections import connected
 
 with connected(sys.argv[1]):
     print(clock.now().isoformat(), flush=True)

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from deploy.explain import print_explanation
 from domain.contract.shapes import RouteQuery, StopType, moment_of
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
 from domain.encoding import write
 from domain.lifecycle import RouteStatus
 from domain.planning import stored_plans

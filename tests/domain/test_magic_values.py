@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import domain.magic_values
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.magic_values import (
     DRIVEN,
     MAGIC_VALUES,

@@ -10,9 +10,9 @@ import pytest
 from sqlmodel import SQLModel
 
 import domain.tables  # noqa: F401 (fills the metadata)
-from domain.statements import Statement
+from domain.database.statements import Statement
+from tests.domain.database.test_statements import MODULES
 from tests.domain.test_import_order import folder
-from tests.domain.test_statements import MODULES
 
 OWNERS = {
     "companies": "accounts",
@@ -42,7 +42,7 @@ OWNERS = {
     "held_prices": "stations",
     "price_sources": "stations",
     "price_runs": "stations",
-    "file_profiles": "file_profiles",
+    "file_profiles": "files",
     "driven_lanes": "driven_lanes",
     "driven_roads": "driven_lanes",
     "plans": "planning",

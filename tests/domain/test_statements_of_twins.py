@@ -9,14 +9,14 @@ import psycopg
 import pytest
 from psycopg import pq
 
-from domain.database import Connection
-from domain.database_options import BY_KEY
-from domain.statements import Statement
-from domain.visibility import SERVICE_ROLE, of_companies, set_visibility
+from domain.database.connections import Connection
+from domain.database.options import BY_KEY
+from domain.database.statements import Statement
+from domain.database.visibility import SERVICE_ROLE, of_companies, set_visibility
 from tests.benchmarks.wall_plans import IS_EXPLAINED, explain, lost_columns, set_options
 from tests.conftest import make_database
+from tests.domain.database.test_statements import STATEMENTS, in_libpq_style
 from tests.domain.planted import OF_OWNER, WALLED
-from tests.domain.test_statements import STATEMENTS, in_libpq_style
 from tests.domain.twins import FIRST, SECOND, STATES, filled, parameters_of, plant_twin, records_of
 
 _OF_COMPANY = re.compile(rf"\b({'|'.join(WALLED)})\b")

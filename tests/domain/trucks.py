@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from domain.contract.shapes import Position
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.lifecycle import Environment
 from domain.queue.jobs import Job
 from domain.routes.progress.tracking import process_vehicles

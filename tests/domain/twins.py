@@ -13,11 +13,11 @@ import sqlalchemy
 from psycopg import pq
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Statement
 from domain.lifecycle import Environment
-from domain.statements import Statement
+from tests.domain.database.test_statements import in_libpq_style
 from tests.domain.planted import LIVE, SANDBOX, SOME_TIME, TABLES, WALLED, insert, usual_value_of
-from tests.domain.test_statements import in_libpq_style
 
 
 class Twin(NamedTuple):

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from deploy.embedded import EmbeddedRedis, running
-from domain.database import Database, connected
+from domain.database.connections import Database, connected
 from domain.settings import Settings
 from domain.stations.price_imports import store_station_rows
 from tests.conftest import make_database

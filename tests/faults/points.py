@@ -44,13 +44,13 @@ class Point(NamedTuple):
 
 
 _COMMITS = (
-    "domain.database:Database.transaction",
-    "domain.database:Database.transaction_by_key",
-    "domain.database:connected",
+    "domain.database.connections:Database.transaction",
+    "domain.database.connections:Database.transaction_by_key",
+    "domain.database.connections:connected",
 )
 """The transactions of threads and of commands: each commits as its block ends."""
 
-_COMMITS_BY_ITSELF = "domain.async_database:AsyncDatabase.store"
+_COMMITS_BY_ITSELF = "domain.database.async_connections:AsyncDatabase.store"
 """The statement of an event loop, which commits by itself."""
 
 _PACKAGES = ("connectors", "deploy", "domain", "ingress", "scheduler", "workers")

@@ -11,7 +11,7 @@ import msgspec
 import psycopg
 from hypothesis import strategies as st
 
-from domain.contract.csvfiles import UnreadableFile
+from domain.files.csvfiles import UnreadableFile
 from domain.fleet.drivers import DriverRow
 from domain.fleet.vehicles import VehicleRow
 from domain.lifecycle import Role

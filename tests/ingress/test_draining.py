@@ -18,7 +18,7 @@ import uvicorn
 
 from deploy.processes import Child, Supervisor
 from deploy.stack import process_spec
-from domain.database import Database
+from domain.database.connections import Database
 from domain.settings import Settings
 from ingress.connection_limits import Bounds
 from ingress.draining import DrainingServer

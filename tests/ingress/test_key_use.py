@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from domain.accounts.keys import create_key, list_keys
-from domain.database import Database
+from domain.database.connections import Database
 from domain.lifecycle import Environment
 from domain.settings import Settings
 from ingress.key_use import KeyUse

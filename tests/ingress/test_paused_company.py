@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 import httpx
 
-from domain import fence
 from domain.accounts.keys import create_key
 from domain.contract.shapes import SCOPES
+from domain.database import fence
 from domain.lifecycle import Environment
 from tests.factories import route_body
 from tests.service import Client

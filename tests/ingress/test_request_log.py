@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 from psycopg_pool import PoolTimeout
 
 from domain.accounts.keys import Caller
-from domain.database import Database
+from domain.database.connections import Database
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Environment
 from domain.requests.log import Entry

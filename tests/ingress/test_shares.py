@@ -12,7 +12,7 @@ import psycopg
 from domain.accounts.keys import revoke_key
 from domain.contract.checking import read_body
 from domain.contract.shapes import RouteInput
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.encoding import write
 from domain.queue.redis_clients import redis_client
 from domain.routes.intake.pushes import Push, store_pushes

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from deploy.embedded import EmbeddedRedis, running
-from domain.database import Database
+from domain.database.connections import Database
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES
 from domain.queue.redis_clients import redis_client

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from scheduler.passes import Passes
 
 Enqueued = Callable[[], list[tuple[str, dict[str, Any]]]]

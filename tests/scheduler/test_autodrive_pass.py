@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from scheduler.passes import Passes
 from tests.domain.helpers import imported
 from tests.factories import Fleet, make_fleet

@@ -14,7 +14,7 @@ from tests.service import eventually
 
 QUICK_PASSES = """
 import sys
-from domain.health import Health
+from domain.telemetry.health import Health
 from domain.settings import Settings
 from scheduler import process
 from scheduler.passes import Passes

@@ -12,8 +12,8 @@ import pytest
 from psycopg.errors import LockNotAvailable
 from pydantic import SecretStr
 
-from domain.database import Connection, Database
-from domain.database_options import SERVING
+from domain.database.connections import Connection, Database
+from domain.database.options import SERVING
 from domain.lifecycle import RouteStatus
 from domain.settings import Settings
 from domain.telematics.position_partitions import maintain_partitions

@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing
 import psycopg
 import pytest
 
-from domain.database import LEADER_LOCKS
+from domain.database.connections import LEADER_LOCKS
 from scheduler.leader import Leadership, LeadershipLost
 from tests.conftest import make_database
 from tests.rows import named

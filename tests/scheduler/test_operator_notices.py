@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.visibility import of_companies
 from domain.notices.kinds import OPERATORS
 from domain.queue.job_queue import JobQueue
 from domain.queue.redis_clients import redis_client
-from domain.visibility import of_companies
 from scheduler.passes import Passes
 from tests.domain.helpers import go_behind_the_wall
 from tests.domain.notices.subscriptions import notices_of, subscribe

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from domain.database import Database
+from domain.database.connections import Database
 from domain.operations import alerts
 from domain.operations.alerts import find_alerts
 from domain.operations.measuring import measure

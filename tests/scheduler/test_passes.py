@@ -9,7 +9,7 @@ import pytest
 from psycopg.errors import LockNotAvailable
 
 from domain.accounts.companies import retire_company
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.lifecycle import Environment, RouteStatus
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES, build_plan_job

@@ -10,8 +10,7 @@ from uuid import uuid4
 import pytest
 from prometheus_client import Gauge
 
-from domain import metrics
-from domain.database import Database
+from domain.database.connections import Database
 from domain.operations import pauses
 from domain.operations.audit import Actor
 from domain.queue.job_queue import JobQueue
@@ -19,6 +18,7 @@ from domain.queue.jobs import build_plan_job
 from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from domain.stations.price_imports import store_station_rows
+from domain.telemetry import metrics
 from scheduler.process import _count_run
 from scheduler.service_gauges import ServiceGauges
 from tests.conftest import make_database

@@ -15,7 +15,7 @@ from tests.service import eventually
 
 ENDLESS_SWEEP = """
 import sys, threading
-from domain.health import Health
+from domain.telemetry.health import Health
 from domain.settings import Settings
 from scheduler import process
 from scheduler.passes import Passes

@@ -21,7 +21,7 @@ def fill() -> dict[str, Any]:
     from deploy.demo import run_demo
     from domain.accounts.keys import create_key
     from domain.contract.shapes import SCOPES
-    from domain.database import Database
+    from domain.database.connections import Database
     from domain.ids import read_id
     from domain.lifecycle import Environment
     from domain.settings import get_settings

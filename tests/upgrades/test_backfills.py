@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from domain.database import DatabaseProblem
+from domain.database.connections import DatabaseProblem
 from domain.migrations import migrate
 from domain.migrations.backfills import SilentReport
 from domain.migrations.plan import plan_migrations

@@ -20,7 +20,7 @@ import psycopg
 import pytest
 
 from deploy.embedded import EmbeddedPostgres
-from domain.database import Database
+from domain.database.connections import Database
 from domain.ids import shown_id
 from domain.messages.due_messages import list_messages
 from domain.migrations import migrate

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
-from domain.database import Database
+from domain.database.connections import Database
 from domain.queue.job_queue import JobQueue
 from domain.settings import Settings
 from domain.telematics.tracks import lost_processing

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from dramatiq.brokers.stub import StubBroker
 
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
 from domain.lifecycle import RouteStatus
 from domain.queue.job_queue import JobQueue
 from domain.routes.intake import holds, imports

@@ -10,11 +10,11 @@ from uuid import UUID
 import dramatiq
 import pytest
 
+from domain.database.visibility import NOTHING, Visibility, of_companies
 from domain.ids import new_id
 from domain.queue.dramatiq_messages import COMPANIES, COMPANY, companies_of
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import Job
-from domain.visibility import NOTHING, Visibility, of_companies
 from tests.service import eventually
 from tests.workers.one_queue import QUEUE, Server
 from workers.broker import FuelrouteBroker, FuelrouteWorker

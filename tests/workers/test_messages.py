@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from domain.database import Database
+from domain.database.connections import Database
 from domain.ids import new_id
 from domain.messages.gateways import Fault
 from domain.messages.message_life import Claim, MessageStatus

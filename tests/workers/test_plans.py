@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from dramatiq.brokers.stub import StubBroker
 
-from domain.database import Database
+from domain.database.connections import Database
 from domain.planning import explanation as explanations
 from domain.planning.stored_plans import read_route_explanation
 from domain.queue.job_queue import JobQueue

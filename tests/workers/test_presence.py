@@ -12,7 +12,7 @@ import pytest
 import redis
 from dramatiq import Worker
 
-from domain.database import Database
+from domain.database.connections import Database
 from domain.operations import pauses
 from domain.operations.audit import Actor
 from domain.operations.measuring import database_name

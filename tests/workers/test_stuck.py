@@ -10,7 +10,7 @@ import dramatiq
 import pytest
 from dramatiq import Worker
 
-from domain.database import Database
+from domain.database.connections import Database
 from domain.operations import alerts
 from domain.operations.alerts import Alert, Measured, find_alerts
 from domain.operations.measuring import measure

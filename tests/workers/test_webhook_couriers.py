@@ -12,11 +12,11 @@ import pytest
 from standardwebhooks import WebhookVerificationError
 
 from domain.accounts import name_lookups
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
+from domain.database.visibility import NOTHING
 from domain.queue.job_queue import JobQueue
 from domain.routes.transitions import cancel_route
 from domain.settings import Settings
-from domain.visibility import NOTHING
 from domain.webhooks.deliveries import due_endpoints
 from domain.webhooks.endpoints import NewSecret
 from tests.conftest import make_database

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from domain.database import Database
+from domain.database.connections import Database
+from domain.database.visibility import NOTHING
 from domain.ids import new_id
 from domain.queue.dramatiq_messages import COMPANIES, COMPANY
 from domain.queue.job_queue import JobQueue
 from domain.settings import Settings
-from domain.visibility import NOTHING
 from domain.webhooks.endpoints import disable_endpoint
 from tests.domain.webhooks.endpoints import make_endpoint
 from tests.factories import Fleet, make_fleet

@@ -26,11 +26,11 @@ from domain.connectors.leases import Leased, LeaseLost
 from domain.connectors.taking import Taken, TakingRules, note_failure, take_page
 from domain.connectors.vendor import ForgottenCursor, Vendor, VendorFault, VendorHurried, VendorPage
 from domain.connectors.vendor_http import BoundedHttp
-from domain.database import Connection
-from domain.metrics import CONNECTOR_POLLS, FIXES_RECEIVED
-from domain.observability import get_logger
+from domain.database.connections import Connection
 from domain.queue.jobs import Job
 from domain.settings import Settings
+from domain.telemetry.logs import get_logger
+from domain.telemetry.metrics import CONNECTOR_POLLS, FIXES_RECEIVED
 
 log = get_logger(__name__)
 

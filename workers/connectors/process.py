@@ -23,14 +23,14 @@ from domain.connectors import leases
 from domain.connectors.answer_readers import AnswerReaders
 from domain.connectors.kinds import VENDORS
 from domain.connectors.leases import LEASE_SECONDS, RENEW_SECONDS, Leased
-from domain.database import Connection, Database
-from domain.health import Health, Unhealthy
-from domain.metrics import CONNECTORS_POLLED, expose
-from domain.observability import get_logger
+from domain.database.connections import Connection, Database
+from domain.database.visibility import NOTHING, of_companies
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import Job
 from domain.settings import Settings
-from domain.visibility import NOTHING, of_companies
+from domain.telemetry.health import Health, Unhealthy
+from domain.telemetry.logs import get_logger
+from domain.telemetry.metrics import CONNECTORS_POLLED, expose
 from workers.connectors.poller import Poller
 
 log = get_logger(__name__)

@@ -7,7 +7,7 @@ Revises: 20261125i
 import sqlalchemy as sa
 from alembic import op
 
-from domain.visibility import SERVICE_ROLE
+from domain.database.visibility import SERVICE_ROLE
 
 revision = "20261126u"
 down_revision = "20261126ta"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import redis
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.errors import FuelrouteError
 from domain.settings import Settings
 

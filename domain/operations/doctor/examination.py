@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import psycopg
 import redis
 
-from domain.database import DatabaseProblem, open_session
-from domain.database_options import TimeLimits
+from domain.database.connections import DatabaseProblem, open_session
+from domain.database.options import TimeLimits
 from domain.ids import shown_id
 from domain.operations.doctor import machines, partitions, postgres, redis_server, schema, stored_keys, work
 from domain.operations.doctor.checks import Check, Examined, Finding, NoSchema, NotFinished, problem

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from domain.clock import SERVER_TIME
+from domain.database.statements import Statement
 from domain.operations.doctor.checks import Examined, Finding, problem, warning
-from domain.statements import Statement
 
 MOST_SKEW_SECONDS = 2.0
 LEAST_FREE_PERCENT = 10

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from typing import NamedTuple
 
-from domain.daily_partitions import DAYS_AHEAD, partition_days
+from domain.database.daily_partitions import DAYS_AHEAD, partition_days
+from domain.database.statements import Statement
 from domain.ids import first_id_of
 from domain.operations.doctor.checks import Examined, Finding, problem, warning
-from domain.statements import Statement
 
 _SLACK_DAYS = 2
 """Housekeeping runs each hour, and may be late by so much before it is a fault."""

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from domain.database import LEADER_LOCKS
-from domain.database_checks import MIN_VERSION
+from domain.database.checks import MIN_VERSION
+from domain.database.connections import LEADER_LOCKS
+from domain.database.statements import NotNull, Statement
 from domain.operations.doctor.checks import Examined, Finding, problem, warning
 from domain.settings import Settings
-from domain.statements import NotNull, Statement
 from domain.wording import counted
 
 OLD_TRANSACTION = timedelta(minutes=10)

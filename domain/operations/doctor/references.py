@@ -11,8 +11,8 @@ from sqlalchemy import Column, LargeBinary
 from sqlmodel import SQLModel
 
 from domain import tables  # noqa: F401  (fills SQLModel.metadata)
+from domain.database.statements import Statement
 from domain.operations.doctor.checks import Examined, Finding, NotFinished, problem
-from domain.statements import Statement
 
 MOST_ORPHANS = 1_000
 """Orphans of one reference are counted up to this number."""

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from uuid import UUID
 
+from domain.database.statements import NotNull, Statement
 from domain.documents import FuelPlanDocument
 from domain.ids import shown_id
 from domain.operations.doctor.checks import Examined, Finding, NotFinished, problem
 from domain.planning.replay import faults_of_plan
-from domain.statements import NotNull, Statement
 
 
 class _Kept(NamedTuple):

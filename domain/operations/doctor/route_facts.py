@@ -12,11 +12,11 @@ from uuid import UUID
 
 import psycopg
 
+from domain.database.statements import Command, Statement
 from domain.ids import shown_id
 from domain.operations.doctor.checks import Examined, Finding, NotFinished, problem
 from domain.operations.doctor.references import CHILDREN_OF_ROUTES, MOST_ORPHANS, ParentReference, orphans
 from domain.operations.doctor.route_rules import ROUTE_RULES, faults_by_status
-from domain.statements import Command, Statement
 
 PORTION = 50_000
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from domain.database.statements import Statement
+from domain.database.visibility import SERVICE_ROLE
 from domain.migrations.drift import read_schema_state
 from domain.operations.doctor.checks import Examined, Finding, NoSchema, problem
-from domain.statements import Statement
-from domain.visibility import SERVICE_ROLE
 
 
 class _Guard(NamedTuple):

@@ -5,9 +5,9 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.accounts.contacts import Contacts, is_sealed
+from domain.database.statements import NotNull, Statement
 from domain.ids import shown_id
 from domain.operations.doctor.checks import Examined, Finding, problem, warning
-from domain.statements import NotNull, Statement
 
 
 class _Stored(NamedTuple):

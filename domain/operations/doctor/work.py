@@ -7,13 +7,13 @@ from uuid import UUID
 
 import redis
 
+from domain.database.statements import Statement
 from domain.ids import shown_id
 from domain.operations import overdue
 from domain.operations.alerts import find_alerts
 from domain.operations.doctor.checks import Examined, Finding, problem
 from domain.operations.measuring import measure
 from domain.operations.overdue import Figure
-from domain.statements import Statement
 
 LATE = timedelta(minutes=10)
 

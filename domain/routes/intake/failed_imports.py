@@ -5,13 +5,13 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.backoff import RETRY_WAIT
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, IdRow, Statement
 from domain.lifecycle import PendingReason, RouteStatus
 from domain.queue.jobs import Job
 from domain.routes import events
 from domain.routes.intake.imports import ImportOutcome
 from domain.routes.transitions import end
-from domain.statements import Command, IdRow, Statement
 
 
 class _Failed(NamedTuple):

@@ -8,8 +8,8 @@ from pathlib import Path
 from uuid import UUID
 
 from domain.accounts.contacts import IN_CLEAR, Contacts
-from domain.contract.csvfiles import ImportReport, Progress
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.files.csvfiles import ImportReport, Progress
 from domain.fleet.drivers import DriverRow, change_driver, store_driver, store_drivers
 from domain.fleet.mappings import store_mapping
 from domain.fleet.matching import MappingKind

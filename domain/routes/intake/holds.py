@@ -5,15 +5,15 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
-from domain.fence import is_at_work
+from domain.database.connections import Connection
+from domain.database.fence import is_at_work
+from domain.database.statements import IdRow, OwnedRow, Statement
 from domain.fleet.matching import MappingKind
 from domain.fleet.spelling_rules import SpellingRule
 from domain.lifecycle import PendingReason
 from domain.queue.jobs import JOB_ITEMS, Job
 from domain.routes.intake.route_matching import REFERENCES
 from domain.routes.transitions import end
-from domain.statements import IdRow, OwnedRow, Statement
 
 _REASON = {"vehicles": PendingReason.VEHICLE_UNMAPPED, "drivers": PendingReason.DRIVER_UNMAPPED}
 """Why a route is held when it names nothing that the table has."""

@@ -12,14 +12,14 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from domain.database import Connection, as_json, pipelined
+from domain.database.connections import Connection, as_json, pipelined
+from domain.database.statements import IdRow, Statement
 from domain.fleet.matching import GivenReference, MappingKind, Matched, why_unclear
 from domain.lifecycle import HELD, Environment, PendingReason, RouteStatus
 from domain.magic_values import UNMAPPED
 from domain.queue.jobs import Job, build_plan_job
 from domain.routes.intake.route_matching import AttemptedRoute, match_and_import
 from domain.routes.visits import keep_what_could_begin
-from domain.statements import IdRow, Statement
 from domain.telematics.rechecks import process_trucks, recheck_imported, recheck_left
 
 

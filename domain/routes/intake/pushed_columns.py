@@ -18,4 +18,4 @@ TRACE_VALUES = "pushed.request_id, pushed.traceparent"
 NAMED_ROUTE = """routes r ON r.company_id = pushed.company_id AND r.environment = pushed.environment
     AND r.external_id = pushed."externalId" AND r.status <> 'canceled'"""
 """The join of `pushed` to the one route, not canceled, that its `externalId` names. That is a column of its own: behind
-the second wall no index serves a condition that reads it from the body (`domain.visibility`)."""
+the second wall no index serves a condition that reads it from the body (`domain.database.visibility`)."""

@@ -10,7 +10,8 @@ from uuid import UUID
 
 from domain.accounts.keys import VALID
 from domain.contract.shapes import RouteInput
-from domain.database import Connection, Tenant, as_json
+from domain.database.connections import Connection, Tenant, as_json
+from domain.database.statements import Query, Statement
 from domain.ids import new_id
 from domain.lifecycle import PushEffect, effect_of_push
 from domain.queue.jobs import SWEEP_GRACE, Job
@@ -18,9 +19,8 @@ from domain.routes.intake.pushed_columns import PUSHED_COLUMNS, PUSHED_VALUES, T
 from domain.routes.intake.superseding import lock_references, lock_with_older, supersede
 from domain.routes.intake.updates import Update, lock_current, store_updates
 from domain.routes.transitions import NOT_ATTEMPTED
-from domain.statements import Query, Statement
 from domain.telematics.rechecks import recheck_trucks
-from domain.tracing import NO_TRACE, Trace
+from domain.telemetry.tracing import NO_TRACE, Trace
 
 
 class Push(NamedTuple):

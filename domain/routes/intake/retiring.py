@@ -6,7 +6,7 @@ from typing import NamedTuple, get_args
 from uuid import UUID
 
 from domain.accounts.companies import lock_company
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.errors import FuelrouteError
 from domain.fleet.matching import Matched
 from domain.fleet.records import lately_retired_records, retire_record, shown_record

@@ -12,11 +12,11 @@ from uuid import UUID
 
 from psycopg import Cursor
 
-from domain.database import Connection, as_array
+from domain.database.connections import Connection, as_array
+from domain.database.statements import Statement
 from domain.fleet.matching import MappingKind
 from domain.lifecycle import PendingReason
 from domain.magic_values import REHEARSED_IMPORT, UNMAPPED
-from domain.statements import Statement
 
 
 class RouteReference(NamedTuple):

@@ -9,11 +9,11 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.contract.shapes import RouteInput
-from domain.database import SUPERSEDING_LOCKS, Connection, Tenant, as_json
+from domain.database.connections import SUPERSEDING_LOCKS, Connection, Tenant, as_json
+from domain.database.statements import Command, Statement
 from domain.lifecycle import superseded_by
 from domain.routes.intake.pushed_columns import NAMED_ROUTE
 from domain.routes.transitions import CANCEL, canceling, end_but_keep_trucks
-from domain.statements import Command, Statement
 
 
 class _Locked(NamedTuple):

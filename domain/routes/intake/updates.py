@@ -8,15 +8,15 @@ from uuid import UUID
 import msgspec
 
 from domain.contract.shapes import RouteInput, RouteStopInput
-from domain.database import Connection, Tenant, as_json
+from domain.database.connections import Connection, Tenant, as_json
+from domain.database.statements import Command, Statement
 from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
 from domain.planning.stored_plans import move_stops
 from domain.queue.jobs import SWEEP_GRACE
 from domain.routes.intake.pushed_columns import NAMED_ROUTE, PUSHED_COLUMNS, PUSHED_VALUES, TRACE_COLUMNS, TRACE_VALUES
 from domain.routes.transitions import START_OVER
-from domain.statements import Command, Statement
-from domain.tracing import NO_TRACE, Trace
+from domain.telemetry.tracing import NO_TRACE, Trace
 
 
 class CurrentRoute(NamedTuple):

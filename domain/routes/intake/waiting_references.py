@@ -9,13 +9,13 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import NotNull, Statement
 from domain.fleet.api_lists import FleetRecord
 from domain.fleet.mappings import mappings_of
 from domain.fleet.matching import KINDS, GivenReference, MappingKind, Matched, unclear_references
 from domain.fleet.spelling_rules import SpellingRule, list_spelling_rules, units_meant
 from domain.lifecycle import PendingReason
-from domain.statements import NotNull, Statement
 
 MOST_GROUPS = 2_000
 """The most vehicles or drivers, as the TMS names them, that a screen shows: those that the most routes wait for."""

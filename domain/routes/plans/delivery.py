@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command
 from domain.messages import message_life
 from domain.messages.due_messages import next_messages
 from domain.messages.gateways import Fault
@@ -17,7 +18,6 @@ from domain.queue.jobs import Job
 from domain.routes import events, transitions
 from domain.routes.plans import replans
 from domain.settings import Settings
-from domain.statements import Command
 
 
 class DeliveryOutcome(NamedTuple):

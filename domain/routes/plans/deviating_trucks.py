@@ -10,7 +10,8 @@ from uuid import UUID
 
 import numpy as np
 
-from domain.database import Connection, as_json
+from domain.database.connections import Connection, as_json
+from domain.database.statements import NotNull, Statement
 from domain.documents import FuelPlanDocument, PlanCause, TimelineEntry
 from domain.lifecycle import Environment
 from domain.planning.deviations import Deviation, FuelStop, NextComparison, PlannedWay, TrackedFix, find_deviation
@@ -20,7 +21,6 @@ from domain.queue.jobs import SWEEP_GRACE, Job, review_plan_job
 from domain.roads import Point, Road
 from domain.roads.highways import STRAIGHT_LINE_REASON
 from domain.routes.plans.replans import MADE_ANEW, MOST_REPLANS, index_of_stops
-from domain.statements import NotNull, Statement
 from domain.telematics import watches
 from domain.telematics.arrivals import Visit
 from domain.telematics.tracks import Track

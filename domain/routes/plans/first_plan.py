@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 from typing import Literal
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import OwnedRow, Statement, in_turns
 from domain.messages.new_messages import queue_message
 from domain.planning.directions import directions_of
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
@@ -14,7 +15,6 @@ from domain.planning.plan_tasks import PlanTask, RouteToPlan, load_plan_task
 from domain.planning.stored_plans import store_plan
 from domain.queue.jobs import SWEEP_GRACE, Job, build_plan_job, send_message_job
 from domain.routes import transitions
-from domain.statements import OwnedRow, Statement, in_turns
 from domain.stations.corridor_offers import Corridor
 
 PlanOutcome = Literal["planned", "infeasible", "outdated"]

@@ -11,9 +11,9 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from domain.accounts.companies import require_company, time_zone_of
-from domain.contract.csvfiles import ImportReport, Progress
-from domain.database import Connection
-from domain.file_profiles.profiles import FileProfile
+from domain.database.connections import Connection
+from domain.files.csvfiles import ImportReport, Progress
+from domain.files.profiles import FileProfile
 from domain.queue.jobs import Job
 from domain.routes.plans.review_requests import (
     after_new_prices,

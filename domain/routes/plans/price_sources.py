@@ -16,13 +16,12 @@ import msgspec
 from psycopg.errors import DeadlockDetected, LockNotAvailable, QueryCanceled
 
 from domain.accounts.contacts import Contacts, UnreadableContact
-from domain.database import Connection
-from domain.database_health import is_away
+from domain.database.connections import Connection
+from domain.database.health import is_away
 from domain.errors import FuelrouteError
-from domain.file_profiles.kept_profiles import kept_profiles, read_kept_profile
-from domain.file_profiles.profiles import FileProfile
-from domain.file_profiles.reading import AUTO, recognize
-from domain.observability import get_logger
+from domain.files.kept_profiles import kept_profiles, read_kept_profile
+from domain.files.profiles import FileProfile
+from domain.files.reading import AUTO, recognize
 from domain.queue.jobs import Job
 from domain.routes.plans.price_changes import import_price_file
 from domain.stations.price_fetching import (
@@ -41,6 +40,7 @@ from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, UnknownProfil
 from domain.stations.price_runs import RunFile, file_hash_of, record_run, was_taken
 from domain.stations.price_sources import STILL_WRITTEN, PriceSource, SeenFile, lock_source, note_file, note_look
 from domain.stations.prices import STALE_AFTER
+from domain.telemetry.logs import get_logger
 from domain.wording import counted
 
 log = get_logger(__name__)

@@ -18,7 +18,8 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-from domain.database import Connection, as_json
+from domain.database.connections import Connection, as_json
+from domain.database.statements import Command, IdRow, NotNull, Statement
 from domain.documents import FuelPlanDocument, FuelStopDocument, PlanCause, TimelineEntry
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_changes import SAVING_CHANGE_DOLLARS
@@ -26,7 +27,6 @@ from domain.planning.plan_tasks import PlanTask, live_now, plan_task_as_of, rout
 from domain.planning.stored_plans import store_plan
 from domain.queue.jobs import Job
 from domain.routes.plans.first_plan import queue_message_of
-from domain.statements import Command, IdRow, NotNull, Statement
 from domain.stations.corridor import StationIndex
 from domain.stations.corridor_offers import Corridor
 from domain.telematics import watches

@@ -9,11 +9,11 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection, Tenant
-from domain.fence import is_at_work
+from domain.database.connections import Connection, Tenant
+from domain.database.fence import is_at_work
+from domain.database.statements import IdRow, OwnedRow, Statement, in_turns
 from domain.planning.plan_changes import fuel_changed
 from domain.queue.jobs import SWEEP_GRACE, Job, review_plan_job
-from domain.statements import IdRow, OwnedRow, Statement, in_turns
 
 _REQUEST = "review_requests = review_requests + 1, review_at = coalesce(review_at, %(due)s)"
 """A review that is due stays due: requests that come all the time must not put it off."""

@@ -24,7 +24,8 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 from domain.backoff import RETRY_WAIT
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import Command, NotNull, Statement
 from domain.documents import FuelPlanDocument, PlanCause, StopDocument
 from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
@@ -56,7 +57,6 @@ from domain.queue.jobs import SWEEP_GRACE, Job
 from domain.roads import CIRCUITY, Point, great_circle_miles
 from domain.routes import events
 from domain.routes.plans.first_plan import queue_message_of
-from domain.statements import Command, NotNull, Statement
 from domain.stations.corridor_offers import Corridor
 
 _READINGS = 10

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.messages.message_text import corrected
 from domain.messages.withholding import Withheld, discard_message, lock_withheld_messages, release_message
 from domain.queue.jobs import Job, send_message_job

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import Command, IdRow, Statement
 from domain.ids import shown_id
 from domain.lifecycle import Environment, RouteStatus
 from domain.messages import resending
@@ -21,7 +22,6 @@ from domain.routes.plans import review_requests
 from domain.routes.progress.tracking import is_standing, move_on
 from domain.routes.visits import load_visits
 from domain.settings import Settings
-from domain.statements import Command, IdRow, Statement
 from domain.telematics import arrivals, manual_stop_events
 from domain.telematics.arrivals import ManualStopEvent, TruckRoute
 from domain.telematics.due_trucks import OPEN_ROUTES_OF_TRUCK

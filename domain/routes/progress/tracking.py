@@ -5,7 +5,8 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.statements import NotNull, Statement
 from domain.lifecycle import Environment, RouteStatus
 from domain.queue.jobs import Job, build_plan_job
 from domain.routes.plans import review_requests
@@ -14,7 +15,6 @@ from domain.routes.plans.first_plan import awaited_levels
 from domain.routes.transitions import complete_routes, store_first_arrivals
 from domain.routes.visits import load_visits, store_visits
 from domain.settings import Settings
-from domain.statements import NotNull, Statement
 from domain.telematics import fixes_to_visits, tracks, watches
 from domain.telematics.arrivals import Visit
 from domain.telematics.fixes_to_visits import OpenRoute

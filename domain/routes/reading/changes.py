@@ -22,10 +22,10 @@ from uuid import UUID
 
 from domain.contract.checking import Invalid
 from domain.contract.shapes import FieldFault, RouteList, RouteQuery
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import Command, NotNull, Statement
 from domain.routes.reading.lookups import read_routes
 from domain.settings import get_settings
-from domain.statements import Command, NotNull, Statement
 
 MOST_CHANGES_COUNTED = 1_000
 """A `total` never says more: a caller who comes back after a year would count a million routes on each page."""

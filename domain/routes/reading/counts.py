@@ -9,8 +9,8 @@ statement, so a count is exact at any moment, even while deltas are folded.
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database import COUNTING_LOCKS, Connection
-from domain.statements import Command, Statement
+from domain.database.connections import COUNTING_LOCKS, Connection
+from domain.database.statements import Command, Statement
 
 COUNTED_COLUMNS = "(TABLE route_counts UNION ALL TABLE route_count_deltas)"
 """Every count, in parts that are to be summed up."""

@@ -10,7 +10,8 @@ from uuid import UUID
 
 import msgspec
 
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import IdRow, Statement
 from domain.planning.next_fuel_stop import Milestone, index_of_next_fuel_stop
 from domain.queue.jobs import in_batches
 from domain.roads import Point, great_circle_miles
@@ -25,7 +26,6 @@ from domain.routes.reading.overview import (
     RECENT,
     TRUCK_SILENT_AFTER,
 )
-from domain.statements import IdRow, Statement
 from domain.telematics.arrivals import STALE_DRAFT_AFTER
 from domain.telematics.readings import LastFixes, read_last_fixes
 

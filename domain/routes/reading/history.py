@@ -6,7 +6,8 @@ from uuid import UUID
 
 import numpy as np
 
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import Statement
 from domain.documents import FuelPlanDocument, PlanCause, StopDocument, TimelineEntry
 from domain.lifecycle import Environment, RouteStatus
 from domain.planning.deviations import PlannedWay
@@ -14,9 +15,8 @@ from domain.planning.explanation import Explanation, StoredExplanation
 from domain.roads import Point
 from domain.routes.events import Event, events_of
 from domain.routes.visits import IMPLIED
-from domain.statements import Statement
 from domain.telematics.readings import read_levels, read_trail
-from domain.tracing import trace_id_of
+from domain.telemetry.tracing import trace_id_of
 
 
 class StoredRoute(NamedTuple):

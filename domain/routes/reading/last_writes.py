@@ -10,9 +10,9 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.accounts.keys import VALID
-from domain.database import Tenant, as_array
+from domain.database.connections import Tenant, as_array
+from domain.database.statements import NotNull, Query, Statement
 from domain.lifecycle import Environment
-from domain.statements import NotNull, Query, Statement
 
 _WRITTEN = "(pg_current_wal_insert_lsn() - '0/0')::int8"
 """All commits until now are before this, also those that do not wait for the disk."""

@@ -8,12 +8,12 @@ import msgspec
 
 from domain.accounts.keys import VALID
 from domain.contract.shapes import Route, RouteList, RouteQuery
-from domain.database import Connection, Tenant, as_array
+from domain.database.connections import Connection, Tenant, as_array
+from domain.database.statements import Query, Statement
 from domain.ids import read_id
 from domain.lifecycle import Environment
 from domain.routes.reading.answers import RouteRow, route_answer
 from domain.routes.reading.counts import COUNTED_COLUMNS
-from domain.statements import Query, Statement
 
 _VERSION = "md5(ROW(r.id, r.updated_at, v.unit_number, coalesce(d.name, r.driver_name))::text)"
 """Differs whenever the answer does: whatever changes a route, its visits or its plan sets `updated_at`. An erasure,
@@ -170,7 +170,7 @@ _OF_EXTERNAL_ID = f"""{_TENANTS_ROUTES}{_ANY_STATUS}{_BETWEEN}
                      AS w (company_id, environment, external_id))"""  # noqa: S608 (constants of this module)
 """The plan of a list by key is made before its parameters are known (`BY_KEY`). So a filter that an index serves stands
 in the text without `OR`: `from` and `to` always, with infinity where they are not given, and the status where it is.
-`coalesce` stands in a SELECT of its own, for behind the second wall no index serves it (`domain.visibility`).
+`coalesce` stands in a SELECT of its own, for behind the second wall no index serves it (`domain.database.visibility`).
 `IS NULL OR` is for what narrows few routes further. An `externalId` names one route, to which the others apply."""
 
 _DAY_OF_START = "date_bin('1 day', %(start_{end})s::timestamptz, timestamptz 'epoch')"

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, get_args
 from uuid import UUID
 
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import Statement
 from domain.savings.spans import Span
-from domain.statements import Statement
 from domain.stations.price_presence import has_prices
 
 TRUCK_SILENT_AFTER = timedelta(hours=1)

@@ -15,12 +15,12 @@ from uuid import UUID
 import msgspec
 
 from domain.contract.shapes import Route, RouteList, RouteQuery
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.index_order import in_index_order
+from domain.database.statements import IdRow, Statement
 from domain.ids import read_id
-from domain.index_order import in_index_order
 from domain.lifecycle import PendingReason, RouteStatus
 from domain.routes.reading.lookups import list_routes, read_routes
-from domain.statements import IdRow, Statement
 
 MOST_ROUTES_SEARCHED = 10_000
 """The most routes in which words are looked for."""

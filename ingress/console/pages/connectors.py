@@ -15,14 +15,14 @@ from domain.connectors.kinds import VENDORS
 from domain.connectors.trying import try_connector
 from domain.connectors.vendor import Vendor, VendorFault
 from domain.connectors.vendor_vehicles import ConnectorVehicle
-from domain.database import Tenant
+from domain.database.connections import Tenant
 from domain.fleet.api_lists import FleetRecord, list_records
 from domain.fleet.likeness import Likeness, Suggestion
 from domain.fleet.records import UnknownTarget
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
-from domain.observability import get_logger
 from domain.operations.audit import audit_subject
+from domain.telemetry.logs import get_logger
 from domain.wording import sentence
 from ingress.console.addresses import action_at, page_at
 from ingress.console.refusals import Refused, not_found

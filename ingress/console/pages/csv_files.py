@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from domain.accounts.contacts import Contacts, is_sealed
 from domain.accounts.users import MAY_EDIT_POLICY
-from domain.contract.csvfiles import count_rows, write_rows
+from domain.files.csvfiles import count_rows, write_rows
 from domain.fleet.listings import StoredDriver
 from domain.ids import read_id, shown_id
 from domain.operations import csv_imports

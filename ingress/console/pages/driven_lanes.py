@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from domain.accounts.companies import lock_company
 from domain.accounts.users import MAY_EDIT_POLICY
-from domain.database import Tenant
+from domain.database.connections import Tenant
 from domain.driven_lanes.lanes import list_lanes, reset_lane
 from domain.ids import shown_id
 from domain.lifecycle import Environment

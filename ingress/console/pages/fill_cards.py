@@ -5,7 +5,7 @@ from datetime import date
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_DISPATCH
-from domain.database import Tenant
+from domain.database.connections import Tenant
 from domain.fills.card_holders import (
     FROM_THE_BEGINNING,
     UnusableCard,

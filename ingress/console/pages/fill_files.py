@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_DISPATCH
-from domain.contract.csvfiles import ImportReport, UnreadableFile, count_rows
-from domain.file_profiles.profiles import Column, FileProfile
-from domain.file_profiles.reading import AUTO, read_sample
+from domain.files.csvfiles import ImportReport, UnreadableFile, count_rows
+from domain.files.profiles import Column, FileProfile
+from domain.files.reading import AUTO, read_sample
 from domain.fills.card_files import FileFill, Volume, open_fill_file
 from domain.fills.fields import FILL_FIELDS
 from domain.fills.profiles import CARD_PROFILES, CARD_TITLES, card_profile_of

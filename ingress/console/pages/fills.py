@@ -9,8 +9,8 @@ from uuid import UUID
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_DISPATCH
-from domain.database import Tenant
-from domain.file_profiles.products import Fuel
+from domain.database.connections import Tenant
+from domain.files.products import Fuel
 from domain.fills.bought_report import (
     BoughtBy,
     bought_lines,

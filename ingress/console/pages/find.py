@@ -13,10 +13,10 @@ from urllib.parse import quote, urlencode
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_SEE_REQUESTS
-from domain.database import Tenant
+from domain.database.connections import Tenant
+from domain.database.listing import MOST_COUNTED
 from domain.ids import read_id
 from domain.lifecycle import Environment
-from domain.listing import MOST_COUNTED
 from domain.requests.search import RequestSearch, search_requests
 from domain.routes.reading.search import RouteSearch, search_routes
 from domain.wording import counted

@@ -16,9 +16,9 @@ from starlette.routing import Route
 from domain.accounts.users import MAY_EDIT_POLICY
 from domain.contract.captions import CaptionedField
 from domain.contract.checking import Invalid, read_query
-from domain.contract.csvfiles import write_rows
+from domain.database.listing import MOST_COUNTED, ListOrder
 from domain.errors import FuelrouteError
-from domain.listing import MOST_COUNTED, ListOrder
+from domain.files.csvfiles import write_rows
 from domain.operations import audit, csv_imports
 from domain.operations.audit import Actor
 from domain.wording import sentence

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from domain.database import Tenant
+from domain.database.connections import Tenant
 from domain.encoding import write
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment

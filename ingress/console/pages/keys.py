@@ -11,7 +11,7 @@ from domain.accounts.users import MAY_MANAGE_KEYS
 from domain.contract.shapes import SCOPES
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
-from domain.observability import get_logger
+from domain.telemetry.logs import get_logger
 from ingress.console.addresses import action_at, page_at
 from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import AuditedAction, Page, see_other

@@ -25,8 +25,8 @@ from domain.notices.subscriptions import (
     UnknownSubscription,
     UnusableSubscription,
 )
-from domain.observability import get_logger
 from domain.operations.audit import audit_subject
+from domain.telemetry.logs import get_logger
 from domain.wording import sentence
 from ingress.console.addresses import action_at, page_at
 from ingress.console.refusals import not_found

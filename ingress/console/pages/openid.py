@@ -27,11 +27,11 @@ from domain.accounts.openid_users import (
 )
 from domain.accounts.tokens import new_token
 from domain.accounts.users import LINK_HOURS
-from domain.database import Connection
-from domain.observability import get_logger
+from domain.database.connections import Connection
+from domain.database.visibility import EVERYTHING
 from domain.operations import audit
 from domain.operations.audit import Actor
-from domain.visibility import EVERYTHING
+from domain.telemetry.logs import get_logger
 from domain.wording import counted
 from ingress.console.addresses import awaited_page_at, open_page_at
 from ingress.console.browser import (

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from domain.database import Tenant
+from domain.database.connections import Tenant
 from domain.lifecycle import Environment, RouteStatus
 from domain.notices.kinds import WORDS
 from domain.routes.reading.overview import (

@@ -13,7 +13,7 @@ from domain.accounts.contacts import UnreadableContact
 from domain.accounts.users import MAY_EDIT_POLICY
 from domain.contract.captions import captioned_fields
 from domain.contract.checking import Invalid, read_query
-from domain.database import Tenant
+from domain.database.connections import Tenant
 from domain.lifecycle import Environment, Objective
 from domain.operations import audit
 from domain.operations.audit import Actor

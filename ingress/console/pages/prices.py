@@ -10,11 +10,11 @@ from zoneinfo import ZoneInfo
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_EDIT_POLICY
-from domain.contract.csvfiles import ImportReport, UnreadableFile, write_rows
-from domain.contract.reading_time import reading_within
-from domain.file_profiles.kept_profiles import TooManyProfiles, keep_profile, kept_profiles
-from domain.file_profiles.profiles import Column, FileProfile, guessed_columns
-from domain.file_profiles.reading import AUTO, open_profiled, read_sample
+from domain.files.csvfiles import ImportReport, UnreadableFile, write_rows
+from domain.files.kept_profiles import TooManyProfiles, keep_profile, kept_profiles
+from domain.files.profiles import Column, FileProfile, guessed_columns
+from domain.files.reading import AUTO, open_profiled, read_sample
+from domain.files.reading_time import reading_within
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
 from domain.operations.audit import audit_subject

@@ -11,14 +11,14 @@ from zoneinfo import ZoneInfo
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_DISPATCH
-from domain.database import Tenant
+from domain.database.connections import Tenant
 from domain.ids import read_id, shown_id
-from domain.observability import get_logger
 from domain.routes.events import Requester
 from domain.routes.progress import dispatcher_entries
 from domain.routes.reading.history import find_tenant
 from domain.routes.transitions import cancel_route
 from domain.telematics.manual_stop_events import VisitEnd
+from domain.telemetry.logs import get_logger
 from ingress.console.addresses import action_at
 from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import Page, see_other

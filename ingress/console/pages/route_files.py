@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_DISPATCH
-from domain.contract.csvfiles import UnreadableFile, count_rows
-from domain.contract.route_files import FileFormat, format_of, open_route_file, read_columns
-from domain.contract.route_layout import ROUTE_FIELDS, STOP_FIELDS, field_named
-from domain.contract.route_rows import FileRoute
+from domain.files.csvfiles import UnreadableFile, count_rows
+from domain.files.route_files import FileFormat, format_of, open_route_file, read_columns
+from domain.files.route_layout import ROUTE_FIELDS, STOP_FIELDS, field_named
+from domain.files.route_rows import FileRoute
 from domain.ids import shown_id
 from domain.lifecycle import Environment
 from domain.operations import csv_imports

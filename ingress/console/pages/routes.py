@@ -11,10 +11,10 @@ import msgspec
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_DISPATCH
-from domain.contract.csvfiles import write_rows
 from domain.contract.shapes import Route
-from domain.database import Tenant
+from domain.database.connections import Tenant
 from domain.encoding import write
+from domain.files.csvfiles import write_rows
 from domain.ids import read_id
 from domain.lifecycle import CANCELABLE, Environment, PendingReason, RouteStatus
 from domain.messages.message_life import MessageStatus

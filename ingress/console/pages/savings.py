@@ -11,7 +11,7 @@ from uuid import UUID
 from starlette.responses import Response
 
 from domain.accounts.companies import read_company
-from domain.database import Tenant
+from domain.database.connections import Tenant
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.savings.export import line_row, plan_row, write_savings_csv

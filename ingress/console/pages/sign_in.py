@@ -12,11 +12,11 @@ from domain.accounts.attempts import site_of
 from domain.accounts.passwords import MIN_CHARACTERS, UnusablePassword
 from domain.accounts.sessions import DEVICE_DAYS, SignInRefused
 from domain.accounts.users import LINK_HOURS, company_of_user, email_of_link, set_password_by_link
-from domain.database import Connection
-from domain.observability import get_logger
+from domain.database.connections import Connection
+from domain.database.visibility import EVERYTHING
 from domain.operations import audit
 from domain.operations.audit import Actor
-from domain.visibility import EVERYTHING
+from domain.telemetry.logs import get_logger
 from domain.wording import counted, sentence
 from ingress.console.addresses import action_at, open_page_at
 from ingress.console.browser import (

@@ -10,11 +10,11 @@ from starlette.responses import Response
 
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.users import MAY_MANAGE_WEBHOOKS
-from domain.database import Tenant
+from domain.database.connections import Tenant
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
-from domain.observability import get_logger
 from domain.operations.audit import audit_subject
+from domain.telemetry.logs import get_logger
 from domain.webhooks import delivery_log, endpoints
 from domain.webhooks.delivery_log import DELIVERY_STATUSES, UnknownDelivery
 from domain.webhooks.endpoints import Endpoint, EndpointChanges, NewSecret, UnknownEndpoint, UnusableEndpoint, shown_url

@@ -9,8 +9,8 @@ import yaml
 from prometheus_client.metrics import MetricWrapperBase
 
 from deploy.monitoring.dashboards import DASHBOARDS
-from domain import metrics, metrics_at_scrape
-from domain.health import Health
+from domain.telemetry import metrics, metrics_at_scrape
+from domain.telemetry.health import Health
 
 MONITORING = Path(__file__).parents[3] / "deploy" / "monitoring"
 RULES = sorted((MONITORING / "prometheus" / "rules").glob("*.yml"))

@@ -22,7 +22,7 @@ from domain.accounts.attempts import (
     take_attempt,
 )
 from domain.accounts.attempts import subjects_of as all_subjects_of
-from domain.database import Connection
+from domain.database.connections import Connection
 from tests.domain.accounts.test_users import fresh_email
 from tests.rows import named
 

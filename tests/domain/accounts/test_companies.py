@@ -14,7 +14,7 @@ from domain.accounts.companies import (
     set_policy,
 )
 from domain.contract.captions import CaptionedField, captioned_fields
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.ids import new_id, shown_id
 from domain.tables.accounts import Companies
 

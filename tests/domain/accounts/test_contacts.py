@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from domain.accounts.companies import Policy, lock_company, set_policy
 from domain.accounts.contacts import Contacts, UnreadableContact
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.housekeeping.sealing import seal_stored
 from domain.routes.intake.fleet_changes import import_drivers
 from domain.settings import CONTACT_KEY_FILE, Settings, UnusableSetting, get_settings

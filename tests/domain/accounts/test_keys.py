@@ -18,7 +18,7 @@ from domain.accounts.keys import (
     revoke_key,
     still_valid,
 )
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.ids import new_id
 from domain.lifecycle import Environment
 from tests.factories import Fleet, make_fleet

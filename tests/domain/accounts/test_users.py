@@ -30,7 +30,7 @@ from domain.accounts.users import (
     set_password_by_link,
     set_totp,
 )
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.ids import new_id
 from domain.lifecycle import Role
 from tests.factories import Fleet, make_fleet

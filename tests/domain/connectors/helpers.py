@@ -12,7 +12,7 @@ from domain.connectors.leases import Leased, lease_connectors
 from domain.connectors.taking import Taken, TakingRules, take_page
 from domain.connectors.vendor import Vendor, VendorPage
 from domain.connectors.vendor_http import BoundedHttp
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
 
 LOOPBACK = AllowedHosts.read("127.0.0.0/8")
 RULES = TakingRules(near_meters=250.0, early=timedelta(hours=12))

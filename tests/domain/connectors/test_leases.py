@@ -8,7 +8,7 @@ from domain.connectors.connectors import pause_connector, remove_connector, resu
 from domain.connectors.leases import LEASE_SECONDS, LeaseLost, lease_connectors, release_leases, renew_leases
 from domain.connectors.taking import note_failure
 from domain.connectors.vendor import VendorPage
-from domain.database import Connection
+from domain.database.connections import Connection
 from tests.domain.connectors.helpers import added, leased, taken
 from tests.factories import Fleet
 

@@ -14,7 +14,7 @@ from domain.connectors.kinds import VENDORS
 from domain.connectors.leases import Leased
 from domain.connectors.levels import KeptLevel, LevelMemory, give_levels
 from domain.connectors.vendor import Access, Vendor, VendorFix, VendorLevel, VendorPage
-from domain.database import Connection
+from domain.database.connections import Connection
 from tests.domain.connectors.cases import Answers, case
 from tests.domain.connectors.helpers import added, leased, taken
 from tests.factories import Fleet

@@ -13,7 +13,7 @@ from domain.connectors.vendor import (
     VendorPage,
     VendorRefusal,
 )
-from domain.database import Connection
+from domain.database.connections import Connection
 from tests.domain.connectors.helpers import added, leased, polled, taken
 from tests.factories import JOLIET, Fleet
 from tests.rows import named

@@ -16,7 +16,7 @@ from domain.connectors.connectors import (
 )
 from domain.connectors.kinds import VENDORS
 from domain.connectors.vendor import Access, VendorFix, VendorPage, VendorVehicle
-from domain.database import Connection
+from domain.database.connections import Connection
 from tests.domain.connectors.cases import Answers
 from tests.domain.connectors.helpers import LOOPBACK, added, leased, polled, taken
 from tests.factories import JOLIET, Fleet

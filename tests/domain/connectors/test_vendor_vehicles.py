@@ -13,7 +13,7 @@ from domain.connectors.vendor_vehicles import (
     list_connector_vehicles,
     match_vehicles,
 )
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.fleet.records import UnknownTarget
 from domain.ids import new_id
 from tests.domain.connectors.helpers import added

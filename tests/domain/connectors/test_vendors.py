@@ -24,7 +24,7 @@ from domain.connectors.vendor import (
     VendorRefusal,
 )
 from domain.connectors.vendor_http import BoundedHttp
-from domain.database import Connection
+from domain.database.connections import Connection
 from tests.domain.connectors.helpers import LOOPBACK, added, leased, polled, taken
 from tests.factories import JOLIET, Fleet
 from tests.rows import named

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import numpy as np
 
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
 from domain.driven_lanes import learning
 from domain.driven_lanes.snapping import TimedPlace
 from domain.roads import Point, Road

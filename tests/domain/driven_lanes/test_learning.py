@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from domain.accounts.companies import Policy, set_policy
-from domain.database import Connection, Database, Tenant
+from domain.database.connections import Connection, Database, Tenant
 from domain.driven_lanes import lanes, learning
 from domain.driven_lanes.lanes import MOST_ROADS, LearnedLane, learned_lane_for, list_lanes
 from domain.driven_lanes.snapping import UnusableFixes

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from domain.accounts.companies import Policy, set_policy
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.driven_lanes.taking import DRIVEN_LANE
 from domain.ids import shown_id
 from domain.planning.fuel_plan import ComputedPlan, NoPlan

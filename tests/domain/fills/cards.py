@@ -7,9 +7,9 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from domain.contract.csvfiles import ImportReport
-from domain.database import Connection, Tenant
-from domain.file_profiles.products import Fuel
+from domain.database.connections import Connection, Tenant
+from domain.files.csvfiles import ImportReport
+from domain.files.products import Fuel
 from domain.fills.card_files import FileFill, Volume, open_fill_file
 from domain.fills.importing import fill_batches, finish_fills, read_stations, store_fills
 from domain.fills.local_times import zone_of

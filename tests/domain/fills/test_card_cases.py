@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pytest
 
-from domain.contract.csvfiles import ImportReport, UnreadableFile
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.files.csvfiles import ImportReport, UnreadableFile
 from domain.fills.card_files import open_fill_file
 from domain.fills.profiles import card_profile_of
 from tests.domain.fills.cards import fills, import_fills

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.fills.card_holders import UnusableCard, assign_card, list_assignments, waiting_cards
 from domain.fills.reviewing import FillList, count_fills, list_fills, match_card_again, reasons_of
 from domain.housekeeping.erasure import erase_driver

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from domain.database import Connection
-from domain.file_profiles.products import Fuel
+from domain.database.connections import Connection
+from domain.files.products import Fuel
 from domain.fills.reviewing import Decision, FillList, UnusableDecision, decide, list_fills
 from domain.ifta.driven_routes import find_quarter_routes, read_bought_gallons
 from domain.ifta.quarters import Quarter

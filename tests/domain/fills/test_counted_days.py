@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from domain.contract.csvfiles import ImportReport
+from domain.files.csvfiles import ImportReport
 from domain.fills.card_files import open_fill_file
 from domain.fills.profiles import card_profile_of
 from tests.domain.fills.cards import NOW, efs, write_efs

@@ -8,9 +8,10 @@ from uuid import UUID
 
 import pytest
 
-from domain.contract.csvfiles import UnreadableFile
-from domain.database import Connection
-from domain.file_profiles.products import Fuel
+from domain.database.connections import Connection
+from domain.database.index_order import in_index_order
+from domain.files.csvfiles import UnreadableFile
+from domain.files.products import Fuel
 from domain.fills.importing import _KNOWN, read_stations
 from domain.fills.reviewing import (
     BY_RULE,
@@ -30,7 +31,6 @@ from domain.housekeeping.retention import delete_routes, forget_fills
 from domain.ifta.driven_routes import find_quarter_routes
 from domain.ifta.quarters import Quarter
 from domain.ifta.report import make_quarter_report
-from domain.index_order import in_index_order
 from domain.savings.report import Dimension, savings_by_line, savings_by_week, total_of
 from domain.savings.spans import Span
 from domain.settings import Settings

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.fills.reviewing import Decision, FillList, decide, list_fills
 from tests.domain.fills.cards import NOW, efs, fills, import_fills, write_efs
 from tests.factories import Fleet

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.contract.csvfiles import ImportReport
+from domain.files.csvfiles import ImportReport
 from domain.fills.card_files import AMOUNT_DOUBT, QUANTITY_DOUBT, FileFill, open_fill_file
 from domain.fills.paid import Paid, ToldFigures, paid_for
 from domain.fills.profiles import card_profile

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.fills.reviewing import Decision, decide
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes

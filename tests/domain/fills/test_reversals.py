@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from tests.domain.fills.cards import comdata, fills, import_fills, write_comdata
 from tests.factories import Fleet
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from domain.contract.csvfiles import ImportReport
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.files.csvfiles import ImportReport
 from domain.fills.card_files import open_fill_file
 from domain.fills.profiles import card_profile, card_profile_of
 from tests.domain.fills.cards import NOW, fills, import_fills

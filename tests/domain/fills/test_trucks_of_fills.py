@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.fills.importing import read_stations
 from domain.fills.reviewing import Decision, FillList, UnusableDecision, decide, list_fills, match_fills_again
 from domain.fleet.records import retire_record

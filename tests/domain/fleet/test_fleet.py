@@ -20,7 +20,7 @@ from domain.accounts.companies import (
 )
 from domain.accounts.keys import PresentedKey, create_key, find_callers
 from domain.contract.shapes import DriverQuery, VehicleQuery
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
 from domain.fleet.api_lists import list_drivers, list_vehicles
 from domain.fleet.matching import Matched
 from domain.fleet.records import UnknownTarget

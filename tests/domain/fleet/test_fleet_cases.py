@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
 from tests.domain.csv_files import drivers, rejected, vehicles
 from tests.factories import Fleet

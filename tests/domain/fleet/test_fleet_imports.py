@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.queue.jobs import import_routes_job
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
 from tests.domain.csv_files import CsvFile, counts, drivers, rejected, vehicles

@@ -9,7 +9,7 @@ import pytest
 from domain.accounts.companies import Policy, create_company
 from domain.accounts.sessions import begin_session
 from domain.accounts.users import create_user
-from domain.database import Database
+from domain.database.connections import Database
 from domain.housekeeping.erasure import erase_company
 from domain.lifecycle import Role
 from domain.routes.intake.fleet_changes import add_mapping, import_drivers, import_vehicles

@@ -8,7 +8,7 @@ import pytest
 
 from domain.accounts.companies import UnknownCompany
 from domain.accounts.keys import PresentedKey, create_key, find_callers
-from domain.database import Database
+from domain.database.connections import Database
 from domain.housekeeping import erasure
 from domain.housekeeping.erasure import erase_company
 from domain.ids import new_id

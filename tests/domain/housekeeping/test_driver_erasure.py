@@ -10,7 +10,7 @@ import pytest
 
 from domain.accounts.companies import Policy, create_company
 from domain.contract.shapes import FuelPlan
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
 from domain.fleet.drivers import DriverRow
 from domain.fleet.mappings import remove_mapping
 from domain.fleet.records import UnknownTarget

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
 from domain.housekeeping import retention
 from domain.lifecycle import RouteStatus
 from domain.planning.stored_plans import read_route_explanation

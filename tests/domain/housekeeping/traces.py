@@ -6,7 +6,7 @@ from uuid import UUID
 
 from psycopg import sql
 
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
 from domain.routes import events
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings

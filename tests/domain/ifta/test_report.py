@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from domain.accounts.companies import UnknownCompany
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.housekeeping import retention
 from domain.ids import new_id
 from domain.ifta.driven_routes import find_quarter_routes

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import pytest
 
-from domain.database import Database
+from domain.database.connections import Database
 from domain.settings import Settings
 from tests.domain.messages.loads import Load
 from tests.gateway import Gateway, running_gateway

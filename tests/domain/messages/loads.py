@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
 from domain.lifecycle import RouteStatus
 from domain.messages.gateways import Fault
 from domain.messages.message_life import Claim

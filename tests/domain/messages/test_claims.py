@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from domain.accounts.companies import Policy, set_policy
-from domain.database import Database
+from domain.database.connections import Database
 from domain.ids import shown_id
 from domain.lifecycle import RouteStatus
 from domain.messages import message_life

@@ -11,7 +11,7 @@ from domain.accounts.companies import Policy, UnusablePolicy, set_policy
 from domain.accounts.contact_urls import fault_of
 from domain.accounts.contacts import IN_CLEAR
 from domain.connectors.connectors import ConnectorValues, add_connector, pause_connector
-from domain.database import Database
+from domain.database.connections import Database
 from domain.ids import shown_id
 from domain.messages import message_life
 from domain.messages.message_life import MessageStatus

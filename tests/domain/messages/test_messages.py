@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from domain.accounts.companies import Policy, set_policy
 from domain.accounts.contact_urls import channel_of
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.ids import shown_id
 from domain.lifecycle import RouteStatus
 from domain.messages.due_messages import due_messages, list_messages

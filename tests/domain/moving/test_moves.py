@@ -8,11 +8,13 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from domain import clock, fence
+from domain import clock
 from domain.accounts.companies import Policy, set_policy
 from domain.accounts.keys import PresentedKey, create_key, find_callers
 from domain.accounts.users import create_user
-from domain.fence import MovedCompany, is_key_of_paused
+from domain.database import fence
+from domain.database.fence import MovedCompany, is_key_of_paused
+from domain.database.visibility import EVERYTHING
 from domain.housekeeping.erasure import erase_company
 from domain.ids import new_id
 from domain.lifecycle import Environment, Role
@@ -21,7 +23,6 @@ from domain.moving.move import CannotMove
 from domain.moving.moved_tables import STAY_BEHIND, moved_tables
 from domain.moving.pause import PauseTooLong
 from domain.moving.readiness import NotReady
-from domain.visibility import EVERYTHING
 from tests.domain.moving.conftest import Cells, count
 from tests.domain.planted import TABLES, WALLED, Planted
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import IN_CLEAR, Contacts
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.notices.noticing import Told, tell_company
 from domain.notices.subscriptions import Subscription, SubscriptionValues, add_subscription
 from tests.rows import named

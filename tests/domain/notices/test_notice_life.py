@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from domain import clock
 from domain.accounts.contacts import Contacts
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.ids import new_id
 from domain.messages.gateways import Fault
 from domain.notices.notice_life import RETRIED_FOR, NoticeClaim, claim_notice, hand_over_notice, settle_notice

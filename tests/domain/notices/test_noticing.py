@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from psycopg import Rollback
 
 from domain.accounts.contacts import IN_CLEAR
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
 from domain.messages.gateways import Fault
 from domain.notices import notice_life
 from domain.notices.notice_life import NoticeClaim

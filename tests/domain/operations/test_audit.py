@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
 from domain.housekeeping.erasure import NAMED, erase_driver
 from domain.ids import first_id_of
 from domain.operations import audit

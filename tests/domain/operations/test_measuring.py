@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import psycopg
 
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
 from domain.operations.measuring import measure
 from domain.operations.overdue import FIGURES
 from domain.queue.inspection import jobs_in

@@ -8,7 +8,7 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
 from domain.ids import shown_id
 from domain.operations import overdue
 from domain.operations.overdue import FIGURES, Figure

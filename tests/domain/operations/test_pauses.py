@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.operations import audit, pauses
 from domain.operations.audit import Actor, NoReason
 from domain.operations.pauses import Pause, UnknownQueue

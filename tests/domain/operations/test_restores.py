@@ -9,7 +9,7 @@ import pytest
 
 from domain.accounts.sessions import begin_session, find_session
 from domain.accounts.users import create_user, make_password_link, set_password_by_link
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
 from domain.lifecycle import Role
 from domain.messages.due_messages import due_messages
 from domain.messages.resending import CannotResend

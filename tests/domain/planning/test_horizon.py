@@ -9,7 +9,7 @@ from uuid import UUID
 import numpy as np
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.planning import stored_plans
 from domain.planning.fuel_plan import NoPlan, compute_plan
 from domain.planning.plan_tasks import load_plan_task, road_ahead

@@ -7,7 +7,7 @@ from uuid import uuid4
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.ids import new_id
 from domain.operations import dead_letters
 from domain.operations.audit import Actor

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 from domain.accounts.keys import Caller, create_key
 from domain.contract.shapes import SCOPES, FieldFault, Problem
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.encoding import write
 from domain.ids import first_id_of, new_id
 from domain.lifecycle import Environment

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from domain.daily_partitions import DAYS_AHEAD
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
+from domain.database.daily_partitions import DAYS_AHEAD
 from domain.ids import new_id
 from domain.requests.log import forget_requests, maintain_request_partitions
 from tests.conftest import own_database

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.lifecycle import Environment
 from domain.requests import search
 from domain.requests.search import LoggedRequest, RequestSearch, find_request, find_route, search_requests

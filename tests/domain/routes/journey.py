@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from domain.contract.shapes import Position
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
 from domain.lifecycle import Environment
 from domain.messages.due_messages import due_messages
 from domain.planning import stored_plans

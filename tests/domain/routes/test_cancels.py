@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.lifecycle import RouteStatus
 from domain.routes.transitions import cancel_route
 from tests.domain.helpers import imported, planned_by_hand, route_row, status_of

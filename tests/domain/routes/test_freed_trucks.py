@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.lifecycle import RouteStatus
 from domain.queue.jobs import Job, build_plan_job
 from domain.routes import transitions
@@ -20,9 +20,9 @@ from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
 from domain.routes.intake.retiring import match_again_lately_retired, retire
 from domain.settings import Settings
+from tests.domain.database.test_statements import MODULES
 from tests.domain.helpers import deliver, imported, planned_by_hand, status_of
 from tests.domain.test_one_writer import statements_of
-from tests.domain.test_statements import MODULES
 from tests.domain.trucks import hours, process, stand_at
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_input
 

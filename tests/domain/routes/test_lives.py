@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from domain.database import Connection, Database, Tenant
+from domain.database.connections import Connection, Database, Tenant
 from domain.lifecycle import HELD, Environment, RouteStatus
 from domain.routes import transitions
 from domain.routes.events import ImpossibleStep, Requester

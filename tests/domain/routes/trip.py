@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from domain.contract.shapes import Position
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
 from domain.planning import stored_plans
 from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
 from domain.queue.jobs import Job

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from domain.accounts.companies import Policy, UnusablePolicy, set_policy
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
 from domain.lifecycle import RouteStatus
 from domain.sandbox.drives import begin_drives, drive_on, due_drives, read_drive
 from domain.settings import Settings

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
 from tests.domain.helpers import imported
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.planning.explanation import FUEL_BY_POLICY, Explanation, pack_explanation
 from domain.planning.fuel_plan import ComputedPlan, compute_plan
 from domain.planning.plan_inputs import PlanPolicy

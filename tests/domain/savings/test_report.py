@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from domain.database import Connection, Database, Tenant
+from domain.database.connections import Connection, Database, Tenant
 from domain.housekeeping.retention import delete_routes
 from domain.lifecycle import TRANSITIONS, RouteStatus
 from domain.messages.message_life import Claim

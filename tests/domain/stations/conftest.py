@@ -8,8 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from domain.database import Connection, Database
-from domain.file_profiles.profiles import FileProfile
+from domain.database.connections import Connection, Database
+from domain.files.profiles import FileProfile
 from domain.settings import Settings
 from domain.stations.price_files import PriceReport, store_price_file
 from domain.stations.price_outliers import OutlierLimits

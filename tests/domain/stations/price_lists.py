@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from domain.stations.corridor_offers import StationPlaces, offers_along

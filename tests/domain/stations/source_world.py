@@ -7,7 +7,7 @@ from pathlib import Path
 from cryptography.fernet import Fernet
 
 from domain.accounts.contacts import Contacts
-from domain.database import Database
+from domain.database.connections import Database
 from domain.routes.plans.price_sources import SourceLook, look_at_source
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_runs import latest_runs

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from domain.contract.csvfiles import ImportReport
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.files.csvfiles import ImportReport
 from domain.settings import get_settings
 from domain.stations.believed_prices import UnbelievablePrice, UnitOption
 from domain.stations.price_imports import (

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from domain.roads.sphere import densified, miles_of_chords, unit_vectors

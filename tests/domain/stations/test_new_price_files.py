@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from domain.contract.csvfiles import UnreadableFile
-from domain.database import Connection, Database
-from domain.file_profiles.kept_profiles import keep_profile
-from domain.file_profiles.profiles import Column, FileProfile
+from domain.database.connections import Connection, Database
+from domain.files.csvfiles import UnreadableFile
+from domain.files.kept_profiles import keep_profile
+from domain.files.profiles import Column, FileProfile
 from domain.routes.plans import price_sources as plan_sources
 from domain.routes.plans.price_changes import import_price_file
 from domain.stations import price_fetching

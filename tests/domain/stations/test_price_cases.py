@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from domain.database import Connection
-from domain.file_profiles.profiles import Column, FileProfile
-from domain.file_profiles.reading import recognize
+from domain.database.connections import Connection
+from domain.files.profiles import Column, FileProfile
+from domain.files.reading import recognize
 from domain.stations.held_prices import held_prices
 from domain.stations.price_files import PriceReport, apply_coming_prices, store_price_file
 from domain.stations.price_imports import store_station_rows

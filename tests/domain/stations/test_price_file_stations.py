@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.database import Connection
-from domain.file_profiles.profiles import Column, FileProfile
+from domain.database.connections import Connection
+from domain.files.profiles import Column, FileProfile
 from domain.stations.chains import BrandMatch, brand_match, brand_of, store_number
 from domain.stations.held_prices import accept_price, held_prices
 from domain.stations.price_imports import set_stations_retired

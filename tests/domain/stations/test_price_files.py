@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from domain.contract.csvfiles import UnreadableFile
-from domain.database import Connection
-from domain.file_profiles.profiles import Column, FileProfile
+from domain.database.connections import Connection
+from domain.files.csvfiles import UnreadableFile
+from domain.files.profiles import Column, FileProfile
 from domain.stations.held_prices import (
     NeedsOperator,
     NeedsStation,

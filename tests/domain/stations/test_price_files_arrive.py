@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from domain.database import Database
+from domain.database.connections import Database
 from domain.stations.price_sources import SourceAddress
 from tests.domain.stations.source_world import HEADER, ROW, World
 from tests.factories import Fleet

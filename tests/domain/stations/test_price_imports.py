@@ -12,9 +12,9 @@ import pytest
 from psycopg import Rollback
 from psycopg.errors import LockNotAvailable
 
-from domain.contract.csvfiles import ImportReport
-from domain.database import Connection, Database
-from domain.database_options import SERVING
+from domain.database.connections import Connection, Database
+from domain.database.options import SERVING
+from domain.files.csvfiles import ImportReport
 from domain.settings import Settings
 from domain.stations import price_files, price_imports
 from domain.stations.listings import DEALS as DEALS_LISTED

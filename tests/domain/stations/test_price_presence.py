@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.routes.reading.overview import read_set_up
 from domain.stations.price_imports import DealRow, store_deal
 from domain.stations.price_presence import has_prices

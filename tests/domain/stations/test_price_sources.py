@@ -12,7 +12,7 @@ import pytest
 from cryptography.fernet import Fernet
 
 from domain.accounts.contacts import Contacts
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
 from domain.operations import overdue
 from domain.routes.plans.price_sources import look_at_source
 from domain.stations import price_fetching

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.stations.held_prices import NeedsRate, accept_price, held_prices
 from domain.stations.price_files import PriceReport, store_price_file
 from domain.stations.price_outliers import OutlierLimits

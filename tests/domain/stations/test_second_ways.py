@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from domain.stations.corridor_offers import StationPlaces, offers_along

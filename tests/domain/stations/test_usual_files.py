@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 import openpyxl
 import pytest
 
-from domain.contract.csvfiles import UnreadableFile
-from domain.database import Connection
-from domain.file_profiles.reading import recognize
+from domain.database.connections import Connection
+from domain.files.csvfiles import UnreadableFile
+from domain.files.reading import recognize
 from domain.stations.chains import store_number
 from domain.stations.price_files import PriceReport, store_price_file
 from domain.stations.price_imports import store_station_rows

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.ids import new_id
 from tests.domain.helpers import positions_at, post
 from tests.domain.trucks import dropped, minutes, position, stored_fixes

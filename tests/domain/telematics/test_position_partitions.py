@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.telematics import position_partitions
 from tests.conftest import own_database
 from tests.domain.helpers import positions_at, post

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
 from domain.roads import Point
 from domain.telematics import readings
 from domain.telematics.readings import read_trail

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
 from domain.ids import new_id
 from domain.lifecycle import Environment
 from domain.routes.progress.tracking import process_vehicles

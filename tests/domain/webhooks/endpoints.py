@@ -6,7 +6,7 @@ from uuid import UUID
 
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import IN_CLEAR, Contacts
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
 from domain.webhooks.endpoints import EndpointChanges, NewSecret, add_endpoint
 from tests.rows import named
 

@@ -9,16 +9,17 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
+from domain.database.visibility import of_tenants
 from domain.lifecycle import PendingReason, RouteStatus
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
 from domain.routes.transitions import cancel_route, expire_started_routes
 from domain.settings import Settings
-from domain.visibility import of_tenants
 from domain.webhooks.endpoints import disable_endpoint, enable_endpoint
 from domain.webhooks.events import EVENT_TYPES
+from tests.domain.database.test_statements import MODULES
 from tests.domain.helpers import (
     corrected_by_hand,
     deliver,
@@ -28,7 +29,6 @@ from tests.domain.helpers import (
     pushed,
 )
 from tests.domain.test_one_writer import statements_of
-from tests.domain.test_statements import MODULES
 from tests.domain.webhooks.endpoints import events_of, make_endpoint, types_of
 from tests.factories import Fleet, make_fleet, route_input
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from domain import clock
 from domain.accounts.contacts import IN_CLEAR
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.lifecycle import RouteStatus
 from domain.routes.reading.lookups import read_routes
 from domain.routes.transitions import cancel_route

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from domain.accounts.companies import RetiredCompany, retire_company
 from domain.accounts.contacts import IN_CLEAR, Contacts, is_sealed
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.settings import Settings
 from domain.webhooks.deliveries import claim_deliveries
 from domain.webhooks.delivery_log import send_test

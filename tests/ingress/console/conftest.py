@@ -13,7 +13,7 @@ import pytest
 from deploy.processes import Supervisor
 from deploy.stack import process_spec
 from domain.accounts.users import create_user
-from domain.database import Database
+from domain.database.connections import Database
 from domain.ids import new_id
 from domain.lifecycle import Role
 from domain.settings import Settings

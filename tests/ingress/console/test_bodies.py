@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from domain.database import Database
+from domain.database.connections import Database
 from domain.lifecycle import Role
 from domain.settings import Settings
 from ingress.console.browser import MAX_FILE_BYTES

@@ -14,7 +14,7 @@ from domain.accounts.attempts import ACCOUNT, subjects_of, take_attempt
 from domain.accounts.contacts import IN_CLEAR
 from domain.accounts.sessions import add_device
 from domain.accounts.users import find_user, make_password_link, set_totp
-from domain.database import Database
+from domain.database.connections import Database
 from domain.lifecycle import Role
 from tests.factories import Fleet
 from tests.ingress.console.conftest import Browser, World

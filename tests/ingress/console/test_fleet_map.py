@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from domain.database import Tenant
+from domain.database.connections import Tenant
 from domain.ids import shown_id
 from domain.lifecycle import Environment, Role
 from domain.roads import Point

@@ -16,7 +16,7 @@ from domain.accounts.users import create_user
 from domain.connectors.vendor import VendorVehicle
 from domain.connectors.vendor_vehicles import match_vehicles
 from domain.contract.shapes import SCOPES
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.ids import IdKind, new_id, shown_id
 from domain.lifecycle import Environment, Role
 from domain.operations import csv_imports

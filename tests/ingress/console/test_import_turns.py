@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from domain.contract import csvfiles
-from domain.contract.csvfiles import ImportReport, TooManyRefused
-from domain.contract.reading_time import ReadingTooLong, reading_in_turns, reading_within
-from domain.contract.spreadsheets import excel_rows, read_table
+from domain.files import csvfiles
+from domain.files.csvfiles import ImportReport, TooManyRefused
+from domain.files.reading_time import ReadingTooLong, reading_in_turns, reading_within
+from domain.files.spreadsheets import excel_rows, read_table
 from domain.lifecycle import Role
 from ingress.console.browser import MAX_FILE_BYTES
 from ingress.console.import_turns import LARGE_BYTES, MOST_LARGE, ImportTurns

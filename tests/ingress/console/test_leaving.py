@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from domain.contract.route_files import read_columns
+from domain.files.route_files import read_columns
 from ingress.console import addresses
 from ingress.console.refusals import Refused
 

@@ -14,7 +14,7 @@ import pytest
 
 from domain.accounts.contacts import IN_CLEAR
 from domain.accounts.users import create_user, find_user, make_password_link, set_totp
-from domain.database import Database
+from domain.database.connections import Database
 from domain.lifecycle import Role
 from domain.operations.audit import actions_on_subject
 from domain.settings import Settings

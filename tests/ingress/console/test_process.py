@@ -5,8 +5,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from domain.health import Health
 from domain.settings import Settings
+from domain.telemetry.health import Health
 from ingress.console.process import run
 from ingress.process import PortTaken
 

@@ -12,7 +12,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.ids import shown_id
 from domain.lifecycle import Role, RouteStatus
 from domain.settings import Settings

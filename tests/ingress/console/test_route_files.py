@@ -11,8 +11,8 @@ import openpyxl
 import pytest
 
 from domain.accounts.companies import RetiredCompany, retire_company
-from domain.contract.route_rows import FileRoute
 from domain.encoding import write
+from domain.files.route_rows import FileRoute
 from domain.ids import shown_id
 from domain.lifecycle import Environment, Role
 from domain.operations import csv_imports, route_uploads

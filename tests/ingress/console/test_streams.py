@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.responses import HTMLResponse, Response
 
-from domain.database import Database
+from domain.database.connections import Database
 from domain.lifecycle import Role
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import build_plan_job

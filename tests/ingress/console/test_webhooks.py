@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
 from domain.settings import Settings

@@ -13,7 +13,7 @@ from deploy.stack import process_spec
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import IN_CLEAR
 from domain.connectors.connectors import Connector, ConnectorValues, add_connector
-from domain.database import Database, Tenant
+from domain.database.connections import Database, Tenant
 from domain.settings import Settings
 from tests.factories import Fleet, make_fleet
 from tests.rows import named

@@ -11,7 +11,7 @@ import pytest
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import IN_CLEAR
 from domain.connectors.connectors import change_access
-from domain.database import Database
+from domain.database.connections import Database
 from domain.settings import Settings
 from tests.factories import JOLIET, Fleet
 from tests.vendors.samsara import Samsara, running_samsara

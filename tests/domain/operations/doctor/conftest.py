@@ -7,7 +7,7 @@ from datetime import datetime
 import psycopg
 import pytest
 
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
 from domain.operations.doctor.checks import Examined, Finding
 from domain.queue.job_queue import JobQueue
 from domain.settings import Settings

@@ -8,7 +8,7 @@ import pytest
 
 from domain.accounts.contacts import Contacts
 from domain.accounts.keys import create_key, revoke_key
-from domain.database import Connection, as_json
+from domain.database.connections import Connection, as_json
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Environment
 from domain.operations.doctor import examination

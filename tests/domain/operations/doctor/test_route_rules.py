@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
 from domain.operations.doctor import route_facts

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 import redis
 
-from domain.database import LEADER_LOCKS, Connection
+from domain.database.connections import LEADER_LOCKS, Connection
 from domain.operations.doctor import machines, postgres
 from domain.operations.doctor.checks import Examined, Finding, NoSchema
 from domain.operations.doctor.redis_server import check_redis_server

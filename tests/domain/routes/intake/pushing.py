@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
 from domain.routes.intake.pushes import Push, Pushed, store_pushes
 from tests.factories import route_input
 from tests.rows import named

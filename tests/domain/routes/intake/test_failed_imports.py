@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.lifecycle import RouteStatus
 from domain.routes.intake.failed_imports import record_failed_import
 from domain.routes.intake.imports import import_routes

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
 from domain.queue.jobs import import_routes_job

@@ -10,14 +10,14 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from domain.database import Connection, as_array
-from domain.database_options import BY_KEY, SERVING, pool_options
+from domain.database.connections import Connection, as_array
+from domain.database.options import BY_KEY, SERVING, pool_options
+from domain.database.visibility import of_companies
 from domain.fleet.matching import GivenReference, Matched, unclear_references, why_unclear
 from domain.fleet.spelling_rules import checked_rule, store_spelling_rule
 from domain.ids import new_id
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.route_matching import _ATTEMPT_ALL, _ATTEMPT_FREE
-from domain.visibility import of_companies
 from tests.domain.helpers import go_behind_the_wall, pushed, route_row
 from tests.factories import Fleet, make_fleet
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.fleet.matching import MappingKind
 from domain.fleet.records import UnknownTarget
 from domain.ids import new_id

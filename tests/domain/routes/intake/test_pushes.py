@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.lifecycle import RouteStatus
 from domain.queue.jobs import review_plan_job
 from domain.routes.events import Requester

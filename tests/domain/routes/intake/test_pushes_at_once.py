@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from domain.database import SUPERSEDING_LOCKS, Connection, Database
+from domain.database.connections import SUPERSEDING_LOCKS, Connection, Database
 from domain.routes.intake.pushes import Pushed
 from tests.domain.helpers import imported, planned_by_hand
 from tests.domain.routes.intake.pushing import effects, open_routes, push

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.lifecycle import RouteStatus
 from domain.queue.jobs import process_positions_job
 from domain.routes.intake.pushes import Push, store_pushes

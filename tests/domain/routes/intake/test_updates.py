@@ -7,7 +7,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from domain.contract.shapes import RouteStopInput
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.updates import stops_that_stay
 from tests.domain.helpers import imported, route_row, visits_of

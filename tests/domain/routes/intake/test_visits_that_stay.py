@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
 from domain.fleet.matching import Matched
 from domain.lifecycle import RouteStatus
 from domain.queue.jobs import Job, build_plan_job

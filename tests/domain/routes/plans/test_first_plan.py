@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from domain.accounts.companies import Policy, set_policy
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
 from domain.lifecycle import RouteStatus
 from domain.planning import stored_plans
 from domain.planning.fuel_plan import ComputedPlan, NoPlan

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.planning.plan_inputs import DEFAULT_MPG
 from domain.planning.plan_tasks import load_plan_task
 from domain.planning.stored_plans import read_route_explanation

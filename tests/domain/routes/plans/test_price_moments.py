@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from domain import fence
-from domain.database import Connection
+from domain.database import fence
+from domain.database.connections import Connection
 from domain.queue.jobs import Job, review_plan_job
 from domain.routes.plans.price_changes import retire_stations, wake_prices
 from domain.routes.plans.review_requests import after_new_prices

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from domain.accounts.companies import Policy, set_policy
 from domain.contract.shapes import Position
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.planning import stored_plans
 from domain.planning.explanation import unpack_explanation
 from domain.planning.plan_tasks import plan_task_as_of

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from domain.contract.shapes import Position
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
 from domain.ids import new_id
 from domain.lifecycle import Environment
 from domain.queue.jobs import Job, review_plan_job

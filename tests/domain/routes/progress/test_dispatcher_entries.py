@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from domain.database import Connection, Database, Tenant
+from domain.database.connections import Connection, Database, Tenant
 from domain.lifecycle import RouteStatus
 from domain.planning.plan_tasks import load_plan_task
 from domain.queue.jobs import Job, build_plan_job, process_positions_job, review_plan_job

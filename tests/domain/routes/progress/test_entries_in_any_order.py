@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
 from domain.lifecycle import RouteStatus
 from domain.messages.resending import CannotResend
 from domain.planning.plan_tasks import load_plan_task

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.ids import new_id
 from domain.queue.jobs import Job, build_plan_job, review_plan_job
 from domain.routes import events

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from domain.database import Connection, Database
+from domain.database.connections import Connection, Database
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
 from domain.messages.resending import CannotResend

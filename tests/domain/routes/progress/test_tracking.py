@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from domain.contract.shapes import moment_of
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.queue.jobs import build_plan_job, process_positions_job
 from domain.routes.intake.imports import import_routes
 from domain.settings import Settings

@@ -10,7 +10,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from domain.contract.shapes import Position
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.queue.jobs import in_batches, process_positions_job
 from domain.routes.plans.first_plan import due_plans
 from domain.settings import Settings

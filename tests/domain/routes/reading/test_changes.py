@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 from deploy.embedded import EmbeddedPostgres, running
 from domain.contract.checking import Invalid
 from domain.contract.shapes import RouteQuery
-from domain.database import Connection, Database, Tenant
+from domain.database.connections import Connection, Database, Tenant
+from domain.database.visibility import of_tenants
 from domain.lifecycle import RouteStatus
 from domain.migrations import migrate
 from domain.routes.reading import changes
 from domain.routes.reading.changes import _CHANGES, follows_changes, forget_marks, list_changes, mark
 from domain.settings import Settings
 from domain.tables.routes import Routes
-from domain.visibility import of_tenants
+from tests.domain.database.test_statements import in_libpq_style
 from tests.domain.helpers import go_behind_the_wall, imported
 from tests.domain.routes.reading.test_list_plans import nodes
-from tests.domain.test_statements import in_libpq_style
 from tests.factories import Fleet, make_fleet
 
 COPIED = ", ".join(name for name in Routes.model_fields if name not in ("id", "external_id"))

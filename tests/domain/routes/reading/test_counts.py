@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from domain.database import Connection, Database, Tenant
+from domain.database.connections import Connection, Database, Tenant
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
 from domain.routes.reading.counts import COUNTED_COLUMNS, fold, reconcile

@@ -6,12 +6,12 @@ from uuid import UUID
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.visibility import of_companies
 from domain.ids import new_id
 from domain.routes.reading.fleet_now import TruckNow, read_fleet, read_truck
 from domain.routes.reading.overview import OFF_ROAD_SHOWN_FOR, find_needs
 from domain.telematics.readings import LastFixes, read_last_fixes
-from domain.visibility import of_companies
 from tests.domain.helpers import go_behind_the_wall, imported, planned_by_hand, positions_at, post
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
 

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from domain.contract.shapes import RouteQuery
-from domain.database import Connection
+from domain.database.connections import Connection
+from domain.database.visibility import of_tenants
 from domain.lifecycle import RouteStatus
 from domain.routes.reading.lookups import _list_for
 from domain.tables.routes import Routes
-from domain.visibility import of_tenants
 from tests.conftest import own_database
+from tests.domain.database.test_statements import in_libpq_style
 from tests.domain.helpers import go_behind_the_wall, imported
-from tests.domain.test_statements import in_libpq_style
 from tests.factories import make_fleet
 
 COPIED = ", ".join(name for name in Routes.model_fields if name not in ("id", "external_id", "scheduled_start"))

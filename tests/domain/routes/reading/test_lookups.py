@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from domain.accounts.keys import create_key, revoke_key
 from domain.contract.shapes import Route, RouteQuery
-from domain.database import Connection, Database, Tenant
+from domain.database.connections import Connection, Database, Tenant
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
 from domain.routes.reading.counts import fold

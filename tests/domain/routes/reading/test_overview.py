@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from domain.database import Connection
+from domain.database.connections import Connection
 from domain.routes.reading.overview import MOST_NAMED, find_needs, read_set_up, routes_by_status
 from domain.savings.spans import Span
 from tests.domain.helpers import imported, planned_by_hand

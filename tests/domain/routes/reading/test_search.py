@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from domain.database import Connection, Tenant
+from domain.database.connections import Connection, Tenant
+from domain.database.index_order import in_index_order
 from domain.ids import shown_id
-from domain.index_order import in_index_order
 from domain.lifecycle import PendingReason, RouteStatus
 from domain.routes.reading import search
 from domain.routes.reading.search import RouteSearch, search_routes

@@ -1,0 +1,1 @@
+"""PostgreSQL: connections, transactions, statements, and the second wall between companies."""

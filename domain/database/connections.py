@@ -1,0 +1,452 @@
+"""PostgreSQL: the pool, transactions, and a check of the server. Statements stand with the rules that need them."""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
+from typing import Any, NamedTuple, Self
+from uuid import UUID
+
+import msgspec
+import psycopg
+from psycopg.abc import RV, PQGen
+from psycopg.errors import LockNotAvailable, ReadOnlySqlTransaction
+from psycopg.pq import TransactionStatus
+from psycopg.types.json import Jsonb, set_json_dumps, set_json_loads
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from domain import clock
+from domain.database.health import (
+    CHECK_SECONDS,
+    IDLE_SECONDS,
+    ServerHealth,
+    ServerReadOnly,
+    ServerSilent,
+    has_unread_data,
+)
+from domain.database.hosts import has_several_hosts, note_primary, primary_first, this_server
+from domain.database.options import (
+    ANY_TABLE,
+    AS_SERVICE,
+    BY_KEY,
+    COMMANDING,
+    CONNECTION_SECONDS,
+    WORKING,
+    TimeLimits,
+    milliseconds,
+    pool_options,
+    transaction_settings,
+)
+from domain.database.pools import PoolUse, note_pool
+from domain.database.psycopg_internals import WaitTimeout
+from domain.database.statements import Command, Query, Statement
+from domain.database.visibility import NOTHING, Visibility, set_locally, set_visibility, visibility_settings
+from domain.encoding import write
+from domain.errors import FuelrouteError
+from domain.lifecycle import Environment
+from domain.settings import Settings
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+"""A connection inside a transaction; times come in UTC. Rows are typed by the statements."""
+
+Transaction = Callable[[], AbstractContextManager[Connection]]
+"""Begins a transaction: for work that takes several, one after the other."""
+
+
+class Tenant(NamedTuple):
+    """The company and environment whose data a query may touch: the first argument of every function that reads or
+    writes for a caller."""
+
+    company_id: UUID
+    environment: Environment
+
+
+MIGRATION_LOCKS = 0x66756C01
+LEADER_LOCKS = 0x66756C02
+SUPERSEDING_LOCKS = 0x66756C03
+COUNTING_LOCKS = 0x66756C04
+PRICE_LOCKS = 0x66756C05
+MOVING_LOCKS = 0x66756C10
+"""The classes of our advisory locks: the first of the two numbers that PostgreSQL takes. The second is the key within
+the class, so that a key that a caller has a hand in never meets the lock of another class."""
+
+
+set_json_dumps(write)
+set_json_loads(msgspec.json.decode)
+
+
+RECONNECT_SECONDS = 0.25
+"""A server that refuses connections is asked again after so long, while a caller waits."""
+
+
+_SESSION_SECONDS = 5
+"""The time that opening a session of its own may take, where there is only one host to ask."""
+
+_PROBE_SECONDS = 5.0
+"""After so long a wait, another connection is opened to see whether the server answers at all."""
+
+
+class DatabaseProblem(FuelrouteError):
+    """The database cannot serve Fuelroute. The text says what to do."""
+
+
+class PooledConnection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that does not wait for ever. A server that hangs or was frozen closes no connection, and its own
+    time-outs do not run."""
+
+    url = ""
+    patience_seconds = math.inf
+    made_at = used_at = 0.0
+    visible: Visibility | None = NOTHING
+    """The rows that its statements see outside of transactions, as `by_key` set it last. None: it is not known."""
+
+    @classmethod
+    def connect(cls, conninfo: str = "", **options: Any) -> Self:
+        """Connects to the first of several hosts that answers, the last primary before the others."""
+        connection = super().connect(primary_first(conninfo), **options)
+        note_primary(conninfo, connection.info)
+        return connection
+
+    def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
+        """Raises ServerSilent and closes the connection: a late answer would belong to no statement any more."""
+        if timeout is not None:
+            return super().wait(gen, interval, timeout)
+        started = time.monotonic()
+        while True:
+            left = started + self.patience_seconds - time.monotonic()
+            try:
+                return super().wait(gen, interval, min(left, _PROBE_SECONDS))
+            except WaitTimeout:
+                if left > _PROBE_SECONDS and self._server_answers():
+                    continue  # a statement that takes long
+            self.close()
+            raise ServerSilent(f"PostgreSQL did not answer for {time.monotonic() - started:.1f} s")
+
+    def _server_answers(self) -> bool:
+        try:
+            psycopg.connect(this_server(self.url, self.info), connect_timeout=CONNECTION_SECONDS).close()
+        except psycopg.errors.ConnectionTimeout:
+            return False
+        except psycopg.Error:  # a refusal is an answer
+            return True
+        return True
+
+
+class Database:
+    """The connections of one process to one PostgreSQL."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        pool_size: int = 8,
+        timeout_seconds: float = 3,
+        limits: TimeLimits = WORKING,
+        fail_fast: bool = False,
+        visible: Callable[[], Visibility] | None = None,
+        pooled: bool = False,
+        is_replica: bool = False,
+    ) -> None:
+        """A caller waits `timeout_seconds` for a connection. With `fail_fast`, after one has waited in vain, all others
+        hardly wait for a second, so those that stood in line do not wait as long again.
+
+        `visible` puts the connections behind the second wall. It tells what a transaction sees that does not say so
+        itself. None: the connections are the owner's and see everything.
+
+        `pooled`: `url` leads to a pooler in transaction mode. The clock is not set by a replica: time is the
+        primary's."""
+        self.url = url
+        self._pooled = pooled
+        service = {} if visible is None else AS_SERVICE
+        self._any_table, self._by_key = ANY_TABLE | service, BY_KEY | service
+        self._limits = limits
+        self._fail_fast = fail_fast
+        self._visible = visible
+        self._is_replica = is_replica
+        self._health = ServerHealth()
+        self._pool, self._pool_by_key = (
+            ConnectionPool(
+                url,
+                min_size=1,
+                max_size=pool_size,
+                timeout=timeout_seconds,
+                connection_class=PooledConnection,
+                kwargs=pool_options(limits, more, pooled=pooled),
+                configure=self._configure,
+                check=self._check,  # a restarted server costs nobody a request
+                reconnect_timeout=RECONNECT_SECONDS,
+                reconnect_failed=_connect_again,
+                open=False,
+            )
+            for more in (self._any_table, self._by_key)
+        )
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        limits: TimeLimits = WORKING,
+        *,
+        fail_fast: bool = False,
+        visible: Callable[[], Visibility] | None = None,
+        pool_size: int | None = None,
+    ) -> "Database":
+        """The owner of the tables gets sessions of its own; only connections behind the second wall may be pooled."""
+        return cls(
+            settings.require_direct_url() if visible is None else settings.require_database_url(),
+            pool_size=pool_size or settings.database_pool_size,
+            timeout_seconds=settings.database_timeout_seconds,
+            limits=limits,
+            fail_fast=fail_fast,
+            visible=visible,
+            pooled=visible is not None and settings.is_pooled,
+        )
+
+    def __enter__(self) -> "Database":
+        pools: tuple[tuple[PoolUse, ConnectionPool[PooledConnection]], ...]
+        pools = (("any", self._pool), ("by_key", self._pool_by_key))
+        for use, pool in pools:
+            pool.open()
+            note_pool(pool, use)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool_by_key.close()
+        self._pool.close()
+
+    @contextmanager
+    def transaction(
+        self, visible: Visibility | None = None, *, snapshot: bool = False, limits: TimeLimits | None = None
+    ) -> Iterator[Connection]:
+        """Commits on leaving, rolls back on an exception. Behind the second wall it sees what is `visible`. A
+        `snapshot` only reads, all as of one moment. `limits` hold for this transaction alone.
+
+        Raises psycopg.OperationalError (PoolTimeout and ServerSilent among them) when PostgreSQL is away, and
+        psycopg.errors.LockNotAvailable or QueryCanceled beyond the limits.
+        """
+        with self._borrowed(self._pool) as connection, connection.transaction():
+            self._prepare(connection, self._any_table, visible, snapshot, limits)
+            yield connection
+
+    @contextmanager
+    def transaction_by_key(
+        self, visible: Visibility | None = None, *, snapshot: bool = False, limits: TimeLimits | None = None
+    ) -> Iterator[Connection]:
+        """A transaction of statements that find their rows by key. They go out together until the first result is
+        read: fewer round trips, but no COPY. Raises the same errors as `transaction`."""
+        with self._borrowed(self._pool_by_key) as connection:
+            if self._pooled:
+                # psycopg ends a pipeline with a Flush. PgBouncer gives a session of the server to whoever sends one
+                # outside of a transaction, and keeps it there: there is no answer that would end it
+                with connection.transaction(), connection.pipeline():
+                    self._prepare(connection, self._by_key, visible, snapshot, limits)
+                    yield connection
+                return
+            try:
+                with connection.pipeline():
+                    # psycopg's own transaction would wait for an answer before the first statement and after the last
+                    _BEGIN.execute(connection)
+                    self._prepare(connection, self._by_key, visible, snapshot, limits)
+                    yield connection
+                    _COMMIT.execute(connection)
+            except BaseException:
+                if not connection.closed:
+                    connection.rollback()
+                raise
+
+    @contextmanager
+    def by_key(self, visible: Visibility | None = None) -> Iterator[Connection]:
+        """A connection for single statements by key. Each commits by itself, which saves the two round trips of a
+        transaction. Behind a pooler they are one. Raises the same errors as `transaction`."""
+        if self._pooled:
+            with self.transaction_by_key(visible) as connection:
+                yield connection
+            return
+        with self._borrowed(self._pool_by_key) as connection:
+            wanted = self._visibility(visible)
+            if wanted != connection.visible:
+                connection.visible = None  # an interrupted thread must not leave the earlier value
+                set_visibility(connection, wanted, local=False)
+                connection.visible = wanted
+            yield connection
+
+    def _prepare(
+        self,
+        connection: PooledConnection,
+        settings: Mapping[str, object],
+        visible: Visibility | None,
+        snapshot: bool,
+        limits: TimeLimits | None,
+    ) -> None:
+        """Set up the transaction that has just begun."""
+        wanted = self._visibility(visible)
+        if snapshot:
+            _SNAPSHOT.execute(connection)
+        if limits is not None:
+            connection.patience_seconds = limits.patience_seconds
+        if self._pooled:
+            set_locally(
+                connection, transaction_settings(limits or self._limits, settings) | visibility_settings(wanted)
+            )
+            return
+        if limits is not None:
+            _limit(connection, limits)
+        if wanted != connection.visible:
+            set_visibility(connection, wanted)
+
+    def _visibility(self, visible: Visibility | None) -> Visibility:
+        if self._visible is None:
+            return NOTHING  # the owner, who sees everything all the same
+        return self._visible() if visible is None else visible
+
+    @contextmanager
+    def _borrowed(self, pool: ConnectionPool[PooledConnection]) -> Iterator[PooledConnection]:
+        started = time.monotonic()
+        seconds = self._health.waiting_seconds() if self._fail_fast else None
+        try:
+            with pool.connection(timeout=seconds) as connection:
+                try:
+                    yield connection
+                except ReadOnlySqlTransaction as error:
+                    connection.close()
+                    self._learn_from(ServerReadOnly(str(error)), connection)
+                    raise ServerReadOnly(str(error)) from error
+                except psycopg.OperationalError as error:
+                    self._learn_from(error, connection)
+                    raise
+        except PoolTimeout:
+            if seconds is None:
+                self._health.note_timeout(started)
+            raise
+
+    def _configure(self, connection: PooledConnection) -> None:
+        connection.url, connection.made_at = self.url, time.monotonic()
+        connection.used_at = connection.made_at
+        self._health.note_connected()
+
+    def _check(self, connection: PooledConnection) -> None:
+        now = time.monotonic()
+        reads_clock = clock.must_be_read() and not self._is_replica
+        if now - connection.used_at > IDLE_SECONDS or reads_clock or has_unread_data(connection):
+            connection.patience_seconds = CHECK_SECONDS
+            try:  # the time is a question like any other
+                (clock.SERVER_TIME.on if self._is_replica else clock.read)(connection)
+            except psycopg.OperationalError as error:
+                self._learn_from(error, connection)
+                raise
+        connection.patience_seconds = self._limits.patience_seconds
+        connection.used_at = now
+        self._health.note_borrowed(now)
+
+    def _learn_from(self, error: psycopg.OperationalError, connection: PooledConnection) -> None:
+        if self._health.should_drop_idle(error, connection):
+            for pool in (self._pool, self._pool_by_key):
+                pool.drain()
+
+
+def _connect_again(pool: ConnectionPool[Any]) -> None:
+    """The pool dropped a connection that the server refused. A caller that waits for a connection waits for the next
+    attempt."""
+    if pool.get_stats()["requests_waiting"]:
+        pool.check()
+
+
+_BEGIN, _COMMIT = Command("BEGIN"), Command("COMMIT")
+_SNAPSHOT = Command("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+
+
+class _Limited(NamedTuple):
+    statement_timeout: str
+    lock_timeout: str
+    idle_timeout: str
+
+
+_LIMIT = Statement(
+    _Limited,
+    "SELECT set_config('statement_timeout', %s, true) AS statement_timeout,"
+    " set_config('lock_timeout', %s, true) AS lock_timeout,"
+    " set_config('idle_in_transaction_session_timeout', %s, true) AS idle_timeout",
+)
+
+
+def _limit(connection: PooledConnection, limits: TimeLimits) -> None:
+    """Set the limits of the open transaction."""
+    seconds = (limits.statement_seconds, limits.lock_seconds, limits.idle_seconds)
+    _LIMIT.execute(connection, [str(milliseconds(one)) for one in seconds])
+
+
+@contextmanager
+def pipelined(connection: Connection) -> Iterator[None]:
+    """Send the statements of the block together. They are one transaction where there is none around them. Their
+    results may be read after the block."""
+    try:
+        with connection.pipeline():
+            yield
+    except psycopg.Error:
+        # psycopg takes statements for prepared that the server skipped; the rollback of a transaction would clear that
+        if connection.info.transaction_status is TransactionStatus.IDLE:
+            connection.close()
+        raise
+
+
+class _Flushed(NamedTuple):
+    position: str
+
+
+_COMMIT_NOTHING = Statement(_Flushed, "SELECT pg_logical_emit_message(true, 'fuelroute', '')::text AS position")
+
+
+def wait_until_durable() -> Query[None]:
+    """A query that returns when every commit before it is on disk, whichever connection made it. PostgreSQL writes its
+    log in order, so this commit of nothing waits for all of them."""
+    return Query(_COMMIT_NOTHING, (), lambda _: None)
+
+
+@contextmanager
+def connected(url: str) -> Iterator[Connection]:
+    """One transaction on a connection of its own, for commands. Raises DatabaseProblem when PostgreSQL cannot be
+    reached, or when another transaction holds the locks too long."""
+    try:
+        with _connect(url) as connection:
+            yield connection
+    except LockNotAvailable:
+        raise DatabaseProblem("something else is at work on the same data: try again when it is done") from None
+
+
+def _connect(url: str) -> Connection:
+    try:
+        return open_session(url, COMMANDING)
+    except psycopg.Error as error:
+        raise unreachable(error) from None
+
+
+def unreachable(error: psycopg.Error, variable: str = "FUELROUTE_DATABASE_URL") -> DatabaseProblem:
+    """The problem of an address that leads to no usable PostgreSQL."""
+    reason = str(error).strip().partition("\n")[0] or type(error).__name__
+    return DatabaseProblem(f"cannot reach PostgreSQL ({reason}): check {variable} and that the server runs")
+
+
+def open_session(
+    url: str, limits: TimeLimits, *, autocommit: bool = False, pooled: bool = False, **more: object
+) -> PooledConnection:
+    """A connection outside of the pools; `more` are settings of the server for it. One to a pooler gets no settings.
+    Raises psycopg.Error."""
+    patience = CONNECTION_SECONDS if has_several_hosts(url) else _SESSION_SECONDS
+    options = pool_options(limits, ANY_TABLE | more, pooled=pooled) | {"connect_timeout": patience}
+    session = PooledConnection.connect(url, **options)
+    session.url, session.patience_seconds = url, limits.patience_seconds
+    clock.read(session)
+    session.autocommit = autocommit
+    return session
+
+
+def as_json(value: object) -> Jsonb:
+    """`value` as one jsonb parameter; msgspec shapes and times included."""
+    return Jsonb(value)
+
+
+def as_array(values: Iterable[UUID | str | datetime | float | None]) -> str:
+    """Ids, times or numbers as one parameter for `%s::uuid[]` and the like; no other text. psycopg writes an array
+    element by element, at many times the cost."""
+    return f"{{{write(list(values)).decode()[1:-1]}}}"

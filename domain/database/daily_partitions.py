@@ -1,0 +1,55 @@
+"""Tables with a partition for each day: those of the next days are made in advance, old ones go as a whole."""
+
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from typing import NamedTuple
+
+from psycopg import sql
+
+from domain.database.connections import Connection
+from domain.database.statements import Statement
+
+DAYS_AHEAD = 7
+"""Partitions of so many days are made in advance, in case housekeeping does not run for a while."""
+
+
+class _Partition(NamedTuple):
+    name: str
+
+
+_PARTITIONS = Statement(
+    _Partition,
+    "SELECT relname AS name FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid"
+    " WHERE inhparent = %(table)s::text::regclass AND relname <> %(table)s::text || '_other'",
+)
+
+
+def partition_days(connection: Connection, table: str) -> dict[date, str]:
+    """The days that have a partition of the table, each with the partition's name."""
+    return {date.fromisoformat(row.name[-8:]): row.name for row in _PARTITIONS.all(connection, {"table": table})}
+
+
+def maintain_daily_partitions(
+    connection: Connection,
+    table: str,
+    make: Callable[[Connection, str, date], object],
+    *,
+    days: float,
+    now: datetime,
+    days_before_first: int = 0,
+) -> int:
+    """Has `make` add the partitions of today, or of so many days later, and of the days after it; removes those that
+    are older than `days`. Returns how many were removed.
+
+    The partition of a day is called `TABLE_20260131`. Rows of all other days are in `TABLE_other`.
+    """
+    there = partition_days(connection, table)
+    for ahead in range(days_before_first, DAYS_AHEAD + 1):
+        day = now.date() + timedelta(days=ahead)
+        if day not in there:
+            make(connection, f"{table}_{day:%Y%m%d}", day)
+    oldest = (now - timedelta(days=days)).date()
+    old = [name for day, name in there.items() if day < oldest]
+    for name in old:
+        connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(name)))
+    return len(old)

@@ -1,0 +1,103 @@
+"""The health of the PostgreSQL server as a pool's users see it: is it there, and which connections have ended?"""
+
+import math
+import select
+import time
+from typing import Any, Protocol
+
+import psycopg
+from psycopg.errors import AdminShutdown, CannotConnectNow, CrashShutdown, PipelineAborted
+
+from domain.telemetry.logs import get_logger
+
+log = get_logger(__name__)
+
+IDLE_SECONDS = 1.0
+"""A connection used since then is not checked before it is used again: a check is a round trip."""
+
+CHECK_SECONDS = 1.0
+"""After so long a silence, a checked connection is closed, and a fresh one is opened."""
+
+AWAY_SECONDS = 1.0
+"""This long after the server did not answer, requests wait for a connection only as long as one takes to open."""
+
+HURRY_SECONDS = 0.1
+"""The time that opening a connection takes, at most, when the server is there."""
+
+
+class ServerSilent(psycopg.OperationalError):
+    """The server keeps its connections open but does not answer, not even to say that it has ended the statement."""
+
+
+class ServerReadOnly(psycopg.OperationalError):
+    """The server is a standby: it was the primary once, or never. Another one takes the changes now."""
+
+
+_GOES_AWAY = (AdminShutdown, CrashShutdown, CannotConnectNow)
+"""The errors of a server that stops or starts, before it closes the connection."""
+
+
+_CONNECTION_LOST = "08"
+"""The class of errors with which a pooler says that it has lost the server, or found none in time."""
+
+
+def is_away(error: BaseException) -> bool:
+    """True if the error means that PostgreSQL cannot be reached, stops or is silent, or that the connection broke.
+    False where the server itself refused something."""
+    return isinstance(error, _GOES_AWAY) or (
+        isinstance(error, psycopg.OperationalError)
+        and (error.sqlstate is None or error.sqlstate.startswith(_CONNECTION_LOST))
+        and not isinstance(error, PipelineAborted)  # a statement before it was refused
+    )
+
+
+def has_unread_data(connection: psycopg.BaseConnection[Any]) -> bool:
+    """True when the server has sent something unasked, or closed the connection. It takes no round trip: a
+    server that stops says so to each of its connections."""
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
+
+
+class BorrowedConnection(Protocol):
+    """A connection of a pool, blocking or asynchronous, while a caller uses it."""
+
+    made_at: float
+
+    @property
+    def broken(self) -> bool:
+        """True when the server ended it."""
+
+
+class ServerHealth:
+    """A pool's knowledge of the server: should callers wait for a connection, and should idle ones be dropped?"""
+
+    def __init__(self) -> None:
+        self._away_until = self._borrowed_at = self._dropped_at = -math.inf
+
+    def waiting_seconds(self) -> float | None:
+        """The time to wait for a connection; None: as long as the pool does."""
+        return HURRY_SECONDS if time.monotonic() < self._away_until else None
+
+    def note_connected(self) -> None:
+        """A connection was opened: the server is there."""
+        self._away_until = -math.inf
+
+    def note_borrowed(self, now: float) -> None:
+        self._borrowed_at = now
+
+    def note_timeout(self, since: float) -> None:
+        """A caller has waited for a connection since then. Where others got one meanwhile, the server is only busy."""
+        if self._borrowed_at < since:
+            self._away_until = time.monotonic() + AWAY_SECONDS
+
+    def should_drop_idle(self, error: psycopg.OperationalError, connection: BorrowedConnection) -> bool:
+        """Judge an error that a connection met. True: the idle connections ended with it, so drop them instead of
+        trying them one by one. False where they were dropped since this connection was made."""
+        if isinstance(error, ServerSilent):
+            log.warning("database.silent", error=str(error))
+            self._away_until = time.monotonic() + AWAY_SECONDS
+        if not (connection.broken or is_away(error)) or connection.made_at <= self._dropped_at:
+            return False
+        self._dropped_at = time.monotonic()
+        return True

@@ -1,0 +1,25 @@
+"""Rows of a file, staged in a temporary table by COPY: seconds for 100,000 rows, where statements would take twenty.
+
+From there a statement inserts them: COPY cannot write into a table that has row-level security."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from psycopg import sql
+
+from domain.database.connections import Connection
+
+
+def stage(connection: Connection, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> sql.Identifier:
+    """Copy rows for `table` into a temporary table, which goes with the transaction. Returns its name."""
+    staged, names = sql.Identifier(f"staged_{table}"), sql.SQL(", ").join(map(sql.Identifier, columns))
+    connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(staged))  # of an earlier import in this transaction
+    connection.execute(
+        sql.SQL("CREATE TEMP TABLE {} ON COMMIT DROP AS SELECT {} FROM {} LIMIT 0").format(
+            staged, names, sql.Identifier(table)
+        )
+    )
+    with connection.cursor() as cursor, cursor.copy(sql.SQL("COPY {} FROM STDIN").format(staged)) as copy:
+        for row in rows:
+            copy.write_row(row)
+    return staged

@@ -1,1 +1,0 @@
-"""Files of vendors: their columns, read as fields of ours."""

@@ -1,0 +1,1 @@
+"""Files that people and vendors bring: tables in CSV and Excel, their columns, their rows."""

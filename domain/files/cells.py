@@ -1,0 +1,206 @@
+"""The cells of a vendor's file as values: numbers, amounts, days and times as spreadsheets and reports write them."""
+
+import math
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from domain.files.excel_days import excel_moment
+from domain.files.profiles import Column, RecordField
+from domain.files.spreadsheets import Cell
+
+MOST_VALUE_CHARACTERS = 400
+
+
+def cell_text(cell: Cell) -> str:
+    """The cell as people read it. A number in a spreadsheet may be meant as a name: store 305."""
+    if isinstance(cell, str):
+        return cell
+    if cell is None:
+        return ""
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return cell.isoformat(sep=" ") if isinstance(cell, datetime) else str(cell)
+
+
+def converter(field: RecordField, column: Column, zone: ZoneInfo) -> Callable[[Cell], Any]:
+    """A function that turns a cell which is not empty into the field's value. It raises ValueError, with a text that
+    follows the cell."""
+    sign = -1.0 if column.is_negated else 1.0
+    if field.kind in ("text", "code"):
+        return _text
+    if field.kind == "amount":
+        scale = sign / 100 if column.unit == "cents" else sign
+        return (lambda cell: round(_number(cell), 6)) if scale == 1 else lambda cell: round(_number(cell) * scale, 6)
+    if field.kind == "number":
+        return lambda cell: _number(cell) * sign
+    if field.kind == "day":
+        return lambda cell: _local_time(cell, column.date_format).date()
+    return lambda cell: _moment(cell, column.date_format, zone)
+
+
+_NOTHING = frozenset({"N/A", "#N/A", "NA", "N.A.", "NULL", "NONE", "-", "--", "---", "\N{EN DASH}", "\N{EM DASH}"})
+
+
+def says_nothing(cell: Cell) -> bool:
+    """True for what reports write where there is no number or day."""
+    return isinstance(cell, str) and cell.strip().upper() in _NOTHING
+
+
+_ROUNDED = re.compile(r"\d(\.\d+)?E\+?\d+", re.ASCII | re.IGNORECASE)
+
+
+def lost_digits(code: str) -> bool:
+    """A spreadsheet has rounded the code: of 7.08305E+15 only the first six digits are known."""
+    return len(code) <= 40 and _ROUNDED.fullmatch(code) is not None
+
+
+def _text(cell: Cell) -> str:
+    text = cell_text(cell)
+    if len(text) > MOST_VALUE_CHARACTERS:
+        raise ValueError(f"has more than {MOST_VALUE_CHARACTERS} characters")
+    if "\0" in text:
+        raise ValueError("has a NUL")
+    return text
+
+
+_AMOUNT = re.compile(r"(\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+\.?\d*|\.\d+)", re.ASCII)
+_PLAIN = re.compile(r"-?\d{1,30}(?:\.\d{1,30})?", re.ASCII)
+_WITH_COMMA = re.compile(r"0,\d+|(?:\d{1,3}(?:\.\d{3})+|\d+),(?:\d{1,2}|\d{4,6})", re.ASCII)
+"""A comma before the decimals, as in Quebec: `1.234,56`. Three digits behind it are thousands."""
+_CURRENCY = r"(?:US\$|CA?\$|\$|USD|CAD)"
+_LONGEST_NUMBER = 40
+_AROUND = re.compile(rf"^{_CURRENCY}|{_CURRENCY}$")
+
+
+_SHORT_NUMBER = 20
+
+
+def _number(cell: Cell) -> float:
+    """A number as spreadsheets and reports write it: `$1,234.50`, `(12.00)`, `12.00-`, `12.00 CR`, `1.234,50`."""
+    if isinstance(cell, str) and len(cell) <= _SHORT_NUMBER and cell.isascii() and cell.replace(".", "", 1).isdigit():
+        return float(cell)  # nearly all are written so
+    if isinstance(cell, (int, float)) and not isinstance(cell, bool):
+        if not math.isfinite(cell):
+            raise ValueError("is no number")
+        return float(cell)
+    written = cell_text(cell)
+    if _PLAIN.fullmatch(written):
+        return float(written)
+    text = re.sub(r"\s", "", written.upper()) if len(written) <= _LONGEST_NUMBER else ""
+    is_negative, text = _without_sign(_AROUND.sub("", text))
+    text = _AROUND.sub("", text)
+    if _WITH_COMMA.fullmatch(text):
+        text = text.replace(".", "").replace(",", ".")
+    if _AMOUNT.fullmatch(text) is None:
+        raise ValueError("is no number")
+    number = float(text.replace(",", ""))
+    return -number if is_negative else number
+
+
+def _without_sign(text: str) -> tuple[bool, str]:
+    """True for a negative number, and its text without the sign."""
+    if text.startswith("(") and text.endswith(")"):
+        return True, text[1:-1]
+    if text[:1] in "+-\N{MINUS SIGN}" and text:
+        return text[0] != "+", text[1:]
+    for ending in ("-", "CR"):
+        if text.endswith(ending):
+            return True, text.removesuffix(ending)
+    return False, text
+
+
+_FORMATS = (
+    "%m/%d/%Y",
+    "%m/%d/%y",
+    "%Y%m%d",
+    "%m-%d-%Y",
+    "%m/%d/%Y %H:%M",
+    "%m/%d/%Y %H:%M:%S",
+    "%m/%d/%Y %I:%M %p",
+    "%m/%d/%Y %I:%M:%S %p",
+    "%m/%d/%y %H:%M",
+    "%d-%b-%Y",
+    "%d-%b-%y",
+    "%b %d, %Y",
+    "%B %d, %Y",
+)
+
+
+def _local_time(cell: Cell, date_format: str) -> datetime:
+    """The time as it is written, with its offset if it has one."""
+    if isinstance(cell, datetime):
+        return (cell + timedelta(milliseconds=500)).replace(microsecond=0)
+    return _parsed(cell_text(cell), date_format)
+
+
+@lru_cache(maxsize=10_000)  # a file has the same few days in all its rows
+def _parsed(text: str, date_format: str) -> datetime:
+    if date_format:
+        try:
+            return datetime.strptime(text, date_format)
+        except (ValueError, re.error):
+            pass
+    counted = excel_moment(text)  # a spreadsheet took the format away
+    if counted is not None:
+        return counted
+    if date_format:
+        raise ValueError(f"is no date like {date_format}")
+    if not (text.isdigit() and len(text) != 8):
+        try:
+            return datetime.fromisoformat(text)
+        except ValueError:
+            pass
+        for one in _FORMATS:
+            try:
+                return datetime.strptime(text, one)
+            except ValueError:
+                continue
+    raise ValueError("is no date: write it as 11/24/2026 or 2026-11-24")
+
+
+_SPAN = re.compile(r"(?P<first>\S*\d\S*)\s*(?:to|thru|through|until|-|\N{EN DASH})\s*\S*\d\S*", re.IGNORECASE)
+"""Two days: `11/26/2026 To 11/26/2026`. The first is when it begins."""
+
+
+_LONGEST_TIME = 100
+"""The characters of a time in any writing, two days and their names included."""
+
+_ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
+_MIDNIGHT = re.compile(r"\s+(?:at\s+)?12(?::00)?\s*a\.?m\.?$", re.IGNORECASE)
+
+
+def _in_figures(text: str) -> str:
+    """A time as reports write it, without what says nothing: `September 9th, 2026 at 12 am`; of two days the first.
+    Raises ValueError."""
+    if len(text) > _LONGEST_TIME:  # the patterns would try each division of it, for minutes
+        raise ValueError("is no date")
+    span = _SPAN.fullmatch(text)
+    return _MIDNIGHT.sub("", _ORDINAL.sub("", span["first"] if span is not None and " " in text else text))
+
+
+def _moment(cell: Cell, date_format: str, zone: ZoneInfo) -> datetime:
+    if isinstance(cell, str) and len(cell) <= _LONGEST_TIME:
+        return _written_moment(cell, date_format, zone)
+    return _moment_of(cell, date_format, zone)
+
+
+@lru_cache(maxsize=10_000)  # a price file has the same day in all its rows
+def _written_moment(text: str, date_format: str, zone: ZoneInfo) -> datetime:
+    return _moment_of(text, date_format, zone)
+
+
+def _moment_of(cell: Cell, date_format: str, zone: ZoneInfo) -> datetime:
+    if isinstance(cell, str) and not date_format:
+        cell = _in_figures(cell.strip())
+    try:
+        local = _local_time(cell, date_format)
+        moment = (local if local.tzinfo is not None else local.replace(tzinfo=zone)).astimezone(UTC)
+    except OverflowError:
+        raise ValueError("is no date that can be") from None
+    if not date(1990, 1, 1) <= moment.date() <= date(2100, 1, 1):
+        raise ValueError("lies too far away")
+    return moment

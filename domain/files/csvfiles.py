@@ -1,0 +1,390 @@
+"""CSV files: imports keep good rows and list bad ones by line; exports can be imported again.
+
+Spreadsheets run a cell that begins like a formula. Such a text is written with an apostrophe before it, which tells
+spreadsheets that it is a text. Reading takes the apostrophe away again, so the text is read as it was before. Every
+cell stands in quotes.
+"""
+
+import csv
+import itertools
+import re
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TextIO, TypeVar
+
+import msgspec
+
+from domain.contract.checking import Invalid, read_query
+from domain.files.reading_ends import UnreadableFile as UnreadableFile
+from domain.files.text_rows import (
+    MOST_LINES_ABOVE,
+    Refuse,
+    RefusedRow,
+    encoding_of,
+    heading_delimiter,
+    heading_row_at,
+    text_rows,
+)
+from domain.text import printable
+
+RowShape = TypeVar("RowShape", bound=msgspec.Struct)
+
+
+MOST_REFUSED_KEPT = 10_000
+_MOST_MESSAGE_CHARACTERS = 2_000
+
+MOST_FILE_ROWS = 300_000
+"""The rows of a file that is stored as a whole. A hostile file has millions, of three bytes each."""
+
+
+class Rejected(NamedTuple):
+    line: int
+    message: str
+
+
+MOST_REFUSED = 100_000
+"""The refused rows after which an import ends: such a file is no file of this kind."""
+
+
+class TooManyRefused(UnreadableFile):
+    def __init__(self, first: Rejected) -> None:
+        super().__init__(
+            f"it has more than {MOST_REFUSED:,} rows that are refused, and the rest is not read; the first is line"
+            f" {first.line}: {first.message}"
+        )
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """The outcome of an import."""
+
+    created: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    rejected: list[Rejected] = field(default_factory=list)
+    """The first of the refused rows."""
+    refused: int = 0
+    """The number of refused rows."""
+    passed_over: int | None = None
+    """Lines between the rows that are about something else: totals, titles, things that are not stored. None: files of
+    this kind have none."""
+
+    unused_columns: list[str] = field(default_factory=list)
+    """The columns of the file that are no field."""
+
+    def pass_over(self) -> None:
+        self.passed_over = (self.passed_over or 0) + 1
+
+    def reject(self, line: int, message: str) -> None:
+        """Raises TooManyRefused."""
+        self.refused += 1
+        if self.refused <= MOST_REFUSED_KEPT:
+            self.rejected.append(Rejected(line, message[:_MOST_MESSAGE_CHARACTERS]))
+        if self.refused > MOST_REFUSED:
+            raise TooManyRefused(self.rejected[0])
+
+    def refuse(self, row: RefusedRow) -> None:
+        self.reject(row.line, row.message)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "created": self.created,
+            "updated": self.updated,
+            "unchanged": self.unchanged,
+            **({"passed_over": self.passed_over} if self.passed_over is not None else {}),
+            **({"unused_columns": self.unused_columns} if self.unused_columns else {}),
+            "refused": self.refused,
+            "rejected": [row._asdict() for row in sorted(self.rejected)],
+        }
+
+
+class FileRow(NamedTuple, Generic[RowShape]):
+    number: int
+    row: RowShape
+    cleared: frozenset[str] = frozenset()
+    """Columns whose stored value is removed."""
+    absent: frozenset[str] = frozenset()
+    """Columns that the file does not have: it says nothing about them."""
+
+
+CLEARED = "-"
+"""A cell that says: there is none any more. An empty one says nothing."""
+
+Progress = Callable[[int], object]
+"""A function that is called with the number of rows read since the last call."""
+
+_FORMULA = re.compile(r"(?:^|(?<=[;|\t]))(?='*[=+\-@\t\r])")
+"""Where a text begins that a spreadsheet runs, or one that looks defused because apostrophes come before it. A
+spreadsheet may divide the file at semicolons, tabs or bars, so a formula may begin behind them, too."""
+_DEFUSED = re.compile(r"(?:^|(?<=[;|\t]))'(?='*[=+\-@\t\r])")
+
+
+class _Parts(NamedTuple):
+    """A field whose text stands in several columns, such as the first and the last name."""
+
+    field: str = ""
+    places: tuple[int, ...] = ()
+
+
+class ColumnNames(NamedTuple):
+    """The names that people give to the columns of a kind of file, in small letters and digits."""
+
+    others: Mapping[str, str] = {}
+    """The field of a name that is not the field's own. A column with the field's own name goes first."""
+    divided: tuple[str, tuple[str, ...]] = ("", ())
+    """A field, and the columns that hold its parts where the file has no column for it."""
+
+    def is_known(self, name: str, known: Collection[str]) -> bool:
+        plain = _plain(name)
+        return plain in self.others or plain in self.divided[1] or plain in map(_plain, known)
+
+    def fields(self, names: Sequence[str], known: Collection[str]) -> list[str]:
+        """The field of each column; its name in small letters where it is none."""
+        own = {_plain(field): field for field in known}
+        found = [own.get(_plain(name), name.lower()) for name in names]
+        there = set(found)
+        return [
+            self.others[_plain(name)]
+            if field not in known and _plain(name) in self.others and self.others[_plain(name)] not in there
+            else field
+            for name, field in zip(names, found, strict=True)
+        ]
+
+    def parts(self, names: Sequence[str], header: Collection[str]) -> _Parts:
+        field, wanted = self.divided
+        plain = [_plain(name) for name in names]
+        if not field or field in header or not all(name in plain for name in wanted):
+            return _Parts()
+        return _Parts(field, tuple(plain.index(name) for name in wanted))
+
+
+_OWN_NAMES = ColumnNames()
+
+
+def _plain(name: str) -> str:
+    return "".join(filter(str.isalnum, name.casefold()))
+
+
+def read_rows(
+    path: Path,
+    shape: type[RowShape],
+    report: ImportReport,
+    *,
+    clearing: bool = False,
+    progress: Progress = lambda _: None,
+    names: ColumnNames = _OWN_NAMES,
+) -> Iterator[FileRow[RowShape]]:
+    """The rows of a CSV file that fit `shape`, whose field names are its columns; the others go into the report.
+
+    `names` tells further names of columns; capitals, spaces and signs in names do not count. An empty cell is a missing
+    value. With `clearing` a `-` in a column that is not required clears it. `progress` is called for every row. Raises
+    UnreadableFile when there is no such file, no header with the columns that `shape` requires, or no text.
+    """
+    known = {field.encode_name for field in msgspec.structs.fields(shape)}
+    required = {field.encode_name for field in msgspec.structs.fields(shape) if field.required}
+    clearable = known - required if clearing else set()
+    with opened(path) as file:
+        yield from _read(file, path, shape, known, required, clearable, report, progress, names)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[TextIO]:
+    """The file, to be read as CSV. Raises UnreadableFile for every fault that is found inside, so only the reader of
+    the file works there."""
+    try:
+        with path.open(encoding=encoding_of(path), newline="") as file:
+            yield file
+    except OSError as error:
+        raise UnreadableFile(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeError:
+        raise UnreadableFile(f"{path} is not UTF-8 text, nor that of a spreadsheet: save it as CSV UTF-8") from None
+
+
+BEGINNING_CHARACTERS = 8_192
+"""So much of a file is looked at to find out its delimiter."""
+
+
+def numbered_rows(
+    file: TextIO, refuse: Refuse, known: Callable[[str], bool]
+) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """The cells of the line that names the columns, which may stand below titles, and those of each row below it with
+    the line it begins on. `refuse` is told the rows that cannot be read. `known` tells whether a name is that of a
+    column of ours: the delimiter is the one that divides a line into most of them. Raises UnreadableFile when the first
+    line cannot be read."""
+    beginning = file.read(BEGINNING_CHARACTERS)
+    file.seek(0)
+    early: list[RefusedRow] = []
+    refusing: list[Refuse] = [early.append]
+    rows = text_rows(file, heading_delimiter(beginning, known), lambda row: refusing[0](row))
+    first = list(itertools.islice(rows, MOST_LINES_ABOVE))
+    at = heading_row_at([cells for _, cells in first], known)
+    heading_line, names = first[at] if first else (1, [])
+    if early and early[0].line == 1:
+        raise UnreadableFile(f"line 1, which must name the columns, cannot be read: {early[0].message}")
+    refusing[0] = refuse
+    return [name.strip() for name in names], _below(heading_line, first[at + 1 :], early, rows, refuse)
+
+
+def _below(
+    heading_line: int,
+    first: Sequence[tuple[int, list[str]]],
+    early: Sequence[RefusedRow],
+    rows: Iterator[tuple[int, list[str]]],
+    refuse: Refuse,
+) -> Iterator[tuple[int, list[str]]]:
+    """The rows below the heading; those that cannot be read are told in their places."""
+    faults = deque(row for row in early if row.line > heading_line)
+    for line, cells in first:
+        while faults and faults[0].line < line:
+            refuse(faults.popleft())
+        yield line, cells
+    for fault in faults:
+        refuse(fault)
+    yield from rows
+
+
+def _read(
+    file: TextIO,
+    path: Path,
+    shape: type[RowShape],
+    known: set[str],
+    required: set[str],
+    clearable: set[str],
+    report: ImportReport,
+    progress: Progress,
+    column_names: ColumnNames,
+) -> Iterator[FileRow[RowShape]]:
+    names, rows = numbered_rows(file, report.refuse, lambda name: column_names.is_known(name, known))
+    header = column_names.fields(names, known)
+    parts = column_names.parts(names, header)
+    report.unused_columns = [
+        printable(name)
+        for place, name in enumerate(names)
+        if name and header[place] not in known and place not in parts.places
+    ]
+    missing = required - set(header) - {parts.field}
+    if missing:
+        raise UnreadableFile(
+            f"{path} lacks the column{'s' if len(missing) > 1 else ''} {', '.join(sorted(missing))}; "
+            f"its first line must name the columns: {', '.join(sorted(known, key=list(known).index))}"
+        )
+
+    absent = frozenset(known - set(header) - {parts.field})
+    twice = {name for name in known if header.count(name) > 1}
+    columns = [(place, name) for place, name in enumerate(header) if name in known]
+    named = named_width(header)
+    for count, (line, cells) in enumerate(rows):
+        if count >= MOST_FILE_ROWS:
+            raise UnreadableFile(f"{path} has more than {MOST_FILE_ROWS:,} rows: divide it")
+        progress(1)
+        width = len(cells)
+        values = {
+            name: armed(cell) if "'" in cell or cell[:1] == "=" else cell
+            for place, name in columns
+            if place < width and (cell := cells[place].strip())
+        }
+        if parts.places:
+            values[parts.field] = " ".join(filter(None, (cells[at].strip() for at in parts.places if at < width)))
+        if not values and not any(map(str.strip, cells)):
+            continue
+        if (width > named or twice) and (fault := _fault(header, cells, twice)):
+            report.reject(line, fault)
+            continue
+        cleared = _NO_COLUMNS
+        if clearable:
+            cleared = frozenset(
+                name
+                for place, name in columns
+                if name in values and name in clearable and cells[place].strip() == CLEARED
+            )
+            for name in cleared:
+                del values[name]
+        try:
+            yield FileRow(line, read_query(values, shape), cleared, absent)
+        except Invalid as invalid:
+            report.reject(line, str(invalid))
+
+
+_NO_COLUMNS: frozenset[str] = frozenset()
+
+
+def named_width(names: Sequence[str]) -> int:
+    """The number of columns without those at the end that have no name."""
+    return next((index for index in range(len(names), 0, -1) if names[index - 1]), 0)
+
+
+def _fault(header: list[str], cells: list[str], twice: set[str]) -> str:
+    """The fault of a row as a whole: too many cells, or columns that disagree. Empty when there is none."""
+    if len(cells) > len(header) or any(cell.strip() for cell in cells[named_width(header) :]):
+        return f"{len(cells)} cells, but the header names {named_width(header)} columns"
+    for name in twice:
+        said = {cell.strip() for column, cell in zip(header, cells, strict=False) if column == name} - {""}
+        if len(said) > 1:
+            return (
+                f"the column {name} is there {header.count(name)} times, with {' and '.join(map(repr, sorted(said)))}"
+            )
+    return ""
+
+
+def without_repeats(lines: Iterable[FileRow[RowShape]], report: ImportReport, *key: str) -> Iterator[FileRow[RowShape]]:
+    """Rows whose `key`, one column or several, appeared on an earlier line go into the report."""
+    first: dict[Any, int] = {}
+    key_of = attrgetter(*key)
+    nothing = (None,) * len(key) if len(key) > 1 else None
+    for line in lines:
+        values = key_of(line.row)
+        if values != nothing and first.setdefault(values, line.number) != line.number:
+            parts = zip(key, values if len(key) > 1 else (values,), strict=True)
+            named = ", ".join(f"{name} {str(value)!r}" for name, value in parts if value is not None)
+            report.reject(line.number, f"{named} is already on line {first[values]}")
+        else:
+            yield line
+
+
+def count_rows(path: Path) -> int:
+    """About how many rows a file has, for a progress bar: a row may have several lines. 0 when it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return max(sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b"")) - 1, 0)
+    except OSError:
+        return 0
+
+
+def write_rows(file: TextIO, columns: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
+    """Writes what `read_rows` reads. `file` is opened with `newline=""`."""
+    append_rows(file, [columns])
+    append_rows(file, rows)
+
+
+def append_rows(file: TextIO, rows: Iterable[Iterable[object]]) -> None:
+    """Adds rows to a file that `write_rows` began."""
+    writer = csv.writer(file, quoting=csv.QUOTE_ALL)
+    for row in rows:
+        writer.writerow([_cell(value) for value in row])
+
+
+def _cell(value: object) -> str:
+    """Numbers and days stay what they are for a spreadsheet."""
+    match value:
+        case None:
+            return ""
+        case str():
+            return _FORMULA.sub("'", value)
+        case float() if value.is_integer() and abs(value) < 1e15:
+            return str(int(value))
+        case date():  # a moment too
+            return value.isoformat()
+    return str(value)
+
+
+def armed(cell: str) -> str:
+    """The text from which `write_rows` made the cell. Other exports write `="00123"`, so that a spreadsheet keeps the
+    zeros."""
+    if cell[:2] == '="' and cell[-1:] == '"' and len(cell) > 2:
+        return cell[2:-1].strip()
+    return _DEFUSED.sub("", cell) if "'" in cell else cell

@@ -1,0 +1,180 @@
+"""The heading of a vendor's file: the row that names the columns, the fields that they are, and the lines above it."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from domain.files.cells import cell_text
+from domain.files.csvfiles import UnreadableFile
+from domain.files.profiles import Column, FileProfile, RecordField, RecordFields, plain_name
+from domain.files.spreadsheets import Cell, Row
+from domain.files.text_rows import MOST_COLUMNS
+
+_MOST_NAME_CHARACTERS = 200
+_MOST_NAMED, _MOST_NAMED_FIELDS = 40, 3
+"""The columns, and the fields for a missing one, that a fault lists."""
+
+
+class Heading(NamedTuple):
+    """The row that names the columns."""
+
+    line: int
+    names: list[str]
+    """Names that come twice are numbered: `Price (1)`, `Price (2)`."""
+
+
+class FieldPlace(NamedTuple):
+    """The columns of the file that are a field: one, or several of the same name, which must agree."""
+
+    field: RecordField
+    name: str
+    indexes: tuple[int, ...]
+
+
+def heading_of(row: Row) -> Heading:
+    """Raises UnreadableFile."""
+    if len(row.cells) > MOST_COLUMNS:
+        raise UnreadableFile(f"line {row.line} has {len(row.cells):,} columns: a file may have {MOST_COLUMNS:,}")
+    names = [cell_text(cell)[:_MOST_NAME_CHARACTERS] for cell in row.cells]
+    plain = [plain_name(name) for name in names]
+    seen: dict[str, int] = {}
+    numbered = []
+    for name, one in zip(names, plain, strict=True):
+        seen[one] = seen.get(one, 0) + 1
+        numbered.append(f"{name} ({seen[one]})" if name else name)
+    several = {one for one, count in seen.items() if count > 1}
+    return Heading(
+        row.line,
+        [
+            with_number if one in several else name
+            for name, one, with_number in zip(names, plain, numbered, strict=True)
+        ],
+    )
+
+
+def find_heading(rows: Sequence[Row], profile: FileProfile, record: RecordFields) -> tuple[Heading, list[FieldPlace]]:
+    """The first row that has all the columns that are needed, except what stands above it. Raises UnreadableFile."""
+    best: tuple[int, int] | None = None
+    for index, row in enumerate(rows):
+        heading = heading_of(row)
+        places = field_places(heading, profile, record)
+        if not missing_fields(places, rows[:index], profile, record):
+            return heading, places
+        if best is None or len(places) > best[0]:
+            best = len(places), index
+    if best is None:
+        raise UnreadableFile("the file is empty")
+    raise UnreadableFile(_lacking(rows, best[1], profile, record))
+
+
+def _lacking(rows: Sequence[Row], index: int, profile: FileProfile, record: RecordFields) -> str:
+    heading = heading_of(rows[index])
+    missing = " and ".join(
+        " or ".join(_named(name, profile, record) for name in group[:_MOST_NAMED_FIELDS])
+        for group in missing_fields(field_places(heading, profile, record), rows[:index], profile, record)
+    )
+    return (
+        f"the profile {profile.name!r} needs a column {missing}; line {heading.line} names: {listed(heading)}. Choose "
+        "another profile, or map the columns and keep them as a profile"
+    )
+
+
+def listed(heading: Heading) -> str:
+    """The names of the columns, in words."""
+    return ", ".join(list(filter(None, heading.names))[:_MOST_NAMED]) or "none"
+
+
+def _named(name: str, profile: FileProfile, record: RecordFields) -> str:
+    if name in profile.columns:
+        return " / ".join(repr(one) for one in profile.columns[name].names[:3])
+    field = record.field(name)
+    return f"for the {field.label if field is not None else name}"
+
+
+def field_places(heading: Heading, profile: FileProfile, record: RecordFields) -> list[FieldPlace]:
+    """The columns that are fields. The first name of a column that the file has counts."""
+    by_name = {plain_name(name): index for index, name in reversed(list(enumerate(heading.names))) if name}
+    found = ((field, _indexes(profile.columns.get(field.name), by_name)) for field in record.fields)
+    return [FieldPlace(field, heading.names[indexes[0]], indexes) for field, indexes in found if indexes]
+
+
+def _indexes(column: Column | None, by_name: dict[str, int]) -> tuple[int, ...]:
+    for name in column.names if column is not None else ():
+        plain = plain_name(name)
+        if plain in by_name:
+            return (by_name[plain],)
+        if f"{plain}1" in by_name and f"{plain}2" in by_name:
+            return tuple(by_name[f"{plain}{count}"] for count in _counted(plain, by_name))
+    return ()
+
+
+def _counted(plain: str, by_name: dict[str, int]) -> Iterator[int]:
+    count = 1
+    while f"{plain}{count}" in by_name:
+        yield count
+        count += 1
+
+
+def missing_fields(
+    places: Iterable[FieldPlace], above: Iterable[Row], profile: FileProfile, record: RecordFields
+) -> list[tuple[str, ...]]:
+    """The groups of fields of which neither a column, nor a constant, nor a line above gives one."""
+    there = {place.field.name for place in places} | set(profile.constants)
+    groups = [*record.required, *((name,) for name in profile.needs)]
+    missing = [group for group in groups if not there.intersection(group)]
+    if not missing or not profile.above:
+        return missing
+    there |= {name for name, column in profile.above.items() if next(_labelled(above, column), None) is not None}
+    return [group for group in missing if not there.intersection(group)]
+
+
+# --- Lines above the heading -------------------------------------------------------------------------------------
+
+
+def values_above(
+    rows: Sequence[Row], profile: FileProfile, record: RecordFields, convert: Callable[[RecordField, Column, Cell], Any]
+) -> dict[str, Any]:
+    """The values that stand above the heading: `Effective Date: 11/26/2026`, in one cell or in two neighbours. Raises
+    UnreadableFile for a value that cannot be read, and for two that differ."""
+    values: dict[str, Any] = {}
+    for name, column in profile.above.items():
+        field = record.field(name)
+        if field is None:
+            continue
+        for line, label, cell in _labelled(rows, column):
+            try:
+                value = convert(field, column, cell)
+            except ValueError as error:
+                raise UnreadableFile(f"line {line}: {label}: {cell_text(cell)[:60]!r} {error}") from None
+            if values.setdefault(name, value) != value:
+                raise UnreadableFile(f"line {line}: {label}: the lines above the columns say two different things")
+    return values
+
+
+def _labelled(rows: Iterable[Row], column: Column) -> Iterator[tuple[int, str, Cell]]:
+    """The line, the label and the value of each place that has the label."""
+    labels = sorted(column.names, key=len, reverse=True)
+    for row in rows:
+        for index, cell in enumerate(row.cells):
+            text = cell if isinstance(cell, str) else ""
+            for label in labels:
+                rest = _after(text, label)
+                if rest is None:
+                    continue
+                value = rest or next((one for one in row.cells[index + 1 :] if one not in (None, "")), None)
+                if value is not None:
+                    yield row.line, label, value
+                break
+
+
+def _after(text: str, label: str) -> Cell:
+    """The text behind the label and its sign, or empty behind the label alone; None when it does not begin with it.
+    Without a sign a word behind it belongs to a title: Effective prices."""
+    text = text.strip()
+    if text.startswith("("):
+        text = text[1:].partition(")")[0]
+    words = r"[\W_]*".join(re.escape(word) for word in re.findall(r"[^\W_]+", label))
+    found = re.fullmatch(rf"{words}(?![^\W_])\s*(?P<sign>[:=]|-(?=\s))?\s*(?P<rest>.*)", text.strip(), re.IGNORECASE)
+    if found is None or (not found["sign"] and found["rest"][:1].isalpha()):
+        return None
+    return found["rest"]

@@ -1,0 +1,63 @@
+"""Profiles that companies keep, after they have mapped the columns of a file."""
+
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from domain.database.connections import Connection, as_json
+from domain.database.statements import Command, Statement
+from domain.errors import FuelrouteError
+from domain.files.profiles import FileProfile
+
+MOST_PROFILES = 100
+"""The number of profiles that a company may keep of one subject."""
+
+
+class _Kept(NamedTuple):
+    profile: dict[str, Any]
+
+
+_LIST = Statement(
+    _Kept, "SELECT profile FROM file_profiles WHERE company_id = %s AND subject = %s ORDER BY name LIMIT %s"
+)
+_READ = Statement(_Kept, "SELECT profile FROM file_profiles WHERE company_id = %s AND subject = %s AND name = %s")
+_KEEP = Command(
+    "INSERT INTO file_profiles (company_id, subject, name, profile, changed_at) VALUES (%s, %s, %s, %s, %s)"
+    " ON CONFLICT (company_id, subject, name) DO UPDATE SET profile = excluded.profile,"
+    " changed_at = excluded.changed_at"
+)
+_REMOVE = Command("DELETE FROM file_profiles WHERE company_id = %s AND subject = %s AND name = %s")
+
+
+class TooManyProfiles(FuelrouteError):
+    def __init__(self) -> None:
+        super().__init__(f"a company keeps {MOST_PROFILES} profiles at most: remove one")
+
+
+def kept_profiles(connection: Connection, company_id: UUID, subject: str) -> list[FileProfile]:
+    return [_profile(row) for row in _LIST.all(connection, (company_id, subject, MOST_PROFILES))]
+
+
+def read_kept_profile(connection: Connection, company_id: UUID, subject: str, name: str) -> FileProfile | None:
+    row = _READ.first(connection, (company_id, subject, name))
+    return _profile(row) if row is not None else None
+
+
+def keep_profile(connection: Connection, company_id: UUID, profile: FileProfile, *, now: datetime) -> None:
+    """Keep a profile under its name, in place of one that has it. Raises TooManyProfiles."""
+    kept = kept_profiles(connection, company_id, profile.subject)
+    if len(kept) >= MOST_PROFILES and profile.name not in {one.name for one in kept}:
+        raise TooManyProfiles
+    document = msgspec.to_builtins(profile)
+    _KEEP.execute(connection, (company_id, profile.subject, profile.name, as_json(document), now))
+
+
+def remove_profile(connection: Connection, company_id: UUID, subject: str, name: str) -> bool:
+    """False: the company keeps no such profile."""
+    return _REMOVE.execute(connection, (company_id, subject, name)).rowcount == 1
+
+
+def _profile(row: _Kept) -> FileProfile:
+    return msgspec.convert(row.profile, FileProfile)

@@ -1,0 +1,211 @@
+"""Files of routes: JSON lines, CSV and Excel. Each route in a file becomes the body of a push, checked as the ingress
+does. A route with a fault costs only itself.
+
+A line of a `.jsonl` file is a body. A table has one row for a route, with columns such as `stop1_name`, or one row for
+each stop, with columns such as `stop_name`. The rows of one route name its `externalId`, or leave it empty behind the
+first one.
+"""
+
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Literal
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from domain.contract.checking import Invalid, read_body
+from domain.contract.shapes import MAX_BODY_BYTES, RouteInput
+from domain.files.csvfiles import UnreadableFile
+from domain.files.day_order import refuse_days_first
+from domain.files.reading_ends import go_on
+from domain.files.reading_time import check_reading_time
+from domain.files.route_footers import WithoutFooters
+from domain.files.route_layout import MOST_NAME_CHARACTERS, Layout, is_known_column, layout_of
+from domain.files.route_rows import TIME_FIELDS, FileRoute
+from domain.files.route_tables import TableEntry, routes_of_rows, routes_of_stops, survey_of
+from domain.files.route_times import plain_text
+from domain.files.spreadsheets import Row, read_table
+from domain.files.text_rows import RefusedRow
+
+
+@dataclass(slots=True)
+class RouteFile:
+    """An open file of routes. `routes` may be read once."""
+
+    routes: Iterator[FileRoute]
+    layout: Layout | None = None
+    """None: JSON lines have no columns."""
+    passed_over: list[int] = field(default_factory=list)
+    """The lines of totals and the like, as far as the routes have been read."""
+
+
+FileFormat = Literal["jsonl", "csv", "excel"]
+_FORMATS: dict[str, FileFormat] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".xlsx": "excel",
+    ".xlsm": "excel",
+}
+
+
+def format_of(name: str) -> FileFormat:
+    """Raises UnreadableFile for a name that ends otherwise."""
+    found = _FORMATS.get(Path(name).suffix.lower())
+    if found is None:
+        raise UnreadableFile(f"{name}: the file must be .jsonl, .csv or .xlsx")
+    return found
+
+
+@contextmanager
+def open_route_file(
+    path: Path,
+    mapping: Mapping[str, str],
+    zone: ZoneInfo | None,
+    *,
+    names: Sequence[str] | None = None,
+    kind: FileFormat | None = None,
+) -> Iterator[RouteFile]:
+    """The file's routes, in its order. `mapping` names the column of a field where it has another name; `names` stand
+    in place of all names of columns. `zone` is that of times without an offset in a table. The format is that of the
+    path unless given. Raises UnreadableFile, also while the routes are read."""
+    kind = kind or format_of(path.name)
+    if kind == "jsonl":
+        if mapping:
+            raise UnreadableFile("JSON lines have no columns: a mapping is for CSV and Excel files")
+        with closing(_json_routes(path)) as routes:
+            yield RouteFile(_without_repeats(routes))
+        return
+    with ExitStack() as life:
+        table = _Table(path, mapping, kind == "excel", life)
+        layout = layout_of(table.names if names is None else list(names), mapping)
+        without = WithoutFooters(layout, table.names)
+        yield RouteFile(_table_routes(table, layout, zone, without), layout, without.lines)
+
+
+def read_columns(path: Path, kind: FileFormat) -> list[str]:
+    """The names of a table's columns; none for JSON lines. Raises UnreadableFile."""
+    if kind == "jsonl":
+        return []
+    with ExitStack() as life:
+        return _Table(path, {}, kind == "excel", life).names
+
+
+@contextmanager
+def _spool() -> Iterator[IO[bytes]]:
+    with TemporaryFile() as file:
+        yield file
+
+
+class _Table:
+    """An open table. Excel's rows are stored when they are read a first time, since Excel takes long."""
+
+    def __init__(self, path: Path, mapping: Mapping[str, str], is_excel: bool, life: ExitStack) -> None:
+        self._path, self._is_excel, self._life = path, is_excel, life
+        self._is_known = is_known_column(mapping)
+        self._stored = life.enter_context(_spool()) if is_excel else None
+        self._refused: deque[RefusedRow] = deque()
+        self._rows = self._open()
+        self.names = [plain_text(cell)[:MOST_NAME_CHARACTERS] for cell in next(self._rows).cells]
+
+    def _open(self) -> Generator[Row]:
+        rows = read_table(
+            self._path, self._refused.append, self._is_known, is_excel=self._is_excel, stored=self._stored
+        )
+        return self._life.enter_context(closing(rows))
+
+    def entries(self) -> Iterator[TableEntry]:
+        """All rows below the names, and those that cannot be read, in the order of the file."""
+        for row in self._rows:
+            while self._refused:
+                yield self._refused.popleft()
+            yield row
+        while self._refused:
+            yield self._refused.popleft()
+
+    def again(self) -> None:
+        """Begin anew, once all entries have been read."""
+        self._rows.close()
+        self._refused.clear()
+        self._rows = self._open()
+        next(self._rows)
+
+
+_DATED_ROWS = 100
+"""The first rows, which tell whether the file writes the day before the month."""
+
+
+def _dated(entries: Iterator[TableEntry], layout: Layout) -> Iterator[TableEntry]:
+    """The same entries. Raises UnreadableFile when the first ones have the day before the month."""
+    first = list(islice(entries, _DATED_ROWS))
+    for place, index in layout.columns.items():
+        if place.field in TIME_FIELDS:
+            refuse_days_first(
+                layout.name_of(place),
+                (row.cells[index] for row in first if isinstance(row, Row) and index < len(row.cells)),
+            )
+    return chain(first, entries)
+
+
+def _table_routes(table: _Table, layout: Layout, zone: ZoneInfo | None, without: WithoutFooters) -> Iterator[FileRoute]:
+    entries = without.footers(_dated(table.entries(), layout))
+    if not layout.is_row_a_stop:
+        yield from _without_repeats(routes_of_rows(entries, layout, zone))
+        return
+    survey = survey_of(entries, layout)
+    table.again()
+    yield from routes_of_stops(without.footers(table.entries()), layout, zone, survey)
+
+
+# --- JSON lines ------------------------------------------------------------------------------------------------
+
+
+def _json_routes(path: Path) -> Generator[FileRoute]:
+    try:
+        with path.open("rb") as file:
+            number = 0
+            while line := file.readline(MAX_BODY_BYTES + 1):
+                number += 1
+                if number % 100 == 0:
+                    go_on()
+                    check_reading_time()
+                if len(line) > MAX_BODY_BYTES:
+                    while line and not line.endswith(b"\n"):
+                        line = file.readline(MAX_BODY_BYTES)
+                    yield FileRoute(number, "", None, None, "The line is longer than 1 MiB, the most of a push")
+                elif text := line.removeprefix(b"\xef\xbb\xbf").strip():
+                    yield _json_route(number, text)
+    except OSError as error:
+        raise UnreadableFile(f"cannot read {path}: {error.strerror}") from None
+
+
+def _json_route(number: int, text: bytes) -> FileRoute:
+    external_id, body = "", None
+    try:
+        body = msgspec.json.decode(text)
+        given = body.get("externalId") if isinstance(body, dict) else None
+        external_id = given if isinstance(given, str) else ""
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        pass  # the check says what is wrong
+    try:
+        return FileRoute(number, external_id, body, read_body(text, RouteInput))
+    except Invalid as invalid:
+        return FileRoute(number, external_id, body if isinstance(body, dict) else None, None, str(invalid))
+
+
+def _without_repeats(routes: Iterable[FileRoute]) -> Iterator[FileRoute]:
+    """Refuses a route whose `externalId` an earlier one has: two pushes of one load at a time would come in any order.
+
+    It keeps a hash of each, not the text: of a million routes no two are likely to have the same one."""
+    first: dict[int, int] = {}
+    for one in routes:
+        if one.route is not None and first.setdefault(hash(one.external_id), one.line) != one.line:
+            line = first[hash(one.external_id)]
+            yield one._replace(route=None, fault=f"externalId: the route is already on line {line}")
+        else:
+            yield one

@@ -1,0 +1,70 @@
+"""Rows of a table of routes that are no routes: totals, page numbers, and the columns' names once more on each page."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from domain.files.route_layout import Layout
+from domain.files.route_times import plain_text
+from domain.files.spreadsheets import Row
+from domain.files.text_rows import RefusedRow
+
+_THINGS = r"(?:routes|loads|stops|rows|records|trips|orders|shipments|miles|lines|entries)"
+_TOTAL = re.compile(
+    rf"(?:grand |sub ?)?totals?(?: (?:number )?(?:of )?{_THINGS})?\s*[:=]?\s*[\d,.]*"
+    rf"|(?:number of |count of )?{_THINGS}(?: count)?\s*[:=]\s*[\d,.]+"
+    rf"|[\d,]+ {_THINGS}(?: in total| total| exported)?\.?",
+    re.ASCII | re.IGNORECASE,
+)
+_ALONE = re.compile(
+    r"page \d+(?: (?:of|/) \d+)?|(?:generated|printed|exported|created) (?:by|on|at)\b.*|run date\b.*"
+    r"|report (?:date|generated|printed)\b.*|[-*= ]*end of (?:report|file|list)\b.*",
+    re.ASCII | re.IGNORECASE | re.DOTALL,
+)
+"""Lines that stand by themselves, in one cell."""
+_NUMBER = re.compile(r"[\d,.]+")
+_MOST_CHARACTERS = 200
+
+
+class WithoutFooters:
+    """Passes such rows over, and keeps their lines."""
+
+    def __init__(self, layout: Layout, names: Sequence[str]) -> None:
+        """`names` are those that the file gives its columns."""
+        self._names = [name.strip().casefold() for name in names]
+        self._places = [
+            place for field, place in layout.columns.items() if field.field in ("latitude", "longitude", "address")
+        ]
+        self.lines: list[int] = []
+
+    def footers(self, entries: Iterable[Row | RefusedRow]) -> Iterator[Row | RefusedRow]:
+        self.lines.clear()
+        for entry in entries:
+            if isinstance(entry, Row) and self._is_one(entry):
+                self.lines.append(entry.line)
+            else:
+                yield entry
+
+    def _is_one(self, row: Row) -> bool:
+        width = len(row.cells)
+        if all(place < width and row.cells[place] not in (None, "") for place in self._places[:2]):
+            return self._is_heading(row)
+        texts = [text for cell in row.cells if (text := plain_text(cell).strip())]
+        if not texts or len(texts[0]) > _MOST_CHARACTERS:
+            return False
+        if len(texts) == 1 and _ALONE.fullmatch(texts[0]):
+            return True
+        return bool(_TOTAL.fullmatch(texts[0])) and self._says_no_place(row) and all(map(_is_number, texts[1:]))
+
+    def _says_no_place(self, row: Row) -> bool:
+        return all(place >= len(row.cells) or row.cells[place] in (None, "") for place in self._places)
+
+    def _is_heading(self, row: Row) -> bool:
+        first = row.cells[self._places[0]]
+        if not isinstance(first, str) or not first[:1].isalpha():
+            return False  # nearly all rows
+        texts = [plain_text(cell).strip().casefold() for cell in row.cells]
+        return texts == self._names[: len(texts)]
+
+
+def _is_number(text: str) -> bool:
+    return bool(_NUMBER.fullmatch(text)) or bool(_TOTAL.fullmatch(text))

@@ -1,0 +1,279 @@
+"""A route from one or several rows of a table: the body of a push, or what is wrong with it, named by the columns."""
+
+import re
+from dataclasses import dataclass, field
+from math import inf, isfinite
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from domain.contract.checking import Invalid, read_body
+from domain.contract.shapes import RouteInput
+from domain.files.route_doubts import missing_number
+from domain.files.route_layout import EXTERNAL_ID, ROUTE_FIELDS, SEQUENCE, STOP_FIELDS, TIME_ZONE, Layout, TableField
+from domain.files.route_times import cell_time, plain_text, zone_named
+from domain.files.spreadsheets import Cell, Row
+
+MOST_STOPS_READ = 99
+"""More stops than a route may have, so that the check tells of too many."""
+MOST_FAULTS_TOLD = 10
+
+_NUMBERS = frozenset(("latitude", "longitude"))
+TIME_FIELDS = frozenset(("scheduledStart", "windowStart", "windowEnd"))
+_NUMBER = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)", re.ASCII)
+
+
+class FileRoute(NamedTuple):
+    """A route of a file: the body to push, or the fault of it."""
+
+    line: int
+    external_id: str
+    """Empty when it could not be read."""
+    body: dict[str, Any] | None
+    route: RouteInput | None
+    """The body as its shape, when it has no fault."""
+    fault: str = ""
+
+
+@dataclass(slots=True)
+class RouteDraft:
+    """The body of a route while its rows are read."""
+
+    line: int
+    external_id: str
+    zone: ZoneInfo | None
+    """The zone of its times without an offset."""
+    first_cells: tuple[Cell, ...] = ()
+    """The cells of its first row that are about the route."""
+    body: dict[str, Any] = field(default_factory=lambda: {"stops": []})
+    rows: list[Row] = field(default_factory=list)
+    """Its rows that are stops."""
+    sources: dict[str, str] = field(default_factory=dict)
+    """The columns that paths of the body come from, for people."""
+    faults: dict[str, str] = field(default_factory=dict)
+    """Faults that only the table can have, by path."""
+
+
+def begin_route(row: Row, layout: Layout, zone: ZoneInfo | None) -> RouteDraft:
+    draft = RouteDraft(row.line, row_id(row, layout), zone)
+    draft.first_cells = _route_cells(row, layout)
+    draft.zone = _row_zone(draft, row, layout)
+    for name, path in ROUTE_FIELDS.items():
+        if TableField(None, name) in layout.columns:
+            draft.sources.setdefault(path.partition(".")[0], layout.name_of(TableField(None, name)))
+        _set(draft, draft.body, path, path, row, layout, TableField(None, name), draft.zone)
+    return draft
+
+
+_ROUTE_PLACES = [TableField(None, name) for name in (*ROUTE_FIELDS, TIME_ZONE)]
+
+
+def _route_cells(row: Row, layout: Layout) -> tuple[Cell, ...]:
+    return tuple([_cell(row, layout, place) for place in _ROUTE_PLACES])
+
+
+def row_id(row: Row, layout: Layout) -> str:
+    """The `externalId` that the row names; empty when it names none."""
+    return plain_text(_cell(row, layout, EXTERNAL_ID))
+
+
+def compare_route(draft: RouteDraft, row: Row, layout: Layout) -> None:
+    """A further row of a route may leave its fields empty, but not say something else."""
+    if all(
+        cell is None or cell == "" or cell == first
+        for cell, first in zip(_route_cells(row, layout), draft.first_cells, strict=True)
+    ):
+        return
+    other = begin_route(row, layout, draft.zone)
+    for path in ROUTE_FIELDS.values():
+        if path == "scheduledStart" and layout.is_start_of_stops:
+            continue
+        value = _at(other.body, path)
+        if value is None:
+            continue
+        if _at(draft.body, path) is None:
+            _put(draft.body, path, value)
+            draft.sources[path] = other.sources[path]
+        elif _at(draft.body, path) != value:
+            draft.faults[path] = f"line {row.line} says something else than line {draft.line} of the same route"
+
+
+def add_row(draft: RouteDraft, row: Row) -> None:
+    """Keeps a row that is a stop."""
+    if len(draft.rows) < MOST_STOPS_READ:
+        draft.rows.append(row)
+
+
+def add_stops(draft: RouteDraft, layout: Layout, lowest: float = 1) -> None:
+    """The stops of the rows that were kept, by their sequence if a column tells it. `lowest` is the least number of a
+    stop in the file."""
+    if TableField(0, SEQUENCE) in layout.columns:
+        draft.rows.sort(key=lambda row: _sequence(draft, row, layout))
+        numbers = [_sequence(draft, row, layout) for row in draft.rows]
+        if len(set(numbers)) < len(numbers):
+            draft.faults.setdefault(SEQUENCE, "two stops of the route have the same number")
+        elif (missing := missing_number(numbers, lowest)) is not None:
+            draft.faults.setdefault(SEQUENCE, f"the route has no stop number {missing}")
+    for row in draft.rows:
+        add_stop(draft, row, layout, 0)
+
+
+def _sequence(draft: RouteDraft, row: Row, layout: Layout) -> float:
+    place = TableField(0, SEQUENCE)
+    draft.sources[SEQUENCE] = layout.name_of(place)
+    number = number_of_stop(row, layout)
+    if number is None:
+        draft.faults[SEQUENCE] = f"line {row.line} has no number"
+    return inf if number is None else number
+
+
+def number_of_stop(row: Row, layout: Layout) -> float | None:
+    """The number that orders the stop within its route."""
+    number = _number(_cell(row, layout, TableField(0, SEQUENCE)))
+    return number if isinstance(number, (int, float)) and isfinite(number) else None
+
+
+def add_stop(draft: RouteDraft, row: Row, layout: Layout, number: int) -> None:
+    """A stop whose cells are all empty is none."""
+    stop: dict[str, Any] = {}
+    at = f"stops[{len(draft.body['stops'])}]"
+    zone = _row_zone(draft, row, layout)
+    for name, path in STOP_FIELDS.items():
+        _set(draft, stop, path, f"{at}.{path}", row, layout, TableField(number, name), zone)
+    if stop:
+        draft.body["stops"].append(stop)
+
+
+def _row_zone(draft: RouteDraft, row: Row, layout: Layout) -> ZoneInfo | None:
+    """The zone that the row names, else that of the route."""
+    place = _ROUTE_PLACES[-1]
+    if place not in layout.columns or not (named := plain_text(_cell(row, layout, place))):
+        return draft.zone
+    found = zone_named(named)
+    if found is None:
+        draft.sources[TIME_ZONE] = layout.name_of(place)
+        draft.faults[TIME_ZONE] = f"there is no time zone {named[:60]!r}: write it like America/Chicago"
+    return found
+
+
+def _set(
+    draft: RouteDraft,
+    part: dict[str, Any],
+    path: str,
+    whole_path: str,
+    row: Row,
+    layout: Layout,
+    place: TableField,
+    zone: ZoneInfo | None,
+) -> None:
+    """Puts a cell, if it has something, into its part of the body."""
+    if place not in layout.columns:
+        return
+    where = f" (line {row.line})" if row.line != draft.line else ""
+    draft.sources[whole_path] = f"{layout.name_of(place)}{where}"
+    cell = _cell(row, layout, place)
+    if cell is None or cell == "":
+        return
+    if place.field in TIME_FIELDS:
+        value, fault = cell_time(cell, zone)
+        if fault:
+            draft.faults[whole_path] = fault
+        _put(part, path, value)
+    elif place.field in _NUMBERS:
+        _put(part, path, _degrees(cell))
+    else:
+        if place == EXTERNAL_ID and (fault := _spreadsheet_fault(cell)):
+            draft.faults[whole_path] = fault
+        _put(part, path, plain_text(cell))
+
+
+def _cell(row: Row, layout: Layout, place: TableField) -> Cell:
+    index = layout.columns.get(place)
+    return row.cells[index] if index is not None and index < len(row.cells) else None
+
+
+def _put(part: dict[str, Any], path: str, value: object) -> None:
+    *way, last = path.split(".")
+    for name in way:
+        part = part.setdefault(name, {})
+    part[last] = value
+
+
+def _at(part: dict[str, Any], path: str) -> Any:
+    *way, last = path.split(".")
+    for name in way:
+        part = part.get(name, {})
+    return part.get(last)
+
+
+def _number(cell: Cell) -> object:
+    if isinstance(cell, str) and _NUMBER.fullmatch(cell):
+        return float(cell)
+    return cell if isinstance(cell, (int, float)) and not isinstance(cell, bool) else plain_text(cell)
+
+
+_DEGREES = re.compile(r"([+-]?)(\d{1,3}(?:[.,]\d*)?) ?(?:°|º)? ?([NSEW]?)", re.IGNORECASE)
+
+
+def _degrees(cell: Cell) -> object:
+    """A latitude or longitude, also as 41,462 or 41.462° N: no degree has thousands."""
+    written = _DEGREES.fullmatch(cell) if isinstance(cell, str) else None
+    if written is None:
+        return _number(cell)
+    degrees = float(written[2].replace(",", "."))
+    return -degrees if written[1] == "-" or written[3].upper() in ("S", "W") else degrees
+
+
+_ROUNDED = re.compile(r"\d(?:[.,]\d+)?E\+\d+", re.ASCII | re.IGNORECASE)
+_ERROR = re.compile(r"#(?:N/A|REF!|VALUE!|NAME\?|NUM!|NULL!|DIV/0!)")
+_MOST_EXACT = 10**15
+
+
+def _spreadsheet_fault(cell: Cell) -> str:
+    """A spreadsheet keeps 15 digits of a number, so two loads may look like one."""
+    text = plain_text(cell)
+    if _ROUNDED.fullmatch(text) or (isinstance(cell, (int, float)) and cell >= _MOST_EXACT):
+        return f"a spreadsheet has rounded this number ({text}): make it a column of text"
+    return f"{text} is an error of a spreadsheet" if _ERROR.fullmatch(text) else ""
+
+
+_FARTHEST_SOUTH = -60
+_MOST_DEGREES_OF_A_LEG = 90
+"""From Alaska to Maine it is 83."""
+
+
+def _find_wrong_places(draft: RouteDraft) -> None:
+    """Places that no truck drives to: a sign is missing, or latitude and longitude are exchanged."""
+    before: float | None = None
+    for number, stop in enumerate(draft.body["stops"]):
+        latitude, longitude = stop.get("latitude"), stop.get("longitude")
+        if not isinstance(latitude, (int, float)) or not isinstance(longitude, (int, float)):
+            continue
+        at = f"stops[{number}].latitude"
+        if latitude == 0 and longitude == 0:
+            draft.faults.setdefault(at, "0, 0 is a place in the sea: the address was not found")
+        elif latitude < _FARTHEST_SOUTH:
+            draft.faults.setdefault(at, "there are no roads so far south: are latitude and longitude exchanged?")
+        elif before is not None and abs(longitude - before) > _MOST_DEGREES_OF_A_LEG:
+            draft.faults.setdefault(
+                f"stops[{number}].longitude",
+                f"no truck drives here from the stop before, at {before}: is a minus missing?",
+            )
+        before = longitude
+
+
+def finished_route(draft: RouteDraft) -> FileRoute:
+    """Checks the body. Faults are named by the columns where they are."""
+    _find_wrong_places(draft)
+    faults, route = dict(draft.faults), None
+    try:
+        route = read_body(msgspec.json.encode(draft.body), RouteInput)
+    except Invalid as invalid:
+        for fault in invalid.faults:
+            faults.setdefault(fault.field, fault.message)
+    if faults:
+        told = list(faults.items())[:MOST_FAULTS_TOLD]
+        named = [f"{draft.sources.get(path, path)}: {message}" for path, message in told]
+        return FileRoute(draft.line, draft.external_id, draft.body, None, "; ".join(named))
+    return FileRoute(draft.line, draft.external_id, draft.body, route)

@@ -1,0 +1,187 @@
+"""Tables that people make: the first sheet of an Excel file, or a CSV file, row by row. No CSV file is held in memory
+whole; an Excel file is held by a process of its own, with bounds."""
+
+import itertools
+import select
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from domain.files import excel_process
+from domain.files.csvfiles import UnreadableFile, armed, named_width, numbered_rows, opened
+from domain.files.reading_ends import go_on
+from domain.files.reading_time import check_reading_time, reading_seconds_left
+from domain.files.text_rows import MOST_COLUMNS, MOST_LINES_ABOVE, Refuse, RefusedRow, heading_row_at
+
+Cell: TypeAlias = str | int | float | bool | datetime | None
+"""A cell of a CSV file is a text. A time in a cell of Excel has no zone."""
+
+_ROWS_BETWEEN_LOOKS = 1_024
+"""The clock is looked at after so many rows."""
+
+MOST_UNPACKED_BYTES = 512 << 20
+"""An Excel file is packed, and a small one may unpack to more than any disk has."""
+MOST_BYTES_IN_MEMORY = 64 << 20
+"""The same for the parts other than sheets: the texts that cells share, styles, names."""
+
+_LOOK_SECONDS = 0.25
+
+_EXCEL_BEGINNINGS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
+"""Files of Excel since 2007, and before."""
+
+
+class Row(NamedTuple):
+    line: int
+    cells: list[Cell]
+
+
+def is_excel_file(path: Path) -> bool:
+    """True: the file begins like one of Excel; its name does not count. Raises UnreadableFile."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4) in _EXCEL_BEGINNINGS
+    except OSError as error:
+        raise UnreadableFile(f"cannot read {path}: {error.strerror}") from None
+
+
+def read_table(
+    path: Path, refuse: Refuse, known: Callable[[str], bool], *, is_excel: bool, stored: IO[bytes] | None = None
+) -> Generator[Row]:
+    """The row of the columns' names, which may be empty, and then the rows that are not. `refuse` is told the rows that
+    cannot be read. `known` tells whether a name is that of a column of ours. `stored` is an empty
+    file that gets the rows of Excel, or one that has them. Raises UnreadableFile, also while the rows are read."""
+    return _excel_table(excel_rows(path, stored), refuse, known) if is_excel else _csv_rows(path, refuse, known)
+
+
+def _csv_rows(path: Path, refuse: Refuse, known: Callable[[str], bool]) -> Generator[Row]:
+    with opened(path) as file:
+        names, rows = numbered_rows(file, refuse, known)
+        yield Row(1, list(names))
+        named = named_width(names)
+        for line, cells in rows:
+            if not line % _ROWS_BETWEEN_LOOKS:
+                check_reading_time()
+            texts = [cell.strip() for cell in cells]
+            if len(cells) > len(names) or any(texts[named:]):
+                fault = f"{len(cells)} cells, but the header names {named} columns"
+                refuse(RefusedRow(line, fault, texts, len(cells) - named))
+            elif any(texts):
+                yield Row(line, [armed(text) for text in texts])
+
+
+def _excel_table(rows: Generator[Row], refuse: Refuse, known: Callable[[str], bool]) -> Generator[Row]:
+    first = list(itertools.islice(rows, MOST_LINES_ABOVE))
+    at = heading_row_at([row.cells for row in first], known)
+    names = first[at].cells if first else []
+    while names and names[-1] is None:
+        names.pop()
+    yield Row(1, names)
+    for row in itertools.chain(first[at + 1 :], rows):
+        if beyond := sum(cell is not None for cell in row.cells[len(names) :]):
+            fault = f"cells beyond the {len(names)} columns that are named"
+            refuse(RefusedRow(row.line, fault, row.cells, beyond))
+        else:
+            yield Row(row.line, row.cells[: len(names)])
+
+
+TellsSheet = Callable[[str], None]
+"""Is told the name of each further sheet that has rows, once those of the first one are read."""
+
+
+def excel_rows(
+    path: Path, stored: IO[bytes] | None = None, tells_sheet: TellsSheet = lambda name: None
+) -> Generator[Row]:
+    """The rows of the first sheet that are not empty. `stored` is an empty file that gets them, or one that has them.
+    Raises UnreadableFile, also while they are read."""
+    if stored is not None and stored.tell():
+        stored.seek(0)
+        yield from _portion_rows(stored)
+        return
+    _check_size(path)
+    limits = (str(excel_process.MOST_READER_BYTES), str(excel_process.MOST_READER_SECONDS))
+    command = [sys.executable, "-I", excel_process.__file__, str(path), *limits]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reader,  # noqa: S603
+        _ended_in_time(reader),
+    ):
+        assert reader.stdout is not None  # noqa: S101
+        assert reader.stderr is not None  # noqa: S101
+        try:
+            _await_rows(reader.stdout)
+            yield from _portion_rows(reader.stdout, stored)
+            fault = reader.stderr.read(10_000).decode(errors="replace").strip()
+            code = reader.wait()
+        finally:
+            with suppress(ProcessLookupError):
+                reader.kill()
+    check_reading_time()
+    if not code:
+        for name in fault.splitlines():
+            tells_sheet(name)
+    if code == excel_process.NO_FILE:
+        raise UnreadableFile(f"cannot read {path}: {fault}")
+    if code == excel_process.NO_EXCEL:
+        raise UnreadableFile(f"{path} is no Excel file that can be read ({fault}): save it as .xlsx or CSV")
+    if code == excel_process.TOO_WIDE:
+        raise UnreadableFile(f"{path} has a row of more than {MOST_COLUMNS:,} columns, or a huge cell")
+    if code:  # the system ended it, because it asked for more memory or time than it may have
+        raise UnreadableFile(f"{path} has more cells than can be read: save it as CSV")
+
+
+@contextmanager
+def _ended_in_time(reader: "subprocess.Popen[bytes]") -> Iterator[None]:
+    """The process loads the whole sheet before its first row, so we could not look at the clock meanwhile."""
+    seconds = reading_seconds_left()
+    if seconds is None:
+        yield
+        return
+    timer = threading.Timer(seconds, reader.kill)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _await_rows(output: IO[bytes]) -> None:
+    """Waits until the process writes or ends, as long as somebody waits for the rows. Raises ReadingEnded."""
+    while not select.select([output], [], [], _LOOK_SECONDS)[0]:
+        go_on()
+
+
+def _portion_rows(portions: Iterable[bytes], stored: IO[bytes] | None = None) -> Iterator[Row]:
+    for portion in portions:
+        check_reading_time()
+        go_on()
+        if stored is not None:
+            stored.write(portion)
+        for number, cells in msgspec.json.decode(portion):
+            yield Row(number, [_cell(cell) for cell in cells])
+
+
+def _check_size(path: Path) -> None:
+    """Raises UnreadableFile before anything is unpacked. A file that is no archive has no size but its own."""
+    try:
+        with zipfile.ZipFile(path) as file:
+            parts = file.infolist()
+    except OSError as error:
+        raise UnreadableFile(f"cannot read {path}: {error.strerror or error}") from None
+    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+        return  # of Excel before 2007, or broken: the reader tells
+    in_memory = sum(part.file_size for part in parts if not part.filename.startswith("xl/worksheets/"))
+    if sum(part.file_size for part in parts) > MOST_UNPACKED_BYTES or in_memory > MOST_BYTES_IN_MEMORY:
+        raise UnreadableFile(f"{path} unpacks to more than can be read: save it as CSV")
+
+
+def _cell(value: Any) -> Cell:
+    if isinstance(value, list):
+        return datetime.fromisoformat(value[0])
+    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)

@@ -1,0 +1,281 @@
+"""Rows of text files, with commas, semicolons, tabs or bars: the only reader of such files.
+
+A quote that is misplaced or never closed costs the line where its row begins. The reader goes on with the next line, so
+no row is lost unseen. Lines, cells and columns are bounded while they are read: a hostile file takes no memory.
+"""
+
+import csv
+import itertools
+import re
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+from domain.files.reading_ends import UnreadableFile, go_on
+from domain.files.reading_time import check_reading_time
+
+MOST_ROW_CHARACTERS = 131_072
+"""The characters of a row, on all of its lines."""
+MOST_ROW_LINES = 100
+"""The lines of a row. A cell in quotes may have several."""
+MOST_COLUMNS = 1_000
+"""A route of 99 stops in one row has 600."""
+MOST_CELL_CHARACTERS = 32_767
+"""A cell of Excel has no more."""
+
+DELIMITERS = ",;\t|"
+MOST_LINES_ABOVE = 30
+"""The lines of titles above the row that names the columns."""
+MOST_UNREADABLE = 100_000
+"""The rows with misplaced quotes after which the reading ends. Each may cost the reading of many lines."""
+_UNREADABLE_AT_ONCE = 50
+_SKIPPED_AT_ONCE = 1 << 16
+_ROWS_AT_ONCE = 1_000
+"""The rows between two looks whether somebody still waits."""
+
+
+class RefusedRow(NamedTuple):
+    """A row that cannot be read. Every refused row is told, and may be a part of something that the others make."""
+
+    line: int
+    message: str
+    cells: Sequence[Any] = ()
+    """The cells that are known."""
+    shifted_by: int = 0
+    """The number of cells too many: each of the others stands up to so many places behind its own."""
+
+
+Refuse = Callable[[RefusedRow], object]
+
+_MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
+
+
+def encoding_of(path: Path) -> str:
+    """The encoding by the mark at the beginning. Without one: UTF-16 if every other byte is NUL, UTF-8 if all of it is,
+    else that of Windows in America. Raises OSError, and UnicodeError for a file that is no text."""
+    go_on()
+    with path.open("rb") as file:
+        beginning = file.read(4_096)
+    for mark, encoding in _MARKS:
+        if beginning == mark != b"\xef\xbb\xbf":
+            raise UnicodeError("it is empty")
+        if beginning.startswith(mark):
+            return encoding
+    if beginning and beginning.count(0) * 4 >= len(beginning):
+        return _encoding_of_nuls(beginning)
+    try:
+        with path.open(encoding="utf-8", newline="") as text:
+            while text.read(1 << 20):
+                go_on()
+    except UnicodeError:
+        return _encoding_of_windows(path)
+    return "utf-8"
+
+
+def _encoding_of_windows(path: Path) -> str:
+    """Nobody's name has a byte 254 or 255, and most other encodings do. Raises UnicodeError."""
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            go_on()
+            if b"\xff" in chunk or b"\xfe" in chunk:
+                raise UnicodeError("it is no text of Windows")
+    return "cp1252"
+
+
+def _encoding_of_nuls(beginning: bytes) -> str:
+    """UTF-16 without a mark. Raises UnicodeError."""
+    even, odd = beginning[::2].count(0), beginning[1::2].count(0)
+    if max(even, odd) * 3 < len(beginning) or min(even, odd) * 10 > max(even, odd):
+        raise UnicodeError("it has many NULs")
+    return "utf-16-le" if odd > even else "utf-16-be"
+
+
+def usual_delimiter(beginning: str, most_lines: int = MOST_LINES_ABOVE) -> str:
+    """The sign that divides most lines into most cells, and into equally many. A short table may stand below a longer
+    title, so lines without a sign say nothing against it."""
+    lines = beginning.splitlines()[:most_lines]
+
+    def fit(sign: str) -> tuple[int, bool]:
+        counts = Counter(line.count(sign) for line in lines)
+        return max((count * times for count, times in counts.items()), default=0), sign == ","
+
+    return max(DELIMITERS, key=fit)
+
+
+def heading_delimiter(beginning: str, known: Callable[[str], bool]) -> str:
+    """The sign that divides one of the first lines into most names of columns that are known."""
+    lines = beginning.splitlines()[:MOST_LINES_ABOVE] or [""]
+
+    def fit(sign: str) -> tuple[int, int, bool]:
+        names = [[name.strip().strip('"') for name in line.split(sign)[:MOST_COLUMNS]] for line in lines]
+        return max(sum(map(known, one)) for one in names), len(names[0]), sign == ","
+
+    return max(DELIMITERS, key=fit)
+
+
+def heading_row_at(rows: Sequence[Sequence[Any]], known: Callable[[str], bool]) -> int:
+    """The place of the row that names the columns, among the first rows of a table: titles may stand above it. It is
+    the first row unless that one knows at most one column, and another one more. Where no row knows one and the first
+    is a title by itself, it is the first of the widest rows."""
+    names = [[cell.strip() for cell in row if isinstance(cell, str) and cell.strip()] for row in rows]
+    counts = [sum(map(known, one)) for one in names]
+    if not rows or counts[0] > 1:
+        return 0
+    best = max(counts)
+    is_title = counts[0] == 0 and len(names[0]) < 2
+    if best > counts[0] and (best > 1 or is_title):
+        return counts.index(best)
+    if best == 0 and is_title:
+        widths = list(map(len, names))
+        return widths.index(max(widths))
+    return 0
+
+
+def text_rows(file: TextIO, delimiter: str, refuse: Refuse) -> Iterator[tuple[int, list[str]]]:
+    """The cells of each row with the line it begins on; those of an empty line are none. `file` is opened with
+    `newline=""`. Rows that cannot be read are refused. Raises UnreadableFile when they are too many."""
+    lines = _Lines(file)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
+    width, all_quoted, unreadable = 0, False, 0
+    for count in itertools.count():
+        if count % _ROWS_AT_ONCE == 0:
+            go_on()
+        line = lines.begin_row()
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            refuse(RefusedRow(line, _fault(error), lines.first_cells(delimiter)))
+            lines.read_again()
+            unreadable += 1
+            _check_unreadable(unreadable, line)
+            continue
+        if lines.is_one:
+            width = max(width, len(cells))
+            all_quoted = all_quoted or lines.begins_with_quote
+        elif not all_quoted and lines.hide_rows(len(cells), width, delimiter):
+            fault = f"a quote opens here and closes on line {lines.last}, as if these rows were one: remove it"
+            several = lines.last == line + 1
+            refuse(RefusedRow(line, fault, () if several else lines.first_cells(delimiter)))
+            if not several:
+                lines.read_again()
+            continue
+        if fault := _excess(cells, lines.characters):
+            refuse(RefusedRow(line, fault))
+        else:
+            yield line, cells
+
+
+def _check_unreadable(count: int, line: int) -> None:
+    if count % _UNREADABLE_AT_ONCE == 0:
+        go_on()
+        check_reading_time()
+    if count > MOST_UNREADABLE:
+        raise UnreadableFile(f"more than {MOST_UNREADABLE:,} rows cannot be read, the last one on line {line}")
+
+
+def _fault(error: csv.Error) -> str:
+    said = str(error)
+    if said.startswith("unexpected end of data"):
+        return "a quote is opened and never closed"
+    return f"{said}: a quote inside a cell in quotes is written twice" if "expected after" in said else said
+
+
+def _excess(cells: Collection[str], characters: int) -> str:
+    if len(cells) > MOST_COLUMNS:
+        return f"{len(cells):,} cells: a row may have {MOST_COLUMNS:,}"
+    if characters > MOST_CELL_CHARACTERS and any(len(cell) > MOST_CELL_CHARACTERS for cell in cells):
+        return f"a cell has more than {MOST_CELL_CHARACTERS:,} characters"
+    return ""
+
+
+@lru_cache
+def _whole_cell(delimiter: str) -> re.Pattern[str]:
+    sign = re.escape(delimiter)
+    return re.compile(rf' *(?:"((?:[^"]|"")*)"|([^"{sign}]*)){sign}')
+
+
+class _Lines:
+    """The lines of a file. Those of a row that cannot be read are read again, without the first."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._readline = file.readline
+        self._again: deque[str] = deque()
+        self._row: list[str] = []
+        self._before = 0
+        """The number of lines before the row."""
+        self.characters = 0
+        """The characters of the row."""
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._again.popleft() if self._again else self._next_line()
+        self._row.append(line)
+        self.characters += len(line)
+        if self.characters > MOST_ROW_CHARACTERS:
+            what = "line" if self.is_one else "row"
+            raise csv.Error(f"the {what} has more than {MOST_ROW_CHARACTERS:,} characters")
+        if len(self._row) > MOST_ROW_LINES:
+            raise csv.Error(f"a quote is opened and not closed within {MOST_ROW_LINES} lines")
+        return line
+
+    def _next_line(self) -> str:
+        """A line, or the beginning of one that is too long; its rest is skipped."""
+        line = self._readline(MOST_ROW_CHARACTERS + 1)
+        if not line:
+            raise StopIteration
+        if len(line) > MOST_ROW_CHARACTERS:
+            rest = line
+            while rest and rest[-1] not in "\r\n":
+                go_on()
+                rest = self._readline(_SKIPPED_AT_ONCE)
+        return line
+
+    def begin_row(self) -> int:
+        """The number of the row's first line."""
+        self._before += len(self._row)
+        self._row.clear()
+        self.characters = 0
+        return self._before + 1
+
+    def read_again(self) -> None:
+        self._again.extendleft(reversed(self._row[1:]))
+        del self._row[1:]
+
+    def first_cells(self, delimiter: str) -> list[str]:
+        """The cells before the first one that is not right."""
+        line, at, cells = self._row[0], 0, list[str]()
+        while (cell := _whole_cell(delimiter).match(line, at)) and len(cells) < MOST_COLUMNS:
+            cells.append((cell[1].replace('""', '"') if cell[1] is not None else cell[2]).strip())
+            at = cell.end()
+        return cells
+
+    @property
+    def is_one(self) -> bool:
+        """The row has one line."""
+        return len(self._row) == 1
+
+    @property
+    def begins_with_quote(self) -> bool:
+        """Where other rows begin with a quote, a line without one is no row."""
+        return self._row[0][:1] == '"'
+
+    @property
+    def last(self) -> int:
+        """The number of the row's last line."""
+        return self._before + len(self._row)
+
+    def hide_rows(self, cells: int, width: int, delimiter: str) -> bool:
+        """The row has lines that are rows by themselves: a stray quote opens it, and another one closes it. `width` is
+        the number of cells of the rows before."""
+        if width < 2:
+            return False
+        first, *inner, last = [line.count(delimiter) + 1 for line in self._row]
+        if inner:
+            return all(one == width for one in inner) or (cells != width and max(inner) >= width)
+        return last == width and (cells < width or (width > 3 and first == width))

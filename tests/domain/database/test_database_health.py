@@ -1,0 +1,207 @@
+"""PostgreSQL ends connections that lie idle, as a restart or a fail-over does: nobody who asks afterwards notices."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, closing
+from typing import NamedTuple
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.sql import SQL, Identifier
+from psycopg_pool import PoolTimeout
+
+from domain.database.async_connections import AsyncDatabase
+from domain.database.connections import Connection, Database, pipelined
+from domain.database.health import CHECK_SECONDS, is_away
+from domain.database.options import SERVING
+from domain.database.statements import Query, Statement
+from tests.conftest import make_database
+from tests.rows import named
+from tests.servers import SilentProxy
+from tests.service import eventually
+
+CONNECTIONS = 6
+USES = [Database.transaction, Database.transaction_by_key, Database.by_key]
+
+Use = Callable[[Database], AbstractContextManager[Connection]]
+
+
+class _Number(NamedTuple):
+    number: int
+
+
+ONE = Query(Statement(_Number, "SELECT 1 AS number"), (), lambda rows: rows[0].number)
+LONG = Query(Statement(_Number, "SELECT 1 AS number FROM pg_sleep(1.5)"), (), lambda rows: rows[0].number)
+SLOW = Query(Statement(_Number, "SELECT 1 AS number FROM pg_sleep(0.3)"), (), lambda rows: rows[0].number)
+
+
+@pytest.fixture
+def url() -> str:
+    return make_database("restarts")
+
+
+def end_connections(url: str) -> int:
+    with psycopg.connect(url, autocommit=True) as admin:
+        rows = admin.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+        ).fetchall()
+    return len(rows)
+
+
+def wait_for_sleepers(url: str, count: int) -> None:
+    """Return when so many connections sleep in PostgreSQL."""
+    with psycopg.connect(url, autocommit=True) as admin:
+        while (
+            admin.execute(
+                "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
+            ).rowcount
+            < count
+        ):
+            time.sleep(0.02)
+
+
+def fill(database: Database) -> None:
+    """Both pools get their connections."""
+    for use in (Database.transaction, Database.by_key):
+        with ExitStack() as held:
+            for _ in range(CONNECTIONS):
+                connection = held.enter_context(use(database))
+                connection.execute("SELECT 1")
+
+
+@pytest.mark.parametrize("idle_seconds", [0.0, 2.0])
+@pytest.mark.parametrize("use", USES)
+def test_connections_that_ended_while_idle_fail_no_transaction(url: str, use: Use, idle_seconds: float) -> None:
+    with Database(url, limits=SERVING, fail_fast=True) as database:
+        fill(database)
+        time.sleep(idle_seconds)
+        assert end_connections(url) >= 2 * CONNECTIONS
+        for _ in range(2 * CONNECTIONS):
+            started = time.monotonic()
+            with use(database) as connection:
+                assert named(connection).execute("SELECT 1").fetchone() == (1,)
+            assert time.monotonic() - started < 1
+
+
+@pytest.mark.parametrize("idle_seconds", [0.0, 2.0])
+def test_an_event_loop_s_queries_succeed_though_its_idle_connections_ended(url: str, idle_seconds: float) -> None:
+    async def scenario() -> None:
+        async with AsyncDatabase(url) as database:
+            await asyncio.gather(*(database.ask(SLOW) for _ in range(CONNECTIONS)))
+            await asyncio.sleep(idle_seconds)
+            assert await asyncio.to_thread(end_connections, url) >= CONNECTIONS
+            for at_once in (1, CONNECTIONS, 1):
+                started = time.monotonic()
+                assert await asyncio.gather(*(database.ask(ONE) for _ in range(at_once))) == [1] * at_once
+                assert time.monotonic() - started < 1
+
+    asyncio.run(scenario())
+
+
+def test_a_query_cut_off_by_a_restart_is_repeated_and_nothing_is_stored_twice(url: str) -> None:
+    async def scenario() -> None:
+        async with AsyncDatabase(url) as database:
+            asked, stored = asyncio.create_task(database.ask(LONG)), asyncio.create_task(database.store(LONG))
+            await asyncio.to_thread(wait_for_sleepers, url, 2)
+            assert await asyncio.to_thread(end_connections, url) >= 2
+            assert await asked == 1
+            with pytest.raises(psycopg.OperationalError) as failure:
+                await stored
+            assert is_away(failure.value)
+
+    asyncio.run(scenario())
+
+
+def test_a_timeout_at_a_busy_pool_does_not_shorten_later_waits(url: str) -> None:
+    """The server answers, so later waits have their whole time."""
+    with Database(url, pool_size=1, timeout_seconds=0.5, fail_fast=True) as database, ThreadPoolExecutor(4) as threads:
+
+        def work(seconds: float) -> bool:
+            try:
+                with database.transaction() as connection:
+                    connection.execute("SELECT pg_sleep(%s)", (seconds,))
+            except PoolTimeout:
+                return False
+            return True
+
+        assert work(0)
+        long = [threads.submit(work, 0.4) for _ in range(3)]  # the third waits in vain
+        assert sorted(one.result() for one in long) == [False, True, True]
+        busy = threads.submit(work, 0.3)
+        time.sleep(0.1)
+        assert work(0)
+        assert busy.result()
+
+
+def test_connections_that_the_server_ended_for_idling_fail_no_transaction(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as admin:
+        name = conninfo_to_dict(url)["dbname"]
+        admin.execute(SQL("ALTER DATABASE {} SET idle_session_timeout = 500").format(Identifier(str(name))))
+    with Database(url, limits=SERVING, fail_fast=True) as database:
+        fill(database)
+        eventually(lambda: backends(url), lambda found: not found)
+        started = time.monotonic()
+        for use in USES:
+            with use(database) as connection:
+                assert named(connection).execute("SELECT 1").fetchone() == (1,)
+        assert time.monotonic() - started < 1
+
+
+def test_a_statement_that_fails_ends_no_other_connection(url: str) -> None:
+    with Database(url, limits=SERVING) as database:
+        fill(database)
+        before = backends(url)
+        for use in USES:
+            with pytest.raises(psycopg.errors.DivisionByZero), use(database) as connection, pipelined(connection):
+                connection.execute("SELECT 1 / 0")
+        assert len(before & backends(url)) >= len(before) - len(USES)
+
+
+def backends(url: str) -> set[int]:
+    with psycopg.connect(url) as admin:
+        rows = admin.execute(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            " AND backend_type = 'client backend'"
+        ).fetchall()
+    return {pid for (pid,) in rows}
+
+
+@pytest.fixture
+def proxy() -> Iterator[SilentProxy]:
+    """In front of the tests' server."""
+    info = conninfo_to_dict(make_database("proxied"))
+    with closing(SilentProxy(f"{info['host']}/.s.PGSQL.{info['port']}")) as one:
+        one.url = f"postgresql://{info['user']}@127.0.0.1:{one.port}/{info['dbname']}"
+        yield one
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_transaction_waits_a_second_for_a_machine_that_vanished(proxy: SilentProxy, use: Use) -> None:
+    """After a fail-over the address leads to another machine, and the old one says nothing any more."""
+    with Database(proxy.url, limits=SERVING, fail_fast=True) as database:
+        fill(database)
+        time.sleep(1.2)
+        proxy.fall_silent()
+        started = time.monotonic()
+        for _ in range(2 * CONNECTIONS):
+            with use(database) as connection:
+                assert named(connection).execute("SELECT 1").fetchone() == (1,)
+        assert time.monotonic() - started < CHECK_SECONDS + 2
+
+
+def test_an_event_loop_waits_a_second_for_a_machine_that_vanished(proxy: SilentProxy) -> None:
+    async def scenario() -> None:
+        async with AsyncDatabase(proxy.url) as database:
+            await asyncio.gather(*(database.ask(SLOW) for _ in range(CONNECTIONS)))
+            await asyncio.sleep(1.2)
+            proxy.fall_silent()
+            started = time.monotonic()
+            assert await asyncio.gather(*(database.ask(ONE) for _ in range(CONNECTIONS))) == [1] * CONNECTIONS
+            assert await database.ask(ONE) == 1
+            assert time.monotonic() - started < CHECK_SECONDS + 2
+
+    asyncio.run(scenario())

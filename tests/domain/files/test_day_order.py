@@ -1,0 +1,67 @@
+"""A file whose dates have the day first is refused as a whole: half of them would be read as other days."""
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from domain.files.csvfiles import ImportReport, UnreadableFile
+from domain.files.day_order import refuse_days_first
+from domain.files.route_files import open_route_file
+from domain.fills.card_files import open_fill_file
+from domain.fills.profiles import CARD_PROFILES
+
+DAYS = st.lists(st.dates(date(2020, 1, 1), date(2030, 1, 1)), min_size=1, max_size=20)
+ROUTES = "externalId,unitNumber,driverName,scheduledStart,stop_name,stop_latitude,stop_longitude"
+FILLS = "Card #,Tran Date,Invoice,Unit,Location Name,City,State/ Prov,Item,Unit Price,Qty,Amt,Currency"
+
+
+@given(DAYS, st.sampled_from("/-"))
+def test_american_dates_are_never_refused(days: list[date], sign: str) -> None:
+    refuse_days_first("Date", [f"{day.month}{sign}{day.day:02}{sign}{day.year} 08:00" for day in days])
+
+
+@given(DAYS, st.sampled_from("/-."))
+def test_days_that_come_first_are_refused_once_one_of_them_can_be_no_month(days: list[date], sign: str) -> None:
+    cells = [f"{day.day}{sign}{day.month}{sign}{day.year}" for day in days]
+    if all(day.day <= 12 for day in days) or not any(day.day <= 12 and day.day != day.month for day in days):
+        refuse_days_first("Date", cells)
+        return
+    with pytest.raises(UnreadableFile, match="day before the month"):
+        refuse_days_first("Date", cells)
+
+
+@pytest.mark.parametrize("cells", [["2026-11-20"], ["46174"], [46174.5, None], ["20 Nov 2026"], ["13/13/2026"]])
+def test_other_dates_say_nothing(cells: list[object]) -> None:
+    refuse_days_first("Date", cells)
+
+
+@pytest.mark.parametrize("second", ["scheduledStart of another route", "of the same"])
+def test_a_file_of_routes_with_the_day_first_is_refused(tmp_path: Path, second: str) -> None:
+    path = tmp_path / "loads.csv"
+    other = "B" if second.endswith("route") else "A"
+    rows = [
+        f"{route},101,Ann,{start},{stop}"
+        for route, start in (("A", "05/11/2026 08:00"), (other, "20/11/2026 08:00"))
+        for stop in ("Joliet,41.4,-88.1", "Gary,41.6,-87.3")
+    ]
+    path.write_text("\n".join([ROUTES, *rows]))
+
+    with open_route_file(path, {}, ZoneInfo("America/Chicago")) as file, pytest.raises(UnreadableFile, match="20/11"):
+        list(file.routes)
+
+
+def test_a_file_of_a_card_with_the_day_first_is_refused_before_a_row_is_stored(tmp_path: Path) -> None:
+    path = tmp_path / "efs.csv"
+    rows = [f"1,{day},{day[:2]},101,PILOT,GARY,IN,ULSD,4,50,200,USD/Gallons" for day in ("05/11/2026", "20/11/2026")]
+    path.write_text("\n".join([FILLS, *rows]))
+    now = datetime(2026, 11, 25, tzinfo=UTC)
+
+    with (
+        pytest.raises(UnreadableFile, match="Tran Date: '20/11/2026' has the day before the month"),
+        open_fill_file(path, CARD_PROFILES["efs"], ImportReport(), now=now),
+    ):
+        pass

@@ -1,0 +1,99 @@
+"""No cell, however long and odd, keeps a processor busy: patterns that divide a text in every way take minutes."""
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from domain.files.csvfiles import ImportReport, UnreadableFile, read_rows
+from domain.files.profiles import FileProfile
+from domain.files.reading import open_profiled
+from domain.files.route_files import open_route_file
+from domain.fills.card_files import open_fill_file
+from domain.fills.profiles import CARD_PROFILES
+from domain.stations.chains import number_in_id, store_number
+from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS
+from ingress.console.subjects import DRIVERS, STATION_LIST, VEHICLES, AnySubject
+
+LONG = 32_000
+EVIL = {
+    "digits": "1" * LONG,
+    "zeros": "0" * LONG + "x",
+    "spaces": "1" + " " * LONG + "x",
+    "dashes": "1-" * (LONG // 2),
+    "days": "1 to " * (LONG // 5),
+}
+ROUTE_COLUMNS = [
+    *("externalId", "unitNumber", "driverName", "scheduledStart", "timeZone", "stop1_name", "stop1_latitude"),
+    *("stop1_longitude", "stop1_arrivalFrom", "stop2_name", "stop2_latitude", "stop2_longitude"),
+]
+MOST_SECONDS = 1.0
+
+
+def rows_with(path: Path, columns: list[str], evil: str) -> list[Path]:
+    """A file for each column, in whose only row that cell is odd."""
+    files = []
+    for number, odd in enumerate(columns):
+        file = path / f"{number}.csv"
+        cells = [evil if column == odd else "1" for column in columns]
+        file.write_text(",".join(f'"{column}"' for column in columns) + "\n" + ",".join(cells) + "\n")
+        files.append(file)
+    return files
+
+
+def columns_of(profile: FileProfile) -> list[str]:
+    return [column.names[0] for column in profile.columns.values()]
+
+
+@pytest.mark.parametrize("evil", EVIL)
+@pytest.mark.parametrize("profile", BUILT_IN)
+def test_cells_of_prices(tmp_path: Path, profile: str, evil: str) -> None:
+    for path in rows_with(tmp_path, columns_of(BUILT_IN[profile]), EVIL[evil]):
+        began = time.monotonic()
+        try:
+            with open_profiled(path, BUILT_IN[profile], PRICE_FIELDS, ZoneInfo("UTC"), ImportReport()) as file:
+                list(file.records)
+        except UnreadableFile:
+            pass
+        assert time.monotonic() - began < MOST_SECONDS, path.read_text()[:200]
+
+
+@pytest.mark.parametrize("evil", EVIL)
+@pytest.mark.parametrize("profile", CARD_PROFILES)
+def test_cells_of_fills(tmp_path: Path, profile: str, evil: str) -> None:
+    for path in rows_with(tmp_path, columns_of(CARD_PROFILES[profile]), EVIL[evil]):
+        began = time.monotonic()
+        try:
+            with open_fill_file(path, CARD_PROFILES[profile], ImportReport(), now=datetime.now(UTC)) as file:
+                list(file.fills)
+        except UnreadableFile:
+            pass
+        assert time.monotonic() - began < MOST_SECONDS, path.read_text()[:200]
+
+
+@pytest.mark.parametrize("evil", EVIL)
+def test_cells_of_routes(tmp_path: Path, evil: str) -> None:
+    for path in rows_with(tmp_path, ROUTE_COLUMNS, EVIL[evil]):
+        began = time.monotonic()
+        with open_route_file(path, {}, ZoneInfo("UTC"), kind="csv") as file:
+            list(file.routes)
+        assert time.monotonic() - began < MOST_SECONDS, path.read_text()[:200]
+
+
+@pytest.mark.parametrize("evil", EVIL)
+@pytest.mark.parametrize("subject", [VEHICLES, DRIVERS, STATION_LIST], ids=lambda subject: subject.name)
+def test_cells_of_the_fleet_and_of_stations(tmp_path: Path, subject: AnySubject, evil: str) -> None:
+    for path in rows_with(tmp_path, list(subject.shape.__struct_fields__), EVIL[evil]):
+        began = time.monotonic()
+        list(read_rows(path, subject.shape, ImportReport()))
+        assert time.monotonic() - began < MOST_SECONDS, path.read_text()[:200]
+
+
+@pytest.mark.parametrize("evil", ["0" * LONG, *EVIL.values()])
+def test_numbers_in_names_and_ids(evil: str) -> None:
+    began = time.monotonic()
+    store_number(evil)
+    number_in_id(evil)
+    assert time.monotonic() - began < MOST_SECONDS
