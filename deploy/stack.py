@@ -22,7 +22,7 @@ from domain.queue.jobs import QUEUES
 from domain.queue.redis_clients import check_redis
 from domain.settings import CONTACT_KEY_FILE, Settings
 from domain.text import printable, without_secrets
-from ingress.process import free_port
+from ingress.http.serving import free_port
 
 EmbeddedServer = EmbeddedPostgres | EmbeddedRedis
 

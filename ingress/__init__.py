@@ -1,1 +1,1 @@
-"""HTTP: the public API under /v1, the telematics feed, health and metrics. Thin: check, store, enqueue, answer."""
+"""HTTP: the public API under /v1, the telematics feed, the documentation, the console, health and metrics."""

@@ -13,14 +13,14 @@ from domain.encoding import write
 from domain.operations.server_checks import health_of
 from domain.settings import Settings
 from domain.telemetry.health import Health
-from ingress.api import Api
+from ingress.api.endpoints import Api
+from ingress.api.inbound import Inbound
+from ingress.api.middleware import ANSWER, RequestMiddleware
+from ingress.api.openapi import describe
+from ingress.api.request import REQUEST, Answer, Request
+from ingress.api.services import Services
 from ingress.docs.site import Docs
-from ingress.inbound import Inbound
-from ingress.middleware import ANSWER, RequestMiddleware
-from ingress.openapi import describe
-from ingress.readiness import Readiness
-from ingress.request import REQUEST, Answer, Request
-from ingress.services import Services
+from ingress.http.readiness import Readiness
 
 
 def create_app(settings: Settings, health: Health | None = None) -> Starlette:
@@ -83,11 +83,11 @@ class Application(Starlette):
 
     def add_middleware(self, *_: object, **__: object) -> NoReturn:
         raise TypeError(
-            "Application has no middleware: what is to be done for every request belongs in ingress.middleware"
+            "Application has no middleware: what is to be done for every request belongs in ingress.api.middleware"
         )
 
     def add_exception_handler(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError("Application has no exception handlers: ingress.middleware answers for what is raised")
+        raise TypeError("Application has no exception handlers: ingress.api.middleware answers for what is raised")
 
 
 class Endpoint(Route):

@@ -1,36 +1,10 @@
 """One ingress process: uvicorn over the application."""
 
-import os
-import resource
-import socket
-from collections.abc import Callable
-
-import uvicorn
-from starlette.types import ASGIApp
-
-from domain.errors import FuelrouteError
 from domain.settings import Settings
 from domain.telemetry.health import Health
-from domain.telemetry.logs import get_logger
+from ingress.api.queue_gauges import QueueGauges
 from ingress.app import create_app
-from ingress.connection_limits import Bounds, ConnectionLimiter, ProxyNetworks
-from ingress.draining import DrainingServer
-from ingress.proxies import behind_proxies
-from ingress.queue_gauges import QueueGauges
-from ingress.uvicorn_protocol import bounded_connections
-
-log = get_logger(__name__)
-
-_OTHER_OPEN_FILES = 256
-"""Open files that the process needs beside its connections: servers, libraries, logs."""
-
-
-PORT_CHOICES = "--port or FUELROUTE_PORT"
-
-
-class PortTaken(FuelrouteError):
-    def __init__(self, host: str, port: int, reason: str, variable: str) -> None:
-        super().__init__(f"cannot listen on {host}:{port} ({reason}): choose another port with {variable}")
+from ingress.http.serving import listen, serve, server_config
 
 
 def run(settings: Settings, health: Health) -> int:
@@ -41,83 +15,3 @@ def run(settings: Settings, health: Health) -> int:
     if settings.metrics_port is not None:
         QueueGauges.start(settings)
     return serve("ingress", config, listener, settings, health)
-
-
-def server_config(app: ASGIApp, settings: Settings, *, more_proxies: str = "") -> uvicorn.Config:
-    """The configuration of uvicorn for each of our applications."""
-    proxies = ProxyNetworks(",".join(filter(None, (settings.proxies, more_proxies))))
-    connections = bounded_connections(within_open_files(Bounds.of(settings)._replace(proxies=proxies)))
-    app, options = behind_proxies(app, proxies, connections.limiter, settings.proxy_header)
-    return uvicorn.Config(
-        app,
-        loop="uvloop",
-        http=connections,
-        ws="none",
-        timeout_keep_alive=settings.keep_alive_seconds,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=settings.stop_seconds,
-        **options,
-    )
-
-
-def serve(
-    name: str,
-    config: uvicorn.Config,
-    listener: socket.socket,
-    settings: Settings,
-    health: Health,
-    *,
-    stopping: Callable[[], None] = lambda: None,
-) -> int:
-    """Serves until SIGTERM or SIGINT, between the log events `NAME.ready` and `NAME.stopped`. `stopping` is called, in
-    the event loop, when it begins to stop. Returns the exit status."""
-
-    def stop() -> None:
-        health.note_stopping()
-        stopping()
-
-    host, port = listener.getsockname()[:2]
-    log.info(f"{name}.ready", host=host, port=port, pid=os.getpid())
-    limiter: ConnectionLimiter = config.http.limiter  # type: ignore[union-attr]  # of `server_config`
-    DrainingServer(config, limiter, drain_seconds=settings.drain_seconds, stopping=stop).run(sockets=[listener])
-    log.info(f"{name}.stopped")
-    return 0
-
-
-def free_port(host: str, port: int, variable: str = PORT_CHOICES) -> int:
-    """`port` if it can be listened on, a free one for 0. Raises PortTaken."""
-    with listen(host, port, variable) as listener:
-        return int(listener.getsockname()[1])
-
-
-def within_open_files(bounds: Bounds) -> Bounds:
-    """The bounds, lowered to the number of files that the system lets a process open. Beyond that number no connection
-    would be answered at all."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = bounds.connections + _OTHER_OPEN_FILES
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        if soft < wanted:
-            most = max(soft - _OTHER_OPEN_FILES, 1)
-            log.warning("ingress.open_files_limited", connections=most, wanted=bounds.connections)
-            return bounds._replace(connections=most)
-    return bounds
-
-
-def listen(host: str, port: int, variable: str = PORT_CHOICES) -> socket.socket:
-    """A socket that listens. Raises PortTaken, which names the variable."""
-    listener = None
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
-        listener.listen(2048)
-    except OSError as error:
-        if listener is not None:
-            listener.close()
-        raise PortTaken(host, port, error.strerror or str(error), variable) from None
-    return listener

@@ -9,7 +9,7 @@ import redis.asyncio
 
 from domain.queue.circuit import RedisCircuit
 from domain.queue.redis_clients import async_redis_client, redis_client
-from ingress.rate_limits import Allowance, Counted, RateLimiter
+from ingress.api.rate_limits import Allowance, Counted, RateLimiter
 
 
 class BlockingLimiter:

@@ -16,7 +16,7 @@ from deploy.embedded import EmbeddedPostgres, EmbeddedRedis, running
 from deploy.processes import Spec
 from domain.database.visibility import SERVICE_ROLE
 from domain.queue.redis_clients import redis_client
-from ingress.process import free_port
+from ingress.http.serving import free_port
 
 
 class OverTcp(EmbeddedPostgres):

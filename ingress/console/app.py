@@ -22,43 +22,35 @@ from ingress.console.browser import protect
 from ingress.console.console import Console
 from ingress.console.importer import remove_left_files
 from ingress.console.maps import map_addresses
-from ingress.console.pages import (
+from ingress.console.pages import find, list_views, overview
+from ingress.console.pages.company import (
     account,
     audit,
-    connectors,
-    csv_files,
-    driven_lanes,
-    fill_cards,
-    fill_files,
-    fills,
-    find,
-    fleet_and_stations,
-    fleet_map,
-    ifta,
     keys,
-    list_views,
-    mappings,
-    matching,
     notices,
     openid,
-    overview,
     policy,
-    prices,
-    queues,
     requests,
-    route_actions,
-    route_files,
-    routes,
-    savings,
     sign_in,
-    spelling_rules,
     users,
     webhooks,
 )
+from ingress.console.pages.fleet import (
+    connectors,
+    csv_files,
+    fleet_and_stations,
+    fleet_map,
+    mappings,
+    matching,
+    spelling_rules,
+)
+from ingress.console.pages.money import fill_cards, fill_files, fills, ifta, prices, savings
+from ingress.console.pages.operators import queues
+from ingress.console.pages.routes import driven_lanes, route_actions, route_files, routes
 from ingress.console.refusals import EXCEPTION_HANDLERS, answer_error
 from ingress.console.rendering import STATIC
-from ingress.readiness import Readiness
-from ingress.request import measured_as
+from ingress.http.readiness import Readiness
+from ingress.http.request_labels import measured_as
 
 log = get_logger(__name__)
 

@@ -12,8 +12,8 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ingress.connection_limits import address_of
 from ingress.console.transfers import Transfer
+from ingress.http.connection_limits import address_of
 
 MAX_FORM_BYTES = 64 << 10
 _MAX_FIELDS = 200

@@ -26,7 +26,7 @@ from ingress.console.importer import Importer
 from ingress.console.maps import map_settings
 from ingress.console.rendering import make_templates
 from ingress.console.streams import Streams
-from ingress.fair_queue import FairSemaphore
+from ingress.http.fair_queue import FairSemaphore
 
 _REPORTS_AT_A_TIME = 2
 _OTHER_CONNECTIONS = _REPORTS_AT_A_TIME + IMPORTS_AT_A_TIME

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from domain.accounts.tokens import hash_of_token
-from ingress.fair_queue import CapacityTimeout, FairSemaphore
+from ingress.http.fair_queue import CapacityTimeout, FairSemaphore
 
 Result = TypeVar("Result")
 

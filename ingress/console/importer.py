@@ -39,7 +39,7 @@ from domain.wording import sentence
 from ingress.console.browser import MAX_FILE_BYTES
 from ingress.console.import_turns import ImportTurns
 from ingress.console.transfers import Transfers
-from ingress.fair_queue import CapacityTimeout, FairSemaphore
+from ingress.http.fair_queue import CapacityTimeout, FairSemaphore
 
 log = get_logger(__name__)
 

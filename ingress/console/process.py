@@ -3,7 +3,7 @@
 from domain.settings import Settings
 from domain.telemetry.health import Health
 from ingress.console.app import create_console
-from ingress.process import listen, serve, server_config
+from ingress.http.serving import listen, serve, server_config
 
 
 def run(settings: Settings, health: Health) -> int:

@@ -17,7 +17,7 @@ from domain.wording import sentence
 from ingress.console.browser import BadForm, TooLarge, TooSlow
 from ingress.console.console import console_of
 from ingress.console.downloads import TooManyDownloads
-from ingress.fair_queue import CapacityTimeout
+from ingress.http.fair_queue import CapacityTimeout
 
 log = get_logger(__name__)
 

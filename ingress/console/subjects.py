@@ -1,6 +1,6 @@
 """The subjects of the pages Fleet and Stations: vehicles, drivers, stations, deals, taxes.
 
-Each says how its rows are searched, shown, edited and taken away. The pages are in `pages/fleet_and_stations.py`."""
+Each says how its rows are searched, shown, edited and taken away. `pages/fleet/fleet_and_stations.py` has the pages."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence

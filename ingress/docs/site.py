@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import QueryParams
 
-from ingress.problems import ApiError
-from ingress.request import Answer, Request
+from ingress.api.request import Answer, Request
+from ingress.http.problems import ApiError
 
 if TYPE_CHECKING:
     from jinja2 import Environment

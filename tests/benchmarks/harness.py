@@ -25,7 +25,7 @@ from deploy.stack import process_spec
 from domain.database.connections import Database
 from domain.migrations import migrate
 from domain.settings import Settings
-from ingress.process import free_port
+from ingress.http.serving import free_port
 from tests.benchmarks.load import Address, Load, LoadFailed, drive, send
 from tests.rows import named
 

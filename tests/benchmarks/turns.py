@@ -22,7 +22,7 @@ from uuid import UUID
 from deploy.cli.output import screen
 from domain.accounts.keys import prefix_of
 from domain.ids import shown_id
-from ingress.process import free_port
+from ingress.http.serving import free_port
 from tests.benchmarks.harness import HOST, Bench, Stack, listens, new_progress
 from tests.benchmarks.load import Address, drive, send
 from tests.benchmarks.push import pushes

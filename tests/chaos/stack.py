@@ -26,7 +26,7 @@ from domain.migrations import migrate
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings
 from domain.text import without_secrets
-from ingress.process import free_port
+from ingress.http.serving import free_port
 
 HOST = "127.0.0.1"
 INGRESSES = ("ingress 1", "ingress 2")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ingress.openapi import describe
+from ingress.api.openapi import describe
 from tests.contract.compatibility import breaks
 
 Json = dict[str, Any]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from domain.ids import new_id
 from domain.lifecycle import Environment
-from ingress.openapi import describe
+from ingress.api.openapi import describe
 from tests.contract.checks import accepted
 from tests.contract.conftest import Clients
 from tests.factories import route_body

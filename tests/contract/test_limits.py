@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from domain.queue.redis_clients import redis_client
-from ingress.rate_limits import Counted, counter_of
+from ingress.api.rate_limits import Counted, counter_of
 from tests.contract.checks import count_routes, problem, put_in_status
 from tests.contract.conftest import Clients
 from tests.factories import JOLIET, route_body

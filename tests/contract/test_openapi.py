@@ -10,7 +10,7 @@ import pytest
 from domain.contract.checking import read_body
 from domain.contract.shapes import RouteInput
 from domain.encoding import write
-from ingress.problems import KINDS
+from ingress.http.problems import KINDS
 from tests.contract.checks import PROBLEM_TYPE, put_in_status
 from tests.contract.conftest import Clients
 from tests.contract.schema import faults, resolve

@@ -23,7 +23,7 @@ from domain.encoding import write
 from domain.files.csvfiles import write_rows
 from domain.files.route_rows import FileRoute
 from domain.lifecycle import Environment
-from ingress.process import free_port
+from ingress.http.serving import free_port
 from tests.deploy.clients.test_flows import ROUTE
 from tests.deploy.commands import Cli
 from tests.factories import route_body

@@ -21,7 +21,7 @@ from domain.migrations import alembic_config, engine, migrate
 from domain.operations.server_checks import DatabaseCheck, QueueCheck, known_revisions
 from domain.settings import Settings
 from domain.telemetry.health import Health, Unhealthy
-from ingress.process import free_port
+from ingress.http.serving import free_port
 from scheduler.state import SchedulerState
 from tests.conftest import make_database
 from tests.deploy.test_metrics_ports import free_ports

@@ -13,7 +13,7 @@ import pytest
 
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings, UnusableSetting
-from ingress.process import PortTaken, free_port
+from ingress.http.serving import PortTaken, free_port
 from tests.metrics import Metrics
 from tests.service import eventually
 

@@ -133,6 +133,28 @@ def test_no_package_imports_tests(package: str) -> None:
     assert "tests" not in imported_packages(package)
 
 
+INGRESS = {
+    "http": {"http"},
+    "api": {"http", "api"},
+    "docs": {"http", "api", "docs"},
+    "console": {"http", "console"},
+    "": {"http", "api", "docs", ""},
+}
+"""The folders of `ingress` that each of them imports; "" is what stands directly in it."""
+
+
+def ingress_folder(module: str) -> str:
+    folders = {path.parent.name for path in (REPOSITORY / "ingress").glob("*/__init__.py")}
+    assert folders == set(INGRESS) - {""}
+    name = module.split(".")[1] if "." in module else ""
+    return name if name in folders else ""
+
+
+def test_a_folder_of_the_ingress_imports_only_those_below_it() -> None:
+    pairs = [pair for pair in imports("ingress") if pair[1].startswith("ingress.")]
+    assert {pair for pair in pairs if ingress_folder(pair[1]) not in INGRESS[ingress_folder(pair[0])]} == set()
+
+
 def test_only_the_application_of_the_console_imports_its_pages() -> None:
     pages = "ingress.console.pages"
     above = {

@@ -18,7 +18,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from domain.settings import Settings
-from ingress.process import free_port
+from ingress.http.serving import free_port
 from tests.faults.points import Point, When, install
 from tests.service import eventually
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import httptools
 
-from ingress.uvicorn_protocol import MAX_HEAD_BYTES
+from ingress.http.uvicorn_protocol import MAX_HEAD_BYTES
 from tests.fuzz.wire import NO_BODY_READ, Answer, Both, Outcome
 
 REASONS = {

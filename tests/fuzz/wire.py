@@ -16,8 +16,8 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from ingress.connection_limits import Bounds
-from ingress.uvicorn_protocol import BODY, bounded_connections
+from ingress.http.connection_limits import Bounds
+from ingress.http.uvicorn_protocol import BODY, bounded_connections
 
 NO_BODY_READ = ("GET", "HEAD", "DELETE")
 """Methods whose bodies no endpoint of ours reads."""

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ingress.process import free_port
+from ingress.http.serving import free_port
 from tests.metrics import Metrics
 
 

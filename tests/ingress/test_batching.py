@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ingress.batching import _ALONE_SECONDS, Batcher, Submission
+from ingress.http.batching import _ALONE_SECONDS, Batcher, Submission
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -4,8 +4,8 @@ import resource
 
 import pytest
 
-from ingress.connection_limits import FULL, FULL_FOR_ADDRESS, Bounds, ConnectionLimiter, address_of
-from ingress.process import within_open_files
+from ingress.http.connection_limits import FULL, FULL_FOR_ADDRESS, Bounds, ConnectionLimiter, address_of
+from ingress.http.serving import within_open_files
 
 
 def test_connections_are_limited_to_the_files_that_a_process_may_open(monkeypatch: pytest.MonkeyPatch) -> None:

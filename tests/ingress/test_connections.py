@@ -13,8 +13,8 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from domain.settings import Settings
-from ingress.connection_limits import Bounds
-from ingress.uvicorn_protocol import bounded_connections
+from ingress.http.connection_limits import Bounds
+from ingress.http.uvicorn_protocol import bounded_connections
 from tests.ingress.strangers import (
     ANSWER_SECONDS,
     GET,

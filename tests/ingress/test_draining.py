@@ -20,10 +20,10 @@ from deploy.processes import Child, Supervisor
 from deploy.stack import process_spec
 from domain.database.connections import Database
 from domain.settings import Settings
-from ingress.connection_limits import Bounds
-from ingress.draining import DrainingServer
-from ingress.process import free_port, listen
-from ingress.uvicorn_protocol import bounded_connections
+from ingress.http.connection_limits import Bounds
+from ingress.http.draining import DrainingServer
+from ingress.http.serving import free_port, listen
+from ingress.http.uvicorn_protocol import bounded_connections
 from tests.chaos.test_kills import kept
 from tests.factories import route_body
 from tests.ingress.strangers import GET

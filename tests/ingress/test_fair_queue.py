@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingress.fair_queue import CapacityTimeout, FairQueue, FairSemaphore
+from ingress.http.fair_queue import CapacityTimeout, FairQueue, FairSemaphore
 
 
 def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:

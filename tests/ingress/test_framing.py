@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from ingress.connection_limits import Bounds
-from ingress.uvicorn_protocol import BODY, BoundedConnection, bounded_connections
+from ingress.http.connection_limits import Bounds
+from ingress.http.uvicorn_protocol import BODY, BoundedConnection, bounded_connections
 
 UPGRADE = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAA\r\n"
 GET = b"GET /%d HTTP/1.1\r\nHost: x\r\n\r\n"

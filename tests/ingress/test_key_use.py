@@ -8,7 +8,7 @@ from domain.accounts.keys import create_key, list_keys
 from domain.database.connections import Database
 from domain.lifecycle import Environment
 from domain.settings import Settings
-from ingress.key_use import KeyUse
+from ingress.api.key_use import KeyUse
 from tests.factories import make_fleet
 
 

@@ -14,7 +14,7 @@ import pytest
 from domain.lifecycle import Environment
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings
-from ingress.process import free_port
+from ingress.http.serving import free_port
 from tests.factories import route_body
 from tests.metrics import Metrics
 from tests.servers import OwnRedis, own_redis

@@ -15,7 +15,7 @@ from domain.lifecycle import RouteStatus
 from domain.queue.redis_clients import redis_client
 from domain.queue.redis_layout import outcomes_channel
 from domain.routes.intake.imports import ImportOutcome
-from ingress.outcome_listener import ExpectedOutcome, OutcomeListener
+from ingress.api.outcome_listener import ExpectedOutcome, OutcomeListener
 from tests.servers import OwnRedis, own_redis, silent_proxy
 
 A, B = UUID(int=1), UUID(int=2)

@@ -9,8 +9,8 @@ import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from domain.settings import Settings
-from ingress.connection_limits import Bounds, ConnectionLimiter, ProxyNetworks
-from ingress.process import server_config
+from ingress.http.connection_limits import Bounds, ConnectionLimiter, ProxyNetworks
+from ingress.http.serving import server_config
 
 PROXIES = "10.0.0.0/24, 192.0.2.7,2001:db8::/32"
 

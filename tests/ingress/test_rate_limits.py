@@ -9,7 +9,7 @@ import redis
 
 from domain.queue.redis_clients import async_redis_client, redis_client
 from domain.settings import Settings
-from ingress.rate_limits import Allowance, counter_of
+from ingress.api.rate_limits import Allowance, counter_of
 from tests.limiter import BlockingLimiter, blocking_limiter
 from tests.service import eventually
 

@@ -16,8 +16,8 @@ from deploy.embedded import EmbeddedPostgres, running
 from domain.accounts.keys import revoke_key
 from domain.migrations import migrate
 from domain.settings import Settings
-from ingress.process import free_port
-from ingress.replica import Freshness
+from ingress.api.replica import Freshness
+from ingress.http.serving import free_port
 from tests.factories import route_body
 from tests.metrics import Metrics
 from tests.replica import Replica, running_replica

@@ -19,11 +19,11 @@ from domain.lifecycle import Environment
 from domain.requests.log import Entry
 from domain.requests.search import LoggedRequest, RequestSearch, search_requests
 from domain.settings import Settings
-from ingress import request_log
-from ingress.access import AuthResult
-from ingress.problems import ApiError, document_of
-from ingress.request import REQUEST, Answer, Request
-from ingress.request_log import RequestLog
+from ingress.api import request_log
+from ingress.api.access import AuthResult
+from ingress.api.request import REQUEST, Answer, Request
+from ingress.api.request_log import RequestLog
+from ingress.http.problems import ApiError, document_of
 from tests.factories import route_body
 from tests.service import Client, Service, eventually
 

@@ -16,7 +16,7 @@ from domain.database.connections import Connection
 from domain.encoding import write
 from domain.queue.redis_clients import redis_client
 from domain.routes.intake.pushes import Push, store_pushes
-from ingress.rate_limits import counter_of
+from ingress.api.rate_limits import counter_of
 from tests.contract.checks import count_routes, problem
 from tests.factories import route_body
 from tests.rows import named, stored_id

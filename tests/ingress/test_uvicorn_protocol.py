@@ -13,8 +13,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http import httptools_impl
 from uvicorn.server import ServerState
 
-from ingress.connection_limits import Bounds
-from ingress.uvicorn_protocol import bounded_connections
+from ingress.http.connection_limits import Bounds
+from ingress.http.uvicorn_protocol import bounded_connections
 
 LENGTH_5 = (b"content-length", b"5")
 
@@ -128,7 +128,7 @@ SIGNATURES = {
         "send": ["message"],
     },
 }
-"""The methods that `ingress.uvicorn_protocol` calls or overrides, and their parameters."""
+"""The methods that `ingress.http.uvicorn_protocol` calls or overrides, and their parameters."""
 
 CONNECTION_FIELDS = (
     *("logger", "access_logger", "access_log", "parser", "timeout_keep_alive", "server_state", "transport", "flow"),

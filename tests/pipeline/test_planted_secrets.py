@@ -22,7 +22,7 @@ from domain.ids import new_id
 from domain.messages.due_messages import list_messages
 from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
-from ingress.process import free_port
+from ingress.http.serving import free_port
 from tests.conftest import make_database
 from tests.factories import JOLIET, route_body
 from tests.gateway import HOST, Gateway, running_gateway

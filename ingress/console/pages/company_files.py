@@ -9,7 +9,7 @@ from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.operations import csv_imports
 from domain.operations.csv_imports import FillKind, RouteKind, StoredImport
-from ingress.console.pages.fleet_and_stations import plain_words
+from ingress.console.pages.fleet.fleet_and_stations import plain_words
 from ingress.console.refusals import not_found
 from ingress.console.signed_in import Page
 

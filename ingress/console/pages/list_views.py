@@ -14,7 +14,8 @@ from domain.lifecycle import Role
 from domain.wording import sentence
 from ingress.console.addresses import action_at
 from ingress.console.browser import own_path
-from ingress.console.pages import fleet_and_stations, fleet_map, routes
+from ingress.console.pages.fleet import fleet_and_stations, fleet_map
+from ingress.console.pages.routes import routes
 from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import EVERYBODY, Page, see_other
 from ingress.console.tables import FilteredList

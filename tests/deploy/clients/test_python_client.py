@@ -24,7 +24,7 @@ from deploy.clients.python.fuelroute_client import (
     ServiceUnreachable,
     VehicleRef,
 )
-from ingress.process import free_port
+from ingress.http.serving import free_port
 from tests.factories import JOLIET, NEWARK, route_body
 from tests.pipeline.world import store_prices
 from tests.service import Client, Service

@@ -20,7 +20,7 @@ import pytest
 
 from deploy.demo import ALBUQUERQUE, AMARILLO, MEMPHIS
 from domain.settings import Settings
-from ingress.process import free_port
+from ingress.http.serving import free_port
 from tests.conftest import make_database
 from tests.deploy.containers.compose import CONTAINERS, our_services
 from tests.deploy.containers.engine import LIMITS, Container, podman, skip_without_podman

@@ -13,7 +13,7 @@ import pytest
 
 from deploy.processes import Child, Spec
 from domain.settings import Settings
-from ingress.process import free_port
+from ingress.http.serving import free_port
 from tests.conftest import make_database
 from tests.deploy.kubernetes.manifests import Manifest, container, pods, variables
 from tests.service import eventually

@@ -26,7 +26,7 @@ from domain.lifecycle import Environment
 from domain.migrations import migrate
 from domain.operations.server_checks import DatabaseCheck
 from domain.settings import Settings
-from ingress.process import free_port
+from ingress.http.serving import free_port
 from tests.debian import program, running_program
 from tests.factories import JOLIET, route_body
 from tests.rows import named

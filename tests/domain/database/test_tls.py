@@ -25,7 +25,7 @@ from domain.database.checks import check_server
 from domain.database.connections import Database, DatabaseProblem
 from domain.database.statements import Query
 from domain.queue.redis_clients import async_redis_client, check_redis, redis_client
-from ingress.process import free_port
+from ingress.http.serving import free_port
 from tests.debian import program, running_program
 from tests.domain.database.test_database_options import SETTINGS
 from tests.service import eventually

@@ -20,7 +20,7 @@ from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import build_plan_job
 from domain.queue.redis_clients import async_redis_client, check_redis, redis_client
 from domain.settings import Settings
-from ingress.process import free_port
+from ingress.http.serving import free_port
 from tests.debian import running_program
 from tests.factories import route_body
 from tests.service import eventually, running_service

@@ -17,7 +17,7 @@ from domain.database.connections import Database
 from domain.ids import new_id
 from domain.lifecycle import Role
 from domain.settings import Settings
-from ingress.process import free_port
+from ingress.http.serving import free_port
 from tests.conftest import redis_database
 from tests.factories import Fleet, make_fleet, signed_in
 from tests.service import eventually

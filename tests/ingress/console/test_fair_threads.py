@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from ingress.console.fairness import FairThreads
-from ingress.fair_queue import CapacityTimeout
+from ingress.http.fair_queue import CapacityTimeout
 
 
 class Gate:

@@ -10,7 +10,7 @@ from domain.ifta import driven_routes
 from domain.ifta.quarters import Quarter
 from domain.ifta.report import make_quarter_report
 from domain.lifecycle import Role
-from ingress.console.pages.ifta import MOST_ROUTES
+from ingress.console.pages.money.ifta import MOST_ROUTES
 from tests.domain.helpers import driven_without_a_plan
 from tests.factories import Fleet
 from tests.ingress.console.conftest import World, words

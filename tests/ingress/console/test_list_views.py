@@ -19,7 +19,7 @@ from domain.accounts.saved_filters import (
 )
 from domain.accounts.users import find_user
 from domain.lifecycle import Role
-from ingress.console.pages.fleet_map import FILTERED as MAP
+from ingress.console.pages.fleet.fleet_map import FILTERED as MAP
 from tests.domain.helpers import imported
 from tests.factories import Fleet
 from tests.ingress.console.conftest import Browser, World

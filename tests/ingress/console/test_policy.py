@@ -8,7 +8,7 @@ from domain.accounts.companies import Policy
 from domain.contract.captions import captioned_fields
 from domain.lifecycle import Role
 from domain.planning.fuel_plan import ComputedPlan, compute_plan
-from ingress.console.pages.policy import GROUPS
+from ingress.console.pages.company.policy import GROUPS
 from tests.domain.planning.plans import NOW, inputs, meridian, priced
 from tests.domain.savings.sent_plans import store_sent_plan
 from tests.factories import Fleet

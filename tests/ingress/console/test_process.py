@@ -8,7 +8,7 @@ import pytest
 from domain.settings import Settings
 from domain.telemetry.health import Health
 from ingress.console.process import run
-from ingress.process import PortTaken
+from ingress.http.serving import PortTaken
 
 
 @pytest.mark.parametrize(

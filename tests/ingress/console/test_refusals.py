@@ -22,7 +22,7 @@ from ingress.console.console import Console
 from ingress.console.downloads import TooManyDownloads
 from ingress.console.importer import TooManyImports
 from ingress.console.refusals import Refused
-from ingress.fair_queue import CapacityTimeout
+from ingress.http.fair_queue import CapacityTimeout
 from tests.ingress.console.conftest import words
 
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.magic_values import MAGIC_VALUES
+from ingress.api.openapi import describe
 from ingress.docs.guide import LANGUAGES, read_guide
 from ingress.docs.site import GUIDES, MOST_FOUND, STATIC, _find, _make_pages, read_source
-from ingress.openapi import describe
-from ingress.problems import KINDS
+from ingress.http.problems import KINDS
 
 PATHS = ["/docs", "/docs/reference", "/docs/search", *(f"/docs/{name}" for name in GUIDES)]
 _LINK = re.compile(r'(?:href|src)="([^"]+)"')

@@ -19,7 +19,7 @@ from domain.lifecycle import Environment
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
 from ingress.docs.guide import LANGUAGES
 from ingress.docs.site import GUIDES, read_source
-from ingress.process import free_port
+from ingress.http.serving import free_port
 from tests.domain.webhooks.endpoints import make_endpoint
 from tests.factories import route_body
 from tests.pipeline.world import store_prices

@@ -22,8 +22,8 @@ from domain.queue.job_queue import AsyncJobQueue
 from domain.queue.redis_clients import async_redis_client, redis_client
 from domain.routes.reading.lookups import Versioned, ask_external_ids, ask_routes, ask_versions
 from domain.settings import Settings
-from ingress.access import unauthorized
-from ingress.authenticator import (
+from ingress.api.access import unauthorized
+from ingress.api.authenticator import (
     Authenticator,
     AuthorizedRequest,
     AuthorizedResponse,
@@ -32,15 +32,15 @@ from ingress.authenticator import (
     Submitted,
     of_callers,
 )
-from ingress.batching import Batcher
-from ingress.fair_queue import FairSemaphore
-from ingress.key_use import KeyUse
-from ingress.outcome_listener import OutcomeListener
-from ingress.problems import ApiError
-from ingress.push_pipeline import PushPipeline, ReceivedPush, RouteAnswer
-from ingress.rate_limits import RateLimiter
-from ingress.replica import ReplicaReads
-from ingress.request_log import RequestLog
+from ingress.api.key_use import KeyUse
+from ingress.api.outcome_listener import OutcomeListener
+from ingress.api.push_pipeline import PushPipeline, ReceivedPush, RouteAnswer
+from ingress.api.rate_limits import RateLimiter
+from ingress.api.replica import ReplicaReads
+from ingress.api.request_log import RequestLog
+from ingress.http.batching import Batcher
+from ingress.http.fair_queue import FairSemaphore
+from ingress.http.problems import ApiError
 
 Batches = Batcher[AuthorizedRequest[Item], AuthorizedResponse[Result]]
 """Batches of requests, each with its key."""

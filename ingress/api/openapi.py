@@ -20,7 +20,7 @@ from domain.contract.shapes import (
     VehicleList,
     VehicleQuery,
 )
-from ingress.problems import KINDS, PROBLEM_TYPE
+from ingress.http.problems import KINDS, PROBLEM_TYPE
 
 Json = dict[str, Any]
 

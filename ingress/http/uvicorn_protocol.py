@@ -19,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from domain.contract.shapes import FieldFault, Problem
 from domain.encoding import write
-from ingress.connection_limits import (
+from ingress.http.connection_limits import (
     LARGE_HEAD,
     MALFORMED,
     PIPELINED,
@@ -31,7 +31,7 @@ from ingress.connection_limits import (
     Refusal,
     address_of,
 )
-from ingress.problems import PROBLEM_TYPE
+from ingress.http.problems import PROBLEM_TYPE
 
 MAX_HEAD_BYTES = 32 * 1024
 """Bytes of the request line and headers together, and of trailers."""

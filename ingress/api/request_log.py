@@ -20,8 +20,8 @@ from domain.requests.redaction import MOST_BYTES
 from domain.settings import Settings
 from domain.telemetry.logs import get_logger
 from domain.telemetry.metrics import REQUEST_LOG
-from ingress.authenticator import of_callers
-from ingress.request import Answer, Request
+from ingress.api.authenticator import of_callers
+from ingress.api.request import Answer, Request
 
 log = get_logger(__name__)
 

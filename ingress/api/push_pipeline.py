@@ -25,11 +25,11 @@ from domain.routes.reading.lookups import read_routes
 from domain.telemetry.logs import get_logger
 from domain.telemetry.metrics import ROUTES_PUSHED
 from domain.telemetry.tracing import Trace
-from ingress.authenticator import Admitted, Authenticator, Submitted
-from ingress.outcome_listener import Expectation, ExpectedOutcome, OutcomeListener
-from ingress.problems import ApiError, Rehearsed
-from ingress.push_storage import STORING_SECONDS, PushStorage, Result, of_pushes, request_ids
-from ingress.replica import ReplicaReads
+from ingress.api.authenticator import Admitted, Authenticator, Submitted
+from ingress.api.outcome_listener import Expectation, ExpectedOutcome, OutcomeListener
+from ingress.api.push_storage import STORING_SECONDS, PushStorage, Result, of_pushes, request_ids
+from ingress.api.replica import ReplicaReads
+from ingress.http.problems import ApiError, Rehearsed
 
 log = get_logger(__name__)
 

@@ -7,7 +7,7 @@ from domain.fleet.mappings import list_mappings, mappings_of, remove_mapping
 from domain.fleet.records import ID_KIND
 from domain.ids import shown_id
 from ingress.console.addresses import action_at, page_at
-from ingress.console.pages.matching import KIND_NAMES, in_words, kind_of, subject_of
+from ingress.console.pages.fleet.matching import KIND_NAMES, in_words, kind_of, subject_of
 from ingress.console.refusals import not_found
 from ingress.console.signed_in import AuditedAction, Page, see_other
 

@@ -15,12 +15,13 @@ from domain.database.health import is_away
 from domain.telemetry import tracing
 from domain.telemetry.logs import get_logger
 from domain.telemetry.metrics import REQUESTS
-from ingress.access import NOBODY, PAUSE_SECONDS, AuthResult, company_paused, rate_limited, refusal_of
-from ingress.fair_queue import CapacityTimeout
-from ingress.problems import KINDS, PROBLEM_TYPE, ApiError, Rehearsed, document_of
-from ingress.rate_limits import Allowance
-from ingress.request import REQUEST, Answer, Request, measured_as
-from ingress.services import Services
+from ingress.api.access import NOBODY, PAUSE_SECONDS, AuthResult, company_paused, rate_limited, refusal_of
+from ingress.api.rate_limits import Allowance
+from ingress.api.request import REQUEST, Answer, Request
+from ingress.api.services import Services
+from ingress.http.fair_queue import CapacityTimeout
+from ingress.http.problems import KINDS, PROBLEM_TYPE, ApiError, Rehearsed, document_of
+from ingress.http.request_labels import measured_as
 
 log = get_logger(__name__)
 

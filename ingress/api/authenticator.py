@@ -7,10 +7,10 @@ from domain.accounts.keys import Caller, find_callers, still_valid
 from domain.database.async_connections import AsyncDatabase
 from domain.database.fence import is_key_of_paused
 from domain.database.visibility import EVERYTHING, NOTHING, Visibility, of_tenants
-from ingress.access import AuthResult, Credentials, refusal_of, unauthorized
-from ingress.batching import Batcher, Submission
-from ingress.key_use import KeyUse
-from ingress.rate_limits import RateLimiter
+from ingress.api.access import AuthResult, Credentials, refusal_of, unauthorized
+from ingress.api.key_use import KeyUse
+from ingress.api.rate_limits import RateLimiter
+from ingress.http.batching import Batcher, Submission
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

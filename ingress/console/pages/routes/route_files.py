@@ -20,7 +20,7 @@ from ingress.console.addresses import page_at, upload_at
 from ingress.console.browser import MAX_FILE_BYTES
 from ingress.console.importer import Upload
 from ingress.console.pages.company_files import latest_files, require_no_import, show_file
-from ingress.console.pages.fleet_and_stations import plain_words
+from ingress.console.pages.fleet.fleet_and_stations import plain_words
 from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page, see_other
 

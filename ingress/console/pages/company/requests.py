@@ -15,7 +15,7 @@ from domain.requests.search import MOST_REQUESTS_SEARCHED, RequestSearch, find_r
 from ingress.console.addresses import page_at
 from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import Page
-from ingress.problems import KINDS
+from ingress.http.problems import KINDS
 
 PAGE_SIZE = 50
 _FILTERS = ("key", "status", "code", "q", "from", "to")

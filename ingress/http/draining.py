@@ -19,7 +19,7 @@ from contextlib import suppress
 
 import uvicorn
 
-from ingress.connection_limits import ConnectionLimiter
+from ingress.http.connection_limits import ConnectionLimiter
 
 LINGER_SECONDS = 1.0
 _TURN_SECONDS = 0.02

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from domain.telemetry.metrics import BATCH_ITEMS, BATCH_WAITS
-from ingress.fair_queue import FairQueue
+from ingress.http.fair_queue import FairQueue
 
 _ALONE_SECONDS = 0.05
 """A batch that runs for longer no longer holds back a next one that is not full."""

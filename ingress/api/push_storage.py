@@ -18,8 +18,8 @@ from domain.database.visibility import Visibility, of_tenants
 from domain.queue.jobs import Job
 from domain.routes.intake.pushes import Push, Pushed, store_pushes
 from domain.telemetry.logs import get_logger
-from ingress.access import unauthorized
-from ingress.problems import ApiError
+from ingress.api.access import unauthorized
+from ingress.http.problems import ApiError
 
 log = get_logger(__name__)
 

@@ -17,7 +17,7 @@ from domain.operations.csv_imports import StoredImport
 from ingress.console.addresses import action_at, as_download, page_at, upload_at
 from ingress.console.downloads import Download
 from ingress.console.importer import Upload
-from ingress.console.pages.fleet_and_stations import plain_words, record_change
+from ingress.console.pages.fleet.fleet_and_stations import plain_words, record_change
 from ingress.console.refusals import not_found
 from ingress.console.signed_in import Page, see_other
 from ingress.console.subjects import DRIVERS, SUBJECTS, AnySubject

@@ -37,13 +37,13 @@ from domain.routes.transitions import cancel_route
 from domain.telematics.feed import Feed, store_positions
 from domain.telemetry.metrics import FIXES_RECEIVED
 from domain.webhooks.endpoints import delivery_jobs
-from ingress.access import NOBODY, refusal_of, unauthorized
-from ingress.authenticator import AuthorizedRequest, Item, Result
-from ingress.fair_queue import CapacityTimeout, Permit
-from ingress.problems import ApiError
-from ingress.push_pipeline import ReceivedPush
-from ingress.request import JSON, Answer, Request
-from ingress.services import Batches, Services
+from ingress.api.access import NOBODY, refusal_of, unauthorized
+from ingress.api.authenticator import AuthorizedRequest, Item, Result
+from ingress.api.push_pipeline import ReceivedPush
+from ingress.api.request import JSON, Answer, Request
+from ingress.api.services import Batches, Services
+from ingress.http.fair_queue import CapacityTimeout, Permit
+from ingress.http.problems import ApiError
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
 Read = TypeVar("Read")

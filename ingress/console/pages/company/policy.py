@@ -21,7 +21,7 @@ from domain.planning.plan_inputs import PlanPolicy
 from domain.savings.policy_preview import Preview, preview_policy
 from domain.wording import sentence
 from ingress.console.addresses import action_at, in_report_threads, page_at
-from ingress.console.pages.fleet_and_stations import plain_words
+from ingress.console.pages.fleet.fleet_and_stations import plain_words
 from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page, see_other
 from ingress.console.subjects import as_text

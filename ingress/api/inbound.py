@@ -37,11 +37,11 @@ from domain.encoding import write
 from domain.ids import read_id
 from domain.telemetry.logs import get_logger
 from domain.telemetry.metrics import FIXES_RECEIVED
-from ingress.connection_limits import address_of
-from ingress.fair_queue import FairSemaphore
-from ingress.problems import ApiError
-from ingress.request import Answer, Request
-from ingress.services import Services
+from ingress.api.request import Answer, Request
+from ingress.api.services import Services
+from ingress.http.connection_limits import address_of
+from ingress.http.fair_queue import FairSemaphore
+from ingress.http.problems import ApiError
 
 log = get_logger(__name__)
 

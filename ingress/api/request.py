@@ -12,10 +12,10 @@ from uuid_utils import uuid7
 from domain.accounts.keys import PresentedKey
 from domain.contract.shapes import MAX_BODY_BYTES, FieldFault
 from domain.telemetry.tracing import Trace, read_traceparent
-from ingress.access import AuthResult, Credentials
-from ingress.problems import ApiError
-from ingress.rate_limits import Counted
-from ingress.uvicorn_protocol import BODY
+from ingress.api.access import AuthResult, Credentials
+from ingress.api.rate_limits import Counted
+from ingress.http.problems import ApiError
+from ingress.http.uvicorn_protocol import BODY
 
 REQUEST = "fuelroute.request"
 """The key of a request's scope under which the `Request` is kept."""
@@ -134,14 +134,6 @@ class Request:
             more = message.get("more_body", False)
         self.received = body
         return body
-
-
-def measured_as(scope: Scope) -> tuple[str, str]:
-    """Method and path of a request in measurements. There are few of them: both are names of the service, however the
-    request was written."""
-    route = scope.get("route")
-    method, methods = scope["method"], getattr(route, "methods", None) or ()
-    return method if method in methods else "-", getattr(route, "path", "(none)")
 
 
 class Answer(NamedTuple):

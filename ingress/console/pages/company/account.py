@@ -15,7 +15,7 @@ from domain.ids import read_id, shown_id
 from domain.wording import counted, sentence
 from ingress.console.addresses import action_at, in_password_thread, page_at
 from ingress.console.browser import SESSION, network_of_client, own_path, remove_cookie
-from ingress.console.pages.sign_in import remember_device
+from ingress.console.pages.company.sign_in import remember_device
 from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import EVERYBODY, OPERATORS, AuditedAction, Page, see_other
 

@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ingress.connection_limits import FULL_FOR_ADDRESS, ConnectionLimiter, ProxyNetworks, address_of
-from ingress.problems import PROBLEM_TYPE
-from ingress.uvicorn_protocol import document_of_refusal
+from ingress.http.connection_limits import FULL_FOR_ADDRESS, ConnectionLimiter, ProxyNetworks, address_of
+from ingress.http.problems import PROBLEM_TYPE
+from ingress.http.uvicorn_protocol import document_of_refusal
 
 _REFUSED_STATUS = 503
 

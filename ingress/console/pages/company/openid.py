@@ -47,7 +47,7 @@ from ingress.console.browser import (
 )
 from ingress.console.console import Console
 from ingress.console.fairness import PATIENCE_SECONDS
-from ingress.console.pages.sign_in import remember_device
+from ingress.console.pages.company.sign_in import remember_device
 from ingress.console.refusals import Refused, not_found, refusal
 from ingress.console.signed_in import see_other
 

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from domain.accounts.keys import Caller, PresentedKey
-from ingress.problems import ApiError
-from ingress.rate_limits import Allowance, Counted
+from ingress.api.rate_limits import Allowance, Counted
+from ingress.http.problems import ApiError
 
 
 class Credentials(NamedTuple):

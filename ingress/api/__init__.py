@@ -1,0 +1,1 @@
+"""The public API and the telematics feed: check, store, enqueue, answer."""

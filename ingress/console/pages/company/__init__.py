@@ -1,0 +1,1 @@
+"""A company's people, keys, policy, webhooks and notices, and signing in."""

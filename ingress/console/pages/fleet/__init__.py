@@ -1,0 +1,1 @@
+"""Vehicles, drivers, stations, connectors, and what the names in pushed routes mean."""

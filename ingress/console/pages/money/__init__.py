@@ -1,0 +1,1 @@
+"""Prices, fills, savings, fuel tax."""

@@ -1,0 +1,1 @@
+"""HTTP that the API and the console share: connections, limits, proxies, fairness, the end of a process."""
