@@ -16,6 +16,7 @@ import redis
 from domain import clock
 from domain.accounts import attempts, companies, sessions
 from domain.accounts.contacts import Contacts
+from domain.audit.entries import forget_entries
 from domain.database import fence
 from domain.database.connections import Connection, Database
 from domain.database.health import is_away
@@ -30,7 +31,7 @@ from domain.messages.read_status import read_status_jobs
 from domain.notices import notice_life, noticing
 from domain.notices.kinds import OPERATORS
 from domain.notices.notice_log import forget_notices
-from domain.operations import audit, csv_imports
+from domain.operations import csv_imports
 from domain.operations.alerts import find_alerts, urgent_needs
 from domain.operations.measuring import measure
 from domain.queue.heartbeats import forget_worker_heartbeats
@@ -421,7 +422,7 @@ class Passes:
             ("notices", forget_notices, settings.audit_retention_days, _PORTION),
             ("webhook_events", forget_events, settings.webhook_retention_days, _PORTION),
             ("sessions", sessions.forget_sessions, sessions.LONGEST_DAYS, _PORTION),
-            ("audit_entries", audit.forget_entries, settings.audit_retention_days, _PORTION),
+            ("audit_entries", forget_entries, settings.audit_retention_days, _PORTION),
             ("sign_in_attempts", attempts.forget_attempts, 0, _PORTION),
             ("quotes", forget_quotes, _QUOTE_DAYS, _PORTION),
             ("held_prices", forget_held_prices, KEPT_RUN_DAYS, _PORTION),

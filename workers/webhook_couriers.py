@@ -21,11 +21,11 @@ from dramatiq.middleware import Middleware
 from domain import clock
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.name_lookups import looking_up_for
+from domain.audit.entries import Actor, audit_subject, record_action
 from domain.database.connections import Connection
 from domain.database.health import is_away
 from domain.database.visibility import of_companies
 from domain.ids import shown_id
-from domain.operations.audit import Actor, audit_subject, record_action
 from domain.telemetry.logs import get_logger
 from domain.telemetry.metrics import WEBHOOKS
 from domain.webhooks import deliveries

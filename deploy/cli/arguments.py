@@ -17,10 +17,10 @@ import typer
 
 from deploy.cli.failures import CommandFailed
 from domain.accounts.companies import UnknownCompany
+from domain.audit.entries import Actor
 from domain.fleet.matching import Matched
 from domain.fleet.records import ID_KIND, UnknownTarget
 from domain.ids import read_id
-from domain.operations.audit import Actor
 
 
 def read_company_id(text: str) -> UUID:

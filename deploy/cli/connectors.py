@@ -21,6 +21,7 @@ from domain import clock
 from domain.accounts import companies
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import Contacts
+from domain.audit.entries import audit_subject, record_action
 from domain.connectors import connectors, vendor_vehicles
 from domain.connectors.connectors import Connector, ConnectorValues, UnknownConnector
 from domain.connectors.kinds import VENDORS
@@ -29,7 +30,6 @@ from domain.connectors.vendor import CredentialField, Vendor, VendorFault
 from domain.database.connections import Connection, Tenant
 from domain.ids import read_id, shown_id, with_shown_ids
 from domain.lifecycle import Environment
-from domain.operations.audit import audit_subject, record_action
 from domain.settings import get_settings
 
 app = typer.Typer(invoke_without_command=True, help="Connectors: positions from vendors of telematics.")

@@ -15,6 +15,7 @@ from deploy.cli.output import counting_lines, finish_import, print_table, screen
 from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts.companies import require_company, time_zone_of
+from domain.audit.entries import record_action
 from domain.database.connections import Connection, Tenant
 from domain.encoding import utc_text
 from domain.files.csvfiles import ImportReport
@@ -54,7 +55,6 @@ from domain.fills.reviewing import (
 )
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
-from domain.operations import audit
 from domain.savings.spans import Span
 from domain.settings import get_settings
 from domain.wording import counted
@@ -117,7 +117,7 @@ def fills_import(
         with transaction() as connection:
             finish_fills(connection, tenant)
             waiting = count_fills(connection, tenant, FillList.REVIEW)
-            audit.record_action(
+            record_action(
                 connection,
                 acting(f"{report.created} added, {report.updated} changed, {report.refused} refused"),
                 "import",
@@ -209,7 +209,7 @@ def fills_review(
             now=now,
         )
         shown = shown_id("fil", fill_id)
-        audit.record_action(connection, by, "fills.decide", shown, company_id=company_id, now=now)
+        record_action(connection, by, "fills.decide", shown, company_id=company_id, now=now)
     show(as_json, {"fill_id": shown, "decided": True}, lambda: screen.print(f"decided {shown}"))
 
 
@@ -303,9 +303,7 @@ def fills_assign(
         settled = sum(
             match_card_again(connection, Tenant(company_id, one), card, far_miles=far_miles) for one in Environment
         )
-        audit.record_action(
-            connection, by, "fills.assign", f"card …{card}", company_id=company_id, affected=settled, now=now
-        )
+        record_action(connection, by, "fills.assign", f"card …{card}", company_id=company_id, affected=settled, now=now)
     show(
         as_json,
         {"card": card, "settled": settled},

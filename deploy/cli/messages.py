@@ -13,11 +13,11 @@ from deploy.cli.output import print_table, screen, show
 from deploy.cli.storing import enqueue, transaction
 from domain import clock
 from domain.accounts import companies
+from domain.audit.entries import record_action
 from domain.database.connections import Connection
 from domain.ids import read_id, with_shown_ids
 from domain.messages.due_messages import list_messages
 from domain.messages.withholding import Withheld, list_withheld_messages
-from domain.operations.audit import record_action
 from domain.queue.jobs import Job
 from domain.wording import counted
 

@@ -14,6 +14,7 @@ from domain import clock
 from domain.accounts import companies
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import Contacts
+from domain.audit.entries import audit_subject, record_action
 from domain.database.connections import Connection
 from domain.ids import read_id, shown_id, with_shown_ids
 from domain.notices.kinds import OPERATORS, URGENT_WORDS
@@ -26,7 +27,6 @@ from domain.notices.subscriptions import (
     list_subscriptions,
     remove_subscription,
 )
-from domain.operations.audit import audit_subject, record_action
 from domain.settings import get_settings
 from domain.text import printable
 

@@ -13,12 +13,12 @@ from deploy.cli.storing import enqueue, transaction
 from domain import clock
 from domain.accounts.companies import require_company
 from domain.accounts.contacts import Contacts
+from domain.audit.entries import record_action
 from domain.database.connections import Connection
 from domain.files.csvfiles import write_rows
 from domain.files.kept_profiles import kept_profiles, remove_profile
 from domain.files.reading import AUTO
 from domain.ids import read_id, shown_id, with_shown_ids
-from domain.operations import audit
 from domain.routes.plans import price_changes
 from domain.routes.plans.price_sources import look_at_source, price_profile, price_profile_of
 from domain.settings import get_settings
@@ -75,7 +75,7 @@ def prices_import(
         run = RunFile(None, file.name, file_hash_of(file), found.name, acting().name)
         record_run(connection, company_id, run, report, None, now=now)
         affected = report.created + report.updated
-        audit.record_action(
+        record_action(
             connection,
             acting(),
             "prices.import",
@@ -149,7 +149,7 @@ def prices_accept(
             now=now,
             rates=ExchangeRates.of(get_settings()),
         )
-        audit.record_action(connection, actor, "prices.accept", held_id, company_id=company_id, affected=1, now=now)
+        record_action(connection, actor, "prices.accept", held_id, company_id=company_id, affected=1, now=now)
     enqueue(jobs)
     show(as_json, {"id": held_id, "status": "accepted"}, lambda: screen.print(f"accepted {held_id}"))
 
@@ -165,7 +165,7 @@ def prices_refuse(
     actor, now = acting(reason), clock.now()
     with transaction() as connection:
         held_prices.refuse_price(connection, company_id, _held_id(held_id), by=actor.name, now=now)
-        audit.record_action(connection, actor, "prices.refuse", held_id, company_id=company_id, affected=1, now=now)
+        record_action(connection, actor, "prices.refuse", held_id, company_id=company_id, affected=1, now=now)
     show(as_json, {"id": held_id, "status": "refused"}, lambda: screen.print(f"refused {held_id}"))
 
 
@@ -410,7 +410,7 @@ def sources_remove(company_id: CompanyId, name: SourceArgument, as_json: AsJson 
 
 
 def _record(connection: Connection, source: PriceSource, action: str) -> None:
-    audit.record_action(
+    record_action(
         connection,
         acting(),
         f"sources.{action}",

@@ -13,8 +13,9 @@ from deploy.cli.failures import CommandFailed
 from deploy.cli.output import plain, print_table, screen, show
 from deploy.cli.storing import transaction
 from domain import clock
+from domain.audit.entries import latest_actions
 from domain.ids import read_id, shown_id, with_shown_ids
-from domain.operations import audit, dead_letters, measuring, overdue, pauses
+from domain.operations import dead_letters, measuring, overdue, pauses
 from domain.operations.alerts import Measured, find_alerts, headline, is_silent, shown_count
 from domain.operations.dead_letters import DeadLetter, Filter
 from domain.queue.heartbeats import PassRun
@@ -251,7 +252,7 @@ def queues_log(
 ) -> None:
     """Lists the actions on queues and dead letters, with the person and the reason; the newest first."""
     with transaction() as connection:
-        rows = [with_shown_ids(entry._asdict()) for entry in audit.latest_actions(connection, limit=limit)]
+        rows = [with_shown_ids(entry._asdict()) for entry in latest_actions(connection, limit=limit)]
     show(as_json, rows, lambda: print_table(rows, "at", "actor", "action", "subject", "affected", "reason"))
 
 

@@ -15,11 +15,11 @@ from deploy.cli.records import Limit, Offset
 from deploy.cli.storing import enqueue, transaction
 from domain import clock
 from domain.accounts import companies
+from domain.audit.entries import require_reason
 from domain.contract.shapes import Route, StopType
 from domain.database.connections import Tenant
 from domain.ids import read_id
 from domain.lifecycle import Environment, PendingReason, RouteStatus
-from domain.operations.audit import require_reason
 from domain.routes.reading.lookups import read_any_route
 from domain.routes.reading.search import MOST_ROUTES_SEARCHED, RouteSearch, search_routes
 from domain.text import printable

@@ -12,10 +12,10 @@ from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts import companies, users
 from domain.accounts.contacts import IN_CLEAR
+from domain.audit.entries import record_action
 from domain.database.connections import Connection
 from domain.ids import shown_id, with_shown_ids
 from domain.lifecycle import Role
-from domain.operations import audit
 from domain.settings import get_settings
 
 app = typer.Typer(no_args_is_help=True, help="People who sign in to the console.")
@@ -111,7 +111,7 @@ def users_remove(email: Email, yes: Yes = False, as_json: AsJson = False) -> Non
 
 
 def _keep(connection: Connection, action: str, subject: str, company_id: UUID | None) -> None:
-    audit.record_action(connection, acting(), action, subject, company_id=company_id, now=clock.now())
+    record_action(connection, acting(), action, subject, company_id=company_id, now=clock.now())
 
 
 def _show_link(as_json: bool, document: dict[str, Any], token: str | None) -> None:

@@ -17,11 +17,11 @@ from domain import clock
 from domain.accounts import companies
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import Contacts
+from domain.audit.entries import audit_subject, record_action
 from domain.contract.shapes import moment_of
 from domain.database.connections import Connection, Tenant
 from domain.ids import read_id, shown_id, with_shown_ids
 from domain.lifecycle import Environment
-from domain.operations.audit import audit_subject, record_action
 from domain.queue.jobs import deliver_webhooks_job
 from domain.settings import get_settings
 from domain.text import printable

@@ -16,12 +16,12 @@ from uuid import UUID
 import psycopg
 
 from domain.accounts.companies import UnknownCompany, lock_company, require_company, retire_company
+from domain.audit.entries import audit_subject
 from domain.database.connections import Connection, Transaction
 from domain.database.statements import Command, IdRow, Statement
 from domain.fleet.drivers import forget_driver
 from domain.fleet.records import shown_record
 from domain.housekeeping.retention import delete_routes
-from domain.operations.audit import audit_subject
 from domain.queue.jobs import in_batches
 from domain.routes.intake.retiring import is_driven, retire
 from domain.routes.transitions import end_routes

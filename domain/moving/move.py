@@ -22,6 +22,7 @@ from uuid import UUID
 import psycopg
 from psycopg import sql
 
+from domain.audit.entries import Actor, record_action
 from domain.database import fence
 from domain.database.connections import MOVING_LOCKS, Connection, DatabaseProblem, open_session
 from domain.database.daily_partitions import partition_days
@@ -35,7 +36,6 @@ from domain.moving.comparison import compare
 from domain.moving.moved_tables import MovedTable, moved_tables
 from domain.moving.pause import PauseTooLong, now_there, paused
 from domain.moving.written_anew import carry_flags, write_anew
-from domain.operations.audit import Actor, record_action
 from domain.telematics.position_partitions import make_past_partitions
 
 _FLAGS_SPAN = timedelta(hours=6)

@@ -1,1 +1,1 @@
-"""Watching the service and stepping in: queues, workers, overdue work, dead letters, pauses, and the audit log."""
+"""Watching the service and stepping in: queues, workers, overdue work, dead letters and pauses."""

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from domain.accounts.contacts import IN_CLEAR, Contacts
+from domain.audit.entries import Actor, record_action
 from domain.database.connections import Connection, as_json
 from domain.database.options import TimeLimits
 from domain.database.statements import Command, Statement
@@ -20,8 +21,6 @@ from domain.errors import FuelrouteError
 from domain.files.csvfiles import ImportReport, Progress, Rejected
 from domain.files.route_layout import listed_names
 from domain.ids import first_id_of, new_id
-from domain.operations import audit
-from domain.operations.audit import Actor
 from domain.queue.jobs import Job
 from domain.routes.intake import fleet_changes
 from domain.routes.plans import price_changes
@@ -192,7 +191,7 @@ def finish(
     rows = as_json([row._asdict() for row in rejected[:MOST_REJECTED]])
     if _FINISH.execute(connection, (now, sum(counts), *counts, rows, stored.id)).rowcount == 0:
         raise ImportGone
-    audit.record_action(
+    record_action(
         connection,
         Actor(stored.actor, f"{counts.created} added, {counts.updated} changed, {counts.refused} refused"),
         "import",

@@ -11,10 +11,9 @@ from uuid import UUID
 
 import redis
 
+from domain.audit.entries import Actor, record_action, require_reason
 from domain.database.connections import Connection
 from domain.ids import with_shown_ids
-from domain.operations import audit
-from domain.operations.audit import Actor
 from domain.operations.job_subjects import About, about
 from domain.queue.dead_letter_store import enqueue_dead_letters, read_dead_letters, remove_dead_letters
 from domain.queue.dramatiq_messages import StoredJob
@@ -92,5 +91,5 @@ def _record(
     by: Actor,
     now: datetime,
 ) -> None:
-    by = audit.require_reason(by)
-    audit.record_action(connection, by, action, str(wanted), company_id=None, affected=len(letters), now=now)
+    by = require_reason(by)
+    record_action(connection, by, action, str(wanted), company_id=None, affected=len(letters), now=now)

@@ -8,11 +8,10 @@ seconds.
 from datetime import datetime
 from typing import NamedTuple
 
+from domain.audit.entries import LONGEST_REASON, Actor, record_action, require_reason
 from domain.database.connections import Connection
 from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
-from domain.operations import audit
-from domain.operations.audit import Actor
 from domain.queue.jobs import QUEUES
 
 
@@ -41,19 +40,19 @@ def list_pauses(connection: Connection) -> list[Pause]:
 
 def pause(connection: Connection, queue: str, by: Actor, *, now: datetime) -> bool:
     """Pauses a queue. False when it is paused already. Raises UnknownQueue, NoReason."""
-    reason = audit.require_reason(by).reason.strip()[: audit.LONGEST_REASON]
+    reason = require_reason(by).reason.strip()[:LONGEST_REASON]
     changed = bool(_PAUSE.execute(connection, (require_queue(queue), now, by.name, reason)).rowcount)
     if changed:
-        audit.record_action(connection, by, "pause", queue, company_id=None, now=now)
+        record_action(connection, by, "pause", queue, company_id=None, now=now)
     return changed
 
 
 def resume(connection: Connection, queue: str, by: Actor, *, now: datetime) -> bool:
     """Resumes a queue. False when it is not paused. Raises UnknownQueue, NoReason."""
-    audit.require_reason(by)
+    require_reason(by)
     changed = bool(_RESUME.execute(connection, (require_queue(queue),)).rowcount)
     if changed:
-        audit.record_action(connection, by, "resume", queue, company_id=None, now=now)
+        record_action(connection, by, "resume", queue, company_id=None, now=now)
     return changed
 
 

@@ -13,11 +13,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from domain import clock
 from domain.accounts.sessions import Session, find_session
 from domain.accounts.users import MAY_MANAGE_KEYS, MAY_MATCH, MAY_SEE_REQUESTS
+from domain.audit.entries import LONGEST_REASON, Actor, record_action
 from domain.database.connections import Connection
 from domain.database.visibility import EVERYTHING, of_companies, set_visibility
 from domain.lifecycle import Role
-from domain.operations import audit
-from domain.operations.audit import Actor
 from domain.queue.jobs import Job
 from domain.webhooks.endpoints import delivery_jobs
 from ingress.console.browser import SESSION, Form, read_cookie
@@ -150,9 +149,9 @@ def record_in_audit_log(page: Page, action: str, *, is_own: bool) -> None:
     audited, session = page.audited, page.session
     company_id = None if is_own and session.role is Role.OPERATOR else audited.company_id or session.company_id
     in_address = " ".join(map(str, page.request.path_params.values()))
-    audit.record_action(
+    record_action(
         page.connection,
-        Actor(session.email, page.form.text("reason", most=audit.LONGEST_REASON) or audited.why),
+        Actor(session.email, page.form.text("reason", most=LONGEST_REASON) or audited.why),
         action,
         audited.subject or in_address or ("own account" if is_own else ""),
         company_id=company_id,

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from domain.accounts.users import MAY_EDIT_FLEET, MAY_EDIT_POLICY, MAY_EDIT_STATIONS
+from domain.audit.entries import audit_subject
 from domain.contract.captions import CaptionedField, captioned_fields
 from domain.database.listing import Listing
 from domain.fleet import listings as fleet_listings
@@ -22,7 +23,6 @@ from domain.fleet.records import ID_KIND
 from domain.fleet.vehicles import VehicleRow
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
-from domain.operations.audit import audit_subject
 from domain.operations.csv_imports import FileKind
 from domain.routes.intake import fleet_changes
 from domain.routes.intake.retiring import StillDriving, retire

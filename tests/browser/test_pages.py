@@ -11,11 +11,10 @@ from starlette.routing import Route
 
 from deploy.demo import HERE as DEMO
 from domain.accounts.keys import create_key, revoke_key
+from domain.audit.entries import Actor, record_action
 from domain.contract.shapes import SCOPES
 from domain.fleet.mappings import store_mapping
 from domain.lifecycle import Environment, Role
-from domain.operations import audit
-from domain.operations.audit import Actor
 from domain.settings import Settings
 from domain.stations.price_imports import store_deal_rows, store_tax_rows
 from ingress.console.app import create_console
@@ -69,7 +68,7 @@ def busy_fleet(chromium_path: str, service: Service) -> Iterator[Fleet]:
             company_id = client.fleet.company_id
             store_deal_rows(connection, company_id, DEMO / "deals.csv", now=datetime.now(UTC))
             by = Actor("ann.lee@example.com", "the yard was closed")
-            audit.record_action(
+            record_action(
                 connection, by, "route_actions.cancel", "LOAD-1", company_id=company_id, now=datetime.now(UTC)
             )
             store_mapping(connection, company_id, "unit_number", "OLD-7", client.fleet.trucks[1])

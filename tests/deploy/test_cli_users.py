@@ -8,9 +8,9 @@ from io import StringIO
 import pytest
 
 from domain.accounts.users import email_of_link
+from domain.audit.entries import search_actions
 from domain.database.connections import Database
 from domain.ids import new_id, read_id, shown_id
-from domain.operations import audit
 from tests.deploy.commands import NO_COMPANY, Cli
 from tests.factories import make_fleet
 
@@ -85,7 +85,7 @@ def test_the_audit_log_records_changes_of_users(cli: Cli, company: str, database
     company_id = read_id("cmp", company)
     assert company_id is not None
     with database.transaction() as connection:
-        kept = [(one.action, one.subject) for one in audit.search_actions(connection, company_id, user, limit=10)]
+        kept = [(one.action, one.subject) for one in search_actions(connection, company_id, user, limit=10)]
     assert kept == [
         ("users.remove", user),
         ("users.reset", f"{user} without codes"),

@@ -17,6 +17,7 @@ SHARED_FOLDERS = {"database", "telemetry", "tables", "migrations"}
 
 ORDER = (
     SHARED,
+    "audit",
     "queue",
     "contract",
     "files",

@@ -73,7 +73,7 @@ OWNERS = {
     "notices": "notices",
     "request_log": "requests",
     "queue_pauses": "operations",
-    "audit_log": "operations",
+    "audit_log": "audit",
     "csv_imports": "operations",
     "erasures": "housekeeping",
     "backfills": "shared",

@@ -11,9 +11,9 @@ from uuid import UUID
 import httpx
 from redis import Redis
 
+from domain.audit.entries import AuditRow, search_actions
 from domain.lifecycle import Environment, Role
 from domain.messages.due_messages import list_messages
-from domain.operations.audit import AuditRow, search_actions
 from domain.operations.csv_imports import latest_imports
 from domain.queue.jobs import QUEUES
 from domain.queue.redis_clients import redis_client

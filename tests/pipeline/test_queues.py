@@ -3,9 +3,9 @@
 import time
 from datetime import UTC, datetime, timedelta
 
+from domain.audit.entries import Actor
 from domain.operations import pauses
 from domain.operations.alerts import Measured, find_alerts
-from domain.operations.audit import Actor
 from domain.operations.measuring import measure
 from domain.queue import heartbeats
 from domain.queue.jobs import QUEUES

@@ -10,9 +10,9 @@ from uuid import uuid4
 import pytest
 from prometheus_client import Gauge
 
+from domain.audit.entries import Actor
 from domain.database.connections import Database
 from domain.operations import pauses
-from domain.operations.audit import Actor
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import build_plan_job
 from domain.queue.redis_clients import redis_client

@@ -12,9 +12,9 @@ import pytest
 import redis
 from dramatiq import Worker
 
+from domain.audit.entries import Actor
 from domain.database.connections import Database
 from domain.operations import pauses
-from domain.operations.audit import Actor
 from domain.operations.measuring import database_name
 from domain.queue import heartbeats
 from domain.queue.inspection import jobs_in, read_queues

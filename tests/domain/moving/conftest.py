@@ -10,12 +10,12 @@ import pytest
 
 from deploy.embedded import EmbeddedPostgres, running
 from domain.accounts.contacts import Contacts
+from domain.audit.entries import Actor
 from domain.database.connections import Connection, Database
 from domain.database.visibility import of_companies
 from domain.migrations import migrate
 from domain.moving.cells import CellAddress
 from domain.moving.move import CompanyMove, moving_company
-from domain.operations.audit import Actor
 
 
 class Silent:

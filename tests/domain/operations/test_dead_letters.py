@@ -6,10 +6,10 @@ from uuid import UUID
 
 import pytest
 
+from domain.audit.entries import Actor, NoReason, latest_actions
 from domain.database.connections import Connection
 from domain.ids import new_id
-from domain.operations import audit, dead_letters
-from domain.operations.audit import Actor, NoReason
+from domain.operations import dead_letters
 from domain.operations.dead_letters import DeadLetter, Filter
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import build_plan_job, import_due_job, import_routes_job, process_positions_job
@@ -110,7 +110,7 @@ def test_the_audit_log_records_every_action_on_dead_letters(
     assert found(connection, jobs, wanted) == letters, "without a reason nothing was done"
     dead_letters.discard(connection, jobs.client, letters, wanted, ANN, now)
 
-    entry = audit.latest_actions(connection, limit=1)[0]
+    entry = latest_actions(connection, limit=1)[0]
     assert entry._replace(id=UUID(int=0)) == (
         UUID(int=0),
         now,

@@ -4,9 +4,9 @@ from datetime import datetime
 
 import pytest
 
+from domain.audit.entries import Actor, NoReason, latest_actions
 from domain.database.connections import Connection
-from domain.operations import audit, pauses
-from domain.operations.audit import Actor, NoReason
+from domain.operations import pauses
 from domain.operations.pauses import Pause, UnknownQueue
 from domain.queue.jobs import QUEUES
 
@@ -23,7 +23,7 @@ def test_a_queue_is_paused_once_and_resumed_once(connection: Connection, now: da
 
     assert pauses.list_pauses(connection) == []
     entries = [
-        (entry.actor, entry.action, entry.subject, entry.reason) for entry in audit.latest_actions(connection, limit=2)
+        (entry.actor, entry.action, entry.subject, entry.reason) for entry in latest_actions(connection, limit=2)
     ]
     assert entries == [
         ("bo", "resume", "plans", "new prices"),

@@ -7,10 +7,10 @@ from uuid import uuid4
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.audit.entries import Actor
 from domain.database.connections import Connection
 from domain.ids import new_id
 from domain.operations import dead_letters
-from domain.operations.audit import Actor
 from domain.operations.dead_letters import Filter
 from domain.queue.job_queue import MAX_WAITING, JobQueue
 from domain.queue.jobs import build_plan_job, import_routes_job

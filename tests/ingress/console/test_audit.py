@@ -8,11 +8,10 @@ from urllib.parse import quote
 import pytest
 
 from domain.accounts.users import find_user, make_password_link
+from domain.audit.entries import Actor, AuditRow, record_action, search_actions
 from domain.fleet.mappings import store_mapping
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Role
-from domain.operations import audit
-from domain.operations.audit import Actor, AuditRow
 from tests.domain.helpers import pushed
 from tests.factories import Fleet
 from tests.ingress.console.conftest import PASSWORD, Browser, World, words
@@ -23,7 +22,7 @@ from tests.ingress.console.test_matching import hold, mapping
 def entries(world: World, fleet: Fleet) -> list[AuditRow]:
     """The company's rows of the audit log, newest first."""
     with world.database.transaction() as connection:
-        return audit.search_actions(connection, fleet.company_id, limit=100)
+        return search_actions(connection, fleet.company_id, limit=100)
 
 
 def kept(world: World, fleet: Fleet) -> list[tuple[str, str, str]]:
@@ -160,9 +159,7 @@ def test_owners_read_the_log_of_their_company_operators_everything_and_others_no
     make_key(theirs, name="Key of theirs")
     operator = world.browser(Role.OPERATOR)
     with world.database.transaction() as connection:
-        audit.record_action(
-            connection, Actor("ann", "why"), "pause", "plans of all", company_id=None, now=datetime.now(UTC)
-        )
+        record_action(connection, Actor("ann", "why"), "pause", "plans of all", company_id=None, now=datetime.now(UTC))
 
     assert "Key of ours" in ours.look("/audit")
     assert "Key of theirs" not in ours.look("/audit", q="key")
@@ -196,7 +193,7 @@ def test_the_log_is_searched_and_read_page_by_page(world: World) -> None:
     fleet = world.new_fleet()
     with world.database.transaction() as connection:
         for number in range(230):
-            audit.record_action(
+            record_action(
                 connection,
                 Actor("ann@example.com", f"Because of {number:03}"),
                 "keys.revoke",

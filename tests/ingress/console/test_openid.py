@@ -14,9 +14,9 @@ import pytest
 
 from domain.accounts.contacts import IN_CLEAR
 from domain.accounts.users import create_user, find_user, make_password_link, set_totp
+from domain.audit.entries import actions_on_subject
 from domain.database.connections import Database
 from domain.lifecycle import Role
-from domain.operations.audit import actions_on_subject
 from domain.settings import Settings
 from tests.conftest import redis_database
 from tests.ingress.console.conftest import PASSWORD, Browser, World, running_console, words

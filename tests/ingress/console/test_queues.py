@@ -9,10 +9,10 @@ from uuid import uuid4
 
 import pytest
 
+from domain.audit.entries import Actor, latest_actions
 from domain.ids import shown_id
 from domain.lifecycle import Role
-from domain.operations import audit, pauses
-from domain.operations.audit import Actor
+from domain.operations import pauses
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES, build_plan_job, import_routes_job
 from domain.queue.redis_clients import redis_client
@@ -148,7 +148,7 @@ def test_a_queue_is_paused_and_resumed_with_a_reason(world: World, operator: Bro
     assert "prices &lt;i&gt;are&lt;/i&gt; wrong" in page
     with world.database.transaction() as connection:
         (pause,) = pauses.list_pauses(connection)
-        entry = audit.latest_actions(connection, limit=1)[0]
+        entry = latest_actions(connection, limit=1)[0]
     assert (entry.actor, entry.action, entry.subject) == (pause.paused_by, "pause", "plans")
     assert pause.paused_by in page
 
@@ -212,7 +212,7 @@ def test_dead_letters_are_taken_only_if_they_are_as_many_as_the_page_showed(
     assert dead(queue) == 5 - expected
     assert "No dead letter matches. Show all" in words(operator.look("/queues/dead", **wanted))
     with world.database.transaction() as connection:
-        assert audit.latest_actions(connection, limit=1)[0].affected == expected
+        assert latest_actions(connection, limit=1)[0].affected == expected
 
 
 def test_dead_letters_are_grouped_by_common_values(

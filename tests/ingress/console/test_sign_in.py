@@ -12,9 +12,9 @@ from domain.accounts.contacts import IN_CLEAR
 from domain.accounts.recovery_codes import count_recovery_codes, make_recovery_codes
 from domain.accounts.sessions import IDLE_HOURS, LONGEST_DAYS
 from domain.accounts.users import find_user, make_password_link, remove_user, set_totp
+from domain.audit.entries import actions_on_subject
 from domain.ids import shown_id
 from domain.lifecycle import Role
-from domain.operations.audit import actions_on_subject
 from tests.ingress.console.conftest import PASSWORD, Fields, World, words
 
 

@@ -7,9 +7,9 @@ from starlette.responses import Response
 
 from domain.accounts.companies import names_of
 from domain.accounts.users import MAY_MANAGE_KEYS
+from domain.audit.entries import MOST_SEARCHED, search_actions
 from domain.ids import read_id
 from domain.lifecycle import Role
-from domain.operations import audit
 from ingress.console.addresses import page_at
 from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import Page
@@ -19,7 +19,7 @@ _PAGE_SIZE = 100
 
 def show(page: Page) -> Response:
     text = page.form.text("q")
-    entries = audit.search_actions(page.connection, _whose(page), text, before=_before(page), limit=_PAGE_SIZE + 1)
+    entries = search_actions(page.connection, _whose(page), text, before=_before(page), limit=_PAGE_SIZE + 1)
     return page.render(
         "audit.html",
         section="audit",
@@ -30,7 +30,7 @@ def show(page: Page) -> Response:
         company_names=names_of(page.connection, (one.company_id for one in entries if one.company_id is not None)),
         is_operator=page.session.role is Role.OPERATOR,
         is_first=not page.form.text("before"),
-        most=audit.MOST_SEARCHED,
+        most=MOST_SEARCHED,
     )
 
 

@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.users import MAY_MANAGE_NOTICES, MAY_MANAGE_USERS, list_users
+from domain.audit.entries import audit_subject
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
 from domain.notices import subscriptions
@@ -25,7 +26,6 @@ from domain.notices.subscriptions import (
     UnknownSubscription,
     UnusableSubscription,
 )
-from domain.operations.audit import audit_subject
 from domain.telemetry.logs import get_logger
 from domain.wording import sentence
 from ingress.console.addresses import action_at, page_at

@@ -27,10 +27,9 @@ from domain.accounts.openid_users import (
 )
 from domain.accounts.tokens import new_token
 from domain.accounts.users import LINK_HOURS
+from domain.audit.entries import Actor, record_action
 from domain.database.connections import Connection
 from domain.database.visibility import EVERYTHING
-from domain.operations import audit
-from domain.operations.audit import Actor
 from domain.telemetry.logs import get_logger
 from domain.wording import counted
 from ingress.console.addresses import awaited_page_at, open_page_at
@@ -219,7 +218,7 @@ def ask_again(console: Console, request: Request, _: Form) -> Response:
 def _record_binding(connection: Connection, agreed: Agreed, now: datetime) -> None:
     """Write to the audit log that the user signs in with this account from now on."""
     by, company_id = Actor(agreed.user.email, f"Signed in at {agreed.issuer}"), agreed.user.company_id
-    audit.record_action(connection, by, "sign_in.bind_openid", "own account", company_id=company_id, now=now)
+    record_action(connection, by, "sign_in.bind_openid", "own account", company_id=company_id, now=now)
 
 
 def _away(provider: OpenIdProvider, error: ProviderAway) -> Refused:

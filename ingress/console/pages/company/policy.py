@@ -11,12 +11,11 @@ from starlette.responses import Response
 from domain.accounts.companies import Policy, StoredCompany, UnusablePolicy, read_company, set_policy
 from domain.accounts.contacts import UnreadableContact
 from domain.accounts.users import MAY_EDIT_POLICY
+from domain.audit.entries import Actor, actions_on_subject, record_action
 from domain.contract.captions import captioned_fields
 from domain.contract.checking import Invalid, read_query
 from domain.database.connections import Tenant
 from domain.lifecycle import Environment, Objective
-from domain.operations import audit
-from domain.operations.audit import Actor
 from domain.planning.plan_inputs import PlanPolicy
 from domain.savings.policy_preview import Preview, preview_policy
 from domain.wording import sentence
@@ -90,9 +89,7 @@ def _policy(
         has_message_url=company.message_url is not None,
         time_zones=_time_zones(),
         may_edit=may_edit,
-        entries=audit.actions_on_subject(page.connection, page.company_id, _SUBJECT, limit=_ENTRIES)
-        if may_edit
-        else [],
+        entries=actions_on_subject(page.connection, page.company_id, _SUBJECT, limit=_ENTRIES) if may_edit else [],
         fault=fault,
         faults=faults or {},
         previewed=previewed,
@@ -164,7 +161,7 @@ def save(page: Page) -> Response:
     except UnusablePolicy as error:
         return _policy(page, company, read.typed, fault=sentence(str(error)), status=400)
     by = Actor(page.session.email, ", ".join(changed))
-    audit.record_action(page.connection, by, "change", _SUBJECT, company_id=page.company_id, now=page.now)
+    record_action(page.connection, by, "change", _SUBJECT, company_id=page.company_id, now=page.now)
     return see_other("/policy?done=changed")
 
 

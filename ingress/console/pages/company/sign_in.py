@@ -12,10 +12,9 @@ from domain.accounts.attempts import site_of
 from domain.accounts.passwords import MIN_CHARACTERS, UnusablePassword
 from domain.accounts.sessions import DEVICE_DAYS, SignInRefused
 from domain.accounts.users import LINK_HOURS, company_of_user, email_of_link, set_password_by_link
+from domain.audit.entries import Actor, record_action
 from domain.database.connections import Connection
 from domain.database.visibility import EVERYTHING
-from domain.operations import audit
-from domain.operations.audit import Actor
 from domain.telemetry.logs import get_logger
 from domain.wording import counted, sentence
 from ingress.console.addresses import action_at, open_page_at
@@ -67,7 +66,7 @@ def _sign_in(console: Console, request: Request, form: Form) -> Response:
     def recovered(connection: Connection, left: int) -> None:
         by = Actor(email, f"{left} left")
         company_id = company_of_user(connection, email)
-        audit.record_action(connection, by, "sign_in.use_recovery_code", "own account", company_id=company_id, now=now)
+        record_action(connection, by, "sign_in.use_recovery_code", "own account", company_id=company_id, now=now)
 
     answer = sessions.sign_in(
         partial(console.database.transaction, EVERYTHING),
@@ -138,7 +137,7 @@ def _use_link(console: Console, request: Request, form: Form) -> Response:
         if email is not None and not fault:
             try:
                 user_id = set_password_by_link(connection, token, form.secret("password"), now=now)
-                audit.record_action(
+                record_action(
                     connection,
                     Actor(email, "A one-time link was used"),
                     "sign_in.set_password",

@@ -10,10 +10,10 @@ from starlette.responses import Response
 
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.users import MAY_MANAGE_WEBHOOKS
+from domain.audit.entries import audit_subject
 from domain.database.connections import Tenant
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
-from domain.operations.audit import audit_subject
 from domain.telemetry.logs import get_logger
 from domain.webhooks import delivery_log, endpoints
 from domain.webhooks.delivery_log import DELIVERY_STATUSES, UnknownDelivery

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.name_lookups import looking_up_for
 from domain.accounts.users import MAY_MANAGE_CONNECTORS, MAY_MATCH
+from domain.audit.entries import audit_subject
 from domain.connectors import connectors, vendor_vehicles
 from domain.connectors.connectors import Connector, ConnectorValues, UnknownConnector, UnusableConnector, state_of
 from domain.connectors.kinds import VENDORS
@@ -21,7 +22,6 @@ from domain.fleet.likeness import Likeness, Suggestion
 from domain.fleet.records import UnknownTarget
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
-from domain.operations.audit import audit_subject
 from domain.telemetry.logs import get_logger
 from domain.wording import sentence
 from ingress.console.addresses import action_at, page_at

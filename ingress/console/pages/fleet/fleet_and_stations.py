@@ -14,13 +14,13 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from domain.accounts.users import MAY_EDIT_POLICY
+from domain.audit.entries import Actor, AuditRow, actions_on_subject, record_action
 from domain.contract.captions import CaptionedField
 from domain.contract.checking import Invalid, read_query
 from domain.database.listing import MOST_COUNTED, ListOrder
 from domain.errors import FuelrouteError
 from domain.files.csvfiles import write_rows
-from domain.operations import audit, csv_imports
-from domain.operations.audit import Actor
+from domain.operations import csv_imports
 from domain.wording import sentence
 from ingress.console.addresses import action_at, as_download, page_at
 from ingress.console.browser import MAX_FILE_BYTES
@@ -197,10 +197,8 @@ def _form(
     )
 
 
-def _entries(subject: AnySubject, page: Page, key: str) -> list[audit.AuditRow]:
-    return audit.actions_on_subject(
-        page.connection, subject.company_id(page), subject.audit_subject(key), limit=_ENTRIES
-    )
+def _entries(subject: AnySubject, page: Page, key: str) -> list[AuditRow]:
+    return actions_on_subject(page.connection, subject.company_id(page), subject.audit_subject(key), limit=_ENTRIES)
 
 
 def _state_of(subject: Subject[Stored, Typed], stored: Stored | None) -> str:
@@ -302,7 +300,7 @@ def record_change(subject: AnySubject, page: Page, act: str, key: str, what: str
     """Record an action on a record in the audit log."""
     by = Actor(page.session.email, what)
     company_id = subject.company_id(page)
-    audit.record_action(page.connection, by, act, subject.audit_subject(key), company_id=company_id, now=page.now)
+    record_action(page.connection, by, act, subject.audit_subject(key), company_id=company_id, now=page.now)
 
 
 def plain_words(message: str) -> str:

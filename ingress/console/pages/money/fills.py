@@ -9,6 +9,7 @@ from uuid import UUID
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_DISPATCH
+from domain.audit.entries import actions_on_subject
 from domain.database.connections import Tenant
 from domain.files.products import Fuel
 from domain.fills.bought_report import (
@@ -39,7 +40,6 @@ from domain.fills.reviewing import (
 )
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
-from domain.operations import audit
 from domain.savings.spans import month_of
 from domain.wording import sentence
 from ingress.console.addresses import action_at, as_download, in_report_threads, page_at
@@ -135,7 +135,7 @@ def _fill(page: Page, fill_id: UUID, *, fault: str = "", status: int = 200) -> R
         flags=FLAG_REASONS,
         fuels=[one for one in Fuel if one is not Fuel.UNKNOWN],
         routes=route_choices(page.connection, page.company_id, fill),
-        entries=audit.actions_on_subject(page.connection, page.company_id, shown, limit=20),
+        entries=actions_on_subject(page.connection, page.company_id, shown, limit=20),
         may_decide=page.session.role in MAY_DISPATCH,
         form=page.form,
         fault=fault,

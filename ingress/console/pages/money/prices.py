@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_EDIT_POLICY
+from domain.audit.entries import audit_subject
 from domain.files.csvfiles import ImportReport, UnreadableFile, write_rows
 from domain.files.kept_profiles import TooManyProfiles, keep_profile, kept_profiles
 from domain.files.profiles import Column, FileProfile, guessed_columns
@@ -17,7 +18,6 @@ from domain.files.reading import AUTO, open_profiled, read_sample
 from domain.files.reading_time import reading_within
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
-from domain.operations.audit import audit_subject
 from domain.routes.plans import price_changes
 from domain.routes.plans.price_sources import price_profile_of
 from domain.stations import held_prices, price_sources

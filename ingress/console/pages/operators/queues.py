@@ -12,10 +12,10 @@ from uuid import UUID
 from starlette.responses import Response
 
 from domain.accounts.companies import names_of
+from domain.audit.entries import LONGEST_REASON, Actor, latest_actions
 from domain.ids import IdKind, read_id, shown_id
-from domain.operations import audit, dead_letters, measuring, overdue, pauses
+from domain.operations import dead_letters, measuring, overdue, pauses
 from domain.operations.alerts import Measured, find_alerts, headline, is_silent, shown_count
-from domain.operations.audit import Actor
 from domain.operations.dead_letters import DeadLetter, Filter
 from domain.operations.job_subjects import About, about
 from domain.operations.overdue import FIGURES, Figure, HeldCount
@@ -71,7 +71,7 @@ def show(page: Page) -> Response:
         "queues.html",
         _measure(page),
         section="queues",
-        entries=audit.latest_actions(page.connection, limit=_ENTRIES),
+        entries=latest_actions(page.connection, limit=_ENTRIES),
         queues=QUEUES,
         done=page.form.text("done"),
     )
@@ -276,7 +276,7 @@ def resume(page: Page) -> Response:
 
 
 def _actor(page: Page) -> Actor:
-    return Actor(page.session.email, page.form.text("reason", most=audit.LONGEST_REASON))
+    return Actor(page.session.email, page.form.text("reason", most=LONGEST_REASON))
 
 
 def _filter(page: Page) -> Filter:

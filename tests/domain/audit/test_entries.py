@@ -2,28 +2,27 @@
 
 from datetime import datetime, timedelta
 
+from domain.audit.entries import Actor, forget_entries, record_action, search_actions
 from domain.database.connections import Connection, Database
 from domain.housekeeping.erasure import NAMED, erase_driver
 from domain.ids import first_id_of
-from domain.operations import audit
-from domain.operations.audit import Actor
 from tests.conftest import own_database
 from tests.factories import Fleet, make_fleet
 
 
 def keep(connection: Connection, fleet: Fleet, reason: str, now: datetime) -> None:
     by = Actor("ann@example.com", reason)
-    audit.record_action(connection, by, "routes.cancel", "rte_1", company_id=fleet.company_id, now=now)
+    record_action(connection, by, "routes.cancel", "rte_1", company_id=fleet.company_id, now=now)
 
 
 def reasons(connection: Connection, fleet: Fleet, text: str = "") -> list[str]:
-    return [one.reason for one in audit.search_actions(connection, fleet.company_id, text, limit=10)]
+    return [one.reason for one in search_actions(connection, fleet.company_id, text, limit=10)]
 
 
 def test_long_texts_are_cut(connection: Connection, fleet: Fleet, now: datetime) -> None:
     by = Actor("ann@example.com", " x" * 1_000)
-    audit.record_action(connection, by, "keys.create", "y" * 1_000, company_id=fleet.company_id, now=now)
-    (entry,) = audit.search_actions(connection, fleet.company_id, limit=10)
+    record_action(connection, by, "keys.create", "y" * 1_000, company_id=fleet.company_id, now=now)
+    (entry,) = search_actions(connection, fleet.company_id, limit=10)
     assert (len(entry.reason), len(entry.subject)) == (500, 300)
 
 
@@ -36,7 +35,7 @@ def test_old_entries_are_deleted_in_portions(now: datetime) -> None:
                 "UPDATE audit_log SET id = %s WHERE reason = %s",
                 (first_id_of(now - timedelta(days=100 * (5 - number))), f"{number}"),
             )
-        forgotten = [audit.forget_entries(connection, days=250, now=now, limit=2) for _ in range(3)]
+        forgotten = [forget_entries(connection, days=250, now=now, limit=2) for _ in range(3)]
         assert forgotten == [2, 1, 0]
         assert reasons(connection, fleet) == ["4", "3"]
 
