@@ -1,7 +1,7 @@
 """Webhook events: their types, and the body that tells of one.
 
-A trigger on `routes` captures them (`migrations/versions/webhook_capture.py`), so no change is missed, whoever makes
-it. Nothing is captured for a company without an enabled endpoint.
+A trigger on `routes` captures them (`migrations/versions/webhook_event_types.py`), so no change is missed, whoever
+makes it. Nothing is captured for a company without an enabled endpoint.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ EVENT_TYPES: Mapping[str, str] = {
     "route.error": "the route ended in an error",
     "plan.corrected": "the driver got another plan on the way",
 }
-"""Each type that endpoints can choose, and when it is sent."""
+"""Each type that endpoints can choose, and when it is sent. The SQL function `webhook_event_type` gives these types."""
 
 TEST = "webhook.test"
 """The type of the event that a person sends to try an endpoint."""

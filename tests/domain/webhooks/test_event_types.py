@@ -1,0 +1,23 @@
+"""Each type of webhook event is declared in `EVENT_TYPES`, captured by the database, and explained in the guide."""
+
+import re
+from pathlib import Path
+
+import ingress.docs
+from domain.migrations.rendering import migrations
+from domain.webhooks.events import EVENT_TYPES, TEST
+
+
+def test_the_database_captures_the_declared_types() -> None:
+    statements = [statement for migration in migrations() for statement in migration.statements()]
+    newest = [one for one in statements if one.startswith("CREATE OR REPLACE FUNCTION webhook_event_type(")][-1]
+
+    assert set(re.findall(r"THEN '(.+?)'", newest)) == set(EVENT_TYPES)
+
+
+def test_the_guide_explains_each_type() -> None:
+    guide = Path(ingress.docs.__file__).with_name("guides") / "webhooks.md"
+    (table,) = re.findall(r"\| `type` \| when \|\n(?:\|.+\n)+", guide.read_text())
+
+    explained = [name for row in table.splitlines() for name in re.findall(r"`(.+?)`", row.split("|")[1])]
+    assert explained == ["type", *EVENT_TYPES, TEST]
