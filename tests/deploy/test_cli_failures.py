@@ -265,5 +265,5 @@ def test_the_embedded_roads_are_only_made_where_their_sources_are_installed(
     monkeypatch.setitem(sys.modules, "scgraph_data", None)
     file = tmp_path / "highways.npz"
 
-    assert "install the extra `roads` first" in cli("roads", "build", "--file", str(file)).sentence
+    assert "run it in a checkout with the extra `roads`" in cli("roads", "build", "--file", str(file)).sentence
     assert not file.exists()
