@@ -12,21 +12,17 @@ the server's answer is some milliseconds old.
 import math
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import psycopg
 
-from domain.database.statements import Query, Statement
+from domain.database.statements import Query, Scalar
 
 _VALID_SECONDS = 30.0
 """A reading is repeated after so long: clocks drift, and PostgreSQL's may be set, too."""
 
 
-class _Time(NamedTuple):
-    at: datetime
-
-
-SERVER_TIME = Query(Statement(_Time, "SELECT clock_timestamp() AS at"), (), lambda rows: rows[0].at)
+SERVER_TIME = Query(Scalar(datetime, "SELECT clock_timestamp()"), (), lambda rows: rows[0])
 """Asks PostgreSQL for its time."""
 
 

@@ -4,27 +4,21 @@ The lock belongs to a session of its own, so that it goes with the process, the 
 transaction mode would break that, so the session is on the direct address.
 """
 
-from typing import NamedTuple
-
 import psycopg
 
 from domain.database.connections import LEADER_LOCKS, open_session
 from domain.database.options import LEADING
-from domain.database.statements import Statement
+from domain.database.statements import Scalar
 
 _KEY = 0
 """The key of the only lead."""
 
 
-class _Answer(NamedTuple):
-    holds: bool
-
-
-_TRY = Statement(_Answer, "SELECT pg_try_advisory_lock(%s, %s) AS holds")
-_CHECK = Statement(
-    _Answer,
+_TRY = Scalar(bool, "SELECT pg_try_advisory_lock(%s, %s)")
+_CHECK = Scalar(
+    bool,
     "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
-    " AND granted AND objsubid = 2 AND classid = %s AND objid = %s) AS holds",  # 2: of two numbers
+    " AND granted AND objsubid = 2 AND classid = %s AND objid = %s)",  # 2: of two numbers
 )
 
 
@@ -40,12 +34,12 @@ class Leadership:
 
     def try_to_lead(self) -> bool:
         """Tries to take the lead. True when this process leads now."""
-        return _TRY.one(self._connection, (LEADER_LOCKS, _KEY)).holds
+        return _TRY.one(self._connection, (LEADER_LOCKS, _KEY))
 
     def check(self) -> None:
         """Raises LeadershipLost when the session no longer holds the lock."""
         try:
-            holds = _CHECK.one(self._connection, (LEADER_LOCKS, _KEY)).holds
+            holds = _CHECK.one(self._connection, (LEADER_LOCKS, _KEY))
         except psycopg.Error as error:
             raise LeadershipLost(str(error)) from None
         if not holds:

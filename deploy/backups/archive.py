@@ -18,7 +18,7 @@ from deploy.embedded import EmbeddedPostgres, write_private
 from deploy.embedded.folders import make_closed
 from deploy.embedded.servers import server_environment
 from deploy.processes import Spec
-from domain.database.statements import Command, Statement
+from domain.database.statements import Command, Scalar, Statement
 from domain.errors import FuelrouteError
 
 _SLOT = "fuelroute_archive"
@@ -126,15 +126,11 @@ def archive_spec(postgres: EmbeddedPostgres, folder: Path, log: Path) -> Spec:
     )
 
 
-class _Slot(NamedTuple):
-    is_lost: bool
-    """PostgreSQL has deleted what the archive did not have yet."""
-
-
-_SLOT_STATE = Statement(
-    _Slot,
-    f"SELECT wal_status = 'lost' AS is_lost FROM pg_replication_slots WHERE slot_name = '{_SLOT}'",  # noqa: S608
+_SLOT_IS_LOST = Scalar(
+    bool,
+    f"SELECT wal_status = 'lost' FROM pg_replication_slots WHERE slot_name = '{_SLOT}'",  # noqa: S608
 )
+"""PostgreSQL has deleted what the archive did not have yet. No row: there is no slot."""
 _MAKE_SLOT = Command(f"SELECT FROM pg_create_physical_replication_slot('{_SLOT}', true)")
 _DROP_SLOT = Command(
     f"SELECT FROM pg_replication_slots, pg_drop_replication_slot(slot_name) WHERE slot_name = '{_SLOT}'"
@@ -144,10 +140,10 @@ _SEGMENT_IS_KEPT = Command("SELECT FROM pg_ls_waldir() WHERE name = %s")
 
 def _prepare_slot(connection: psycopg.Connection, folder: Path) -> None:
     """Makes sure that PostgreSQL still has the part of the log at which the archive goes on. Raises ArchiveUnusable."""
-    slot = _SLOT_STATE.first(connection)
-    if slot is not None and slot.is_lost:
+    is_lost = _SLOT_IS_LOST.first(connection)
+    if is_lost:
         end_archive(connection)
-    if slot is None or slot.is_lost:
+    if is_lost is not False:
         _MAKE_SLOT.execute(connection)
     last = next((segment_of(file) for file in reversed(wal_files(folder))), None)
     if last is not None and _SEGMENT_IS_KEPT.first(connection, (last,)) is None:

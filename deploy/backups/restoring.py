@@ -21,7 +21,7 @@ from deploy.embedded import EmbeddedPostgres, running, write_private
 from deploy.embedded.folders import make_closed
 from deploy.processes import StartFailed
 from domain.accounts.contacts import Contacts
-from domain.database.statements import Statement
+from domain.database.statements import Scalar
 from domain.errors import FuelrouteError
 from domain.migrations import migrate
 from domain.settings import CONTACT_KEY_FILE
@@ -195,14 +195,10 @@ def _recovered(data: Path, at: datetime | None) -> Iterator[str]:
         raise RestoreFailed(f"PostgreSQL could not replay the log: {failed}") from None
 
 
-class _LastChange(NamedTuple):
-    at: datetime | None
-    """None: the log had no change."""
-
-
-_LAST_CHANGE = Statement(_LastChange, "SELECT pg_last_xact_replay_timestamp() AS at")
+_LAST_CHANGE = Scalar(datetime | None, "SELECT pg_last_xact_replay_timestamp()")
+"""NULL: the log had no change."""
 
 
 def _last_change_at(data: Path) -> datetime | None:
     with superuser(EmbeddedPostgres(data)) as connection:
-        return _LAST_CHANGE.one(connection).at
+        return _LAST_CHANGE.one(connection)

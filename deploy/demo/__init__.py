@@ -20,7 +20,7 @@ from domain.accounts.keys import create_key
 from domain.accounts.users import create_user
 from domain.contract.shapes import SCOPES
 from domain.database.connections import Connection, Database
-from domain.database.statements import IdRow, Statement
+from domain.database.statements import Scalar, Statement
 from domain.files.csvfiles import ImportReport
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment, Role
@@ -85,7 +85,7 @@ _DRIVES: tuple[tuple[str, str, dict[str, Any]], ...] = (
 )
 """The name of the route, the heading of its drive, and the options of the drive."""
 
-_COMPANIES = Statement(IdRow, "SELECT id FROM companies")
+_COMPANIES = Scalar(UUID, "SELECT id FROM companies")
 
 
 def standing_at(stop: Mapping[str, Any], unit_number: str, *, fuel_percent: float) -> list[dict[str, Any]]:
@@ -109,7 +109,7 @@ def run_demo(settings: Settings, screen: Console, *, stopping: Callable[[], bool
     file = settings.data / "demo.json"
     with Database.of(settings) as database:
         with database.transaction() as connection:
-            companies = {shown_id("cmp", row.id) for row in _COMPANIES.all(connection)}
+            companies = {shown_id("cmp", company_id) for company_id in _COMPANIES.all(connection)}
         if companies:
             _show_again(settings, file, companies, screen)
             return
@@ -264,19 +264,15 @@ def _show_life(database: Database, route_id: str, screen: Console) -> None:
         screen.print(row.closed_reason, style="red")
 
 
-class _Text(NamedTuple):
-    text: str | None
-
-
-_TEXT = Statement(_Text, "SELECT text FROM messages WHERE route_id = %s ORDER BY created_at DESC LIMIT 1")
+_TEXT = Scalar(str | None, "SELECT text FROM messages WHERE route_id = %s ORDER BY created_at DESC LIMIT 1")
 
 
 def _show_message(database: Database, route_id: str, screen: Console) -> None:
     """Print the newest message to the driver. The sandbox sends nothing, so this is the only place to read it."""
     with database.transaction() as connection:
-        row = _TEXT.first(connection, (read_id("rte", route_id),))
-    if row is not None and row.text is not None:
-        screen.print(printable(row.text, keep="\n"), soft_wrap=True, highlight=False, markup=False)
+        text = _TEXT.first(connection, (read_id("rte", route_id),))
+    if text is not None:
+        screen.print(printable(text, keep="\n"), soft_wrap=True, highlight=False, markup=False)
 
 
 def _show_plan(demo: dict[str, Any], screen: Console) -> None:

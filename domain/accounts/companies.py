@@ -15,7 +15,7 @@ from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact
 from domain.contract.captions import Caption
 from domain.database.connections import Connection
 from domain.database.fence import require_not_fenced
-from domain.database.statements import Command, IdRow, Statement
+from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.ids import new_id, shown_id
 from domain.lifecycle import MapLink, Objective
@@ -240,11 +240,7 @@ def read_company(connection: Connection, company_id: UUID) -> StoredCompany:
     return row
 
 
-class _Retired(NamedTuple):
-    retired_at: datetime | None
-
-
-_RETIRED = Statement(_Retired, "SELECT retired_at FROM companies WHERE id = %s")
+_IS_RETIRED = Scalar(NotNull[bool], "SELECT retired_at IS NOT NULL FROM companies WHERE id = %s")
 _LOCK = Command("SELECT FROM companies WHERE id = %s FOR NO KEY UPDATE")
 
 
@@ -252,26 +248,22 @@ def require_company(connection: Connection, company_id: UUID, *, even_retired: b
     """Raises UnknownCompany, and RetiredCompany and MovedCompany unless `even_retired`."""
     if not even_retired:
         require_not_fenced(connection, company_id)
-    row = _RETIRED.first(connection, (company_id,))
-    if row is None:
+    is_retired = _IS_RETIRED.first(connection, (company_id,))
+    if is_retired is None:
         raise UnknownCompany(shown_id("cmp", company_id))
-    if row.retired_at is not None and not even_retired:
+    if is_retired and not even_retired:
         raise RetiredCompany(company_id)
 
 
-class _Zone(NamedTuple):
-    time_zone: str
-
-
-_ZONE = Statement(_Zone, "SELECT time_zone FROM companies WHERE id = %s")
+_ZONE = Scalar(str, "SELECT time_zone FROM companies WHERE id = %s")
 
 
 def time_zone_of(connection: Connection, company_id: UUID) -> str:
     """The time zone of a company, retired or not. Raises UnknownCompany."""
-    row = _ZONE.first(connection, (company_id,))
-    if row is None:
+    zone = _ZONE.first(connection, (company_id,))
+    if zone is None:
         raise UnknownCompany(shown_id("cmp", company_id))
-    return row.time_zone
+    return zone
 
 
 def lock_company(connection: Connection, company_id: UUID, *, even_retired: bool = False) -> None:
@@ -303,7 +295,7 @@ _IN_FLIGHT = timedelta(hours=1)
 
 
 _RETIRE = Command("UPDATE companies SET retired_at = coalesce(retired_at, %s) WHERE id = %s")
-_RETIRED_SINCE = Statement(IdRow, "SELECT id FROM companies WHERE retired_at > %s")
+_RETIRED_SINCE = Scalar(UUID, "SELECT id FROM companies WHERE retired_at > %s")
 
 
 def retire_company(connection: Connection, company_id: UUID, *, now: datetime) -> None:
@@ -318,11 +310,11 @@ def retire_company(connection: Connection, company_id: UUID, *, now: datetime) -
 
 def lately_retired_companies(connection: Connection, *, now: datetime) -> list[UUID]:
     """Companies that a request in flight may have given a route after their routes were closed."""
-    return [row.id for row in _RETIRED_SINCE.all(connection, (now - _IN_FLIGHT,))]
+    return _RETIRED_SINCE.all(connection, (now - _IN_FLIGHT,))
 
 
-_LOCK_TO_SEAL = Statement(
-    IdRow,
+_LOCK_TO_SEAL = Scalar(
+    UUID,
     """
     SELECT id FROM companies c
     WHERE NOT starts_with(message_url, %(prefix)s)
@@ -341,7 +333,7 @@ _SET_URL = Command("UPDATE companies SET message_url = %s WHERE id = %s")
 def lock_to_seal(connection: Connection, prefix: str) -> list[UUID]:
     """Locks the companies that have a message URL, or a driver with a contact, that does not begin with `prefix` (the
     newest key's). Returns their ids."""
-    return [row.id for row in _LOCK_TO_SEAL.all(connection, {"prefix": prefix})]
+    return _LOCK_TO_SEAL.all(connection, {"prefix": prefix})
 
 
 def seal_message_urls(connection: Connection, company_ids: Sequence[UUID], contacts: Contacts) -> Sealed:

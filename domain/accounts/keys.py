@@ -22,7 +22,7 @@ from uuid import UUID
 
 from domain.contract.shapes import SCOPES
 from domain.database.connections import Connection, Tenant, as_array
-from domain.database.statements import Command, Query, Statement
+from domain.database.statements import Command, Query, Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.ids import new_id
 from domain.lifecycle import Environment
@@ -200,13 +200,8 @@ VALID = f"FROM api_keys k JOIN companies c ON c.id = k.company_id {_IS_VALID}"
 """The keys that are valid at this moment, `k`, with their companies, `c`: the end of a SELECT. `AND` may follow."""
 
 
-class _StillValid(NamedTuple):
-    position: int
-    """The position among the keys that were asked for, from 1."""
-
-
-_STILL_VALID = Statement(
-    _StillValid,
+_VALID_POSITIONS = Scalar(
+    int,
     f"""
     SELECT asked.position FROM unnest(%s::uuid[]) WITH ORDINALITY AS asked (id, position)
     JOIN api_keys k ON k.id = asked.id
@@ -222,13 +217,11 @@ _VALID_BY_PREFIX = Statement(
 def still_valid(key_ids: Sequence[UUID]) -> Query[list[bool]]:
     """One query that tells, for each of these keys in order, whether it is still valid."""
 
-    def read(rows: list[_StillValid]) -> list[bool]:
-        valid = [False] * len(key_ids)
-        for (position,) in rows:
-            valid[position - 1] = True
-        return valid
+    def read(positions: list[int]) -> list[bool]:
+        valid = set(positions)
+        return [position in valid for position in range(1, len(key_ids) + 1)]
 
-    return Query(_STILL_VALID, (as_array(key_ids),), read)
+    return Query(_VALID_POSITIONS, (as_array(key_ids),), read)
 
 
 class PresentedKey(NamedTuple):

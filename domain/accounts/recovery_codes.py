@@ -4,12 +4,11 @@ A user who turns one-time codes on gets ten. Each has 79 random bits, so one rou
 
 import secrets
 from datetime import datetime
-from typing import NamedTuple
 from uuid import UUID
 
 from domain.accounts.tokens import hash_of_token
 from domain.database.connections import Connection
-from domain.database.statements import Command, Statement
+from domain.database.statements import Command, Scalar
 
 RECOVERY_CODES = 10
 
@@ -22,11 +21,7 @@ _ADD = Command("INSERT INTO recovery_codes (user_id, token_hash, created_at) SEL
 _USE = Command("DELETE FROM recovery_codes WHERE user_id = %s AND token_hash = %s")
 
 
-class _Left(NamedTuple):
-    left: int
-
-
-_COUNT = Statement(_Left, "SELECT count(*) AS left FROM recovery_codes WHERE user_id = %s")
+_COUNT = Scalar(int, "SELECT count(*) FROM recovery_codes WHERE user_id = %s")
 
 
 def make_recovery_codes(connection: Connection, user_id: UUID, *, now: datetime) -> list[str]:
@@ -49,7 +44,7 @@ def use_recovery_code(connection: Connection, user_id: UUID, code: str) -> bool:
 
 def count_recovery_codes(connection: Connection, user_id: UUID) -> int:
     """The number of codes that are left."""
-    return _COUNT.one(connection, (user_id,)).left
+    return _COUNT.one(connection, (user_id,))
 
 
 def forget_recovery_codes(connection: Connection, user_id: UUID) -> None:

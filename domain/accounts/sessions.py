@@ -20,7 +20,7 @@ from domain.accounts.recovery_codes import count_recovery_codes, use_recovery_co
 from domain.accounts.tokens import hash_of_token, new_token
 from domain.accounts.users import tidy_email
 from domain.database.connections import Connection, Transaction
-from domain.database.statements import Command, Statement
+from domain.database.statements import Command, Scalar, Statement
 from domain.lifecycle import Role
 
 IDLE_HOURS = 12
@@ -311,15 +311,11 @@ def is_password_of(connection: Connection, user_id: UUID, password: str) -> bool
     return is_password(user.password_hash if user is not None else None, password)
 
 
-class _Count(NamedTuple):
-    sessions: int
-
-
 _END = Command("DELETE FROM sessions WHERE token_hash = %s")
 _END_ALL = Command("DELETE FROM sessions WHERE user_id = %s")
-_COUNT = Statement(
-    _Count,
-    f"SELECT count(*) AS sessions FROM sessions s WHERE user_id = %(user_id)s AND {_ALIVE}",  # noqa: S608
+_COUNT = Scalar(
+    int,
+    f"SELECT count(*) FROM sessions s WHERE user_id = %(user_id)s AND {_ALIVE}",  # noqa: S608
 )
 
 
@@ -343,7 +339,7 @@ def sign_out_everybody(connection: Connection) -> int:
 
 def count_sessions(connection: Connection, user_id: UUID, *, now: datetime) -> int:
     """The number of browsers in which the user is signed in."""
-    return _COUNT.one(connection, {"user_id": user_id, "now": now}).sessions
+    return _COUNT.one(connection, {"user_id": user_id, "now": now})
 
 
 _FORGET = {

@@ -1,18 +1,12 @@
 """The columns that a user has chosen for a table of the console."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection
-from domain.database.statements import Command, Statement
+from domain.database.statements import Command, Scalar
 
-
-class _Chosen(NamedTuple):
-    columns: list[str]
-
-
-_READ = Statement(_Chosen, "SELECT columns FROM table_columns WHERE user_id = %s AND table_name = %s")
+_READ = Scalar(list[str], "SELECT columns FROM table_columns WHERE user_id = %s AND table_name = %s")
 _STORE = Command(
     "INSERT INTO table_columns (user_id, table_name, columns) VALUES (%s, %s, %s)"
     " ON CONFLICT (user_id, table_name) DO UPDATE SET columns = excluded.columns"
@@ -22,8 +16,7 @@ _FORGET = Command("DELETE FROM table_columns WHERE user_id = %s AND table_name =
 
 def read_table_columns(connection: Connection, user_id: UUID, table_name: str) -> list[str] | None:
     """The names of the chosen columns; None: the user has chosen none, and sees the usual ones."""
-    row = _READ.first(connection, (user_id, table_name))
-    return row.columns if row is not None else None
+    return _READ.first(connection, (user_id, table_name))
 
 
 def store_table_columns(connection: Connection, user_id: UUID, table_name: str, columns: Sequence[str] | None) -> None:

@@ -11,7 +11,7 @@ from domain.accounts.passwords import hash_password
 from domain.accounts.recovery_codes import forget_recovery_codes
 from domain.accounts.tokens import hash_of_token, new_token
 from domain.database.connections import Connection
-from domain.database.statements import Command, IdRow, Statement
+from domain.database.statements import Command, Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.ids import new_id
 from domain.lifecycle import Role
@@ -107,7 +107,7 @@ _USERS = (
 _LIST = Statement(
     StoredUser, f"{_USERS} WHERE %(company_id)s::uuid IS NULL OR company_id = %(company_id)s ORDER BY email"
 )
-_BY_EMAIL = Statement(IdRow, "SELECT id FROM users WHERE email = %s")
+_BY_EMAIL = Scalar(UUID, "SELECT id FROM users WHERE email = %s")
 _DELETE = Command("DELETE FROM users WHERE id = %s")
 
 
@@ -118,10 +118,10 @@ def list_users(connection: Connection, company_id: UUID | None) -> list[StoredUs
 
 def find_user(connection: Connection, email: str) -> UUID:
     """The user's id. Raises UnknownUser."""
-    row = _BY_EMAIL.first(connection, (tidy_email(email),))
-    if row is None:
+    user_id = _BY_EMAIL.first(connection, (tidy_email(email),))
+    if user_id is None:
         raise UnknownUser(email)
-    return row.id
+    return user_id
 
 
 def remove_user(connection: Connection, user_id: UUID) -> None:
@@ -131,8 +131,8 @@ def remove_user(connection: Connection, user_id: UUID) -> None:
 
 # --- Managed by an owner of the company --------------------------------------------------------------------------
 
-_LOCK_OWNERS = Statement(
-    IdRow, "SELECT id FROM users WHERE company_id = %s AND role = 'owner' ORDER BY id FOR NO KEY UPDATE"
+_LOCK_OWNERS = Scalar(
+    UUID, "SELECT id FROM users WHERE company_id = %s AND role = 'owner' ORDER BY id FOR NO KEY UPDATE"
 )
 _BY_ID = Statement(StoredUser, f"{_USERS} WHERE company_id = %s AND id = %s FOR NO KEY UPDATE")
 _SET_ROLE = Command("UPDATE users SET role = %s WHERE company_id = %s AND id = %s")
@@ -161,20 +161,16 @@ def remove_user_of(connection: Connection, company_id: UUID, user: StoredUser) -
 
 
 def _require_other_owner(connection: Connection, company_id: UUID, user: StoredUser) -> None:
-    if [row.id for row in _LOCK_OWNERS.all(connection, (company_id,))] == [user.id]:
+    if _LOCK_OWNERS.all(connection, (company_id,)) == [user.id]:
         raise LastOwner(user.email)
 
 
-class _Company(NamedTuple):
-    company_id: UUID | None
-
-
-_COMPANY_OF = Statement(_Company, "SELECT company_id FROM users WHERE email = %s")
+_COMPANY_OF = Scalar(UUID | None, "SELECT company_id FROM users WHERE email = %s")
 
 
 def company_of_user(connection: Connection, email: str) -> UUID | None:
     """The id of the user's company; None for an operator. Raises NoRow for an unknown user."""
-    return _COMPANY_OF.one(connection, (tidy_email(email),)).company_id
+    return _COMPANY_OF.one(connection, (tidy_email(email),))
 
 
 # --- Passwords ---------------------------------------------------------------------------------------------------

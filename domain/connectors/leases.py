@@ -12,7 +12,7 @@ from uuid import UUID
 
 from domain.database import fence
 from domain.database.connections import Connection, Tenant
-from domain.database.statements import Command, IdRow, Statement
+from domain.database.statements import Command, Scalar, Statement
 from domain.lifecycle import Environment
 
 LEASE_SECONDS = 30.0
@@ -69,8 +69,8 @@ def lease_connectors(
     return _LEASE.all(connection, (by, until, list(kinds), now, most))
 
 
-_RENEW = Statement(
-    IdRow,
+_RENEW = Scalar(
+    UUID,
     f"""
     UPDATE connectors SET leased_until = %s
     WHERE id = ANY(ARRAY(
@@ -89,7 +89,7 @@ def renew_leases(connection: Connection, held: Iterable[Leased], *, now: datetim
     mine = list(held)
     until = now + timedelta(seconds=LEASE_SECONDS)
     parameters = (until, [one.id for one in mine], [one.lease_number for one in mine])
-    return {row.id for row in _RENEW.all(connection, parameters)}
+    return set(_RENEW.all(connection, parameters))
 
 
 _RELEASE = Command(

@@ -17,7 +17,7 @@ from domain.connectors.vendor import VendorPage
 from domain.connectors.vendor_vehicles import match_vehicles
 from domain.contract.shapes import MAX_POSITIONS, Position
 from domain.database.connections import Connection, Tenant, as_json
-from domain.database.statements import Command, IdRow, Query, Statement
+from domain.database.statements import Command, Query, Scalar, Statement
 from domain.lifecycle import Environment
 from domain.queue.jobs import Job
 from domain.telematics.arrivals import FURTHEST_AHEAD
@@ -42,8 +42,8 @@ class Taken(NamedTuple):
     newest_at: datetime | None
 
 
-_HOLD = Statement(
-    IdRow,
+_HOLD = Scalar(
+    UUID,
     "SELECT id FROM connectors WHERE company_id = %s AND id = %s AND lease_number = %s AND paused_at IS NULL"
     " FOR NO KEY UPDATE",
 )
@@ -188,9 +188,7 @@ def find_receiver(connector_id: UUID) -> Query[Receiver | None]:
     return Query(_FIND_RECEIVER, (connector_id,), lambda rows: rows[0] if rows else None)
 
 
-_KEEP = Statement(
-    IdRow, "SELECT id FROM connectors WHERE company_id = %s AND id = %s AND paused_at IS NULL FOR KEY SHARE"
-)
+_KEEP = Scalar(UUID, "SELECT id FROM connectors WHERE company_id = %s AND id = %s AND paused_at IS NULL FOR KEY SHARE")
 
 
 def take_inbound(

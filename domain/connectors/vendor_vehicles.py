@@ -15,7 +15,7 @@ from domain.connectors.connectors import UnusableConnector, lock_connector
 from domain.connectors.matching import BY_PERSON, Before, Compared, Named, Ours, judge, tell_twins, tidied
 from domain.connectors.vendor import VendorVehicle
 from domain.database.connections import Connection, as_json
-from domain.database.statements import Command, Statement
+from domain.database.statements import Command, Scalar, Statement
 from domain.fleet.records import require_in_service
 from domain.telematics.feed import vehicles_named
 
@@ -117,14 +117,9 @@ def _in_service(connection: Connection, company_id: UUID, vehicle_ids: Iterable[
     return {row.id: row for row in _IN_SERVICE.all(connection, (company_id, wanted))} if wanted else {}
 
 
-class _Count(NamedTuple):
-    number: int
-
-
-_COUNT_UNMATCHED = Statement(
-    _Count,
-    "SELECT count(*) AS number FROM connector_vehicles WHERE company_id = %s AND connector_id = %s"
-    " AND vehicle_id IS NULL",
+_COUNT_UNMATCHED = Scalar(
+    int,
+    "SELECT count(*) FROM connector_vehicles WHERE company_id = %s AND connector_id = %s AND vehicle_id IS NULL",
 )
 _STORE = Command(
     """
@@ -156,7 +151,7 @@ def _store(
 ) -> None:
     room = MOST_UNMATCHED
     if any(compared[key].vehicle_id is None for key in changed):
-        room -= _COUNT_UNMATCHED.one(connection, (company_id, connector_id)).number
+        room -= _COUNT_UNMATCHED.one(connection, (company_id, connector_id))
     rows = []
     for key, names in changed.items():
         if compared[key].vehicle_id is None:

@@ -40,7 +40,7 @@ from domain.database.options import (
 )
 from domain.database.pools import PoolUse, note_pool
 from domain.database.psycopg_internals import WaitTimeout
-from domain.database.statements import Command, Query, Statement
+from domain.database.statements import Command, Query, Scalar, Statement
 from domain.database.visibility import NOTHING, Visibility, set_locally, set_visibility, visibility_settings
 from domain.encoding import write
 from domain.errors import FuelrouteError
@@ -390,11 +390,7 @@ def pipelined(connection: Connection) -> Iterator[None]:
         raise
 
 
-class _Flushed(NamedTuple):
-    position: str
-
-
-_COMMIT_NOTHING = Statement(_Flushed, "SELECT pg_logical_emit_message(true, 'fuelroute', '')::text AS position")
+_COMMIT_NOTHING = Scalar(str, "SELECT pg_logical_emit_message(true, 'fuelroute', '')::text")
 
 
 def wait_until_durable() -> Query[None]:

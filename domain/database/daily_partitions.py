@@ -2,31 +2,26 @@
 
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
-from typing import NamedTuple
 
 from psycopg import sql
 
 from domain.database.connections import Connection
-from domain.database.statements import Statement
+from domain.database.statements import Scalar
 
 DAYS_AHEAD = 7
 """Partitions of so many days are made in advance, in case housekeeping does not run for a while."""
 
 
-class _Partition(NamedTuple):
-    name: str
-
-
-_PARTITIONS = Statement(
-    _Partition,
-    "SELECT relname AS name FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid"
+_PARTITIONS = Scalar(
+    str,
+    "SELECT relname FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid"
     " WHERE inhparent = %(table)s::text::regclass AND relname <> %(table)s::text || '_other'",
 )
 
 
 def partition_days(connection: Connection, table: str) -> dict[date, str]:
     """The days that have a partition of the table, each with the partition's name."""
-    return {date.fromisoformat(row.name[-8:]): row.name for row in _PARTITIONS.all(connection, {"table": table})}
+    return {date.fromisoformat(name[-8:]): name for name in _PARTITIONS.all(connection, {"table": table})}
 
 
 def maintain_daily_partitions(

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection
-from domain.database.statements import Command, NotNull, Query, Statement
+from domain.database.statements import Command, NotNull, Query, Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.ids import shown_id
 
@@ -79,14 +79,10 @@ def require_not_fenced(connection: Connection, company_id: UUID) -> None:
         raise MovedCompany(company_id, move)
 
 
-class _Answer(NamedTuple):
-    answer: NotNull[bool]
-
-
-_WAITS = Statement(
-    _Answer,
+_WAITS = Scalar(
+    NotNull[bool],
     "SELECT EXISTS (SELECT FROM company_moves it WHERE it.stage IN ('pausing', 'fenced', 'arriving')"
-    " AND it.holds_until > clock_timestamp() AND it.began_at > %s) AS answer",
+    " AND it.holds_until > clock_timestamp() AND it.began_at > %s)",
 )
 _LONGEST_MOVE = timedelta(days=1)
 
@@ -94,18 +90,18 @@ _LONGEST_MOVE = timedelta(days=1)
 def keeps_housekeeping_waiting(connection: Connection, *, now: datetime) -> bool:
     """A company is being compared between two cells, or arrives: what is old stays until it is here. A move that began
     more than a day ago counts no longer."""
-    return _WAITS.one(connection, (now - _LONGEST_MOVE,)).answer
+    return _WAITS.one(connection, (now - _LONGEST_MOVE,))
 
 
-_PAUSED_KEY = Statement(
-    _Answer,
-    f"SELECT EXISTS (SELECT FROM company_moves it WHERE %s = ANY (it.key_hashes) AND {PAUSED}) AS answer",  # noqa: S608
+_PAUSED_KEY = Scalar(
+    NotNull[bool],
+    f"SELECT EXISTS (SELECT FROM company_moves it WHERE %s = ANY (it.key_hashes) AND {PAUSED})",  # noqa: S608
 )
 
 
 def is_key_of_paused(key_hash: bytes) -> Query[bool]:
     """Tell if a key that is not valid here is one of a company that is paused or has left."""
-    return Query(_PAUSED_KEY, (key_hash,), lambda rows: rows[0].answer)
+    return Query(_PAUSED_KEY, (key_hash,), lambda rows: rows[0])
 
 
 # --- The stages ------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple
 
 from domain.database.connections import Connection
-from domain.database.statements import Row, Statement
+from domain.database.statements import Row, Scalar, Statement
 
 MOST_COUNTED = 10_000
 
@@ -20,10 +20,6 @@ class RowsPage(NamedTuple, Generic[Row]):
     """Another page follows."""
     total: int
     """The number of rows on all pages; `MOST_COUNTED + 1` stands for that many or more."""
-
-
-class _Total(NamedTuple):
-    total: int
 
 
 class ListOrder(NamedTuple):
@@ -74,9 +70,9 @@ class Listing(Generic[Row]):
             for by, ordered in orders.items()
         }
         self._counts = {
-            which: Statement(
-                _Total,
-                f"SELECT count(*) AS total FROM (SELECT FROM {table} WHERE {where}"  # noqa: S608
+            which: Scalar(
+                int,
+                f"SELECT count(*) FROM (SELECT FROM {table} WHERE {where}"  # noqa: S608
                 f" LIMIT {MOST_COUNTED + 1}) AS counted",
             )
             for which, where in wanted.items()
@@ -105,7 +101,7 @@ class Listing(Generic[Row]):
         rows = self._pages[*which, order].all(connection, parameters)
         if len(rows) <= limit and (rows or not offset):
             return RowsPage(rows, False, offset + len(rows))
-        return RowsPage(rows[:limit], len(rows) > limit, self._counts[which].one(connection, parameters).total)
+        return RowsPage(rows[:limit], len(rows) > limit, self._counts[which].one(connection, parameters))
 
     def each(
         self,

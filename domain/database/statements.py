@@ -1,4 +1,5 @@
-"""SQL with typed rows. A `Statement` is an SQL text and the type of its rows, a `Command` one that gives none.
+"""SQL with typed rows. A `Statement` is an SQL text and the type of its rows. A `Scalar` gives one column: its rows are
+plain values. A `Command` gives no columns.
 
     class _Found(NamedTuple):
         id: str
@@ -9,6 +10,10 @@
     for row in _FIND.all(connection, (prefixes,)):
         row.expired_at  # mypy: "_Found" has no attribute "expired_at"
 
+    _COUNT = Scalar(int, "SELECT count(*) FROM api_keys WHERE company_id = %s")
+
+    keys = _COUNT.one(connection, (company_id,))
+
 `tests/domain/database/test_statements.py` lets PostgreSQL prepare every statement against the migrated schema, and
 compares names, order and types of the columns with the row type. So neither a misspelt column nor a misread type gets
 as far as a request.
@@ -17,14 +22,15 @@ How to write one:
 
 - A row is a `NamedTuple` beside the statement, private unless others read it. Its fields are the columns, in order.
   Columns are named, never `*`: rows are filled by position.
-- A field has the type that psycopg gives: `str`, `int`, `float`, `bool`, `datetime`, `date`, `timedelta`, `bytes`,
-  `Decimal`, `list[...]` of an array; `dict[...]`, `list[...]` or a `TypedDict` of jsonb. Enums are made where the row
-  is read.
+- A field, or the value of a `Scalar`, has the type that psycopg gives: `str`, `int`, `float`, `bool`, `datetime`,
+  `date`, `timedelta`, `bytes`, `Decimal`, `list[...]` of an array; `dict[...]`, `list[...]` or a `TypedDict` of jsonb.
+  Enums are made where the row is read.
 - A column that its table allows to be NULL is `| None`, or `NotNull[...]` where the statement itself leaves no NULL
   (by its WHERE, say). Of expressions and outer joins the test knows nothing: their NULLs are the author's to declare.
 - Statements are constants of a module, never made while the service runs. Where the text depends on something, each
   variant is a constant of its own, so that each is prepared by the test.
 - PostgreSQL must see the type of each parameter in the text: `%s::timestamptz - %s::interval`, not `%s - %s`.
+- `first` of a `Scalar` is None for no row and for NULL: where the two differ, the row is a `NamedTuple`.
 - `all`, `first` and `one` are enough for most. `execute` gives the cursor, for `rowcount` or for rows one by one,
   `in_portions` a result that is too large for the memory.
 - Where psycopg is needed itself (`executemany`, COPY), `statement.text` is the SQL.
@@ -39,12 +45,16 @@ read by people and by Alembic.
 
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, overload
+from operator import itemgetter
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, NamedTuple, TypeVar, cast, overload
 from uuid import UUID
 
 import psycopg
 
-Row = TypeVar("Row", bound=tuple[Any, ...])
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
+Row = TypeVar("Row")
 Value = TypeVar("Value")
 Answer = TypeVar("Answer")
 
@@ -61,10 +71,10 @@ class Statement(Generic[Row]):
     made: ClassVar[list["Statement[Any]"]] = []
     """Every statement of the modules loaded so far, for the test that prepares them."""
 
-    def __init__(self, row: type[Row], text: str) -> None:
-        self.row = row
+    def __init__(self, row: "TypeForm[Row]", text: str) -> None:
+        self.row: Any = row
         self.text = text
-        self._make_row: Callable[[Sequence[Any]], Row] = partial(tuple.__new__, row)
+        self._make_row: Callable[[Sequence[Any]], Row] = partial(tuple.__new__, cast("type[Any]", row))
         """Faster than `row._make`, which counts the values of each row: `_row_maker` counts once for all rows."""
         self._width = len(getattr(row, "_fields", ()))
         Statement.made.append(self)
@@ -91,10 +101,10 @@ class Statement(Generic[Row]):
 
     def one(self, connection: psycopg.Connection[Any], parameters: Parameters | None = None) -> Row:
         """The row of a statement that always gives one. Raises NoRow."""
-        row = self.first(connection, parameters)
-        if row is None:
+        rows = self.all(connection, parameters)
+        if not rows:
             raise NoRow(self.text)
-        return row
+        return rows[0]
 
     def in_portions(
         self, connection: psycopg.Connection[Any], size: int, parameters: Parameters | None = None
@@ -109,10 +119,17 @@ class Statement(Generic[Row]):
         """psycopg calls it once for each result."""
         result = cursor.pgresult
         if result is not None and result.nfields != self._width:
-            raise psycopg.InterfaceError(
-                f"{result.nfields} columns for the {self._width} fields of {self.row.__name__}"
-            )
+            raise psycopg.InterfaceError(f"{result.nfields} columns for the {self._width} fields of {self.row}")
         return self._make_row
+
+
+class Scalar(Statement[Row]):
+    """A statement that gives one column. Its rows are the values themselves: `Scalar(UUID, "SELECT id FROM ...")`."""
+
+    def __init__(self, value: "TypeForm[Row]", text: str) -> None:
+        super().__init__(value, text)
+        self._make_row = itemgetter(0)
+        self._width = 1
 
 
 class Command(Statement[tuple[()]]):
@@ -138,12 +155,6 @@ class Query(Generic[Answer]):
     async def on_async(self, connection: psycopg.AsyncConnection[Any]) -> Answer:
         cursor = await self._statement.execute(connection, self._parameters)
         return self._read(await cursor.fetchall())
-
-
-class IdRow(NamedTuple):
-    """A row that is just an id."""
-
-    id: UUID
 
 
 class OwnedRow(NamedTuple):

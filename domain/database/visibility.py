@@ -19,7 +19,7 @@ from uuid import UUID
 
 import psycopg
 
-from domain.database.statements import NotNull, Statement
+from domain.database.statements import NotNull, Scalar, Statement
 from domain.lifecycle import Environment
 
 SERVICE_ROLE = "fuelroute_service"
@@ -76,13 +76,9 @@ def visibility_settings(visibility: Visibility) -> dict[str, str]:
     return {"fuelroute.companies": visibility.companies, "fuelroute.environments": visibility.environments}
 
 
-class _SetSetting(NamedTuple):
-    value: NotNull[str]
-
-
-_SET_LOCALLY = Statement(
-    _SetSetting,
-    "SELECT set_config(name, value, true) AS value FROM unnest(%s::text[], %s::text[]) AS wanted (name, value)",
+_SET_LOCALLY = Scalar(
+    NotNull[str],
+    "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS wanted (name, value)",
 )
 
 

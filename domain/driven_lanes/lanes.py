@@ -7,7 +7,7 @@ from typing import NamedTuple, TypedDict
 from uuid import UUID
 
 from domain.database.connections import Connection, Tenant, as_json
-from domain.database.statements import Command, NotNull, Statement
+from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.driven_lanes.agreement import COUNTED_DAYS, FEWEST_AGREEING, Witness, count_independent, vote
 from domain.driven_lanes.driven_road import DrivenRoad
 from domain.encoding import utc_text
@@ -178,12 +178,8 @@ def vote_again(connection: Connection, lane_id: UUID) -> int:
     return len(trips)
 
 
-class _LaneId(NamedTuple):
-    id: UUID
-
-
-_BEYOND = Statement(
-    _LaneId,
+_BEYOND = Scalar(
+    UUID,
     "SELECT id FROM driven_lanes WHERE company_id = %s AND environment = %s ORDER BY newest_at DESC, id DESC OFFSET %s",
 )
 _DELETE_ROADS_OF = Command("DELETE FROM driven_roads WHERE lane_id = ANY(%s)")
@@ -191,7 +187,7 @@ _DELETE_ROADS_OF = Command("DELETE FROM driven_roads WHERE lane_id = ANY(%s)")
 
 def trim_lanes(connection: Connection, tenant: Tenant, *, most: int = MOST_LANES) -> int:
     """Delete the lanes beyond so many, those with the oldest trips first. The caller holds the lock of the company."""
-    beyond = [row.id for row in _BEYOND.all(connection, (*tenant, most))]
+    beyond = _BEYOND.all(connection, (*tenant, most))
     _delete(connection, beyond)
     return len(beyond)
 

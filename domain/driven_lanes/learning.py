@@ -17,7 +17,7 @@ import numpy as np
 from domain.accounts.companies import lock_company
 from domain.database.connections import Connection, Tenant
 from domain.database.fence import is_at_work
-from domain.database.statements import Command, IdRow, NotNull, OwnedRow, Statement, in_turns
+from domain.database.statements import Command, NotNull, OwnedRow, Scalar, Statement, in_turns
 from domain.documents import StopDocument
 from domain.driven_lanes.driven_road import DrivenRoad
 from domain.driven_lanes.lanes import SAME_STOP_MILES, lane_to_teach, trim_lanes, vote_again
@@ -207,8 +207,8 @@ _LANES_WITH_OLD = Statement(
     f" WHERE road IS NOT NULL AND completed_at < %s AND {is_at_work('d.company_id')} LIMIT %s",
 )
 _FORGET_OLD = Command("DELETE FROM driven_roads WHERE lane_id = %s AND completed_at < %s")
-_EMPTY_LANES = Statement(
-    IdRow,
+_EMPTY_LANES = Scalar(
+    UUID,
     "SELECT id FROM driven_lanes l WHERE NOT EXISTS (SELECT FROM driven_roads d WHERE d.lane_id = l.id)"  # noqa: S608
     f" AND {is_at_work('l.company_id')} ORDER BY id LIMIT %s",
 )
@@ -223,7 +223,7 @@ def forget_roads(connection: Connection, *, days: float, now: datetime, limit: i
         lock_company(connection, row.company_id, even_retired=True)
         _FORGET_OLD.execute(connection, (row.lane_id, before))
         vote_again(connection, row.lane_id)
-    empty = [row.id for row in _EMPTY_LANES.all(connection, (limit,))]
+    empty = _EMPTY_LANES.all(connection, (limit,))
     for lane_id in empty:
         vote_again(connection, lane_id)
     return len(list(rows)) + len(empty)

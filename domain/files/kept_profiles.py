@@ -1,13 +1,13 @@
 """Profiles that companies keep, after they have mapped the columns of a file."""
 
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 import msgspec
 
 from domain.database.connections import Connection, as_json
-from domain.database.statements import Command, Statement
+from domain.database.statements import Command, Scalar
 from domain.errors import FuelrouteError
 from domain.files.profiles import FileProfile
 
@@ -15,14 +15,10 @@ MOST_PROFILES = 100
 """The number of profiles that a company may keep of one subject."""
 
 
-class _Kept(NamedTuple):
-    profile: dict[str, Any]
-
-
-_LIST = Statement(
-    _Kept, "SELECT profile FROM file_profiles WHERE company_id = %s AND subject = %s ORDER BY name LIMIT %s"
+_LIST = Scalar(
+    dict[str, Any], "SELECT profile FROM file_profiles WHERE company_id = %s AND subject = %s ORDER BY name LIMIT %s"
 )
-_READ = Statement(_Kept, "SELECT profile FROM file_profiles WHERE company_id = %s AND subject = %s AND name = %s")
+_READ = Scalar(dict[str, Any], "SELECT profile FROM file_profiles WHERE company_id = %s AND subject = %s AND name = %s")
 _KEEP = Command(
     "INSERT INTO file_profiles (company_id, subject, name, profile, changed_at) VALUES (%s, %s, %s, %s, %s)"
     " ON CONFLICT (company_id, subject, name) DO UPDATE SET profile = excluded.profile,"
@@ -37,12 +33,12 @@ class TooManyProfiles(FuelrouteError):
 
 
 def kept_profiles(connection: Connection, company_id: UUID, subject: str) -> list[FileProfile]:
-    return [_profile(row) for row in _LIST.all(connection, (company_id, subject, MOST_PROFILES))]
+    return [_profile(kept) for kept in _LIST.all(connection, (company_id, subject, MOST_PROFILES))]
 
 
 def read_kept_profile(connection: Connection, company_id: UUID, subject: str, name: str) -> FileProfile | None:
-    row = _READ.first(connection, (company_id, subject, name))
-    return _profile(row) if row is not None else None
+    kept = _READ.first(connection, (company_id, subject, name))
+    return _profile(kept) if kept is not None else None
 
 
 def keep_profile(connection: Connection, company_id: UUID, profile: FileProfile, *, now: datetime) -> None:
@@ -59,5 +55,5 @@ def remove_profile(connection: Connection, company_id: UUID, subject: str, name:
     return _REMOVE.execute(connection, (company_id, subject, name)).rowcount == 1
 
 
-def _profile(row: _Kept) -> FileProfile:
-    return msgspec.convert(row.profile, FileProfile)
+def _profile(kept: dict[str, Any]) -> FileProfile:
+    return msgspec.convert(kept, FileProfile)

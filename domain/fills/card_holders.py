@@ -13,7 +13,7 @@ from uuid import UUID
 
 from domain.accounts.companies import lock_company
 from domain.database.connections import Connection, Tenant
-from domain.database.statements import Command, NotNull, Statement
+from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.fleet.records import require_in_service
 
@@ -58,12 +58,8 @@ _ASSIGN = Command(
 )
 
 
-class _Name(NamedTuple):
-    driver_name: NotNull[str]
-
-
-_NAMES = Statement(
-    _Name,
+_NAMES = Scalar(
+    NotNull[str],
     "SELECT DISTINCT driver_name FROM fills WHERE company_id = %s AND card_last_four = %s AND driver_name IS NOT NULL"
     " AND unit_number IS NULL",
 )
@@ -99,7 +95,7 @@ def assign_card(
 
 def _only_name(connection: Connection, company_id: UUID, card: str) -> str:
     """Two cards may end in the same digits: a name that was not seen here is not credited."""
-    by_words = {_words(row.driver_name): row.driver_name for row in _NAMES.all(connection, (company_id, card))}
+    by_words = {_words(name): name for name in _NAMES.all(connection, (company_id, card))}
     if len(by_words) > 1:
         names = ", ".join(sorted(by_words.values()))
         raise UnusableCard(f"several people have a card that ends in {card}: say which by the name, one of {names}")

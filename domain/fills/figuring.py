@@ -11,7 +11,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection
-from domain.database.statements import Command, IdRow, NotNull, Statement
+from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.documents import FuelPlanDocument
 from domain.fills.verdicts import BoughtFill, Comparison, PlannedStop, compare_with_plan
 from domain.lifecycle import RouteStatus
@@ -22,16 +22,12 @@ ROUTE_SLACK = timedelta(hours=2)
 """A truck also fuels for a route so long before its first stop, and after its last one."""
 
 
-class _RouteId(NamedTuple):
-    route_id: NotNull[UUID]
-
-
-_WITH_FILLS = Statement(
-    _RouteId,
+_WITH_FILLS = Scalar(
+    NotNull[UUID],
     "SELECT DISTINCT route_id FROM fills WHERE route_id = ANY(%(ids)s)"
     " UNION SELECT DISTINCT route_id FROM stop_verdicts WHERE route_id = ANY(%(ids)s)",
 )
-_LOCK = Statement(IdRow, "SELECT id FROM routes WHERE id = ANY(%s) ORDER BY id FOR UPDATE")
+_LOCK = Scalar(UUID, "SELECT id FROM routes WHERE id = ANY(%s) ORDER BY id FOR UPDATE")
 
 
 class _Counted(NamedTuple):
@@ -138,8 +134,7 @@ _NUMBER = Command(
 def figure_routes(connection: Connection, route_ids: Iterable[UUID], *, lock: bool = True) -> None:
     """Figure anew the verdicts and the payments of those of the routes that have fills. `lock`: they are locked here,
     in the order of their ids; else the caller has locked them."""
-    rows = _WITH_FILLS.all(connection, {"ids": list(route_ids)})
-    ids = sorted(row.route_id for row in rows)
+    ids = sorted(_WITH_FILLS.all(connection, {"ids": list(route_ids)}))
     if not ids:
         return
     if lock:

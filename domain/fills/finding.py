@@ -6,7 +6,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection, Tenant
-from domain.database.statements import IdRow, Statement
+from domain.database.statements import Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.files.products import Fuel
 from domain.fills.card_files import AMOUNT_DOUBT
@@ -294,7 +294,7 @@ class UnclearTruck(FuelrouteError):
         super().__init__(f"unit number {unit_number[:40]!r} changed hands on that day: give the truck's id, {ids}")
 
 
-_VEHICLE = Statement(IdRow, "SELECT id FROM vehicles WHERE company_id = %s AND id = %s")
+_VEHICLE = Scalar(UUID, "SELECT id FROM vehicles WHERE company_id = %s AND id = %s")
 
 
 def find_truck(connection: Connection, company_id: UUID, named: str, *, at: datetime, time_zone: str) -> UUID | None:
@@ -302,8 +302,7 @@ def find_truck(connection: Connection, company_id: UUID, named: str, *, at: date
     that it has now. None: there is none. Raises UnclearTruck."""
     vehicle_id = read_id("veh", named)
     if vehicle_id is not None:
-        row = _VEHICLE.first(connection, (company_id, vehicle_id))
-        return row.id if row is not None else None
+        return _VEHICLE.first(connection, (company_id, vehicle_id))
     holders = read_unit_holders(connection, company_id, [named]).get(named, [])
     found = vehicle_of_unit(holders, at, time_zone)
     if found is None and len({one.vehicle_id for one in holders}) > 1:

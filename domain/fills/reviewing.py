@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from domain.accounts.companies import lock_company
 from domain.database.connections import Connection, Tenant
-from domain.database.statements import Command, Statement
+from domain.database.statements import Command, Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.files.products import Fuel
 from domain.fills.card_files import AMOUNT_DOUBT, CORRECTED, DOUBTS, QUANTITY_DOUBT, TWICE
@@ -130,14 +130,10 @@ _PAGES = {
 }
 
 
-class _Total(NamedTuple):
-    total: int
-
-
 _COUNTS = {
-    which: Statement(
-        _Total,
-        "SELECT count(*)::int AS total FROM (SELECT FROM fills WHERE company_id = %(company_id)s"  # noqa: S608
+    which: Scalar(
+        int,
+        "SELECT count(*)::int FROM (SELECT FROM fills WHERE company_id = %(company_id)s"  # noqa: S608
         f" AND environment = %(environment)s AND {condition} LIMIT {MOST_COUNTED_FILLS + 1}) AS counted",
     )
     for which, condition in _LISTED.items()
@@ -157,7 +153,7 @@ def list_fills(
 
 def count_fills(connection: Connection, tenant: Tenant, which: FillList) -> int:
     """The number of fills on the list; `MOST_COUNTED_FILLS + 1` stands for more."""
-    return _COUNTS[which].one(connection, tenant._asdict()).total
+    return _COUNTS[which].one(connection, tenant._asdict())
 
 
 def read_fill(connection: Connection, company_id: UUID, fill_id: UUID) -> ShownFill | None:

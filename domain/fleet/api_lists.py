@@ -9,17 +9,13 @@ import msgspec
 
 from domain.contract.shapes import Driver, DriverList, DriverQuery, Vehicle, VehicleList, VehicleQuery
 from domain.database.connections import Connection
-from domain.database.statements import Statement
+from domain.database.statements import Scalar, Statement
 from domain.fleet.listings import StoredVehicle
 from domain.fleet.matching import MappingKind, Matched
 from domain.ids import shown_id, with_shown_ids
 
 _MOST_SKIPPED = 2**62
 """An offset beyond any table that still is a bigint."""
-
-
-class _Total(NamedTuple):
-    total: int
 
 
 _VEHICLE_FILTERS = ("unit_number", "vin")
@@ -37,7 +33,7 @@ _VEHICLE_PAGE = {
     )
     for names, source in _VEHICLES.items()
 }
-_VEHICLE_COUNT = {names: Statement(_Total, f"SELECT count(*) AS total {source}") for names, source in _VEHICLES.items()}
+_VEHICLE_COUNT = {names: Scalar(int, f"SELECT count(*) {source}") for names, source in _VEHICLES.items()}
 
 
 def list_vehicles(connection: Connection, company_id: UUID, query: VehicleQuery) -> VehicleList:
@@ -49,7 +45,7 @@ def list_vehicles(connection: Connection, company_id: UUID, query: VehicleQuery)
         "offset": min(query.offset, _MOST_SKIPPED),
     }
     data = [_vehicle(row) for row in _VEHICLE_PAGE[filters].all(connection, parameters)]
-    total = _VEHICLE_COUNT[filters].one(connection, parameters).total
+    total = _VEHICLE_COUNT[filters].one(connection, parameters)
     return VehicleList(data=data, total=total, limit=query.limit, offset=query.offset)
 
 
@@ -82,7 +78,7 @@ _DRIVER_PAGE, _DRIVER_PAGE_CALLED = (
     for source in (_ALL_DRIVERS, _DRIVERS_CALLED)
 )
 _DRIVER_COUNT, _DRIVER_COUNT_CALLED = (
-    Statement(_Total, f"SELECT count(*) AS total {source}") for source in (_ALL_DRIVERS, _DRIVERS_CALLED)
+    Scalar(int, f"SELECT count(*) {source}") for source in (_ALL_DRIVERS, _DRIVERS_CALLED)
 )
 
 
@@ -95,7 +91,7 @@ def list_drivers(connection: Connection, company_id: UUID, query: DriverQuery) -
         "offset": min(query.offset, _MOST_SKIPPED),
     }
     data = [Driver(**with_shown_ids(row._asdict(), id="drv")) for row in page.all(connection, parameters)]
-    total = count.one(connection, parameters).total
+    total = count.one(connection, parameters)
     return DriverList(data=data, total=total, limit=query.limit, offset=query.offset)
 
 

@@ -11,7 +11,7 @@ from psycopg import sql
 from domain.database.connections import Connection
 from domain.database.fence import is_at_work
 from domain.database.staging import stage
-from domain.database.statements import Command, IdRow, Row, Statement
+from domain.database.statements import Command, Row, Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.fleet.former_names import keep_names_mapped_to
 from domain.fleet.matching import Matched
@@ -101,8 +101,8 @@ _RETIRE: dict[Matched, Command] = {
     for kind in _KINDS
 }
 _FORGET_MAPPINGS = Command("DELETE FROM mappings WHERE company_id = %s AND target_id = %s")
-_RETIRED_SINCE: dict[Matched, Statement[IdRow]] = {
-    kind: Statement(IdRow, f"SELECT id FROM {kind}s WHERE retired_at > %s AND {is_at_work('company_id')}")  # noqa: S608
+_RETIRED_SINCE: dict[Matched, Scalar[UUID]] = {
+    kind: Scalar(UUID, f"SELECT id FROM {kind}s WHERE retired_at > %s AND {is_at_work('company_id')}")  # noqa: S608
     for kind in _KINDS
 }
 
@@ -130,4 +130,4 @@ def retire_record(connection: Connection, company_id: UUID, kind: Matched, recor
 
 def lately_retired_records(connection: Connection, kind: Matched, *, now: datetime) -> list[UUID]:
     """Records that an import in flight may have given a route after they were retired."""
-    return [row.id for row in _RETIRED_SINCE[kind].all(connection, (now - _IN_FLIGHT,))]
+    return _RETIRED_SINCE[kind].all(connection, (now - _IN_FLIGHT,))

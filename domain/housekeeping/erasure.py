@@ -18,7 +18,7 @@ import psycopg
 from domain.accounts.companies import UnknownCompany, lock_company, require_company, retire_company
 from domain.audit.entries import audit_subject
 from domain.database.connections import Connection, Transaction
-from domain.database.statements import Command, IdRow, Statement
+from domain.database.statements import Command, Scalar, Statement
 from domain.fleet.drivers import forget_driver
 from domain.fleet.records import shown_record
 from domain.housekeeping.retention import delete_routes
@@ -49,13 +49,9 @@ NAMED = "It named a driver who was erased"
 # --- Companies -------------------------------------------------------------------------------------------------
 
 
-class _Count(NamedTuple):
-    routes: int
-
-
-_COUNT_ROUTES = Statement(_Count, "SELECT count(*) AS routes FROM routes WHERE company_id = %s")
-_LOCK_ROUTES = Statement(IdRow, "SELECT id FROM routes WHERE company_id = %s ORDER BY id LIMIT %s FOR UPDATE")
-_LIST_VEHICLES = Statement(IdRow, "SELECT id FROM vehicles WHERE company_id = %s ORDER BY id")
+_COUNT_ROUTES = Scalar(int, "SELECT count(*) FROM routes WHERE company_id = %s")
+_LOCK_ROUTES = Scalar(UUID, "SELECT id FROM routes WHERE company_id = %s ORDER BY id LIMIT %s FOR UPDATE")
+_LIST_VEHICLES = Scalar(UUID, "SELECT id FROM vehicles WHERE company_id = %s ORDER BY id")
 _DELETE_POSITIONS = Command("DELETE FROM positions WHERE vehicle_id = ANY(%s)")
 _DELETE_TRACKS = Command("DELETE FROM tracks WHERE vehicle_id = ANY(%s)")
 _DELETE_REQUESTS = Command(
@@ -101,7 +97,7 @@ def count_routes(connection: Connection, company_id: UUID) -> int:
     except UnknownCompany:
         if not _is_erased(connection, company_id):
             raise
-    return _COUNT_ROUTES.one(connection, (company_id,)).routes
+    return _COUNT_ROUTES.one(connection, (company_id,))
 
 
 def erase_company(
@@ -131,9 +127,9 @@ def _erase_history(transaction: Transaction, company_id: UUID, progress: Erasure
     portion = _PORTION
     while portion == _PORTION:
         with transaction() as connection:
-            rows = _LOCK_ROUTES.all(connection, (company_id, _PORTION))
-            delete_routes(connection, [row.id for row in rows])
-        portion = len(rows)
+            ids = _LOCK_ROUTES.all(connection, (company_id, _PORTION))
+            delete_routes(connection, ids)
+        portion = len(ids)
         progress(portion)
     portion = _REQUESTS
     while portion == _REQUESTS:
@@ -163,7 +159,7 @@ def _erase_rest(transaction: Transaction, company_id: UUID, now: datetime) -> No
 
 
 def _vehicles(connection: Connection, company_id: UUID) -> list[UUID]:
-    return [row.id for row in _LIST_VEHICLES.all(connection, (company_id,))]
+    return _LIST_VEHICLES.all(connection, (company_id,))
 
 
 def _delete_positions(connection: Connection, vehicle_ids: Sequence[UUID]) -> None:
@@ -306,8 +302,8 @@ def _routes_naming(connection: Connection, company_id: UUID, driver_id: UUID) ->
     return _LOCK_NAMING.all(connection, {"company_id": company_id, "driver_id": driver_id})
 
 
-_LOCK_FINISHED = Statement(
-    IdRow,
+_LOCK_FINISHED = Scalar(
+    UUID,
     "SELECT id FROM routes WHERE id = ANY(%s) AND status IN ('completed', 'canceled', 'error') ORDER BY id FOR UPDATE",
 )
 _BLANK = [
@@ -329,13 +325,13 @@ _BLANK = [
 def _blank_routes(connection: Connection, route_ids: Sequence[UUID]) -> None:
     """Removes every name from finished routes. The stops with their times, the plan with its figures, and the fact that
     a message was sent stay. A route that was pushed again meanwhile is left alone: it names whomever it names now."""
-    finished = [row.id for row in _LOCK_FINISHED.all(connection, (list(route_ids),))]
+    finished = _LOCK_FINISHED.all(connection, (list(route_ids),))
     for blank in _BLANK:
         blank.execute(connection, (finished,))
 
 
-_LOCK_WITH_TEXTS = Statement(
-    IdRow,
+_LOCK_WITH_TEXTS = Scalar(
+    UUID,
     "SELECT id FROM routes WHERE id IN (SELECT route_id FROM messages WHERE driver_id = %s AND text IS NOT NULL)"
     " ORDER BY id FOR UPDATE",
 )
@@ -349,7 +345,7 @@ _FORGET_TEXTS = Command(
 def _forget_texts_to(connection: Connection, driver_id: UUID) -> None:
     """Removes the remaining texts to the driver, also on routes that another driver has now. A message of a current
     plan that is yet to be sent stays: an import in flight has just given its route to the driver."""
-    routes = [row.id for row in _LOCK_WITH_TEXTS.all(connection, (driver_id,))]
+    routes = _LOCK_WITH_TEXTS.all(connection, (driver_id,))
     _FORGET_TEXTS.execute(connection, (routes, driver_id))
 
 

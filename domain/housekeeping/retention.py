@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from domain.database.connections import Connection
-from domain.database.statements import Command, IdRow, Statement
+from domain.database.statements import Command, Scalar
 from domain.ids import first_id_of
 
 _LONG_FINISHED = """
@@ -32,8 +32,8 @@ _BLANK_EXPLANATIONS = Command(_blanking("plans", "explanation"))
 _BLANK_TEXTS = Command(_blanking("messages", "text", "error"))
 _BLANK_EVENTS = Command(_blanking("route_events", "detail"))
 
-_LOCK_FINISHED = Statement(
-    IdRow,
+_LOCK_FINISHED = Scalar(
+    UUID,
     f"SELECT id FROM routes route WHERE id < %(oldest_id)s AND {_LONG_FINISHED}"  # noqa: S608
     " ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED",
 )
@@ -71,9 +71,9 @@ def forget_event_details(connection: Connection, *, days: float, now: datetime, 
 
 def forget_routes(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
     """Deletes routes with all that belongs to them."""
-    rows = _LOCK_FINISHED.all(connection, _portion(now, days, limit))
-    delete_routes(connection, [row.id for row in rows])
-    return len(rows)
+    ids = _LOCK_FINISHED.all(connection, _portion(now, days, limit))
+    delete_routes(connection, ids)
+    return len(ids)
 
 
 def delete_routes(connection: Connection, route_ids: Sequence[UUID]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from domain.accounts.companies import time_zone_of
 from domain.database.connections import Connection, Tenant
-from domain.database.statements import IdRow, NotNull, Statement
+from domain.database.statements import NotNull, Scalar, Statement
 from domain.documents import FuelPlanDocument, StopDocument, TimelineEntry
 from domain.ifta.legs import DrivenRoute, PlannedPurchase, PlannedRoad
 from domain.ifta.quarters import Quarter
@@ -32,8 +32,8 @@ class QuarterRoutes:
     route_ids: Sequence[UUID]
 
 
-_DRIVEN = Statement(
-    IdRow,
+_DRIVEN = Scalar(
+    UUID,
     """
     SELECT r.id FROM routes r
     WHERE r.company_id = %(company_id)s AND r.environment = %(environment)s AND r.arrived_at < %(end)s
@@ -51,8 +51,8 @@ def find_quarter_routes(connection: Connection, company_id: UUID, quarter: Quart
         for day in (quarter.first_day, quarter.next_day)
     )
     tenant = Tenant(company_id, Environment.LIVE)
-    rows = _DRIVEN.all(connection, {**tenant._asdict(), "start": start, "end": end})
-    return QuarterRoutes(tenant, quarter, time_zone, start, end, [row.id for row in rows])
+    ids = _DRIVEN.all(connection, {**tenant._asdict(), "start": start, "end": end})
+    return QuarterRoutes(tenant, quarter, time_zone, start, end, ids)
 
 
 class _Route(NamedTuple):

@@ -11,7 +11,7 @@ from uuid import UUID
 from domain.accounts.contact_urls import InCabVendor
 from domain.accounts.contacts import UnreadableContact
 from domain.database.connections import Connection
-from domain.database.statements import Command, NotNull, Statement
+from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.messages.gateways import Fault
 from domain.messages.in_cab import InCabAccount, connector_account, list_in_samsara
 from domain.queue.jobs import Job, ask_read_status_job
@@ -28,12 +28,8 @@ _UNREAD = """m.company_id = c.company_id AND m.created_at > %(now)s::timestamptz
       AND m.sent_at > %(since)s AND (m.read_asked_at IS NULL OR m.read_asked_at <= %(asked_before)s)"""
 
 
-class _Company(NamedTuple):
-    company_id: UUID
-
-
-_TO_ASK = Statement(
-    _Company,
+_TO_ASK = Scalar(
+    UUID,
     f"""
     SELECT DISTINCT c.company_id FROM connectors c
     WHERE c.kind = 'samsara' AND c.environment = 'live' AND c.paused_at IS NULL
@@ -46,7 +42,7 @@ _TO_ASK = Statement(
 def read_status_jobs(connection: Connection, *, now: datetime) -> list[Job]:
     """One job for each company with messages that nobody is known to have read."""
     found = _TO_ASK.all(connection, {**_times(now), "limit": _MOST_COMPANIES})
-    return [ask_read_status_job(row.company_id) for row in found]
+    return [ask_read_status_job(company_id) for company_id in found]
 
 
 class Unread(NamedTuple):

@@ -22,7 +22,7 @@ from psycopg import sql
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from domain.database.connections import PooledConnection
-from domain.database.statements import Command, NotNull, Statement
+from domain.database.statements import Command, NotNull, Scalar, Statement
 
 BATCH_SECONDS = 0.2
 """Batches grow and shrink so that each takes about so long: a request that waits for one of its rows notices little."""
@@ -83,13 +83,7 @@ _STORE = Command("UPDATE backfills SET last_key = %s, rows_filled = rows_filled 
 _FINISH = Command("UPDATE backfills SET finished_at = clock_timestamp() WHERE revision = %s")
 
 
-class _Estimate(NamedTuple):
-    rows: NotNull[int]
-
-
-_ESTIMATE = Statement(
-    _Estimate, "SELECT greatest(reltuples, 0)::bigint AS rows FROM pg_class WHERE oid = %s::text::regclass"
-)
+_ESTIMATE = Scalar(NotNull[int], "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = %s::text::regclass")
 
 
 def find_state(session: psycopg.Connection[tuple[object, ...]], revision: str) -> BackfillState | None:
@@ -108,7 +102,7 @@ def run_backfill(
     state = find_state(session, revision)
     if state is None or state.is_finished:
         return
-    rows_filled, total = state.rows_filled, _ESTIMATE.one(session, (backfill.table,)).rows
+    rows_filled, total = state.rows_filled, _ESTIMATE.one(session, (backfill.table,))
     size, last_progress = FIRST_BATCH_ROWS, time.monotonic()
     report.count(revision, rows_filled, max(total, rows_filled))
     while True:

@@ -27,7 +27,7 @@ from domain.database import fence
 from domain.database.connections import MOVING_LOCKS, Connection, DatabaseProblem, open_session
 from domain.database.daily_partitions import partition_days
 from domain.database.options import COMMANDING
-from domain.database.statements import Command, NotNull, Statement
+from domain.database.statements import Command, NotNull, Scalar
 from domain.errors import FuelrouteError
 from domain.housekeeping.erasure import erase_company, forget_erasure
 from domain.moving import readiness, replication
@@ -63,20 +63,12 @@ class Moved(NamedTuple):
     rows: dict[str, int] | None
 
 
-class _Lock(NamedTuple):
-    taken: NotNull[bool]
+_TAKE_LOCK = Scalar(NotNull[bool], f"SELECT pg_try_advisory_lock({MOVING_LOCKS}, 0)")
 
 
-_TAKE_LOCK = Statement(_Lock, f"SELECT pg_try_advisory_lock({MOVING_LOCKS}, 0) AS taken")
-
-
-class _Owner(NamedTuple):
-    owner: NotNull[str]
-
-
-_OWNER = Statement(
-    _Owner,
-    "SELECT pg_get_userbyid(relowner)::text AS owner FROM pg_class WHERE oid = 'positions'::regclass",
+_OWNER = Scalar(
+    NotNull[str],
+    "SELECT pg_get_userbyid(relowner)::text FROM pg_class WHERE oid = 'positions'::regclass",
 )
 _HAS_COMPANY = Command("SELECT FROM companies WHERE id = %s")
 _HAS_ENTRY = Command("SELECT FROM audit_log WHERE company_id = %s AND subject = %s AND reason = %s")
@@ -229,7 +221,7 @@ class CompanyMove:
         days = partition_days(self.source, "positions_live")
         if days.keys() - partition_days(self.target, "positions_live"):
             with replication.briefly_locking(self.target):
-                owner = sql.Identifier(_OWNER.one(self.target).owner)
+                owner = sql.Identifier(_OWNER.one(self.target))
                 self.target.execute(sql.SQL("SET LOCAL ROLE {}").format(owner))
                 make_past_partitions(self.target, oldest=min(days), now=now_there(self.target))
 
@@ -264,7 +256,7 @@ def moving_company(
     """A move with sessions in both cells. Raises DatabaseProblem when one cannot be reached, and CannotMove while
     another move from this cell is under way."""
     with _session(source_cell) as source, _session(target_cell) as target:
-        if not _TAKE_LOCK.one(source).taken:
+        if not _TAKE_LOCK.one(source):
             raise CannotMove("another company is being moved from this cell: wait until that is done")
         yield CompanyMove(company_id, source_cell, target_cell, source, target, by, report, moved_tables())
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from domain.database import fence
 from domain.database.connections import Connection
-from domain.database.statements import NotNull, Statement
+from domain.database.statements import NotNull, Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.moving.replication import POLL_SECONDS
 
@@ -22,11 +22,7 @@ class PauseTooLong(FuelrouteError):
         )
 
 
-class _Moment(NamedTuple):
-    now: NotNull[datetime]
-
-
-_NOW = Statement(_Moment, "SELECT clock_timestamp() AS now")
+_NOW = Scalar(NotNull[datetime], "SELECT clock_timestamp()")
 
 
 class _Older(NamedTuple):
@@ -65,7 +61,7 @@ _UNDER_WAY = Statement(
 
 def now_there(connection: Connection) -> datetime:
     """The time by the server's clock."""
-    return _NOW.one(connection).now
+    return _NOW.one(connection)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from psycopg import sql
 
 from domain.accounts.contacts import Contacts
 from domain.database.connections import Connection
-from domain.database.statements import NotNull, Statement
+from domain.database.statements import NotNull, Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.moving.moved_tables import MovedTable
 from domain.moving.pause import now_there
@@ -47,19 +47,11 @@ _SERVER = Statement(
 )
 
 
-class _Company(NamedTuple):
-    is_retired: NotNull[bool]
+_IS_RETIRED = Scalar(NotNull[bool], "SELECT retired_at IS NOT NULL FROM companies WHERE id = %s")
 
 
-_COMPANY = Statement(_Company, "SELECT retired_at IS NOT NULL AS is_retired FROM companies WHERE id = %s")
-
-
-class _Email(NamedTuple):
-    email: str
-
-
-_EMAILS = Statement(_Email, "SELECT email FROM users WHERE company_id = %s ORDER BY email")
-_TAKEN = Statement(_Email, "SELECT email FROM users WHERE email = ANY (%s) AND company_id IS DISTINCT FROM %s")
+_EMAILS = Scalar(str, "SELECT email FROM users WHERE company_id = %s ORDER BY email")
+_TAKEN = Scalar(str, "SELECT email FROM users WHERE email = ANY (%s) AND company_id IS DISTINCT FROM %s")
 
 
 class _OpenId(NamedTuple):
@@ -73,29 +65,19 @@ _OPENID_ACCOUNTS = Statement(
     "SELECT email, openid_issuer AS issuer, openid_subject AS subject FROM users"
     " WHERE company_id = %s AND openid_subject IS NOT NULL ORDER BY email",
 )
-_OPENID_TAKEN = Statement(
-    _Email,
+_OPENID_TAKEN = Scalar(
+    str,
     "SELECT email FROM users WHERE openid_issuer = %s AND openid_subject = %s AND company_id IS DISTINCT FROM %s",
 )
 
 
-class _StationId(NamedTuple):
-    station_id: str
+_STATIONS = Scalar(str, "SELECT station_id FROM stations WHERE retired_at IS NULL AND retail_price IS NOT NULL")
 
 
-_STATIONS = Statement(
-    _StationId, "SELECT station_id FROM stations WHERE retired_at IS NULL AND retail_price IS NOT NULL"
-)
-
-
-class _Text(NamedTuple):
-    text: NotNull[str]
-
-
-_SEALED = Statement(
-    _Text,
+_SEALED = Scalar(
+    NotNull[str],
     """
-    SELECT DISTINCT split_part(sealed, ':', 2) AS text FROM (
+    SELECT DISTINCT split_part(sealed, ':', 2) FROM (
         SELECT message_url AS sealed FROM companies WHERE id = %(company_id)s
         UNION ALL SELECT contact FROM drivers WHERE company_id = %(company_id)s
         UNION ALL SELECT totp_secret FROM users WHERE company_id = %(company_id)s
@@ -135,9 +117,9 @@ def faults_of_company(
     source: Connection, target: Connection, company_id: UUID, keys: Contacts, tables: Sequence[MovedTable]
 ) -> Iterator[str]:
     """The faults of a company that has not begun to move."""
-    company = _COMPANY.first(source, (company_id,))
-    if company is None or company.is_retired:
-        yield "there is no such company in this cell" if company is None else "the company is retired: erase it instead"
+    is_retired = _IS_RETIRED.first(source, (company_id,))
+    if is_retired is not False:
+        yield "the company is retired: erase it instead" if is_retired else "there is no such company in this cell"
         return
     left = [table.name for table in tables if not table.only_grows and _has_rows(target, company_id, table)]
     if left:
@@ -146,8 +128,8 @@ def faults_of_company(
 
 
 def _faults_of_company_there(source: Connection, target: Connection, company_id: UUID, keys: Contacts) -> Iterator[str]:
-    emails = [row.email for row in _EMAILS.all(source, (company_id,))]
-    taken = [row.email for row in _TAKEN.all(target, (emails, company_id))]
+    emails = _EMAILS.all(source, (company_id,))
+    taken = _TAKEN.all(target, (emails, company_id))
     if taken:
         yield f"users of the other cell have the same e-mail addresses: {', '.join(taken)}"
     bound = _OPENID_ACCOUNTS.all(source, (company_id,))
@@ -161,7 +143,7 @@ def _faults_of_company_there(source: Connection, target: Connection, company_id:
             f"the other cell lacks {len(missing):,} truck stops with prices, such as {example}: run"
             " `fuelroute stations import` there, or plans would be made without them"
         )
-    unknown = [row.text for row in _SEALED.all(source, {"company_id": company_id}) if row.text not in keys.fingerprints]
+    unknown = [key for key in _SEALED.all(source, {"company_id": company_id}) if key not in keys.fingerprints]
     if unknown:
         yield (
             "the other cell cannot open the company's contacts and secrets: give its processes the contact key of this"
@@ -171,7 +153,7 @@ def _faults_of_company_there(source: Connection, target: Connection, company_id:
 
 
 def _stations(connection: Connection) -> set[str]:
-    return {row.station_id for row in _STATIONS.all(connection)}
+    return set(_STATIONS.all(connection))
 
 
 def _has_rows(connection: Connection, company_id: UUID, table: MovedTable) -> bool:

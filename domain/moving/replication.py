@@ -16,7 +16,7 @@ import psycopg
 from psycopg import sql
 
 from domain.database.connections import Connection
-from domain.database.statements import NotNull, Statement
+from domain.database.statements import NotNull, Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.moving.moved_tables import MovedTable
 
@@ -31,25 +31,22 @@ class CopyFailed(FuelrouteError):
     """The rows do not arrive; the text says where to look."""
 
 
-class _Found(NamedTuple):
-    found: NotNull[bool]
-
-
-_HAS_PUBLICATION = Statement(_Found, "SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = %s) AS found")
-_OTHER_PUBLICATIONS = Statement(
-    _Found, "SELECT EXISTS (SELECT FROM pg_publication WHERE starts_with(pubname::text, %s)) AS found"
+_HAS_PUBLICATION = Scalar(NotNull[bool], "SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = %s)")
+_OTHER_PUBLICATIONS = Scalar(
+    NotNull[bool], "SELECT EXISTS (SELECT FROM pg_publication WHERE starts_with(pubname::text, %s))"
 )
-_HAS_SUBSCRIPTION = Statement(
-    _Found,
+_HAS_SUBSCRIPTION = Scalar(
+    NotNull[bool],
     "SELECT EXISTS (SELECT FROM pg_subscription s JOIN pg_database d ON d.oid = s.subdbid"
-    " WHERE subname = %s AND datname = current_database()) AS found",
+    " WHERE subname = %s AND datname = current_database())",
 )
-_HAS_SUBSCRIBED_TO = Statement(
-    _Found, "SELECT EXISTS (SELECT FROM pg_subscription WHERE subname = %s AND %s = ANY (subpublications)) AS found"
+_HAS_SUBSCRIBED_TO = Scalar(
+    NotNull[bool],
+    "SELECT EXISTS (SELECT FROM pg_subscription WHERE subname = %s AND %s = ANY (subpublications))",
 )
-_HAS_FULL_ROWS = Statement(_Found, "SELECT relreplident = 'f' AS found FROM pg_class WHERE oid = %s::text::regclass")
-_HAS_SLOT = Statement(
-    _Found, "SELECT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = %s AND NOT active) AS found"
+_HAS_FULL_ROWS = Scalar(NotNull[bool], "SELECT relreplident = 'f' FROM pg_class WHERE oid = %s::text::regclass")
+_HAS_SLOT = Scalar(
+    NotNull[bool], "SELECT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = %s AND NOT active)"
 )
 
 
@@ -66,7 +63,7 @@ def publish_growing(source: Connection, company_id: UUID, tables: Sequence[Moved
 def publish_changing(source: Connection, company_id: UUID, tables: Sequence[MovedTable]) -> None:
     """Publishes the rows of the other tables, and their changes."""
     for table in tables:
-        if not _HAS_FULL_ROWS.one(source, (table.name,)).found:
+        if not _HAS_FULL_ROWS.one(source, (table.name,)):
             _alter_gently(source, table.name, "REPLICA IDENTITY FULL")
     _publish(source, f"{name_of(company_id)}_changes", company_id, tables, "insert, update, delete")
 
@@ -76,17 +73,17 @@ def end_publishing(source: Connection, company_id: UUID, tables: Sequence[MovedT
     for kind in ("rows", "changes"):
         publication = sql.Identifier(f"{name_of(company_id)}_{kind}")
         source.execute(sql.SQL("DROP PUBLICATION IF EXISTS {}").format(publication))
-    if _OTHER_PUBLICATIONS.one(source, (_PREFIX,)).found:
+    if _OTHER_PUBLICATIONS.one(source, (_PREFIX,)):
         return
     for table in tables:
-        if not table.only_grows and _HAS_FULL_ROWS.one(source, (table.name,)).found:
+        if not table.only_grows and _HAS_FULL_ROWS.one(source, (table.name,)):
             _alter_gently(source, table.name, "REPLICA IDENTITY DEFAULT")
 
 
 def subscribe(source: Connection, target: Connection, company_id: UUID, replication_url: str) -> None:
     """Begins to copy the growing tables. Raises psycopg.Error."""
     name = name_of(company_id)
-    if _HAS_SUBSCRIPTION.one(target, (name,)).found:
+    if _HAS_SUBSCRIPTION.one(target, (name,)):
         return
     _drop_slot(source, name)  # of an attempt that was cut short
     statement = "CREATE SUBSCRIPTION {} CONNECTION {} PUBLICATION {}"
@@ -97,7 +94,7 @@ def subscribe(source: Connection, target: Connection, company_id: UUID, replicat
 def subscribe_to_changes(target: Connection, company_id: UUID) -> None:
     """Begins to copy the other tables."""
     name = name_of(company_id)
-    if not _HAS_SUBSCRIBED_TO.one(target, (name, f"{name}_changes")).found:
+    if not _HAS_SUBSCRIBED_TO.one(target, (name, f"{name}_changes")):
         changes = sql.Identifier(f"{name}_changes")
         target.execute(sql.SQL("ALTER SUBSCRIPTION {} ADD PUBLICATION {}").format(sql.Identifier(name), changes))
 
@@ -105,13 +102,13 @@ def subscribe_to_changes(target: Connection, company_id: UUID) -> None:
 def unsubscribe(source: Connection, target: Connection, company_id: UUID) -> None:
     """Ends the replication. The rows stay."""
     name = name_of(company_id)
-    if _HAS_SUBSCRIPTION.one(target, (name,)).found:
+    if _HAS_SUBSCRIPTION.one(target, (name,)):
         target.execute(sql.SQL("DROP SUBSCRIPTION {}").format(sql.Identifier(name)))
     _drop_slot(source, name)
 
 
 def _drop_slot(source: Connection, name: str) -> None:
-    if _HAS_SLOT.one(source, (name,)).found:
+    if _HAS_SLOT.one(source, (name,)):
         source.execute("SELECT pg_drop_replication_slot(%s)", (name,))
 
 
@@ -186,7 +183,7 @@ def _require_slot(source: Connection, name: str) -> _Slot:
 
 
 def _publish(source: Connection, name: str, company_id: UUID, tables: Sequence[MovedTable], kinds: str) -> None:
-    if _HAS_PUBLICATION.one(source, (name,)).found:
+    if _HAS_PUBLICATION.one(source, (name,)):
         return
     filtered = sql.SQL(", ").join(
         sql.SQL("TABLE {} WHERE ({} = {})").format(

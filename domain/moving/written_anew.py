@@ -10,7 +10,7 @@ from psycopg import sql
 from sqlmodel import SQLModel
 
 from domain.database.connections import Connection
-from domain.database.statements import Command, IdRow, Statement
+from domain.database.statements import Command, Scalar, Statement
 from domain.moving.moved_tables import WRITTEN_ANEW, numbered_columns
 from domain.routes.reading.counts import count_anew
 
@@ -59,7 +59,7 @@ class _Flagged(NamedTuple):
     recorded_at: datetime
 
 
-_VEHICLES = Statement(IdRow, "SELECT id FROM vehicles WHERE company_id = %s")
+_VEHICLES = Scalar(UUID, "SELECT id FROM vehicles WHERE company_id = %s")
 _FLAGGED = Statement(
     _Flagged,
     "SELECT vehicle_id, environment, recorded_at FROM positions WHERE vehicle_id = ANY (%s) AND environment = 'live'"
@@ -79,7 +79,7 @@ _TURN_FLAGS = Command(
 def carry_flags(source: Connection, target: Connection, company_id: UUID, *, since: datetime) -> None:
     """Gives positions that were recorded since then the flag that they have in the source: positions are sent once, and
     are judged implausible later, or no longer. Those of the sandbox have a time of their own."""
-    vehicles = [row.id for row in _VEHICLES.all(source, (company_id,))]
+    vehicles = _VEHICLES.all(source, (company_id,))
     differing = list(_flagged(source, vehicles, since) ^ _flagged(target, vehicles, since))
     if differing:
         _TURN_FLAGS.execute(target, [list(column) for column in zip(*differing, strict=True)])

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection
-from domain.database.statements import Command, Statement
+from domain.database.statements import Command, Scalar, Statement
 from domain.ids import first_id_of, new_id
 from domain.notices.kinds import OPERATORS
 from domain.notices.notice_text import text_of_test
@@ -60,13 +60,7 @@ def list_notices(
     return _LIST.all(connection, parameters)
 
 
-class _Tests(NamedTuple):
-    tests: int
-
-
-_COUNT_TESTS = Statement(
-    _Tests, "SELECT count(*) AS tests FROM notices WHERE company_id = %s AND id > %s AND part = 'test'"
-)
+_COUNT_TESTS = Scalar(int, "SELECT count(*) FROM notices WHERE company_id = %s AND id > %s AND part = 'test'")
 _INSERT_TEST = Command(
     "INSERT INTO notices (id, company_id, subscription_id, kind, part, opened_at, ended_at, text, status, due_at,"
     " retry_at) VALUES (%s, %s, %s, 'test', 'test', %s, %s, %s, 'pending', %s, %s)"
@@ -81,7 +75,7 @@ def send_test_notice(
     subscription = lock_subscription(connection, company_id, subscription_id)
     if subscription.disabled_at is not None:
         raise UnusableSubscription("the subscription is switched off: switch it on first")
-    if _COUNT_TESTS.one(connection, (company_id, first_id_of(now - TESTS_WITHIN))).tests >= MOST_TESTS:
+    if _COUNT_TESTS.one(connection, (company_id, first_id_of(now - TESTS_WITHIN))) >= MOST_TESTS:
         raise UnusableSubscription(
             f"{MOST_TESTS} tests were sent within {TESTS_WITHIN // timedelta(minutes=1)} minutes: wait a few minutes"
         )

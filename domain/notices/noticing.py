@@ -16,7 +16,7 @@ from uuid import UUID
 
 from domain.database.connections import Connection, Tenant
 from domain.database.fence import is_at_work
-from domain.database.statements import Command, IdRow, NotNull, Statement
+from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.ids import new_id
 from domain.lifecycle import Environment
 from domain.notices.kinds import OPERATORS, NeedWords, UrgentKind, words_of
@@ -52,8 +52,8 @@ class OperatorsTold(NamedTuple):
 
 # --- The companies to look at ----------------------------------------------------------------------------------
 
-_COMPANIES = Statement(
-    IdRow,
+_COMPANIES = Scalar(
+    UUID,
     f"""
     SELECT c.id FROM companies c WHERE c.retired_at IS NULL AND {is_at_work("c.id")}
       AND (EXISTS (SELECT FROM notice_subscriptions s WHERE s.company_id = c.id AND s.disabled_at IS NULL)
@@ -66,7 +66,7 @@ _COMPANIES = Statement(
 
 def companies_to_tell(connection: Connection) -> list[UUID]:
     """Companies with an enabled subscription, or with a notice that is open or on its way."""
-    return [row.id for row in _COMPANIES.all(connection)]
+    return _COMPANIES.all(connection)
 
 
 # --- One look at a company -------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ def tell_company(
         return Told()
     subscriptions = _enabled(connection, company_id)
     needs = _needs(connection, company_id, {kind for one in subscriptions.values() for kind in one.kinds}, now)
-    look = _Look(connection, company_id, company.name, console, subscriptions, needs, end_after, now)
+    look = _Look(connection, company_id, company, console, subscriptions, needs, end_after, now)
     told = look.tell()
     return Told(told.opened, told.ended, [send_notice_job(notice_id, company_id) for notice_id in told.due])
 
@@ -132,20 +132,16 @@ def _enabled(connection: Connection, owner_id: UUID) -> dict[UUID, Subscription]
     return {one.id: one for one in lock_subscriptions(connection, owner_id) if one.disabled_at is None}
 
 
-class _AnyToTell(NamedTuple):
-    any: NotNull[bool]
-
-
-_OPERATORS_WAIT = Statement(
-    _AnyToTell,
+_OPERATORS_WAIT = Scalar(
+    NotNull[bool],
     "SELECT EXISTS (SELECT FROM notice_subscriptions WHERE company_id = %(owner)s AND disabled_at IS NULL)"
-    " OR EXISTS (SELECT FROM notices WHERE company_id = %(owner)s AND (ended_at IS NULL OR settled_at IS NULL)) AS any",
+    " OR EXISTS (SELECT FROM notices WHERE company_id = %(owner)s AND (ended_at IS NULL OR settled_at IS NULL))",
 )
 
 
 def are_operators_told(connection: Connection) -> bool:
     """Tell if an operator wants to be told of something, or a notice to one is open or on its way."""
-    return _OPERATORS_WAIT.one(connection, {"owner": OPERATORS}).any
+    return _OPERATORS_WAIT.one(connection, {"owner": OPERATORS})
 
 
 def tell_operators(
@@ -157,12 +153,8 @@ def tell_operators(
     return _Look(connection, OPERATORS, "Fuelroute", console, subscriptions, needs, end_after, now).tell()
 
 
-class _Company(NamedTuple):
-    name: str
-
-
-_AT_WORK = Statement(
-    _Company,
+_AT_WORK = Scalar(
+    str,
     "SELECT c.name FROM companies c"  # noqa: S608 (constants of `fence`)
     f" WHERE c.id = %s AND c.retired_at IS NULL AND {is_at_work('c.id')}",
 )

@@ -16,7 +16,7 @@ from domain.accounts.contacts import IN_CLEAR, Contacts
 from domain.audit.entries import Actor, record_action
 from domain.database.connections import Connection, as_json
 from domain.database.options import TimeLimits
-from domain.database.statements import Command, Statement
+from domain.database.statements import Command, Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.files.csvfiles import ImportReport, Progress, Rejected
 from domain.files.route_layout import listed_names
@@ -235,11 +235,7 @@ _LATEST = Statement(
 )
 
 
-class _Rejected(NamedTuple):
-    rejected: list[dict[str, Any]] | None
-
-
-_REJECTED = Statement(_Rejected, "SELECT rejected FROM csv_imports WHERE id = %s")
+_REJECTED = Scalar(list[dict[str, Any]] | None, "SELECT rejected FROM csv_imports WHERE id = %s")
 
 
 def read_import(connection: Connection, company_id: UUID | None, import_id: UUID) -> StoredImport | None:
@@ -249,8 +245,7 @@ def read_import(connection: Connection, company_id: UUID | None, import_id: UUID
 
 def rejected_rows(connection: Connection, stored: StoredImport) -> list[dict[str, Any]]:
     """The first `MOST_REJECTED` of the refused rows: line and message."""
-    row = _REJECTED.first(connection, (stored.id,))
-    return (row.rejected if row is not None else None) or []
+    return _REJECTED.first(connection, (stored.id,)) or []
 
 
 def latest_imports(

@@ -2,36 +2,26 @@
 overdue."""
 
 from datetime import datetime
-from typing import NamedTuple
 
 import redis
 
 from domain.database.connections import Connection
-from domain.database.statements import NotNull, Statement
+from domain.database.statements import NotNull, Scalar
 from domain.operations import overdue, pauses
 from domain.operations.alerts import Measured
 from domain.queue import heartbeats, inspection, rates
 
-
-class _Database(NamedTuple):
-    name: NotNull[str]
-
-
-class _Permitted(NamedTuple):
-    permitted: NotNull[bool]
-
-
-_PERMITTED = Statement(_Permitted, "SELECT has_function_privilege('pg_control_system()', 'EXECUTE') AS permitted")
+_PERMITTED = Scalar(NotNull[bool], "SELECT has_function_privilege('pg_control_system()', 'EXECUTE')")
 """A statement of its own: one that names the function fails before it begins when it may not be called."""
-_DATABASE = Statement(
-    _Database, "SELECT current_database() || ' of the server ' || system_identifier AS name FROM pg_control_system()"
+_DATABASE = Scalar(
+    NotNull[str], "SELECT current_database() || ' of the server ' || system_identifier FROM pg_control_system()"
 )
 
 
 def database_name(connection: Connection) -> str:
     """A name that no other database has, on whatever server it is, except a copy of this server's files. Empty where
     the role may not ask for the server's identifier."""
-    return _DATABASE.one(connection).name if _PERMITTED.one(connection).permitted else ""
+    return _DATABASE.one(connection) if _PERMITTED.one(connection) else ""
 
 
 def measure(connection: Connection, client: redis.Redis, *, now: datetime) -> Measured:

@@ -5,7 +5,6 @@ import re
 import threading
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import psycopg
 import redis
@@ -13,7 +12,7 @@ from psycopg.errors import UndefinedTable
 
 from domain.database.connections import PooledConnection, open_session
 from domain.database.options import TimeLimits
-from domain.database.statements import Statement
+from domain.database.statements import Scalar
 from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from domain.telemetry.health import Health, Unhealthy
@@ -27,11 +26,7 @@ _MIGRATIONS = Path(__file__).parents[1] / "migrations" / "versions"
 _REVISION = re.compile(r'^(down_)?revision = "(\w+)"', re.MULTILINE)
 
 
-class _Revision(NamedTuple):
-    revision: str
-
-
-_READ_REVISION = Statement(_Revision, "SELECT version_num AS revision FROM alembic_version")
+_READ_REVISION = Scalar(str, "SELECT version_num FROM alembic_version")
 
 
 def health_of(settings: Settings, process: str, *, queue_needed: bool = True) -> Health:
@@ -76,8 +71,7 @@ class DatabaseCheck:
         try:
             if self._session is None:
                 self._session = open_session(self._url, _LIMITS, autocommit=True, pooled=self._pooled)
-            row = _READ_REVISION.first(self._session)
-            return row.revision if row is not None else None
+            return _READ_REVISION.first(self._session)
         except psycopg.Error:
             self.close()
             raise

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from domain.database.connections import Connection
-from domain.database.statements import NotNull, Statement
+from domain.database.statements import NotNull, Scalar, Statement
 from domain.operations import overdue, pauses
 from domain.operations.overdue import COUNTED, Count, Figure
 from domain.stations.prices import STALE_AFTER
@@ -64,11 +64,7 @@ _STATIONS = Statement(
 )
 
 
-class _Started(NamedTuple):
-    at: datetime
-
-
-_STARTED = Statement(_Started, "SELECT pg_postmaster_start_time() AS at")
+_STARTED = Scalar(datetime, "SELECT pg_postmaster_start_time()")
 
 
 def read_state(connection: Connection, *, now: datetime) -> ServiceState:
@@ -77,5 +73,5 @@ def read_state(connection: Connection, *, now: datetime) -> ServiceState:
         overdue.count(connection, now=now),
         _STATIONS.all(connection, {"now": now, "stale": STALE_AFTER}),
         [pause.queue for pause in pauses.list_pauses(connection)],
-        _STARTED.one(connection).at,
+        _STARTED.one(connection),
     )

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from domain.database.connections import Connection, as_json
-from domain.database.statements import Command, NotNull, Statement
+from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.documents import PlanCause, StopDocument, TimelineEntry
 from domain.encoding import utc_text
 from domain.ids import new_id
@@ -218,12 +218,8 @@ def move_stops(connection: Connection, route_id: UUID, moves: Mapping[int, int])
     _MOVE_STOPS.execute(connection, (list(moves), list(moves.values()), route_id))
 
 
-class _Explained(NamedTuple):
-    explanation: NotNull[bytes]
-
-
-_EXPLANATION = Statement(
-    _Explained,
+_EXPLANATION = Scalar(
+    NotNull[bytes],
     "SELECT p.explanation FROM routes r JOIN plans p ON p.id = r.plan_id WHERE r.id = %s AND p.explanation IS NOT NULL",
 )
 
@@ -257,8 +253,8 @@ def read_route_explanation(
     """The explanation of a route's current plan, or of its absence, with all `versions`, the oldest first. None before
     the truck has arrived, and after retention has deleted the explanation. `limit` and `offset` choose the
     candidates."""
-    row = _EXPLANATION.first(connection, (route_id,))
-    if row is None:
+    packed = _EXPLANATION.first(connection, (route_id,))
+    if packed is None:
         return None
     versions = [
         ExplainedVersion(
@@ -272,7 +268,7 @@ def read_route_explanation(
         )
         for one in _VERSIONS.all(connection, (route_id,))
     ]
-    full = with_reasons(unpack_explanation(row.explanation))
+    full = with_reasons(unpack_explanation(packed))
     total = len(full["candidates"])
     full["candidates"] = full["candidates"][offset : offset + limit]
     if offset:

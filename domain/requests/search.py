@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection
-from domain.database.statements import Command, IdRow, Statement
+from domain.database.statements import Command, Scalar, Statement
 from domain.ids import first_id_of, read_id, shown_id
 
 MOST_REQUESTS_SEARCHED = 10_000
@@ -77,7 +77,7 @@ def search_requests(
     connection: Connection, company_id: UUID, wanted: RequestSearch, *, limit: int, before: UUID | None = None
 ) -> FoundRequests:
     """`before`: the last entry of the page before."""
-    keys = [row.id for row in _KEYS.all(connection, (company_id,)) if wanted.key_id in (None, row.id)]
+    keys = [key_id for key_id in _KEYS.all(connection, (company_id,)) if wanted.key_id in (None, key_id)]
     failed = bool(wanted.code) or (wanted.statuses is not None and wanted.statuses.start >= 400)
     is_filtered = bool(wanted.text or wanted.code or wanted.statuses)
     most = max(MOST_REQUESTS_SEARCHED // max(1, len(keys)), _LEAST_OF_A_KEY) if is_filtered else limit + 1
@@ -94,7 +94,7 @@ def search_requests(
         "most": most,
         "limit": limit + 1,
     }
-    ids = {row.id for row in _NEWEST[failed].all(connection, parameters)}
+    ids = set(_NEWEST[failed].all(connection, parameters))
     is_partial = is_filtered and len(ids) <= limit and _BEYOND[failed].first(connection, parameters) is not None
     if wanted.text:
         ids |= _named(connection, company_id, parameters, wanted.text)
@@ -104,7 +104,7 @@ def search_requests(
 
 
 def find_request(connection: Connection, company_id: UUID, request_id: UUID) -> LoggedRequest | None:
-    keys = [row.id for row in _KEYS.all(connection, (company_id,))]
+    keys = _KEYS.all(connection, (company_id,))
     return _READ.first(connection, {"key_ids": keys, "ids": [request_id]})
 
 
@@ -116,7 +116,7 @@ def find_route(connection: Connection, request: LoggedRequest) -> UUID | None:
     return max((load.id for load in loads if load.environment == request.environment), default=None)
 
 
-_KEYS = Statement(IdRow, "SELECT id FROM api_keys WHERE company_id = %s")
+_KEYS = Scalar(UUID, "SELECT id FROM api_keys WHERE company_id = %s")
 
 _COLUMNS = (
     "r.id, r.company_id, r.environment, r.key_id, r.method, r.path, r.status, r.code, r.milliseconds, r.size, r.times,"
@@ -162,7 +162,7 @@ def _beyond(condition: str) -> str:
 
 
 _ALL, _FAILED = "true", "r.status >= 400"
-_NEWEST = {False: Statement(IdRow, _newest(_ALL)), True: Statement(IdRow, _newest(_FAILED))}
+_NEWEST = {False: Scalar(UUID, _newest(_ALL)), True: Scalar(UUID, _newest(_FAILED))}
 _BEYOND = {False: Command(_beyond(_ALL)), True: Command(_beyond(_FAILED))}
 """Failed requests (True) have an index of their own."""
 
@@ -203,11 +203,7 @@ def _load(company_id: UUID, text: str) -> dict[str, object]:
     return {"company_id": company_id, "external_id": text, "route_id": read_id("rte", text)}
 
 
-class _Scans(NamedTuple):
-    value: str
-
-
-_SCANS = Statement(_Scans, "SELECT set_config('enable_seqscan', %s, true) AS value")
+_SCANS = Scalar(str, "SELECT set_config('enable_seqscan', %s, true)")
 """Allow or forbid reading whole tables. Names are found by an index of ranges of the table (BRIN), which PostgreSQL
 takes for no better than reading all of it."""
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from domain.backoff import RETRY_WAIT
 from domain.database.connections import Connection, Tenant
 from domain.database.fence import is_at_work
-from domain.database.statements import Command, IdRow, Parameters, Statement
+from domain.database.statements import Command, Parameters, Scalar, Statement
 from domain.driven_lanes.learning import note_completed
 from domain.fills.figuring import drop_verdicts, figure_routes
 from domain.fleet.matching import Matched
@@ -46,7 +46,7 @@ pushed again while its truck is at the first stop keeps it."""
 
 
 def end(
-    connection: Connection, ending: Statement[IdRow], parameters: Parameters, undelivered: str, *, now: datetime
+    connection: Connection, ending: Scalar[UUID], parameters: Parameters, undelivered: str, *, now: datetime
 ) -> tuple[list[UUID], list[Job]]:
     """Ends routes short of their last stop by the statement `ending`, which returns their ids. Every such end passes
     through here. Messages on their way to the drivers are not delivered, for the reason `undelivered`. The savings of
@@ -60,11 +60,11 @@ def end(
 
 
 def end_but_keep_trucks(
-    connection: Connection, ending: Statement[IdRow], parameters: Parameters, undelivered: str
+    connection: Connection, ending: Scalar[UUID], parameters: Parameters, undelivered: str
 ) -> list[UUID]:
     """Ends routes like `end`, for a caller that locks further routes. Afterwards it has the trucks processed again by
     `recheck_trucks`."""
-    ids = [row.id for row in ending.all(connection, parameters)]
+    ids = ending.all(connection, parameters)
     if ids:
         discard_messages(connection, ids, undelivered)
         drop_savings(connection, ids)
@@ -75,13 +75,7 @@ def end_but_keep_trucks(
 # Canceled, ended, or back to before its import
 
 
-class _Status(NamedTuple):
-    status: str
-
-
-_LOCK = Statement(
-    _Status, "SELECT status FROM routes WHERE company_id = %s AND environment = %s AND id = %s FOR UPDATE"
-)
+_LOCK = Scalar(str, "SELECT status FROM routes WHERE company_id = %s AND environment = %s AND id = %s FOR UPDATE")
 
 
 def cancel_route(
@@ -89,17 +83,17 @@ def cancel_route(
 ) -> tuple[CancelEffect | None, list[Job]]:
     """Cancels one route, for the API's DELETE or for a dispatcher in the console. Returns its effect (None: the tenant
     has no such route) and jobs for after the commit."""
-    row = _LOCK.first(connection, (*tenant, route_id))
-    if row is None:
+    status = _LOCK.first(connection, (*tenant, route_id))
+    if status is None:
         return None, []
-    effect = effect_of_cancel(RouteStatus(row.status))
+    effect = effect_of_cancel(RouteStatus(status))
     if effect != "cancel":
         return effect, []
     return effect, end(connection, CANCEL, *canceling([route_id], reason), now=now)[1]
 
 
-CANCEL = Statement(
-    IdRow,
+CANCEL = Scalar(
+    UUID,
     "UPDATE routes SET status = 'canceled', closed_reason = %s, pending_reason = NULL, pending_detail = NULL,"
     " retry_at = NULL, updated_at = clock_timestamp() WHERE id = ANY(%s) AND status = ANY(%s) RETURNING id",
 )
@@ -134,8 +128,8 @@ _LOCK_UNFINISHED = {
     for lock in (_WAITING, _SKIPPING)
 }
 _LOCK_COMPANYS_UNFINISHED = {
-    lock: Statement(
-        IdRow,
+    lock: Scalar(
+        UUID,
         "SELECT id FROM routes WHERE company_id = %s AND environment IN ('live', 'sandbox')"  # noqa: S608
         f" AND status = ANY(%s) ORDER BY id LIMIT %s {lock}",
     )
@@ -157,7 +151,7 @@ def lock_unfinished(
 def unfinished_routes(connection: Connection, company_id: UUID, *, limit: int, wait: bool = True) -> list[UUID]:
     """Some of a company's routes that may still move, in both environments. They are locked; `wait` as above."""
     lock = _WAITING if wait else _SKIPPING
-    return [row.id for row in _LOCK_COMPANYS_UNFINISHED[lock].all(connection, (company_id, _UNFINISHED, limit))]
+    return _LOCK_COMPANYS_UNFINISHED[lock].all(connection, (company_id, _UNFINISHED, limit))
 
 
 _START_OVER = Command(f"UPDATE routes r SET {START_OVER} WHERE id = ANY(%s)")  # noqa: S608
@@ -171,8 +165,8 @@ def match_again(connection: Connection, kind: Matched, route_ids: Sequence[UUID]
     discard_messages(connection, ids, f"The {kind} was retired before delivery")
 
 
-_END = Statement(
-    IdRow,
+_END = Scalar(
+    UUID,
     "UPDATE routes SET status = CASE status WHEN 'active' THEN 'error' ELSE 'canceled' END, closed_reason = %s,"
     " pending_reason = NULL, pending_detail = NULL, retry_at = NULL, updated_at = clock_timestamp()"
     " WHERE id = ANY(%s) AND status = ANY(%s) RETURNING id",
@@ -197,19 +191,15 @@ _PLANNED = Command(
     " updated_at = clock_timestamp() WHERE id = %s"
 )
 
-_NO_PLAN = Statement(
-    IdRow,
+_NO_PLAN = Scalar(
+    UUID,
     "UPDATE routes SET status = 'error', closed_reason = %s, plan_id = %s, distance_miles = %s, attempts = 0,"
     " retry_at = NULL, updated_at = clock_timestamp() WHERE id = %s RETURNING id",
 )
 
 
-class _Attempts(NamedTuple):
-    attempts: int
-
-
-_RETRY_PLAN = Statement(
-    _Attempts,
+_RETRY_PLAN = Scalar(
+    int,
     f"""
     UPDATE routes SET attempts = attempts + 1, retry_at = %(now)s::timestamptz + {RETRY_WAIT}
     WHERE id = %(id)s AND status = 'draft' AND arrived_at IS NOT NULL
@@ -217,8 +207,8 @@ _RETRY_PLAN = Statement(
     """,  # noqa: S608 (constants of this module)
 )
 
-_PLANNING_ENDED = Statement(
-    IdRow,
+_PLANNING_ENDED = Scalar(
+    UUID,
     "UPDATE routes SET status = 'error', closed_reason = %s, retry_at = NULL, updated_at = clock_timestamp()"
     " WHERE id = %s RETURNING id",
 )
@@ -255,26 +245,26 @@ def no_plan_feasible(
 def planning_failed(connection: Connection, route_id: UUID, *, max_attempts: int, now: datetime) -> list[Job]:
     """An attempt at a plan failed unexpectedly: it is repeated after a growing wait, then the route is `error`. Returns
     the jobs to enqueue after the commit."""
-    row = _RETRY_PLAN.first(connection, {"now": now, "id": route_id})
-    if row is None:
+    attempts = _RETRY_PLAN.first(connection, {"now": now, "id": route_id})
+    if attempts is None:
         return []
     events.record_event(connection, route_id, "plan_failed", "it failed on our side; see the log", now=now)
-    if row.attempts < max_attempts:
+    if attempts < max_attempts:
         return []
-    reason = f"Planning failed {row.attempts} times; see the log. Push the route again to retry."
+    reason = f"Planning failed {attempts} times; see the log. Push the route again to retry."
     return end(connection, _PLANNING_ENDED, (reason, route_id), _UNPLANNED, now=now)[1]
 
 
 # The message of its plan was sent, or failed for good
 
-_ACTIVATE = Statement(
-    IdRow,
+_ACTIVATE = Scalar(
+    UUID,
     "UPDATE routes SET status = 'active', retry_at = NULL, updated_at = clock_timestamp()"
     " WHERE id = %s AND plan_id = %s AND status = 'planned' RETURNING id",
 )
 
-_CORRECT = Statement(
-    IdRow,
+_CORRECT = Scalar(
+    UUID,
     f"""
     UPDATE routes r SET plan_id = p.id, distance_miles = {ROAD_MILES},
         correction_id = NULL, corrected_at = %s, replan = NULL, updated_at = clock_timestamp()
@@ -342,8 +332,8 @@ def store_first_arrivals(connection: Connection, route_ids: Sequence[UUID], *, n
     return {row.id for row in rows if row.status == RouteStatus.DRAFT}
 
 
-_COMPLETE = Statement(
-    IdRow,
+_COMPLETE = Scalar(
+    UUID,
     """
     UPDATE routes r SET status = 'completed', completed_at = v.arrived_at, retry_at = NULL,
                         updated_at = clock_timestamp()
@@ -366,7 +356,7 @@ def complete_routes(connection: Connection, route_ids: Iterable[UUID], *, now: d
     ids = list(route_ids)
     if not ids:
         return []
-    completed = [route.id for route in _COMPLETE.all(connection, (ids,))]
+    completed = _COMPLETE.all(connection, (ids,))
     if not completed:
         return []
     note_completed(connection, completed)
@@ -375,8 +365,8 @@ def complete_routes(connection: Connection, route_ids: Iterable[UUID], *, now: d
     return free_trucks(connection, completed, now=now)
 
 
-_EXPIRE_STARTED = Statement(
-    IdRow,
+_EXPIRE_STARTED = Scalar(
+    UUID,
     f"""
     UPDATE routes r SET status = 'error', retry_at = NULL, review_at = NULL, updated_at = clock_timestamp(),
         closed_reason = CASE status WHEN 'draft' THEN 'Without a plan' ELSE initcap(status) END

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from domain.database.connections import Connection, Tenant
-from domain.database.statements import Statement
+from domain.database.statements import Scalar
 from domain.planning.explanation import FUEL_BY_POLICY, Explanation, StoredExplanation
 from domain.planning.plan_inputs import PlanPolicy, gallons_at
 from domain.planning.reasons import trip_of
@@ -76,12 +76,8 @@ class Preview(NamedTuple):
         return self.before.cost - self.after.cost + price * (self.after.left_gallons - self.before.left_gallons)
 
 
-class _Stored(NamedTuple):
-    explanation: bytes | None
-
-
-_LAST = Statement(
-    _Stored,
+_LAST = Scalar(
+    bytes | None,
     "SELECT p.explanation FROM savings s JOIN plans p ON p.id = s.plan_id"
     " WHERE s.company_id = %(company_id)s AND s.environment = %(environment)s"
     " ORDER BY s.planned_at DESC LIMIT %(limit)s",
@@ -98,17 +94,17 @@ def preview_policy(
     clock: Callable[[], float] = time.monotonic,
 ) -> Preview:
     """Compute the last plans that drivers have under both policies, for `seconds` at most."""
-    rows = _LAST.all(connection, {**tenant._asdict(), "limit": PLANS})
+    plans = _LAST.all(connection, {**tenant._asdict(), "limit": PLANS})
     until = clock() + seconds
     sums, computed, left_out = (Totals(), Totals()), 0, dict.fromkeys(Left, 0)
-    for row in rows:
-        pair = _compute(row.explanation, before, after) if clock() < until else Left.TOO_LATE
+    for stored in plans:
+        pair = _compute(stored, before, after) if clock() < until else Left.TOO_LATE
         if isinstance(pair, Left):
             left_out[pair] += 1
         else:
             computed += 1
             sums = sums[0].plus(pair[0]), sums[1].plus(pair[1])
-    return Preview(len(rows), computed, *sums, {why: plans for why, plans in left_out.items() if plans})
+    return Preview(len(plans), computed, *sums, {why: count for why, count in left_out.items() if count})
 
 
 def _compute(stored: bytes | None, before: PlanPolicy, after: PlanPolicy) -> tuple[Totals, Totals] | Left:

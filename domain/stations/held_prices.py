@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection
-from domain.database.statements import Command, Statement
+from domain.database.statements import Command, Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.ids import shown_id
 from domain.stations.price_files import store_coming_prices, store_quotes, store_retail_prices
@@ -60,18 +60,10 @@ _DECIDE = Command(
 )
 
 
-class _There(NamedTuple):
-    station_id: str
+_THERE = Scalar(str, "SELECT station_id FROM stations WHERE station_id = %s AND retired_at IS NULL")
 
 
-_THERE = Statement(_There, "SELECT station_id FROM stations WHERE station_id = %s AND retired_at IS NULL")
-
-
-class _HeldCount(NamedTuple):
-    held: int
-
-
-_COUNT = Statement(_HeldCount, "SELECT count(*) AS held FROM held_prices WHERE company_id = %s AND status = 'held'")
+_COUNT = Scalar(int, "SELECT count(*) FROM held_prices WHERE company_id = %s AND status = 'held'")
 
 
 class UnknownHeldPrice(FuelrouteError):
@@ -105,7 +97,7 @@ def held_prices(
 
 
 def count_held(connection: Connection, company_id: UUID) -> int:
-    return _COUNT.one(connection, (company_id,)).held
+    return _COUNT.one(connection, (company_id,))
 
 
 def read_held_price(connection: Connection, company_id: UUID, held_id: UUID) -> HeldPrice:

@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 
 from domain.database.connections import Connection, as_json
 from domain.database.staging import stage
-from domain.database.statements import Command, Statement
+from domain.database.statements import Command, Scalar, Statement
 from domain.files.csvfiles import ImportReport, Progress, Rejected, UnreadableFile
 from domain.files.profiles import FileProfile
 from domain.files.reading import FileRecord, open_profiled
@@ -601,11 +601,7 @@ def store_coming_prices(connection: Connection, rows: _StoredPrices) -> None:
     )
 
 
-class _Due(NamedTuple):
-    station_id: str
-
-
-_ANY_DUE = Statement(_Due, "SELECT station_id FROM coming_prices WHERE effective_at <= %s LIMIT 1")
+_ANY_DUE = Scalar(str, "SELECT station_id FROM coming_prices WHERE effective_at <= %s LIMIT 1")
 _APPLY_DUE = Command(
     """
     WITH due AS (DELETE FROM coming_prices WHERE effective_at <= %(now)s

@@ -24,7 +24,7 @@ from domain.contract.captions import Caption
 from domain.contract.shapes import Latitude, Longitude, Reference, SentMoment, Text, in_utc
 from domain.database.connections import Connection
 from domain.database.staging import stage
-from domain.database.statements import Command, NotNull, Statement
+from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.files.csvfiles import (
     FileRow,
@@ -320,7 +320,7 @@ def _pass_retired(connection: Connection, told: _ToldStations, report: ImportRep
     """Stations that were retired are not added again under another id."""
     if not told.once_retired:
         return
-    known = {row.station_id for row in _KNOWN.all(connection, (list(told.once_retired),))}
+    known = set(_KNOWN.all(connection, (list(told.once_retired),)))
     for station_id, (line, same) in told.once_retired.items():
         if station_id not in known:
             connection.execute("DELETE FROM staged_stations WHERE station_id = %s", (station_id,))
@@ -367,13 +367,9 @@ def _keep_newer_prices(connection: Connection, *, now: datetime) -> None:
     connection.execute("UPDATE staged_stations SET priced_at = NULL WHERE retail_price IS NULL")
 
 
-class _StationId(NamedTuple):
-    station_id: str
-
-
-_KNOWN = Statement(_StationId, "SELECT station_id FROM stations WHERE station_id = ANY(%s)")
-_RETIRE = Statement(
-    _StationId,
+_KNOWN = Scalar(str, "SELECT station_id FROM stations WHERE station_id = ANY(%s)")
+_RETIRE = Scalar(
+    str,
     "UPDATE stations SET retired_at = coalesce(retired_at, %s) WHERE station_id = ANY(%s) RETURNING station_id",
 )
 
@@ -381,8 +377,7 @@ _RETIRE = Statement(
 def set_stations_retired(connection: Connection, station_ids: Sequence[str], *, now: datetime) -> None:
     """Retire stations: no plan stops there until an import names them again. Raises UnknownStation."""
     begin_price_set(connection, "stations", None, now=now)  # so that every process reads its index again
-    rows = _RETIRE.all(connection, (now, list(station_ids)))
-    unknown = set(station_ids) - {row.station_id for row in rows}
+    unknown = set(station_ids).difference(_RETIRE.all(connection, (now, list(station_ids))))
     if unknown:
         raise UnknownStation(min(unknown))
 
@@ -496,19 +491,15 @@ def _require_room(connection: Connection, company_id: UUID, *, more: int) -> Non
         raise TooManyDeals(most)
 
 
-class _DealId(NamedTuple):
-    id: NotNull[int]
-
-
-_ADD_DEAL = Statement(
-    _DealId,
+_ADD_DEAL = Scalar(
+    NotNull[int],
     "INSERT INTO deals (company_id, station_id, brand, discount_per_gallon, net_price, valid_from, valid_to, number)"
-    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s) RETURNING number AS id",
+    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s) RETURNING number",
 )
-_CHANGE_DEAL = Statement(
-    _DealId,
+_CHANGE_DEAL = Scalar(
+    NotNull[int],
     "UPDATE deals SET station_id = %s, brand = %s, discount_per_gallon = %s, net_price = %s, valid_from = %s,"
-    " valid_to = %s WHERE company_id = %s AND coalesce(number, id) = %s RETURNING coalesce(number, id) AS id",
+    " valid_to = %s WHERE company_id = %s AND coalesce(number, id) = %s RETURNING coalesce(number, id)",
 )
 _DELETE_DEAL = Command("DELETE FROM deals WHERE company_id = %s AND coalesce(number, id) = %s")
 
@@ -535,11 +526,10 @@ def store_deal(
         if deal_id is None:
             _require_room(connection, company_id, more=1)
             number = _DEALS_NOW.one(connection, (company_id,)).last_number + 1
-            return _ADD_DEAL.one(connection, (company_id, *values, number)).id
-        stored = _CHANGE_DEAL.first(connection, (*values, company_id, deal_id))
+            return _ADD_DEAL.one(connection, (company_id, *values, number))
+        return _CHANGE_DEAL.first(connection, (*values, company_id, deal_id))
     except UniqueViolation:
         raise AlreadyPriced("deal for this place", row.valid_from) from None
-    return stored.id if stored is not None else None
 
 
 def delete_deal(connection: Connection, company_id: UUID, deal_id: int, *, now: datetime) -> bool:

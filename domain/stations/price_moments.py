@@ -7,26 +7,20 @@ looked at. So no moment is missed while the scheduler was away or the company wa
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection
 from domain.database.fence import is_at_work
-from domain.database.statements import Statement
+from domain.database.statements import Scalar
 from domain.stations.price_sets import begin_price_set
 from domain.stations.prices import STALE_AFTER
 
-
-class _Changed(NamedTuple):
-    company_id: UUID
-
-
 _TODAY = "(%(now)s::timestamptz AT TIME ZONE c.time_zone)::date"
 _SEEN_DAY = "(seen.at AT TIME ZONE c.time_zone)::date"
-_CHANGED = Statement(
-    _Changed,
+_CHANGED = Scalar(
+    UUID,
     f"""
-    SELECT c.id AS company_id
+    SELECT c.id
     FROM companies c
     CROSS JOIN LATERAL (
         SELECT coalesce((SELECT imported_at FROM price_sets WHERE company_id IS NULL OR company_id = c.id
@@ -57,7 +51,7 @@ def begin_moments(connection: Connection, company_ids: Sequence[UUID], *, since:
     """Those of the companies whose prices have changed by the clock alone; each gets a price set. Companies that are
     paused, or behind the fence, are left for later."""
     asked = {"companies": list(company_ids), "since": since, "now": now, "stale": STALE_AFTER}
-    changed = [row.company_id for row in _CHANGED.all(connection, asked)] if company_ids else []
+    changed = _CHANGED.all(connection, asked) if company_ids else []
     for company_id in changed:
         begin_price_set(connection, "deals", company_id, now=now)
     return changed

@@ -1,17 +1,11 @@
 """Tells whether a company has any price at all: without one no plan can be made."""
 
 from datetime import datetime
-from typing import NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection
-from domain.database.statements import NotNull, Statement
+from domain.database.statements import NotNull, Scalar
 from domain.stations.prices import STALE_AFTER
-
-
-class _Presence(NamedTuple):
-    has_prices: NotNull[bool]
-
 
 _TODAY = "(%(now)s::timestamptz AT TIME ZONE c.time_zone)::date"
 _NET_DEALS = f"""
@@ -19,8 +13,8 @@ _NET_DEALS = f"""
     WHERE c.id = %(company_id)s AND d.net_price > 0
       AND coalesce(d.valid_from, {_TODAY}) <= {_TODAY} AND coalesce(d.valid_to, {_TODAY}) >= {_TODAY}
 """
-_HAS_PRICES = Statement(
-    _Presence,
+_HAS_PRICES = Scalar(
+    NotNull[bool],
     f"""
     SELECT EXISTS (SELECT FROM stations WHERE retired_at IS NULL AND retail_price > 0
                    AND priced_at >= %(now)s::timestamptz - %(stale)s::interval)
@@ -30,7 +24,7 @@ _HAS_PRICES = Statement(
         OR EXISTS (SELECT FROM stations s
                    WHERE s.retired_at IS NULL AND s.brand IN (SELECT d.brand {_NET_DEALS}))
         OR EXISTS (SELECT FROM stations s
-                   WHERE s.retired_at IS NULL AND s.station_id IN (SELECT d.station_id {_NET_DEALS})) AS has_prices
+                   WHERE s.retired_at IS NULL AND s.station_id IN (SELECT d.station_id {_NET_DEALS}))
     """,  # noqa: S608 (constants)
 )
 """The prices that `corridor_offers` gives to plans: retail prices of the last seven days, quotes that hold, and deals
@@ -39,4 +33,4 @@ with a fixed net price, which need no retail price. A discount alone is no price
 
 def has_prices(connection: Connection, company_id: UUID, *, now: datetime) -> bool:
     """True when some truck stop has a price for the company."""
-    return _HAS_PRICES.one(connection, {"company_id": company_id, "now": now, "stale": STALE_AFTER}).has_prices
+    return _HAS_PRICES.one(connection, {"company_id": company_id, "now": now, "stale": STALE_AFTER})

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection, as_json
-from domain.database.statements import Command, Statement
+from domain.database.statements import Command, Scalar, Statement
 from domain.files.csvfiles import Rejected
 from domain.ids import first_id_of, new_id
 from domain.stations.price_files import PriceReport
@@ -63,15 +63,7 @@ _LATEST = Statement(
 )
 
 
-class _RejectedRows(NamedTuple):
-    rejected: list[dict[str, Any]]
-
-
-_REJECTED = Statement(_RejectedRows, "SELECT rejected FROM price_runs WHERE company_id = %s AND id = %s")
-
-
-class _Run(NamedTuple):
-    id: UUID
+_REJECTED = Scalar(list[dict[str, Any]], "SELECT rejected FROM price_runs WHERE company_id = %s AND id = %s")
 
 
 class _LastRun(NamedTuple):
@@ -79,8 +71,8 @@ class _LastRun(NamedTuple):
     read_with: str | None
 
 
-_TAKEN = Statement(
-    _Run,
+_TAKEN = Scalar(
+    UUID,
     "SELECT id FROM price_runs WHERE source_id = %(source_id)s AND file_hash = %(hash)s AND fault IS NULL"
     " AND coalesce(modified_at = %(modified_at)s, %(modified_at)s <= ended_at)"
     " AND coalesce(read_with, %(read_with)s) = %(read_with)s LIMIT 1",
@@ -113,8 +105,8 @@ def latest_runs(
 
 def refused_rows(connection: Connection, company_id: UUID, run_id: UUID) -> Sequence[Rejected] | None:
     """None: the company has no such run."""
-    row = _REJECTED.first(connection, (company_id, run_id))
-    return [Rejected(**one) for one in row.rejected] if row is not None else None
+    rejected = _REJECTED.first(connection, (company_id, run_id))
+    return [Rejected(**one) for one in rejected] if rejected is not None else None
 
 
 def was_taken(connection: Connection, source_id: UUID, file: RunFile) -> bool:

@@ -5,11 +5,10 @@ of a company's own prices waits only for others of that company, and for changes
 """
 
 from datetime import datetime
-from typing import NamedTuple
 from uuid import UUID
 
 from domain.database.connections import PRICE_LOCKS, Connection
-from domain.database.statements import Command, NotNull, Statement
+from domain.database.statements import Command, NotNull, Scalar
 
 _LOCK_FOR_ALL = Command("LOCK TABLE price_sets IN EXCLUSIVE MODE")
 _LOCK_BESIDE_OTHERS = Command("LOCK TABLE price_sets IN ROW EXCLUSIVE MODE")
@@ -37,16 +36,12 @@ def lock_prices(connection: Connection, company_id: UUID | None) -> None:
         _LOCK_COMPANY.execute(connection, (str(company_id),))
 
 
-class _Newest(NamedTuple):
-    id: NotNull[int]
-
-
-_NEWEST = Statement(
-    _Newest,
-    "SELECT coalesce(max(id), 0) AS id FROM price_sets WHERE company_id IS NULL OR company_id = %s",
+_NEWEST = Scalar(
+    NotNull[int],
+    "SELECT coalesce(max(id), 0) FROM price_sets WHERE company_id IS NULL OR company_id = %s",
 )
 
 
 def newest_price_set(connection: Connection, company_id: UUID) -> int:
     """The number of the last change of prices that the company sees; 0 before the first."""
-    return _NEWEST.one(connection, (company_id,)).id
+    return _NEWEST.one(connection, (company_id,))

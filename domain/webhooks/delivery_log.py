@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, get_args
 from uuid import UUID
 
 from domain.database.connections import Connection
-from domain.database.statements import Command, Statement
+from domain.database.statements import Command, Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.ids import first_id_of, new_id, shown_id
 from domain.webhooks.endpoints import Endpoint, UnusableEndpoint, lock_endpoint
@@ -96,16 +96,12 @@ def list_deliveries(
     return _LIST.all(connection, parameters)
 
 
-class _Payload(NamedTuple):
-    payload: str | None
-
-
 _FIND = Statement(
     Delivery,
     f"SELECT {_COLUMNS} FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id"  # noqa: S608
     " WHERE d.company_id = %s AND d.endpoint_id = %s AND d.event_id = %s",
 )
-_PAYLOAD = Statement(_Payload, "SELECT payload FROM webhook_events WHERE company_id = %s AND id = %s")
+_PAYLOAD = Scalar(str | None, "SELECT payload FROM webhook_events WHERE company_id = %s AND id = %s")
 _ATTEMPTS = Statement(
     Attempt,
     "SELECT attempt, at, milliseconds, status, error, answer FROM webhook_attempts"
@@ -120,7 +116,7 @@ def read_delivery(connection: Connection, company_id: UUID, endpoint_id: UUID, e
     delivery = _FIND.first(connection, (company_id, endpoint_id, event_id))
     if delivery is None:
         raise UnknownDelivery(shown_id("evt", event_id))
-    payload = _PAYLOAD.one(connection, (company_id, event_id)).payload
+    payload = _PAYLOAD.one(connection, (company_id, event_id))
     return DeliveryDetails(delivery, payload, attempts)
 
 
@@ -169,14 +165,9 @@ TEST_EVENTS_WITHIN = timedelta(minutes=10)
 """A company sends at most so many tests within this time."""
 
 
-class _TestEvents(NamedTuple):
-    events: int
-
-
-_COUNT_TESTS = Statement(
-    _TestEvents,
-    "SELECT count(*) AS events FROM webhook_events WHERE route_id IS NULL AND company_id = %s AND type = %s"
-    " AND id > %s",
+_COUNT_TESTS = Scalar(
+    int,
+    "SELECT count(*) FROM webhook_events WHERE route_id IS NULL AND company_id = %s AND type = %s AND id > %s",
 )
 _INSERT_DELIVERY = Command(
     "INSERT INTO webhook_deliveries (endpoint_id, event_id, company_id, environment, queued_at, retry_at)"
@@ -188,7 +179,7 @@ def send_test(connection: Connection, company_id: UUID, endpoint_id: UUID, *, no
     """Queues an event that tells of no route. Returns its id. Raises UnknownEndpoint, UnusableEndpoint."""
     endpoint = lock_endpoint(connection, company_id, endpoint_id)
     _require_enabled(endpoint)
-    lately = _COUNT_TESTS.one(connection, (company_id, TEST, first_id_of(now - TEST_EVENTS_WITHIN))).events
+    lately = _COUNT_TESTS.one(connection, (company_id, TEST, first_id_of(now - TEST_EVENTS_WITHIN)))
     if lately >= MOST_TEST_EVENTS:
         minutes = TEST_EVENTS_WITHIN // timedelta(minutes=1)
         raise UnusableEndpoint(f"{MOST_TEST_EVENTS} tests were sent within {minutes} minutes: wait a few minutes")

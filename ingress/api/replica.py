@@ -52,13 +52,13 @@ class _AsOf(Query[tuple[int | None, Answer]]):
     async def on_async(self, connection: psycopg.AsyncConnection[Any]) -> tuple[int | None, Answer]:
         try:
             async with connection.pipeline():
-                replayed = await REPLAYED.execute(connection)
+                cursor = await REPLAYED.execute(connection)
                 answer = await self._query.on_async(connection)
-                row = await replayed.fetchone()
+                replayed = await cursor.fetchone()
         except BaseException:
             await connection.close()  # psycopg takes statements for prepared that the server skipped
             raise
-        return (row.lsn if row is not None else None), answer
+        return replayed, answer
 
 
 class Freshness:
@@ -146,7 +146,7 @@ class ReplicaReads:
             return None
         try:
             with self._in_threads.transaction_by_key(of_tenants([caller.tenant])) as connection:
-                replayed = REPLAYED.one(connection).lsn
+                replayed = REPLAYED.one(connection)
                 return replayed, read(connection)
         except psycopg.Error as error:
             self._rest("failed", error=str(error))

@@ -3,10 +3,9 @@ no partition of their day."""
 
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
-from typing import NamedTuple
 
 from domain.database.daily_partitions import DAYS_AHEAD, partition_days
-from domain.database.statements import Statement
+from domain.database.statements import Scalar
 from domain.ids import first_id_of
 from domain.operations.doctor.checks import Examined, Finding, problem, warning
 
@@ -15,22 +14,16 @@ _SLACK_DAYS = 2
 _COUNTED = 10_000
 
 
-class _Rows(NamedTuple):
-    rows: int
-
-
-_OLD_POSITIONS = Statement(
-    _Rows,
-    "SELECT count(*) AS rows FROM (SELECT FROM positions_live_other"
+_OLD_POSITIONS = Scalar(
+    int,
+    "SELECT count(*) FROM (SELECT FROM positions_live_other"
     " WHERE least(recorded_at, received_at) < %s LIMIT %s) AS old",
 )
-_OLD_SANDBOX = Statement(
-    _Rows,
-    "SELECT count(*) AS rows FROM (SELECT FROM positions_sandbox WHERE received_at < %s LIMIT %s) AS old",
+_OLD_SANDBOX = Scalar(
+    int,
+    "SELECT count(*) FROM (SELECT FROM positions_sandbox WHERE received_at < %s LIMIT %s) AS old",
 )
-_OLD_REQUESTS = Statement(
-    _Rows, "SELECT count(*) AS rows FROM (SELECT FROM request_log_other WHERE id < %s LIMIT %s) AS old"
-)
+_OLD_REQUESTS = Scalar(int, "SELECT count(*) FROM (SELECT FROM request_log_other WHERE id < %s LIMIT %s) AS old")
 
 
 def check_partitions(seen: Examined) -> Iterator[Finding]:
@@ -71,7 +64,7 @@ def _old_rows(seen: Examined) -> Iterator[Finding]:
         ("positions_sandbox", _OLD_SANDBOX, positions),
         ("request_log_other", _OLD_REQUESTS, requests),
     ):
-        rows = statement.one(seen.connection, (oldest, _COUNTED)).rows
+        rows = statement.one(seen.connection, (oldest, _COUNTED))
         if rows:
             yield warning(
                 f"{table} keeps rows beyond their retention: {rows:,}{' or more' if rows == _COUNTED else ''}",

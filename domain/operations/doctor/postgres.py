@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from domain.database.checks import MIN_VERSION
 from domain.database.connections import LEADER_LOCKS
-from domain.database.statements import NotNull, Statement
+from domain.database.statements import NotNull, Scalar, Statement
 from domain.operations.doctor.checks import Examined, Finding, problem, warning
 from domain.settings import Settings
 from domain.wording import counted
@@ -19,14 +19,6 @@ MOST_TRANSACTION_AGE = 1_000_000_000
 MOST_DEAD_PERCENT = 30
 _MANY_DEAD_ROWS = 500_000
 _HELD_WAL_BYTES = 4 << 30
-
-
-class _Name(NamedTuple):
-    name: NotNull[str]
-
-
-def _names(rows: list[_Name]) -> tuple[str, ...]:
-    return tuple(row.name for row in rows)
 
 
 def check_version(seen: Examined) -> Iterator[Finding]:
@@ -109,17 +101,13 @@ def check_processes(seen: Examined) -> Iterator[Finding]:
     for kind, what in (("ingress", "takes routes and positions"), ("console", "serves the pages for people")):
         if kind not in running:
             yield warning(f"No process {what}: none has a connection as {kind}", f"Start one: fuelroute {kind}")
-    if _LEADERS.one(seen.connection, (LEADER_LOCKS,)).sessions == 0:
+    if _LEADERS.one(seen.connection, (LEADER_LOCKS,)) == 0:
         yield problem("No scheduler leads", "Start one: fuelroute scheduler")
 
 
-class _Leaders(NamedTuple):
-    sessions: int
-
-
-_LEADERS = Statement(
-    _Leaders,
-    "SELECT count(*) AS sessions FROM pg_locks JOIN pg_database d ON d.oid = database AND datname = current_database()"
+_LEADERS = Scalar(
+    int,
+    "SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database AND datname = current_database()"
     " WHERE locktype = 'advisory' AND granted AND objsubid = 2 AND classid = %s",
 )
 
@@ -151,9 +139,9 @@ _WAITING = Statement(
     ORDER BY state_change
     """,
 )
-_PREPARED = Statement(
-    _Name,
-    "SELECT gid AS name FROM pg_prepared_xacts WHERE database = current_database()"
+_PREPARED = Scalar(
+    NotNull[str],
+    "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"
     " AND prepared < clock_timestamp() - %s::interval ORDER BY prepared",
 )
 
@@ -178,7 +166,7 @@ def check_transactions(seen: Examined) -> Iterator[Finding]:
         yield problem(
             f"{counted(len(prepared), 'prepared transaction')} older than 10 minutes: Fuelroute makes none",
             "Ask whose it is, then ROLLBACK PREPARED",
-            _names(prepared[: seen.most_examples]),
+            tuple(prepared[: seen.most_examples]),
         )
 
 
@@ -208,9 +196,9 @@ _VACUUM = Statement(
     "SELECT current_setting('autovacuum')::bool AND current_setting('track_counts')::bool AS is_on,"
     " greatest(age(datfrozenxid), mxid_age(datminmxid)) AS age FROM pg_database WHERE datname = current_database()",
 )
-_UNVACUUMED = Statement(
-    _Name,
-    "SELECT relname AS name FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace"
+_UNVACUUMED = Scalar(
+    NotNull[str],
+    "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace"
     " AND reloptions && ARRAY['autovacuum_enabled=false', 'autovacuum_enabled=off'] ORDER BY relname",
 )
 _BLOATED = Statement(
@@ -231,7 +219,7 @@ def check_vacuum(seen: Examined) -> Iterator[Finding]:
         )
     off = _UNVACUUMED.all(seen.connection)
     if off:
-        yield problem("Autovacuum is off for tables", "ALTER TABLE ... RESET (autovacuum_enabled)", _names(off))
+        yield problem("Autovacuum is off for tables", "ALTER TABLE ... RESET (autovacuum_enabled)", tuple(off))
     bloated = _BLOATED.all(seen.connection, (_MANY_DEAD_ROWS, MOST_DEAD_PERCENT))
     if bloated:
         yield warning(
@@ -243,28 +231,28 @@ def check_vacuum(seen: Examined) -> Iterator[Finding]:
 
 # --- Indexes, extensions, the order of texts ---------------------------------------------------------------------
 
-_INVALID_INDEXES = Statement(
-    _Name,
+_INVALID_INDEXES = Scalar(
+    NotNull[str],
     """
-    SELECT c.relname AS name FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+    SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
     WHERE (NOT i.indisvalid OR NOT i.indisready) AND c.relnamespace = 'public'::regnamespace
       AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index p WHERE p.index_relid = i.indexrelid)
     ORDER BY c.relname
     """,
 )
-_CHANGED_COLLATIONS = Statement(
-    _Name,
+_CHANGED_COLLATIONS = Scalar(
+    NotNull[str],
     """
-    SELECT 'database ' || datname AS name FROM pg_database
+    SELECT 'database ' || datname FROM pg_database
     WHERE datname = current_database() AND datcollversion <> pg_database_collation_actual_version(oid)
     UNION ALL
     SELECT DISTINCT 'collation ' || l.collname FROM pg_collation l JOIN pg_attribute a ON a.attcollation = l.oid
     WHERE collversion <> pg_collation_actual_version(l.oid)
     """,
 )
-_OLD_EXTENSIONS = Statement(
-    _Name,
-    "SELECT name || ' ' || installed_version || ', available is ' || default_version AS name"
+_OLD_EXTENSIONS = Scalar(
+    NotNull[str],
+    "SELECT name || ' ' || installed_version || ', available is ' || default_version"
     " FROM pg_available_extensions WHERE installed_version <> default_version ORDER BY 1",
 )
 
@@ -275,7 +263,7 @@ def check_indexes(seen: Examined) -> Iterator[Finding]:
         yield problem(
             "Indexes are invalid: they are kept up to date and not used, and a unique one does not hold for old rows",
             "REINDEX INDEX CONCURRENTLY each of them",
-            _names(invalid[: seen.most_examples]),
+            tuple(invalid[: seen.most_examples]),
         )
     changed = _CHANGED_COLLATIONS.all(seen.connection)
     if changed:
@@ -283,12 +271,12 @@ def check_indexes(seen: Examined) -> Iterator[Finding]:
             "The order of texts has changed under the indexes, as after an update of the operating system: lookups may"
             " miss rows, and unique indexes may let copies in",
             "REINDEX DATABASE, then ALTER DATABASE ... REFRESH COLLATION VERSION",
-            _names(changed[: seen.most_examples]),
+            tuple(changed[: seen.most_examples]),
         )
     old = _OLD_EXTENSIONS.all(seen.connection)
     if old:
         yield warning(
-            "Extensions are older than the server's", "ALTER EXTENSION ... UPDATE", _names(old[: seen.most_examples])
+            "Extensions are older than the server's", "ALTER EXTENSION ... UPDATE", tuple(old[: seen.most_examples])
         )
 
 

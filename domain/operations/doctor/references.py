@@ -11,7 +11,7 @@ from sqlalchemy import Column, LargeBinary
 from sqlmodel import SQLModel
 
 from domain import tables  # noqa: F401  (fills SQLModel.metadata)
-from domain.database.statements import Statement
+from domain.database.statements import Scalar
 from domain.operations.doctor.checks import Examined, Finding, NotFinished, problem
 
 MOST_ORPHANS = 1_000
@@ -56,10 +56,6 @@ _LARGE = {"routes", *(one.child for one in CHILDREN_OF_ROUTES)}
 CHECKED_REFERENCES = tuple(one for one in (*declared_references(), *UNDECLARED) if one.child not in _LARGE)
 
 
-class _Orphan(NamedTuple):
-    shown: str
-
-
 def _columns(table: str) -> dict[str, Column[object]]:
     return {column.name: column for column in SQLModel.metadata.tables[table].columns}
 
@@ -76,10 +72,10 @@ def _of_another_company(reference: ParentReference) -> str:
 
 
 _ORPHANS = {
-    reference: Statement(
-        _Orphan,
+    reference: Scalar(
+        str,
         f"""
-        SELECT child.{_shown_column(reference)}::text AS shown
+        SELECT child.{_shown_column(reference)}::text
         FROM {reference.child} child
         LEFT JOIN {reference.parent} parent ON parent.{reference.key} = child.{reference.column}
         WHERE child.{reference.column} IS NOT NULL AND {reference.condition or "true"}
@@ -91,20 +87,16 @@ _ORPHANS = {
 }
 
 
-class _Pages(NamedTuple):
-    pages: int
-
-
 _SAMPLED_PAGES = 2_000
-_POSITION_PAGES = Statement(
-    _Pages,
-    "SELECT coalesce(sum(pg_relation_size(relid)), 0)::int8 / current_setting('block_size')::int8 AS pages"
+_POSITION_PAGES = Scalar(
+    int,
+    "SELECT coalesce(sum(pg_relation_size(relid)), 0)::int8 / current_setting('block_size')::int8"
     " FROM pg_partition_tree('positions') WHERE isleaf",
 )
-_FOREIGN_POSITIONS = Statement(
-    _Orphan,
+_FOREIGN_POSITIONS = Scalar(
+    str,
     """
-    SELECT DISTINCT child.vehicle_id::text AS shown FROM positions child TABLESAMPLE SYSTEM (%s::float4)
+    SELECT DISTINCT child.vehicle_id::text FROM positions child TABLESAMPLE SYSTEM (%s::float4)
     WHERE NOT EXISTS (SELECT FROM vehicles v WHERE v.id = child.vehicle_id AND v.company_id = child.company_id)
     LIMIT %s
     """,
@@ -119,12 +111,12 @@ def check_references(seen: Examined) -> Iterator[Finding]:
             raise NotFinished(f"{done} of {len(_ORPHANS)} references were checked")
         rows = statement.all(seen.connection, (MOST_ORPHANS,))
         if rows:
-            yield orphans(reference, [row.shown for row in rows], seen)
+            yield orphans(reference, rows, seen)
         seen.told((done + 1) / len(_ORPHANS))
-    pages = max(_POSITION_PAGES.one(seen.connection).pages, 1)
+    pages = max(_POSITION_PAGES.one(seen.connection), 1)
     foreign = _FOREIGN_POSITIONS.all(seen.connection, (min(100.0, 100 * _SAMPLED_PAGES / pages), MOST_ORPHANS))
     if foreign:
-        yield orphans(POSITIONS, [row.shown for row in foreign], seen)
+        yield orphans(POSITIONS, foreign, seen)
 
 
 def orphans(reference: ParentReference, rows: list[str], seen: Examined) -> Finding:

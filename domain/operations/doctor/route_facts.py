@@ -12,7 +12,7 @@ from uuid import UUID
 
 import psycopg
 
-from domain.database.statements import Command, Statement
+from domain.database.statements import Command, Scalar, Statement
 from domain.ids import shown_id
 from domain.operations.doctor.checks import Examined, Finding, NotFinished, problem
 from domain.operations.doctor.references import CHILDREN_OF_ROUTES, MOST_ORPHANS, ParentReference, orphans
@@ -23,27 +23,13 @@ PORTION = 50_000
 _FIRST, _LAST = UUID(int=0), UUID(int=(1 << 128) - 1)
 
 
-class _Boundary(NamedTuple):
-    id: UUID
-
-
 class _FaultyRoute(NamedTuple):
     id: UUID
     faults: list[str]
 
 
-class _Orphan(NamedTuple):
-    shown: str
-
-
-class _Estimate(NamedTuple):
-    routes: int
-
-
-_ESTIMATE = Statement(
-    _Estimate, "SELECT greatest(reltuples, 0)::int8 AS routes FROM pg_class WHERE oid = 'routes'::regclass"
-)
-_BOUNDARY = Statement(_Boundary, "SELECT id FROM routes WHERE id <= %s ORDER BY id DESC OFFSET %s LIMIT 1")
+_ESTIMATE = Scalar(int, "SELECT greatest(reltuples, 0)::int8 FROM pg_class WHERE oid = 'routes'::regclass")
+_BOUNDARY = Scalar(UUID, "SELECT id FROM routes WHERE id <= %s ORDER BY id DESC OFFSET %s LIMIT 1")
 
 _IN_PORTION = "{} > %(after)s::uuid AND {} <= %(upto)s::uuid"
 
@@ -77,10 +63,10 @@ _FAULTS = Statement(
 
 
 _ORPHANS_IN_PORTION = {
-    reference: Statement(
-        _Orphan,
+    reference: Scalar(
+        str,
         f"""
-        SELECT child.{reference.column}::text AS shown FROM {reference.child} child
+        SELECT child.{reference.column}::text FROM {reference.child} child
         WHERE {_in_portion(f"child.{reference.column}")} AND NOT EXISTS (
             SELECT FROM routes r WHERE r.id = child.{reference.column} AND {_in_portion("r.id")})
         LIMIT {MOST_ORPHANS}
@@ -98,11 +84,11 @@ is no more than a bucket, and it takes a portion for one row."""
 def check_routes(seen: Examined) -> Iterator[Finding]:
     found: dict[str, list[str]] = defaultdict(list)
     gone: dict[ParentReference, list[str]] = defaultdict(list)
-    total = max(_ESTIMATE.one(seen.connection).routes, 1)
+    total = max(_ESTIMATE.one(seen.connection), 1)
     checked, upto, finished = 0, _LAST, False
     while not finished and seen.seconds_left() > 0:
         boundary = _BOUNDARY.first(seen.connection, (upto, PORTION))
-        after = boundary.id if boundary is not None else _FIRST
+        after = boundary if boundary is not None else _FIRST
         try:
             _check_portion(seen, {"after": after, "upto": upto}, found, gone)
         except psycopg.errors.QueryCanceled:
@@ -128,4 +114,4 @@ def _check_portion(
                 found[fault].append(shown_id("rte", row.id))
         for reference, statement in _ORPHANS_IN_PORTION.items():
             if rows := statement.all(seen.connection, portion):
-                gone[reference] += (row.shown for row in rows)
+                gone[reference] += rows

@@ -1,30 +1,24 @@
 """Checks of the schema: its revision, parts that are missing, and guards of the data that are switched off."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
-from domain.database.statements import Statement
+from domain.database.statements import Scalar
 from domain.database.visibility import SERVICE_ROLE
 from domain.migrations.drift import read_schema_state
 from domain.operations.doctor.checks import Examined, Finding, NoSchema, problem
 
-
-class _Guard(NamedTuple):
-    name: str
-
-
 _COUNTING = tuple(f"count_routes_on_{event}" for event in ("insert", "update", "delete", "truncate"))
 """The triggers that count routes; `routes/reading/counts.py` describes them."""
 
-_MISSING_TRIGGERS = Statement(
-    _Guard,
-    "SELECT expected AS name FROM unnest(%s::text[]) AS expected WHERE NOT EXISTS ("
+_MISSING_TRIGGERS = Scalar(
+    str,
+    "SELECT expected FROM unnest(%s::text[]) AS expected WHERE NOT EXISTS ("
     "SELECT FROM pg_trigger WHERE tgrelid = 'routes'::regclass AND tgname = expected) ORDER BY 1",
 )
-_OFF = Statement(
-    _Guard,
+_OFF = Scalar(
+    str,
     """
-    SELECT DISTINCT c.relname || ': ' || coalesce(k.conname, t.tgname) AS name
+    SELECT DISTINCT c.relname || ': ' || coalesce(k.conname, t.tgname)
     FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid LEFT JOIN pg_constraint k ON k.oid = t.tgconstraint
     WHERE c.relnamespace = 'public'::regnamespace AND t.tgenabled NOT IN ('O', 'A')
       AND (t.tgenabled, t.tgname) <> ('R', 'note_replicated_change_of_route')
@@ -35,10 +29,10 @@ _OFF = Statement(
     """,
 )
 
-_WITHOUT_WALL = Statement(
-    _Guard,
+_WITHOUT_WALL = Scalar(
+    str,
     """
-    SELECT DISTINCT p.tablename::text || CASE WHEN c.relrowsecurity THEN ': ' || p.policyname ELSE '' END AS name
+    SELECT DISTINCT p.tablename::text || CASE WHEN c.relrowsecurity THEN ': ' || p.policyname ELSE '' END
     FROM pg_policies p JOIN pg_class c ON c.oid = format('%%I.%%I', p.schemaname, p.tablename)::regclass
     WHERE p.schemaname = 'public' AND NOT (c.relrowsecurity AND %s::text = ANY(p.roles::text[]))
     ORDER BY 1
@@ -57,7 +51,7 @@ def check_schema(seen: Examined) -> Iterator[Finding]:
             "Run `fuelroute migrate`; or run the doctor of the release that serves",
         )
     triggers = _MISSING_TRIGGERS.all(seen.connection, (list(_COUNTING),))
-    missing = state.missing + [f"trigger {row.name}" for row in triggers]
+    missing = state.missing + [f"trigger {trigger}" for trigger in triggers]
     if missing:
         yield problem(
             f"The schema lacks parts that this release expects: {len(missing)}",
@@ -69,12 +63,12 @@ def check_schema(seen: Examined) -> Iterator[Finding]:
         yield problem(
             "Row-level security is switched off: a query that forgets its company would see others' data",
             f"ALTER TABLE ... ENABLE ROW LEVEL SECURITY; its policies are for the role {SERVICE_ROLE}",
-            tuple(row.name for row in open_tables[: seen.most_examples]),
+            tuple(open_tables[: seen.most_examples]),
         )
     off = _OFF.all(seen.connection)
     if off:
         yield problem(
             "Triggers are disabled, or constraints are not validated: nothing keeps counts and references right",
             "ALTER TABLE ... ENABLE TRIGGER ALL; ALTER TABLE ... VALIDATE CONSTRAINT ...",
-            tuple(row.name for row in off[: seen.most_examples]),
+            tuple(off[: seen.most_examples]),
         )

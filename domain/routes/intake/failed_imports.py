@@ -6,7 +6,7 @@ from uuid import UUID
 
 from domain.backoff import RETRY_WAIT
 from domain.database.connections import Connection
-from domain.database.statements import Command, IdRow, Statement
+from domain.database.statements import Command, Scalar, Statement
 from domain.lifecycle import PendingReason, RouteStatus
 from domain.queue.jobs import Job
 from domain.routes import events
@@ -31,8 +31,8 @@ _FAIL = Statement(
     """,  # noqa: S608 (constants of the package)
 )
 _RETRY = Command("UPDATE routes SET pending_detail = %s WHERE id = %s")
-_GIVE_UP = Statement(
-    IdRow,
+_GIVE_UP = Scalar(
+    UUID,
     "UPDATE routes SET status = 'error', closed_reason = %s, pending_reason = NULL, pending_detail = NULL,"
     " retry_at = NULL, updated_at = clock_timestamp() WHERE id = %s RETURNING id",
 )

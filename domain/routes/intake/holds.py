@@ -7,7 +7,7 @@ from uuid import UUID
 
 from domain.database.connections import Connection
 from domain.database.fence import is_at_work
-from domain.database.statements import IdRow, OwnedRow, Statement
+from domain.database.statements import OwnedRow, Scalar, Statement
 from domain.fleet.matching import MappingKind
 from domain.fleet.spelling_rules import SpellingRule
 from domain.lifecycle import PendingReason
@@ -63,8 +63,8 @@ def routes_that_can_move(connection: Connection, *, now: datetime) -> dict[UUID,
 
 
 _WAITING = {
-    kind: Statement(
-        IdRow,
+    kind: Scalar(
+        UUID,
         f"SELECT id FROM routes WHERE company_id = %s AND {column} = ANY(%s)"  # noqa: S608
         f" AND status = 'pending_mapping' AND pending_reason = '{_REASON[table]}' ORDER BY scheduled_start",
     )
@@ -77,7 +77,7 @@ def routes_waiting_for(
 ) -> list[UUID]:
     """A company's held routes that name one of these values. When a mapping or a record is made for a value, the caller
     has them imported at once."""
-    return [row.id for row in _WAITING[kind].all(connection, (company_id, list(values)))]
+    return _WAITING[kind].all(connection, (company_id, list(values)))
 
 
 _WAITING_FOR_RULE = Statement(
@@ -92,8 +92,8 @@ def routes_spelled_by(connection: Connection, company_id: UUID, rule: SpellingRu
     return [row.id for row in _WAITING_FOR_RULE.all(connection, (company_id, rule.before, rule.after))]
 
 
-_EXPIRE = Statement(
-    IdRow,
+_EXPIRE = Scalar(
+    UUID,
     f"""
     UPDATE routes SET status = 'error', pending_reason = NULL, pending_detail = NULL, retry_at = NULL,
         closed_reason = 'Held until ' || %(days)s::float8 || ' days past its start: ' || coalesce(pending_detail, ''),
@@ -127,8 +127,8 @@ _COUNT_DUE = Statement(
     "SELECT company_id, least(count(*), %s) AS due FROM routes WHERE status = 'pending' AND retry_at <= %s"
     " GROUP BY company_id",
 )
-_TAKE_DUE = Statement(
-    IdRow,
+_TAKE_DUE = Scalar(
+    UUID,
     "SELECT id FROM routes WHERE status = 'pending' AND retry_at <= %(now)s"
     " AND (%(company_id)s::uuid IS NULL OR company_id = %(company_id)s)"
     " ORDER BY retry_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED",
@@ -146,4 +146,4 @@ def take_due_imports(
 ) -> list[UUID]:
     """Pending routes that are due, longest first; with `company_id` only that company's. They are locked, for an import
     attempt in this transaction."""
-    return [row.id for row in _TAKE_DUE.all(connection, {"now": now, "company_id": company_id, "limit": limit})]
+    return _TAKE_DUE.all(connection, {"now": now, "company_id": company_id, "limit": limit})

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from domain.database.connections import Connection, as_json, pipelined
-from domain.database.statements import IdRow, Statement
+from domain.database.statements import Scalar, Statement
 from domain.fleet.matching import GivenReference, MappingKind, Matched, why_unclear
 from domain.lifecycle import HELD, Environment, PendingReason, RouteStatus
 from domain.magic_values import UNMAPPED
@@ -187,8 +187,8 @@ class _Change(Struct):
         )
 
 
-_HOLD = Statement(
-    IdRow,
+_HOLD = Scalar(
+    UUID,
     """
     WITH unchanged AS MATERIALIZED (
         SELECT o.* FROM jsonb_to_recordset(%s)
@@ -237,7 +237,7 @@ def _hold(
             holding = _HOLD.execute(connection, (as_json(changes),))
             trucks = recheck_left(connection, ids, now=now)
         jobs = process_trucks(trucks)
-        for missed in set(ids) - {row.id for row in holding.fetchall()}:
+        for missed in set(ids) - set(holding.fetchall()):
             del outcomes[missed]
     return outcomes, jobs
 

@@ -10,20 +10,15 @@ from uuid import UUID
 
 from domain.contract.shapes import RouteInput
 from domain.database.connections import SUPERSEDING_LOCKS, Connection, Tenant, as_json
-from domain.database.statements import Command, Statement
+from domain.database.statements import Command, Scalar, Statement
 from domain.lifecycle import superseded_by
 from domain.routes.intake.pushed_columns import NAMED_ROUTE
 from domain.routes.transitions import CANCEL, canceling, end_but_keep_trucks
 
-
-class _Locked(NamedTuple):
-    locked: str
-
-
-_LOCK = Statement(
-    _Locked,
+_LOCK = Scalar(
+    str,
     """
-    SELECT pg_advisory_xact_lock(%s, key)::text AS locked FROM (
+    SELECT pg_advisory_xact_lock(%s, key)::text FROM (
         SELECT DISTINCT hashtext(concat_ws(' ', pushed.company_id, environment, reference)) AS key
         FROM unnest(%s::uuid[], %s::text[], %s::text[]) AS pushed (company_id, environment, reference)
         JOIN companies c ON c.id = pushed.company_id AND c.superseding
@@ -47,16 +42,17 @@ def lock_references(connection: Connection, references: Iterable[tuple[Tenant, s
     tenants_and_references = list(references)
     if not tenants_and_references:
         return False
-    locked = _LOCK.all(
-        connection,
-        (
-            SUPERSEDING_LOCKS,
-            [tenant.company_id for tenant, _ in tenants_and_references],
-            [tenant.environment for tenant, _ in tenants_and_references],
-            [reference for _, reference in tenants_and_references],
-        ),
+    return bool(
+        _LOCK.all(
+            connection,
+            (
+                SUPERSEDING_LOCKS,
+                [tenant.company_id for tenant, _ in tenants_and_references],
+                [tenant.environment for tenant, _ in tenants_and_references],
+                [reference for _, reference in tenants_and_references],
+            ),
+        )
     )
-    return bool(locked)
 
 
 _MAY_BE_SUPERSEDED = "status IN ('pending','pending_mapping','pending_window','draft','planned')"

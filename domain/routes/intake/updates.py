@@ -9,7 +9,7 @@ import msgspec
 
 from domain.contract.shapes import RouteInput, RouteStopInput
 from domain.database.connections import Connection, Tenant, as_json
-from domain.database.statements import Command, Statement
+from domain.database.statements import Command, Scalar, Statement
 from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
 from domain.planning.stored_plans import move_stops
@@ -94,12 +94,8 @@ def store_updates(connection: Connection, updates: Sequence[Update], *, now: dat
     discard_messages(connection, [update.route_id for update in updates], "The route was updated before delivery")
 
 
-class _VisitedRoute(NamedTuple):
-    stops: list[dict[str, Any]]
-
-
-_VISITED = Statement(
-    _VisitedRoute,
+_VISITED = Scalar(
+    list[dict[str, Any]],
     "SELECT stops FROM routes WHERE id = %s AND EXISTS (SELECT FROM visits WHERE route_id = routes.id)",
 )
 _FORGET_OTHERS = Command("DELETE FROM visits WHERE route_id = %s AND stop <> ALL(%s)")
@@ -118,7 +114,7 @@ def _keep_visits(connection: Connection, update: Update) -> None:
     old = _VISITED.first(connection, (route_id,))
     if old is None:
         return
-    stops = msgspec.convert(old.stops, list[RouteStopInput])
+    stops = msgspec.convert(old, list[RouteStopInput])
     moves = stops_that_stay(stops, new.stops)
     if moves == {position: position for position in range(len(stops))}:
         return

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection, as_json
-from domain.database.statements import Command, IdRow, NotNull, Statement
+from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.documents import FuelPlanDocument, FuelStopDocument, PlanCause, TimelineEntry
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_changes import SAVING_CHANGE_DOLLARS
@@ -102,8 +102,8 @@ def begin_replan(connection: Connection, route_id: UUID, *, now: datetime) -> Re
     return replan
 
 
-_LOCK = Statement(
-    IdRow,
+_LOCK = Scalar(
+    UUID,
     "SELECT id FROM routes WHERE id = %s AND status = 'active' AND plan_id = %s AND correction_id IS NULL"
     " AND replan = %s FOR UPDATE",
 )

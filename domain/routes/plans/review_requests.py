@@ -11,7 +11,7 @@ from uuid import UUID
 
 from domain.database.connections import Connection, Tenant
 from domain.database.fence import is_at_work
-from domain.database.statements import IdRow, OwnedRow, Statement, in_turns
+from domain.database.statements import OwnedRow, Scalar, Statement, in_turns
 from domain.planning.plan_changes import fuel_changed
 from domain.queue.jobs import SWEEP_GRACE, Job, review_plan_job
 
@@ -102,20 +102,16 @@ def after_new_prices_of(connection: Connection, company_ids: Sequence[UUID] | No
     return _jobs(_REQUEST_WHERE_STANDING.all(connection, {"due": now + SWEEP_GRACE, "companies": companies}))
 
 
-class _Company(NamedTuple):
-    company_id: UUID
-
-
-_WITH_WAITING_TRUCKS = Statement(_Company, f"SELECT DISTINCT t.company_id FROM routes t WHERE {_IS_WAITING}")  # noqa: S608
+_WITH_WAITING_TRUCKS = Scalar(UUID, f"SELECT DISTINCT t.company_id FROM routes t WHERE {_IS_WAITING}")  # noqa: S608
 
 
 def companies_with_waiting_trucks(connection: Connection) -> list[UUID]:
     """The companies with a truck that waits at its first stop and has a plan."""
-    return [row.company_id for row in _WITH_WAITING_TRUCKS.all(connection, ())]
+    return _WITH_WAITING_TRUCKS.all(connection, ())
 
 
-_REQUEST_BY_HAND = Statement(
-    IdRow,
+_REQUEST_BY_HAND = Scalar(
+    UUID,
     f"""
     UPDATE routes SET {_REQUEST}, review_cause = 'dispatcher'
     WHERE company_id = %(company_id)s AND environment = %(environment)s AND id = %(id)s

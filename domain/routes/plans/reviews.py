@@ -25,7 +25,7 @@ from uuid import UUID
 
 from domain.backoff import RETRY_WAIT
 from domain.database.connections import Connection
-from domain.database.statements import Command, NotNull, Statement
+from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.documents import FuelPlanDocument, PlanCause, StopDocument
 from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
@@ -219,12 +219,8 @@ _END_REVIEW = Command(
 """Ends the review, unless another one was asked for since it began."""
 
 
-class _Reviewed(NamedTuple):
-    status: str
-
-
-_LOCK_REVIEWED = Statement(
-    _Reviewed,
+_LOCK_REVIEWED = Scalar(
+    str,
     "SELECT status FROM routes WHERE id = %s AND coalesce(correction_id, plan_id) = %s"
     " AND status IN ('planned', 'active') AND corrected_at IS NULL FOR UPDATE",
 )
@@ -283,7 +279,7 @@ def finish_review(
     discard_messages(connection, [route.id], "The plan was replaced before delivery")
     _end(connection, route.id, old)
     plan_id = store_plan(connection, review.task, corridor, new, now=now, cause=_cause_of(review, now=now))
-    was_sent = current.status == RouteStatus.ACTIVE
+    was_sent = current == RouteStatus.ACTIVE
     if was_sent:
         _CORRECT.execute(connection, (plan_id, route.id))
     else:
@@ -363,12 +359,8 @@ def _saving_moved(old: PlanUnderReview, new: ComputedPlan) -> bool:
     return saving_changed(old.document["savingsTotal"], new.savings_total)
 
 
-class _Retried(NamedTuple):
-    review_at: datetime | None
-
-
-_RETRY_REVIEW = Statement(
-    _Retried,
+_RETRY_REVIEW = Scalar(
+    NotNull[bool],
     f"""
     UPDATE routes SET
         attempts = CASE WHEN attempts + 1 < %(most)s THEN attempts + 1 ELSE 0 END,
@@ -376,7 +368,7 @@ _RETRY_REVIEW = Statement(
         review_cause = CASE WHEN attempts + 1 < %(most)s THEN review_cause END,
         replan = CASE WHEN attempts + 1 < %(most)s THEN replan END
     WHERE id = %(id)s AND status IN ('planned', 'active') AND review_at IS NOT NULL
-    RETURNING review_at
+    RETURNING review_at IS NULL
     """,  # noqa: S608 (constants of this module)
 )
 
@@ -385,7 +377,7 @@ def review_failed(connection: Connection, route_id: UUID, *, max_attempts: int, 
     """A review, or a plan made anew, failed unexpectedly: it is repeated after a growing wait. After the last attempt
     the plan stays until a review is asked for again. Returns whether this was the last attempt.
     """
-    row = _RETRY_REVIEW.first(connection, {"most": max_attempts, "now": now, "id": route_id})
-    if row is not None:
+    was_last = _RETRY_REVIEW.first(connection, {"most": max_attempts, "now": now, "id": route_id})
+    if was_last is not None:
         events.record_event(connection, route_id, "review_failed", "it failed on our side; see the log", now=now)
-    return row is not None and row.review_at is None
+    return bool(was_last)

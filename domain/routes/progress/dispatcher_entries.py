@@ -10,7 +10,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection, Tenant
-from domain.database.statements import Command, IdRow, Statement
+from domain.database.statements import Command, Scalar, Statement
 from domain.ids import shown_id
 from domain.lifecycle import Environment, RouteStatus
 from domain.messages import resending
@@ -141,8 +141,8 @@ def _require_possible(
 
 # --- The plan is made again ------------------------------------------------------------------------------------
 
-_PLAN_NOW = Statement(
-    IdRow,
+_PLAN_NOW = Scalar(
+    UUID,
     "UPDATE routes SET retry_at = %s WHERE company_id = %s AND environment = %s AND id = %s"
     " AND status = 'draft' AND arrived_at IS NOT NULL RETURNING id",
 )

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection
-from domain.database.statements import NotNull, Statement
+from domain.database.statements import NotNull, Scalar, Statement
 from domain.lifecycle import Environment, RouteStatus
 from domain.queue.jobs import Job, build_plan_job
 from domain.routes.plans import review_requests
@@ -125,13 +125,9 @@ def _new_ends(
     return arrivals, departures
 
 
-class _Awaited(NamedTuple):
-    vehicle_id: NotNull[UUID]
-
-
-_AWAITED = Statement(
-    _Awaited,
-    "SELECT former_vehicle_id AS vehicle_id FROM routes WHERE former_vehicle_id = ANY(%s) AND environment = %s"
+_AWAITED = Scalar(
+    NotNull[UUID],
+    "SELECT former_vehicle_id FROM routes WHERE former_vehicle_id = ANY(%s) AND environment = %s"
     " AND status = 'pending' AND arrived_at IS NOT NULL",
 )
 
@@ -142,7 +138,7 @@ def _without_awaited(connection: Connection, environment: str, changed: Sequence
     starting = [route.vehicle_id for route in changed if route.arrived_at is None]
     if not starting:
         return list(changed)
-    awaited = {row.vehicle_id for row in _AWAITED.all(connection, (starting, environment))}
+    awaited = set(_AWAITED.all(connection, (starting, environment)))
     return [route for route in changed if route.arrived_at is not None or route.vehicle_id not in awaited]
 
 

@@ -23,7 +23,7 @@ from uuid import UUID
 from domain.contract.checking import Invalid
 from domain.contract.shapes import FieldFault, RouteList, RouteQuery
 from domain.database.connections import Connection, Tenant
-from domain.database.statements import Command, NotNull, Statement
+from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.routes.reading.lookups import read_routes
 from domain.settings import get_settings
 
@@ -54,15 +54,11 @@ class PlaceInChanges(NamedTuple):
     id: UUID
 
 
-class _Start(NamedTuple):
-    transaction: NotNull[int]
-
-
-_START = Statement(
-    _Start,
+_START = Scalar(
+    NotNull[int],
     """
     SELECT coalesce((SELECT oldest_transaction FROM change_marks WHERE marked_at <= %s
-                     ORDER BY marked_at DESC LIMIT 1), 0) AS transaction
+                     ORDER BY marked_at DESC LIMIT 1), 0)
     """,
 )
 _SETTLED = "(SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8)"
@@ -148,7 +144,7 @@ def _place_of(connection: Connection, query: RouteQuery) -> PlaceInChanges:
 
 
 def _begin_at(connection: Connection, since: datetime) -> PlaceInChanges:
-    return PlaceInChanges(since, _START.one(connection, (since,)).transaction, _NO_ID)
+    return PlaceInChanges(since, _START.one(connection, (since,)), _NO_ID)
 
 
 def _write(place: PlaceInChanges) -> str:

@@ -10,18 +10,14 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.database.connections import COUNTING_LOCKS, Connection
-from domain.database.statements import Command, Statement
+from domain.database.statements import Command, Scalar, Statement
 
 COUNTED_COLUMNS = "(TABLE route_counts UNION ALL TABLE route_count_deltas)"
 """Every count, in parts that are to be summed up."""
 
 
-class _Folded(NamedTuple):
-    deltas: int
-
-
-_FOLD = Statement(
-    _Folded,
+_FOLD = Scalar(
+    int,
     """
     WITH folded AS (
         DELETE FROM route_count_deltas WHERE ctid = ANY(ARRAY(
@@ -33,7 +29,7 @@ _FOLD = Statement(
         GROUP BY company_id, environment, status, day HAVING sum(routes) <> 0
         ORDER BY company_id, environment, status, day
         ON CONFLICT (company_id, environment, status, day) DO UPDATE SET routes = kept.routes + excluded.routes)
-    SELECT count(*) AS deltas FROM folded
+    SELECT count(*) FROM folded
     """,
 )
 
@@ -41,7 +37,7 @@ _FOLD = Statement(
 def fold(connection: Connection, *, limit: int) -> int:
     """Adds up to `limit` deltas to the counts, and returns how many. Deltas that another fold has locked are left to
     it."""
-    return _FOLD.one(connection, (limit,)).deltas
+    return _FOLD.one(connection, (limit,))
 
 
 class Difference(NamedTuple):

@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 
 from domain.database.connections import Connection, Tenant
-from domain.database.statements import IdRow, Statement
+from domain.database.statements import Scalar, Statement
 from domain.planning.next_fuel_stop import Milestone, index_of_next_fuel_stop
 from domain.queue.jobs import in_batches
 from domain.roads import Point, great_circle_miles
@@ -179,14 +179,14 @@ _TRUCKS = Statement(
     """,  # noqa: S608 (constants)
 )
 
-_IN_ORDER = Statement(
-    IdRow, "SELECT id FROM vehicles WHERE company_id = %s AND retired_at IS NULL ORDER BY unit_number, id"
+_IN_ORDER = Scalar(
+    UUID, "SELECT id FROM vehicles WHERE company_id = %s AND retired_at IS NULL ORDER BY unit_number, id"
 )
 
 
 def truck_ids(connection: Connection, company_id: UUID) -> list[UUID]:
     """The trucks of the company that are not retired, in the order of their unit numbers."""
-    return [row.id for row in _IN_ORDER.all(connection, (company_id,))]
+    return _IN_ORDER.all(connection, (company_id,))
 
 
 def read_trucks(

@@ -7,7 +7,7 @@ from uuid import UUID
 import numpy as np
 
 from domain.database.connections import Connection, Tenant
-from domain.database.statements import Statement
+from domain.database.statements import Scalar, Statement
 from domain.documents import FuelPlanDocument, PlanCause, StopDocument, TimelineEntry
 from domain.lifecycle import Environment, RouteStatus
 from domain.planning.deviations import PlannedWay
@@ -139,11 +139,7 @@ _MESSAGES = Statement(
 )
 
 
-class _Explained(NamedTuple):
-    explanation: bytes | None
-
-
-_EXPLANATION = Statement(_Explained, "SELECT explanation FROM plans WHERE company_id = %s AND id = %s")
+_EXPLANATION = Scalar(bytes | None, "SELECT explanation FROM plans WHERE company_id = %s AND id = %s")
 _POSITION = Statement(
     LastPosition,
     "SELECT newest_at AS recorded_at, latitude, longitude FROM tracks"
@@ -152,17 +148,13 @@ _POSITION = Statement(
 _ON_ITS_WAY = (RouteStatus.DRAFT, RouteStatus.PLANNED, RouteStatus.ACTIVE)
 
 
-class _Environment(NamedTuple):
-    environment: str
-
-
-_ENVIRONMENT = Statement(_Environment, "SELECT environment FROM routes WHERE company_id = %s AND id = %s")
+_ENVIRONMENT = Scalar(str, "SELECT environment FROM routes WHERE company_id = %s AND id = %s")
 
 
 def find_tenant(connection: Connection, company_id: UUID, route_id: UUID) -> Tenant | None:
     """The company with the environment of its route. None where the company has no such route."""
-    row = _ENVIRONMENT.first(connection, (company_id, route_id))
-    return Tenant(company_id, Environment(row.environment)) if row is not None else None
+    environment = _ENVIRONMENT.first(connection, (company_id, route_id))
+    return Tenant(company_id, Environment(environment)) if environment is not None else None
 
 
 def read_history(connection: Connection, company_id: UUID, route_id: UUID) -> History | None:
@@ -186,8 +178,8 @@ def read_history(connection: Connection, company_id: UUID, route_id: UUID) -> Hi
 
 def read_packed_explanation(connection: Connection, company_id: UUID, route: StoredRoute) -> StoredExplanation | None:
     """The inputs of the route's current plan. None before there is one, and once it was forgotten."""
-    row = _EXPLANATION.first(connection, (company_id, route.plan_id)) if route.plan_id is not None else None
-    return StoredExplanation(row.explanation) if row is not None and row.explanation else None
+    packed = _EXPLANATION.first(connection, (company_id, route.plan_id)) if route.plan_id is not None else None
+    return StoredExplanation(packed) if packed else None
 
 
 class DrivenLevel(NamedTuple):

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from domain.accounts.keys import VALID
 from domain.database.connections import Tenant, as_array
-from domain.database.statements import NotNull, Query, Statement
+from domain.database.statements import NotNull, Query, Scalar, Statement
 from domain.lifecycle import Environment
 
 _WRITTEN = "(pg_current_wal_insert_lsn() - '0/0')::int8"
@@ -19,12 +19,8 @@ _WRITTEN = "(pg_current_wal_insert_lsn() - '0/0')::int8"
 _FLUSHED = "(pg_current_wal_flush_lsn() - '0/0')::int8"
 
 
-class _Noted(NamedTuple):
-    lsn: int
-
-
-_NOTE = Statement(
-    _Noted,
+_NOTE = Scalar(
+    int,
     f"""
     INSERT INTO last_writes (company_id, environment, lsn)
     SELECT company_id, environment, {_WRITTEN}
@@ -85,13 +81,9 @@ def ask_primary(key_ids: Sequence[UUID]) -> Query[list[PrimaryState | None]]:
     return Query(_ASK, (as_array(key_ids),), read)
 
 
-class _Replayed(NamedTuple):
-    lsn: int | None
-
-
-REPLAYED = Statement(
-    _Replayed,
-    "SELECT CASE WHEN pg_is_in_recovery() THEN (pg_last_wal_replay_lsn() - '0/0')::int8 END AS lsn",
+REPLAYED = Scalar(
+    int | None,
+    "SELECT CASE WHEN pg_is_in_recovery() THEN (pg_last_wal_replay_lsn() - '0/0')::int8 END",
 )
 """The LSN that a replica has replayed; NULL from a server that is none. Ask it in a statement of its own before the
 read: the snapshot of a statement is older than the functions in it."""

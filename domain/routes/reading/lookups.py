@@ -9,7 +9,7 @@ import msgspec
 from domain.accounts.keys import VALID
 from domain.contract.shapes import Route, RouteList, RouteQuery
 from domain.database.connections import Connection, Tenant, as_array
-from domain.database.statements import Query, Statement
+from domain.database.statements import Query, Scalar, Statement
 from domain.ids import read_id
 from domain.lifecycle import Environment
 from domain.routes.reading.answers import RouteRow, route_answer
@@ -153,10 +153,6 @@ def _versioned(row: RouteRow) -> Versioned:
     return Versioned(row.version, route_answer(row))
 
 
-class _Total(NamedTuple):
-    total: int
-
-
 _TENANTS_ROUTES = "routes r WHERE r.company_id = %(company_id)s AND r.environment = %(environment)s"
 _BETWEEN = """
     AND r.scheduled_start >= (SELECT coalesce(%(start_from)s::timestamptz, '-infinity'))
@@ -211,7 +207,7 @@ class _List(NamedTuple):
     """The two statements of a list: a page with the total in each row, and the total of an empty page."""
 
     page: Statement[RouteRow]
-    total: Statement[_Total]
+    total: Scalar[int]
 
 
 def _page(listed: str, skipped: str, total: str, days: str = "") -> str:
@@ -261,24 +257,24 @@ _STATUS = {False: "", True: " AND status = %(status)s"}
 _ALL_ROUTES = {
     given: _List(
         Statement(RouteRow, _long_page(f"{_TENANTS_ROUTES}{status}", _counted(status))),
-        Statement(_Total, _long_total(_counted(status))),
+        Scalar(int, _long_total(_counted(status))),
     )
     for given, status in _STATUS.items()
 }
 _BY_START = {
     given: _List(
         Statement(RouteRow, _long_page(f"{_TENANTS_ROUTES}{status}{_BETWEEN}", _counted_between(status))),
-        Statement(_Total, _long_total(_counted_between(status))),
+        Scalar(int, _long_total(_counted_between(status))),
     )
     for given, status in _STATUS.items()
 }
 _BY_VEHICLE = _List(
     Statement(RouteRow, _short_page(_OF_VEHICLE)),
-    Statement(_Total, _short_total(_OF_VEHICLE)),
+    Scalar(int, _short_total(_OF_VEHICLE)),
 )
 _BY_EXTERNAL_ID = _List(
     Statement(RouteRow, _short_page(_OF_EXTERNAL_ID)),
-    Statement(_Total, _short_total(_OF_EXTERNAL_ID)),
+    Scalar(int, _short_total(_OF_EXTERNAL_ID)),
 )
 
 
@@ -308,5 +304,5 @@ def list_routes(connection: Connection, tenant: Tenant, query: RouteQuery) -> Ro
     }
     listed = _list_for(query)
     rows = listed.page.all(connection, parameters)
-    total = rows[0].total if rows else listed.total.one(connection, parameters).total
+    total = rows[0].total if rows else listed.total.one(connection, parameters)
     return RouteList(data=[route_answer(row) for row in rows], total=total, limit=query.limit, offset=query.offset)

@@ -17,7 +17,7 @@ import msgspec
 from domain.contract.shapes import Route, RouteList, RouteQuery
 from domain.database.connections import Connection, Tenant
 from domain.database.index_order import in_index_order
-from domain.database.statements import IdRow, Statement
+from domain.database.statements import Scalar, Statement
 from domain.ids import read_id
 from domain.lifecycle import PendingReason, RouteStatus
 from domain.routes.reading.lookups import list_routes, read_routes
@@ -149,14 +149,14 @@ def _named(table: str, column: str) -> str:
     """  # noqa: S608 (constants of this module)
 
 
-_VEHICLES = Statement(IdRow, _named("vehicles", "unit_number"))
-_DRIVERS = Statement(IdRow, _named("drivers", "name"))
+_VEHICLES = Scalar(UUID, _named("vehicles", "unit_number"))
+_DRIVERS = Scalar(UUID, _named("drivers", "name"))
 
 
-def _records(statement: Statement[IdRow], connection: Connection, tenant: Tenant, word: str) -> Sequence[UUID]:
+def _records(statement: Scalar[UUID], connection: Connection, tenant: Tenant, word: str) -> Sequence[UUID]:
     if not word:
         return []
-    return [row.id for row in statement.all(connection, {"company_id": tenant.company_id, "word": word})]
+    return statement.all(connection, {"company_id": tenant.company_id, "word": word})
 
 
 class _Search(NamedTuple):

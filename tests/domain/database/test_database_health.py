@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, closing
-from typing import NamedTuple
 
 import psycopg
 import pytest
@@ -17,7 +16,7 @@ from domain.database.async_connections import AsyncDatabase
 from domain.database.connections import Connection, Database, pipelined
 from domain.database.health import CHECK_SECONDS, is_away
 from domain.database.options import SERVING
-from domain.database.statements import Query, Statement
+from domain.database.statements import Query, Scalar
 from tests.conftest import make_database
 from tests.rows import named
 from tests.servers import SilentProxy
@@ -29,13 +28,9 @@ USES = [Database.transaction, Database.transaction_by_key, Database.by_key]
 Use = Callable[[Database], AbstractContextManager[Connection]]
 
 
-class _Number(NamedTuple):
-    number: int
-
-
-ONE = Query(Statement(_Number, "SELECT 1 AS number"), (), lambda rows: rows[0].number)
-LONG = Query(Statement(_Number, "SELECT 1 AS number FROM pg_sleep(1.5)"), (), lambda rows: rows[0].number)
-SLOW = Query(Statement(_Number, "SELECT 1 AS number FROM pg_sleep(0.3)"), (), lambda rows: rows[0].number)
+ONE = Query(Scalar(int, "SELECT 1"), (), lambda rows: rows[0])
+LONG = Query(Scalar(int, "SELECT 1 FROM pg_sleep(1.5)"), (), lambda rows: rows[0])
+SLOW = Query(Scalar(int, "SELECT 1 FROM pg_sleep(0.3)"), (), lambda rows: rows[0])
 
 
 @pytest.fixture

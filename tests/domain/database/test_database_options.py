@@ -16,7 +16,7 @@ from domain.database.async_connections import AsyncDatabase
 from domain.database.connections import Connection, Database, DatabaseProblem, connected, open_session
 from domain.database.health import ServerSilent
 from domain.database.options import LEADING, SERVING, WORKING, TimeLimits
-from domain.database.statements import NotNull, Query, Statement
+from domain.database.statements import NotNull, Query, Scalar, Statement
 from domain.migrations import engine
 from domain.settings import Settings
 from scheduler.leader import Leadership, LeadershipLost
@@ -46,11 +46,7 @@ class _Setting(NamedTuple):
 SETTINGS = Statement(_Setting, "SELECT name::text, setting FROM pg_settings")
 
 
-class _Slept(NamedTuple):
-    seconds: float
-
-
-_SLEEP = Statement(_Slept, "SELECT seconds FROM (SELECT 2.0::float8 AS seconds, pg_sleep(2)) AS slept")
+_SLEEP = Scalar(float, "SELECT seconds FROM (SELECT 2.0::float8 AS seconds, pg_sleep(2)) AS slept")
 
 
 def asked(url: str, query: Query[Answer], limits: TimeLimits = SERVING) -> Answer:

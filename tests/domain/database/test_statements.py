@@ -23,7 +23,7 @@ from psycopg import pq
 
 import domain
 from domain.database.connections import Connection
-from domain.database.statements import NOT_NULL, Command, NoRow, NotNull, Statement
+from domain.database.statements import NOT_NULL, Command, NoRow, NotNull, Scalar, Statement
 from domain.ids import new_id
 from domain.settings import Settings
 
@@ -139,7 +139,12 @@ def faults_of(connection: Connection, statement: Statement[Any]) -> list[str]:
     names = parameters_of(statement.text)
     if "" in names and any(names):
         return ["named and unnamed parameters are mixed"]
-    fields = get_type_hints(statement.row, include_extras=True) if hasattr(statement.row, "_fields") else {}
+    if isinstance(statement, Scalar):
+        if len(columns) != 1:
+            return [f"a scalar has one column, not {[column.name for column in columns]}"]
+        fields = {columns[0].name: statement.row}
+    else:
+        fields = get_type_hints(statement.row, include_extras=True) if hasattr(statement.row, "_fields") else {}
     if list(fields) != [column.name for column in columns]:
         return [f"the columns are {[column.name for column in columns]}, the fields {list(fields)}"]
     faults = (_fault(column, field) for column, field in zip(columns, fields.values(), strict=True))
@@ -192,7 +197,7 @@ def test_every_statement_is_a_constant() -> None:
                     continue
                 called = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
                 names = {name.id for name in called if isinstance(name, ast.Name)}
-                made = names & {"Statement", "Command", "Listing", "FleetTable"}
+                made = names & {"Statement", "Scalar", "Command", "Listing", "FleetTable"}
                 assert not made, f"{module.__name__}.{function.name} makes a statement"
 
 
@@ -314,6 +319,26 @@ def test_a_row_type_with_other_columns_is_refused(
 
 
 @pytest.mark.parametrize(
+    ("value", "text", "faults"),
+    [
+        (UUID, "SELECT id FROM api_keys", []),
+        (int, "SELECT count(*) FROM api_keys", []),
+        (datetime | None, "SELECT expires_at FROM api_keys", []),
+        (NotNull[datetime], "SELECT expires_at FROM api_keys WHERE expires_at IS NOT NULL", []),
+        (
+            datetime,
+            "SELECT expires_at FROM api_keys",
+            ["expires_at may be NULL: the field is to be `| None`, or `NotNull[...]`"],
+        ),
+        (str, "SELECT id FROM api_keys", ["id is uuid, the field <class 'str'>"]),
+        (UUID, "SELECT id, name FROM api_keys", ["a scalar has one column, not ['id', 'name']"]),
+    ],
+)
+def test_a_scalar_has_one_column_of_its_type(schema: Connection, value: Any, text: str, faults: list[str]) -> None:
+    assert faults_of(schema, Scalar(value, text)) == faults
+
+
+@pytest.mark.parametrize(
     ("text", "fault"),
     [
         ("UPDATE companies SET retired = %s", 'column "retired" of relation "companies" does not exist'),
@@ -373,6 +398,15 @@ def test_rows_are_typed(connection: Connection) -> None:
     assert [row.number for row in _NUMBERS.execute(connection, (3,))] == [1, 2, 3]
 
 
+def test_a_scalar_gives_values_and_null(connection: Connection) -> None:
+    numbers = Scalar(int | None, "SELECT nullif(number, 1) FROM generate_series(1, %s::int) AS number")
+    assert numbers.all(connection, (3,)) == [None, 2, 3]
+    assert list(numbers.execute(connection, (2,))) == [None, 2]
+    assert numbers.one(connection, (1,)) is None
+    with pytest.raises(NoRow):
+        numbers.one(connection, (0,))
+
+
 def test_mypy_knows_the_fields(connection: Connection) -> None:
     """It reports an ignore that it does not need."""
     with pytest.raises(AttributeError):
@@ -399,7 +433,7 @@ def test_a_command_returns_only_the_rows_that_it_changed(connection: Connection)
 
 
 def test_rows_of_another_width_are_refused(connection: Connection) -> None:
-    with pytest.raises(psycopg.InterfaceError, match="1 columns for the 2 fields of _Number"):
+    with pytest.raises(psycopg.InterfaceError, match=r"1 columns for the 2 fields of .*_Number"):
         Statement(_Number, "SELECT 1 AS number").all(connection)
 
 

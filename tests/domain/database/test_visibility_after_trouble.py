@@ -16,7 +16,7 @@ from domain.database import connections
 from domain.database.async_connections import AsyncDatabase
 from domain.database.connections import Connection, Database, pipelined
 from domain.database.options import SERVING
-from domain.database.statements import IdRow, Query, Statement
+from domain.database.statements import Query, Scalar
 from domain.database.visibility import EVERYTHING, NOTHING, Visibility, of_companies, set_visibility
 from domain.ids import new_id
 from tests.conftest import own_database
@@ -25,8 +25,8 @@ Begin = Callable[..., AbstractContextManager[Connection]]
 
 WAYS = ("transaction", "transaction_by_key", "by_key")
 
-_COMPANIES = Statement(IdRow, "SELECT id FROM companies ORDER BY id")
-_COMPANIES_LATER = Statement(IdRow, "SELECT id FROM companies, pg_sleep(%s::float8) ORDER BY id")
+_COMPANIES = Scalar(UUID, "SELECT id FROM companies ORDER BY id")
+_COMPANIES_LATER = Scalar(UUID, "SELECT id FROM companies, pg_sleep(%s::float8) ORDER BY id")
 
 
 class Trouble(Exception):
@@ -52,7 +52,7 @@ def single(companies: tuple[str, list[UUID]]) -> Iterator[Database]:
 
 
 def seen(connection: Connection) -> list[UUID]:
-    return [row.id for row in _COMPANIES.all(connection)]
+    return _COMPANIES.all(connection)
 
 
 def assert_all_see_what_they_name(database: Database, ids: list[UUID]) -> None:
@@ -162,10 +162,10 @@ def test_a_thread_that_is_interrupted_while_it_sets_its_view_shows_the_next_one_
 
 def ask(*parameters: float) -> Query[list[UUID]]:
     statement = _COMPANIES_LATER if parameters else _COMPANIES
-    return Query(statement, parameters, lambda rows: [row.id for row in rows])
+    return Query(statement, parameters, lambda rows: rows)
 
 
-FAILING: Query[Any] = Query(Statement(IdRow, "SELECT id FROM companies WHERE 1 / (random() * 0)::int = 1"), (), list)
+FAILING: Query[Any] = Query(Scalar(UUID, "SELECT id FROM companies WHERE 1 / (random() * 0)::int = 1"), (), list)
 
 
 async def assert_queries_see_what_they_name(database: AsyncDatabase, ids: list[UUID]) -> None:
