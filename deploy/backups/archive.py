@@ -126,10 +126,7 @@ def archive_spec(postgres: EmbeddedPostgres, folder: Path, log: Path) -> Spec:
     )
 
 
-_SLOT_IS_LOST = Scalar(
-    bool,
-    f"SELECT wal_status = 'lost' FROM pg_replication_slots WHERE slot_name = '{_SLOT}'",  # noqa: S608
-)
+_SLOT_IS_LOST = Scalar(bool, f"SELECT wal_status = 'lost' FROM pg_replication_slots WHERE slot_name = '{_SLOT}'")
 """PostgreSQL has deleted what the archive did not have yet. No row: there is no slot."""
 _MAKE_SLOT = Command(f"SELECT FROM pg_create_physical_replication_slot('{_SLOT}', true)")
 _DROP_SLOT = Command(
@@ -164,7 +161,7 @@ _PROGRESS = Statement(
     SELECT coalesce(active, false) AS is_running,
            pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint AS bytes_behind
     FROM pg_replication_slots WHERE slot_name = '{_SLOT}'
-    """,  # noqa: S608 (a constant of this module)
+    """,
 )
 
 

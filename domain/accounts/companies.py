@@ -194,7 +194,7 @@ _PLAIN = [name for name in Policy.__struct_fields__ if name not in ("message_url
 
 _SET_POLICY = Statement(
     StoredCompany,
-    f"UPDATE companies SET {', '.join(f'{name} = coalesce(%({name})s, {name})' for name in _PLAIN)},"  # noqa: S608
+    f"UPDATE companies SET {', '.join(f'{name} = coalesce(%({name})s, {name})' for name in _PLAIN)},"
     " message_url = CASE WHEN %(sets_message_url)s THEN %(message_url)s ELSE message_url END,"
     " max_stops = CASE WHEN %(lifts_max_stops)s THEN NULL ELSE coalesce(%(max_stops)s, max_stops) END"
     f" WHERE id = %(id)s RETURNING {', '.join(StoredCompany._fields)}",
@@ -229,7 +229,7 @@ def set_policy(
     return row._replace(message_url=contacts.open(row.message_url))
 
 
-_READ = Statement(StoredCompany, f"SELECT {', '.join(StoredCompany._fields)} FROM companies WHERE id = %s")  # noqa: S608
+_READ = Statement(StoredCompany, f"SELECT {', '.join(StoredCompany._fields)} FROM companies WHERE id = %s")
 
 
 def read_company(connection: Connection, company_id: UUID) -> StoredCompany:

@@ -207,7 +207,7 @@ _VALID_POSITIONS = Scalar(
     JOIN api_keys k ON k.id = asked.id
     JOIN companies c ON c.id = k.company_id
     {_IS_VALID}
-    """,  # noqa: S608 (constants)
+    """,
 )
 _VALID_BY_PREFIX = Statement(
     _Found, f"SELECT k.id, k.company_id, k.environment, k.scopes, k.prefix, k.hash {VALID} AND k.prefix = ANY(%s)"

@@ -100,7 +100,7 @@ _ADD_DEVICE = Command("INSERT INTO devices (token_hash, user_id, network, create
 _MOVE_DEVICE = Command("UPDATE devices SET network = %s WHERE token_hash = %s")
 _KEEP_NEWEST = {
     table: Command(
-        f"DELETE FROM {table} WHERE token_hash = ANY(ARRAY("  # noqa: S608
+        f"DELETE FROM {table} WHERE token_hash = ANY(ARRAY("
         f"SELECT token_hash FROM {table} WHERE user_id = %s ORDER BY created_at DESC, token_hash"
         f" OFFSET {MOST_BROWSERS}))"
     )
@@ -250,7 +250,7 @@ _FIND = Statement(
          LEFT JOIN companies c ON c.id = CASE WHEN u.company_id IS NULL THEN s.company_id ELSE u.company_id END
              AND c.retired_at IS NULL
     WHERE s.token_hash = %(hash)s AND {_ALIVE} AND (u.company_id IS NULL OR c.id IS NOT NULL)
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 _SEEN = Command("UPDATE sessions SET seen_at = %s WHERE token_hash = %s")
 
@@ -313,10 +313,7 @@ def is_password_of(connection: Connection, user_id: UUID, password: str) -> bool
 
 _END = Command("DELETE FROM sessions WHERE token_hash = %s")
 _END_ALL = Command("DELETE FROM sessions WHERE user_id = %s")
-_COUNT = Scalar(
-    int,
-    f"SELECT count(*) FROM sessions s WHERE user_id = %(user_id)s AND {_ALIVE}",  # noqa: S608
-)
+_COUNT = Scalar(int, f"SELECT count(*) FROM sessions s WHERE user_id = %(user_id)s AND {_ALIVE}")
 
 
 def sign_out(connection: Connection, token: str) -> None:
@@ -344,7 +341,7 @@ def count_sessions(connection: Connection, user_id: UUID, *, now: datetime) -> i
 
 _FORGET = {
     table: Command(
-        f"DELETE FROM {table} WHERE token_hash = ANY(ARRAY("  # noqa: S608
+        f"DELETE FROM {table} WHERE token_hash = ANY(ARRAY("
         f"SELECT token_hash FROM {table} WHERE created_at < %s LIMIT %s FOR UPDATE SKIP LOCKED))"
     )
     for table in ("sessions", "devices", "password_links", "openid_proofs")

@@ -89,8 +89,7 @@ def require_reason(by: Actor) -> Actor:
 _COLUMNS = "id, at, actor, action, subject, reason, affected, company_id"
 _LATEST = Statement(
     AuditRow,
-    f"SELECT {_COLUMNS} FROM audit_log WHERE company_id IS NULL AND action = ANY(%s)"  # noqa: S608
-    " ORDER BY id DESC LIMIT %s",
+    f"SELECT {_COLUMNS} FROM audit_log WHERE company_id IS NULL AND action = ANY(%s) ORDER BY id DESC LIMIT %s",
 )
 
 
@@ -101,7 +100,7 @@ def latest_actions(connection: Connection, *, limit: int = 50) -> list[AuditRow]
 
 _OF_SUBJECT = Statement(
     AuditRow,
-    f"SELECT {_COLUMNS} FROM audit_log WHERE subject = %s AND company_id IS NOT DISTINCT FROM %s::uuid"  # noqa: S608
+    f"SELECT {_COLUMNS} FROM audit_log WHERE subject = %s AND company_id IS NOT DISTINCT FROM %s::uuid"
     " ORDER BY id DESC LIMIT %s",
 )
 

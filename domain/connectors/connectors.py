@@ -81,21 +81,12 @@ class ConnectorValues(NamedTuple):
 _COLUMNS = ", ".join(Connector._fields)
 _INSERT = Statement(
     Connector,
-    "INSERT INTO connectors (id, company_id, environment, kind, name, url, credentials, asks, left_out)"  # noqa: S608
+    "INSERT INTO connectors (id, company_id, environment, kind, name, url, credentials, asks, left_out)"
     f" VALUES (%s, %s, %s, %s, %s, %s, %s, %s, '{{}}') RETURNING {_COLUMNS}",
 )
-_LIST = Statement(
-    Connector,
-    f"SELECT {_COLUMNS} FROM connectors WHERE company_id = %s ORDER BY environment, id",  # noqa: S608
-)
-_READ = Statement(
-    Connector,
-    f"SELECT {_COLUMNS} FROM connectors WHERE company_id = %s AND id = %s",  # noqa: S608
-)
-_LOCK = Statement(
-    Connector,
-    f"SELECT {_COLUMNS} FROM connectors WHERE company_id = %s AND id = %s FOR NO KEY UPDATE",  # noqa: S608
-)
+_LIST = Statement(Connector, f"SELECT {_COLUMNS} FROM connectors WHERE company_id = %s ORDER BY environment, id")
+_READ = Statement(Connector, f"SELECT {_COLUMNS} FROM connectors WHERE company_id = %s AND id = %s")
+_LOCK = Statement(Connector, f"SELECT {_COLUMNS} FROM connectors WHERE company_id = %s AND id = %s FOR NO KEY UPDATE")
 
 
 def vendor_of(kind: str) -> type[Vendor]:

@@ -57,7 +57,7 @@ _LEASE = Statement(
         ORDER BY c.leased_until NULLS FIRST, c.id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED))
     RETURNING id, company_id, environment, kind, url, credentials, cursor, lease_number, due_at, failures,
         cursor_doubted
-    """,  # noqa: S608 (a constant)
+    """,
 )
 
 
@@ -79,7 +79,7 @@ _RENEW = Scalar(
         WHERE c.leased_until IS NOT NULL AND c.paused_at IS NULL AND {fence.is_at_work("c.company_id")}
         ORDER BY c.id FOR NO KEY UPDATE OF c SKIP LOCKED))
     RETURNING id
-    """,  # noqa: S608 (a constant)
+    """,
 )
 
 

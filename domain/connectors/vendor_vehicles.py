@@ -118,8 +118,7 @@ def _in_service(connection: Connection, company_id: UUID, vehicle_ids: Iterable[
 
 
 _COUNT_UNMATCHED = Scalar(
-    int,
-    "SELECT count(*) FROM connector_vehicles WHERE company_id = %s AND connector_id = %s AND vehicle_id IS NULL",
+    int, "SELECT count(*) FROM connector_vehicles WHERE company_id = %s AND connector_id = %s AND vehicle_id IS NULL"
 )
 _STORE = Command(
     """

@@ -61,9 +61,7 @@ class PauseOver(FuelrouteError):
 
 _READ = Statement(Move, "SELECT stage, other_cell, began_at FROM company_moves WHERE company_id = %s")
 _READ_FENCED = Statement(
-    Move,
-    "SELECT it.stage, it.other_cell, it.began_at FROM company_moves it"  # noqa: S608 (constants)
-    f" WHERE it.company_id = %s AND {FENCED}",
+    Move, f"SELECT it.stage, it.other_cell, it.began_at FROM company_moves it WHERE it.company_id = %s AND {FENCED}"
 )
 
 
@@ -94,8 +92,7 @@ def keeps_housekeeping_waiting(connection: Connection, *, now: datetime) -> bool
 
 
 _PAUSED_KEY = Scalar(
-    NotNull[bool],
-    f"SELECT EXISTS (SELECT FROM company_moves it WHERE %s = ANY (it.key_hashes) AND {PAUSED})",  # noqa: S608
+    NotNull[bool], f"SELECT EXISTS (SELECT FROM company_moves it WHERE %s = ANY (it.key_hashes) AND {PAUSED})"
 )
 
 

@@ -62,26 +62,19 @@ class Listing(Generic[Row]):
             orders[ListOrder(name, is_descending=True)] = f"{name} DESC NULLS LAST, {order}"
         self._pages = {
             (*which, by): Statement(
-                row,
-                f"SELECT {columns} FROM {table} WHERE {where} ORDER BY {ordered}"  # noqa: S608
-                " LIMIT %(limit)s OFFSET %(offset)s",
+                row, f"SELECT {columns} FROM {table} WHERE {where} ORDER BY {ordered} LIMIT %(limit)s OFFSET %(offset)s"
             )
             for which, where in wanted.items()
             for by, ordered in orders.items()
         }
         self._counts = {
             which: Scalar(
-                int,
-                f"SELECT count(*) FROM (SELECT FROM {table} WHERE {where}"  # noqa: S608
-                f" LIMIT {MOST_COUNTED + 1}) AS counted",
+                int, f"SELECT count(*) FROM (SELECT FROM {table} WHERE {where} LIMIT {MOST_COUNTED + 1}) AS counted"
             )
             for which, where in wanted.items()
         }
-        self._all = Statement(
-            row,
-            f"SELECT {columns} FROM {table} WHERE {wanted[False, False]} ORDER BY {order}",  # noqa: S608
-        )
-        self._one = Statement(row, f"SELECT {columns} FROM {table} WHERE {scope} AND {key}")  # noqa: S608
+        self._all = Statement(row, f"SELECT {columns} FROM {table} WHERE {wanted[False, False]} ORDER BY {order}")
+        self._one = Statement(row, f"SELECT {columns} FROM {table} WHERE {scope} AND {key}")
 
     def find(
         self,

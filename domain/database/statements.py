@@ -172,7 +172,7 @@ def in_turns(columns: str, due: str) -> str:
         SELECT {columns} FROM (
             SELECT due.*, row_number() OVER (PARTITION BY company_id ORDER BY since) AS turn FROM ({due}) AS due
         ) AS due ORDER BY turn, since LIMIT %s
-    """  # noqa: S608 (texts of the package)
+    """
 
 
 class NoRow(LookupError):

@@ -77,8 +77,7 @@ def visibility_settings(visibility: Visibility) -> dict[str, str]:
 
 
 _SET_LOCALLY = Scalar(
-    NotNull[str],
-    "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS wanted (name, value)",
+    NotNull[str], "SELECT set_config(name, value, true) FROM unnest(%s::text[], %s::text[]) AS wanted (name, value)"
 )
 
 

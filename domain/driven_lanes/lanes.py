@@ -63,10 +63,10 @@ _SIMILAR = """
     AND cardinality(l.places) = %(size)s::int
     AND l.places[%(size)s::int - 1] BETWEEN %(southmost_end)s AND %(northmost_end)s
 """
-_FIND = Statement(_Lane, f"SELECT l.id, l.places FROM driven_lanes l WHERE {_SIMILAR} ORDER BY l.id")  # noqa: S608
+_FIND = Statement(_Lane, f"SELECT l.id, l.places FROM driven_lanes l WHERE {_SIMILAR} ORDER BY l.id")
 _FIND_LEARNED = Statement(
     _Learned,
-    "SELECT l.id, l.places, l.road, l.agreeing FROM driven_lanes l JOIN companies c ON c.id = l.company_id"  # noqa: S608
+    "SELECT l.id, l.places, l.road, l.agreeing FROM driven_lanes l JOIN companies c ON c.id = l.company_id"
     f" WHERE c.driven_lanes AND l.road IS NOT NULL AND {_SIMILAR} ORDER BY l.id",
 )
 

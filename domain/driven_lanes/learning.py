@@ -57,7 +57,7 @@ _WAITING = Statement(
     OwnedRow,
     in_turns(
         "route_id AS id, company_id",
-        "SELECT route_id, company_id, completed_at AS since FROM driven_roads d"  # noqa: S608
+        "SELECT route_id, company_id, completed_at AS since FROM driven_roads d"
         " WHERE road IS NULL AND completed_at <= %s::timestamptz - CASE environment WHEN 'live' THEN %s::interval"
         f" ELSE interval '0' END AND {is_at_work('d.company_id')}",
     ),
@@ -203,13 +203,13 @@ class _Old(NamedTuple):
 
 _LANES_WITH_OLD = Statement(
     _Old,
-    "SELECT DISTINCT company_id, lane_id FROM driven_roads d"  # noqa: S608 (constants)
+    "SELECT DISTINCT company_id, lane_id FROM driven_roads d"
     f" WHERE road IS NOT NULL AND completed_at < %s AND {is_at_work('d.company_id')} LIMIT %s",
 )
 _FORGET_OLD = Command("DELETE FROM driven_roads WHERE lane_id = %s AND completed_at < %s")
 _EMPTY_LANES = Scalar(
     UUID,
-    "SELECT id FROM driven_lanes l WHERE NOT EXISTS (SELECT FROM driven_roads d WHERE d.lane_id = l.id)"  # noqa: S608
+    "SELECT id FROM driven_lanes l WHERE NOT EXISTS (SELECT FROM driven_roads d WHERE d.lane_id = l.id)"
     f" AND {is_at_work('l.company_id')} ORDER BY id LIMIT %s",
 )
 

@@ -98,7 +98,7 @@ class _WeekRow(NamedTuple):
 
 _WEEKS = Statement(
     _WeekRow,
-    f"SELECT width_bucket(w.planned_at, %(week_starts)s::timestamptz[]) AS week, {_SUMS}"  # noqa: S608
+    f"SELECT width_bucket(w.planned_at, %(week_starts)s::timestamptz[]) AS week, {_SUMS}"
     f" FROM stop_verdicts w WHERE {_OF_SPAN} GROUP BY 1",
 )
 
@@ -127,7 +127,7 @@ _BY_RECORD = {
         FROM (SELECT w.{key} AS id, {_SUMS} FROM stop_verdicts w WHERE {_OF_SPAN} GROUP BY 1) AS line
         LEFT JOIN {table} record ON record.id = line.id
         ORDER BY line.paid_cents - line.planned_cents DESC, line.id
-        """,  # noqa: S608 (constants of this module)
+        """,
     )
     for by, key, table, name in (
         (BoughtBy.TRUCK, "vehicle_id", "vehicles", "unit_number"),
@@ -168,7 +168,7 @@ _STOPS = Statement(
     LEFT JOIN vehicles v ON v.id = w.vehicle_id
     LEFT JOIN drivers d ON d.id = w.driver_id
     ORDER BY w.planned_at DESC, w.route_id, w.number
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 
 

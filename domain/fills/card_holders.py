@@ -40,13 +40,12 @@ class UnusableCard(FuelrouteError):
 _COLUMNS = ", ".join(CardAssignment._fields)
 _OF_CARDS = Statement(
     CardAssignment,
-    f"SELECT {_COLUMNS} FROM card_assignments WHERE company_id = %s AND card_last_four = ANY(%s)"  # noqa: S608
+    f"SELECT {_COLUMNS} FROM card_assignments WHERE company_id = %s AND card_last_four = ANY(%s)"
     " ORDER BY first_day DESC, driver_name DESC",
 )
 _ALL = Statement(
     CardAssignment,
-    f"SELECT {_COLUMNS} FROM card_assignments WHERE company_id = %s"  # noqa: S608
-    " ORDER BY card_last_four, driver_name, first_day",
+    f"SELECT {_COLUMNS} FROM card_assignments WHERE company_id = %s ORDER BY card_last_four, driver_name, first_day",
 )
 _ASSIGN = Command(
     """

@@ -89,9 +89,7 @@ _STORED = (
     *("item", "fuel", "gallons", "paid_cents", "currency", "bought_at", "time_zone", "vehicle_id", "station_id"),
     *("route_id", "score", "miles_from_truck", "review", "flags"),
 )
-_INSERT = Command(
-    f"INSERT INTO fills ({', '.join(_STORED)}) VALUES ({', '.join(f'%({name})s' for name in _STORED)})"  # noqa: S608
-)
+_INSERT = Command(f"INSERT INTO fills ({', '.join(_STORED)}) VALUES ({', '.join(f'%({name})s' for name in _STORED)})")
 
 
 class _Settled(NamedTuple):
@@ -121,14 +119,11 @@ _KNOWN = Statement(
     SELECT {_STORED_COLUMNS}
     FROM fills f WHERE company_id = %(company_id)s AND environment = %(environment)s AND key = ANY(%(keys)s)
     ORDER BY key
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 """In the order of the unique index: a first import leaves PostgreSQL without statistics, and the other indexes begin
 with the same columns. They then look as good, and have it read all fills of the company."""
-_BY_ID = Statement(
-    _StoredFill,
-    f"SELECT {_STORED_COLUMNS} FROM fills f WHERE company_id = %s AND id = ANY(%s)",  # noqa: S608
-)
+_BY_ID = Statement(_StoredFill, f"SELECT {_STORED_COLUMNS} FROM fills f WHERE company_id = %s AND id = ANY(%s)")
 MATCHED = """
     bought_at = %(bought_at)s, time_zone = %(time_zone)s, vehicle_id = %(vehicle_id)s, station_id = %(station_id)s,
     route_id = %(route_id)s, score = %(score)s, miles_from_truck = %(miles_from_truck)s, review = %(review)s::text[],
@@ -140,7 +135,7 @@ _CHANGE = Command(
         currency = %(currency)s, has_time = %(has_time)s, {MATCHED}, twin_id = NULL,
         decided_by = NULL, decided_at = NULL
     WHERE id = %(id)s
-    """  # noqa: S608 (constants of this module)
+    """
 )
 """The card has corrected a transaction: what a person decided about its old figures is open again."""
 _SETTLE = Statement(

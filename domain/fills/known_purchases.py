@@ -39,7 +39,7 @@ class Telling(NamedTuple):
 _TELLING = ", ".join(Telling._fields)
 _TOLD = Statement(
     Telling,
-    f"SELECT {_TELLING} FROM fill_tellings"  # noqa: S608 (constants of this module)
+    f"SELECT {_TELLING} FROM fill_tellings"
     " WHERE company_id = %(company_id)s AND environment = %(environment)s AND key = ANY(%(keys)s)",
 )
 _TELL = Command(
@@ -74,10 +74,7 @@ def replace_figures(connection: Connection, tenant: Tenant, own: Telling) -> Non
     _REPLACE.execute(connection, own._asdict())
 
 
-_REPLACED = Statement(
-    Telling,
-    f"SELECT {_TELLING} FROM fill_tellings WHERE fill_id = ANY(%s) AND is_replaced",  # noqa: S608
-)
+_REPLACED = Statement(Telling, f"SELECT {_TELLING} FROM fill_tellings WHERE fill_id = ANY(%s) AND is_replaced")
 
 _COLUMNS = ", ".join(f"f.{name}" for name in CardPurchase._fields)
 _CANDIDATES = Statement(
@@ -96,7 +93,7 @@ _CANDIDATES = Statement(
                       AS row (cents, day), generate_series(-{DAYS_AROUND}, {DAYS_AROUND}) AS apart,
                       generate_series(-{SAME_CENTS}, {SAME_CENTS}) AS more)
     LIMIT {MOST_LOOKED_AT}
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 """One look at the days of a batch, in the order of the index by time. Looking for each truck and amount by itself would
 be faster, but PostgreSQL has no statistics in a first import, and took the wrong index for each."""

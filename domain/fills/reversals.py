@@ -54,8 +54,7 @@ _WAITING = """
     AND counter_id IS NULL AND gallons < 0 AND decided_by IS NULL
 """
 _REVERSALS = Statement(
-    _Reversal,
-    f"SELECT {', '.join(_Reversal._fields)} FROM fills WHERE {_WAITING} ORDER BY bought_at, id",  # noqa: S608
+    _Reversal, f"SELECT {', '.join(_Reversal._fields)} FROM fills WHERE {_WAITING} ORDER BY bought_at, id"
 )
 _OWN = ", ".join(f"f.{name}" for name in _Reversal._fields)
 _SAME_KIND = """
@@ -72,7 +71,7 @@ _FITTING = Statement(
     JOIN fills f ON {_SAME_KIND} AND f.paid_cents = -back.paid_cents AND f.gallons = -back.gallons
          AND f.counter_id IS NULL
     ORDER BY f.bought_at DESC, f.id DESC
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 _FITTING_TOLD = Statement(
     _Fitting,
@@ -83,7 +82,7 @@ _FITTING_TOLD = Statement(
     JOIN fill_tellings t ON t.fill_id = f.id AND t.company_id = f.company_id AND t.environment = f.environment
          AND t.is_replaced AND NOT t.is_taken_back AND t.gallons = -back.gallons AND t.paid_cents = -back.paid_cents
     ORDER BY f.bought_at DESC, f.id DESC
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 _COUNTER = Command("UPDATE fills SET counter_id = %s, review = '{}', twin_id = NULL, score = 100 WHERE id = %s")
 _MARK_TOLD = Command(
@@ -200,7 +199,7 @@ class _Waiting(NamedTuple):
 
 _WAITING_FOR = Statement(
     _Waiting,
-    f"SELECT id, transaction_number, invoice_number FROM fills WHERE {_WAITING}"  # noqa: S608
+    f"SELECT id, transaction_number, invoice_number FROM fills WHERE {_WAITING}"
     " AND gallons = -%(gallons)s::float8 AND paid_cents = -%(paid_cents)s::bigint AND fuel = %(fuel)s"
     " AND card_last_four IS NOT DISTINCT FROM %(card_last_four)s AND state IS NOT DISTINCT FROM %(state)s ORDER BY id",
 )

@@ -124,7 +124,7 @@ _PAGES = {
         FROM (SELECT * FROM fills WHERE company_id = %(company_id)s AND environment = %(environment)s AND {condition}
               ORDER BY bought_at DESC, id LIMIT %(limit)s OFFSET %(offset)s) AS f {_JOINED}
         ORDER BY f.bought_at DESC, f.id
-        """,  # noqa: S608 (constants of this module)
+        """,
     )
     for which, condition in _LISTED.items()
 }
@@ -133,15 +133,12 @@ _PAGES = {
 _COUNTS = {
     which: Scalar(
         int,
-        "SELECT count(*)::int FROM (SELECT FROM fills WHERE company_id = %(company_id)s"  # noqa: S608
+        "SELECT count(*)::int FROM (SELECT FROM fills WHERE company_id = %(company_id)s"
         f" AND environment = %(environment)s AND {condition} LIMIT {MOST_COUNTED_FILLS + 1}) AS counted",
     )
     for which, condition in _LISTED.items()
 }
-_ONE = Statement(
-    ShownFill,
-    f"SELECT {_COLUMNS} FROM fills f {_JOINED} WHERE f.company_id = %s AND f.id = %s",  # noqa: S608
-)
+_ONE = Statement(ShownFill, f"SELECT {_COLUMNS} FROM fills f {_JOINED} WHERE f.company_id = %s AND f.id = %s")
 
 
 def list_fills(
@@ -249,10 +246,10 @@ class _Kept(NamedTuple):
 
 
 _KEPT = ", ".join(_Kept._fields)
-_LOCK = Statement(_Kept, f"SELECT {_KEPT} FROM fills WHERE company_id = %s AND id = %s FOR UPDATE")  # noqa: S608
+_LOCK = Statement(_Kept, f"SELECT {_KEPT} FROM fills WHERE company_id = %s AND id = %s FOR UPDATE")
 _IS_OF_TRUCK = Command("SELECT FROM routes WHERE company_id = %s AND environment = %s AND id = %s AND vehicle_id = %s")
 _DECIDE = Command(
-    f"UPDATE fills SET {MATCHED}, fuel = %(fuel)s, decided_by = %(decided_by)s, decided_at = %(now)s,"  # noqa: S608
+    f"UPDATE fills SET {MATCHED}, fuel = %(fuel)s, decided_by = %(decided_by)s, decided_at = %(now)s,"
     " twin_id = NULL WHERE id = %(id)s"
 )
 
@@ -382,9 +379,9 @@ _OPEN = Statement(
                               UNION SELECT unit_number FROM vehicles WHERE company_id = %(company_id)s
                               GROUP BY unit_number HAVING count(*) > 1)) AND id > %(after)s
     ORDER BY id LIMIT %(limit)s FOR UPDATE
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
-_REMATCH = Command(f"UPDATE fills SET {MATCHED} WHERE id = %(id)s")  # noqa: S608
+_REMATCH = Command(f"UPDATE fills SET {MATCHED} WHERE id = %(id)s")
 
 _OF_CARD = Statement(
     _Kept,
@@ -393,7 +390,7 @@ _OF_CARD = Statement(
     WHERE company_id = %(company_id)s AND environment = %(environment)s AND card_last_four = %(card)s
       AND unit_number IS NULL AND decided_by IS NULL AND counter_id IS NULL AND id > %(after)s
     ORDER BY id LIMIT %(limit)s FOR UPDATE
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 
 LOOKED_BACK = timedelta(days=60)

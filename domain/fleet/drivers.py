@@ -93,7 +93,7 @@ _EXTERNAL_ID_TAKEN = Command(
     "SELECT FROM drivers WHERE company_id = %s AND external_id = %s AND id <> %s AND retired_at IS NULL"
 )
 _RENAME = Command(
-    f"UPDATE drivers SET {', '.join(f'{name} = %s' for name in _NAMES)} WHERE company_id = %s AND id = %s"  # noqa: S608
+    f"UPDATE drivers SET {', '.join(f'{name} = %s' for name in _NAMES)} WHERE company_id = %s AND id = %s"
 )
 
 
@@ -160,7 +160,7 @@ def seal_contacts(connection: Connection, company_ids: Sequence[UUID], contacts:
 
 
 _BLANK = Command(
-    f"UPDATE drivers SET {', '.join(f'{name} = NULL' for name in DriverRow.__struct_fields__)} WHERE id = %s"  # noqa: S608
+    f"UPDATE drivers SET {', '.join(f'{name} = NULL' for name in DriverRow.__struct_fields__)} WHERE id = %s"
 )
 
 

@@ -50,7 +50,7 @@ _COLUMNS: tuple[tuple[Matched, str, str], ...] = (
 _LIST: dict[Matched, Statement[StoredMapping]] = {
     subject: Statement(
         StoredMapping,
-        f"SELECT m.kind, m.value, m.target_id, t.{name} AS target_name, t.{other} AS target_other, m.created_at"  # noqa: S608
+        f"SELECT m.kind, m.value, m.target_id, t.{name} AS target_name, t.{other} AS target_other, m.created_at"
         f" FROM mappings m JOIN {subject}s t ON t.company_id = m.company_id AND t.id = m.target_id"
         " WHERE m.company_id = %(company_id)s AND m.kind = ANY(%(kinds)s) AND"
         f" strpos(lower(concat_ws(' ', m.value, t.{name}, t.{other})), lower(%(text)s)) > 0"

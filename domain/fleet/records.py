@@ -32,16 +32,14 @@ class FleetTable(Generic[Row]):
         self._columns = shape.__struct_fields__
         columns, every = ", ".join(self._columns), ", ".join(stored._fields)  # type: ignore[attr-defined]
         self._in_service = Statement(
-            stored,
-            f"SELECT {every} FROM {name} WHERE company_id = %s AND retired_at IS NULL ORDER BY id",  # noqa: S608
+            stored, f"SELECT {every} FROM {name} WHERE company_id = %s AND retired_at IS NULL ORDER BY id"
         )
         self._insert = Command(
-            f"INSERT INTO {name} (id, company_id, {columns})"  # noqa: S608
-            f" VALUES (%s, %s, {', '.join(['%s'] * len(self._columns))})"
+            f"INSERT INTO {name} (id, company_id, {columns}) VALUES (%s, %s, {', '.join(['%s'] * len(self._columns))})"
         )
         self._name = name
         self._update = Command(
-            f"UPDATE {name} SET {', '.join(f'{column} = %s' for column in self._columns)}"  # noqa: S608
+            f"UPDATE {name} SET {', '.join(f'{column} = %s' for column in self._columns)}"
             " WHERE company_id = %s AND id = %s"
         )
 
@@ -95,14 +93,12 @@ _FIND: dict[Matched, Command] = {
     kind: Command(f"SELECT FROM {kind}s WHERE company_id = %s AND id = %s AND retired_at IS NULL") for kind in _KINDS
 }
 _RETIRE: dict[Matched, Command] = {
-    kind: Command(
-        f"UPDATE {kind}s SET retired_at = coalesce(retired_at, %s) WHERE company_id = %s AND id = %s"  # noqa: S608
-    )
+    kind: Command(f"UPDATE {kind}s SET retired_at = coalesce(retired_at, %s) WHERE company_id = %s AND id = %s")
     for kind in _KINDS
 }
 _FORGET_MAPPINGS = Command("DELETE FROM mappings WHERE company_id = %s AND target_id = %s")
 _RETIRED_SINCE: dict[Matched, Scalar[UUID]] = {
-    kind: Scalar(UUID, f"SELECT id FROM {kind}s WHERE retired_at > %s AND {is_at_work('company_id')}")  # noqa: S608
+    kind: Scalar(UUID, f"SELECT id FROM {kind}s WHERE retired_at > %s AND {is_at_work('company_id')}")
     for kind in _KINDS
 }
 

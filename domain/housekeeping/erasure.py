@@ -60,7 +60,7 @@ _DELETE_REQUESTS = Command(
 )
 _DELETE_FILLS = Command("DELETE FROM fills WHERE id = ANY(ARRAY(SELECT id FROM fills WHERE company_id = %s LIMIT %s))")
 _DELETE_OF_COMPANY = [
-    Command(f"DELETE FROM {table} WHERE company_id = %s")  # noqa: S608
+    Command(f"DELETE FROM {table} WHERE company_id = %s")
     for table in (
         *(
             "mappings",
@@ -218,10 +218,7 @@ _NAMED_IN = rf"""
 other letters than ASCII. A letter, or a number of up to three digits, is in texts that do not mean the driver."""
 
 _BLANK_WRITTEN = [
-    Command(
-        f"UPDATE {table} SET {column} = '{NAMED}'"  # noqa: S608
-        f" WHERE company_id = %(company_id)s AND {_NAMED_IN.format(column)}"
-    )
+    Command(f"UPDATE {table} SET {column} = '{NAMED}' WHERE company_id = %(company_id)s AND {_NAMED_IN.format(column)}")
     for table, column in (
         ("audit_log", "reason"),
         ("routes", "closed_reason"),
@@ -237,7 +234,7 @@ _BLANK_PAYLOADS = Command(
         SELECT id FROM webhook_events WHERE company_id = %(company_id)s AND {_NAMED_IN.format("payload")}
         ORDER BY id FOR UPDATE)
     UPDATE webhook_events it SET payload = NULL FROM named WHERE it.id = named.id
-    """  # noqa: S608 (constants of this module)
+    """
 )
 """A delivery that is still to be made tells of the route as it is then. Workers lock the events in the same order."""
 _SORTED_WORDS = r"(SELECT array_agg(w ORDER BY w) FROM regexp_split_to_table(lower({}), '\W+') w WHERE w <> '')"
@@ -253,11 +250,11 @@ _FORGET_CARDS = [
         " AND f.driver_name IS NOT NULL AND a.driver_name IN ('', f.driver_name)"
     ),
     Command(
-        "UPDATE fills SET driver_name = NULL WHERE company_id = %(company_id)s AND driver_name IS NOT NULL"  # noqa: S608
+        "UPDATE fills SET driver_name = NULL WHERE company_id = %(company_id)s AND driver_name IS NOT NULL"
         f" AND {_IS_NAME}"
     ),
     Command(
-        "DELETE FROM card_assignments WHERE company_id = %(company_id)s"  # noqa: S608 (constants of this module)
+        "DELETE FROM card_assignments WHERE company_id = %(company_id)s"
         f" AND (driver_id = %(driver_id)s OR driver_name <> '' AND {_IS_NAME})"
     ),
 ]
@@ -293,7 +290,7 @@ _LOCK_NAMING = Statement(
         WHERE known.value = CASE known.kind
             WHEN 'driver_name' THEN r.driver_name WHEN 'driver_external_id' THEN r.driver_external_id END)
     ORDER BY id FOR UPDATE
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 
 
@@ -313,7 +310,7 @@ _BLANK = [
             WHEN strpos(closed_reason, driver_name) > 0 OR strpos(closed_reason, driver_external_id) > 0
             THEN '{NAMED}' ELSE closed_reason END
         WHERE id = ANY(%s)
-        """  # noqa: S608 (constants of this module)
+        """
     ),
     Command("UPDATE messages SET text = NULL, error = NULL WHERE route_id = ANY(%s)"),
     Command("UPDATE route_events SET detail = NULL WHERE route_id = ANY(%s)"),

@@ -24,7 +24,7 @@ def _blanking(table: str, *columns: str) -> str:
             SELECT it.ctid FROM {table} it JOIN routes route ON route.id = it.route_id
             WHERE it.{columns[0]} IS NOT NULL AND it.route_id < %(oldest_id)s AND {_LONG_FINISHED}
             ORDER BY it.route_id LIMIT %(limit)s FOR UPDATE OF it SKIP LOCKED))
-    """  # noqa: S608 (constants of this module)
+    """
 
 
 _BLANK_EVIDENCE = Command(_blanking("visits", "arrival_evidence", "departure_evidence"))
@@ -34,12 +34,12 @@ _BLANK_EVENTS = Command(_blanking("route_events", "detail"))
 
 _LOCK_FINISHED = Scalar(
     UUID,
-    f"SELECT id FROM routes route WHERE id < %(oldest_id)s AND {_LONG_FINISHED}"  # noqa: S608
+    f"SELECT id FROM routes route WHERE id < %(oldest_id)s AND {_LONG_FINISHED}"
     " ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED",
 )
 _DELETE = [
     *(
-        Command(f"DELETE FROM {table} WHERE route_id = ANY(%s)")  # noqa: S608
+        Command(f"DELETE FROM {table} WHERE route_id = ANY(%s)")
         for table in (
             *("webhook_events", "messages", "route_events", "visits", "savings", "stop_verdicts", "sandbox_drives"),
             *("driven_roads", "plans"),

@@ -140,7 +140,7 @@ _DUE = Statement(
       AND (m.attempts = 0 AND m.claimed_until IS NULL OR m.retry_at <= %(now)s)
       AND {is_at_work("m.company_id")}
     FOR UPDATE OF m
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 
 _WAIT_FOR_EARLIER = Command("UPDATE messages SET retry_at = %s WHERE id = %s")
@@ -248,7 +248,7 @@ _HANDED_OVER = Statement(
     FROM messages m JOIN routes r ON r.id = m.route_id
     WHERE m.id = %s AND m.claimed_until = %s
     FOR UPDATE OF m
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 
 _END_CLAIM = Command("UPDATE messages SET channel = %s, claimed_until = %s WHERE id = %s")

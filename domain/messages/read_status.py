@@ -35,7 +35,7 @@ _TO_ASK = Scalar(
     WHERE c.kind = 'samsara' AND c.environment = 'live' AND c.paused_at IS NULL
       AND EXISTS (SELECT FROM messages m WHERE {_UNREAD})
     LIMIT %(limit)s
-    """,  # noqa: S608 (a constant of this module)
+    """,
 )
 
 
@@ -64,7 +64,7 @@ _ASK = Statement(
     f"""
     UPDATE messages m SET read_asked_at = %(now)s FROM (SELECT %(company_id)s::uuid AS company_id) c
     WHERE {_UNREAD} RETURNING m.id, m.sent_at
-    """,  # noqa: S608 (a constant of this module)
+    """,
 )
 
 

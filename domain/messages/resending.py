@@ -35,7 +35,7 @@ _LOCK = Statement(
            m.claimed_until IS NOT NULL AS in_doubt, {WANTED}
     FROM messages m JOIN routes r ON r.id = m.route_id
     WHERE m.company_id = %s AND m.environment = %s AND m.route_id = %s AND m.id = %s FOR UPDATE OF m
-    """,  # noqa: S608 (a constant of `messages`)
+    """,
 )
 _REQUEUE = Command(
     "UPDATE messages SET status = 'pending', attempts = 0, error = NULL, withheld_since = NULL, queued_at = %s,"

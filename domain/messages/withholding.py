@@ -30,7 +30,7 @@ _WITHHOLD_PENDING = Command(
     UPDATE messages SET withheld_since = %(now)s, error = '{_WHY}', retry_at = NULL,
         claimed_until = least(coalesce(claimed_until, %(now)s), %(now)s)
     FROM locked WHERE route_id = locked.id AND status = 'pending'
-    """  # noqa: S608 (constants)
+    """
 )
 
 
@@ -45,7 +45,7 @@ _WITHHOLD_NEW = Command(
     FROM routes r
     WHERE m.id = %(id)s AND r.id = m.route_id AND m.environment = '{Environment.LIVE}'
       AND r.scheduled_start <= (SELECT max(withholds_until) FROM restores)
-    """  # noqa: S608 (constants)
+    """
 )
 
 

@@ -159,7 +159,7 @@ _STATEMENTS = (
     _Rule(rf"DROP TRIGGER .*? ON {_NAME}", Lock.ACCESS_EXCLUSIVE),
     _Rule(rf"COMMENT ON (TABLE|COLUMN) {_NAME}", Lock.SHARE_UPDATE_EXCLUSIVE),
     _Rule(rf"UPDATE (ONLY )?{_NAME}", Lock.ROW_EXCLUSIVE, Work.ROWS),
-    _Rule(rf"DELETE FROM (ONLY )?{_NAME}", Lock.ROW_EXCLUSIVE, Work.ROWS),  # noqa: S608 (a pattern)
+    _Rule(rf"DELETE FROM (ONLY )?{_NAME}", Lock.ROW_EXCLUSIVE, Work.ROWS),
     _Rule(rf"INSERT INTO {_NAME} .*\bSELECT\b", Lock.ROW_EXCLUSIVE, Work.ROWS),
     _Rule(rf"INSERT INTO {_NAME}", Lock.ROW_EXCLUSIVE),
 )

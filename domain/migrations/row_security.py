@@ -43,7 +43,7 @@ def not_fenced(column: str = "company_id", *, from_pause: bool = False) -> str:
     none to be left, and plan each list of that company as for a single row.
     """
     closed = PAUSED if from_pause else FENCED
-    away = f"SELECT ARRAY(SELECT it.company_id FROM company_moves it WHERE {closed})"  # noqa: S608 (constants)
+    away = f"SELECT ARRAY(SELECT it.company_id FROM company_moves it WHERE {closed})"
     return f"nullif(coalesce({column} = ANY (({away})::uuid[]), false), true) IS NOT NULL"
 
 

@@ -66,10 +66,7 @@ class Moved(NamedTuple):
 _TAKE_LOCK = Scalar(NotNull[bool], f"SELECT pg_try_advisory_lock({MOVING_LOCKS}, 0)")
 
 
-_OWNER = Scalar(
-    NotNull[str],
-    "SELECT pg_get_userbyid(relowner)::text FROM pg_class WHERE oid = 'positions'::regclass",
-)
+_OWNER = Scalar(NotNull[str], "SELECT pg_get_userbyid(relowner)::text FROM pg_class WHERE oid = 'positions'::regclass")
 _HAS_COMPANY = Command("SELECT FROM companies WHERE id = %s")
 _HAS_ENTRY = Command("SELECT FROM audit_log WHERE company_id = %s AND subject = %s AND reason = %s")
 _STUB = Command("INSERT INTO companies (id, name) VALUES (%s, 'canceled move') ON CONFLICT DO NOTHING")

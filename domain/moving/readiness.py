@@ -66,8 +66,7 @@ _OPENID_ACCOUNTS = Statement(
     " WHERE company_id = %s AND openid_subject IS NOT NULL ORDER BY email",
 )
 _OPENID_TAKEN = Scalar(
-    str,
-    "SELECT email FROM users WHERE openid_issuer = %s AND openid_subject = %s AND company_id IS DISTINCT FROM %s",
+    str, "SELECT email FROM users WHERE openid_issuer = %s AND openid_subject = %s AND company_id IS DISTINCT FROM %s"
 )
 
 

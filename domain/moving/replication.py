@@ -41,8 +41,7 @@ _HAS_SUBSCRIPTION = Scalar(
     " WHERE subname = %s AND datname = current_database())",
 )
 _HAS_SUBSCRIBED_TO = Scalar(
-    NotNull[bool],
-    "SELECT EXISTS (SELECT FROM pg_subscription WHERE subname = %s AND %s = ANY (subpublications))",
+    NotNull[bool], "SELECT EXISTS (SELECT FROM pg_subscription WHERE subname = %s AND %s = ANY (subpublications))"
 )
 _HAS_FULL_ROWS = Scalar(NotNull[bool], "SELECT relreplident = 'f' FROM pg_class WHERE oid = %s::text::regclass")
 _HAS_SLOT = Scalar(

@@ -71,7 +71,7 @@ _DUE = Statement(
     WHERE n.id = %(id)s AND n.company_id = %(company_id)s AND n.status = 'pending' AND n.claimed_until IS NULL
       AND n.retry_at <= %(now)s AND s.disabled_at IS NULL AND {is_at_work("n.company_id")}
     FOR UPDATE OF n
-    """,  # noqa: S608 (constants of `fence`)
+    """,
 )
 _CLAIM = Command("UPDATE notices SET attempts = attempts + 1, claimed_until = %s WHERE id = %s")
 

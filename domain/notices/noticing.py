@@ -60,7 +60,7 @@ _COMPANIES = Scalar(
            OR EXISTS (SELECT FROM notices n
                       WHERE n.company_id = c.id AND (n.ended_at IS NULL OR n.settled_at IS NULL)))
     ORDER BY c.id
-    """,  # noqa: S608 (constants of `fence`)
+    """,
 )
 
 
@@ -154,9 +154,7 @@ def tell_operators(
 
 
 _AT_WORK = Scalar(
-    str,
-    "SELECT c.name FROM companies c"  # noqa: S608 (constants of `fence`)
-    f" WHERE c.id = %s AND c.retired_at IS NULL AND {is_at_work('c.id')}",
+    str, f"SELECT c.name FROM companies c WHERE c.id = %s AND c.retired_at IS NULL AND {is_at_work('c.id')}"
 )
 
 

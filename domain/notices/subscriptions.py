@@ -93,26 +93,17 @@ class SubscriptionValues(NamedTuple):
 _COLUMNS = ", ".join(Subscription._fields)
 _INSERT = Statement(
     Subscription,
-    "INSERT INTO notice_subscriptions"  # noqa: S608 (constants of this module)
+    "INSERT INTO notice_subscriptions"
     " (id, company_id, user_id, name, kinds, url, channel, after_minutes, minutes_by_kind, quiet_from, quiet_until,"
     f" time_zone) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) RETURNING {_COLUMNS}",
 )
-_LIST = Statement(
-    Subscription,
-    f"SELECT {_COLUMNS} FROM notice_subscriptions WHERE company_id = %s ORDER BY id",  # noqa: S608
-)
-_READ = Statement(
-    Subscription,
-    f"SELECT {_COLUMNS} FROM notice_subscriptions WHERE company_id = %s AND id = %s",  # noqa: S608
-)
+_LIST = Statement(Subscription, f"SELECT {_COLUMNS} FROM notice_subscriptions WHERE company_id = %s ORDER BY id")
+_READ = Statement(Subscription, f"SELECT {_COLUMNS} FROM notice_subscriptions WHERE company_id = %s AND id = %s")
 _LOCK = Statement(
-    Subscription,
-    f"SELECT {_COLUMNS} FROM notice_subscriptions WHERE company_id = %s AND id = %s FOR NO KEY UPDATE",  # noqa: S608
+    Subscription, f"SELECT {_COLUMNS} FROM notice_subscriptions WHERE company_id = %s AND id = %s FOR NO KEY UPDATE"
 )
 _LOCK_ALL = Statement(
-    Subscription,
-    f"SELECT {_COLUMNS} FROM notice_subscriptions WHERE company_id = %s"  # noqa: S608
-    " ORDER BY id FOR NO KEY UPDATE",
+    Subscription, f"SELECT {_COLUMNS} FROM notice_subscriptions WHERE company_id = %s ORDER BY id FOR NO KEY UPDATE"
 )
 
 

@@ -224,13 +224,11 @@ def fail(connection: Connection, import_id: UUID, fault: str, *, now: datetime) 
 
 _COLUMNS = ", ".join(StoredImport._fields)
 _READ = Statement(
-    StoredImport,
-    f"SELECT {_COLUMNS} FROM csv_imports"  # noqa: S608
-    " WHERE id = %s AND company_id IS NOT DISTINCT FROM %s::uuid",
+    StoredImport, f"SELECT {_COLUMNS} FROM csv_imports WHERE id = %s AND company_id IS NOT DISTINCT FROM %s::uuid"
 )
 _LATEST = Statement(
     StoredImport,
-    f"SELECT {_COLUMNS} FROM csv_imports"  # noqa: S608
+    f"SELECT {_COLUMNS} FROM csv_imports"
     " WHERE company_id IS NOT DISTINCT FROM %s::uuid AND kind = %s ORDER BY id DESC LIMIT %s",
 )
 

@@ -172,22 +172,19 @@ FIGURES: tuple[Figure, ...] = tuple(_TEXTS)
 _ROWS = {
     figure: Statement(
         Overdue,
-        "SELECT id, company_id, about, since, detail"  # noqa: S608
+        "SELECT id, company_id, about, since, detail"
         f" FROM ({text} LIMIT %(searched)s) AS overdue"
         " WHERE %(detail)s::text IS NULL OR detail = %(detail)s LIMIT %(limit)s",
     )
     for figure, text in _TEXTS.items()
 }
 _COUNTS = {
-    figure: Statement(
-        Count,
-        f"SELECT count(*) AS rows, min(since) AS since FROM ({text} LIMIT %(limit)s) AS overdue",  # noqa: S608
-    )
+    figure: Statement(Count, f"SELECT count(*) AS rows, min(since) AS since FROM ({text} LIMIT %(limit)s) AS overdue")
     for figure, text in _TEXTS.items()
 }
 _HELD_BY_REASON = Statement(
     HeldCount,
-    f"SELECT detail AS reason, count(*) AS routes FROM ({_TEXTS['held']} LIMIT %(limit)s) AS held"  # noqa: S608
+    f"SELECT detail AS reason, count(*) AS routes FROM ({_TEXTS['held']} LIMIT %(limit)s) AS held"
     " GROUP BY detail ORDER BY count(*) DESC, detail",
 )
 

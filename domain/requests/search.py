@@ -124,7 +124,7 @@ _COLUMNS = (
 )
 _READ = Statement(
     LoggedRequest,
-    f"SELECT {_COLUMNS} FROM request_log r"  # noqa: S608 (constants of this module)
+    f"SELECT {_COLUMNS} FROM request_log r"
     " WHERE r.key_id = ANY(%(key_ids)s::uuid[]) AND r.id = ANY(%(ids)s::uuid[]) ORDER BY r.id DESC",
 )
 
@@ -149,7 +149,7 @@ def _newest(condition: str) -> str:
                 ORDER BY r.id DESC LIMIT %(most)s::int) AS examined
             WHERE examined.fits LIMIT %(limit)s::int) AS theirs
         ORDER BY theirs.id DESC LIMIT %(limit)s::int
-    """  # noqa: S608 (constants of this module)
+    """
 
 
 def _beyond(condition: str) -> str:
@@ -158,7 +158,7 @@ def _beyond(condition: str) -> str:
             SELECT FROM request_log r WHERE r.key_id = key.id AND {_IN_TIME} AND {condition}
             ORDER BY r.id DESC OFFSET %(most)s::int LIMIT 1)
         LIMIT 1
-    """  # noqa: S608 (constants of this module)
+    """
 
 
 _ALL, _FAILED = "true", "r.status >= 400"
@@ -178,7 +178,7 @@ class _Route(NamedTuple):
 
 def _routes_where(condition: str) -> str:
     return (
-        "(SELECT r.id, r.environment, r.external_id FROM routes r"  # noqa: S608 (constants of this module)
+        "(SELECT r.id, r.environment, r.external_id FROM routes r"
         f" WHERE r.company_id = %(company_id)s AND {condition} LIMIT {_MOST_ROUTES})"
     )
 
@@ -220,7 +220,7 @@ _NAMED = Statement(
     WHERE r.company_id = %(company_id)s AND {_IS_SO}
       AND (r.subject = ANY(%(subjects)s::text[]) OR r.request_id = %(whole_text)s::text)
     ORDER BY r.id DESC LIMIT {_MOST_NAMED}
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 
 

@@ -34,7 +34,7 @@ START_OVER = f"""
     vehicle_id = NULL, driver_id = NULL, imported_at = NULL, plan_id = NULL, correction_id = NULL, corrected_at = NULL,
     review_at = NULL, review_cause = NULL, replan = NULL, distance_miles = NULL,
     arrived_at = (SELECT min(arrived_at) FROM visits WHERE route_id = r.id), updated_at = clock_timestamp()
-"""  # noqa: S608 (constants of this module)
+"""
 """The assignments that bring a route `r` back to before its import. The one parameter is when that import is due.
 
 Its visits and its former truck stay until the import decides two things: which visits could have begun the route as it
@@ -121,8 +121,7 @@ _SKIPPING = "FOR UPDATE SKIP LOCKED"
 _LOCK_UNFINISHED = {
     (kind, lock): Statement(
         UnfinishedRoute,
-        f"SELECT id, environment, status FROM routes WHERE {kind}_id = ANY(%s) AND status = ANY(%s)"  # noqa: S608
-        f" ORDER BY id {lock}",
+        f"SELECT id, environment, status FROM routes WHERE {kind}_id = ANY(%s) AND status = ANY(%s) ORDER BY id {lock}",
     )
     for kind in get_args(Matched)
     for lock in (_WAITING, _SKIPPING)
@@ -130,7 +129,7 @@ _LOCK_UNFINISHED = {
 _LOCK_COMPANYS_UNFINISHED = {
     lock: Scalar(
         UUID,
-        "SELECT id FROM routes WHERE company_id = %s AND environment IN ('live', 'sandbox')"  # noqa: S608
+        "SELECT id FROM routes WHERE company_id = %s AND environment IN ('live', 'sandbox')"
         f" AND status = ANY(%s) ORDER BY id LIMIT %s {lock}",
     )
     for lock in (_WAITING, _SKIPPING)
@@ -154,7 +153,7 @@ def unfinished_routes(connection: Connection, company_id: UUID, *, limit: int, w
     return _LOCK_COMPANYS_UNFINISHED[lock].all(connection, (company_id, _UNFINISHED, limit))
 
 
-_START_OVER = Command(f"UPDATE routes r SET {START_OVER} WHERE id = ANY(%s)")  # noqa: S608
+_START_OVER = Command(f"UPDATE routes r SET {START_OVER} WHERE id = ANY(%s)")
 
 
 def match_again(connection: Connection, kind: Matched, route_ids: Sequence[UUID], *, now: datetime) -> None:
@@ -204,7 +203,7 @@ _RETRY_PLAN = Scalar(
     UPDATE routes SET attempts = attempts + 1, retry_at = %(now)s::timestamptz + {RETRY_WAIT}
     WHERE id = %(id)s AND status = 'draft' AND arrived_at IS NOT NULL
     RETURNING attempts
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 
 _PLANNING_ENDED = Scalar(
@@ -271,7 +270,7 @@ _CORRECT = Scalar(
     FROM plans p
     WHERE r.id = %s AND r.correction_id = %s AND p.id = r.correction_id AND r.status IN ('active', 'completed')
     RETURNING r.id
-    """,  # noqa: S608 (constants of the package)
+    """,
 )
 
 
@@ -378,7 +377,7 @@ _EXPIRE_STARTED = Scalar(
           AND NOT EXISTS (SELECT FROM visits v WHERE v.route_id = o.id AND v.stored_at >= %(since)s)
         FOR UPDATE SKIP LOCKED)
     RETURNING id
-    """,  # noqa: S608 (constants)
+    """,
 )
 
 

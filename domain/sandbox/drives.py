@@ -52,7 +52,7 @@ def _next_draft(condition: str) -> str:
     """SQL of the next draft of a `truck`. A draft more than a day past its start gives way to the others."""
     timely = _DRAFT.format(condition=condition, is_stale="false", compared=">=")
     stale = _DRAFT.format(condition=condition, is_stale="true", compared="<")
-    return f"SELECT * FROM ({timely} UNION ALL {stale}) AS next ORDER BY is_stale LIMIT 1"  # noqa: S608
+    return f"SELECT * FROM ({timely} UNION ALL {stale}) AS next ORDER BY is_stale LIMIT 1"
 
 
 _TRUCKS = """
@@ -70,7 +70,7 @@ _TRUCKS_OF_DRIVEN_COMPANIES = _TRUCKS.format(
     condition="v.company_id IN (SELECT id FROM companies WHERE sandbox_autodrive <> 'off' AND retired_at IS NULL)"
 )
 _TRUCKS_WITH_DRAFT_TO_DRIVE = _TRUCKS.format(
-    condition=f"v.id IN (SELECT vehicle_id FROM routes WHERE {DRAFT_TO_DRIVE})"  # noqa: S608
+    condition=f"v.id IN (SELECT vehicle_id FROM routes WHERE {DRAFT_TO_DRIVE})"
 )
 
 
@@ -116,7 +116,7 @@ _STARTABLE = Statement(
     FROM (SELECT free.*, row_number() OVER (PARTITION BY company_id ORDER BY since) AS turn FROM free) AS due
     JOIN companies c ON c.id = due.company_id AND c.retired_at IS NULL AND {is_at_work("c.id")}
     ORDER BY due.turn, due.since LIMIT %(limit)s
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 """Drafts that no other draft of their truck precedes, the companies in turn."""
 
@@ -174,7 +174,7 @@ _DUE = Statement(
     OwnedRow,
     in_turns(
         "id, company_id",
-        "SELECT d.route_id AS id, d.company_id, d.moves_at AS since FROM sandbox_drives d"  # noqa: S608 (constants)
+        "SELECT d.route_id AS id, d.company_id, d.moves_at AS since FROM sandbox_drives d"
         " JOIN companies c ON c.id = d.company_id"
         f" WHERE d.ended_at IS NULL AND d.moves_at <= %s AND c.retired_at IS NULL AND {is_at_work('c.id')}"
         " AND (d.own_speedup IS NOT NULL OR c.sandbox_autodrive <> 'off')",
@@ -231,7 +231,7 @@ _LOCK = Statement(
     WHERE d.company_id = %(company_id)s AND d.environment = 'sandbox' AND d.route_id = ANY(%(ids)s)
       AND d.ended_at IS NULL AND d.moves_at <= %(now)s AND {is_at_work("d.company_id")}
     ORDER BY d.route_id FOR UPDATE OF d SKIP LOCKED
-    """,  # noqa: S608 (constants)
+    """,
 )
 
 _STORE = Command(

@@ -213,7 +213,7 @@ _WEEKS = Statement(
     SELECT week, {_EXACT}
     FROM (SELECT width_bucket(s.planned_at, %(week_starts)s::timestamptz[]) AS week, {_SUMS}
           FROM savings s WHERE {_OF_SPAN} AND {_ONLY} GROUP BY 1) AS summed
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 
 
@@ -272,7 +272,7 @@ def _lines(keys: str, shown: str, joined: str = "") -> str:
               FROM (SELECT {keys}, {_SUMS} FROM savings s WHERE {_OF_SPAN} GROUP BY {keys}) AS line
               ORDER BY {_ORDERED}, {keys} LIMIT %(limit)s OFFSET %(offset)s) AS line {joined}
         ORDER BY {_ORDERED}, {keys}
-    """  # noqa: S608 (constants of this module)
+    """
 
 
 _LINES = {
@@ -330,7 +330,7 @@ _PLANS = Statement(
     LEFT JOIN vehicles v ON v.id = s.vehicle_id
     LEFT JOIN drivers d ON d.id = s.driver_id
     ORDER BY s.planned_at DESC, s.route_id
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 
 

@@ -42,18 +42,16 @@ class HeldPrice(NamedTuple):
 _COLUMNS = ", ".join(HeldPrice._fields)
 _LIST = Statement(
     HeldPrice,
-    f"SELECT {_COLUMNS} FROM held_prices WHERE company_id = %s AND status = 'held'"  # noqa: S608
+    f"SELECT {_COLUMNS} FROM held_prices WHERE company_id = %s AND status = 'held'"
     " AND (%s::text IS NULL OR kind = %s) ORDER BY id LIMIT %s",
 )
 _LOCK = Statement(
-    HeldPrice,
-    f"SELECT {_COLUMNS} FROM held_prices WHERE company_id = %s AND id = %s AND status = 'held' FOR UPDATE",  # noqa: S608
+    HeldPrice, f"SELECT {_COLUMNS} FROM held_prices WHERE company_id = %s AND id = %s AND status = 'held' FOR UPDATE"
 )
 _WAITING = Statement(
-    HeldPrice,
-    f"SELECT {_COLUMNS} FROM held_prices WHERE company_id = %s AND id = %s AND status = 'held'",  # noqa: S608
+    HeldPrice, f"SELECT {_COLUMNS} FROM held_prices WHERE company_id = %s AND id = %s AND status = 'held'"
 )
-_SEEN = Statement(HeldPrice, f"SELECT {_COLUMNS} FROM held_prices WHERE company_id = %s AND id = %s")  # noqa: S608
+_SEEN = Statement(HeldPrice, f"SELECT {_COLUMNS} FROM held_prices WHERE company_id = %s AND id = %s")
 _DECIDE = Command(
     "UPDATE held_prices SET status = %s, decided_at = %s, decided_by = %s, station_id = coalesce(station_id, %s)"
     " WHERE company_id = %s AND id = %s"

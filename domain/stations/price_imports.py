@@ -369,8 +369,7 @@ def _keep_newer_prices(connection: Connection, *, now: datetime) -> None:
 
 _KNOWN = Scalar(str, "SELECT station_id FROM stations WHERE station_id = ANY(%s)")
 _RETIRE = Scalar(
-    str,
-    "UPDATE stations SET retired_at = coalesce(retired_at, %s) WHERE station_id = ANY(%s) RETURNING station_id",
+    str, "UPDATE stations SET retired_at = coalesce(retired_at, %s) WHERE station_id = ANY(%s) RETURNING station_id"
 )
 
 

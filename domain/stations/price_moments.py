@@ -42,7 +42,7 @@ _CHANGED = Scalar(
                          OR d.valid_to >= {_SEEN_DAY} AND d.valid_to < {_TODAY}))
             OR EXISTS (SELECT FROM fuel_taxes t WHERE t.valid_from > {_SEEN_DAY} AND t.valid_from <= {_TODAY})))
     ORDER BY c.id
-    """,  # noqa: S608 (constants)
+    """,
 )
 """`since` counts for a company that has no price set at all."""
 

@@ -25,7 +25,7 @@ _HAS_PRICES = Scalar(
                    WHERE s.retired_at IS NULL AND s.brand IN (SELECT d.brand {_NET_DEALS}))
         OR EXISTS (SELECT FROM stations s
                    WHERE s.retired_at IS NULL AND s.station_id IN (SELECT d.station_id {_NET_DEALS}))
-    """,  # noqa: S608 (constants)
+    """,
 )
 """The prices that `corridor_offers` gives to plans: retail prices of the last seven days, quotes that hold, and deals
 with a fixed net price, which need no retail price. A discount alone is no price."""

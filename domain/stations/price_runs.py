@@ -58,7 +58,7 @@ _RECORD = Command(
 _COLUMNS = ", ".join(PriceRun._fields)
 _LATEST = Statement(
     PriceRun,
-    f"SELECT {_COLUMNS} FROM price_runs WHERE company_id = %s"  # noqa: S608
+    f"SELECT {_COLUMNS} FROM price_runs WHERE company_id = %s"
     " AND (%s::uuid IS NULL OR source_id = %s) ORDER BY id DESC LIMIT %s",
 )
 

@@ -37,8 +37,7 @@ def lock_prices(connection: Connection, company_id: UUID | None) -> None:
 
 
 _NEWEST = Scalar(
-    NotNull[int],
-    "SELECT coalesce(max(id), 0) FROM price_sets WHERE company_id IS NULL OR company_id = %s",
+    NotNull[int], "SELECT coalesce(max(id), 0) FROM price_sets WHERE company_id IS NULL OR company_id = %s"
 )
 
 

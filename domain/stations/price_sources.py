@@ -137,10 +137,9 @@ class NewSource(NamedTuple):
 
 
 _COLUMNS = ", ".join(PriceSource._fields)
-_LIST = Statement(PriceSource, f"SELECT {_COLUMNS} FROM price_sources WHERE company_id = %s ORDER BY name")  # noqa: S608
+_LIST = Statement(PriceSource, f"SELECT {_COLUMNS} FROM price_sources WHERE company_id = %s ORDER BY name")
 _READ = Statement(
-    PriceSource,
-    f"SELECT {_COLUMNS} FROM price_sources WHERE company_id = %s AND (id::text = %s OR name = %s)",  # noqa: S608
+    PriceSource, f"SELECT {_COLUMNS} FROM price_sources WHERE company_id = %s AND (id::text = %s OR name = %s)"
 )
 _WAITS = """EXISTS (
     SELECT FROM jsonb_each(seen) AS file (name, about) WHERE about ->> 2 = 'again'
@@ -148,7 +147,7 @@ _WAITS = """EXISTS (
 """A file of the source is worth another look soon; see `SeenFile`."""
 _DUE = Statement(
     PriceSource,
-    f"SELECT {_COLUMNS} FROM price_sources WHERE paused_at IS NULL"  # noqa: S608
+    f"SELECT {_COLUMNS} FROM price_sources WHERE paused_at IS NULL"
     " AND (looked_at IS NULL OR looked_at"
     " <= %(now)s::timestamptz - least(%(every)s::interval * 2 ^ least(failures, 16), %(longest)s::interval)"
     f" OR failures = 0 AND looked_at <= %(now)s::timestamptz - %(again)s::interval AND {_WAITS})"
@@ -292,10 +291,7 @@ def seal_source_secrets(connection: Connection, contacts: Contacts) -> Sealed:
     return Sealed(len(anew), len(stored) - len(anew))
 
 
-_LOCK = Statement(
-    PriceSource,
-    f"SELECT {_COLUMNS} FROM price_sources WHERE company_id = %s AND id = %s FOR UPDATE",  # noqa: S608
-)
+_LOCK = Statement(PriceSource, f"SELECT {_COLUMNS} FROM price_sources WHERE company_id = %s AND id = %s FOR UPDATE")
 
 
 def lock_source(connection: Connection, source: PriceSource) -> PriceSource | None:

@@ -102,7 +102,7 @@ _MAKE_DUE = Statement(
     WHERE t.vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM new)) AND t.environment = %(environment)s
       AND t.vehicle_id = new.vehicle_id
     RETURNING t.vehicle_id, t.company_id, t.unprocessed_since
-    """,  # noqa: S608 (a constant of this module)
+    """,
 )
 """Notes in a track its earliest new fix that may move a route. Such a fix is within reach of a stop, or older than the
 latest departure (and ten minutes), or may show that a watched truck has left its road (`watches`). Fixes far from every

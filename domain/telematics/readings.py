@@ -39,7 +39,7 @@ def _thinned(columns: str, only: str = "true") -> str:
                 AND {only}) AS fix
         WHERE number = fixes OR (number - 1) %% (1 + fixes / %(most)s) = 0
         ORDER BY recorded_at
-    """  # noqa: S608 (constants of this module)
+    """
 
 
 _READINGS = Statement(
@@ -134,7 +134,7 @@ _LAST_FIXES = Statement(
               WHERE {_OF_TRUCK} AND f.recorded_at <= truck.newest_at AND f.fuel_percent IS NOT NULL
               ORDER BY f.recorded_at DESC LIMIT {_LEVELS_COMPARED}) AS newest
     ) AS level ON true
-    """,  # noqa: S608 (a constant of this module)
+    """,
 )
 """`since` and `until` are the same for all trucks of a statement. So PostgreSQL opens the partitions of a day or two.
 Otherwise it would prepare those of all days for each truck, which takes most of the time."""
@@ -186,7 +186,7 @@ _AROUND = Statement(
          WHERE {_OF_ASKED} AND f.recorded_at > asked.at AND f.recorded_at <= asked.at + %(within)s::interval
          ORDER BY f.recorded_at LIMIT 1)
     ) AS fix
-    """,  # noqa: S608 (a constant of this module)
+    """,
 )
 """`since` and `until` name the partitions, as above."""
 

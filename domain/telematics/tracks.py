@@ -53,7 +53,7 @@ _WAITING_TRUCKS = Statement(
     FROM tracks truck
     WHERE truck.vehicle_id = ANY(%(vehicles)s) AND truck.environment = %(environment)s
       AND truck.unprocessed_from IS NOT NULL
-    """,  # noqa: S608 (a constant of `due_trucks`)
+    """,
 )
 
 

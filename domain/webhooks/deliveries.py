@@ -91,7 +91,7 @@ class _Target(NamedTuple):
 
 _TARGET = Statement(
     _Target,
-    "SELECT company_id, environment, url, secret, former_secret, former_secret_until, failing_since"  # noqa: S608
+    "SELECT company_id, environment, url, secret, former_secret, former_secret_until, failing_since"
     f" FROM webhook_endpoints e WHERE id = %s AND disabled_at IS NULL AND {is_at_work('e.company_id')}",
 )
 

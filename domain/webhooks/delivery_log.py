@@ -70,7 +70,7 @@ _LIST = Statement(
         ORDER BY number DESC LIMIT %(limit)s) AS d
     JOIN webhook_events e ON e.id = d.event_id
     ORDER BY d.number DESC
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 NEWEST = 2**63 - 1
 """The number before which all deliveries are."""
@@ -98,7 +98,7 @@ def list_deliveries(
 
 _FIND = Statement(
     Delivery,
-    f"SELECT {_COLUMNS} FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id"  # noqa: S608
+    f"SELECT {_COLUMNS} FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id"
     " WHERE d.company_id = %s AND d.endpoint_id = %s AND d.event_id = %s",
 )
 _PAYLOAD = Scalar(str | None, "SELECT payload FROM webhook_events WHERE company_id = %s AND id = %s")
@@ -126,11 +126,11 @@ _AGAIN = """
     status = 'pending', failures = 0, queued_at = %(now)s, retry_at = %(now)s, claimed_until = NULL, ended_at = NULL
 """
 _REPLAY_ONE = Command(
-    f"UPDATE webhook_deliveries SET {_AGAIN}"  # noqa: S608 (constants of this module)
+    f"UPDATE webhook_deliveries SET {_AGAIN}"
     " WHERE company_id = %(company_id)s AND endpoint_id = %(endpoint_id)s AND event_id = %(event_id)s"
 )
 _REPLAY_FAILED = Command(
-    f"UPDATE webhook_deliveries SET {_AGAIN}"  # noqa: S608 (constants of this module)
+    f"UPDATE webhook_deliveries SET {_AGAIN}"
     " WHERE company_id = %(company_id)s AND endpoint_id = %(endpoint_id)s AND status = 'failed'"
     " AND event_id >= %(first_id)s"
 )
@@ -166,8 +166,7 @@ TEST_EVENTS_WITHIN = timedelta(minutes=10)
 
 
 _COUNT_TESTS = Scalar(
-    int,
-    "SELECT count(*) FROM webhook_events WHERE route_id IS NULL AND company_id = %s AND type = %s AND id > %s",
+    int, "SELECT count(*) FROM webhook_events WHERE route_id IS NULL AND company_id = %s AND type = %s AND id > %s"
 )
 _INSERT_DELIVERY = Command(
     "INSERT INTO webhook_deliveries (endpoint_id, event_id, company_id, environment, queued_at, retry_at)"

@@ -76,24 +76,17 @@ class NewSecret(NamedTuple):
 _COLUMNS = ", ".join(Endpoint._fields)
 _INSERT = Statement(
     Endpoint,
-    "INSERT INTO webhook_endpoints (id, company_id, environment, url, description, event_types, secret)"  # noqa: S608
+    "INSERT INTO webhook_endpoints (id, company_id, environment, url, description, event_types, secret)"
     f" VALUES (%s, %s, %s, %s, %s, %s, %s) RETURNING {_COLUMNS}",
 )
-_LIST = Statement(
-    Endpoint,
-    f"SELECT {_COLUMNS} FROM webhook_endpoints WHERE company_id = %s ORDER BY environment, id",  # noqa: S608
-)
-_READ = Statement(
-    Endpoint,
-    f"SELECT {_COLUMNS} FROM webhook_endpoints WHERE company_id = %s AND id = %s",  # noqa: S608
-)
+_LIST = Statement(Endpoint, f"SELECT {_COLUMNS} FROM webhook_endpoints WHERE company_id = %s ORDER BY environment, id")
+_READ = Statement(Endpoint, f"SELECT {_COLUMNS} FROM webhook_endpoints WHERE company_id = %s AND id = %s")
 _LOCK = Statement(
-    Endpoint,
-    f"SELECT {_COLUMNS} FROM webhook_endpoints WHERE company_id = %s AND id = %s FOR NO KEY UPDATE",  # noqa: S608
+    Endpoint, f"SELECT {_COLUMNS} FROM webhook_endpoints WHERE company_id = %s AND id = %s FOR NO KEY UPDATE"
 )
 _SET = Statement(
     Endpoint,
-    "UPDATE webhook_endpoints SET url = %s, description = %s, event_types = %s, failing_since = NULL"  # noqa: S608
+    "UPDATE webhook_endpoints SET url = %s, description = %s, event_types = %s, failing_since = NULL"
     f" WHERE company_id = %s AND id = %s RETURNING {_COLUMNS}",
 )
 
@@ -197,7 +190,7 @@ def remove_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID,
 
 _ROTATE = Statement(
     Endpoint,
-    "UPDATE webhook_endpoints SET former_secret = secret, former_secret_until = %s, secret = %s"  # noqa: S608
+    "UPDATE webhook_endpoints SET former_secret = secret, former_secret_until = %s, secret = %s"
     f" WHERE company_id = %s AND id = %s RETURNING {_COLUMNS}",
 )
 

@@ -749,13 +749,13 @@ def upgrade() -> None:
 
 _COUNTED = "company_id, environment, status, date_bin('1 day', scheduled_start, timestamptz 'epoch')"
 _CHANGES_OF_COUNTS = {
-    "insert": f"SELECT {_COUNTED}, count(*) FROM new_routes GROUP BY 1, 2, 3, 4",  # noqa: S608
+    "insert": f"SELECT {_COUNTED}, count(*) FROM new_routes GROUP BY 1, 2, 3, 4",
     "update": f"""
         SELECT {_COUNTED}, sum(change) FROM (
             SELECT company_id, environment, status, scheduled_start, 1 AS change FROM new_routes UNION ALL
             SELECT company_id, environment, status, scheduled_start, -1 FROM old_routes) AS changed
-        GROUP BY 1, 2, 3, 4 HAVING sum(change) <> 0""",  # noqa: S608
-    "delete": f"SELECT {_COUNTED}, -count(*) FROM old_routes GROUP BY 1, 2, 3, 4",  # noqa: S608
+        GROUP BY 1, 2, 3, 4 HAVING sum(change) <> 0""",
+    "delete": f"SELECT {_COUNTED}, -count(*) FROM old_routes GROUP BY 1, 2, 3, 4",
 }
 """The change by one statement of the number of routes of a tenant, a status and a day; see
 `domain/routes/reading/counts.py`."""

@@ -57,7 +57,7 @@ _CAPTURE = f"""
         FROM captured it JOIN webhook_endpoints e ON e.company_id = it.company_id AND e.environment = it.environment
         WHERE e.disabled_at IS NULL AND (e.event_types IS NULL OR it.type = ANY (e.event_types));
     END IF;
-"""  # noqa: S608 (constants of this module)
+"""
 
 
 def upgrade() -> None:

@@ -20,8 +20,7 @@ _OLD_POSITIONS = Scalar(
     " WHERE least(recorded_at, received_at) < %s LIMIT %s) AS old",
 )
 _OLD_SANDBOX = Scalar(
-    int,
-    "SELECT count(*) FROM (SELECT FROM positions_sandbox WHERE received_at < %s LIMIT %s) AS old",
+    int, "SELECT count(*) FROM (SELECT FROM positions_sandbox WHERE received_at < %s LIMIT %s) AS old"
 )
 _OLD_REQUESTS = Scalar(int, "SELECT count(*) FROM (SELECT FROM request_log_other WHERE id < %s LIMIT %s) AS old")
 

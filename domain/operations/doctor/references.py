@@ -81,7 +81,7 @@ _ORPHANS = {
         WHERE child.{reference.column} IS NOT NULL AND {reference.condition or "true"}
           AND (parent.{reference.key} IS NULL{_of_another_company(reference)})
         LIMIT %s
-        """,  # noqa: S608 (names of the schema)
+        """,
     )
     for reference in CHECKED_REFERENCES
 }

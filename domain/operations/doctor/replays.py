@@ -19,10 +19,7 @@ class _Kept(NamedTuple):
 
 
 _COLUMNS = "id, route_id, document, explanation"
-_NEWEST = Statement(
-    _Kept,
-    f"SELECT {_COLUMNS} FROM plans WHERE document IS NOT NULL ORDER BY id DESC LIMIT %s",  # noqa: S608
-)
+_NEWEST = Statement(_Kept, f"SELECT {_COLUMNS} FROM plans WHERE document IS NOT NULL ORDER BY id DESC LIMIT %s")
 
 
 class _Ends(NamedTuple):
@@ -42,7 +39,7 @@ _SPREAD = Statement(
     FROM unnest(%s::uuid[]) AS point CROSS JOIN LATERAL (
         SELECT {_COLUMNS} FROM plans WHERE id >= point ORDER BY id LIMIT 1) AS p
     WHERE p.document IS NOT NULL
-    """,  # noqa: S608 (constants)
+    """,
 )
 
 

@@ -58,7 +58,7 @@ _FAULTS = Statement(
         WHERE {_in_portion("r.id")}
         OFFSET 0) AS judged
     WHERE faults <> '{{}}' LIMIT {MOST_ORPHANS}
-    """,  # noqa: S608 (constants of the package)
+    """,
 )
 
 
@@ -70,7 +70,7 @@ _ORPHANS_IN_PORTION = {
         WHERE {_in_portion(f"child.{reference.column}")} AND NOT EXISTS (
             SELECT FROM routes r WHERE r.id = child.{reference.column} AND {_in_portion("r.id")})
         LIMIT {MOST_ORPHANS}
-        """,  # noqa: S608 (names of the schema)
+        """,
     )
     for reference in CHILDREN_OF_ROUTES
 }

@@ -28,7 +28,7 @@ _FAIL = Statement(
         updated_at = clock_timestamp()
     WHERE id = %(id)s AND status IN ('pending', 'pending_mapping', 'pending_window')
     RETURNING attempts, revision, request_id
-    """,  # noqa: S608 (constants of the package)
+    """,
 )
 _RETRY = Command("UPDATE routes SET pending_detail = %s WHERE id = %s")
 _GIVE_UP = Scalar(

@@ -43,7 +43,7 @@ _SPELLED_BY_RULE = f"""
     JOIN routes r ON r.company_id = t.company_id
                  AND r.vehicle_unit_number = s.written_before || t.unit_number || s.written_after
     WHERE r.status = 'pending_mapping' AND r.pending_reason = '{PendingReason.VEHICLE_UNMAPPED}'
-"""  # noqa: S608 (constants)
+"""
 _MOVABLE = Statement(
     OwnedRow,
     " UNION ".join(
@@ -65,7 +65,7 @@ def routes_that_can_move(connection: Connection, *, now: datetime) -> dict[UUID,
 _WAITING = {
     kind: Scalar(
         UUID,
-        f"SELECT id FROM routes WHERE company_id = %s AND {column} = ANY(%s)"  # noqa: S608
+        f"SELECT id FROM routes WHERE company_id = %s AND {column} = ANY(%s)"
         f" AND status = 'pending_mapping' AND pending_reason = '{_REASON[table]}' ORDER BY scheduled_start",
     )
     for kind, column, table, _ in REFERENCES
@@ -105,7 +105,7 @@ _EXPIRE = Scalar(
           AND {is_at_work("routes.company_id")}
         FOR UPDATE SKIP LOCKED)
     RETURNING id
-    """,  # noqa: S608 (constants)
+    """,
 )
 
 

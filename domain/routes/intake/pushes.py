@@ -147,7 +147,7 @@ _NEW_ROUTES = f"""
                     traceparent text, body jsonb){{more}}
     ON CONFLICT (company_id, environment, external_id) WHERE status <> 'canceled' DO NOTHING
     RETURNING id, created_at
-"""  # noqa: S608 (constants)
+"""
 _INSERT = Statement(_Created, _NEW_ROUTES.format(more=""))
 _CREATE = Statement(
     _Created,

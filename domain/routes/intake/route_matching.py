@@ -135,7 +135,7 @@ def _attempt(lock: str) -> str:
            driver[1] AS driver_id, (SELECT name FROM drivers WHERE id = driver[1]) AS driver_name,
            CASE WHEN reason IS NOT NULL THEN to_jsonb(attempted) END AS held
     FROM attempted
-    """  # noqa: S608 (constants of this module)
+    """
     return " ".join(text.split())
 
 

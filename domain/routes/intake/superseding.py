@@ -69,7 +69,7 @@ _LOCK_WITH_OLDER = Command(
         JOIN routes old ON old.company_id = pushed.company_id AND old.environment = pushed.environment
              AND old.reference = pushed.reference AND old.reference <> '' AND old.{_MAY_BE_SUPERSEDED}))
     ORDER BY id FOR UPDATE
-    """  # noqa: S608 (constants)
+    """
 )
 
 
@@ -102,7 +102,7 @@ _LOCK_OLDER = Statement(
       AND old.reference <> '' AND old.{_MAY_BE_SUPERSEDED}
     ORDER BY old.id, new.created_at
     FOR UPDATE OF old
-    """,  # noqa: S608 (a constant of this module)
+    """,
 )
 
 

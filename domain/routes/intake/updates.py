@@ -55,7 +55,7 @@ _LOCK = Statement(
     JOIN {NAMED_ROUTE}
     ORDER BY r.id
     FOR UPDATE OF r
-    """,  # noqa: S608 (constants)
+    """,
 )
 
 
@@ -79,7 +79,7 @@ _REPLACE = Command(
                         {START_OVER}
     FROM jsonb_to_recordset(%s) AS pushed (id uuid, request_id text, traceparent text, body jsonb)
     WHERE r.id = pushed.id
-    """  # noqa: S608 (constants)
+    """
 )
 
 

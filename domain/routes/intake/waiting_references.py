@@ -39,7 +39,7 @@ _COLUMNS: tuple[tuple[Matched, str, str, PendingReason], ...] = (
 _GROUPS: dict[Matched, Statement[_Group]] = {
     subject: Statement(
         _Group,
-        f"SELECT {first} AS first, {second} AS second, count(*) AS routes,"  # noqa: S608
+        f"SELECT {first} AS first, {second} AS second, count(*) AS routes,"
         " count(*) FILTER (WHERE environment = 'sandbox') AS sandbox_routes, min(scheduled_start) AS earliest_start"
         " FROM routes WHERE company_id = %s AND environment IN ('live', 'sandbox') AND status = 'pending_mapping'"
         f" AND pending_reason = '{reason}' GROUP BY 1, 2 ORDER BY routes DESC, earliest_start LIMIT {MOST_GROUPS}",

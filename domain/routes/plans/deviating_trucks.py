@@ -116,7 +116,7 @@ _FOLLOWED = Statement(
     CROSS JOIN LATERAL (SELECT * FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision
                         ORDER BY n.generated_at DESC, n.id DESC LIMIT 1) AS road
     WHERE r.id = ANY(%s) AND r.status = 'active'
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 
 

@@ -169,7 +169,7 @@ _TO_WATCH = Statement(
                         ORDER BY n.generated_at DESC, n.id DESC LIMIT 1) AS road
     WHERE r.id = %s AND r.status = 'active' AND r.correction_id IS NULL AND c.replan_en_route
       AND {MADE_ANEW} < {MOST_REPLANS}
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 
 

@@ -51,7 +51,7 @@ class _Requested(NamedTuple):
 
 _REQUEST_OF_ROUTES = Statement(
     _Requested,
-    f"UPDATE routes SET {_REQUEST} WHERE id = ANY(%(ids)s) AND corrected_at IS NULL RETURNING id, company_id, attempts",  # noqa: S608
+    f"UPDATE routes SET {_REQUEST} WHERE id = ANY(%(ids)s) AND corrected_at IS NULL RETURNING id, company_id, attempts",
 )
 
 _IS_WAITING = f"""
@@ -71,7 +71,7 @@ _REQUEST_WHERE_STANDING = Statement(
           ORDER BY id FOR UPDATE) AS standing
     WHERE r.id = standing.id
     RETURNING r.id, r.company_id, r.attempts
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 
 
@@ -102,7 +102,7 @@ def after_new_prices_of(connection: Connection, company_ids: Sequence[UUID] | No
     return _jobs(_REQUEST_WHERE_STANDING.all(connection, {"due": now + SWEEP_GRACE, "companies": companies}))
 
 
-_WITH_WAITING_TRUCKS = Scalar(UUID, f"SELECT DISTINCT t.company_id FROM routes t WHERE {_IS_WAITING}")  # noqa: S608
+_WITH_WAITING_TRUCKS = Scalar(UUID, f"SELECT DISTINCT t.company_id FROM routes t WHERE {_IS_WAITING}")
 
 
 def companies_with_waiting_trucks(connection: Connection) -> list[UUID]:
@@ -117,7 +117,7 @@ _REQUEST_BY_HAND = Scalar(
     WHERE company_id = %(company_id)s AND environment = %(environment)s AND id = %(id)s
       AND status IN ('planned', 'active') AND corrected_at IS NULL
     RETURNING id
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 
 

@@ -116,7 +116,7 @@ _PLAN_UNDER_REVIEW = Statement(
     JOIN plans p ON p.id = CASE WHEN r.correction_id IS NULL THEN r.plan_id ELSE r.correction_id END
     WHERE r.id = %s AND r.arrived_at IS NOT NULL AND r.status IN ('planned', 'active') AND r.review_at IS NOT NULL
       AND r.corrected_at IS NULL
-    """,  # noqa: S608 (constants of the package)
+    """,
 )
 
 
@@ -369,7 +369,7 @@ _RETRY_REVIEW = Scalar(
         replan = CASE WHEN attempts + 1 < %(most)s THEN replan END
     WHERE id = %(id)s AND status IN ('planned', 'active') AND review_at IS NOT NULL
     RETURNING review_at IS NULL
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 
 

@@ -47,7 +47,7 @@ _OTHERS = Statement(
     FROM (SELECT r.vehicle_id, %(moment)s::timestamptz AS newest_at, t.free_since
           FROM routes r LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
           WHERE r.company_id = %(company_id)s AND r.environment = %(environment)s AND r.id = %(id)s) AS truck
-    """,  # noqa: S608 (a constant of `due_trucks`)
+    """,
 )
 _LOCK = Statement(
     OpenRoute,

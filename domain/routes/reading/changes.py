@@ -68,7 +68,7 @@ _CHANGED = f"""
     AND (r.changed_in, r.id) > (%(transaction)s, %(id)s) AND r.changed_in < {_SETTLED}
     AND r.updated_at >= %(since)s::timestamptz - %(longest_transaction)s::interval
     ORDER BY r.changed_in, r.id LIMIT {MOST_CHANGES_COUNTED}
-"""  # noqa: S608 (constants of this module)
+"""
 
 
 class _Change(NamedTuple):
@@ -83,7 +83,7 @@ _CHANGES = Statement(
     WITH changed AS MATERIALIZED ({_CHANGED})
     SELECT transaction, id, (SELECT count(*) FROM changed) AS total FROM changed
     ORDER BY transaction, id LIMIT %(limit)s
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 _MARK = Command(
     """

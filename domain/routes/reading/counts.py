@@ -62,7 +62,7 @@ _DIFFERING = f"""
             SELECT company_id, environment, status, date_bin('1 day', scheduled_start, timestamptz 'epoch'), count(*)
             FROM routes GROUP BY 1, 2, 3, 4) AS counted
         GROUP BY company_id, environment, status, day HAVING sum(routes) <> 0
-"""  # noqa: S608 (constants of this module)
+"""
 _BY_STATUS = """
     SELECT company_id, environment, status, sum(routes)::int8 AS routes FROM differing
     GROUP BY company_id, environment, status ORDER BY company_id, environment, status
@@ -85,8 +85,7 @@ def find_differences(connection: Connection) -> list[Difference]:
 
 
 _FORGET_COUNTS = [
-    Command(f"DELETE FROM {table} WHERE company_id = %s")  # noqa: S608 (constants)
-    for table in ("route_count_deltas", "route_counts")
+    Command(f"DELETE FROM {table} WHERE company_id = %s") for table in ("route_count_deltas", "route_counts")
 ]
 _COUNT_ANEW = Command(
     """

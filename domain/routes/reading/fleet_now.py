@@ -176,7 +176,7 @@ _TRUCKS = Statement(
     LEFT JOIN plans p ON p.company_id = v.company_id AND p.id = r.plan_id AND {ON_ITS_WAY}
     WHERE c.id = %(company_id)s AND v.company_id = %(company_id)s AND v.retired_at IS NULL
       AND v.id = ANY(%(vehicle_ids)s)
-    """,  # noqa: S608 (constants)
+    """,
 )
 
 _IN_ORDER = Scalar(

@@ -27,7 +27,7 @@ _NOTE = Scalar(
     FROM unnest(%s::uuid[], %s::text[]) AS written (company_id, environment) ORDER BY company_id, environment
     ON CONFLICT (company_id, environment) DO UPDATE SET lsn = {_WRITTEN}
     RETURNING lsn
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 """The new value is read once the row is locked, so it never goes back."""
 
@@ -64,7 +64,7 @@ _ASK = Statement(
     FROM unnest(%s::uuid[]) WITH ORDINALITY AS asked (key_id, position)
     CROSS JOIN LATERAL (SELECT k.company_id, k.environment {VALID} AND k.id = asked.key_id LIMIT 1) AS w
     LEFT JOIN last_writes last ON last.company_id = w.company_id AND last.environment = w.environment
-    """,  # noqa: S608 (constants of this module)
+    """,
 )
 
 
@@ -81,9 +81,6 @@ def ask_primary(key_ids: Sequence[UUID]) -> Query[list[PrimaryState | None]]:
     return Query(_ASK, (as_array(key_ids),), read)
 
 
-REPLAYED = Scalar(
-    int | None,
-    "SELECT CASE WHEN pg_is_in_recovery() THEN (pg_last_wal_replay_lsn() - '0/0')::int8 END",
-)
+REPLAYED = Scalar(int | None, "SELECT CASE WHEN pg_is_in_recovery() THEN (pg_last_wal_replay_lsn() - '0/0')::int8 END")
 """The LSN that a replica has replayed; NULL from a server that is none. Ask it in a statement of its own before the
 read: the snapshot of a statement is older than the functions in it."""

@@ -37,7 +37,7 @@ _ROUTES = f"""
            CASE WHEN r.arrived_at IS NOT NULL THEN (
                SELECT {_VISITS} FROM visits visit WHERE visit.route_id = r.id) END AS visits,
            {_VERSION} AS version, 0 AS total,
-"""  # noqa: S608 (constants of this module)
+"""
 _ASKED = f"""
     FROM unnest(%(key_ids)s::uuid[], %(asked)s::{{type}}[]) WITH ORDINALITY AS asked (key_id, {{name}}, position)
     CROSS JOIN LATERAL (SELECT k.company_id, k.environment {VALID} AND k.id = asked.key_id LIMIT 1) AS w
@@ -163,7 +163,7 @@ _OF_EXTERNAL_ID = f"""{_TENANTS_ROUTES}{_ANY_STATUS}{_BETWEEN}
     AND (%(vehicle_id)s::uuid IS NULL OR r.vehicle_id = %(vehicle_id)s)
     AND r.id = (SELECT {_NEWEST.format(external_id="w.external_id")}
                 FROM (SELECT %(company_id)s::uuid, %(environment)s::text, %(external_id)s::text)
-                     AS w (company_id, environment, external_id))"""  # noqa: S608 (constants of this module)
+                     AS w (company_id, environment, external_id))"""
 """The plan of a list by key is made before its parameters are known (`BY_KEY`). So a filter that an index serves stands
 in the text without `OR`: `from` and `to` always, with infinity where they are not given, and the status where it is.
 `coalesce` stands in a SELECT of its own, for behind the second wall no index serves it (`domain.database.visibility`).
@@ -179,7 +179,7 @@ def _counted(status: str) -> str:
     return f"""
         SELECT day, sum(routes)::int AS routes FROM {COUNTED_COLUMNS} AS parts
         WHERE company_id = %(company_id)s AND environment = %(environment)s{status} GROUP BY day
-    """  # noqa: S608 (constants of this module)
+    """
 
 
 def _counted_between(status: str) -> str:
@@ -200,7 +200,7 @@ def _counted_between(status: str) -> str:
           AND %(start_to)s::timestamptz IS NOT NULL
           AND r.scheduled_start >= greatest({_LAST_DAY}, {_FIRST_DAY} + {_DAY})
     ) AS counted WHERE day IS NOT NULL GROUP BY day
-    """  # noqa: S608 (constants of this module)
+    """
 
 
 class _List(NamedTuple):
@@ -220,11 +220,11 @@ def _page(listed: str, skipped: str, total: str, days: str = "") -> str:
         SELECT {_ROUTE}, {_PLAN}, reached.visits, '' AS version, ({total}) AS total, 0 AS position
         FROM routes r {_JOINED} LEFT JOIN reached ON reached.route_id = r.id
         WHERE r.id = ANY(ARRAY(SELECT id FROM page)) ORDER BY r.scheduled_start DESC, r.id
-    """  # noqa: S608 (constants of this module)
+    """
 
 
 def _short_total(listed: str) -> str:
-    return f"SELECT count(*) AS total FROM {listed}"  # noqa: S608 (constants of this module)
+    return f"SELECT count(*) AS total FROM {listed}"
 
 
 def _short_page(listed: str) -> str:
@@ -233,7 +233,7 @@ def _short_page(listed: str) -> str:
 
 
 def _long_total(counted: str) -> str:
-    return f"SELECT coalesce(sum(routes), 0) AS total FROM ({counted}) AS days"  # noqa: S608 (constants of this module)
+    return f"SELECT coalesce(sum(routes), 0) AS total FROM ({counted}) AS days"
 
 
 def _long_page(listed: str, counted: str) -> str:
@@ -244,9 +244,9 @@ def _long_page(listed: str, counted: str) -> str:
         first AS MATERIALIZED (
             SELECT day + {_DAY} AS before, %(offset)s::int - (through - routes) AS skipped
             FROM (SELECT day, routes, sum(routes) OVER (ORDER BY day DESC) AS through FROM days) AS running
-            WHERE through > %(offset)s::int ORDER BY day DESC LIMIT 1),"""  # noqa: S608 (constants of this module)
+            WHERE through > %(offset)s::int ORDER BY day DESC LIMIT 1),"""
     return _page(
-        f"{listed} AND r.scheduled_start < (SELECT before FROM first)",  # noqa: S608 (constants of this module)
+        f"{listed} AND r.scheduled_start < (SELECT before FROM first)",
         "(SELECT skipped FROM first)",
         "SELECT sum(routes) FROM days",
         days,

@@ -58,7 +58,7 @@ def _need(columns: str, source: str, order: str) -> str:
         SELECT id, external_id, at, detail, count(*) OVER () AS routes
         FROM (SELECT r.id, r.external_id, {columns} {source} LIMIT {MOST_OF_A_NEED}) AS found
         ORDER BY {order}, id LIMIT {MOST_NAMED}
-    """  # noqa: S608 (constants of this module)
+    """
 
 
 ON_ITS_WAY = "r.status = ANY('{planned,active}')"

@@ -146,7 +146,7 @@ def _named(table: str, column: str) -> str:
                 SELECT FROM {table} whole
                 WHERE whole.company_id = %(company_id)s AND lower(whole.{column}) = %(word)s::text))
         ORDER BY retired_at IS NULL DESC, {column}, id LIMIT {MOST_RECORDS}
-    """  # noqa: S608 (constants of this module)
+    """
 
 
 _VEHICLES = Scalar(UUID, _named("vehicles", "unit_number"))
@@ -184,14 +184,14 @@ _FITS = f"""(
                     WHERE position(%(text)s IN lower(stop->>'name')) > 0))
 )"""
 """NULL counts as false."""
-_READ = f"SELECT r.id, r.scheduled_start, {_FITS} AS fits FROM routes r WHERE {_OF_TENANT}"  # noqa: S608
+_READ = f"SELECT r.id, r.scheduled_start, {_FITS} AS fits FROM routes r WHERE {_OF_TENANT}"
 _LATEST = "ORDER BY r.scheduled_start DESC, r.id LIMIT %(most)s::int"
 
 
 def _of_records(kind: str) -> list[str]:
     """The routes of these vehicles or drivers, and those that wait until it is known which one is meant."""
     return [
-        f"SELECT theirs.* FROM unnest(%({kind}_ids)s::uuid[]) AS record (id)"  # noqa: S608
+        f"SELECT theirs.* FROM unnest(%({kind}_ids)s::uuid[]) AS record (id)"
         f" CROSS JOIN LATERAL ({_READ} AND r.{kind}_id = record.id {_LATEST}) AS theirs",
         f"{_READ} AND r.status = 'pending_mapping' {_LATEST}",
     ]
@@ -215,8 +215,7 @@ _NAMED = [
 
 def _search(sources: Sequence[str]) -> str:
     arms = [
-        f"SELECT {number} AS arm, one.* FROM ({source}) AS one"  # noqa: S608
-        for number, source in enumerate([*sources, *_NAMED])
+        f"SELECT {number} AS arm, one.* FROM ({source}) AS one" for number, source in enumerate([*sources, *_NAMED])
     ]
     return f"""
         WITH searched AS MATERIALIZED ({" UNION ALL ".join(arms)}),
@@ -228,7 +227,7 @@ def _search(sources: Sequence[str]) -> str:
                (SELECT count(*) FROM found)::int AS total,
                (SELECT coalesce(max(routes), 0) FROM (
                     SELECT count(*) AS routes FROM searched GROUP BY arm) AS arms)::int AS searched
-    """  # noqa: S608 (constants of this module)
+    """
 
 
 _SEARCH = {name: Statement(_Search, _search(sources)) for name, sources in _SOURCES.items()}
