@@ -76,7 +76,7 @@ def _lead(
     is under way, since two passes at a time do no harm."""
     jobs = JobQueue.of(settings)
     leader = _Leader(leadership, jobs, state, stop)
-    with Database.of(settings) as database:
+    with Database.of(settings, put_jobs=jobs.put) as database:
         passes = Passes(settings, database, jobs)
         scheduler = BackgroundScheduler(timezone=UTC, job_defaults=_LATE_TICKS_COUNT)
         for name, work, seconds in (

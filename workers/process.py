@@ -30,8 +30,9 @@ def run(settings: Settings, health: Health, queues: Sequence[str] = QUEUES) -> i
     broker = FuelrouteBroker(settings.require_redis_url(), threads=settings.worker_threads)
     companies = JobCompanies()
     broker.add_middleware(companies)
-    with Database.of(settings, visible=companies.visible) as database:
-        context = Context(settings, database, JobQueue.of(settings), companies)
+    jobs = JobQueue.of(settings)
+    with Database.of(settings, visible=companies.visible, put_jobs=jobs.put) as database:
+        context = Context(settings, database, jobs, companies)
         broker.add_middleware(WebhookHints(context))
         for queue in queues:  # a process loads only what its queues need
             importlib.import_module(f"workers.{queue}").register(broker, context)

@@ -10,14 +10,18 @@ from domain.settings import get_settings
 
 @contextmanager
 def transaction() -> Iterator[Connection]:
-    """One transaction of a command."""
-    with connected(get_settings().require_direct_url()) as connection:
+    """One transaction of a command. Afterwards its hints are put; without Redis the passes find the work."""
+    with connected(get_settings().require_direct_url(), _put_jobs) as connection:
         yield connection
 
 
 def enqueue(jobs: list[Job]) -> None:
-    """Enqueues hints for the workers. Without Redis the passes find the work."""
+    """Enqueues hints for the workers."""
     if jobs:
-        from domain.queue.job_queue import JobQueue  # most commands enqueue nothing, and need not load Redis's library
+        _put_jobs(*jobs)
 
-        JobQueue.of(get_settings()).put(*jobs)
+
+def _put_jobs(*jobs: Job) -> None:
+    from domain.queue.job_queue import JobQueue  # most commands enqueue nothing, and need not load Redis's library
+
+    JobQueue.of(get_settings()).put(*jobs)

@@ -37,7 +37,7 @@ Answer = TypeVar("Answer")
 
 
 class AsyncPooledConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
-    """A connection that does not wait for ever, as `database.PooledConnection`."""
+    """A connection that does not wait for ever, as `connections.Connection`."""
 
     patience_seconds = SERVING.patience_seconds
     made_at = used_at = 0.0

@@ -7,7 +7,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from domain.addresses import is_local
-from domain.database.connections import DatabaseProblem, PooledConnection, open_session, unreachable
+from domain.database.connections import Connection, DatabaseProblem, open_session, unreachable
 from domain.database.hosts import has_several_hosts
 from domain.database.options import ANY_TABLE, AS_SERVICE, COMMANDING, TimeLimits, milliseconds, transaction_settings
 from domain.database.statements import NotNull, Statement
@@ -116,7 +116,7 @@ def _usable(server: _Server, variable: str) -> _Server:
     return server
 
 
-def _warn_of(url: str, variable: str, session: PooledConnection, server: _Server) -> None:
+def _warn_of(url: str, variable: str, session: Connection, server: _Server) -> None:
     _warn_of_plain_text(url, variable, session)
     if server.synchronous_standbys and server.synchronous_commit in ("off", "local", "remote_write"):
         log.warning("database.standby_not_awaited", synchronous_commit=server.synchronous_commit)
@@ -124,7 +124,7 @@ def _warn_of(url: str, variable: str, session: PooledConnection, server: _Server
         log.warning("database.no_synchronous_standby")  # a fail-over may lose what was answered 2xx
 
 
-def _warn_of_plain_text(url: str, variable: str, session: PooledConnection) -> None:
+def _warn_of_plain_text(url: str, variable: str, session: Connection) -> None:
     """Log when the way to another machine is open to others, or leads to whoever answers there."""
     host = session.info.host
     if is_local(host):

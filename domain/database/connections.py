@@ -47,12 +47,6 @@ from domain.errors import FuelrouteError
 from domain.lifecycle import Environment
 from domain.settings import Settings
 
-Connection = psycopg.Connection[tuple[Any, ...]]
-"""A connection inside a transaction; times come in UTC. Rows are typed by the statements."""
-
-Transaction = Callable[[], AbstractContextManager[Connection]]
-"""Begins a transaction: for work that takes several, one after the other."""
-
 
 class Tenant(NamedTuple):
     """The company and environment whose data a query may touch: the first argument of every function that reads or
@@ -91,9 +85,11 @@ class DatabaseProblem(FuelrouteError):
     """The database cannot serve Fuelroute. The text says what to do."""
 
 
-class PooledConnection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that does not wait for ever. A server that hangs or was frozen closes no connection, and its own
-    time-outs do not run."""
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection inside a transaction; times come in UTC. Rows are typed by the statements.
+
+    It does not wait for ever: a server that hangs or was frozen closes no connection, and its own time-outs do not
+    run."""
 
     url = ""
     patience_seconds = math.inf
@@ -101,12 +97,31 @@ class PooledConnection(psycopg.Connection[tuple[Any, ...]]):
     visible: Visibility | None = NOTHING
     """The rows that its statements see outside of transactions, as `by_key` set it last. None: it is not known."""
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.collected_jobs: list[Any] = []
+        """The jobs to put once the transaction has committed. `domain.queue.jobs.after_commit` adds them."""
+
     @classmethod
     def connect(cls, conninfo: str = "", **options: Any) -> Self:
         """Connects to the first of several hosts that answers, the last primary before the others."""
         connection = super().connect(primary_first(conninfo), **options)
         note_primary(conninfo, connection.info)
         return connection
+
+    @contextmanager
+    def transaction(
+        self, savepoint_name: str | None = None, force_rollback: bool = False
+    ) -> Iterator[psycopg.Transaction]:
+        """A transaction, or a savepoint inside of one. When it rolls back, the jobs that it collected are dropped."""
+        before, has_committed = len(self.collected_jobs), False
+        try:
+            with super().transaction(savepoint_name, force_rollback) as transaction:
+                yield transaction
+            has_committed = transaction.status is psycopg.Transaction.Status.COMMITTED
+        finally:
+            if not has_committed:
+                del self.collected_jobs[before:]
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Raises ServerSilent and closes the connection: a late answer would belong to no statement any more."""
@@ -133,6 +148,13 @@ class PooledConnection(psycopg.Connection[tuple[Any, ...]]):
         return True
 
 
+Transaction = Callable[[], AbstractContextManager[Connection]]
+"""Begins a transaction: for work that takes several, one after the other."""
+
+PutJobs = Callable[..., object]
+"""Puts jobs into their queues, each an argument. It raises nothing when Redis is away: the work is committed."""
+
+
 class Database:
     """The connections of one process to one PostgreSQL."""
 
@@ -147,6 +169,7 @@ class Database:
         visible: Callable[[], Visibility] | None = None,
         pooled: bool = False,
         is_replica: bool = False,
+        put_jobs: PutJobs | None = None,
     ) -> None:
         """A caller waits `timeout_seconds` for a connection. With `fail_fast`, after one has waited in vain, all others
         hardly wait for a second, so those that stood in line do not wait as long again.
@@ -155,7 +178,10 @@ class Database:
         itself. None: the connections are the owner's and see everything.
 
         `pooled`: `url` leads to a pooler in transaction mode. The clock is not set by a replica: time is the
-        primary's."""
+        primary's.
+
+        `put_jobs` gets the jobs that a transaction has collected, after its commit. None: they are dropped, and the
+        sweep finds the work."""
         self.url = url
         self._pooled = pooled
         service = {} if visible is None else AS_SERVICE
@@ -164,6 +190,7 @@ class Database:
         self._fail_fast = fail_fast
         self._visible = visible
         self._is_replica = is_replica
+        self._put_jobs = put_jobs
         self._health = ServerHealth()
         self._pool, self._pool_by_key = (
             ConnectionPool(
@@ -171,7 +198,7 @@ class Database:
                 min_size=1,
                 max_size=pool_size,
                 timeout=timeout_seconds,
-                connection_class=PooledConnection,
+                connection_class=Connection,
                 kwargs=pool_options(limits, more, pooled=pooled),
                 configure=self._configure,
                 check=self._check,  # a restarted server costs nobody a request
@@ -191,6 +218,7 @@ class Database:
         fail_fast: bool = False,
         visible: Callable[[], Visibility] | None = None,
         pool_size: int | None = None,
+        put_jobs: PutJobs | None = None,
     ) -> "Database":
         """The owner of the tables gets sessions of its own; only connections behind the second wall may be pooled."""
         return cls(
@@ -201,10 +229,11 @@ class Database:
             fail_fast=fail_fast,
             visible=visible,
             pooled=visible is not None and settings.is_pooled,
+            put_jobs=put_jobs,
         )
 
     def __enter__(self) -> "Database":
-        pools: tuple[tuple[PoolUse, ConnectionPool[PooledConnection]], ...]
+        pools: tuple[tuple[PoolUse, ConnectionPool[Connection]], ...]
         pools = (("any", self._pool), ("by_key", self._pool_by_key))
         for use, pool in pools:
             pool.open()
@@ -273,7 +302,7 @@ class Database:
 
     def _prepare(
         self,
-        connection: PooledConnection,
+        connection: Connection,
         settings: Mapping[str, object],
         visible: Visibility | None,
         snapshot: bool,
@@ -301,11 +330,13 @@ class Database:
         return self._visible() if visible is None else visible
 
     @contextmanager
-    def _borrowed(self, pool: ConnectionPool[PooledConnection]) -> Iterator[PooledConnection]:
+    def _borrowed(self, pool: ConnectionPool[Connection]) -> Iterator[Connection]:
+        """A connection of the pool. The jobs that it collects are put after it has come back without an exception."""
         started = time.monotonic()
         seconds = self._health.waiting_seconds() if self._fail_fast else None
         try:
             with pool.connection(timeout=seconds) as connection:
+                jobs = connection.collected_jobs = []
                 try:
                     yield connection
                 except ReadOnlySqlTransaction as error:
@@ -319,13 +350,15 @@ class Database:
             if seconds is None:
                 self._health.note_timeout(started)
             raise
+        if jobs and self._put_jobs is not None:
+            self._put_jobs(*jobs)
 
-    def _configure(self, connection: PooledConnection) -> None:
+    def _configure(self, connection: Connection) -> None:
         connection.url, connection.made_at = self.url, time.monotonic()
         connection.used_at = connection.made_at
         self._health.note_connected()
 
-    def _check(self, connection: PooledConnection) -> None:
+    def _check(self, connection: Connection) -> None:
         now = time.monotonic()
         reads_clock = clock.must_be_read() and not self._is_replica
         if now - connection.used_at > IDLE_SECONDS or reads_clock or has_unread_data(connection):
@@ -339,7 +372,7 @@ class Database:
         connection.used_at = now
         self._health.note_borrowed(now)
 
-    def _learn_from(self, error: psycopg.OperationalError, connection: PooledConnection) -> None:
+    def _learn_from(self, error: psycopg.OperationalError, connection: Connection) -> None:
         if self._health.should_drop_idle(error, connection):
             for pool in (self._pool, self._pool_by_key):
                 pool.drain()
@@ -370,7 +403,7 @@ _LIMIT = Statement(
 )
 
 
-def _limit(connection: PooledConnection, limits: TimeLimits) -> None:
+def _limit(connection: Connection, limits: TimeLimits) -> None:
     """Set the limits of the open transaction."""
     seconds = (limits.statement_seconds, limits.lock_seconds, limits.idle_seconds)
     _LIMIT.execute(connection, [str(milliseconds(one)) for one in seconds])
@@ -400,14 +433,16 @@ def wait_until_durable() -> Query[None]:
 
 
 @contextmanager
-def connected(url: str) -> Iterator[Connection]:
-    """One transaction on a connection of its own, for commands. Raises DatabaseProblem when PostgreSQL cannot be
-    reached, or when another transaction holds the locks too long."""
+def connected(url: str, put_jobs: PutJobs | None = None) -> Iterator[Connection]:
+    """One transaction on a connection of its own, for commands; `put_jobs` as for a `Database`. Raises DatabaseProblem
+    when PostgreSQL cannot be reached, or when another transaction holds the locks too long."""
     try:
         with _connect(url) as connection:
             yield connection
     except LockNotAvailable:
         raise DatabaseProblem("something else is at work on the same data: try again when it is done") from None
+    if connection.collected_jobs and put_jobs is not None:
+        put_jobs(*connection.collected_jobs)
 
 
 def _connect(url: str) -> Connection:
@@ -425,12 +460,12 @@ def unreachable(error: psycopg.Error, variable: str = "FUELROUTE_DATABASE_URL") 
 
 def open_session(
     url: str, limits: TimeLimits, *, autocommit: bool = False, pooled: bool = False, **more: object
-) -> PooledConnection:
+) -> Connection:
     """A connection outside of the pools; `more` are settings of the server for it. One to a pooler gets no settings.
     Raises psycopg.Error."""
     patience = CONNECTION_SECONDS if has_several_hosts(url) else _SESSION_SECONDS
     options = pool_options(limits, ANY_TABLE | more, pooled=pooled) | {"connect_timeout": patience}
-    session = PooledConnection.connect(url, **options)
+    session = Connection.connect(url, **options)
     session.url, session.patience_seconds = url, limits.patience_seconds
     clock.read(session)
     session.autocommit = autocommit

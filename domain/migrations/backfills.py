@@ -21,7 +21,7 @@ import psycopg
 from psycopg import sql
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
-from domain.database.connections import PooledConnection
+from domain.database.connections import Connection
 from domain.database.statements import Command, NotNull, Scalar, Statement
 
 BATCH_SECONDS = 0.2
@@ -92,7 +92,7 @@ def find_state(session: psycopg.Connection[tuple[object, ...]], revision: str) -
 
 
 def run_backfill(
-    session: PooledConnection, revision: str, backfill: Backfill, report: Report, *, patience_seconds: float
+    session: Connection, revision: str, backfill: Backfill, report: Report, *, patience_seconds: float
 ) -> None:
     """Fills from where the last run stopped to the end. `session` commits by itself and has a short limit for locks.
 
@@ -124,7 +124,7 @@ def run_backfill(
         size = round(min(max(wanted, size / 2, _FEWEST_BATCH_ROWS), size * 2, MOST_BATCH_ROWS))
 
 
-def _fill_batch(session: PooledConnection, revision: str, backfill: Backfill, size: int) -> int:
+def _fill_batch(session: Connection, revision: str, backfill: Backfill, size: int) -> int:
     """The number of rows gone through; 0: the back-fill is finished."""
     pick = sql.SQL(
         "SELECT {key} FROM {table} WHERE (%(after)s::text IS NULL OR {key} > %(after)s::{type}) ORDER BY {key}"

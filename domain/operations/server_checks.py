@@ -10,7 +10,7 @@ import psycopg
 import redis
 from psycopg.errors import UndefinedTable
 
-from domain.database.connections import PooledConnection, open_session
+from domain.database.connections import Connection, open_session
 from domain.database.options import TimeLimits
 from domain.database.statements import Scalar
 from domain.queue.redis_clients import redis_client
@@ -44,7 +44,7 @@ class DatabaseCheck:
     def __init__(self, url: str, *, pooled: bool = False) -> None:
         self._url = url
         self._pooled = pooled
-        self._session: PooledConnection | None = None
+        self._session: Connection | None = None
         self._lock = threading.Lock()
 
     def __call__(self) -> str:

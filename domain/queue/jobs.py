@@ -2,6 +2,8 @@
 
 A job carries ids, never data, and is only a hint: whatever it asks for can be derived from the database, and the
 sweep asks again when a hint is lost.
+
+Jobs ride on the transaction: what changes the database calls `after_commit`, and nobody passes jobs on.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -9,6 +11,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 from uuid import UUID
+
+from domain.database.connections import Connection
 
 QUEUES = ("imports", "arrivals", "plans", "messages", "webhooks")
 JOB_ITEMS = 256
@@ -34,6 +38,12 @@ class Job:
     """The company in whose backlog the job waits. None: the job is of several companies, or small."""
     company_ids: Collection[UUID] = field(default=(), compare=False)
     """All companies whose data the job touches, where it waits in no backlog."""
+
+
+def after_commit(connection: Connection, *jobs: Job) -> None:
+    """Put these jobs once the transaction has committed. They are dropped when it rolls back, or the savepoint inside
+    of which this was called."""
+    connection.collected_jobs += jobs
 
 
 def import_routes_job(

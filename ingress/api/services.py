@@ -18,7 +18,7 @@ from domain.database.options import SERVING
 from domain.database.statements import Query
 from domain.database.visibility import NOTHING, Visibility, of_tenants
 from domain.queue.circuit import RedisCircuit
-from domain.queue.job_queue import AsyncJobQueue
+from domain.queue.job_queue import AsyncJobQueue, JobQueue
 from domain.queue.redis_clients import async_redis_client, redis_client
 from domain.routes.reading.lookups import Versioned, ask_external_ids, ask_routes, ask_versions
 from domain.settings import Settings
@@ -52,10 +52,12 @@ class Services:
     def __init__(self, settings: Settings) -> None:
         redis_url = settings.require_redis_url()
         self.settings = settings
-        self.database = Database.of(settings, SERVING, fail_fast=True, visible=lambda: NOTHING)
+        of_threads = redis_client(redis_url)
+        circuit = RedisCircuit(of_threads)
+        put = JobQueue(of_threads, circuit).put
+        self.database = Database.of(settings, SERVING, fail_fast=True, visible=lambda: NOTHING, put_jobs=put)
         self._by_key = AsyncDatabase.of(settings)
         self._redis = async_redis_client(redis_url)
-        circuit = RedisCircuit(redis_client(redis_url))
         self.jobs = AsyncJobQueue(self._redis, circuit)
         self._limiter = RateLimiter(
             self._redis,

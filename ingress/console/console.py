@@ -39,7 +39,15 @@ class Console:
         self.settings = settings
         at_a_time = max(2, settings.database_pool_size - _OTHER_CONNECTIONS)  # each works with a connection
         pool_size = at_a_time + _OTHER_CONNECTIONS + MOST_LARGE  # large imports keep theirs while others have a turn
-        self.database = Database.of(settings, SERVING, fail_fast=True, visible=lambda: NOTHING, pool_size=pool_size)
+        self.jobs = JobQueue.of(settings)
+        self.database = Database.of(
+            settings,
+            SERVING,
+            fail_fast=True,
+            visible=lambda: NOTHING,
+            pool_size=pool_size,
+            put_jobs=self.jobs.put,
+        )
         self.pages = FairThreads("page", at_a_time, of_one=at_a_time // 2, waiting=400)
         self.reports = FairThreads("report", _REPORTS_AT_A_TIME, of_one=1, waiting=40, patience_seconds=30)
         """Threads for work that takes seconds. Other pages are answered meanwhile."""
@@ -56,7 +64,6 @@ class Console:
         """Sign-ins that wait for the provider. They hold no thread."""
         self.downloads = Downloads()
         self._owners = ShareOwners()
-        self.jobs = JobQueue.of(settings)
         self.contacts = Contacts.of(settings)
         self.streams = Streams()
         self.importer = Importer(self.database, self.jobs, self.contacts, fill_far_miles=settings.fill_far_miles)

@@ -85,7 +85,7 @@ def set_options(connection: Connection, options: Mapping[str, object]) -> None:
 
 def main(url: str) -> int:
     differences = explained = 0
-    with psycopg.connect(url) as connection:
+    with Connection.connect(url) as connection:
         plant_twin(connection, FIRST)
         for statement in STATEMENTS:
             if not _OF_COMPANY.search(statement.text) or not IS_EXPLAINED.match(statement.text):

@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 import psycopg
 
-from domain.database.connections import Connection
 from tests.chaos.checks import Checks, ask_doctor
 from tests.chaos.faults import FAULTS, LONG_LOCK_SECONDS, Excuse, Fault, Target
 from tests.chaos.gateways import Post, running_post
@@ -337,7 +336,7 @@ class _Span(NamedTuple):
     ended_at: float = 0.0
 
 
-def _count(connection: Connection, statement: str) -> int:
+def _count(connection: psycopg.Connection, statement: str) -> int:
     row = connection.execute(statement).fetchone()
     assert row is not None
     return int(row[0])

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import psycopg
 import pytest
 from psycopg import pq
 
@@ -71,7 +70,7 @@ class Worlds(NamedTuple):
 
 @pytest.fixture(scope="module")
 def owners() -> Iterator[Worlds]:
-    with psycopg.connect(make_database("twins")) as both, psycopg.connect(make_database("only_child")) as alone:
+    with Connection.connect(make_database("twins")) as both, Connection.connect(make_database("only_child")) as alone:
         for connection in (both, alone):
             connection.execute(_NO_AUTOVACUUM)
             plant_twin(connection, FIRST)
@@ -88,8 +87,8 @@ def walled(owners: Worlds) -> Iterator[Worlds]:
     """Behind the second wall, with the first twin visible."""
     options = f"-c role={SERVICE_ROLE} -c plan_cache_mode=force_generic_plan"
     with (
-        psycopg.connect(owners.both.info.dsn, options=options) as both,
-        psycopg.connect(owners.alone.info.dsn, options=options) as alone,
+        Connection.connect(owners.both.info.dsn, options=options) as both,
+        Connection.connect(owners.alone.info.dsn, options=options) as alone,
     ):
         for connection in (both, alone):
             set_visibility(connection, of_companies([FIRST.live]), local=False)

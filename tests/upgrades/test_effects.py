@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 
-import psycopg
 import pytest
 from alembic import command
 
+from domain.database.connections import Connection
 from domain.migrations import alembic_config, engine
 from domain.migrations.effects import Effect, Lock, Work, effects_of, effects_on, split
 from domain.migrations.plan import read_catalog
 from domain.migrations.rendering import migrations
 from tests.conftest import make_database
-from tests.upgrades.observing import Connection, held_locks, reported_work, tables, told_locks
+from tests.upgrades.observing import held_locks, reported_work, tables, told_locks
 
 EXAMPLES = [
     "ALTER TABLE visits ADD COLUMN noted VARCHAR",
@@ -64,7 +64,7 @@ EXAMPLES = [
 
 @pytest.fixture(scope="module")
 def migrated() -> Iterator[Connection]:
-    with psycopg.connect(make_database("effects"), options="-c client_min_messages=debug1") as connection:
+    with Connection.connect(make_database("effects"), options="-c client_min_messages=debug1") as connection:
         yield connection
 
 
@@ -93,7 +93,7 @@ def test_every_migration_locks_what_its_plan_tells() -> None:
     before = None
     for migration in migrations():
         statements = [one for one in migration.statements() if one not in ("BEGIN", "COMMIT")]
-        with psycopg.connect(url) as connection:
+        with Connection.connect(url) as connection:
             known = tables(connection)
             catalog = read_catalog(connection, known.values())
             for statement in statements:

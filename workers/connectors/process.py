@@ -49,9 +49,10 @@ _SILENT_SECONDS = 3 * LEASE_SECONDS
 
 def run(settings: Settings, health: Health) -> int:
     """Works until SIGTERM or SIGINT. Returns the exit status."""
+    put = JobQueue.of(settings).put
     with (
-        Database.of(settings, pool_size=2) as of_all,
-        Database.of(settings, visible=lambda: NOTHING, pool_size=_STORING_THREADS) as walled,
+        Database.of(settings, pool_size=2, put_jobs=put) as of_all,
+        Database.of(settings, visible=lambda: NOTHING, pool_size=_STORING_THREADS, put_jobs=put) as walled,
         ThreadPoolExecutor(_STORING_THREADS, thread_name_prefix="storing") as threads,
     ):
         uvloop.run(Pollers(settings, of_all, walled, threads).run(health))

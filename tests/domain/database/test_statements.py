@@ -79,7 +79,7 @@ class Column(NamedTuple):
 @pytest.fixture(scope="module")
 def schema(settings: Settings) -> Iterator[Connection]:
     """A connection for statements that may fail, each on its own."""
-    with psycopg.connect(settings.require_database_url(), autocommit=True) as connection:
+    with Connection.connect(settings.require_database_url(), autocommit=True) as connection:
         yield connection
 
 

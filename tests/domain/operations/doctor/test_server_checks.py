@@ -208,7 +208,7 @@ _CHANGES = (
 def test_each_change_of_a_schema_is_found(jobs: JobQueue, settings: Settings, now: datetime) -> None:
     url = make_database("schema")
     own = settings.model_copy(update={"database_url": url})
-    with psycopg.connect(url, autocommit=True) as session:
+    with Connection.connect(url, autocommit=True) as session:
         seen = Examined(session, jobs.client, own, now, math.inf, most_examples=100)
         assert list(check_schema(seen)) == []
         for change, _ in _CHANGES:
@@ -229,7 +229,7 @@ def test_each_change_of_a_schema_is_found(jobs: JobQueue, settings: Settings, no
 def test_a_database_without_a_schema_is_not_examined(jobs: JobQueue, settings: Settings, now: datetime) -> None:
     url = make_database("empty", template="template1")
     own = settings.model_copy(update={"database_url": url})
-    with psycopg.connect(url) as session, pytest.raises(NoSchema, match="run `fuelroute migrate` first"):
+    with Connection.connect(url) as session, pytest.raises(NoSchema, match="run `fuelroute migrate` first"):
         list(check_schema(Examined(session, jobs.client, own, now, math.inf)))
 
 

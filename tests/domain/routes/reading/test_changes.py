@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
@@ -95,7 +94,7 @@ def test_a_caller_who_follows_misses_no_change(shared: Database, done: list[tupl
     seen, cursor = follow(shared, fleet.live, RouteQuery(updated_since=LONG_AGO))
 
     with ExitStack() as open_connections:
-        writers = [open_connections.enter_context(psycopg.connect(shared.url)) for _ in range(WRITERS)]
+        writers = [open_connections.enter_context(Connection.connect(shared.url)) for _ in range(WRITERS)]
         for number, (step, which) in enumerate(done):
             if step == "follow":
                 fresh, cursor = follow(shared, fleet.live, RouteQuery(cursor=cursor, limit=which))
@@ -118,7 +117,7 @@ def test_a_change_that_commits_late_comes_after_those_that_were_read_before_it(s
             imported(connection, fleet.live, now=now, externalId=f"{fleet.company_id} {name}")
     _, cursor = follow(shared, fleet.live, RouteQuery(updated_since=LONG_AGO))
 
-    with psycopg.connect(shared.url) as slow, psycopg.connect(shared.url) as quick:
+    with Connection.connect(shared.url) as slow, Connection.connect(shared.url) as quick:
         change(slow, f"{fleet.company_id} late", "slow")
         change(quick, f"{fleet.company_id} early", "quick")
         quick.commit()
@@ -155,7 +154,7 @@ def test_a_caller_who_begins_at_any_time_misses_nothing_that_commits_after_it(
     known: list[tuple[datetime, dict[str, Any]]] = []
 
     with ExitStack() as open_connections:
-        writers = [open_connections.enter_context(psycopg.connect(shared.url)) for _ in range(WRITERS)]
+        writers = [open_connections.enter_context(Connection.connect(shared.url)) for _ in range(WRITERS)]
         for number, (step, which) in enumerate(done):
             if step == "begin":
                 known.append((database_time(shared), stored_references(shared, fleet.live)))
@@ -197,7 +196,7 @@ def test_a_change_from_before_a_time_that_commits_after_it_is_listed_since_that_
     with shared.transaction() as connection:
         mark(connection, every=timedelta())
 
-    with psycopg.connect(shared.url) as slow:
+    with Connection.connect(shared.url) as slow:
         change(slow, f"{fleet.company_id} slow", "committed late")
         since = database_time(shared)
         assert follow(shared, fleet.live, RouteQuery(updated_since=since))[0] == {}
