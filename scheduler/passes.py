@@ -31,7 +31,7 @@ from domain.messages.read_status import read_status_jobs
 from domain.notices import notice_life, noticing
 from domain.notices.kinds import OPERATORS
 from domain.notices.notice_log import forget_notices
-from domain.operations import csv_imports
+from domain.operations import import_records
 from domain.operations.alerts import find_alerts, urgent_needs
 from domain.operations.measuring import measure
 from domain.queue.heartbeats import forget_worker_heartbeats
@@ -427,7 +427,7 @@ class Passes:
             ("quotes", forget_quotes, _QUOTE_DAYS, _PORTION),
             ("held_prices", forget_held_prices, KEPT_RUN_DAYS, _PORTION),
             ("price_runs", forget_runs, KEPT_RUN_DAYS, _PORTION),
-            ("csv_imports", csv_imports.forget_imports, csv_imports.KEPT_DAYS, _PORTION),
+            ("csv_imports", import_records.forget_imports, import_records.KEPT_DAYS, _PORTION),
         )
         return {
             f"{kind}_forgotten": self._in_portions(partial(forget, days=days, now=now, limit=limit), limit)

@@ -11,14 +11,14 @@ import typer
 
 from deploy.cli.arguments import AsJson, CompanyId, acting
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import counting_lines, finish_import, print_table, screen, show
+from deploy.cli.importing import store_file
+from deploy.cli.output import finish_import, print_table, screen, show
 from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts.companies import require_company, time_zone_of
 from domain.audit.entries import record_action
 from domain.database.connections import Connection, Tenant
 from domain.encoding import utc_text
-from domain.files.csvfiles import ImportReport
 from domain.files.products import Fuel
 from domain.files.profiles import Column, FileProfile
 from domain.files.reading import AUTO
@@ -33,11 +33,10 @@ from domain.fills.bought_report import (
     total_bought,
     write_bought_csv,
 )
-from domain.fills.card_files import Volume, open_fill_file
 from domain.fills.card_holders import FROM_THE_BEGINNING, assign_card, list_assignments, waiting_cards
 from domain.fills.fields import FILL_FIELDS
 from domain.fills.finding import find_truck
-from domain.fills.importing import fill_batches, finish_fills, read_stations, store_fills
+from domain.fills.importing import finish_fills, read_stations
 from domain.fills.profiles import CARD_PROFILES, CARD_TITLES, card_profile_of
 from domain.fills.reviewing import (
     BY_RULE,
@@ -55,6 +54,7 @@ from domain.fills.reviewing import (
 )
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
+from domain.operations.import_kinds import FillsFile
 from domain.savings.spans import Span
 from domain.settings import get_settings
 from domain.wording import counted
@@ -94,38 +94,22 @@ def fills_import(
     something else than fuel, such as totals, taxes and scales, are passed over and counted. Matches that are not clear
     wait for a person: see `fills review`.
     """
-    now, tenant = clock.now(), Tenant(company_id, environment)
     chosen = card_profile_of(file, profile, lambda one: _with_columns(one, columns or []))
     if profile == AUTO and not as_json:
         screen.print(f"read as: {CARD_TITLES[chosen.name]} (--profile {chosen.name})", highlight=False)
-    unit: Volume = volume or ""
-    far_miles = get_settings().fill_far_miles
+    fills = FillsFile(
+        path=file,
+        company_id=company_id,
+        environment=environment,
+        profile=chosen,
+        volume=volume or "",
+        far_miles=get_settings().fill_far_miles,
+    )
     with transaction() as connection:
         require_company(connection, company_id)
-        stations = read_stations(connection, company_id)
-    report = ImportReport(passed_over=0)
-    with (
-        counting_lines("rows", file, quiet=as_json) as progress,
-        open_fill_file(file, chosen, report, now=now, volume=unit, progress=progress) as opened,
-    ):
-        for batch in fill_batches(opened.fills):
-            with transaction() as connection:
-                done = store_fills(connection, tenant, chosen.name, batch, stations, far_miles=far_miles)
-            report.created += done.created
-            report.updated += done.updated
-            report.unchanged += done.unchanged
-        with transaction() as connection:
-            finish_fills(connection, tenant)
-            waiting = count_fills(connection, tenant, FillList.REVIEW)
-            record_action(
-                connection,
-                acting(f"{report.created} added, {report.updated} changed, {report.refused} refused"),
-                "import",
-                f"{environment} fills",
-                company_id=company_id,
-                affected=report.created + report.updated,
-                now=now,
-            )
+    report = store_file(fills, bar="rows", as_json=as_json)
+    with transaction() as connection:
+        waiting = count_fills(connection, fills.tenant, FillList.REVIEW)
     if waiting and not as_json:
         screen.print(f"{counted(waiting, 'fill waits', 'fills wait')} for a person: fuelroute fills review")
     finish_import(as_json, "fills", report, profile=chosen.name)

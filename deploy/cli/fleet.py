@@ -70,12 +70,10 @@ def vehicles_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = Fals
 
     An empty cell leaves a value as it is, a `-` removes it.
     """
-    from domain.routes.intake import fleet_changes
+    from deploy.cli.importing import store_file
+    from domain.operations.import_kinds import VehiclesFile
 
-    with transaction() as connection:
-        report, jobs = fleet_changes.import_vehicles(connection, company_id, file)
-    enqueue(jobs)
-    finish_import(as_json, "vehicles", report)
+    finish_import(as_json, "vehicles", store_file(VehiclesFile(path=file, company_id=company_id), as_json=as_json))
 
 
 @drivers_app.command("import", epilog=columns_of(DriverRow))
@@ -84,12 +82,11 @@ def drivers_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = False
 
     An empty cell leaves a value as it is, a `-` removes it.
     """
-    from domain.routes.intake import fleet_changes
+    from deploy.cli.importing import store_file
+    from domain.operations.import_kinds import DriversFile
 
-    with transaction() as connection:
-        report, jobs = fleet_changes.import_drivers(connection, company_id, file, contacts=Contacts.of(get_settings()))
-    enqueue(jobs)
-    finish_import(as_json, "drivers", report)
+    drivers = DriversFile(path=file, company_id=company_id, contacts=Contacts.of(get_settings()))
+    finish_import(as_json, "drivers", store_file(drivers, as_json=as_json))
 
 
 @vehicles_app.command("retire")

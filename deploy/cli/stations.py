@@ -6,10 +6,12 @@ from typing import Annotated
 import typer
 
 from deploy.cli.arguments import AsJson, Believe, CompanyId, CsvFile, Currency, Unit, columns_of
-from deploy.cli.output import counting_lines, finish_import, screen, show
+from deploy.cli.importing import store_file
+from deploy.cli.output import finish_import, screen, show
 from deploy.cli.records import Records, add_commands, by_id
 from deploy.cli.storing import enqueue, transaction
 from domain import clock
+from domain.operations.import_kinds import DealsFile, StationsFile, TaxesFile
 from domain.routes.plans import price_changes
 from domain.stations import price_imports
 from domain.stations.believed_prices import unit_option
@@ -93,13 +95,8 @@ def stations_import(
     Plans of trucks that are still at their first stop are checked again. Prices that are unlike what is known are not
     stored, and are listed.
     """
-    now = clock.now()
-    with counting_lines("stations", file, quiet=as_json) as progress, transaction() as connection:
-        report, jobs = price_changes.import_stations(
-            connection, file, unit=unit_option(currency, unit), now=now, believe=believe, progress=progress
-        )
-    enqueue(jobs)
-    finish_import(as_json, "stations", report)
+    stations = StationsFile(path=file, unit=unit_option(currency, unit), believe=believe)
+    finish_import(as_json, "stations", store_file(stations, bar="stations", as_json=as_json))
 
 
 @deals_app.command("import", epilog=f"{columns_of(price_imports.DealRow)} {_UNIT_COLUMNS}")
@@ -112,13 +109,8 @@ def deals_import(
     as_json: AsJson = False,
 ) -> None:
     """Adds and updates negotiated prices, by station or brand, with the days they are valid on."""
-    now = clock.now()
-    with transaction() as connection:
-        report, jobs = price_changes.import_deals(
-            connection, company_id, file, unit=unit_option(currency, unit), now=now, believe=believe
-        )
-    enqueue(jobs)
-    finish_import(as_json, "deals", report)
+    deals = DealsFile(path=file, company_id=company_id, unit=unit_option(currency, unit), believe=believe)
+    finish_import(as_json, "deals", store_file(deals, as_json=as_json))
 
 
 @taxes_app.command("import", epilog=columns_of(price_imports.TaxRow))
@@ -127,11 +119,7 @@ def taxes_import(file: CsvFile, as_json: AsJson = False) -> None:
 
     A purchase is credited the rate. A surcharge is owed by miles alone and has a column of its own.
     """
-    now = clock.now()
-    with transaction() as connection:
-        report, jobs = price_changes.import_taxes(connection, file, now=now)
-    enqueue(jobs)
-    finish_import(as_json, "taxes", report)
+    finish_import(as_json, "taxes", store_file(TaxesFile(path=file), as_json=as_json))
 
 
 @stations_app.command("retire")

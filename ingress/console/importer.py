@@ -1,4 +1,4 @@
-"""Imports of files, run in threads of this console process beside the pages: CSV files, and files of routes.
+"""Imports of files, run in threads of this console process beside the pages.
 
 A file has its place from before its first byte is read until its import is done. So the number of places bounds the
 number of files and their size."""
@@ -10,28 +10,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import psycopg
 import redis
-from psycopg.errors import DeadlockDetected, LockNotAvailable
+from psycopg.errors import LockNotAvailable
 
 from domain import clock
-from domain.accounts.contacts import Contacts
-from domain.database.connections import Database, Tenant
+from domain.database.connections import Connection, Database
 from domain.database.visibility import EVERYTHING, Visibility, of_companies
 from domain.errors import FuelrouteError
-from domain.files.csvfiles import MOST_REFUSED, ImportReport, Rejected, TooManyRefused, UnreadableFile
+from domain.files.csvfiles import UnreadableFile
 from domain.files.reading_time import reading_in_turns
-from domain.files.route_files import open_route_file
-from domain.files.route_rows import FileRoute
-from domain.fills.card_files import open_fill_file
-from domain.fills.importing import fill_batches, finish_fills, read_stations, store_fills
-from domain.operations import csv_imports, route_uploads
-from domain.operations.csv_imports import IMPORTING, Counts, StoredImport
-from domain.operations.fill_uploads import FillUpload
-from domain.operations.route_uploads import RouteUpload
+from domain.operations import import_records
+from domain.operations.import_kinds import ImportFile
+from domain.operations.import_records import IMPORTING, StoredImport
+from domain.operations.import_runs import ImportRun
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import Job
 from domain.telemetry.logs import get_logger
@@ -85,20 +80,16 @@ class Upload:
             self._loop.call_soon_threadsafe(self._give_back)
 
 
-_TRIES = 3
-"""Attempts at a batch of routes that meets a deadlock."""
 _PLACE_SECONDS = 1.0
 """An import gives its place back just after its page has said that it is done."""
 
 
 class Importer:
-    """Runs the imports that `csv_imports.begin` has stored. Each removes its file at the end."""
+    """Runs the imports that `import_records.begin` has stored. Each removes its file at the end."""
 
-    def __init__(self, database: Database, jobs: JobQueue, contacts: Contacts, *, fill_far_miles: float) -> None:
-        self._fill_far_miles = fill_far_miles
+    def __init__(self, database: Database, jobs: JobQueue) -> None:
         self._database = database
         self._jobs = jobs
-        self._contacts = contacts
         self._threads = ThreadPoolExecutor(MOST_FILES, thread_name_prefix="import")
         self._turns = ImportTurns()
         self._places = FairSemaphore(MOST_FILES, of_one=1)
@@ -129,34 +120,35 @@ class Importer:
                 raise
             await self._places.take(owner, 1, _PLACE_SECONDS)
 
-    def start(self, stored: StoredImport, upload: Upload, file: RouteUpload | FillUpload | None = None) -> None:
-        """Begin the import in a thread and return at once. `file`: it has routes, which are pushed, or fills."""
+    def start(self, stored: StoredImport, upload: Upload, file: ImportFile) -> None:
+        """Begin the import in a thread and return at once."""
         self._threads.submit(self._run, stored, upload, file)
 
     def close(self) -> None:
         """Wait for the imports that run."""
         self._threads.shutdown(wait=True)
 
-    def _run(self, stored: StoredImport, upload: Upload, file: RouteUpload | FillUpload | None) -> None:
+    def _run(self, stored: StoredImport, upload: Upload, file: ImportFile) -> None:
         rows, path = _Counter(), upload.path
-        is_one_transaction = not isinstance(file, (RouteUpload, FillUpload))
         try:
             with (
                 self._noting_progress(stored, rows),
                 self._turns.turn(
-                    holds_connection=is_one_transaction,
+                    holds_connection=file.is_one_transaction,
                     holds_up_all=stored.company_id is None,  # stations and taxes: prices of all companies wait
                     file_bytes=path.stat().st_size,
                 ) as turn,
                 reading_in_turns(turn.give_way),
             ):
                 rows.give_way = turn.give_way
-                if isinstance(file, RouteUpload):
-                    self._push(stored, file, rows)
-                elif isinstance(file, FillUpload):
-                    self._store_fills(stored, file, rows)
-                else:
-                    self._enqueue(self._import(stored, path, rows))
+                ImportRun(
+                    file,
+                    lambda: self._transaction(stored),
+                    self._enqueue,
+                    stored.actor,
+                    record=stored,
+                    progress=rows.add,
+                ).store()
             log.info("console.imported", kind=stored.kind, company_id=stored.company_id, rows=rows.count)
         except UnreadableFile as error:
             self._fail(stored, str(error).replace(str(path), "the file"))
@@ -173,67 +165,8 @@ class Importer:
         finally:
             upload.remove()
 
-    def _import(self, stored: StoredImport, path: Path, rows: "_Counter") -> list[Job]:
-        with self._database.transaction(_visible_to(stored), limits=IMPORTING) as connection:
-            return csv_imports.run(
-                connection, stored, path, contacts=self._contacts, now=clock.now(), progress=rows.add
-            )
-
-    def _push(self, stored: StoredImport, upload: RouteUpload, rows: "_Counter") -> None:
-        counts, rejected = Counts(), list[Rejected]()
-        with open_route_file(upload.path, {}, upload.zone, names=upload.names, kind=upload.format) as file:
-            for routes in route_uploads.batches(one._replace(body=None) for one in file.routes):
-                done = self._push_batch(stored, upload, routes, counts)
-                self._enqueue(done.jobs)
-                counts = done.counts
-                rejected += done.rejected[: csv_imports.MOST_REJECTED - len(rejected)]
-                if counts.refused > MOST_REFUSED:
-                    raise TooManyRefused(rejected[0])
-                rows.add(len(routes))
-        with self._database.transaction(_visible_to(stored), limits=IMPORTING) as connection:
-            csv_imports.finish(connection, stored, counts, sorted(rejected), now=clock.now())
-
-    def _push_batch(
-        self, stored: StoredImport, upload: RouteUpload, routes: list[FileRoute], before: Counts
-    ) -> route_uploads.Batch:
-        for left in reversed(range(_TRIES)):
-            try:
-                with self._database.transaction(_visible_to(stored), limits=IMPORTING) as connection:
-                    return route_uploads.push_batch(
-                        connection, stored, upload.environment, routes, before, now=clock.now()
-                    )
-            except DeadlockDetected:
-                if left == 0:
-                    raise
-        raise AssertionError  # every turn returns or raises, the last one at any rate
-
-    def _store_fills(self, stored: StoredImport, upload: FillUpload, rows: "_Counter") -> None:
-        assert stored.company_id is not None  # noqa: S101 (fills belong to a company)
-        tenant, counts, now = Tenant(stored.company_id, upload.environment), Counts(), clock.now()
-        with self._database.transaction(_visible_to(stored), limits=IMPORTING) as connection:
-            stations = read_stations(connection, tenant.company_id)
-        report = ImportReport(passed_over=0)
-        rejected = report.rejected
-        with open_fill_file(
-            upload.path, upload.profile, report, now=now, volume=upload.volume, progress=rows.add
-        ) as file:
-            for fills in fill_batches(file.fills):
-                with self._database.transaction(_visible_to(stored), limits=IMPORTING) as connection:
-                    done = store_fills(
-                        connection, tenant, upload.profile.name, fills, stations, far_miles=self._fill_far_miles
-                    )
-                    counts = Counts(
-                        counts.created + done.created,
-                        counts.updated + done.updated,
-                        counts.unchanged + done.unchanged,
-                        report.refused,
-                        report.passed_over or 0,
-                    )
-                    csv_imports.advance(connection, stored, counts, now=clock.now())
-        with self._database.transaction(_visible_to(stored), limits=IMPORTING) as connection:
-            finish_fills(connection, tenant)
-            counts = counts._replace(refused=report.refused, passed_over=report.passed_over or 0)
-            csv_imports.finish(connection, stored, counts, sorted(rejected), now=clock.now())
+    def _transaction(self, stored: StoredImport) -> AbstractContextManager[Connection]:
+        return self._database.transaction(_visible_to(stored), limits=IMPORTING)
 
     @contextmanager
     def _noting_progress(self, stored: StoredImport, rows: "_Counter") -> Iterator[None]:
@@ -244,7 +177,7 @@ class Importer:
             while not done.wait(_PROGRESS_SECONDS):
                 try:
                     with self._database.by_key(_visible_to(stored)) as connection:
-                        csv_imports.note_progress(connection, stored.id, rows_read=rows.count, now=clock.now())
+                        import_records.note_progress(connection, stored.id, rows_read=rows.count, now=clock.now())
                 except psycopg.Error:
                     log.warning("console.import_progress_not_stored", exc_info=True)
 
@@ -265,7 +198,7 @@ class Importer:
     def _fail(self, stored: StoredImport, fault: str) -> None:
         try:
             with self._database.transaction(_visible_to(stored)) as connection:
-                csv_imports.fail(connection, stored.id, sentence(fault), now=clock.now())
+                import_records.fail(connection, stored.id, sentence(fault), now=clock.now())
         except psycopg.Error:  # its silence tells that it broke off
             log.warning("console.import_fault_not_stored", exc_info=True)
 

@@ -5,6 +5,7 @@ Each says how its rows are searched, shown, edited and taken away. `pages/fleet/
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from datetime import date
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 from uuid import UUID
 
@@ -23,7 +24,7 @@ from domain.fleet.records import ID_KIND
 from domain.fleet.vehicles import VehicleRow
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
-from domain.operations.csv_imports import FileKind
+from domain.operations.import_kinds import DealsFile, DriversFile, ImportFile, StationsFile, TaxesFile, VehiclesFile
 from domain.routes.intake import fleet_changes
 from domain.routes.intake.retiring import StillDriving, retire
 from domain.routes.plans import price_changes
@@ -39,7 +40,7 @@ Typed = TypeVar("Typed", bound=Struct)
 
 
 class Subject(ABC, Generic[Stored, Typed]):
-    name: ClassVar[FileKind]
+    name: ClassVar[str]
     """Also the first part of its addresses."""
     one: ClassVar[str]
     section: ClassVar[Literal["fleet", "stations"]]
@@ -98,6 +99,10 @@ class Subject(ABC, Generic[Stored, Typed]):
     @abstractmethod
     def parameters(self, key: str) -> dict[str, object] | None:
         """The key as parameters of the listing. None: no row can have that key."""
+
+    @abstractmethod
+    def file(self, page: Page, path: Path) -> ImportFile:
+        """A file of such rows that has arrived."""
 
     @abstractmethod
     def save(self, page: Page, stored: Stored | None, typed: Typed) -> str:
@@ -164,6 +169,9 @@ class Vehicles(_FleetSubject[StoredVehicle, VehicleRow]):
     def title(self, row: StoredVehicle) -> str:
         return str(row.unit_number or row.vin)
 
+    def file(self, page: Page, path: Path) -> ImportFile:
+        return VehiclesFile(path=path, company_id=page.company_id)
+
     def save(self, page: Page, stored: StoredVehicle | None, typed: VehicleRow) -> str:
         if stored is None:
             vehicle_id, jobs = fleet_changes.add_vehicle(page.connection, page.company_id, typed)
@@ -192,6 +200,9 @@ class Drivers(_FleetSubject[StoredDriver, DriverRow]):
         if field.name == "contact":
             return "stored" if row.contact else ""
         return super().shown(row, field)
+
+    def file(self, page: Page, path: Path) -> ImportFile:
+        return DriversFile(path=path, company_id=page.company_id, contacts=page.console.contacts)
 
     def save(self, page: Page, stored: StoredDriver | None, typed: DriverRow) -> str:
         contacts = page.console.contacts
@@ -241,6 +252,9 @@ class Stations(Subject[StoredStation, StationFileRow]):
     def parameters(self, key: str) -> dict[str, object] | None:
         return {"id": key}
 
+    def file(self, page: Page, path: Path) -> ImportFile:
+        return StationsFile(path=path)
+
     def save(self, page: Page, stored: StoredStation | None, typed: StationFileRow) -> str:
         checked = page.form.text("price_checked") == "yes"
         if stored is None:
@@ -283,6 +297,9 @@ class Deals(Subject[StoredDeal, DealFileRow]):
 
     def parameters(self, key: str) -> dict[str, object] | None:
         return {"id": int(key)} if key.isascii() and key.isdecimal() and len(key) < 10 else None
+
+    def file(self, page: Page, path: Path) -> ImportFile:
+        return DealsFile(path=path, company_id=page.company_id)
 
     def save(self, page: Page, stored: StoredDeal | None, typed: DealFileRow) -> str:
         old = stored.id if stored is not None else None
@@ -335,6 +352,9 @@ class Taxes(Subject[StoredTax, TaxRow]):
             return {"state": state, "valid_from": date.fromisoformat(day)}
         except ValueError:
             return None
+
+    def file(self, page: Page, path: Path) -> ImportFile:
+        return TaxesFile(path=path)
 
     def save(self, page: Page, stored: StoredTax | None, typed: TaxRow) -> str:
         old = (stored.state, stored.valid_from) if stored is not None else None

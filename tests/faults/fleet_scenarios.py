@@ -7,7 +7,7 @@ import httpx
 
 from domain.fleet.mappings import store_mapping
 from domain.ids import shown_id
-from domain.operations.csv_imports import BROKE_OFF
+from domain.operations.import_records import BROKE_OFF
 from tests.factories import NEWARK, PERRYSBURG, route_body
 from tests.faults.world import KILLED, SECONDS, World, insist, mapping_command
 from tests.ingress.console.conftest import words
@@ -151,7 +151,7 @@ def import_vehicles_in_the_console(world: World) -> None:
         SECONDS,
         "the end of the import",
     )
-    if BROKE_OFF.partition(":")[0] in words(ended):
+    if BROKE_OFF["vehicles"].partition(":")[0] in words(ended):
         import_file(browser, "vehicles", "unit_number\nX-77\n")
     tms.wait_for(route_id, "draft")
     (entry,) = tms.audited("import")

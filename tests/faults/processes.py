@@ -28,7 +28,7 @@ SHORTER: Mapping[str, Any] = {
     "domain.messages.message_life:_FIRST_RETRY": timedelta(seconds=1),
     "domain.webhooks.deliveries:_CLAIM_GRACE": timedelta(seconds=0.5),
     "domain.webhooks.deliveries:_FIRST_RETRY": timedelta(seconds=0.5),
-    "domain.operations.csv_imports:SILENT_SECONDS": 2,
+    "domain.operations.import_records:SILENT_SECONDS": 2,
     "workers.broker:_RECOVER_SECONDS": 0.5,
     "scheduler.process:_CANDIDATE_SECONDS": 0.2,
 }

@@ -142,7 +142,7 @@ STEPS = (
     Step("file read", call("domain.fleet.vehicles:store_vehicles"), fleet_scenarios.import_vehicles_in_the_console),
     Step(
         "file imported",
-        commit("domain.operations.csv_imports:run"),
+        commit("domain.operations.import_records:finish"),
         fleet_scenarios.import_vehicles_in_the_console,
     ),
     Step("import of the file enqueued", enqueued("imports.run"), fleet_scenarios.import_vehicles_in_the_console),

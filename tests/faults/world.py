@@ -14,7 +14,7 @@ from redis import Redis
 from domain.audit.entries import AuditRow, search_actions
 from domain.lifecycle import Environment, Role
 from domain.messages.due_messages import list_messages
-from domain.operations.csv_imports import latest_imports
+from domain.operations.import_records import latest_imports
 from domain.queue.jobs import QUEUES
 from domain.queue.redis_clients import redis_client
 from domain.queue.redis_layout import dead_letters_key, messages_key

@@ -3,7 +3,8 @@
 import csv
 import io
 import tempfile
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,8 +16,16 @@ from domain.files.csvfiles import UnreadableFile
 from domain.fleet.drivers import DriverRow
 from domain.fleet.vehicles import VehicleRow
 from domain.lifecycle import Role
-from domain.operations import csv_imports
-from domain.operations.csv_imports import FileKind, StoredImport
+from domain.operations.import_kinds import (
+    DealsFile,
+    DriversFile,
+    ImportFile,
+    StationsFile,
+    TaxesFile,
+    VehiclesFile,
+)
+from domain.operations.import_records import IMPORTING, StoredImport, latest_imports
+from domain.operations.import_runs import ImportRun
 from domain.queue.job_queue import JobQueue
 from domain.stations.price_imports import DealRow, StationRow, TaxRow
 from tests.fuzz.engine import HANG_SECONDS, Fault, Part
@@ -25,7 +34,7 @@ from tests.ingress.console.uploads import send
 from tests.rows import named
 from tests.service import eventually
 
-ROWS: dict[FileKind, type[msgspec.Struct]] = {
+ROWS: dict[str, type[msgspec.Struct]] = {
     "vehicles": VehicleRow,
     "drivers": DriverRow,
     "stations": StationRow,
@@ -76,7 +85,7 @@ cells = (
 class File(NamedTuple):
     """A file as its bytes are made: its rows, the good one among them, and what is done to the text."""
 
-    kind: FileKind
+    kind: str
     header: list[str]
     rows: list[list[str]]
     good_at: int
@@ -134,7 +143,7 @@ def files(draw: st.DrawFn) -> File:
     )
 
 
-def _nearly_right(kind: FileKind, header: list[str]) -> st.SearchStrategy[list[str]]:
+def _nearly_right(kind: str, header: list[str]) -> st.SearchStrategy[list[str]]:
     """A row with one cell that is drawn."""
 
     def changed(choice: tuple[int, int, str]) -> list[str]:
@@ -146,7 +155,7 @@ def _nearly_right(kind: FileKind, header: list[str]) -> st.SearchStrategy[list[s
     return st.tuples(st.integers(1, 40), st.integers(0, 20), cells).map(changed)
 
 
-def _good_values(kind: FileKind, number: int, header: list[str]) -> dict[str, str]:
+def _good_values(kind: str, number: int, header: list[str]) -> dict[str, str]:
     """The cells of a row that fits, by column."""
     values = {
         "vehicles": {"unit_number": f"U-{number}", "vin": f"1XKAD49X0CJ{number:06}", "mpg": "6.5",
@@ -219,27 +228,36 @@ class CsvFiles(Part):
                 raise Fault(f"a file was refused though its text is right: {body[:2000]!r}")
             self._require_good_row(case.kind, body)
 
-    def _import(self, kind: FileKind, body: bytes) -> bool:
+    def _import(self, kind: str, body: bytes) -> bool:
         """Import the file. False when it was refused as a whole."""
         with tempfile.NamedTemporaryFile(suffix=".csv") as file:
             file.write(body)
             file.flush()
-            company_id = None if kind in _OF_ALL else self._fleet.company_id
-            now = datetime.now(UTC)
             try:
-                with self._console.database.transaction(limits=csv_imports.IMPORTING) as connection:
-                    import_id = csv_imports.begin(connection, company_id, kind, "fuzz", rows_total=0, now=now)
-                    stored = csv_imports.read_import(connection, company_id, import_id)
-                    assert stored is not None
-                    jobs = csv_imports.run(connection, stored, Path(file.name), now=now)
+                ImportRun(
+                    self._file(kind, Path(file.name)),
+                    partial(self._console.database.transaction, limits=IMPORTING),
+                    lambda jobs: self._jobs.put(*jobs),
+                    "fuzz",
+                ).store()
             except UnreadableFile:
                 return False
             except (psycopg.Error, ArithmeticError, ValueError, LookupError, TypeError, AttributeError) as error:
                 raise Fault(f"{error!r} for the {kind} {body[:2000]!r}") from error
-            self._jobs.put(*jobs)
         return True
 
-    def _send(self, kind: FileKind, body: bytes) -> bool:
+    def _file(self, kind: str, path: Path) -> ImportFile:
+        company_id = self._fleet.company_id
+        match kind:
+            case "vehicles":
+                return VehiclesFile(path=path, company_id=company_id)
+            case "drivers":
+                return DriversFile(path=path, company_id=company_id)
+            case "deals":
+                return DealsFile(path=path, company_id=company_id)
+        return StationsFile(path=path) if kind == "stations" else TaxesFile(path=path)
+
+    def _send(self, kind: str, body: bytes) -> bool:
         """Send the file to the console and wait for the end of its import. False when it was refused as a whole."""
         self.counts["through the console"] += 1
         browser: Browser = self._browsers[Role.OPERATOR if kind in _OF_ALL else Role.OWNER]
@@ -248,7 +266,7 @@ class CsvFiles(Part):
 
         def newest() -> StoredImport:
             with self._console.database.transaction() as connection:
-                return csv_imports.latest_imports(connection, company_id, kind, limit=1)[0]
+                return latest_imports(connection, company_id, kind, limit=1)[0]
 
         try:
             stored = eventually(newest, lambda one: one.finished_at is not None, HANG_SECONDS)
@@ -258,7 +276,7 @@ class CsvFiles(Part):
             raise Fault(f"{stored.fault} for the {kind} {body[:2000]!r}")
         return stored.fault is None
 
-    def _require_good_row(self, kind: FileKind, body: bytes) -> None:
+    def _require_good_row(self, kind: str, body: bytes) -> None:
         columns = {
             "vehicles": "unit_number",
             "drivers": "external_id",

@@ -5,8 +5,6 @@ very same file, read in the same way, is imported once; the same content at a la
 """
 
 import hashlib
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +14,7 @@ import msgspec
 from psycopg.errors import DeadlockDetected, LockNotAvailable, QueryCanceled
 
 from domain.accounts.contacts import Contacts, UnreadableContact
-from domain.database.connections import Connection
+from domain.database.connections import Connection, Transaction
 from domain.database.health import is_away
 from domain.errors import FuelrouteError
 from domain.files.kept_profiles import kept_profiles, read_kept_profile
@@ -44,8 +42,6 @@ from domain.telemetry.logs import get_logger
 from domain.wording import counted
 
 log = get_logger(__name__)
-
-OpenTransaction = Callable[[], AbstractContextManager[Connection]]
 
 TRY_AGAIN = timedelta(hours=1)
 """A file that could not be imported is tried again so soon, since its cause may be gone: a station is known now, a
@@ -81,7 +77,7 @@ def price_profile(connection: Connection, company_id: Any, name: str) -> FilePro
 
 
 def look_at_source(
-    transaction: OpenTransaction,
+    transaction: Transaction,
     source: PriceSource,
     *,
     contacts: Contacts,
@@ -123,7 +119,7 @@ def _read_with(connection: Connection, source: PriceSource) -> str:
 class _Look:
     """One look, on its way through the listed files, the oldest first."""
 
-    transaction: OpenTransaction
+    transaction: Transaction
     source: PriceSource
     read_with: str
     limits: OutlierLimits

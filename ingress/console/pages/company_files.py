@@ -1,55 +1,75 @@
-"""Files that a company brings in an environment: routes, or fills of a fuel card. Their pages share the latest files,
-the refusal of two at a time, and the progress and the result of one."""
+"""Files that are imported. Their pages share the beginning of an import, the refusal of two at a time, the latest
+files, and the progress and the result of one."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
 
 from starlette.responses import Response
 
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
-from domain.operations import csv_imports
-from domain.operations.csv_imports import FillKind, RouteKind, StoredImport
+from domain.operations import import_records
+from domain.operations.import_kinds import EnvironmentFile, ImportFile
+from domain.operations.import_records import StoredImport
+from ingress.console.importer import Upload
 from ingress.console.pages.fleet.fleet_and_stations import plain_words
 from ingress.console.refusals import not_found
-from ingress.console.signed_in import Page
+from ingress.console.signed_in import Page, see_other
 
 _FILES = 5
 
 
-def latest_files(
-    page: Page, kinds: Mapping[Environment, RouteKind] | Mapping[Environment, FillKind]
-) -> list[tuple[Environment, StoredImport]]:
+def latest_files(page: Page, file: type[EnvironmentFile]) -> list[tuple[Environment, StoredImport]]:
     """The last files of both environments, the newest first."""
     latest = [
         (environment, one)
-        for environment, kind in kinds.items()
-        for one in csv_imports.latest_imports(page.connection, page.company_id, kind, limit=_FILES)
+        for environment in Environment
+        for one in import_records.latest_imports(
+            page.connection, page.company_id, file.kind_in(environment), limit=_FILES
+        )
     ]
     return sorted(latest, key=lambda one: one[1].id, reverse=True)[:_FILES]
 
 
 def require_no_import(page: Page) -> None:
     """Refuse a file before it is read, while another import runs. Raises ImportRunning."""
-    csv_imports.require_none(page.connection, page.company_id, now=page.now)
+    import_records.require_none(page.connection, page.company_id, now=page.now)
 
 
-def show_file(
-    page: Page, kinds: Mapping[Environment, RouteKind] | Mapping[Environment, FillKind], template: str, section: str
-) -> Response:
+def begin_import(page: Page, upload: Upload, file: ImportFile, folder: str) -> Response:
+    """Begin the import of a file that has arrived, and show the page below `folder` that follows it. Raises
+    ImportRunning."""
+    stored = import_records.begin(
+        page.connection, file.company_id, file.kind, page.session.email, rows_total=file.rows_total(), now=page.now
+    )
+    page.afterwards.append(lambda: page.console.importer.start(stored, upload, file))
+    return see_other(f"{folder}/{shown_id('imp', stored.id)}")
+
+
+def show_file(page: Page, file: type[EnvironmentFile], template: str, section: str) -> Response:
     """The progress and the result; or the part of that page that refreshes itself."""
+    stored = read_import(page, page.company_id, file.kinds())
+    environment = next(one for one in Environment if file.kind_in(one) == stored.kind)
+    return show_import(page, stored, template, section=section, environment=environment)
+
+
+def read_import(page: Page, company_id: UUID | None, kinds: Sequence[str]) -> StoredImport:
+    """The import in the address. Raises Refused."""
     import_id = read_id("imp", page.request.path_params["id"])
-    csv_imports.close_silent(page.connection, now=page.now)
-    stored = csv_imports.read_import(page.connection, page.company_id, import_id) if import_id is not None else None
-    environments = {kind: environment for environment, kind in kinds.items()}
-    if import_id is None or stored is None or stored.kind not in environments:
+    import_records.close_silent(page.connection, now=page.now)
+    stored = import_records.read_import(page.connection, company_id, import_id) if import_id is not None else None
+    if stored is None or stored.kind not in kinds:
         raise not_found()
+    return stored
+
+
+def show_import(page: Page, stored: StoredImport, template: str, **more: Any) -> Response:
+    rejected = import_records.rejected_rows(page.connection, stored)
     return page.render(
         f"_{template}" if page.is_fragment else template,
-        section=section,
         stored=stored,
-        environment=environments[stored.kind],
-        shown=shown_id("imp", import_id),
-        rejected=[
-            (row["line"], plain_words(row["message"])) for row in csv_imports.rejected_rows(page.connection, stored)
-        ],
+        shown=shown_id("imp", stored.id),
+        rejected=[(row["line"], plain_words(row["message"])) for row in rejected],
+        **more,
     )

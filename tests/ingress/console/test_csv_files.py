@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from domain.accounts.companies import lock_company
 from domain.ids import shown_id
 from domain.lifecycle import Role
-from domain.operations import csv_imports
+from domain.operations import import_records
 from ingress.console.browser import MAX_FILE_BYTES
 from tests.ingress.console.conftest import World, words
 from tests.ingress.console.records import drivers_of, stored_rows, vehicles_of
@@ -74,12 +74,12 @@ def test_a_company_can_import_only_one_file_at_a_time(world: World) -> None:
     fleet, now = world.new_fleet(), datetime.now(UTC)
     browser = world.browser(Role.OWNER, fleet)
     with world.database.transaction() as connection:
-        import_id = csv_imports.begin(connection, fleet.company_id, "drivers", "a@b.c", rows_total=9, now=now)
+        import_id = import_records.begin(connection, fleet.company_id, "drivers", "a@b.c", rows_total=9, now=now).id
     assert "Another file is being imported" in send(browser, "vehicles", "unit_number\n1\n", status=409)
     page = words(browser.look(f"/drivers/imports/{shown_id('imp', import_id)}"))
     assert "waiting for its turn" in page
     with world.database.transaction() as connection:
-        csv_imports.note_progress(connection, import_id, rows_read=4, now=now - timedelta(minutes=1))
+        import_records.note_progress(connection, import_id, rows_read=4, now=now - timedelta(minutes=1))
     page = words(browser.look(f"/drivers/imports/{shown_id('imp', import_id)}"))
     assert "The console was stopped in the middle of it" in page
     assert "1 row added" in import_file(browser, "vehicles", "unit_number\n1\n")

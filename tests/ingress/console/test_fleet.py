@@ -11,7 +11,7 @@ from domain.fleet.drivers import DriverRow
 from domain.housekeeping.erasure import erase_driver
 from domain.ids import shown_id
 from domain.lifecycle import Role, RouteStatus
-from domain.operations import csv_imports
+from domain.operations import import_records
 from domain.routes.intake.fleet_changes import edit_driver
 from tests.domain.helpers import imported, status_of
 from tests.ingress.console.conftest import Fields, World, words
@@ -252,11 +252,11 @@ def test_an_erased_driver_is_removed_from_the_audit_log(world: World) -> None:
 def test_old_imports_are_deleted(world: World) -> None:
     fleet, now = world.new_fleet(), datetime.now(UTC)
     with world.database.transaction() as connection:
-        import_id = csv_imports.begin(connection, fleet.company_id, "drivers", "a@b.c", rows_total=9, now=now)
-        csv_imports.forget_imports(connection, days=90, now=now + timedelta(days=89), limit=100)
-        assert csv_imports.read_import(connection, fleet.company_id, import_id) is not None
-        csv_imports.forget_imports(connection, days=90, now=now + timedelta(days=91), limit=100)
-        assert csv_imports.read_import(connection, fleet.company_id, import_id) is None
+        import_id = import_records.begin(connection, fleet.company_id, "drivers", "a@b.c", rows_total=9, now=now).id
+        import_records.forget_imports(connection, days=90, now=now + timedelta(days=89), limit=100)
+        assert import_records.read_import(connection, fleet.company_id, import_id) is not None
+        import_records.forget_imports(connection, days=90, now=now + timedelta(days=91), limit=100)
+        assert import_records.read_import(connection, fleet.company_id, import_id) is None
 
 
 # --- Roles and companies -----------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from domain.contract.shapes import SCOPES
 from domain.database.connections import Connection
 from domain.ids import IdKind, new_id, shown_id
 from domain.lifecycle import Environment, Role
-from domain.operations import csv_imports
+from domain.operations import import_records
 from domain.webhooks.delivery_log import send_test
 from ingress.console.app import PAGES
 from tests.domain.connectors.helpers import added
@@ -89,7 +89,7 @@ def _house(world: World) -> House:
             "sub": subscribe(connection, fleet.company_id).id,
             "fil": _fill(connection, fleet),
             "con": _connector(connection, fleet),
-            "imp": csv_imports.begin(connection, fleet.company_id, "drivers", "a@b.c", rows_total=9, now=now),
+            "imp": import_records.begin(connection, fleet.company_id, "drivers", "a@b.c", rows_total=9, now=now).id,
         }
         end_deliveries(connection, fleet.company_id)
     return House(fleet, world.browser(Role.OWNER, fleet), ids)

@@ -2,9 +2,13 @@
 
 import io
 import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import Any
-from uuid import UUID
+from zoneinfo import ZoneInfo
 
 import httpx
 import openpyxl
@@ -12,11 +16,15 @@ import pytest
 
 from domain.accounts.companies import RetiredCompany, retire_company
 from domain.encoding import write
+from domain.files.csvfiles import ImportReport, Progress, Rejected
 from domain.files.route_rows import FileRoute
 from domain.ids import shown_id
 from domain.lifecycle import Environment, Role
-from domain.operations import csv_imports, route_uploads
-from domain.operations.csv_imports import Counts, ImportGone, StoredImport
+from domain.operations import import_records
+from domain.operations.import_kinds import STARTED, RoutesFile, StoreBatch
+from domain.operations.import_records import ImportGone, StoredImport
+from domain.operations.import_runs import ImportRun
+from domain.queue.jobs import Job
 from tests.factories import Fleet, route_body, route_input
 from tests.ingress.console.conftest import Browser, World, words
 from tests.ingress.console.records import stored_rows
@@ -164,14 +172,9 @@ def test_a_form_of_another_site_pushes_nothing(world: World) -> None:
 # --- Batches -----------------------------------------------------------------------------------------------------
 
 
-def begun(world: World, fleet: Fleet) -> StoredImport:
+def begun(world: World, fleet: Fleet, kind: str = "live routes") -> StoredImport:
     with world.database.transaction() as connection:
-        import_id = csv_imports.begin(
-            connection, fleet.company_id, "live routes", "a@b.c", rows_total=9, now=datetime.now(UTC)
-        )
-        stored = csv_imports.read_import(connection, fleet.company_id, import_id)
-    assert stored is not None
-    return stored
+        return import_records.begin(connection, fleet.company_id, kind, "a@b.c", rows_total=9, now=datetime.now(UTC))
 
 
 def routes_of_file(*external_ids: str) -> list[FileRoute]:
@@ -180,28 +183,50 @@ def routes_of_file(*external_ids: str) -> list[FileRoute]:
     ]
 
 
-def push_batch(world: World, stored: StoredImport, routes: list[FileRoute], before: Counts) -> route_uploads.Batch:
-    with world.database.transaction() as connection:
-        return route_uploads.push_batch(connection, stored, Environment.LIVE, routes, before, now=datetime.now(UTC))
+@dataclass(kw_only=True)
+class GivenRoutes(RoutesFile):
+    """A file that was read already: its routes, in batches."""
+
+    given: Iterable[list[FileRoute]]
+
+    def batches(self, now: datetime, progress: Progress) -> Iterator[StoreBatch]:
+        for routes in self.given:
+            yield partial(self.push, routes)
+
+
+def store(world: World, stored: StoredImport, given: Iterable[list[FileRoute]]) -> tuple[ImportReport, list[Job]]:
+    assert stored.company_id is not None
+    jobs: list[Job] = []
+    file = GivenRoutes(
+        path=Path(),
+        company_id=stored.company_id,
+        environment=Environment.LIVE,
+        format="csv",
+        names=None,
+        zone=ZoneInfo("UTC"),
+        given=given,
+    )
+    return ImportRun(file, world.database.transaction, jobs.extend, "a@b.c", record=stored).store(), jobs
 
 
 def test_a_batch_counts_its_routes_and_asks_for_their_import(world: World) -> None:
     fleet = world.new_fleet()
     stored = begun(world, fleet)
 
-    first = push_batch(world, stored, routes_of_file("A", "B"), Counts())
-    stored_rows_of = "UPDATE routes SET status = 'active' WHERE company_id = %s AND external_id = 'B' RETURNING id"
-    stored_rows(world, stored_rows_of, fleet.company_id)
-    changed = route_input(START + timedelta(hours=1), externalId="A")
-    routes = [*routes_of_file("C", "B"), FileRoute(9, "A", {}, changed), FileRoute(10, "", None, None, "no")]
-    second = push_batch(world, stored, routes, first.counts)
+    def given() -> Iterator[list[FileRoute]]:
+        yield routes_of_file("A", "B")
+        started = "UPDATE routes SET status = 'active' WHERE company_id = %s AND external_id = 'B' RETURNING id"
+        stored_rows(world, started, fleet.company_id)
+        changed = route_input(START + timedelta(hours=1), externalId="A")
+        yield [*routes_of_file("C", "B"), FileRoute(9, "A", {}, changed), FileRoute(10, "", None, None, "no")]
+        figures = "SELECT created, updated, refused FROM csv_imports WHERE id = %s"
+        assert stored_rows(world, figures, stored.id) == [(3, 1, 2)]
 
-    assert first.counts == Counts(created=2)
-    assert second.counts == Counts(created=3, updated=1, refused=2)
-    assert [(one.line, one.message) for one in second.rejected] == [(10, "no"), (3, route_uploads.STARTED)]
-    assert [job.company_id for job in second.jobs if job.name == "imports.run"] == [fleet.company_id]
-    ((created, refused),) = stored_rows(world, "SELECT created, refused FROM csv_imports WHERE id = %s", stored.id)
-    assert (created, refused) == (3, 2)
+    report, jobs = store(world, stored, given())
+
+    assert (report.created, report.updated, report.refused) == (3, 1, 2)
+    assert report.rejected == [Rejected(10, "no"), Rejected(3, STARTED)]
+    assert {job.company_id for job in jobs if job.name == "imports.run"} == {fleet.company_id}
 
 
 def test_an_upload_that_was_ended_stores_nothing_more(world: World) -> None:
@@ -209,10 +234,10 @@ def test_an_upload_that_was_ended_stores_nothing_more(world: World) -> None:
     fleet = world.new_fleet()
     stored = begun(world, fleet)
     with world.database.transaction() as connection:
-        csv_imports.fail(connection, stored.id, "gone", now=datetime.now(UTC))
+        import_records.fail(connection, stored.id, "gone", now=datetime.now(UTC))
 
     with pytest.raises(ImportGone):
-        push_batch(world, stored, routes_of_file("A"), Counts())
+        store(world, stored, [routes_of_file("A")])
 
     assert stored_routes(world, fleet) == []
 
@@ -224,13 +249,19 @@ def test_a_company_that_is_erased_gets_no_routes(world: World) -> None:
         retire_company(connection, fleet.company_id, now=datetime.now(UTC))
 
     with pytest.raises(RetiredCompany):
-        push_batch(world, stored, routes_of_file("A"), Counts())
+        store(world, stored, [routes_of_file("A")])
 
 
 def test_a_console_that_dies_leaves_the_pushed_routes_and_says_so(world: World) -> None:
     fleet = world.new_fleet()
     stored = begun(world, fleet)
-    push_batch(world, stored, routes_of_file("A", "B"), Counts())
+
+    def given() -> Iterator[list[FileRoute]]:
+        yield routes_of_file("A", "B")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store(world, stored, given())
     stored_rows(
         world, "UPDATE csv_imports SET beat_at = beat_at - interval '1 hour' WHERE id = %s RETURNING id", stored.id
     )
@@ -243,10 +274,7 @@ def test_a_console_that_dies_leaves_the_pushed_routes_and_says_so(world: World) 
 
 def test_another_companys_upload_and_another_kind_are_not_shown(world: World) -> None:
     fleet, other = world.new_fleet(), world.new_fleet()
-    ids: list[UUID] = [begun(world, other).id]
-    with world.database.transaction() as connection:
-        now = datetime.now(UTC)
-        ids.append(csv_imports.begin(connection, fleet.company_id, "vehicles", "a@b.c", rows_total=1, now=now))
+    ids = [begun(world, other).id, begun(world, fleet, "vehicles").id]
     browser = world.browser(Role.OWNER, fleet)
 
     for import_id in ids:

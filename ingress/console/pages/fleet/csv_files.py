@@ -2,71 +2,37 @@
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from uuid import UUID
 
 from starlette.responses import Response
 from starlette.routing import Route
 
 from domain.accounts.contacts import Contacts, is_sealed
 from domain.accounts.users import MAY_EDIT_POLICY
-from domain.files.csvfiles import count_rows, write_rows
+from domain.files.csvfiles import write_rows
 from domain.fleet.listings import StoredDriver
-from domain.ids import read_id, shown_id
-from domain.operations import csv_imports
-from domain.operations.csv_imports import StoredImport
+from domain.operations import import_records
 from ingress.console.addresses import action_at, as_download, page_at, upload_at
 from ingress.console.downloads import Download
 from ingress.console.importer import Upload
-from ingress.console.pages.fleet.fleet_and_stations import plain_words, record_change
-from ingress.console.refusals import not_found
-from ingress.console.signed_in import Page, see_other
+from ingress.console.pages.company_files import begin_import, read_import, show_import
+from ingress.console.pages.fleet.fleet_and_stations import record_change
+from ingress.console.signed_in import Page
 from ingress.console.subjects import DRIVERS, SUBJECTS, AnySubject
 
 
 def require_no_import(subject: AnySubject, page: Page) -> None:
     """Refuse a file before it is read, while another import runs. Raises ImportRunning."""
-    csv_imports.require_none(page.connection, subject.company_id(page), now=page.now)
+    import_records.require_none(page.connection, subject.company_id(page), now=page.now)
 
 
 def take(subject: AnySubject, page: Page, upload: Upload) -> Response:
-    """Begin the import of a file that has arrived, and show the page that follows it."""
-    importer, company_id = page.console.importer, subject.company_id(page)
-    rows_total = count_rows(upload.path)
-    import_id = csv_imports.begin(
-        page.connection, company_id, subject.name, page.session.email, rows_total=rows_total, now=page.now
-    )
-    stored = _read(page, company_id, import_id)
-    page.afterwards.append(lambda: importer.start(stored, upload))
-    return see_other(f"/{subject.name}/imports/{shown_id('imp', import_id)}")
+    return begin_import(page, upload, subject.file(page, upload.path), f"/{subject.name}/imports")
 
 
-def _read(page: Page, company_id: UUID | None, import_id: UUID) -> StoredImport:
-    """Read the record of an import. Raises Refused."""
-    stored = csv_imports.read_import(page.connection, company_id, import_id)
-    if stored is None:
-        raise not_found()
-    return stored
-
-
-def show_import(subject: AnySubject, page: Page) -> Response:
+def show(subject: AnySubject, page: Page) -> Response:
     """The progress and the result of an import; or the part of that page that refreshes itself."""
-    company_id, import_id = subject.company_id(page), read_id("imp", page.request.path_params["id"])
-    if import_id is None:
-        raise not_found()
-    csv_imports.close_silent(page.connection, now=page.now)
-    stored = _read(page, company_id, import_id)
-    if stored.kind != subject.name:
-        raise not_found()
-    return page.render(
-        "_import.html" if page.is_fragment else "import.html",
-        section=subject.section,
-        subject=subject,
-        stored=stored,
-        shown=shown_id("imp", import_id),
-        rejected=[
-            (row["line"], plain_words(row["message"])) for row in csv_imports.rejected_rows(page.connection, stored)
-        ],
-    )
+    stored = read_import(page, subject.company_id(page), [subject.name])
+    return show_import(page, stored, "import.html", section=subject.section, subject=subject)
 
 
 def export(subject: AnySubject, page: Page) -> Response:
@@ -101,7 +67,7 @@ def _addresses_of(subject: AnySubject) -> list[Route]:
     name, may_edit = subject.name, subject.may_edit
     return [
         upload_at(f"/{name}/import", partial(take, subject), by=may_edit, check=partial(require_no_import, subject)),
-        page_at(f"/{name}/imports/{{id}}", partial(show_import, subject), by=may_edit),
+        page_at(f"/{name}/imports/{{id}}", partial(show, subject), by=may_edit),
         page_at(f"/{name}.csv", partial(export, subject), run=as_download),
     ]
 

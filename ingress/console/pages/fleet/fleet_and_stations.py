@@ -20,7 +20,7 @@ from domain.contract.checking import Invalid, read_query
 from domain.database.listing import MOST_COUNTED, ListOrder
 from domain.errors import FuelrouteError
 from domain.files.csvfiles import write_rows
-from domain.operations import csv_imports
+from domain.operations.import_records import StoredImport, latest_imports
 from domain.wording import sentence
 from ingress.console.addresses import action_at, as_download, page_at
 from ingress.console.browser import MAX_FILE_BYTES
@@ -137,8 +137,8 @@ def show(subject: AnySubject, page: Page) -> Response:
     )
 
 
-def _latest_imports(subject: AnySubject, page: Page) -> list[csv_imports.StoredImport]:
-    return csv_imports.latest_imports(page.connection, subject.company_id(page), subject.name, limit=_IMPORTS)
+def _latest_imports(subject: AnySubject, page: Page) -> list[StoredImport]:
+    return latest_imports(page.connection, subject.company_id(page), subject.name, limit=_IMPORTS)
 
 
 def columns_of(subject: AnySubject) -> list[tuple[str, bool]]:

@@ -8,23 +8,21 @@ from msgspec.structs import replace
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_DISPATCH
-from domain.files.csvfiles import ImportReport, UnreadableFile, count_rows
+from domain.files.csvfiles import ImportReport, UnreadableFile
 from domain.files.profiles import Column, FileProfile
 from domain.files.reading import AUTO, read_sample
 from domain.fills.card_files import FileFill, Volume, open_fill_file
 from domain.fills.fields import FILL_FIELDS
 from domain.fills.profiles import CARD_PROFILES, CARD_TITLES, card_profile_of
-from domain.ids import shown_id
 from domain.lifecycle import Environment
-from domain.operations import csv_imports
-from domain.operations.fill_uploads import FILL_KINDS, FillUpload
+from domain.operations.import_kinds import FillsFile
 from domain.wording import sentence
 from ingress.console.addresses import page_at, upload_at
 from ingress.console.browser import MAX_FILE_BYTES
 from ingress.console.importer import MOST_COLUMNS_SHOWN, Upload
-from ingress.console.pages.company_files import latest_files, require_no_import, show_file
+from ingress.console.pages.company_files import begin_import, latest_files, require_no_import, show_file
 from ingress.console.refusals import Refused
-from ingress.console.signed_in import Page, see_other
+from ingress.console.signed_in import Page
 
 _SHOWN_FILLS = 5
 _LONGEST = 20_000
@@ -39,7 +37,7 @@ def show(page: Page) -> Response:
         section="fills",
         cards={AUTO: "Recognized by its headings", **CARD_TITLES},
         environments=list(Environment),
-        latest=latest_files(page, FILL_KINDS),
+        latest=latest_files(page, FillsFile),
         most_megabytes=MAX_FILE_BYTES >> 20,
         most_bytes=MAX_FILE_BYTES,
     )
@@ -59,21 +57,10 @@ def take(page: Page, upload: Upload) -> Response:
             pass  # its columns suffice
     except UnreadableFile as error:
         raise _unreadable(error, wanted) from None
-    import_id = csv_imports.begin(
-        page.connection,
-        page.company_id,
-        FILL_KINDS[wanted.environment],
-        page.session.email,
-        rows_total=count_rows(wanted.path),
-        now=page.now,
-    )
-    stored = csv_imports.read_import(page.connection, page.company_id, import_id)
-    assert stored is not None  # noqa: S101 (it was just stored)
-    page.afterwards.append(lambda: page.console.importer.start(stored, upload, wanted))
-    return see_other(f"/fill-files/{shown_id('imp', import_id)}")
+    return begin_import(page, upload, wanted, "/fill-files")
 
 
-def _wanted(page: Page, upload: Upload) -> tuple[FillUpload, str]:
+def _wanted(page: Page, upload: Upload) -> tuple[FillsFile, str]:
     """The way to read the file, and what is not sure about it."""
     form = page.form
     environment = Environment.SANDBOX if form.text("environment") == Environment.SANDBOX else Environment.LIVE
@@ -83,7 +70,15 @@ def _wanted(page: Page, upload: Upload) -> tuple[FillUpload, str]:
     profile, unsure = _recognized(upload, name)
     if "column" in form.values:
         profile, unsure = _with_columns(profile, upload, form.text("column", most=_LONGEST).split(",")), ""
-    return FillUpload(upload.path, profile, _VOLUMES.get(form.text("volume"), ""), environment), unsure
+    wanted = FillsFile(
+        path=upload.path,
+        company_id=page.company_id,
+        environment=environment,
+        profile=profile,
+        volume=_VOLUMES.get(form.text("volume"), ""),
+        far_miles=page.console.settings.fill_far_miles,
+    )
+    return wanted, unsure
 
 
 def _recognized(upload: Upload, name: str) -> tuple[FileProfile, str]:
@@ -112,7 +107,7 @@ def _with_columns(profile: FileProfile, upload: Upload, fields: list[str]) -> Fi
     return replace(profile, columns=columns)
 
 
-def _unreadable(error: UnreadableFile, wanted: FillUpload) -> Refused:
+def _unreadable(error: UnreadableFile, wanted: FillsFile) -> Refused:
     return Refused(400, "This file cannot be read", _said(error, wanted.path))
 
 
@@ -120,7 +115,7 @@ def _said(error: UnreadableFile, path: Path) -> str:
     return sentence(str(error).replace(str(path), "the file").replace(path.name, "the file"))
 
 
-def _preview(page: Page, wanted: FillUpload, unsure: str) -> Response:
+def _preview(page: Page, wanted: FillsFile, unsure: str) -> Response:
     """The part of the page with the file's columns and its first fills."""
     report, fills, fault = ImportReport(), list[FileFill](), unsure
     used: dict[str, str] = {}
@@ -161,7 +156,7 @@ def _shown(fill: FileFill) -> dict[str, Any]:
 
 
 def show_upload(page: Page) -> Response:
-    return show_file(page, FILL_KINDS, "fill_upload.html", "fills")
+    return show_file(page, FillsFile, "fill_upload.html", "fills")
 
 
 ADDRESSES = [

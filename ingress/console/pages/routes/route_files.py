@@ -7,22 +7,20 @@ from zoneinfo import ZoneInfo
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_DISPATCH
-from domain.files.csvfiles import UnreadableFile, count_rows
+from domain.files.csvfiles import UnreadableFile
 from domain.files.route_files import FileFormat, format_of, open_route_file, read_columns
 from domain.files.route_layout import ROUTE_FIELDS, STOP_FIELDS, field_named
 from domain.files.route_rows import FileRoute
-from domain.ids import shown_id
 from domain.lifecycle import Environment
-from domain.operations import csv_imports
-from domain.operations.route_uploads import ROUTE_KINDS, RouteUpload
+from domain.operations.import_kinds import RoutesFile
 from domain.wording import sentence
 from ingress.console.addresses import page_at, upload_at
 from ingress.console.browser import MAX_FILE_BYTES
 from ingress.console.importer import Upload
-from ingress.console.pages.company_files import latest_files, require_no_import, show_file
+from ingress.console.pages.company_files import begin_import, latest_files, require_no_import, show_file
 from ingress.console.pages.fleet.fleet_and_stations import plain_words
 from ingress.console.refusals import Refused
-from ingress.console.signed_in import Page, see_other
+from ingress.console.signed_in import Page
 
 _SHOWN_ROUTES = 5
 _SHOWN_STOPS = 3
@@ -38,7 +36,7 @@ def show(page: Page) -> Response:
         "route_files.html",
         section="routes",
         environments=list(Environment),
-        latest=latest_files(page, ROUTE_KINDS),
+        latest=latest_files(page, RoutesFile),
         most_megabytes=MAX_FILE_BYTES >> 20,
         most_bytes=MAX_FILE_BYTES,
     )
@@ -59,18 +57,10 @@ def take(page: Page, upload: Upload) -> Response:
         raise _unreadable(error, wanted) from None
     if wanted.names is not None and len(wanted.names) != len(columns):
         raise Refused(409, "The fields are those of another file", "Look at the preview of this one first.")
-    kind = ROUTE_KINDS[wanted.environment]
-    rows_total = 0 if wanted.format == "excel" else count_rows(wanted.path)
-    import_id = csv_imports.begin(
-        page.connection, page.company_id, kind, page.session.email, rows_total=rows_total, now=page.now
-    )
-    stored = csv_imports.read_import(page.connection, page.company_id, import_id)
-    assert stored is not None  # noqa: S101 (it was just stored)
-    page.afterwards.append(lambda: page.console.importer.start(stored, upload, wanted))
-    return see_other(f"/route-files/{shown_id('imp', import_id)}")
+    return begin_import(page, upload, wanted, "/route-files")
 
 
-def _wanted(page: Page, upload: Upload) -> RouteUpload:
+def _wanted(page: Page, upload: Upload) -> RoutesFile:
     form = page.form
     environment = Environment.SANDBOX if form.text("environment") == Environment.SANDBOX else Environment.LIVE
     try:
@@ -79,15 +69,22 @@ def _wanted(page: Page, upload: Upload) -> RouteUpload:
         raise Refused(400, "This file cannot be read", sentence(str(error))) from None
     typed = form.text("column", most=_LONGEST) if "column" in form.values else None
     names = [name.strip() for name in typed.split(",")] if typed is not None and kind != "jsonl" else None
-    return RouteUpload(upload.path, kind, names, ZoneInfo(page.session.time_zone), environment)
+    return RoutesFile(
+        path=upload.path,
+        company_id=page.company_id,
+        environment=environment,
+        format=kind,
+        names=names,
+        zone=ZoneInfo(page.session.time_zone),
+    )
 
 
-def _unreadable(error: UnreadableFile, wanted: RouteUpload) -> Refused:
+def _unreadable(error: UnreadableFile, wanted: RoutesFile) -> Refused:
     said = str(error).replace(str(wanted.path), "the file")
     return Refused(400, "This file cannot be read", sentence(said))
 
 
-def _preview(page: Page, wanted: RouteUpload) -> Response:
+def _preview(page: Page, wanted: RoutesFile) -> Response:
     """The part of the page with the file's columns and its first routes."""
     try:
         columns = read_columns(wanted.path, wanted.format)
@@ -137,7 +134,7 @@ def _shown(one: FileRoute) -> dict[str, Any]:
 
 
 def show_upload(page: Page) -> Response:
-    return show_file(page, ROUTE_KINDS, "route_upload.html", "routes")
+    return show_file(page, RoutesFile, "route_upload.html", "routes")
 
 
 ADDRESSES = [

@@ -1,42 +1,29 @@
-"""Imports of CSV files in the console: the kind of each file, its user, the progress of its import, and its result. The
-command line imports the same kinds of files by the same functions, but keeps no such record.
+"""Records of imports in the console: the kind of each file, its user, the progress of its import, and its result. The
+command line stores the same kinds of files by the same runs, but keeps no such record.
 
-An import is one transaction. The process that runs it notes its progress every second (`note_progress`). A process that
-has been silent for `SILENT_SECONDS` is gone, and its transaction with it.
+The process that runs an import notes its progress every second (`note_progress`). A process that has been silent for
+`SILENT_SECONDS` is gone.
 """
 
-from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from functools import partial
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from domain.accounts.contacts import IN_CLEAR, Contacts
-from domain.audit.entries import Actor, record_action
 from domain.database.connections import Connection, as_json
 from domain.database.options import TimeLimits
 from domain.database.statements import Command, Scalar, Statement
 from domain.errors import FuelrouteError
-from domain.files.csvfiles import ImportReport, Progress, Rejected
+from domain.files.csvfiles import ImportReport
 from domain.files.route_layout import listed_names
 from domain.ids import first_id_of, new_id
-from domain.queue.jobs import Job
-from domain.routes.intake import fleet_changes
-from domain.routes.plans import price_changes
-
-FileKind = Literal["vehicles", "drivers", "stations", "deals", "taxes"]
-RouteKind = Literal["live routes", "sandbox routes"]
-"""Files of routes; see `route_uploads`."""
-FillKind = Literal["live fills", "sandbox fills"]
-"""Files of fuel cards; see `fill_uploads`."""
+from domain.operations.import_kinds import IMPORT_FILES
 
 IMPORTING = TimeLimits(statement_seconds=60, lock_seconds=30, idle_seconds=300)
 """A person watches, and would rather wait for the import before than be refused. While a large file is read, no
 statement reaches the database."""
 
 MOST_REJECTED = 1_000
-"""So many refused rows are kept, with their sentences. More are only counted."""
+"""The most refused rows that are kept, with their sentences. More are only counted."""
 
 _MOST_UNUSED = 2_000
 """The characters of the names of unused columns."""
@@ -45,9 +32,12 @@ KEPT_DAYS = 90
 
 SILENT_SECONDS = 30
 
-BROKE_OFF = "The console was stopped in the middle of it. Nothing of the file is imported: send it again."
-FILLS_BROKE_OFF = "The console was stopped in the middle of it. Send the file again: stored fills stay as they are."
-ROUTES_BROKE_OFF = "The console was stopped in the middle of it. Send the file again: pushed routes stay as they are."
+BROKE_OFF = {
+    kind: f"The console was stopped in the middle of it. {one.broke_off}"
+    for one in IMPORT_FILES
+    for kind in one.kinds()
+}
+"""The fault of an import whose process is gone, by its kind."""
 
 
 class ImportRunning(FuelrouteError):
@@ -78,16 +68,15 @@ class StoredImport(NamedTuple):
     """The names of the file's columns that are no field."""
 
 
+_COLUMNS = ", ".join(StoredImport._fields)
 _CLOSE_SILENT = Command(
-    "UPDATE csv_imports SET finished_at = %(now)s,"
-    " fault = CASE WHEN kind IN ('live routes', 'sandbox routes') THEN %(routes_fault)s"
-    " WHEN kind IN ('live fills', 'sandbox fills') THEN %(fills_fault)s ELSE %(fault)s END"
-    " WHERE finished_at IS NULL AND beat_at < %(silent_since)s"
+    "UPDATE csv_imports SET finished_at = %s, fault = %s::jsonb ->> kind WHERE finished_at IS NULL AND beat_at < %s"
 )
-_BEGIN = Command(
+_BEGIN = Statement(
+    StoredImport,
     "INSERT INTO csv_imports (id, company_id, kind, actor, started_at, beat_at, rows_total)"
     " VALUES (%s, %s, %s, %s, %s, %s, %s)"
-    " ON CONFLICT (company_id) WHERE finished_at IS NULL DO NOTHING"
+    f" ON CONFLICT (company_id) WHERE finished_at IS NULL DO NOTHING RETURNING {_COLUMNS}",
 )
 _RUNNING = Command(
     "SELECT FROM csv_imports WHERE company_id IS NOT DISTINCT FROM %s::uuid AND finished_at IS NULL LIMIT 1"
@@ -95,33 +84,25 @@ _RUNNING = Command(
 _BEAT = Command("UPDATE csv_imports SET beat_at = %s, rows_read = %s WHERE id = %s AND finished_at IS NULL")
 _FINISH = Command(
     "UPDATE csv_imports SET finished_at = %s, rows_read = %s, created = %s, updated = %s, unchanged = %s, refused = %s,"
-    " passed_over = %s, rejected = %s WHERE id = %s AND finished_at IS NULL"
+    " passed_over = %s, rejected = %s, unused_columns = %s WHERE id = %s AND finished_at IS NULL"
 )
 _ADVANCE = Command(
     "UPDATE csv_imports SET beat_at = %s, rows_read = %s, created = %s, updated = %s, unchanged = %s, refused = %s,"
     " passed_over = %s WHERE id = %s AND finished_at IS NULL"
 )
-_NOTE_UNUSED = Command("UPDATE csv_imports SET unused_columns = %s WHERE id = %s AND finished_at IS NULL")
 _FAIL = Command("UPDATE csv_imports SET finished_at = %s, fault = %s WHERE id = %s AND finished_at IS NULL")
 
 
 def begin(
-    connection: Connection,
-    company_id: UUID | None,
-    kind: FileKind | RouteKind | FillKind,
-    actor: str,
-    *,
-    rows_total: int,
-    now: datetime,
-) -> UUID:
+    connection: Connection, company_id: UUID | None, kind: str, actor: str, *, rows_total: int, now: datetime
+) -> StoredImport:
     """Stores that an import begins. `company_id`: None for stations and taxes. A company has one at a time: raises
     ImportRunning."""
     close_silent(connection, now=now)
-    import_id = new_id()
-    values = (import_id, company_id, kind, actor, now, now, rows_total)
-    if _BEGIN.execute(connection, values).rowcount == 0:
+    stored = _BEGIN.first(connection, (new_id(), company_id, kind, actor, now, now, rows_total))
+    if stored is None:
         raise ImportRunning
-    return import_id
+    return stored
 
 
 def require_none(connection: Connection, company_id: UUID | None, *, now: datetime) -> None:
@@ -133,9 +114,7 @@ def require_none(connection: Connection, company_id: UUID | None, *, now: dateti
 
 def close_silent(connection: Connection, *, now: datetime) -> None:
     """Ends the imports whose process is gone."""
-    silent_since = now - timedelta(seconds=SILENT_SECONDS)
-    faults = {"fault": BROKE_OFF, "routes_fault": ROUTES_BROKE_OFF, "fills_fault": FILLS_BROKE_OFF}
-    _CLOSE_SILENT.execute(connection, {"now": now, "silent_since": silent_since, **faults})
+    _CLOSE_SILENT.execute(connection, (now, as_json(BROKE_OFF), now - timedelta(seconds=SILENT_SECONDS)))
 
 
 def note_progress(connection: Connection, import_id: UUID, *, rows_read: int, now: datetime) -> None:
@@ -149,25 +128,6 @@ class ImportGone(FuelrouteError):
         super().__init__("the import was ended meanwhile: send the file again")
 
 
-def run(
-    connection: Connection,
-    stored: StoredImport,
-    path: Path,
-    *,
-    contacts: Contacts = IN_CLEAR,
-    now: datetime,
-    progress: Progress = lambda _: None,
-) -> list[Job]:
-    """Imports the file, in the caller's transaction, and says so in the record. Returns the jobs to enqueue after the
-    commit. Raises UnreadableFile, UnknownCompany, RetiredCompany, ImportGone."""
-    report, jobs = _importer(connection, stored.kind, stored.company_id, contacts, now)(path, progress=progress)
-    counts = Counts(report.created, report.updated, report.unchanged, report.refused)
-    if report.unused_columns:
-        _NOTE_UNUSED.execute(connection, (listed_names(report.unused_columns)[:_MOST_UNUSED], stored.id))
-    finish(connection, stored, counts, sorted(report.rejected), now=now)
-    return jobs
-
-
 class Counts(NamedTuple):
     """The rows of a file by what became of them."""
 
@@ -177,6 +137,10 @@ class Counts(NamedTuple):
     refused: int = 0
     passed_over: int = 0
 
+    @classmethod
+    def of(cls, report: ImportReport) -> "Counts":
+        return cls(report.created, report.updated, report.unchanged, report.refused, report.passed_over or 0)
+
 
 def advance(connection: Connection, stored: StoredImport, counts: Counts, *, now: datetime) -> None:
     """Notes how far an import of several transactions has come. Raises ImportGone."""
@@ -184,37 +148,13 @@ def advance(connection: Connection, stored: StoredImport, counts: Counts, *, now
         raise ImportGone
 
 
-def finish(
-    connection: Connection, stored: StoredImport, counts: Counts, rejected: Sequence[Rejected], *, now: datetime
-) -> None:
+def finish(connection: Connection, stored: StoredImport, report: ImportReport, *, now: datetime) -> None:
     """Ends the import, with the first of the refused rows. Raises ImportGone."""
-    rows = as_json([row._asdict() for row in rejected[:MOST_REJECTED]])
-    if _FINISH.execute(connection, (now, sum(counts), *counts, rows, stored.id)).rowcount == 0:
+    counts = Counts.of(report)
+    rows = as_json([row._asdict() for row in sorted(report.rejected)[:MOST_REJECTED]])
+    unused = listed_names(report.unused_columns)[:_MOST_UNUSED] if report.unused_columns else None
+    if _FINISH.execute(connection, (now, sum(counts), *counts, rows, unused, stored.id)).rowcount == 0:
         raise ImportGone
-    record_action(
-        connection,
-        Actor(stored.actor, f"{counts.created} added, {counts.updated} changed, {counts.refused} refused"),
-        "import",
-        stored.kind,
-        company_id=stored.company_id,
-        affected=counts.created + counts.updated,
-        now=now,
-    )
-
-
-def _importer(
-    connection: Connection, kind: str, company_id: UUID | None, contacts: Contacts, now: datetime
-) -> Callable[..., tuple[ImportReport, list[Job]]]:
-    """The function that imports such a file; the command line calls the same one."""
-    if company_id is None:
-        if kind == "stations":
-            return partial(price_changes.import_stations, connection, now=now)
-        return partial(price_changes.import_taxes, connection, now=now)
-    if kind == "vehicles":
-        return partial(fleet_changes.import_vehicles, connection, company_id)
-    if kind == "drivers":
-        return partial(fleet_changes.import_drivers, connection, company_id, contacts=contacts)
-    return partial(price_changes.import_deals, connection, company_id, now=now)
 
 
 def fail(connection: Connection, import_id: UUID, fault: str, *, now: datetime) -> None:
@@ -222,7 +162,6 @@ def fail(connection: Connection, import_id: UUID, fault: str, *, now: datetime) 
     _FAIL.execute(connection, (now, fault, import_id))
 
 
-_COLUMNS = ", ".join(StoredImport._fields)
 _READ = Statement(
     StoredImport, f"SELECT {_COLUMNS} FROM csv_imports WHERE id = %s AND company_id IS NOT DISTINCT FROM %s::uuid"
 )
@@ -246,9 +185,7 @@ def rejected_rows(connection: Connection, stored: StoredImport) -> list[dict[str
     return _REJECTED.first(connection, (stored.id,)) or []
 
 
-def latest_imports(
-    connection: Connection, company_id: UUID | None, kind: FileKind | RouteKind | FillKind, *, limit: int
-) -> list[StoredImport]:
+def latest_imports(connection: Connection, company_id: UUID | None, kind: str, *, limit: int) -> list[StoredImport]:
     """The newest first."""
     return _LATEST.all(connection, (company_id, kind, limit))
 

@@ -1,0 +1,269 @@
+"""The kinds of files that people bring, each with all that is special about it.
+
+A file of a fleet, of stations, deals or taxes is stored as a whole. Routes and fills are stored in batches, each a
+transaction with the figures of its record, so the record tells exactly what is stored, even if the process dies. Such
+a file may be sent again: a route is known by its `externalId`, a fill by its key.
+"""
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from domain.accounts.companies import require_company
+from domain.accounts.contacts import IN_CLEAR, Contacts
+from domain.database.connections import Connection, Tenant
+from domain.files.csvfiles import ImportReport, Progress, Rejected, count_rows
+from domain.files.profiles import FileProfile
+from domain.files.route_files import FileFormat, open_route_file
+from domain.files.route_rows import FileRoute
+from domain.fills.card_files import FileFill, Volume, open_fill_file
+from domain.fills.importing import fill_batches, finish_fills, read_stations, store_fills
+from domain.fills.matching import KnownStations
+from domain.lifecycle import Environment
+from domain.queue.jobs import Job, import_routes_job, in_batches
+from domain.routes.intake import fleet_changes
+from domain.routes.intake.pushes import Push, store_pushes
+from domain.routes.plans import price_changes
+from domain.stations.believed_prices import NO_OPTION, UnitOption
+
+
+class StoredRows(NamedTuple):
+    """The outcome of a batch."""
+
+    created: int
+    updated: int
+    unchanged: int
+    refused: Sequence[Rejected] = ()
+    jobs: Sequence[Job] = ()
+    """The jobs to enqueue after the commit."""
+
+
+StoreBatch = Callable[[Connection, datetime], StoredRows]
+"""Stores a batch in the caller's transaction, at the time that it is given."""
+
+
+@dataclass(kw_only=True)
+class ImportFile(ABC):
+    """A file of one kind that has arrived, and the way to store it."""
+
+    name: ClassVar[str]
+    """What its rows are, in the plural."""
+    broke_off: ClassVar[str] = "Nothing of the file is imported: send it again."
+    """What is true of the file when its process dies."""
+    is_one_transaction: ClassVar[bool] = True
+    most_tries: ClassVar[int] = 1
+    """Attempts at a batch that meets a deadlock."""
+
+    path: Path
+    company_id: UUID | None = None
+    """None: the rows are the same for all companies."""
+    report: ImportReport = field(default_factory=ImportReport)
+
+    @property
+    def kind(self) -> str:
+        return self.name
+
+    @classmethod
+    def kinds(cls) -> list[str]:
+        """The names of its kinds in `csv_imports`."""
+        return [cls.name]
+
+    def rows_total(self) -> int:
+        """About how many rows it has; 0: nobody knows before."""
+        return count_rows(self.path)
+
+    def batches(self, now: datetime, progress: Progress) -> Iterator[StoreBatch]:
+        """The parts that are stored one by one; none where `finish` stores the whole file. Raises UnreadableFile."""
+        yield from ()
+
+    @abstractmethod
+    def finish(self, connection: Connection, now: datetime, progress: Progress) -> list[Job]:
+        """The last transaction. Returns the jobs to enqueue after the commit. Raises UnreadableFile."""
+
+
+# --- Stored as a whole -------------------------------------------------------------------------------------------
+
+
+@dataclass(kw_only=True)
+class VehiclesFile(ImportFile):
+    name = "vehicles"
+    company_id: UUID
+
+    def finish(self, connection: Connection, now: datetime, progress: Progress) -> list[Job]:
+        self.report, jobs = fleet_changes.import_vehicles(connection, self.company_id, self.path, progress=progress)
+        return jobs
+
+
+@dataclass(kw_only=True)
+class DriversFile(ImportFile):
+    name = "drivers"
+    company_id: UUID
+    contacts: Contacts = IN_CLEAR
+
+    def finish(self, connection: Connection, now: datetime, progress: Progress) -> list[Job]:
+        self.report, jobs = fleet_changes.import_drivers(
+            connection, self.company_id, self.path, contacts=self.contacts, progress=progress
+        )
+        return jobs
+
+
+@dataclass(kw_only=True)
+class StationsFile(ImportFile):
+    name = "stations"
+    unit: UnitOption = NO_OPTION
+    believe: bool = False
+
+    def finish(self, connection: Connection, now: datetime, progress: Progress) -> list[Job]:
+        self.report, jobs = price_changes.import_stations(
+            connection, self.path, unit=self.unit, believe=self.believe, now=now, progress=progress
+        )
+        return jobs
+
+
+@dataclass(kw_only=True)
+class DealsFile(ImportFile):
+    name = "deals"
+    company_id: UUID
+    unit: UnitOption = NO_OPTION
+    believe: bool = False
+
+    def finish(self, connection: Connection, now: datetime, progress: Progress) -> list[Job]:
+        self.report, jobs = price_changes.import_deals(
+            connection, self.company_id, self.path, unit=self.unit, believe=self.believe, now=now, progress=progress
+        )
+        return jobs
+
+
+@dataclass(kw_only=True)
+class TaxesFile(ImportFile):
+    name = "taxes"
+
+    def finish(self, connection: Connection, now: datetime, progress: Progress) -> list[Job]:
+        self.report, jobs = price_changes.import_taxes(connection, self.path, now=now, progress=progress)
+        return jobs
+
+
+# --- Stored in batches -------------------------------------------------------------------------------------------
+
+
+@dataclass(kw_only=True)
+class EnvironmentFile(ImportFile):
+    """A file that belongs to one environment of a company."""
+
+    is_one_transaction = False
+    company_id: UUID
+    environment: Environment
+
+    @property
+    def kind(self) -> str:
+        return self.kind_in(self.environment)
+
+    @property
+    def tenant(self) -> Tenant:
+        return Tenant(self.company_id, self.environment)
+
+    @classmethod
+    def kinds(cls) -> list[str]:
+        return [cls.kind_in(environment) for environment in Environment]
+
+    @classmethod
+    def kind_in(cls, environment: Environment) -> str:
+        return f"{environment} {cls.name}"
+
+
+BATCH_ROUTES = 64
+
+STARTED = "the route has started: it cannot change any more"
+
+
+@dataclass(kw_only=True)
+class RoutesFile(EnvironmentFile):
+    """Routes, pushed as a TMS would push them. Imports wait in the company's backlog, so that a large file delays no
+    other company."""
+
+    name = "routes"
+    broke_off = "Send the file again: pushed routes stay as they are."
+    most_tries = 3
+    format: FileFormat
+    names: Sequence[str] | None
+    """The fields of its columns, in place of their names."""
+    zone: ZoneInfo
+
+    def rows_total(self) -> int:
+        return 0 if self.format == "excel" else count_rows(self.path)
+
+    def batches(self, now: datetime, progress: Progress) -> Iterator[StoreBatch]:
+        with open_route_file(self.path, {}, self.zone, names=self.names, kind=self.format) as file:
+            for routes in in_batches((one._replace(body=None) for one in file.routes), BATCH_ROUTES):
+                yield partial(self.push, routes)
+                progress(len(routes))
+
+    def push(self, routes: Sequence[FileRoute], connection: Connection, now: datetime) -> StoredRows:
+        """Raises RetiredCompany."""
+        require_company(connection, self.company_id)
+        sound = [(one.line, one.route) for one in routes if one.route is not None]
+        pushed, jobs = store_pushes(connection, [Push(self.tenant, route) for _, route in sound], now=now)
+        effects = Counter(result.effect for result in pushed)
+        started = [line for (line, _), result in zip(sound, pushed, strict=True) if result.effect == "refuse"]
+        changed = dict.fromkeys(result.route_id for result in pushed if result.effect in ("create", "replace"))
+        return StoredRows(
+            effects["create"],
+            effects["replace"],
+            effects["unchanged"],
+            [
+                *(Rejected(one.line, one.fault) for one in routes if one.route is None),
+                *(Rejected(line, STARTED) for line in started),
+            ],
+            [*jobs, *(import_routes_job(ids, self.company_id) for ids in in_batches(changed))],
+        )
+
+    def finish(self, connection: Connection, now: datetime, progress: Progress) -> list[Job]:
+        return []
+
+
+@dataclass(kw_only=True)
+class FillsFile(EnvironmentFile):
+    """Purchases of a fuel card, in CSV or Excel."""
+
+    name = "fills"
+    broke_off = "Send the file again: stored fills stay as they are."
+    profile: FileProfile
+    volume: Volume = ""
+    far_miles: float
+    report: ImportReport = field(default_factory=lambda: ImportReport(passed_over=0))
+    _stations: KnownStations | None = None
+
+    def batches(self, now: datetime, progress: Progress) -> Iterator[StoreBatch]:
+        with open_fill_file(
+            self.path, self.profile, self.report, now=now, volume=self.volume, progress=progress
+        ) as file:
+            for fills in fill_batches(file.fills):
+                yield partial(self._store, fills)
+
+    def _store(self, fills: Sequence[FileFill], connection: Connection, now: datetime) -> StoredRows:
+        if self._stations is None:
+            self._stations = read_stations(connection, self.company_id)
+        done = store_fills(connection, self.tenant, self.profile.name, fills, self._stations, far_miles=self.far_miles)
+        return StoredRows(*done)
+
+    def finish(self, connection: Connection, now: datetime, progress: Progress) -> list[Job]:
+        finish_fills(connection, self.tenant)
+        return []
+
+
+IMPORT_FILES: tuple[type[ImportFile], ...] = (
+    VehiclesFile,
+    DriversFile,
+    StationsFile,
+    DealsFile,
+    TaxesFile,
+    RoutesFile,
+    FillsFile,
+)
