@@ -36,12 +36,12 @@ NEAR_STOP_MILES = 50.0
 LEAST_RISE_PERCENT = 10.0
 """Percent of capacity. A smaller purchase cannot be told from the noise of a gauge."""
 READINGS_NEEDED = 2
-"""One odd reading proves nothing. Of three, two agree."""
+"""One odd reading proves nothing. Of three readings, two agree."""
 _MOST_READINGS = 3
 SILENT_MILES = 25.0
-"""A stop counts as settled when the truck has sent no level for so far beyond `PASSED_MILES`."""
+"""A stop counts as settled when the truck has sent no level this far beyond `PASSED_MILES`."""
 SILENT_TIME = timedelta(minutes=2)
-"""A truck without readings is compared again after this time at the earliest."""
+"""Shortest time until a truck without readings is compared again."""
 
 FASTEST_DEVIATING_MPH = 120.0
 _FURTHEST_MILES = 500.0
@@ -60,15 +60,15 @@ class FuelStop(NamedTuple):
     name: str
     place: Point
     mile: float | None
-    """The mile on the road that the truck is compared with; None: the stop is not on that road."""
+    """The mile on the road that the truck is compared with; None where the stop is not on that road."""
     percent: float
     """The planned purchase, in percent of capacity."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlannedWay:
-    """The road of a plan, the driver's fuel stops on it, and the stops that the truck has reached, each with its time
-    and its mile, in order. `start_percent` is the level read at mile 0, None without a reading."""
+    """The road of a plan, and the driver's fuel stops on it. `reached` has the stops that the truck has reached, each
+    with its time and its mile, in order. `start_percent` is the level read at mile 0, None without a reading."""
 
     line: Array
     line_miles: Array
@@ -82,7 +82,7 @@ class PlannedWay:
         return _road_of(self.line, self.line_miles)
 
     def miles_of(self, fixes: Sequence[TrackedFix]) -> list[float | None]:
-        """The mile that the truck had reached at each fix; None: it was off the road."""
+        """The mile that the truck had reached at each fix; None where it was off the road."""
         passes: list[list[float]] = [[] for _ in fixes]
         for number, mile, _ in _passes(self._road, fixes, OFF_ROAD_MILES):
             passes[number].append(mile)
@@ -104,7 +104,7 @@ class PlannedWay:
         return max(behind, min(ahead)) if ahead else behind
 
     def _way_to(self, place: Point, mile: float) -> Road:
-        """The way off the road to a fuel stop. The stop may be further off the road than a truck may go otherwise."""
+        """The way off the road to a fuel stop, which may lie further off the road than a truck may otherwise go."""
         return _road_of(np.array([self._place_at(mile), place]), np.array([mile, mile]))
 
     def _place_at(self, mile: float) -> Point:
@@ -295,7 +295,7 @@ class _LevelHistory:
         return percent >= level - self.way.percent_per_mile * (at_mile - mile) + rise
 
     def _before(self, number: int, mile: float) -> tuple[_Level | None, int]:
-        """The level and the mile before the truck came near the stop, and the number of the first fix near it."""
+        """The truck's level and mile before it came near the stop, and the number of the first fix near it."""
         near_mile = mile - NEAR_STOP_MILES
         earlier = [stop.mile for stop in self.way.fuel_stops[:number] if stop.mile is not None]
         if earlier:  # what was fueled there does not count for this one
@@ -312,7 +312,7 @@ class _LevelHistory:
         return ((self.way.start_percent, 0.0) if self.way.start_percent is not None else None), near
 
     def _beyond(self, mile: float) -> list[_Reading]:
-        """The first readings in a row beyond a mile, and none from after the truck has been silent there."""
+        """The first readings in a row beyond a mile; readings after a silence there are left out."""
         silent = next((at for at, one in enumerate(self.miles) if one is not None and one >= mile + SILENT_MILES), None)
         found: list[_Reading] = []
         for fix, one in zip(self.fixes[:silent], self.miles[:silent], strict=True):
@@ -323,7 +323,7 @@ class _LevelHistory:
 
 
 def _agreed(verdicts: Sequence[bool]) -> tuple[bool, int] | None:
-    """The first verdict that two readings have, and the number of the second of them."""
+    """The first verdict that two readings share, and the number of the second one."""
     for number, one in enumerate(verdicts):
         if verdicts[: number + 1].count(one) == READINGS_NEEDED:
             return one, number

@@ -1,6 +1,5 @@
-"""Directions to the fuel stops of a plan: heading, nearest town, how full the tank is to be. The message says these of
-each stop, beside the API's fuel plan.
-"""
+"""Directions to the fuel stops of a plan: heading, nearest town, how full the tank is to be. Messages and the API's
+fuel plan show them for each stop."""
 
 import math
 from bisect import bisect_left, bisect_right
@@ -15,7 +14,7 @@ from domain.roads import Point, Road
 from domain.stations.offers import Offer
 
 HEADING_MILES = 5.0
-"""The heading is that of the road from so far before the stop to so far after it. A ramp or a bend does not turn it."""
+"""The heading is measured from this far before the stop to this far after it, so that no ramp or bend turns it."""
 
 NEAR_TOWN_MILES = 30.0
 """A town further along the road tells a driver little."""
@@ -25,16 +24,13 @@ _HEADINGS = ("north", "northeast", "east", "southeast", "south", "southwest", "w
 
 class Directions(NamedTuple):
     """The directions to one fuel stop. `filled_percent` is the level when the truck leaves the pump, in percent of the
-    rated capacity, rounded up.
-
-    `heading` is None where the road goes nowhere. `town` is None where no other town with a truck stop
-    is near on the road.
-    """
+    rated capacity, rounded up. `heading` is None where the road goes nowhere, `town` where no other town with a truck
+    stop is near."""
 
     filled_percent: int
     heading: str | None
     town: str | None
-    """The nearest town, such as `12 mi after Goshen, IN`."""
+    """The nearest town, such as `12 mi after Goshen, IN`; None where none is near."""
     off_road_miles: float = 0.0
     """The straight distance from the road to the stop."""
 
@@ -73,8 +69,8 @@ def _mile(offer: Offer) -> float:
 
 
 def town_near(offers: Sequence[Offer], stop: Offer) -> str | None:
-    """The nearest other town on the road. Truck stops of the corridor tell where towns are. The offers are in driving
-    order."""
+    """The nearest other town on the road, as far as truck stops of the corridor tell where towns are. `offers` are in
+    driving order."""
     first = bisect_left(offers, stop.mile - NEAR_TOWN_MILES, key=_mile)
     end = bisect_right(offers, stop.mile + NEAR_TOWN_MILES, key=_mile)
     towns = {

@@ -26,9 +26,10 @@ from domain.planning.trips import GALLON_TOLERANCE, Trip
 
 
 def costs_with_each_stop(trip: Trip) -> list[float | None]:
-    """The least cost of the trip with a stop at each candidate, in their order; None where no plan has one there."""
+    """The least cost of the trip with a stop at each candidate, in the candidates' order; None where no plan can stop
+    there."""
     costs, most_stops = _costs(trip, None)
-    # A limit on stops multiplies the work, so it is tried without first.
+    # A limit on stops multiplies the work, so the first attempt has none.
     if trip.max_stops is not None and most_stops > trip.max_stops:
         costs, _ = _costs(trip, trip.max_stops)
     return [cost if math.isfinite(cost) else None for cost in costs]
@@ -44,7 +45,7 @@ def _costs(trip: Trip, max_stops: int | None) -> tuple[list[float], int]:
     for station in stations:
         layers = [at_least(V, station.floor) for V in layers]
         stopped = after_stops_from_start(layers, start, station, trip, trip.stop_cost, counted=counted)
-        # The more stops were made with this one, the fewer may be made ahead.
+        # Each stop made so far leaves one fewer for the rest of the trip.
         found = [least_sum(S, T) for S, T in zip(stopped, reversed(ahead.pop()), strict=True)]
         cost, before, after = min(found, key=lambda one: one[0])
         costs.append(cost)

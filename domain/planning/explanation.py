@@ -56,7 +56,7 @@ class ExplainedLimit(TypedDict):
 
 
 class ExplainedCandidate(TypedDict):
-    """One pass of the road by a station, and the gallons bought there: 0 where none are."""
+    """One pass of the road by a station, and the gallons bought there: 0 where the truck passes by."""
 
     station_id: str
     name: str
@@ -90,9 +90,9 @@ class DatedOrigin(Origin):
 
 
 class FuelOrigin(DatedOrigin):
-    """The fuel level. For a reading, also how far it is from the level expected `miles_since` an earlier one; the part
-    of it that was burned since; and a newer reading that waits for a second one, since miles and time do not explain
-    it."""
+    """The source of the fuel level. A reading also has its distance from the level expected `miles_since` an earlier
+    one, the part of it burned since, and a newer reading that waits for a second one because miles and time do not
+    explain it."""
 
     percent: float
     believed: NotRequired[bool]
@@ -107,7 +107,7 @@ class FuelOrigin(DatedOrigin):
 
 
 class ExplainedTruck(TypedDict, total=False):
-    """The dimensions and the cargo of the vehicle that were known, as `TruckDimensions` has them."""
+    """The dimensions and cargo of the vehicle as far as they were known; fields as in `TruckDimensions`."""
 
     height_feet: float
     width_feet: float
@@ -119,7 +119,7 @@ class ExplainedTruck(TypedDict, total=False):
 
 
 class ExplainedTrip(TypedDict):
-    """A completed route whose truck took the road of the plan, and when it ended."""
+    """A completed route on which the truck took the road of the plan, and when it ended."""
 
     route_id: str
     ended_at: str
@@ -160,8 +160,8 @@ class PriceOrigin(TypedDict):
 
 
 class Sources(TypedDict, total=False):
-    """The sources of the inputs of a route's plan, as of `made_at`. They are for people and decide nothing. A plan
-    without a route has none of them."""
+    """Where the inputs of a route's plan came from, as of `made_at`. Sources are for people and decide nothing. A plan
+    without a route has none."""
 
     made_at: str
     departure: str
@@ -174,7 +174,7 @@ class Sources(TypedDict, total=False):
 
 
 class ReasonedCandidate(ExplainedCandidate):
-    """A candidate, and why it was chosen or not, as a `Reason` of `reasons.py` tells it."""
+    """A candidate, and why it was chosen or not, as a `Reason` of `reasons.py`."""
 
     why: str
     detail: str
@@ -182,8 +182,8 @@ class ReasonedCandidate(ExplainedCandidate):
 
 
 class ExplainedWay(TypedDict):
-    """The cost of a way of fueling by the plan's objective, and the same less the worth of the fuel left beyond what is
-    wanted, at this way's own average price. Both are None where the truck runs dry."""
+    """The cost of a way of fueling by the plan's objective, and that cost less the worth of the fuel left beyond what
+    is wanted, at this way's own average price. Both are None where the truck runs dry."""
 
     name: str
     objective: float | None
@@ -194,8 +194,8 @@ class ExplainedWay(TypedDict):
 
 
 class ExplainedVersion(TypedDict):
-    """One of the plans that were made for a route. `cause` says why, None for the first one. `fuel_stops` and
-    `total_cost` are None where no plan was feasible. `told`: the driver has it. `current`: the route shows it."""
+    """One of the plans made for a route. `cause` says why, None for the first one. `fuel_stops` and `total_cost` are
+    None where no plan was feasible. `told`: the driver has it. `current`: the route shows it."""
 
     generated_at: str
     as_of: str | None

@@ -18,25 +18,27 @@ from domain.planning.second_readings import CountedReadings, count_readings, zer
 from domain.roads import Point, great_circle_miles
 
 FRESH_FUEL = timedelta(hours=24)
-"""An older level says nothing of the tank of a truck that has driven without anybody knowing how far."""
+"""Oldest level that counts for a truck that has driven an unknown way since."""
 
 _FURTHEST_BACK = timedelta(days=14)
-"""A truck that has not moved keeps its last level for so long."""
+"""Oldest level that counts for a truck that has not moved since."""
 
 _MOST_READINGS = 300
-"""The newest of these are read: two and a half hours of a truck that tells its level every half minute."""
+"""Most readings that are read, the newest: two and a half hours of a truck that sends its level every half minute."""
 
 _MOST_PLACES = 2_000
-"""The way since the level is thinned to so many fixes."""
+"""Most fixes by which the way since the level is measured."""
 
 _UNMOVED_MILES = 0.5
-"""The position of a parked truck drifts, and it may be moved in the yard."""
+"""A truck counts as unmoved within this distance: the position of a parked truck drifts, and it may be moved in the
+yard."""
 
 _LONGEST_GAP_MILES = 30.0
-"""Of a truck that was seen at places further apart, nobody knows the way between."""
+"""Longest gap between fixes over which the truck's way counts as known."""
 
 _NOTED_BURN_PERCENT = 1.0
-"""Less is burned between a level and the newest fix of a truck that sends its level now and then."""
+"""Least burned fuel worth showing. A truck that sends its level now and then burns less between a level and its newest
+fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,7 @@ class FuelOnBoard:
     - `gauge` judges the readings that count; `newest` is the newest of them.
     - `is_confirmed`: another reading agrees with it.
     - `burned_percent` was burned over `miles` since.
-    - `doubted`: the first of the readings behind it that wait for a second one.
-    """
+    - `doubted` is the first later reading that waits for a second one; None where no reading waits."""
 
     gauge: Gauge
     newest: Reading
@@ -63,7 +64,7 @@ class FuelOnBoard:
 
     @property
     def percent(self) -> float:
-        """The level as the truck reads it, believed or not."""
+        """The level of the truck's reading, believed or not."""
         return max(self.gauge.percent - self.burned_percent, 0.0)
 
     @property
@@ -77,7 +78,8 @@ class FuelOnBoard:
 
     @property
     def disputed_since(self) -> datetime | None:
-        """When the reading came that contradicts the level, or that alone says it. None: the level is certain."""
+        """When the reading came that contradicts the level, or that nothing else supports. None when the level is
+        certain."""
         if self.doubted is not None:
             return _came_at(self.doubted)
         return None if self.is_confirmed else _came_at(self.newest)
@@ -89,7 +91,7 @@ def _came_at(reading: Reading) -> datetime:
 
 
 class Tank(NamedTuple):
-    """A truck, and the size and thirst by which its levels are judged."""
+    """A truck with its mpg and tank size, by which its levels are judged."""
 
     vehicle_id: UUID
     environment: str
@@ -138,8 +140,8 @@ _WAY = Statement(
 def read_fuel(
     connection: Connection, tank: Tank, as_of: datetime, *, newest_fix_at: datetime | None
 ) -> FuelOnBoard | None:
-    """The fuel as of that moment; None where nothing is known of it. `newest_fix_at` is the time of the truck's newest
-    fix by then."""
+    """The fuel as of a moment; None where nothing is known. `newest_fix_at` is the time of the truck's newest fix by
+    then."""
     found = _count(connection, tank, as_of, FRESH_FUEL)
     if not found.counted and newest_fix_at is not None and newest_fix_at >= as_of - FRESH_FUEL:
         found = _count(connection, tank, as_of, _FURTHEST_BACK)
@@ -176,8 +178,7 @@ def _readings(connection: Connection, tank: Tank, as_of: datetime, back: timedel
 
 
 def _miles_since(connection: Connection, tank: Tank, reading: Reading, as_of: datetime) -> float | None:
-    """The miles that the truck has driven since a reading, 0 where it has not moved; None where its way is not
-    known."""
+    """The miles driven since a reading: 0 for a truck that has not moved, None where its way is not known."""
     span = {**tank._asdict(), "since": reading.recorded_at, "until": as_of, "most": _MOST_PLACES}
     return _known_miles(reading.place, [Point(row.latitude, row.longitude) for row in _WAY.all(connection, span)])
 

@@ -30,7 +30,7 @@ from domain.stations.prices import PRICE_DECIMALS
 FUEL_STOP_TIME = timedelta(minutes=30)
 
 AVERAGE_DECIMALS = 6
-"""Averages of prices have so many. Times some hundred gallons they still give the totals to the cent."""
+"""Decimals of average prices. Times some hundred gallons they still give the totals to the cent."""
 DEGREE_DECIMALS = 6
 
 
@@ -66,10 +66,8 @@ class PlannedFuelStop:
 
 
 class PlannedPoint(NamedTuple):
-    """One of the road's points: its mile, on the same scale as the fuel stops', and when the truck arrives there.
-
-    A fuel stop at the same mile comes before it. The arrival is None after the year 9999.
-    """
+    """One of the road's points: its mile, rounded like the fuel stops' miles, and the truck's arrival. A fuel stop at
+    the same mile comes before it. The arrival is None after the year 9999."""
 
     mile: float
     arrival: datetime | None
@@ -77,7 +75,7 @@ class PlannedPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class NoPlan:
-    """No plan is feasible: the trip that was tried, and the leg that cannot be driven."""
+    """No plan is feasible: the trip that was tried, and the leg that the truck cannot drive."""
 
     inputs: PlanInputs
     limits: PlanLimits
@@ -85,7 +83,7 @@ class NoPlan:
     infeasible: Infeasible
 
     def explanation(self) -> Explanation:
-        """The document that says why there is no plan."""
+        """The document that says why no plan is feasible."""
         return _explanation(self.inputs, self.limits, self.trip, {}, self.infeasible)
 
     @cached_property
@@ -95,10 +93,8 @@ class NoPlan:
 
 @dataclass(frozen=True)
 class ComputedPlan:
-    """The cheapest feasible way to fuel a trip, with all that it was made from. Totals are the sums of the stops.
-
-    The plan keeps `limits`: those of the policy, or relaxed ones.
-    """
+    """The cheapest feasible way to fuel a trip, with everything it was made from. Totals are the sums of the stops. The
+    plan keeps `limits`: the policy's, or relaxed ones."""
 
     inputs: PlanInputs
     limits: PlanLimits
@@ -139,7 +135,7 @@ class ComputedPlan:
 
     @property
     def is_low_on_fuel(self) -> bool:
-        """The truck has to use some of its reserve."""
+        """True if the truck has to use some of its reserve."""
         return self.limits.reserve_gallons < self.inputs.limits.reserve_gallons
 
     @property
@@ -148,7 +144,7 @@ class ComputedPlan:
         return None if saved is None else float(_cents(Decimal(str(saved)) * Decimal(str(self.total_gallons))))
 
     def document(self) -> FuelPlanDocument:
-        """The contract's FuelPlan as JSON values, without its `status`, which follows the route's."""
+        """The contract's FuelPlan as JSON values. Its `status` follows the route's and is added later."""
         return {
             "generatedAt": utc_text(self.generated_at),
             "totalDistanceMiles": self.trip.distance_miles,
@@ -172,7 +168,7 @@ class ComputedPlan:
 
 
 def compute_plan(inputs: PlanInputs, *, now: datetime | None = None) -> ComputedPlan | NoPlan:
-    """The plan, generated at `now` (else at the departure), or the leg that cannot be driven, and why."""
+    """The plan, generated at `now` (the departure if not given), or the leg that cannot be driven and why."""
     limits = inputs.limits
     trip = _trip(inputs, limits)
     solution = solve_rounded(trip)
@@ -271,8 +267,8 @@ def _stop(
 def _explanation(
     inputs: PlanInputs, limits: PlanLimits, trip: Trip, gallons: Mapping[int, float], result: float | Infeasible
 ) -> Explanation:
-    """The explanation. `gallons` are those bought, by candidate. `result` is the value of the objective, or why there
-    is none."""
+    """The explanation. `gallons` has the gallons bought, by candidate. `result` is the value of the objective, or why
+    there is none."""
     return {
         "inputs": {
             "capacity_gallons": inputs.rated_gallons,

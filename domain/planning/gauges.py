@@ -23,32 +23,32 @@ from typing import NamedTuple
 from domain.roads import Point, great_circle_miles
 
 BELIEVABLE_RISE_PERCENT = 10.0
-"""A rise of so much may be an error. A larger one is a purchase, where the truck may have been standing."""
+"""Largest rise that may be an error. A larger one is a purchase, where the truck may have been standing."""
 BURNED_SHARE = 0.25
 
 STANDING_MPH = 5.0
 CRUISING_MPH = 60.0
 FILLING_HOURS = 3 / 60
-"""No tank is filled faster."""
+"""Hours: the shortest time to fill a tank."""
 
 FASTEST_MPH = 120.0
 STANDING_SPREAD_MILES = 0.25
-"""Two fixes of a standing truck may be so far apart."""
+"""Two fixes of a standing truck may lie this far apart."""
 
 
 class Reading(NamedTuple):
-    """A fix with a fuel level, in percent of capacity. `speed_mph`: None where the truck did not tell."""
+    """A fix with a fuel level, in percent of capacity. `speed_mph` is None where the truck sent none."""
 
     percent: float
     recorded_at: datetime
     place: Point
     speed_mph: float | None = None
     received_at: datetime | None = None
-    """When it came in, by our clock."""
+    """When the fix came in, by our clock."""
 
 
 class Gauge(NamedTuple):
-    """The newest reading, and the level expected then after `miles` since the time `known_at`."""
+    """The newest reading, and the level expected `miles` after the reading of `known_at`."""
 
     percent: float
     recorded_at: datetime
@@ -73,7 +73,7 @@ class Gauge(NamedTuple):
 
 
 def judge_newest_reading(readings: Sequence[Reading], *, mpg: float, capacity_gallons: float) -> Gauge:
-    """Compare the newest of these readings, given in order of time, with the level expected from those before it."""
+    """Compare the newest reading with the level expected from those before it. `readings` are in order of time."""
     readings = _smoothed(readings)
     first, newest = readings[0], readings[-1]
     expected, burned, miles, known_at = first.percent, 0.0, 0.0, first.recorded_at
@@ -107,8 +107,8 @@ def judge_newest_reading(readings: Sequence[Reading], *, mpg: float, capacity_ga
 
 
 def _smoothed(readings: Sequence[Reading]) -> list[Reading]:
-    """Readings without outliers: each is the median of itself and its neighbours, the first one that of the first
-    three. The newest stays as it was read."""
+    """Readings without outliers: each is the median of itself and its neighbours; the first is the median of the first
+    three, and the newest stays as it was read."""
     last = len(readings) - 1
     if last < 2:
         return [*readings]
@@ -119,7 +119,7 @@ def _smoothed(readings: Sequence[Reading]) -> list[Reading]:
 
 
 def _may_stand(before: Reading, after: Reading, miles: float, hours: float) -> bool:
-    """Tell if the truck was slow at one end or on the whole, or had the time to fuel besides the drive."""
+    """Tell if the truck was slow at one end or on the whole, or had time to fuel besides the drive."""
     return (
         (before.speed_mph is not None and before.speed_mph < STANDING_MPH)
         or (after.speed_mph is not None and after.speed_mph < STANDING_MPH)

@@ -15,9 +15,8 @@ from domain.planning.trips import DOLLAR_TOLERANCE, GALLON_TOLERANCE, Purchase, 
 
 
 class StationInGallons(NamedTuple):
-    """A candidate in gallons. A truck that leaves the road at the level g and is back on it at the level h has bought
-    `h - g + detour`, no less than `smallest`; g is `lowest` or more, h is `highest` or less.
-    """
+    """A candidate in gallons. A truck that leaves the road at level g and is back on it at level h has bought
+    `h - g + detour`, at least `smallest`. g is at least `lowest`, h at most `highest`."""
 
     candidate_index: int
     price: float
@@ -31,7 +30,7 @@ class StationInGallons(NamedTuple):
     """The highest level on passing by."""
 
     def backward(self) -> "StationInGallons":
-        """The same stop of a truck that is followed backward, with negative levels: from -h to -g."""
+        """The stop of a truck that is followed backward: levels are negative, and the stop leads from -h to -g."""
         return self._replace(lowest=-self.highest, highest=-self.lowest, floor=-self.ceiling, ceiling=-self.floor)
 
 
@@ -50,12 +49,9 @@ def stations_of(trip: Trip) -> list[StationInGallons]:
 
 
 class CostSegment(NamedTuple):
-    """A line of costs, `base + slope * level`, and the stop that led to it.
-
-    The last stop was at `station`, and the line `before` held on arriving there. `arrival` is the level on arriving,
-    the same for every level of this line. None: exactly the smallest purchase was bought, so the level on arriving
-    follows from the level after it.
-    """
+    """A line of costs, `base + slope * level`, and the stop that led to it: the last stop was at `station`, reached
+    along the line `before`. `arrival` is the level on arriving, equal for all levels of this line. It is None where
+    exactly the smallest purchase was bought: the level on arriving then follows from the level after it."""
 
     base: float
     slope: float
@@ -74,7 +70,7 @@ _END = math.inf, math.inf, CostSegment(math.inf, 0.0)
 
 
 def at_least(V: CostFunction, level: float) -> CostFunction:
-    """The part of a function with this level or more."""
+    """The part of a function at or above this level."""
     for i, (low, high, line) in enumerate(V):
         if high >= level:
             return V if i == 0 and low >= level else [(max(low, level), high, line), *V[i + 1 :]]
@@ -212,9 +208,8 @@ def _lower(a: CostSegment, b: CostSegment, low: float, high: float) -> tuple[Cos
 def after_stops(
     layers: Sequence[CostFunction], station: StationInGallons, stop_cost: float, *, counted: bool
 ) -> list[CostFunction]:
-    """The functions after a stop at `station`. Where stops are counted there is one function for each number of stops:
-    a stop leads from each to the next one, and from the last nowhere.
-    """
+    """The functions after a stop at `station`. Where stops are counted, there is one function for each number of stops;
+    a stop leads from one to the next, and from the last nowhere."""
     stopping = [[], *layers[:-1]] if counted else layers
     return [after_stop(V, station, stop_cost) for V in stopping]
 
@@ -228,17 +223,15 @@ def after_stops_from_start(
     *,
     counted: bool,
 ) -> list[CostFunction]:
-    """The functions after a stop, which may be the first one. `start` is the level of a truck that has made no stop
-    yet. It stops only where it arrives with the reserve and the margin.
-    """
+    """The functions after a stop that may be the first one. `start` is the level of a truck that has made no stop yet.
+    Such a truck stops only where it arrives with the reserve and the margin."""
     arriving = at_least(start, station.lowest + trip.margin_gallons)
     return after_stops([cheaper(arriving, layers[0]), *layers[1:]], station, stop_cost, counted=counted)
 
 
 def least_sum(forward: CostFunction, backward: CostFunction) -> tuple[float, CostSegment, CostSegment]:
-    """The least sum of two functions at one level, and their lines there. The levels of the second are negative. The
-    cost is infinite where they have no level in common.
-    """
+    """The least sum of two functions at one level, and their lines there. The second function's levels are negative.
+    The cost is infinite where the functions share no level."""
     least, lines = math.inf, (_END[2], _END[2])
     at = len(backward) - 1  # from right to left, which is from low levels to high ones
     for low, high, line in forward:

@@ -16,7 +16,7 @@ class Milestone(NamedTuple):
 
     place: Point
     mile: float | None
-    """None: the plan does not tell."""
+    """The mile on the plan's road; None where the plan does not tell it."""
 
 
 def index_of_next_fuel_stop(
@@ -27,12 +27,9 @@ def index_of_next_fuel_stop(
     reached_mile: float = 0.0,
     passed: int = 0,
 ) -> int | None:
-    """The index of the fuel stop that comes next; None: all are behind the truck.
-
-    `fuel_stops` are in driving order. `next_stop` is the first stop that was not reached, `reached_mile` the mile of
-    the last one that was. The first `passed` fuel stops are known to be behind. A truck without a position has passed
-    only those.
-    """
+    """The index of the next fuel stop; None where all are behind the truck. `fuel_stops` are in driving order.
+    `next_stop` is the first stop not reached yet, `reached_mile` the mile of the last one that was. The first `passed`
+    fuel stops are known to be behind; for a truck without a position only those are."""
     for index, fuel_stop in enumerate(fuel_stops):
         if index < passed or (fuel_stop.mile is not None and fuel_stop.mile < reached_mile):
             continue

@@ -70,7 +70,7 @@ def solve(trip: Trip) -> Solution | Infeasible:
     """The cheapest purchases. Of two solutions that cost the same, the one with fewer stops wins, then the one that
     stops earlier.
     """
-    # A limit on stops multiplies the work, so it is tried without first.
+    # A limit on stops multiplies the work, so the first attempt has none.
     solution = _solve(trip, None)
     if trip.max_stops is not None and isinstance(solution, Solution) and len(solution.purchases) > trip.max_stops:
         solution = _solve(trip, trip.max_stops)
@@ -140,7 +140,7 @@ class _Finish:
         self._worth = trip.leftover_value_per_gallon
 
     def reached(self, layers: Sequence[CostFunction]) -> bool:
-        """Keep the cheapest of these levels. Return whether it is cheaper than the one before."""
+        """Note the cheapest of these levels. Return whether it is cheaper than the cheapest before."""
         before = self.line
         for low, high, line in (piece for V in layers if V and V[-1][1] >= self.wanted for piece in V):
             if high >= self.wanted:

@@ -13,17 +13,17 @@ SETTLED_PERCENT = 1.0
 """The tank is not being filled while two readings in a row differ by no more than this."""
 
 SAVING_CHANGE_DOLLARS = 10.0
-"""The driver gets no new instructions for a smaller change."""
+"""Smallest change of a plan's saving for which the driver gets new instructions."""
 
 MAX_BURNED_PERCENT = 30.0
 """Percent of capacity. The fuel that the road burned is estimated. An error of 15 % in this much is 4.5 %, half of a
 change."""
 
 STILL_AT_STOP_MILES = 0.5
-"""A truck that is no further from where it arrived is at its first stop still, or at a pump beside it."""
+"""A truck within this distance of where it arrived is still at its first stop, or at a pump beside it."""
 
 SAME_ROAD_MILES = 25.0
-"""A truck that has driven further than this since its plan was made saves on another trip: the two do not compare."""
+"""Longest drive since a plan was made after which its saving still compares: further on, it is another trip."""
 
 
 def level_on_leaving(
@@ -46,8 +46,8 @@ def level_on_leaving(
 
 
 def percent_bought_at_stop(plan: Mapping[str, Any], *, capacity_gallons: float) -> float:
-    """The purchases that the plan has at the first stop itself, in percent of capacity: a truck that made them holds so
-    much more than at the plan's start."""
+    """The plan's purchases at the first stop itself, in percent of capacity: a truck that made them holds this much
+    more than at the plan's start."""
     gallons = sum(stop["gallonsToFill"] for stop in plan["stops"] if stop["milesFromOrigin"] <= STILL_AT_STOP_MILES)
     return float(100 * gallons / capacity_gallons)
 
@@ -70,7 +70,7 @@ def fuel_changed(planned_percent: float, readings: Sequence[float], *, departed:
 
 
 def is_about(percent: float, readings: Sequence[float]) -> bool:
-    """Tell if the newest reading is about this level: the driver has bought what the plan says."""
+    """Tell if the newest reading is about this level, so that the driver has bought what the plan says."""
     return abs(readings[0] - min(percent, 100.0)) <= FUEL_CHANGE_PERCENT
 
 
@@ -88,10 +88,11 @@ def savings_compare(
 
 
 def saving_changed(before: float | None, after: float | None) -> bool:
-    """Tell if new prices change a plan's saving enough to tell the driver. None, without purchases, counts as 0."""
+    """Tell if new prices change a plan's saving enough to tell the driver. A saving of None, for a plan without
+    purchases, counts as 0."""
     return abs((after or 0.0) - (before or 0.0)) > SAVING_CHANGE_DOLLARS
 
 
 def cost_changed(old: float, new: float) -> bool:
-    """Tell if a plan costs so much more than another one, both at the prices of now, that the driver is told."""
+    """Tell if a plan costs enough more than another, both at today's prices, to tell the driver."""
     return old - new > SAVING_CHANGE_DOLLARS

@@ -40,7 +40,7 @@ class PlanPolicy:
     leftover_value_per_gallon: float = 0.0
     objective: Objective = Objective.PUMP
     fuel_margin_percent: float = 0.0
-    """Kept beyond the reserve until the first purchase, in case the gauge shows too much."""
+    """Percent kept beyond the reserve until the first purchase, in case the gauge shows too much."""
 
     def limits_for(self, capacity_gallons: float) -> PlanLimits:
         """The policy's limits for a tank, before any is relaxed."""
@@ -80,7 +80,7 @@ class PlanInputs:
 
     @property
     def road_miles(self) -> float:
-        """All the way to the destination, which the plan may not reach."""
+        """The miles to the destination, which the plan may not reach."""
         return round(self.road.whole_miles, MILE_DECIMALS)
 
     @property
@@ -108,7 +108,7 @@ class PlanInputs:
         return self.policy.limits_for(self.rated_gallons)
 
     def within(self, max_detour_miles: float) -> "PlanInputs":
-        """The same inputs with the offers up to this far off the road."""
+        """The inputs with the offers up to this far off the road."""
         nearest = self.policy.max_detour_miles
         further = [one for one in self.further_offers or () if nearest < one.detour_miles <= max_detour_miles]
         offers = sorted([*self.offers, *further], key=lambda one: one.mile) if further else self.offers

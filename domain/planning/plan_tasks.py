@@ -19,7 +19,7 @@ from domain.roads.truck_dimensions import TruckDimensions
 
 _MOST_FIXES = 1_000
 _SAME_PLACE_MILES = 1.0
-"""A truck that is no further from where it arrived is still at its stop. So many fixes are read for that."""
+"""A truck within this distance of where it arrived is still at its stop."""
 
 
 class RouteToPlan(NamedTuple):
@@ -76,13 +76,12 @@ class RouteToPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlanTask:
-    """A plan that is to be made: the route, and as of one moment the place of its truck, the fuel on board, the stops
-    left and the time when the truck goes on.
+    """A plan to make: the route, and as of one moment the truck's place, the fuel on board, the stops left, and when
+    the truck goes on.
 
-    `as_of` is that moment: now for a live route. Time is simulated in the sandbox, so there it is the time of a fix.
-    `lane` is that of its stops, if the company's trucks agree on its road. `position_at` is when the truck was at
-    `position`, None where only the stop that it reached is known.
-    """
+    `as_of` is that moment: now for a live route, the time of a fix in the sandbox, where time is simulated. `lane` is
+    the lane of the stops, where the company's trucks agree on its road. `position_at` is when the truck was at
+    `position`; None where only the stop that it reached is known."""
 
     route: RouteToPlan
     as_of: datetime
@@ -95,13 +94,13 @@ class PlanTask:
 
     @property
     def read_percent(self) -> float:
-        """The level as the truck reads it, believed or not: later readings are compared with it. Where nothing is
-        known, the policy's assumed level."""
+        """The level of the truck's reading, believed or not, with which later readings are compared. The policy's
+        assumed level where nothing is known."""
         return self.fuel.percent if self.fuel is not None else self.route.assumed_fuel_percent
 
     @property
     def newest_percent(self) -> float:
-        """The newest level that the truck sent, also where it waits for a second reading: the tank may be filling."""
+        """The newest level that the truck sent, even if it waits for a second reading: the tank may be filling."""
         return (
             self.fuel.doubted.percent if self.fuel is not None and self.fuel.doubted is not None else self.read_percent
         )
@@ -124,11 +123,8 @@ _DRAFT_TO_PLAN = Statement(RouteToPlan, _ROUTE + "AND r.status = 'draft'")
 
 
 def load_plan_task(connection: Connection, route_id: UUID, *, now: datetime) -> PlanTask | None:
-    """The task of a route's first plan; None when no plan is due.
-
-    A live plan starts where the truck is now. Time is simulated in the sandbox: a plan there starts at the newest fix
-    from the first stop, whatever was posted for later.
-    """
+    """The task of a route's first plan; None when no plan is due. A live plan starts where the truck is now. A plan in
+    the sandbox, where time is simulated, starts at the newest fix from the first stop."""
     route = _DRAFT_TO_PLAN.first(connection, (route_id,))
     if route is None:
         return None
@@ -136,12 +132,13 @@ def load_plan_task(connection: Connection, route_id: UUID, *, now: datetime) -> 
 
 
 def route_to_plan(connection: Connection, route_id: UUID) -> RouteToPlan | None:
-    """A route of any status; None before its truck has arrived."""
+    """A route of any status, ready to plan; None before its truck has arrived."""
     return _ARRIVED_ROUTE.first(connection, (route_id,))
 
 
 def live_now(route: RouteToPlan, now: datetime) -> datetime | None:
-    """Now, or the time of the truck's newest fix where the truck's clock is a little ahead; None in the sandbox."""
+    """The moment of a live plan: now, or the time of the truck's newest fix where the truck's clock is a little ahead.
+    None in the sandbox."""
     if route.environment != Environment.LIVE:
         return None
     return max(now, route.newest_at) if route.newest_at is not None else now
@@ -161,7 +158,8 @@ _SINCE_ARRIVAL = Statement(
     " WHERE arrival.vehicle_id = %s AND arrival.environment = %s AND arrival.recorded_at = %s"
     " ORDER BY p.recorded_at LIMIT %s",
 )
-"""The fix of the arrival, and fixes posted with it or later. An earlier rehearsal may have been of a later day."""
+"""The fix of the arrival, and fixes posted with it or later. An earlier rehearsal may have been of a later simulated
+day."""
 
 
 def newest_at_first_stop(connection: Connection, route: RouteToPlan) -> datetime:
@@ -191,7 +189,7 @@ _TRUCK = Statement(
 
 
 def plan_task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime) -> PlanTask:
-    """The task of a plan of the route at that moment."""
+    """The task of planning the route as of that moment."""
     visits = _visits(connection, route.id, as_of)
     if len(route.stops) - 1 in visits:  # the whole route is driven already: plan it as it was at the start
         as_of = route.arrived_at
@@ -239,12 +237,12 @@ _VISITS = Statement(_Visit, "SELECT stop, arrived_at, departed_at FROM visits WH
 
 
 def _visits(connection: Connection, route_id: UUID, as_of: datetime) -> dict[int, _Visit]:
-    """The stops that were reached by then."""
+    """The stops that were reached by the moment."""
     return {row.stop: row for row in _VISITS.all(connection, (route_id, as_of))}
 
 
 def road_ahead(task: PlanTask, roads: Roads) -> Road:
-    """The road from the truck through the stops that are left: the driven road of their lane if there is one."""
+    """The road from the truck through the stops that are left: the driven road of their lane where there is one."""
     stops = [stop_point(stop) for stop in task.route.stops]
     truck = task.route.truck_dimensions
     if task.lane is not None:

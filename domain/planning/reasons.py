@@ -23,10 +23,8 @@ NO_PLAN = "no plan"
 
 
 class Reason(NamedTuple):
-    """The reason why a candidate was chosen or not: `why` is one of the constants above, `detail` a sentence.
-
-    `extra_cost` says how many dollars more the best plan with a stop there costs; None where there is no such plan.
-    """
+    """Why a candidate was chosen or not: `why` is one of the constants above, `detail` a sentence. `extra_cost` is how
+    many dollars more the best plan with a stop there costs; None where no plan can stop there."""
 
     why: str
     detail: str
@@ -63,11 +61,9 @@ def trip_of(explanation: Explanation | FullExplanation) -> Trip:
 
 
 def with_reasons(explanation: Explanation, *, is_whole: bool = True) -> FullExplanation:
-    """Add `why`, `detail` and `extra_cost` of each candidate, where the plan `ends_early`, and the `alternatives`.
-
-    A part of an explanation (`is_whole` is False) has all chosen candidates, so `why` and `detail` are the same. It has
-    no costs to compare.
-    """
+    """Add each candidate's `why`, `detail` and `extra_cost`, where the plan `ends_early`, and the `alternatives`. A
+    part of an explanation (`is_whole` is False) has all chosen candidates, so its `why` and `detail` are right; its
+    costs are left out, because they need all candidates."""
     trip = trip_of(explanation)
     gallons = [one["gallons"] for one in explanation["candidates"]]
     objective = explanation["objective"]
@@ -92,8 +88,8 @@ def _ends_early(inputs: ExplainedInputs) -> str | None:
 
 
 def _ways(trip: Trip, gallons: Sequence[float], objective: float | None) -> list[ExplainedWay]:
-    """The plan, and two rules of thumb: fill up whenever the tank asks for fuel, and fill up at the cheapest pump in
-    each range."""
+    """The costs of the plan and of two rules of thumb: fill up whenever the tank asks for fuel, and fill up at the
+    cheapest pump in each range."""
     if objective is None:
         return []
     trip = replace(trip, max_stops=None)  # the rules of thumb have no such limit

@@ -1,10 +1,9 @@
-"""The limits of a policy are relaxed where no plan keeps them all, as little as lets the truck reach fuel.
+"""Relaxes a policy's limits where no plan keeps them all, just enough for the truck to reach fuel.
 
-Limits are relaxed in the order of `PlanLimits`, each only where relaxing all before it is not enough. So the last limit
-is the dearest, and it is found first: with all others relaxed entirely, it is relaxed as little as possible. Then comes
-the one before it, with the dearer ones as found. In the end, no limit can be kept better without relaxing a dearer one
-further.
-"""
+Limits are relaxed in the order of `PlanLimits`, each only where relaxing all limits before it is not enough. So the
+last limit is the most costly one to relax. The search begins with it: all other limits are relaxed entirely, and it is
+relaxed as little as possible. Then comes the limit before it, with the later ones as found. In the end, no limit can be
+kept better without relaxing a later one further."""
 
 import math
 from bisect import bisect_left
@@ -57,9 +56,8 @@ PlanAttempt = Callable[[PlanLimits], Solution | Infeasible]
 
 
 def least_relaxation(policy: PlanLimits, attempt: PlanAttempt) -> PlanLimits | None:
-    """The limits that a plan can keep and that are relaxed the least. None where no limits make the trip feasible.
-    `attempt` plans with given limits.
-    """
+    """The limits of a feasible plan that are relaxed least; None where no limits make the trip feasible. `attempt`
+    plans with given limits."""
     limits = policy.relaxed_entirely
     if isinstance(attempt(limits), Infeasible):
         return None
@@ -69,14 +67,14 @@ def least_relaxation(policy: PlanLimits, attempt: PlanAttempt) -> PlanLimits | N
         def drivable(step: Any, name: str = name, others: PlanLimits = limits) -> bool:
             return isinstance(attempt(others._replace(**{name: step})), Solution)
 
-        # Most limits can be kept, so that is tried before a search. The last step is known to be drivable.
+        # Most limits can be kept, so the policy's own value is tried before a search. The last step is known to work.
         least = 0 if len(steps) == 1 or drivable(steps[0]) else bisect_left(steps[:-1], True, lo=1, key=drivable)
         limits = limits._replace(**{name: steps[least]})
     return limits
 
 
 def _steps(name: str, policy: PlanLimits, limits: PlanLimits, attempt: PlanAttempt) -> Sequence[Any]:
-    """The values of a limit, from the policy's to the last one, with which the trip can be made."""
+    """The values of a limit with which the trip can be made, from the policy's to the last one."""
     if name == "max_stops":
         if policy.max_stops is None:
             return [None]

@@ -1,5 +1,5 @@
-"""A stored plan is driven again, from what it shows and from the inputs that were kept with it: for its faults, and for
-the fuel in the tank along the road."""
+"""Drives a stored plan again, from the plan's document and the inputs kept with it, to find its faults and the fuel in
+the tank along the road."""
 
 import math
 import zlib
@@ -21,8 +21,9 @@ _PERCENT = 1e-4
 
 
 def faults_of_plan(document: FuelPlanDocument, explanation: bytes | None) -> list[str]:
-    """The faults of a plan; empty: none. Its totals are the sums of its stops to the cent. If its explanation is still
-    kept: its stops are the purchases there, the trip keeps every limit, and the objective is the one that is stored."""
+    """The faults of a plan; empty if it has none. Its totals must be the sums of its stops, to the cent. While its
+    explanation is still kept, its stops must be the purchases there, the trip must keep every limit, and the objective
+    must be the stored one."""
     try:
         found = list(_faults_of_totals(document))
         if explanation is not None:
@@ -51,7 +52,8 @@ def _faults_of_totals(document: FuelPlanDocument) -> Iterator[str]:
 
 
 def _faults_of_trip(stops: Sequence[FuelStopDocument], explanation: Explanation) -> Iterator[str]:
-    """Raises BrokenPlan for a limit that is not kept."""
+    """The faults of the stops against the explanation. Raises BrokenPlan for a limit that is not kept, which the caller
+    lists as a fault."""
     bought = [(index, one) for index, one in enumerate(explanation["candidates"]) if one["gallons"]]
     if [_shown(one) for _, one in bought] != [
         (stop["milesFromOrigin"], stop["gallonsToFill"], stop["pricePerGallon"]) for stop in stops
@@ -87,7 +89,7 @@ class TankLevel(NamedTuple):
 
 def planned_levels(explanation: Explanation | FullExplanation) -> list[TankLevel]:
     """The fuel in the tank along the road, as corners of a line: at the start, before and after each purchase, at the
-    plan's end. The way off the road to a station and back is burned at the station's mile."""
+    plan's end. The detour to a station burns its fuel at the station's mile."""
     trip = trip_of(explanation)
     purchases = [
         Purchase(index, one["gallons"]) for index, one in enumerate(explanation["candidates"]) if one["gallons"]
@@ -102,7 +104,8 @@ def planned_levels(explanation: Explanation | FullExplanation) -> list[TankLevel
 
 
 def shown_levels(document: FuelPlanDocument, *, start_gallons: float, mpg: float) -> list[TankLevel]:
-    """The same of a plan of which only what it shows was kept. The ways off the road are left out."""
+    """The fuel in the tank along the road, by the plan's document alone: for a plan without an explanation. Detours are
+    left out."""
     levels, gallons, mile = [TankLevel(0.0, start_gallons)], start_gallons, 0.0
     for stop in document["stops"]:
         gallons -= (stop["milesFromOrigin"] - mile) / mpg

@@ -28,7 +28,8 @@ def road_origin(
     lane: LearnedLane | None = None,
     second_ways: Sequence[ComparedWay] = (),
 ) -> RoadOrigin:
-    """The source of a plan's road, for its explanation. `lane` is that of the route, if it has a road."""
+    """The source of a plan's road, for its explanation. `lane` is the route's lane, if trucks have driven a road on
+    it."""
     known = {name: value for name, value in asdict(truck).items() if value is not None}
     origin: RoadOrigin = {
         "source": road.source,
@@ -63,7 +64,7 @@ class RoadInWords(NamedTuple):
     truck: str | None
     """The truck for which the road was chosen, such as `13.5 ft high, 80,000 lb, hazardous cargo`."""
     truck_note: str
-    """The part that the truck had in the choice of the road."""
+    """How far the road suits the truck."""
     second_ways: list[str]
     """A sentence for each second way."""
 
@@ -100,7 +101,7 @@ def _truck_note(source: str, truck: ExplainedTruck | None) -> str:
 
 
 def _told(trips: Sequence[ExplainedTrip]) -> str:
-    """The trips from which the road is known."""
+    """The sentence about the trips from which the road is known."""
     if not trips:
         return ""
     each = ", ".join(f"{trip['route_id']} ({trip['ended_at'][:10]})" for trip in trips)

@@ -9,14 +9,14 @@ from domain.planning.optimizer import solve
 from domain.planning.trips import Infeasible, Purchase, Solution, Trip, drive_trip, fuel_without_purchases, objective_of
 
 STEPS_GALLONS = (0.1, 0.01, 0.001)
-"""The steps in the order in which they are tried."""
+"""Steps to round to, in the order in which they are tried."""
 
 MAX_ROUNDING_LOSS_DOLLARS = 0.50
-"""Tenths cost less than this on all but trips with many stops at very different prices: they lose less than a tenth of
-the last price, and less than a tenth of each change of price from stop to stop."""
+"""Most dollars that rounding to tenths may cost. Most trips lose less; a trip with many stops at very different prices
+may lose more."""
 
 SPARE_GALLONS = 0.01
-"""So much room at each limit is enough to round to a thousandth."""
+"""Slack at each limit; enough for rounding to 0.001 gal."""
 
 
 def solve_rounded(trip: Trip) -> Solution | Infeasible:
@@ -88,7 +88,7 @@ def _rounded(trip: Trip, purchases: Sequence[Purchase], step: float) -> list[flo
     def down(gallons: float) -> int:
         return math.floor(gallons * per_gallon + 1e-6)
 
-    # All of these count steps, one value for each stop.
+    # Steps are counted from here on, one value for each stop.
     arriving = fuel_without_purchases(trip, purchases)
     needed = [trip.reserve_gallons] * (len(purchases) - 1)  # on arriving at the next stop
     needed.append(max(trip.reserve_gallons, trip.end_gallons))

@@ -25,14 +25,12 @@ class RoadPoint(NamedTuple):
 
 
 def arrival_times(departure: datetime, road_points: Iterable[RoadPoint]) -> Iterator[datetime | None]:
-    """The arrival at each road point, in driving order. An early truck waits, so it arrives at the opening.
-
-    None where that is after the year 9999, the last one of a `datetime`: a window may open that late.
-    """
+    """The arrival at each road point, in driving order. An early truck arrives when the window opens. None where that
+    is after the year 9999, the last one of a `datetime`: a window may open that late."""
     longest = LAST_MOMENT - departure
     since_departure, hours, hours_since_rest = timedelta(0), 0.0, 0.0
     for road_point in road_points:
-        # road points at one rounded mile may be a second out of order
+        # Road points at one rounded mile may be a second out of order.
         leg_hours = max(road_point.driving_hours - hours, 0.0)
         while hours_since_rest + leg_hours > MAX_DRIVING_HOURS + 1e-9:
             until_rest = MAX_DRIVING_HOURS - hours_since_rest

@@ -35,27 +35,27 @@ from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.roads import great_circle_miles
 
 IDLING_GALLONS_AN_HOUR = 1.5
-"""An engine that only turns burns a gallon an hour or less; with heater or cooling a little more."""
+"""An engine that idles burns a gallon an hour or less, with heater or cooling a little more."""
 
 FILLED_UNSEEN_HOURS = 15 / 60
-"""A truck that had so long besides its drive may have fueled between two readings."""
+"""A truck with this much time besides its drive may have fueled between two readings."""
 
 CONFIRMED_AFTER = timedelta(seconds=10)
-"""Readings that agree span so long at least: a tracker that sends each second repeats what was wrong."""
+"""Shortest span of readings that confirm each other: a tracker that sends each second repeats its mistakes."""
 
 MOST_PERCENT = 150.0
-"""A gauge that is off shows some more than a full tank. A level beyond this one is no percentage: 255 means that the
-tracker has no value, and 700 may be liters."""
+"""Highest level that counts. A gauge that is off shows somewhat more than a full tank. A higher number is no
+percentage: 255 means that the tracker has no value, and 700 may be liters."""
 
 NOT_AVAILABLE_PERCENT = (101.6, 102.0)
 """On the bus of a truck (J1939, 0.4 % a bit) 0xFE means an error, and 0xFF that there is no value."""
 
 MOST_NEXT_TO_NOTHING_PERCENT = 1.0
-"""A gauge that shows no more shows nothing, unless the tank was nearly empty before: trackers without a gauge, or while
+"""Highest level that counts as nothing, unless the tank was nearly empty before. Trackers without a gauge, or while
 they start, send 0, and some send shares of 1, where 0.62 means 62 % and 1 a full tank."""
 
 LEAST_BURNED_PERCENT = 2.0
-"""A gauge that shows next to nothing while the truck burns so much is none."""
+"""Percent. A gauge that shows next to nothing while the truck burns this much does not work."""
 
 
 class CountedReadings(NamedTuple):
@@ -64,19 +64,19 @@ class CountedReadings(NamedTuple):
     counted: Sequence[Reading]
     doubted: Sequence[Reading]
     is_confirmed: bool
-    """The newest one that counts agrees with another reading."""
+    """True if the newest reading that counts agrees with another one."""
 
 
 def zero_counts(environment: str) -> bool:
-    """Tell if 0 % is a level like others: in the sandbox it rehearses an empty tank."""
+    """Tell if 0 % is a level like any other, as in the sandbox, where it rehearses an empty tank."""
     return environment == Environment.SANDBOX
 
 
 def count_readings(
     readings: Sequence[Reading], *, mpg: float, capacity_gallons: float, zero_counts: bool = False
 ) -> CountedReadings:
-    """Tell which of these readings, given in the order of time, count. The first counts until others contradict it.
-    `zero_counts`: 0 % is a level like others; else only where the tank was nearly empty before."""
+    """Tell which of these readings, in order of time, count. The first counts until others contradict it. With
+    `zero_counts` 0 % is a level like any other; without, it counts only where the tank was nearly empty before."""
     follows = partial(_follows, mpg=mpg, capacity_gallons=capacity_gallons)
     counted: list[Reading] = []
     doubted: list[Reading] = []
@@ -93,7 +93,7 @@ def count_readings(
         elif doubted and shows_something and follows(doubted[-1], one):
             doubted.append(one)
             if one.recorded_at - doubted[0].recorded_at >= CONFIRMED_AFTER:
-                # a first reading that nothing but later ones can be compared with was wrong
+                # Only later readings can be compared with a first one: here they show that it was wrong.
                 counted = [*(counted if is_confirmed else ()), *doubted]
                 doubted, is_confirmed = [], True
         else:
@@ -104,7 +104,7 @@ def count_readings(
 
 
 def _shows_nothing(readings: Sequence[Reading], *, mpg: float, capacity_gallons: float) -> bool:
-    """True of the readings of a truck that drove on with next to nothing in its tank."""
+    """True if the truck drove on with next to nothing in its tank by all its readings."""
     if max((one.percent for one in readings), default=0.0) > MOST_NEXT_TO_NOTHING_PERCENT:
         return False
     miles = sum(great_circle_miles(one.place, other.place) for one, other in pairwise(readings))
@@ -112,8 +112,8 @@ def _shows_nothing(readings: Sequence[Reading], *, mpg: float, capacity_gallons:
 
 
 def newest_counted(readings: Sequence[Reading], *, zero_counts: bool) -> float | None:
-    """The level to show of a truck's last readings, given in the order of time: the newest one that counts for a usual
-    tank; None without any."""
+    """The level to show from a truck's last readings, in order of time: the newest one that counts for a usual tank.
+    None without any."""
     tank = {"mpg": DEFAULT_MPG, "capacity_gallons": DEFAULT_CAPACITY_GALLONS}
     counted = count_readings(readings, **tank, zero_counts=zero_counts).counted
     return counted[-1].percent if counted else None

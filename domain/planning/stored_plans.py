@@ -1,4 +1,4 @@
-"""Plans are computed from their tasks, stored, and explained. `routes/plans/` moves the route on."""
+"""Computes plans from their tasks, stores them, and explains them. `routes/plans/` moves the route on."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -34,15 +34,14 @@ from domain.roads import Road
 from domain.stations.corridor_offers import Corridor
 
 ROAD_MILES = "coalesce((p.timeline->-1->>'mile')::float, (p.document->>'totalDistanceMiles')::float)"
-"""The whole way from where a plan `p` begins: the mile of the destination, which the plan itself may not reach."""
+"""The miles from where a plan `p` begins to the destination, which the plan itself may not reach."""
 
 
 def plan_for_task(
     task: PlanTask, road: Road, corridor: Corridor, *, further: Corridor | None = None, now: datetime
 ) -> ComputedPlan | NoPlan:
-    """The cheapest feasible plan of a task on its road. With the `further` corridor, which reaches as far off the road
-    as `FURTHEST_DETOUR_MILES`, limits of the policy are relaxed where no plan keeps them all.
-    """
+    """The cheapest feasible plan of a task on its road. The `further` corridor reaches as far off the road as
+    `FURTHEST_DETOUR_MILES`; with it, limits of the policy are relaxed where no plan keeps them all."""
     route = task.route
     policy = PlanPolicy(
         reserve_percent=route.reserve_percent,
@@ -197,7 +196,7 @@ _CONFIRM = Command("UPDATE plans SET fuel_percent = %s, price_set = %s WHERE id 
 
 
 def confirm_plan(connection: Connection, plan_id: UUID, *, fuel_percent: float, price_set: int | None) -> None:
-    """Store the fuel level and the newest import of prices with which a review has kept a plan."""
+    """Store the fuel level and the newest import of prices by which a review has kept a plan."""
     _CONFIRM.execute(connection, (fuel_percent, price_set, plan_id))
 
 
@@ -213,8 +212,8 @@ _MOVE_STOPS = Command(
 
 
 def move_stops(connection: Connection, route_id: UUID, moves: Mapping[int, int]) -> None:
-    """Rewrite the timelines of a route's plans after its stops have changed. `moves` gives the new position of each
-    stop that stays. Stops that are gone are removed."""
+    """Rewrite the timelines of a route's plans after its stops have changed. `moves` has the new position of each stop
+    that stays; other stops are removed."""
     _MOVE_STOPS.execute(connection, (list(moves), list(moves.values()), route_id))
 
 

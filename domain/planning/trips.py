@@ -55,7 +55,7 @@ class Trip:
     margin_gallons: float = 0.0
 
     def lowest_gallons(self, stops_made: int) -> float:
-        """The least fuel in the tank after so many stops."""
+        """The least fuel allowed in the tank after this many stops."""
         return self.reserve_gallons if stops_made else self.reserve_gallons + self.margin_gallons
 
     @property
@@ -63,12 +63,9 @@ class Trip:
         return min(self.start_gallons, self.usable_gallons)
 
     def smallest_purchase(self, candidate: Candidate) -> float:
-        """Gallons: the policy's smallest purchase, one step of the pump, and no less than the detour burns.
-
-        Without the second, a stop that ends the margin would buy nothing. The third rules out nothing sensible, and it
-        keeps the optimizer fast: otherwise the levels that pointless detours lead to would multiply from station to
-        station.
-        """
+        """Gallons, the largest of three: the policy's smallest purchase; one step of the pump, since a stop that ends
+        the margin must buy something; and what the detour burns. The last rules out nothing sensible and keeps the
+        optimizer fast: pointless detours would multiply the levels from station to station."""
         detour_gallons = (candidate.detour_miles_in + candidate.detour_miles_out) / self.mpg
         return max(self.min_purchase_gallons, PUMP_STEP_GALLONS, detour_gallons)
 
@@ -88,7 +85,7 @@ class Solution:
 
 @dataclass(frozen=True, slots=True)
 class Infeasible:
-    """The trip cannot be made. The miles are the first part of it that cannot be driven."""
+    """The trip cannot be made; the miles are its first part that cannot be driven."""
 
     from_mile: float
     to_mile: float
@@ -96,7 +93,7 @@ class Infeasible:
 
 
 class BrokenPlan(Exception):
-    """A plan that breaks its own limits: a bug, or its numbers were changed after it was made."""
+    """A plan breaks its own limits: a bug, or its numbers were changed after it was made."""
 
 
 def objective_of(trip: Trip, purchases: Sequence[Purchase]) -> float:

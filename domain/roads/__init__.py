@@ -27,24 +27,25 @@ __all__ = [
 ]
 
 CIRCUITY = 1.20
-"""Road miles for one straight mile: mean 1.196 over 18 driving routes of 580 to 2,781 miles; R. H. Ballou and others,
+"""Road miles for one straight mile. Mean of 18 driving routes of 580 to 2,781 miles: 1.196. R. H. Ballou and others,
 Transportation Research A 36 (2002), find 1.20 for the United States."""
 
 LINE_STEP_MILES = 10.0
-"""Neighbouring vertices of a road's line are never further apart. So it does not matter how a reader connects them:
-over 10 miles a great circle and a line straight in degrees are 5 m apart at 40 degrees north."""
+"""Longest distance between neighbouring vertices of a road's line. Over 10 miles a great circle and a line straight in
+degrees are 5 m apart at 40 degrees north, so a reader may connect them either way."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leg:
-    """The way from one point to the next: `line` (n, 2) in degrees, the road mile at each of its vertices."""
+    """The road from one point to the next: `line` is (n, 2) in degrees, `line_miles` the road mile at each vertex."""
 
     line: Array
     line_miles: Array
     hours: float
     source: str
     second_way: "tuple[Leg, float] | None" = None
-    """Another way that takes little longer, where one is known, and the share of its miles that lie on this one."""
+    """Another road that takes little longer, and the share of its miles that lie on this one; None where none is
+    known."""
 
     @property
     def miles(self) -> float:
@@ -53,8 +54,8 @@ class Leg:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SecondWay:
-    """Another way of one leg that takes little longer. `leg` counts from 0, `mile` is where the leg begins on the road.
-    `shared_share` is the share of its miles that both ways have in common."""
+    """A road that takes little longer than one leg. `leg` counts from 0; `mile` is where the leg begins on the whole
+    road. `shared_share` is the share of its miles that both have in common."""
 
     leg: int
     mile: float
@@ -87,11 +88,11 @@ class Road:
 
     @property
     def whole_miles(self) -> float:
-        """The miles all the way to the last point."""
+        """The miles to the last point, also where the road was cut."""
         return self.distance_miles + self.beyond_miles
 
     def up_to(self, miles: float) -> "Road":
-        """The same road, cut at this mile where it is longer."""
+        """Cut the road at this mile. A shorter road stays as it is."""
         if self.distance_miles <= miles:
             return self
         after = int(np.searchsorted(self.line_miles, miles, side="right"))  # the first vertex beyond the cut
@@ -135,8 +136,8 @@ class Road:
 
 
 class Roads(Protocol):
-    """Finds roads. Implementations never raise for two or more points on earth. Those that know closed roads keep the
-    truck off them."""
+    """Finds roads. Implementations never raise for two or more points on earth. Implementations that know closed roads
+    keep the truck off them."""
 
     def through(self, points: Sequence[Point], truck: TruckDimensions = ANY_TRUCK) -> Road: ...
 

@@ -32,41 +32,45 @@ from domain.roads.states import default_states
 KM_PER_MILE = 1.609344
 
 ALONG_FREEWAY_MILES = 1.5
-"""A highway whose ends and middle are so near a freeway is part of that freeway: its exits and carriageways."""
+"""A highway with both ends and the middle this near a freeway is part of it: an exit or a carriageway."""
 
 JOIN_MILES, MAX_JOINS = 3.0, 4
-"""Each junction of the freeways is joined to so many nodes of the highways within these miles, the nearest first."""
+"""Each freeway junction is joined to at most `MAX_JOINS` nodes of the highways within `JOIN_MILES`, the nearest
+first."""
 
 BRIDGE_MILES = 9.0
-"""Parts of the network no further apart are joined where they are nearest. The highways miss some bridges, of which the
-bridge to Prince Edward Island is the longest. No ferry between places that matter is as short."""
+"""Widest gap between two parts of the network that counts as a missing bridge; the parts are joined where they are
+nearest. The longest missing bridge leads to Prince Edward Island. Every ferry between places that matter is longer."""
 
 SMALLEST_PART_NODES = 50
-"""Smaller parts are left out. Vancouver Island and Newfoundland are larger; a harbour or a mistake is smaller."""
+"""Fewest nodes of a part of the network that is kept. Vancouver Island and Newfoundland are larger; a smaller part is a
+harbour or a mistake."""
 
 FREEWAY_LENGTH, OTHER_LENGTH, MOUNTAIN_LENGTH = 1.02, 1.01, 1.08
 MOUNTAIN_LONGITUDE = -104.5
 BENDS_LOST, MAX_BENDS = 2.0, 0.35
-"""Simplified lines are too short. Off the freeways they lost twice as much of their bends as they kept, where what they
-kept is at most `MAX_BENDS` of the straight line. From the Rocky Mountains to the Pacific many kept none. The figures
-were chosen with the distances of the tests. The freeway graph needs no correction."""
+"""Correction of simplified lines, which are too short. Off the freeways a line lost twice as much of its bends as it
+kept, where the kept bends are at most `MAX_BENDS` of the straight line. From the Rocky Mountains to the Pacific many
+lines kept none. The figures were chosen with the distances of the tests. The freeway graph needs no correction."""
 
 LISTED_HIGHWAYS = Path(__file__).with_name("listed_highways.csv")
-"""Freeways that the freeway graph lacks, mostly newer interstates, and divided highways, by the towns along them: an
-engineer's list of well-known ones. It is not complete."""
+"""Freeways that the freeway graph lacks (mostly newer interstates) and divided highways, by the towns along them. An
+engineer listed the well-known ones; the list is not complete."""
 
 TOWN_ON_HIGHWAY_MILES, MOST_ROUNDABOUT = 8.0, 1.4
-"""A highway of the list is the shortest way between two neighbouring towns. It is left out where that way
-begins further from one of them, or is so much longer than the straight line: then the highway is missing."""
+"""A listed highway is the shortest way between two neighbouring towns. The highway counts as missing, and is left out,
+where that way begins further from a town than the miles, or is longer than the straight line by more than the
+factor."""
 
 OPEN_STATES = frozenset(
     ("AZ", "CO", "ID", "KS", "MT", "ND", "NE", "NM", "NV", "OK", "OR", "SD", "TX", "UT", "WA", "WY")
 )
-"""The states with speed limits of 60 to 75 mph for trucks on rural roads of two lanes (IIHS, Maximum posted speed
-limits). Elsewhere in the country they are mostly 55. Canada and Mexico count as open, too: they were not looked at."""
+"""States with speed limits of 60 to 75 mph for trucks on rural two-lane roads (IIHS, Maximum posted speed limits). In
+other states the limit is mostly 55. Canada and Mexico were not looked at and count as open."""
 
 ABROAD_DEGREES = 0.03
-"""About two miles. The borders in `states.npz` are that rough, so a road must be so far beyond one to be abroad."""
+"""About two miles: the error of the borders in `states.npz`. A road is abroad only when it is this far beyond a
+border."""
 
 FOREIGN = frozenset(("AB", "BC", "MB", "MX", "NB", "NL", "NS", "NT", "NU", "ON", "PE", "QC", "SK", "YT"))
 
@@ -96,8 +100,8 @@ def _network() -> RoadNetwork:
 
 
 def main_roads() -> RoadNetwork:
-    """The highways alone, as they are drawn on a map: without the freeway graph, whose lines lie beside theirs, and
-    without the arcs that join the two. Raises ImportError where the extra `roads` is not installed."""
+    """The highways as a map draws them: without the freeway graph, whose lines lie beside theirs, and without the arcs
+    that join the two. Raises ImportError where the extra `roads` is not installed."""
     return _corrected(_of_geograph("scgraph_data.world_highways", "world_highways_geograph"), us_freeways())
 
 
@@ -134,7 +138,7 @@ def _in_north_america(nodes: Array) -> NDArray[np.bool_]:
 
 
 def _kept(network: RoadNetwork, keep: NDArray[np.bool_]) -> RoadNetwork:
-    """The network of the nodes to keep and the arcs between them."""
+    """The part of a network with the nodes to keep and the arcs between them."""
     number = np.cumsum(keep) - 1
     both = keep[network.starts] & keep[network.ends]
     return RoadNetwork(
@@ -173,7 +177,7 @@ def _on_earth(vectors: Array) -> Array:
 
 
 def _joined(highways: RoadNetwork, freeways: RoadNetwork) -> RoadNetwork:
-    """One network of both, with the freeways' junctions joined to the highways near them."""
+    """Highways and freeways as one network, with the freeways' junctions joined to the highways near them."""
     first = len(highways.nodes)
     chords, near = _nearest(unit_vectors(highways.nodes), unit_vectors(freeways.nodes), MAX_JOINS, JOIN_MILES)
     junction, place = np.nonzero(np.isfinite(chords))
@@ -195,7 +199,7 @@ def _nearest(places: Array, vectors: Array, count: int, max_miles: float) -> tup
 
 
 def _in_parts(network: RoadNetwork) -> RoadNetwork:
-    """Join each part that a bridge would join to a larger one, and leave out parts that are small even so."""
+    """Join parts that a bridge would connect, and leave out the parts that are still small."""
     vectors = unit_vectors(network.nodes)
     part = _parts(network)
     sizes = np.bincount(part)
@@ -256,7 +260,7 @@ def _in_open_states(network: RoadNetwork) -> NDArray[np.bool_]:
 def _listed(network: RoadNetwork, kind: str) -> NDArray[np.bool_]:
     """Tell which arcs are part of a highway of the list."""
     size, vectors = len(network.nodes), unit_vectors(network.nodes)
-    # A little shorter along freeways, so that no highway beside one is taken for the one of the list.
+    # Freeways count as a little shorter, so that the listed highway is not mistaken for a highway beside it.
     roads = _shortest_arcs(network, network.miles * np.where(network.freeway, 0.9, 1.0))
     found = set[int]()
     for towns in _towns_along(kind):
@@ -273,7 +277,7 @@ def _listed(network: RoadNetwork, kind: str) -> NDArray[np.bool_]:
 
 
 def _shortest_arcs(network: RoadNetwork, lengths: Array) -> csr_array:
-    """The arcs in both directions, of parallel ones the shortest."""
+    """The arcs in both directions; the shortest of parallel arcs."""
     starts = np.concatenate([network.starts, network.ends])
     ends = np.concatenate([network.ends, network.starts])
     both = np.tile(lengths, 2)
@@ -283,7 +287,7 @@ def _shortest_arcs(network: RoadNetwork, lengths: Array) -> csr_array:
 
 
 def _arcs_to(node: int, before: NDArray[np.int32], size: int) -> Iterator[int]:
-    """The arcs on the way to a node, as numbers: the lower end times `size`, and the higher one."""
+    """The arcs on the way to a node. An arc is a number: its lower end times `size`, plus its higher end."""
     while before[node] >= 0:
         earlier = int(before[node])
         yield min(node, earlier) * size + max(node, earlier)
@@ -299,8 +303,8 @@ def _towns_along(kind: str) -> list[list[tuple[float, float]]]:
 
 
 def graph_of(network: RoadNetwork, kinds: Ids) -> HighwayGraph:
-    """The network of arcs of these kinds with its shortcuts, the nodes in an order that keeps neighbours together,
-    which compresses well."""
+    """The network of the arcs of these kinds, with shortcuts. Neighbouring nodes are kept together, which compresses
+    well."""
     places = np.rint(network.nodes * PER_DEGREE).astype(np.int64)
     order = np.argsort(_interleaved(places[:, 0] + 90 * PER_DEGREE, places[:, 1] + 180 * PER_DEGREE), kind="stable")
     number = np.empty(len(order), dtype=np.int64)
@@ -322,7 +326,7 @@ def graph_of(network: RoadNetwork, kinds: Ids) -> HighwayGraph:
 
 
 def _interleaved(rows: Ids, columns: Ids) -> Ids:
-    """The bits of both in turn (G. M. Morton's order)."""
+    """The bits of both numbers by turns (G. M. Morton's order)."""
     result = np.zeros(len(rows), dtype=np.int64)
     for bit in range(19):
         result |= ((rows >> bit) & 1) << (2 * bit) | ((columns >> bit) & 1) << (2 * bit + 1)

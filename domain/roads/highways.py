@@ -1,10 +1,11 @@
-"""The embedded roads: the main roads of North America from OpenStreetMap, and great circles where they do not lead.
+"""The embedded roads: the main roads of North America from OpenStreetMap, and great circles away from them.
 
 `highways.npz` holds the motorways and trunk roads of the contiguous United States, Alaska, Canada and Mexico, and the
 US freeway graph, as a contraction hierarchy (`contraction.py`). `build_highways.py` makes the file, and
-`highways-licence.txt` names the owners of the data. The way is the quickest one. The lines between junctions are
-simplified. Roads of lower rank are missing, so a way that needs them goes round.
-"""
+`highways-licence.txt` names the owners of the data.
+
+Ways are the quickest ones, with simplified lines between junctions. Smaller roads are missing, so a way that needs one
+goes round."""
 
 import bisect
 import functools
@@ -36,50 +37,46 @@ PER_MILE = 100
 """The file keeps lengths as whole hundredths of a mile."""
 
 HIGHWAY, FREEWAY, DIVIDED, OPEN, BORDER = -1, -2, -3, -4, -5
-"""The kind of an arc that is no shortcut. It stands in place of the node that a shortcut goes through.
-
-Divided highways have four lanes. Open ones have two, in states where trucks drive 60 to 75 mph on them. A highway has
-two lanes anywhere else. A border is a highway into the United States or out of them.
-"""
+"""The kind of an arc of the roads. A shortcut has the node that it goes through in its place. DIVIDED highways have
+four lanes. OPEN ones have two, in states where trucks drive 60 to 75 mph on them. Any other two-lane road is a HIGHWAY.
+BORDER is a highway into or out of the United States."""
 
 COSTS = np.array([0, 86, 65, 70, 74, 86], dtype=np.int64)
 BORDER_COST = 360_000
-"""COSTS[-kind] is the cost of a hundredth of a mile in hundredths of a second. A border takes an hour more.
-
-These are 55 mph on freeways, within the 50 to 60 mph of most corridors in FHWA's Freight Facts and Figures; 51 and 49
-mph on divided and on open highways; 42 mph on the others. Their ratios were chosen with half of the known truck ways
-(`tests/benchmarks/truck_ways.py`) and judged with the other half.
-"""
+"""COSTS[-kind] is the cost of a hundredth of a mile in hundredths of a second; a border adds an hour. The speeds are 55
+mph on freeways, within the 50 to 60 mph of most corridors in FHWA's Freight Facts and Figures; 51 mph on divided and 49
+mph on open highways; 42 mph on the others. Their ratios were chosen with half of the known truck ways
+(`tests/benchmarks/truck_ways.py`) and judged with the other half."""
 
 LOCAL_COST = 90
-"""The same for streets and roads that are not in the file: 40 mph, the average of trucks over all their driving (39.98
-mph in ATRI's Operational Costs of Trucking)."""
+"""The cost of a hundredth of a mile on streets and roads that are not in the file: 40 mph, the average of trucks over
+all their driving (39.98 mph in ATRI's Operational Costs of Trucking)."""
 
 COST_PER_HOUR = 360_000
 LOCAL_MPH = COST_PER_HOUR / (LOCAL_COST * PER_MILE)
 
 ACCESS_MILES = 50.0
-"""A place no further from the main roads is driven to by them."""
+"""Furthest distance of a place from the main roads at which they are used to reach it."""
 
 MAX_ACCESSES = 32
-"""Only so many nodes near a place are tried, the nearest ones. The best road is reached over these."""
+"""Most nodes near a place that are tried, the nearest first. The best road is reached over them."""
 
 LOCAL_MILES, WORST_LOCAL_CIRCUITY = 50.0, 1.60
-"""A way so much longer than the straight line is not believed over so short a distance, for there is a smaller road.
-Over a longer distance it is believed, for there is a lake or a mountain range."""
+"""Within `LOCAL_MILES`, a way longer than the straight line by more than `WORST_LOCAL_CIRCUITY` is not believed: there
+must be a smaller road. Over a longer distance a lake or a mountain range explains it."""
 
 TOWN_MILES = 10.0
-"""Within a town main roads are only taken where they are no detour from its streets."""
+"""Within this distance, inside a town, main roads are taken only where they are no detour from its streets."""
 
 SECOND_WAY_SHARE, APART_SHARE, APART_MILES = 1.03, 0.20, 5.0
-"""A second way takes at most so much of the best one's time, and at least a fifth of it is more than five miles off the
-best one: about the reach of a corridor."""
+"""A second way takes at most 1.03 times the best one's time. At least a fifth of it is more than five miles, about the
+reach of a corridor, off the best one."""
 
 DRAWN_TWICE_MILES = 1.5
-"""The sources draw many roads twice, side by side."""
+"""Two lines nearer than this may be one road: the sources draw many roads twice, side by side."""
 
 MOST_TRIED = 8
-"""So many second ways are looked at, to bound the time."""
+"""Most second ways that are looked at for one leg, to bound the time."""
 
 NodesNear = dict[int, int]
 """The nodes near a place, each with the cost of the way there."""
@@ -92,10 +89,9 @@ STRAIGHT_LINE_REASON = "no main road leads all the way: stations on the straight
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HighwayGraph:
-    """Nodes as (n, 2) degrees, and for each node the arcs to more important ones, which are those from `first[node]`
-    to `first[node + 1]`, in the order of `head`: the other end, the cost, and the node that a shortcut goes through.
-    Every arc can be driven both ways.
-    """
+    """The road graph. Nodes are (n, 2) degrees. The arcs from a node to more important ones are those from
+    `first[node]` to `first[node + 1]`, in the order of `head`: the other end, the cost, and the node that a shortcut
+    goes through. Every arc can be driven both ways."""
 
     nodes: Array
     first: Ints
@@ -104,7 +100,7 @@ class HighwayGraph:
     through: Ints
 
     def lengths(self, arcs: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
-        """The hundredths of a mile of arcs that are no shortcuts."""
+        """The lengths of arcs that are no shortcuts, in hundredths of a mile."""
         kinds = self.through[arcs]
         return np.asarray((self.cost[arcs] - np.where(kinds == BORDER, BORDER_COST, 0)) // COSTS[-kinds])
 
@@ -140,12 +136,12 @@ class HighwayGraph:
 
 
 def costs_of(lengths: NDArray[np.int64] | Ints, kinds: NDArray[np.int64] | Ints) -> NDArray[np.int64]:
-    """The costs of arcs with these hundredths of a mile."""
+    """The costs of arcs by their lengths in hundredths of a mile."""
     return np.asarray(lengths * COSTS[-kinds] + np.where(kinds == BORDER, BORDER_COST, 0))
 
 
 class HighwayRoads:
-    """Roads whose legs follow the main roads where both ends are near them, else a great circle."""
+    """Roads with legs along the main roads where both ends are near them, and along great circles elsewhere."""
 
     def __init__(self) -> None:
         default_highway_finder()  # loads the file now, and not when the first truck waits for its plan
@@ -161,9 +157,8 @@ class HighwayRoads:
 
 @functools.lru_cache(maxsize=512)
 def _leg(a: Point, b: Point) -> Leg:
-    """The leg by the main roads, else by great circle. The last legs are kept in memory, some 10 KB each: companies
-    drive the same lanes again and again, and on a route with several stops hardly more than the leg from the truck is
-    new."""
+    """The leg by the main roads, or by great circle. The last legs are kept in memory, some 10 KB each: companies drive
+    the same lanes again and again, and on a route with several stops often only the leg from the truck is new."""
     straight_miles = great_circle_miles(a, b)
     by_highway = default_highway_finder().leg(a, b)
     if by_highway is None or by_highway.miles > _longest_miles(straight_miles):
@@ -185,7 +180,7 @@ def default_highway_finder() -> "HighwayFinder":
 
 
 def _first_of(place: Mapping[int, int], node: int, came: Mapping[int, tuple[int, int]]) -> int:
-    """The first node of the best way on the way back from a node; -1 where there is none."""
+    """The first node of the best way, followed back from `node`; -1 where there is no way."""
     while node not in place:
         if node not in came:
             return -1
@@ -194,13 +189,13 @@ def _first_of(place: Mapping[int, int], node: int, came: Mapping[int, tuple[int,
 
 
 def _sampled(leg: Leg, step_miles: float) -> Array:
-    """Places on a leg, one for every so many miles."""
+    """Places along a leg, one every `step_miles`."""
     miles = np.linspace(0.0, leg.miles, max(2, math.ceil(leg.miles / step_miles)))
     return np.column_stack([np.interp(miles, leg.line_miles, leg.line[:, axis]) for axis in (0, 1)])
 
 
 def _apart(places: Array, along: Array, least_miles: float) -> NDArray[np.bool_]:
-    """Tell which places are further from a line, which is given as unit vectors of places on it."""
+    """Tell which places lie further than `least_miles` from a line, given as unit vectors of places on it."""
     cosines = np.max(unit_vectors(places) @ along.T, axis=1)  # of the angle to the nearest one
     return np.asarray(cosines < math.cos(least_miles / EARTH_RADIUS_MILES))
 
@@ -213,7 +208,7 @@ class HighwayFinder:
         by_latitude = np.argsort(graph.nodes[:, 0], kind="stable")
         self._by_latitude, self._latitudes = by_latitude, graph.nodes[by_latitude, 0]
         self._vectors = unit_vectors(graph.nodes[by_latitude])
-        # Views of the arrays give Python's whole numbers, and several times faster than the arrays themselves.
+        # Memoryviews of the arrays give Python's whole numbers, several times faster than the arrays themselves.
         self._first = graph.first.data
         self._head = graph.head.data
         self._cost = graph.cost.data
@@ -243,11 +238,9 @@ class HighwayFinder:
     def _second_way(
         self, a: Point, b: Point, on: NodesNear, off: NodesNear, best_nodes: list[int], best: Leg
     ) -> tuple[Leg, float] | None:
-        """The quickest way found that is little longer in time than the best one, and really another.
-
-        Ways by a node that both searches reach are looked at, the quickest first, as in I. Abraham and others,
-        "Alternative Routes in Road Networks", SEA 2010. A way that no such node has is not found.
-        """
+        """The quickest way that takes little longer than the best one and differs from it enough. Candidates lead over
+        a node that both searches reach; the quickest are tried first, as in I. Abraham and others, "Alternative Routes
+        in Road Networks", SEA 2010. Ways without such a node are not found."""
         total = round(best.hours * COST_PER_HOUR)
         longest, least_apart = int(total * SECOND_WAY_SHARE), int(total * APART_SHARE)
         if best.miles < LOCAL_MILES:
@@ -281,7 +274,7 @@ class HighwayFinder:
         return None
 
     def _upward(self, near: NodesNear, longest: int) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
-        """The cost of each more important node within reach, and the node and the arc that lead to it."""
+        """The cost of each more important node within reach, and the node and arc before it on the way."""
         first, head, cost = self._first, self._head, self._cost
         reached, came = dict(near), dict[int, tuple[int, int]]()
         queue = [(total, node) for node, total in near.items()]
@@ -318,10 +311,7 @@ class HighwayFinder:
         return dict(zip(self._by_latitude[near[nearest]].tolist(), costs.tolist(), strict=True))
 
     def way(self, on: NodesNear, off: NodesNear) -> Way | None:
-        """The nodes of the cheapest way from one of `on` to one of `off`, and the arcs between them.
-
-        The arcs to the most important nodes come first: these show soonest that a node need not be followed.
-        """
+        """The nodes of the cheapest way from one of `on` to one of `off`, and the arcs between them."""
         first, head, cost = self._first, self._head, self._cost
         costs = (dict(on), dict(off))
         came: tuple[dict[int, tuple[int, int]], ...] = ({}, {})  # from which node, by which arc

@@ -1,4 +1,4 @@
-"""Whole numbers as the embedded files keep them, in an order of bytes that compresses well."""
+"""Packs whole numbers for the embedded files, in a byte order that compresses well."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ PER_DEGREE = 1_000
 
 
 def pack_integers(values: NDArray[np.int64] | Ints) -> NDArray[np.uint8]:
-    """Move signs to the last bit, and put bytes of one rank together. Both make long runs of zeros."""
+    """Move signs to the last bit, and put bytes of one rank together: both give long runs of zeros."""
     flat = values.astype(np.int32).ravel()
     return ((flat << 1) ^ (flat >> 31)).astype("<i4").view(np.uint8).reshape(-1, 4).T.copy()
 

@@ -57,9 +57,8 @@ def segment_miles(line: Array) -> Array:
 
 
 def densified(line: Array, line_miles: Array, max_miles: float) -> tuple[Array, Array]:
-    """The same line with more vertices, on the great circle between two old ones, so that no two neighbours are
-    further apart than `max_miles`. Road miles are shared out evenly within a segment.
-    """
+    """Add vertices to a line until neighbours are at most `max_miles` apart. New vertices lie on the great circle
+    between two old ones. Road miles are shared out evenly within a segment."""
     vectors = unit_vectors(line)
     start, end = vectors[:-1], vectors[1:]
     cosine = np.sum(start * end, axis=1)
@@ -70,7 +69,7 @@ def densified(line: Array, line_miles: Array, max_miles: float) -> tuple[Array, 
 
     tangent = end - cosine[:, None] * start
     size = np.linalg.norm(tangent, axis=1)
-    # Between opposite ends of the earth every way is as short as any other: take one of them.
+    # Between opposite ends of the earth all great circles are equally short: take one of them.
     undirected = size < 1e-9
     axis_across = np.eye(3)[np.argmin(np.abs(start[undirected]), axis=1)]
     tangent[undirected] = np.cross(start[undirected], axis_across)

@@ -19,13 +19,13 @@ from domain.roads.sphere import Array, Point, densified
 STATES_FILE = Path(__file__).with_name("states.npz")
 
 ELSEWHERE = "elsewhere"
-"""A place that is neither in a state nor near one."""
+"""The code of a place that is neither in a state nor near one."""
 
 STEP_MILES = 0.25
-"""A road is sampled every so many miles. That tells to an eighth of a mile where it crosses a border."""
+"""Distance between the samples of a road; a border crossing is then known to an eighth of a mile."""
 
 NEAR_DEGREES = 0.4
-"""About 25 miles. The borders end at the shore, so a bridge over a bay lies in no state: it counts for the nearest."""
+"""About 25 miles. The borders end at the shore, so a bridge over a bay lies in no state and counts for the nearest."""
 
 
 class States:
@@ -49,10 +49,8 @@ class States:
         return self.names[int(self.positions(np.array([place]))[0])]
 
     def miles(self, line: Array, line_miles: Array) -> dict[str, float]:
-        """The miles in each state, by its code, of the road along an (n, 2) line with the road mile at each vertex.
-
-        Their sum is the length of the road.
-        """
+        """The miles of a road in each state, by its code. The road is an (n, 2) line with the road mile at each vertex.
+        The sum is the length of the road."""
         dense, dense_miles = densified(line, line_miles, STEP_MILES)
         halves = np.diff(dense_miles) / 2  # each vertex stands for the road halfway to its neighbours
         weights = np.concatenate([halves, [0.0]]) + np.concatenate([[0.0], halves])
@@ -60,15 +58,15 @@ class States:
         return {self.names[state]: float(miles[state]) for state in np.flatnonzero(miles)}
 
     def stretches(self, line: Array, line_miles: Array, step_miles: float) -> list[tuple[float, str]]:
-        """The states along the same kind of line, in driving order: the mile where the road comes into each, and its
-        code. The line is looked at every so many miles."""
+        """The states along a road, in driving order: the mile where the road enters each, and its code. The road is an
+        (n, 2) line with the road mile at each vertex, sampled every `step_miles`."""
         dense, dense_miles = densified(line, line_miles, step_miles)
         states = self.positions(dense)
         begins = np.flatnonzero(np.diff(states, prepend=-1))
         return [(float(dense_miles[one]), self.names[int(states[one])]) for one in begins]
 
     def positions(self, places: Array) -> NDArray[np.intp]:
-        """The position in `names` of the state of each of (n, 2) places."""
+        """The states of (n, 2) places, each as its position in `names`."""
         points = shapely.points(places[:, 1], places[:, 0])
         states = np.full(len(points), len(self.names) - 1, dtype=np.intp)
         boxed, box = self._tree.query(points)

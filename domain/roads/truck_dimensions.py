@@ -1,14 +1,12 @@
-"""The size, the weight and the cargo of a truck, as far as roads are closed to some trucks."""
+"""The size, weight and cargo of a truck: what may close a road to it."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class TruckDimensions:
-    """The known facts of a truck. None is unknown: the roads then assume a loaded tractor-trailer without such cargo.
-
-    `weight_pounds` is the gross weight, `axle_weight_pounds` the load of the heaviest axle.
-    """
+    """The known facts of a truck. For an unknown one (None) the roads assume a loaded tractor-trailer without such
+    cargo. `weight_pounds` is the gross weight, `axle_weight_pounds` the load of the heaviest axle."""
 
     height_feet: float | None = None
     width_feet: float | None = None

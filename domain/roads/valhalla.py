@@ -24,22 +24,22 @@ log = get_logger(__name__)
 
 CONNECT_SECONDS = 1.0
 TIMEOUT_SECONDS = 4.0
-"""Coast to coast takes Valhalla milliseconds. A server that has not answered by then is in trouble."""
+"""Coast to coast takes Valhalla milliseconds. A server that has not answered after this time is in trouble."""
 
 MAX_SECONDS = 10.0
-"""The time for a whole road with its parts and second tries. Nothing more is asked after it, so that no plan waits much
-longer. A server that hangs costs two tries with the two timeouts above."""
+"""Time for a whole road with its parts and second tries, so that no plan waits much longer. After it nothing more is
+asked. A server that hangs costs two tries with the two timeouts above."""
 
 MAX_LOCATIONS = 20
 MAX_MILES = 3_100.0
-"""`service_limits.truck` of Valhalla's default configuration: `max_locations`, and `max_distance` (5,000 km, the sum of
-the straight legs). Longer routes are asked for in parts."""
+"""Most points and miles in one request, as `service_limits.truck` in Valhalla's default configuration: `max_locations`,
+and `max_distance` (5,000 km, the sum of the straight legs). Longer routes are asked for in parts."""
 
 MAX_REFUSAL_CHARACTERS = 100
 
 ASSUMED_WEIGHT_POUNDS = 80_000.0
-"""The weight that a loaded tractor-trailer may have on interstates (23 USC 127). Valhalla's own 21.77 t would send it
-over bridges that are closed to it. Its other defaults are a tractor-trailer's."""
+"""Legal weight of a loaded tractor-trailer on interstates (23 USC 127). Valhalla's own 21.77 t would send it over
+bridges that are closed to it. Its other defaults are a tractor-trailer's."""
 
 METERS_PER_FOOT = 0.3048
 TONNES_PER_POUND = 0.45359237 / 1000
@@ -59,8 +59,7 @@ class ValhallaFailed(NoValhallaRoad):
 
 
 class ValhallaFailedForNow(ValhallaFailed):
-    """The server may work when asked again at once: it closed an idle connection, or is one of several behind a
-    proxy."""
+    """The server may answer a second try at once: it closed an idle connection, or is one of several behind a proxy."""
 
 
 class ValhallaRoads:
@@ -157,11 +156,8 @@ class ValhallaRoads:
 
 
 def truck_options(truck: TruckDimensions) -> dict[str, Any]:
-    """The options of the costing `truck`, in meters and metric tons. Options that are unknown keep Valhalla's defaults,
-    except for the weight.
-
-    https://valhalla.github.io/valhalla/api/turn-by-turn/api-reference/#costing-options
-    """
+    """The options of the costing `truck`, in meters and metric tons. Unknown options keep Valhalla's defaults, except
+    for the weight. https://valhalla.github.io/valhalla/api/turn-by-turn/api-reference/#costing-options"""
     weight_pounds = truck.weight_pounds if truck.weight_pounds is not None else ASSUMED_WEIGHT_POUNDS
     measures = {
         "height": (truck.height_feet, METERS_PER_FOOT),
@@ -185,7 +181,7 @@ def _refusal(answer: httpx.Response) -> str:
 
 
 def _parts(points: Sequence[Point]) -> Iterator[Sequence[Point]]:
-    """Split points into runs that fit into one request. Each starts where the one before it ended."""
+    """Split points into runs that fit into one request. Each run starts where the last one ended."""
     part, part_miles = [points[0]], 0.0
     for start, end in pairwise(points):
         leg_miles = great_circle_miles(start, end)
@@ -205,7 +201,7 @@ def _leg(leg: dict[str, Any]) -> Leg:
     if len(line) == 1:  # a leg from a place to itself
         line = np.repeat(line, 2, axis=0)
     along = np.concatenate([[0.0], np.cumsum(segment_miles(line))])
-    # The summary has the miles of the road; the shape only says how they are shared out.
+    # The summary has the road's miles; the shape only shares them out.
     shares = along / along[-1] if along[-1] > 0 else np.linspace(0, 1, len(line))
     return Leg(line, miles * shares, hours, "valhalla")
 

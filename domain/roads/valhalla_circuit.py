@@ -1,17 +1,15 @@
-"""The circuit leaves a failed Valhalla server alone, so that plans do not wait for it again and again."""
+"""Leaves a failed Valhalla server alone for a while, so that not every plan waits for it."""
 
 import threading
 from collections.abc import Callable
 
 ROADS_REST_SECONDS = 30.0
-"""The rest is long enough that a failing server delays few plans, and short enough that it is soon used again."""
+"""Long enough that a failing server delays few plans, short enough that the server is soon used again."""
 
 
 class ValhallaCircuit:
-    """The circuit is closed while the server works, and open for `ROADS_REST_SECONDS` after a failure. Then one caller
-    tries the server, while the rest starts again for all others, until that trial closes the circuit. Threads may share
-    it.
-    """
+    """A circuit breaker: closed while the server works, open for `ROADS_REST_SECONDS` after a failure. Then one caller
+    tries the server, while all others go on without it until that trial closes the circuit. Threads may share it."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -19,8 +17,8 @@ class ValhallaCircuit:
         self._lock = threading.Lock()
 
     def rest_seconds(self) -> float:
-        """The seconds for which the server is still left alone. 0: ask it, and report by `close` or `open` how that
-        went."""
+        """The seconds for which the server is still left alone. At 0 the caller asks the server, and reports the
+        outcome by `close` or `open`."""
         with self._lock:
             if self._rests_until is None:
                 return 0.0
