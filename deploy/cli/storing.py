@@ -2,8 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from uuid import UUID
 
+from domain.accounts.companies import require_company
 from domain.database.connections import Connection, connected
+from domain.database.owned import Owned
+from domain.database.statements import Row
 from domain.queue.jobs import Job
 from domain.settings import get_settings
 
@@ -13,6 +17,14 @@ def transaction() -> Iterator[Connection]:
     """One transaction of a command. Afterwards its hints are put; without Redis the passes find the work."""
     with connected(get_settings().require_direct_url(), _put_jobs) as connection:
         yield connection
+
+
+@contextmanager
+def locked(owned: Owned[Row], company_id: UUID, shown: str) -> Iterator[tuple[Connection, Row]]:
+    """What the argument of a command names, locked in a transaction. Raises UnknownCompany, Unknown."""
+    with transaction() as connection:
+        require_company(connection, company_id, even_retired=True)
+        yield connection, owned.lock(connection, company_id, owned.read_id(shown))
 
 
 def enqueue(jobs: list[Job]) -> None:

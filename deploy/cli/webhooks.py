@@ -1,8 +1,6 @@
 """Webhooks: endpoints of companies, and the deliveries to them."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -12,7 +10,7 @@ import typer
 from deploy.cli.arguments import AsJson, CompanyId, Yes, acting, confirm
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_fields, print_table, screen, show
-from deploy.cli.storing import enqueue, transaction
+from deploy.cli.storing import enqueue, locked, transaction
 from domain import clock
 from domain.accounts import companies
 from domain.accounts.allowed_hosts import AllowedHosts
@@ -27,7 +25,7 @@ from domain.settings import get_settings
 from domain.text import printable
 from domain.webhooks import delivery_log, endpoints
 from domain.webhooks.delivery_log import DELIVERY_STATUSES, DeliveryDetails, DeliveryStatus
-from domain.webhooks.endpoints import Endpoint, EndpointChanges, NewSecret, UnknownEndpoint
+from domain.webhooks.endpoints import ENDPOINTS, Endpoint, EndpointChanges, NewSecret
 from domain.webhooks.events import EVENT_TYPES
 from domain.wording import counted
 
@@ -85,14 +83,14 @@ def webhooks_list(company_id: CompanyId, as_json: AsJson = False) -> None:
     """Lists a company's endpoints, without their secrets."""
     with transaction() as connection:
         companies.require_company(connection, company_id, even_retired=True)
-        rows = [_document(one) for one in endpoints.list_endpoints(connection, company_id)]
+        rows = [_document(one) for one in ENDPOINTS.all(connection, company_id)]
     show(as_json, rows, lambda: print_table(rows, "id", "environment", "url", "types", "state"))
 
 
 @app.command("show")
 def webhooks_show(company_id: CompanyId, endpoint_id: EndpointId, as_json: AsJson = False) -> None:
     """Shows one endpoint."""
-    with _endpoint(company_id, endpoint_id) as (_, endpoint):
+    with locked(ENDPOINTS, company_id, endpoint_id) as (_, endpoint):
         document = _document(endpoint)
     show(as_json, document, lambda: print_fields(document))
 
@@ -118,14 +116,14 @@ def webhooks_set(
     values = EndpointChanges(url, description, [] if all_types else types)
     if not any(value is not None for value in (*values, enabled)):
         raise CommandFailed("say what to change: see `fuelroute webhooks set --help`")
-    with _endpoint(company_id, endpoint_id) as (connection, endpoint):
+    with locked(ENDPOINTS, company_id, endpoint_id) as (connection, endpoint):
         if any(value is not None for value in values):
             allowed = AllowedHosts.of_webhooks(get_settings())
             endpoints.change_endpoint(connection, company_id, endpoint.id, values, allowed=allowed)
             _record(connection, "change", endpoint, reason)
         if enabled is not None:
             _enable(connection, endpoint, enabled, reason)
-        document = _document(endpoints.lock_endpoint(connection, company_id, endpoint.id))
+        document = _document(ENDPOINTS.lock(connection, company_id, endpoint.id))
     show(as_json, document, lambda: print_fields(document))
 
 
@@ -143,7 +141,7 @@ def webhooks_remove(
     company_id: CompanyId, endpoint_id: EndpointId, yes: Yes = False, reason: Why = "", as_json: AsJson = False
 ) -> None:
     """Removes an endpoint. What is under way to it is not delivered."""
-    with _endpoint(company_id, endpoint_id) as (connection, endpoint):
+    with locked(ENDPOINTS, company_id, endpoint_id) as (connection, endpoint):
         confirm(yes, f"{endpoint_id} is removed for good")
         endpoints.remove_endpoint(connection, company_id, endpoint.id, now=clock.now())
         _record(connection, "remove", endpoint, reason)
@@ -155,7 +153,7 @@ def webhooks_rotate_secret(
     company_id: CompanyId, endpoint_id: EndpointId, reason: Why = "", as_json: AsJson = False
 ) -> None:
     """Makes a new secret and prints it. For 24 hours the former one signs as well."""
-    with _endpoint(company_id, endpoint_id) as (connection, endpoint):
+    with locked(ENDPOINTS, company_id, endpoint_id) as (connection, endpoint):
         contacts = Contacts.of(get_settings())
         made = endpoints.rotate_secret(connection, company_id, endpoint.id, contacts=contacts, now=clock.now())
         _record(connection, "rotate_secret", endpoint, reason)
@@ -166,7 +164,7 @@ def webhooks_rotate_secret(
 def webhooks_test(company_id: CompanyId, endpoint_id: EndpointId, as_json: AsJson = False) -> None:
     """Sends the endpoint an event that tells of no route, and prints the answer. The exit status is 1 if it is not
     taken."""
-    with _endpoint(company_id, endpoint_id) as (connection, endpoint):
+    with locked(ENDPOINTS, company_id, endpoint_id) as (connection, endpoint):
         event_id = delivery_log.send_test(connection, company_id, endpoint.id, now=clock.now())
     enqueue([deliver_webhooks_job(endpoint.id, company_id)])
     deadline = time.monotonic() + _TEST_SECONDS
@@ -196,7 +194,7 @@ def webhooks_deliveries(
 ) -> None:
     """Lists the deliveries to an endpoint, newest first; with --event one of them, its payload and the answers."""
     wanted = _status(status)
-    with _endpoint(company_id, endpoint_id) as (connection, endpoint):
+    with locked(ENDPOINTS, company_id, endpoint_id) as (connection, endpoint):
         if event_id is not None:
             details = delivery_log.read_delivery(connection, company_id, endpoint.id, _event(event_id))
         else:
@@ -230,7 +228,7 @@ def webhooks_replay(
     if (event_id is None) == (failed_since is None):
         raise CommandFailed("name one event with --event, or give --failed-since")
     now = clock.now()
-    with _endpoint(company_id, endpoint_id) as (connection, endpoint):
+    with locked(ENDPOINTS, company_id, endpoint_id) as (connection, endpoint):
         if event_id is not None:
             delivery_log.replay_delivery(connection, company_id, endpoint.id, _event(event_id), now=now)
             count = 1
@@ -240,17 +238,6 @@ def webhooks_replay(
         _record(connection, "replay", endpoint, reason, affected=count)
     enqueue([deliver_webhooks_job(endpoint.id, company_id)])
     show(as_json, {"replayed": count}, lambda: screen.print(f"{counted(count, 'event')} will be sent again"))
-
-
-@contextmanager
-def _endpoint(company_id: UUID, text: str) -> Iterator[tuple[Connection, Endpoint]]:
-    """The endpoint, locked in a transaction. Raises UnknownCompany, UnknownEndpoint."""
-    known = read_id("whe", text)
-    with transaction() as connection:
-        companies.require_company(connection, company_id, even_retired=True)
-        if known is None:
-            raise UnknownEndpoint(text)
-        yield connection, endpoints.lock_endpoint(connection, company_id, known)
 
 
 def _event(text: str) -> UUID:

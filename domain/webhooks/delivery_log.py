@@ -8,9 +8,9 @@ from uuid import UUID
 
 from domain.database.connections import Connection
 from domain.database.statements import Command, Scalar, Statement
-from domain.errors import FuelrouteError
+from domain.errors import Unknown
 from domain.ids import first_id_of, new_id, shown_id
-from domain.webhooks.endpoints import Endpoint, UnusableEndpoint, lock_endpoint
+from domain.webhooks.endpoints import ENDPOINTS, Endpoint, UnusableEndpoint
 from domain.webhooks.events import TEST, CapturedEvent, payload_of
 
 DeliveryStatus = Literal["pending", "delivered", "failed"]
@@ -51,7 +51,7 @@ class DeliveryDetails(NamedTuple):
     attempts: list[Attempt]
 
 
-class UnknownDelivery(FuelrouteError):
+class UnknownDelivery(Unknown):
     def __init__(self, named: str) -> None:
         super().__init__(f"the endpoint has no delivery of {named!r}: see `fuelroute webhooks deliveries`")
 
@@ -141,7 +141,7 @@ def replay_delivery(
 ) -> None:
     """Sends an event to an endpoint again, whatever came of it before. Raises UnknownEndpoint, UnknownDelivery,
     UnusableEndpoint."""
-    _require_enabled(lock_endpoint(connection, company_id, endpoint_id))
+    _require_enabled(ENDPOINTS.lock(connection, company_id, endpoint_id))
     parameters = {"company_id": company_id, "endpoint_id": endpoint_id, "event_id": event_id, "now": now}
     if _REPLAY_ONE.execute(connection, parameters).rowcount == 0:
         raise UnknownDelivery(shown_id("evt", event_id))
@@ -152,7 +152,7 @@ def replay_failed(
 ) -> int:
     """Sends again what failed of the events since then. Returns how many. Raises UnknownEndpoint,
     UnusableEndpoint."""
-    _require_enabled(lock_endpoint(connection, company_id, endpoint_id))
+    _require_enabled(ENDPOINTS.lock(connection, company_id, endpoint_id))
     parameters = {"company_id": company_id, "endpoint_id": endpoint_id, "first_id": first_id_of(since), "now": now}
     return _REPLAY_FAILED.execute(connection, parameters).rowcount
 
@@ -176,7 +176,7 @@ _INSERT_DELIVERY = Command(
 
 def send_test(connection: Connection, company_id: UUID, endpoint_id: UUID, *, now: datetime) -> UUID:
     """Queues an event that tells of no route. Returns its id. Raises UnknownEndpoint, UnusableEndpoint."""
-    endpoint = lock_endpoint(connection, company_id, endpoint_id)
+    endpoint = ENDPOINTS.lock(connection, company_id, endpoint_id)
     _require_enabled(endpoint)
     lately = _COUNT_TESTS.one(connection, (company_id, TEST, first_id_of(now - TEST_EVENTS_WITHIN)))
     if lately >= MOST_TEST_EVENTS:

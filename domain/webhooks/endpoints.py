@@ -14,9 +14,10 @@ from domain.accounts.allowed_hosts import AllowedHosts, url_fault
 from domain.accounts.companies import lock_company
 from domain.accounts.contacts import Contacts, Sealed, StoredContact
 from domain.database.connections import Connection, Tenant
+from domain.database.owned import Owned
 from domain.database.statements import Command, OwnedRow, Statement
-from domain.errors import FuelrouteError
-from domain.ids import new_id, shown_id
+from domain.errors import FuelrouteError, Unknown
+from domain.ids import new_id
 from domain.queue.jobs import Job, deliver_webhooks_job
 from domain.webhooks.events import EVENT_TYPES
 
@@ -36,7 +37,7 @@ class UnusableEndpoint(FuelrouteError):
     """A value that cannot be set; the text names it."""
 
 
-class UnknownEndpoint(FuelrouteError):
+class UnknownEndpoint(Unknown):
     def __init__(self, named: str) -> None:
         super().__init__(f"there is no webhook endpoint {named!r}: see `fuelroute webhooks list`")
 
@@ -73,21 +74,26 @@ class NewSecret(NamedTuple):
     secret: str
 
 
-_COLUMNS = ", ".join(Endpoint._fields)
+ENDPOINTS = Owned(
+    Endpoint,
+    "webhook_endpoints",
+    kind="whe",
+    unknown=UnknownEndpoint,
+    order="environment, id",
+    counted_by=("company_id", "environment"),
+)
+"""The endpoints of companies, in both environments. They are locked before their deliveries, deliveries before
+events."""
+
 _INSERT = Statement(
     Endpoint,
     "INSERT INTO webhook_endpoints (id, company_id, environment, url, description, event_types, secret)"
-    f" VALUES (%s, %s, %s, %s, %s, %s, %s) RETURNING {_COLUMNS}",
-)
-_LIST = Statement(Endpoint, f"SELECT {_COLUMNS} FROM webhook_endpoints WHERE company_id = %s ORDER BY environment, id")
-_READ = Statement(Endpoint, f"SELECT {_COLUMNS} FROM webhook_endpoints WHERE company_id = %s AND id = %s")
-_LOCK = Statement(
-    Endpoint, f"SELECT {_COLUMNS} FROM webhook_endpoints WHERE company_id = %s AND id = %s FOR NO KEY UPDATE"
+    f" VALUES (%s, %s, %s, %s, %s, %s, %s) RETURNING {ENDPOINTS.columns}",
 )
 _SET = Statement(
     Endpoint,
     "UPDATE webhook_endpoints SET url = %s, description = %s, event_types = %s, failing_since = NULL"
-    f" WHERE company_id = %s AND id = %s RETURNING {_COLUMNS}",
+    f" WHERE company_id = %s AND id = %s RETURNING {ENDPOINTS.columns}",
 )
 
 
@@ -97,43 +103,20 @@ def add_endpoint(
     """Stores a new, enabled endpoint. Raises UnusableEndpoint, UnknownCompany, RetiredCompany."""
     url, description, event_types = _checked(values, allowed)
     lock_company(connection, tenant.company_id)
-    existing = [one for one in list_endpoints(connection, tenant.company_id) if one.environment == tenant.environment]
-    if len(existing) >= MOST_ENDPOINTS:
-        raise UnusableEndpoint(
-            f"the company has {MOST_ENDPOINTS} webhook endpoints in {tenant.environment}: remove one first"
-        )
+    full = UnusableEndpoint(
+        f"the company has {MOST_ENDPOINTS} webhook endpoints in {tenant.environment}: remove one first"
+    )
+    ENDPOINTS.require_room(connection, tenant, MOST_ENDPOINTS, full)
     secret = _new_secret()
     parameters = (new_id(), *tenant, url or "", description or "", event_types or None, contacts.seal(secret))
     return NewSecret(_INSERT.one(connection, parameters), secret)
-
-
-def list_endpoints(connection: Connection, company_id: UUID) -> list[Endpoint]:
-    """A company's endpoints in both environments, oldest first."""
-    return _LIST.all(connection, (company_id,))
-
-
-def read_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID) -> Endpoint:
-    """Raises UnknownEndpoint."""
-    row = _READ.first(connection, (company_id, endpoint_id))
-    if row is None:
-        raise UnknownEndpoint(shown_id("whe", endpoint_id))
-    return row
-
-
-def lock_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID) -> Endpoint:
-    """The endpoint, locked. Endpoints are locked before their deliveries, deliveries before events. Raises
-    UnknownEndpoint."""
-    row = _LOCK.first(connection, (company_id, endpoint_id))
-    if row is None:
-        raise UnknownEndpoint(shown_id("whe", endpoint_id))
-    return row
 
 
 def change_endpoint(
     connection: Connection, company_id: UUID, endpoint_id: UUID, values: EndpointChanges, *, allowed: AllowedHosts
 ) -> Endpoint:
     """Raises UnknownEndpoint, UnusableEndpoint."""
-    stored = lock_endpoint(connection, company_id, endpoint_id)
+    stored = ENDPOINTS.lock(connection, company_id, endpoint_id)
     url, description, event_types = _checked(
         values._replace(url=stored.url if values.url is None else values.url), allowed
     )
@@ -157,7 +140,7 @@ _REMOVE = Command("DELETE FROM webhook_endpoints WHERE id = %s")
 
 def enable_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID) -> None:
     """From now on events are captured for it. Those of the time before can be replayed. Raises UnknownEndpoint."""
-    lock_endpoint(connection, company_id, endpoint_id)
+    ENDPOINTS.lock(connection, company_id, endpoint_id)
     _ENABLE.execute(connection, (endpoint_id,))
 
 
@@ -172,7 +155,7 @@ def disable_endpoint(
 ) -> bool:
     """Ends the deliveries that are under way as failed, and captures nothing more. `failing_since` is None where a
     person asks for it. False: it was disabled already. Raises UnknownEndpoint."""
-    if lock_endpoint(connection, company_id, endpoint_id).disabled_at is not None:
+    if ENDPOINTS.lock(connection, company_id, endpoint_id).disabled_at is not None:
         return False
     _DISABLE.execute(connection, (now, reason, failing_since, endpoint_id))
     _END_PENDING.execute(connection, (now, f"The endpoint was disabled: {reason}", endpoint_id))
@@ -181,7 +164,7 @@ def disable_endpoint(
 
 def remove_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID, *, now: datetime) -> None:
     """Removes it for good. Retention forgets its deliveries. Raises UnknownEndpoint."""
-    lock_endpoint(connection, company_id, endpoint_id)
+    ENDPOINTS.lock(connection, company_id, endpoint_id)
     _END_PENDING.execute(connection, (now, "The endpoint was removed", endpoint_id))
     _REMOVE.execute(connection, (endpoint_id,))
 
@@ -191,7 +174,7 @@ def remove_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID,
 _ROTATE = Statement(
     Endpoint,
     "UPDATE webhook_endpoints SET former_secret = secret, former_secret_until = %s, secret = %s"
-    f" WHERE company_id = %s AND id = %s RETURNING {_COLUMNS}",
+    f" WHERE company_id = %s AND id = %s RETURNING {ENDPOINTS.columns}",
 )
 
 
@@ -201,10 +184,8 @@ def rotate_secret(
     """Gives it a new secret. The former one signs beside it for a day. Raises UnknownEndpoint."""
     secret = _new_secret()
     parameters = (now + SECRET_OVERLAP, contacts.seal(secret), company_id, endpoint_id)
-    row = _ROTATE.first(connection, parameters)
-    if row is None:
-        raise UnknownEndpoint(shown_id("whe", endpoint_id))
-    return NewSecret(row, secret)
+    ENDPOINTS.lock(connection, company_id, endpoint_id)
+    return NewSecret(_ROTATE.one(connection, parameters), secret)
 
 
 def _new_secret() -> str:

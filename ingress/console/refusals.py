@@ -11,7 +11,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ExceptionHandler
 
-from domain.errors import FuelrouteError
+from domain.errors import FuelrouteError, Unknown
 from domain.telemetry.logs import get_logger
 from domain.wording import sentence
 from ingress.console.browser import BadForm, TooLarge, TooSlow
@@ -32,8 +32,11 @@ class Refused(Exception):
         self.what_to_do = what_to_do
 
 
+_NOTHING_HERE = "There is nothing at this address, or it belongs to another company."
+
+
 def not_found() -> Refused:
-    return Refused(404, "Not found", "There is nothing at this address, or it belongs to another company.")
+    return Refused(404, "Not found", _NOTHING_HERE)
 
 
 class _Answer(NamedTuple):
@@ -52,6 +55,7 @@ _ANSWERS: dict[type[Exception], _Answer] = {
     TooSlow: _Answer(408, "This did not arrive in time", "Send it again."),
     TooManyDownloads: _Answer(429, "One file at a time"),
     CapacityTimeout: _Answer(429, "Too many requests at a time", "Try again in a moment."),
+    Unknown: _Answer(404, "Not found", _NOTHING_HERE),
     FuelrouteError: _Answer(409, "This cannot be done"),
     LockNotAvailable: _Answer(
         409, "Something else is changing the same data", "Nothing was changed. Try again in a moment."

@@ -15,6 +15,8 @@ from domain.accounts.sessions import Session, find_session
 from domain.accounts.users import MAY_MANAGE_KEYS, MAY_MATCH, MAY_SEE_REQUESTS
 from domain.audit.entries import LONGEST_REASON, Actor, record_action
 from domain.database.connections import Connection
+from domain.database.owned import Owned
+from domain.database.statements import Row
 from domain.database.visibility import EVERYTHING, of_companies, set_visibility
 from domain.lifecycle import Role
 from domain.queue.jobs import Job
@@ -93,6 +95,13 @@ Handler = Callable[[Page], Response]
 
 class ChooseCompany(Exception):
     """An operator has not chosen a company yet."""
+
+
+def named_in_address(page: Page, owned: Owned[Row], owner_id: UUID | None = None) -> Row:
+    """What the address names by its `id`, locked for an action. `owner_id` None: it is of the company whose pages are
+    shown. Raises Unknown."""
+    read = owned.find if page.request.method == "GET" else owned.lock
+    return read(page.connection, owner_id or page.company_id, owned.read_id(page.request.path_params["id"]))
 
 
 def see_other(path: str) -> Response:

@@ -25,7 +25,7 @@ from domain.notices.subscriptions import (
     list_subscriptions,
 )
 from domain.webhooks.delivery_log import send_test
-from domain.webhooks.endpoints import EndpointChanges, add_endpoint, list_endpoints
+from domain.webhooks.endpoints import ENDPOINTS, EndpointChanges, add_endpoint
 from ingress.console.subjects import SUBJECTS
 from tests.domain.fills.cards import buy_planned_fuel
 from tests.factories import signed_in
@@ -115,7 +115,7 @@ class Site:
     def webhook(self) -> str:
         """The page of an endpoint with a delivery. It is made where there is none."""
         with self.database.transaction() as connection:
-            known = list_endpoints(connection, self.company_id)
+            known = ENDPOINTS.all(connection, self.company_id)
             if not known:
                 tenant = Tenant(self.company_id, Environment.SANDBOX)
                 values = EndpointChanges(url="https://tms.example.com/fuelroute?code=1", description="the TMS")

@@ -11,7 +11,7 @@ from domain.database.connections import Database
 from domain.database.visibility import NOTHING
 from domain.ids import shown_id
 from domain.settings import Settings
-from domain.webhooks.endpoints import list_endpoints
+from domain.webhooks.endpoints import ENDPOINTS
 from tests.conftest import make_database
 from tests.deploy.commands import Cli
 from tests.domain.helpers import imported
@@ -120,7 +120,7 @@ def working(settings: Settings, fleet: Fleet, database: Database) -> Iterator[No
         def wake() -> None:
             while not done.wait(0.1):
                 with database.transaction() as connection:
-                    endpoints = list_endpoints(connection, fleet.company_id)
+                    endpoints = ENDPOINTS.all(connection, fleet.company_id)
                 for endpoint in endpoints:
                     couriers.wake(endpoint.id, fleet.company_id)
 

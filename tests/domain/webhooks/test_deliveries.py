@@ -38,12 +38,12 @@ from domain.webhooks.delivery_log import (
     send_test,
 )
 from domain.webhooks.endpoints import (
+    ENDPOINTS,
     UnknownEndpoint,
     UnusableEndpoint,
     delivery_jobs,
     disable_endpoint,
     enable_endpoint,
-    list_endpoints,
     remove_endpoint,
     rotate_secret,
 )
@@ -214,7 +214,7 @@ def test_an_endpoint_that_is_gone_is_disabled_at_once(
 
     assert disabled is not None
     assert (disabled.company_id, disabled.reason) == (fleet.company_id, "it answered 410 (Gone)")
-    (endpoint,) = list_endpoints(connection, fleet.company_id)
+    (endpoint,) = ENDPOINTS.all(connection, fleet.company_id)
     assert (endpoint.disabled_at, endpoint.disabled_reason) == (later, "it answered 410 (Gone)")
     assert {event.status for event in events_of(connection, endpoint_id)} == {"failed"}
     assert claim(connection, endpoint_id, settings, later + timedelta(days=1)).claimed == []
@@ -249,7 +249,7 @@ def test_one_delivery_begins_the_days_anew(
     imported(connection, fleet.live, now=now)
     attempt(connection, endpoint_id, settings, later + timedelta(days=6), 500)
 
-    (endpoint,) = list_endpoints(connection, fleet.company_id)
+    (endpoint,) = ENDPOINTS.all(connection, fleet.company_id)
     assert endpoint.disabled_at is None
     assert endpoint.failing_since == later + timedelta(days=6)
 
@@ -413,7 +413,7 @@ def test_a_removed_endpoint_is_gone_with_its_deliveries(
     remove_endpoint(connection, fleet.company_id, endpoint_id, now=later)
     settle_deliveries(connection, endpoint_id, [outcome(lost, later)], settings=settings, now=later)
 
-    assert list_endpoints(connection, fleet.company_id) == []
+    assert ENDPOINTS.all(connection, fleet.company_id) == []
     assert events_of(connection, endpoint_id)[0].status == "failed"
 
 

@@ -14,14 +14,13 @@ from domain.settings import Settings
 from domain.webhooks.deliveries import claim_deliveries
 from domain.webhooks.delivery_log import send_test
 from domain.webhooks.endpoints import (
+    ENDPOINTS,
     MOST_ENDPOINTS,
     EndpointChanges,
     UnknownEndpoint,
     UnusableEndpoint,
     change_endpoint,
     delivery_jobs,
-    list_endpoints,
-    read_endpoint,
     rotate_secret,
     seal_secrets,
 )
@@ -123,9 +122,9 @@ def test_an_endpoint_belongs_to_one_company(connection: Connection, fleet: Fleet
     made = make_endpoint(connection, fleet.live)
     stranger = make_fleet(connection).company_id
 
-    assert list_endpoints(connection, stranger) == []
+    assert ENDPOINTS.all(connection, stranger) == []
     with pytest.raises(UnknownEndpoint):
-        read_endpoint(connection, stranger, made.endpoint.id)
+        ENDPOINTS.find(connection, stranger, made.endpoint.id)
     with pytest.raises(UnknownEndpoint):
         change_endpoint(connection, stranger, made.endpoint.id, EndpointChanges(description="x"), allowed=HERE)
     assert [job.company_id for job in delivery_jobs(connection, [fleet.company_id, stranger])] == [fleet.company_id]

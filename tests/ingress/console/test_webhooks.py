@@ -12,7 +12,7 @@ from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
 from domain.settings import Settings
 from domain.webhooks.deliveries import Outcome, claim_deliveries, settle_deliveries
-from domain.webhooks.endpoints import Endpoint, list_endpoints
+from domain.webhooks.endpoints import ENDPOINTS, Endpoint
 from domain.webhooks.events import EVENT_TYPES
 from tests.domain.helpers import imported
 from tests.domain.webhooks.endpoints import events_of, make_endpoint
@@ -39,7 +39,7 @@ def owner(world: World, fleet: Fleet) -> Browser:
 
 def endpoints_of(world: World, fleet: Fleet) -> list[Endpoint]:
     with world.database.transaction() as connection:
-        return list_endpoints(connection, fleet.company_id)
+        return ENDPOINTS.all(connection, fleet.company_id)
 
 
 def planted(world: World, fleet: Fleet) -> UUID:

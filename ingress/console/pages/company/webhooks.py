@@ -1,6 +1,5 @@
 """The pages Webhooks: endpoints, the deliveries to each, and one delivery with its payload and the answers."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -16,13 +15,13 @@ from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.telemetry.logs import get_logger
 from domain.webhooks import delivery_log, endpoints
-from domain.webhooks.delivery_log import DELIVERY_STATUSES, UnknownDelivery
-from domain.webhooks.endpoints import Endpoint, EndpointChanges, NewSecret, UnknownEndpoint, UnusableEndpoint, shown_url
+from domain.webhooks.delivery_log import DELIVERY_STATUSES
+from domain.webhooks.endpoints import ENDPOINTS, Endpoint, EndpointChanges, NewSecret, UnusableEndpoint, shown_url
 from domain.webhooks.events import EVENT_TYPES
 from domain.wording import sentence
 from ingress.console.addresses import action_at, page_at
 from ingress.console.refusals import Refused, not_found
-from ingress.console.signed_in import AuditedAction, Page, see_other
+from ingress.console.signed_in import AuditedAction, Page, named_in_address, see_other
 
 log = get_logger(__name__)
 
@@ -47,7 +46,7 @@ def _endpoints(page: Page, *, fault: str = "", status: int = 200) -> Response:
         "webhooks.html",
         status=status,
         section="webhooks",
-        endpoints=endpoints.list_endpoints(page.connection, page.company_id),
+        endpoints=ENDPOINTS.all(page.connection, page.company_id),
         shown_url=shown_url,
         may_manage=page.session.role in MAY_MANAGE_WEBHOOKS,
         types=EVENT_TYPES,
@@ -141,10 +140,7 @@ def _endpoint_page(page: Page, endpoint: Endpoint, *, fault: str = "", status: i
 def show_delivery(page: Page) -> Response:
     """One delivery: what was sent, and each answer."""
     endpoint, event_id = _endpoint(page), _event_id(page)
-    try:
-        details = delivery_log.read_delivery(page.connection, page.company_id, endpoint.id, event_id)
-    except UnknownDelivery:
-        raise not_found() from None
+    details = delivery_log.read_delivery(page.connection, page.company_id, endpoint.id, event_id)
     return page.render(
         "webhook_delivery.html",
         section="webhooks",
@@ -206,12 +202,9 @@ def send_test(page: Page) -> Response:
 
 
 def replay(page: Page) -> Response:
-    """Raises UnusableEndpoint."""
+    """Raises UnusableEndpoint, UnknownDelivery."""
     endpoint = _endpoint(page)
-    try:
-        delivery_log.replay_delivery(page.connection, page.company_id, endpoint.id, _event_id(page), now=page.now)
-    except UnknownDelivery:
-        raise not_found() from None
+    delivery_log.replay_delivery(page.connection, page.company_id, endpoint.id, _event_id(page), now=page.now)
     return _done(page, endpoint, "replayed")
 
 
@@ -230,15 +223,7 @@ def replay_failed(page: Page) -> Response:
 
 
 def _endpoint(page: Page) -> Endpoint:
-    """The endpoint in the address. Raises Refused."""
-    endpoint_id = read_id("whe", page.request.path_params["id"])
-    if endpoint_id is None:
-        raise not_found()
-    read: Callable[..., Endpoint] = endpoints.read_endpoint if page.request.method == "GET" else endpoints.lock_endpoint
-    try:
-        return read(page.connection, page.company_id, endpoint_id)
-    except UnknownEndpoint:
-        raise not_found() from None
+    return named_in_address(page, ENDPOINTS)
 
 
 def _event_id(page: Page) -> UUID:
