@@ -23,9 +23,9 @@ class Caption:
     """The name of the field, with its unit: `Tank, gallons`."""
     hint: str = ""
     default: str = ""
-    """The value of a new row, as the table's default has it."""
+    """The value of a new row: the default of the table's column."""
     choices: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Every value that the field may have, and what it means."""
+    """The values that the field may have, each with its meaning."""
     is_secret: bool = False
 
 
@@ -63,7 +63,8 @@ class CaptionedField:
 
 
 def captioned_fields(shape: type[Struct], *names: str) -> tuple[CaptionedField, ...]:
-    """The fields of `shape` that have a caption, in their order; or the named ones, in the order of the names."""
+    """The fields of `shape` that have a caption, in their order; with `names`, those fields in the order of the
+    names."""
     found = {
         field.name: CaptionedField(field.name, without_limits(without_none(field.type)[0]), caption)
         for field in msgspec.structs.fields(shape)

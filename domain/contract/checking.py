@@ -1,9 +1,9 @@
 """Bodies and queries are checked against the shapes.
 
-msgspec decodes and checks in one pass, in C, and stops at the first fault; the contract lists every invalid field. So a
-body that fails is walked once more, field by field, against the same types (`find_faults`). The walk also finds two
-faults that msgspec does not know: NUL, and an offset without a colon. A body that cannot hide these is not walked.
-"""
+msgspec decodes and checks in one pass, in C, and stops at the first fault. The contract lists every invalid field, so a
+body that fails is walked again, field by field, against the same types (`find_faults`). The walk also finds two faults
+that msgspec does not know: NUL, and an offset without a colon. A body without the characters of these two is not
+walked."""
 
 import functools
 import re
@@ -21,7 +21,7 @@ S = TypeVar("S", bound=Struct)
 
 
 class Invalid(Exception):
-    """Input that does not fit its shape, with every fault in it."""
+    """Input does not fit its shape; the error has every fault in it."""
 
     def __init__(self, faults: list[FieldFault]) -> None:
         super().__init__("; ".join(": ".join(filter(None, (fault.field, fault.message))) for fault in faults))
@@ -29,7 +29,7 @@ class Invalid(Exception):
 
 
 def read_body(body: bytes, shape: type[S]) -> S:
-    """The body as `shape`. Raises Invalid."""
+    """The body as `shape`. Raises Invalid with every fault; the edge answers it with a problem document."""
     first: list[FieldFault] = []
     try:
         fitting: S = _decode(body, _decoder_of(shape))
@@ -47,16 +47,18 @@ def read_body(body: bytes, shape: type[S]) -> S:
 
 
 _LOOSE_OFFSET = re.compile(rb':\d\d(?:\.\d+)?[+-]\d{4}"')
-"""The end of a time that msgspec takes but RFC 3339 does not: it writes +06:00, never +0600."""
+"""The end of a time that msgspec takes but RFC 3339 does not: an offset like +0600, without a colon."""
 _ESCAPED = re.compile(rb"\\u00(?:00|2[bdeBDE]|3[0-9aA])")
-"""NUL, which msgspec takes in a text, or a character of the end of such a time: `+`, `-`, `.`, a digit, `:`."""
+"""An escaped NUL, which msgspec takes in a text, or an escaped character that may end such a time: `+`, `-`, `.`, a
+digit, `:`."""
 
 _decoder_of = functools.cache(msgspec.json.Decoder)
 _DOCUMENT = msgspec.json.Decoder(float_hook=float)
 
 
 def _decode(body: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
-    """Raises Invalid for a body that cannot be read as a whole, msgspec.ValidationError for one that does not fit."""
+    """The decoded body. Raises Invalid for a body that cannot be read as a whole, and msgspec.ValidationError for one
+    that does not fit its shape."""
     try:
         body.decode()  # fields that the shape ignores must be text as well
         return decoder.decode(body)
@@ -72,13 +74,14 @@ def _decode(body: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
 
 
 def _fault_at(error: msgspec.ValidationError) -> FieldFault:
-    """msgspec's own words: `Expected `str`, got `int` - at `$.stops[0].name`` -> `stops[0].name`."""
+    """The fault in msgspec's own words: `Expected `str`, got `int` - at `$.stops[0].name`` -> `stops[0].name`."""
     message, _, path = str(error).partition(" - at `")
     return FieldFault(field=path.removesuffix("`").removeprefix("$").removeprefix("."), message=message)
 
 
 def read_value(value: object, shape: type[S]) -> S:
-    """One element of a decoded body as `shape`, which has no shapes inside. Raises Invalid."""
+    """One element of a decoded body as `shape`, which has no shapes inside. Raises Invalid with every fault of the
+    element, so that the caller can go on with the others."""
     try:
         fitting = msgspec.convert(value, shape)
         if isinstance(value, dict) and not any(map(_may_hide_a_fault, value.values())):
@@ -92,8 +95,7 @@ def read_value(value: object, shape: type[S]) -> S:
 
 
 def _may_hide_a_fault(value: object) -> bool:
-    """True for a text that may have a fault that msgspec does not see; `_LOOSE_OFFSET` and `_ESCAPED` find it in a
-    body."""
+    """Tell if a text may have a fault that msgspec does not see; in a body `_LOOSE_OFFSET` and `_ESCAPED` find it."""
     return isinstance(value, str) and _HIDDEN_FAULT.search(value) is not None
 
 
@@ -101,7 +103,8 @@ _HIDDEN_FAULT = re.compile(r"\0|:\d\d(?:\.\d+)?[+-]\d{4}\Z")
 
 
 def read_query(parameters: Mapping[str, str], shape: type[S]) -> S:
-    """The query parameters, or the cells of a table, as `shape`; unknown ones are ignored. Raises Invalid."""
+    """The query parameters, or the cells of a table, as `shape`. Unknown names are ignored. Raises Invalid with every
+    fault."""
     values: dict[str, object] = dict(parameters)
     for name, kind in _numbers_of(shape):
         text = parameters.get(name, "")
@@ -112,7 +115,7 @@ def read_query(parameters: Mapping[str, str], shape: type[S]) -> S:
 
 @functools.cache
 def _numbers_of(shape: type[Struct]) -> list[tuple[str, Any]]:
-    """The names of its numeric fields, and which kind of number each is."""
+    """The numeric fields of a shape, each with its kind of number."""
     kinds = {field.encode_name: without_limits(without_none(field.type)[0]) for field in msgspec.structs.fields(shape)}
     return [(name, kind) for name, kind in kinds.items() if kind in _NUMBERS]
 
@@ -121,7 +124,7 @@ _NUMBERS: dict[Any, re.Pattern[str]] = {
     int: re.compile(r"-?\d{1,400}", re.ASCII),
     float: re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE),
 }
-"""The spelling of numbers in queries and CSV cells, where everything is text."""
+"""The spelling of numbers in queries and CSV cells, which hold only text."""
 
 
 def find_faults(value: Any, kind: Any, path: str = "") -> Iterator[FieldFault]:
@@ -135,7 +138,7 @@ def find_faults(value: Any, kind: Any, path: str = "") -> Iterator[FieldFault]:
     elif get_origin(bare) is list and isinstance(value, list):
         (element_kind,) = get_args(bare)
         limits = [meta.max_length for meta in get_args(kind)[1:] if isinstance(meta, Meta) and meta.max_length]
-        # what is beyond the limit is refused as a whole: a body of a million faults must not cost a second
+        # Elements beyond the limit are refused as a whole: a body of a million faults must not cost a second.
         looked_at = value[: min(limits, default=len(value))] if element_kind is not Any else []
         yield from _fault_of(value, Annotated[list[Any], *get_args(kind)[1:]], path)
         for index, element in enumerate(looked_at):
@@ -179,14 +182,15 @@ def _fault_of(value: Any, kind: Any, path: str) -> Iterator[FieldFault]:
 
 
 def without_limits(kind: Any) -> Any:
-    """`Annotated[str, ...]` -> `str`."""
+    """The type without its limits: `Annotated[str, ...]` -> `str`."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     return kind
 
 
 def without_none(kind: Any) -> tuple[Any, bool]:
-    """`Annotated[Annotated[str, ...] | None, ...]` -> (`Annotated[str, ...]`, True)."""
+    """The type without None, and whether it had one: `Annotated[Annotated[str, ...] | None, ...]` ->
+    (`Annotated[str, ...]`, True)."""
     bare = without_limits(kind)
     if get_origin(bare) not in (Union, UnionType):
         return kind, False

@@ -46,7 +46,7 @@ def moment_of(text: object) -> datetime:
 
 
 def in_utc(moment: datetime) -> datetime:
-    """Raises ValueError when the time lies before the year 1 or after 9999 there."""
+    """The moment in UTC. Raises ValueError when that is before the year 1 or after 9999."""
     try:
         return moment if moment.tzinfo is UTC else moment.astimezone(UTC)
     except OverflowError:
@@ -60,8 +60,9 @@ def json_name(value: object) -> str:
 
 
 Text = Annotated[str, Meta(extra_json_schema={"pattern": "^[^\\u0000]*$"})]
-"""PostgreSQL's text cannot hold NUL, so `checking` refuses it in every text. It looks for NUL once in a body: a pattern
-that msgspec tries on each text takes six times as long as everything else that it does with a body."""
+"""A text of the API. PostgreSQL's text cannot hold NUL, so `checking` refuses it in every text. It looks for NUL once
+in a body: a pattern that msgspec tries on each text takes six times as long as everything else that it does with a
+body."""
 
 Reference = Annotated[Text, Meta(min_length=1, max_length=200)]
 ShortText = Annotated[Text, Meta(max_length=200)]

@@ -1,4 +1,4 @@
-"""The vote of a lane's driven roads: the one that most of the recent ones agree on, if there is one."""
+"""The vote of a lane's driven roads: the road on which most of the recent ones agree, if there is one."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,28 +11,28 @@ import shapely
 from domain.driven_lanes.driven_road import DrivenRoad, flattened, map_scale
 
 COMMON_ROAD_MILES = 1.0
-"""Two roads no further apart are one: stations and detours are the same."""
+"""Two roads within this distance of each other count as one: their stations and detours are the same."""
 
 AGREEING_SHARE = 0.90
-"""Roads agree that have so much of their miles in common, seen from either of them."""
+"""Two roads agree when this share of the miles of each lies on the other."""
 
 FEWEST_AGREEING = 3
 
 COUNTED_DAYS = 180.0
-"""Older trips do not count."""
+"""Oldest trip that counts, in days."""
 
 HALF_LIFE_DAYS = 45.0
-"""A trip that is so much older weighs half as much."""
+"""A trip weighs half as much as one that ended this many days later."""
 
 ANOTHER_TRIP = timedelta(hours=20)
-"""Routes of one truck that ended closer together are one witness: three of them in a day prove nothing."""
+"""Trips of one truck that ended closer together count as one: three of them in a day prove nothing."""
 
 _SAMPLE_MILES = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Witness:
-    """A driven road with the route that it comes from. `ended_at` is when the truck reached the last stop."""
+    """A driven road and its route. `ended_at` is when the truck reached the last stop."""
 
     route_id: UUID
     vehicle_id: UUID
@@ -41,7 +41,7 @@ class Witness:
 
 
 def share_in_common(one: DrivenRoad, other: DrivenRoad) -> float:
-    """The share of their miles that both roads have in common: the smaller one of the two shares."""
+    """The share of their miles that both roads have in common, by the road with the smaller share."""
     return min(_share_on(one, other), _share_on(other, one))
 
 
@@ -65,11 +65,9 @@ def weight_of(witness: Witness, newest_at: datetime) -> float:
 
 
 def vote(witnesses: Sequence[Witness]) -> tuple[Witness, Sequence[Witness]] | None:
-    """The road that the lane's trucks take now, and the trips that agree on it, the newest first. None where fewer
-    than three independent trips agree, or they are not the majority by weight.
-
-    The road is the newest one of those that most agree with. The same witnesses give the same answer, in any order.
-    """
+    """The road that the lane's trucks take now, and the trips that agree on it, the newest first. It is the newest of
+    the roads with which most agree. None where fewer than three independent trips agree, or they are not the majority
+    by weight. The order of the witnesses makes no difference."""
     ordered = sorted(witnesses, key=lambda one: (one.ended_at, one.route_id), reverse=True)
     if not ordered:
         return None
@@ -92,7 +90,7 @@ def vote(witnesses: Sequence[Witness]) -> tuple[Witness, Sequence[Witness]] | No
 
 
 def count_independent(ends: Iterable[tuple[UUID, datetime]]) -> int:
-    """The trips, by vehicle and end, that can be believed to be separate ones: of another truck, or another day."""
+    """Count the trips, by vehicle and end, that are independent: of different trucks, or of different days."""
     last_of: dict[UUID, datetime] = {}
     count = 0
     for vehicle_id, ended_at in sorted(ends, key=lambda one: one[1]):

@@ -13,10 +13,10 @@ from domain.roads.sphere import EARTH_RADIUS_MILES, Array
 _PER_DEGREE = 100_000
 _PER_MILE = 1_000
 _PER_HOUR = 36_000
-"""Whole numbers are stored: places to about a meter, miles to 5 feet, hours to a tenth of a second."""
+"""Stored numbers are whole: places to about a meter, miles to 5 feet, hours to a tenth of a second."""
 
 MOST_VERTICES = 4_000
-"""A stored road has no more vertices: some 16 KB."""
+"""Most vertices of a stored road, some 16 KB."""
 
 _SIMPLIFIED_MILES = 0.02
 
@@ -69,7 +69,7 @@ class DrivenRoad:
         )
 
     def simplified(self) -> "DrivenRoad":
-        """The same road with fewer vertices: at most `MOST_VERTICES`, all miles and hours kept."""
+        """Drop vertices until at most `MOST_VERTICES` are left. All miles and hours stay."""
         tolerance = _SIMPLIFIED_MILES
         while True:
             kept = np.unique(
@@ -109,7 +109,7 @@ def _kept(line: Array, tolerance_miles: float) -> np.ndarray:
 
 
 def flattened(line: Array) -> Array:
-    """The line on a Mercator map in miles of the equator, for searches of what is near. Distances there divided by
+    """The line on a Mercator map, in miles at the equator, for searching what is near. Distances there divided by
     `map_scale` are miles. Longitudes go on over the antimeridian."""
     latitude, longitude = np.radians(line).T
     x = longitude[0] + np.cumsum((np.diff(longitude, prepend=longitude[0]) + np.pi) % (2 * np.pi) - np.pi)

@@ -1,4 +1,4 @@
-"""Lanes as they are stored: which one a route belongs to, and what its driven roads teach. All of one tenant."""
+"""Stored lanes of one tenant: the lane of a route, and what driven roads teach it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ from domain.roads import Point, great_circle_miles
 from domain.roads.sphere import MILES_PER_DEGREE
 
 SAME_STOP_MILES = 5.0
-"""Two stops no further apart are the same stop of a lane."""
+"""Two stops within this distance are one stop of a lane."""
 
 MOST_ROADS = 7
-"""The newest driven roads of a lane that are kept, and vote."""
+"""Most driven roads that a lane keeps; the newest stay, and vote."""
 
 MOST_LANES = 2_000
-"""The lanes of a tenant that are kept: those with the newest trips. All together need at most some 100 MB."""
+"""Most lanes that a tenant keeps; those with the newest trips stay. All together take at most some 100 MB."""
 
 _REACH_DEGREES = SAME_STOP_MILES / MILES_PER_DEGREE
 
@@ -37,7 +37,7 @@ class AgreeingTrip(TypedDict):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnedLane:
-    """A lane whose trips agree on a road. `places` are its stops, `trips` those that count, the newest first."""
+    """A lane whose trips agree on a road. `places` are its stops, `trips` the trips that count, the newest first."""
 
     id: UUID
     places: Sequence[Point]
@@ -87,15 +87,15 @@ def _points(places: Sequence[float]) -> list[Point]:
 
 
 def _apart_miles(places: Sequence[float], stops: Sequence[Point]) -> float:
-    """The longest distance between a stop of a lane and its fellow here."""
+    """The longest distance between a stop of a lane and the stop of the route that corresponds to it."""
     return max(great_circle_miles(place, stop) for place, stop in zip(_points(places), stops, strict=True))
 
 
 def learned_lane_for(
     connection: Connection, tenant: Tenant, stops: Sequence[Point], *, as_of: datetime
 ) -> LearnedLane | None:
-    """The lane of a route with these stops, if at least three of the trips that agreed are not too old yet. None also
-    where the company does not want driven lanes."""
+    """The lane of a route with these stops, if at least three of the trips that agreed are still young enough. None
+    also where the company does not want driven lanes."""
     if len(stops) < 2:
         return None
     found = [
@@ -111,7 +111,7 @@ def learned_lane_for(
 
 
 def _counted(agreeing: Sequence[AgreeingTrip], as_of: datetime) -> list[AgreeingTrip] | None:
-    """The trips that are not too old, if there are enough of them."""
+    """The trips that are still young enough, or None if they are too few."""
     oldest = as_of - timedelta(days=COUNTED_DAYS)
     trips = [trip for trip in agreeing if datetime.fromisoformat(trip["endedAt"]) >= oldest]
     ends = [(UUID(trip["vehicleId"]), datetime.fromisoformat(trip["endedAt"])) for trip in trips]
@@ -127,7 +127,7 @@ _INSERT = Command(
 def lane_to_teach(
     connection: Connection, tenant: Tenant, stops: Sequence[Point], names: Sequence[str], ended_at: datetime
 ) -> UUID:
-    """The nearest lane with these stops; a new one if there is none. The caller holds the lock of the company."""
+    """The nearest lane with these stops, or a new one. The caller holds the lock of the company."""
     found = [(_apart_miles(row.places, stops), row.id) for row in _FIND.all(connection, _search(tenant, stops))]
     near = [one for one in found if one[0] <= SAME_STOP_MILES]
     if near:
@@ -186,7 +186,7 @@ _DELETE_ROADS_OF = Command("DELETE FROM driven_roads WHERE lane_id = ANY(%s)")
 
 
 def trim_lanes(connection: Connection, tenant: Tenant, *, most: int = MOST_LANES) -> int:
-    """Delete the lanes beyond so many, those with the oldest trips first. The caller holds the lock of the company."""
+    """Delete the tenant's lanes beyond the newest `most`. The caller holds the lock of the company."""
     beyond = _BEYOND.all(connection, (*tenant, most))
     _delete(connection, beyond)
     return len(beyond)
@@ -202,8 +202,8 @@ _ONE = Statement(_Lane, "SELECT id, places FROM driven_lanes WHERE id = %s AND c
 
 
 def reset_lane(connection: Connection, tenant: Tenant, lane_id: UUID) -> bool:
-    """Forget a lane with its driven roads: it is learned anew from the trips to come. False: there is no such lane.
-    The caller holds the lock of the company."""
+    """Forget a lane with its driven roads, so that it is learned again from the trips to come. Returns False if there
+    is no such lane. The caller holds the lock of the company."""
     row = _ONE.first(connection, (lane_id, *tenant))
     if row is not None:
         _delete(connection, [row.id])
@@ -211,7 +211,7 @@ def reset_lane(connection: Connection, tenant: Tenant, lane_id: UUID) -> bool:
 
 
 class ListedLane(NamedTuple):
-    """A lane for people: the names of its ends, its stops, the trips kept and those that agree on a road."""
+    """A lane for people: the names of its ends, its stops, the trips kept, and how many agree on a road."""
 
     id: UUID
     names: list[str]

@@ -27,13 +27,13 @@ from domain.roads import Point, Roads, great_circle_miles
 from domain.roads.highways import HighwayFinder
 
 LATE_FIXES = timedelta(minutes=10)
-"""So long after the end of a live route its last fixes may still come in. In the sandbox they come in order."""
+"""Wait after the end of a live route for its last fixes. In the sandbox fixes come in order."""
 
 MOST_FIXES_READ = 40_000
-"""Two weeks of a truck that reports every half minute."""
+"""Most fixes read for one trip: two weeks of a truck that reports every half minute."""
 
 MOST_STOPS = 50
-"""Routes with more stops are rounds of a city, and hardly ever the same again."""
+"""Most stops of a route that teaches a lane. A route with more is a round of a city and hardly ever repeated."""
 
 _SAME_PLACE_MILES = 0.3
 
@@ -119,7 +119,8 @@ _POSITIONS = Statement(
 
 
 def read_trip(connection: Connection, route_id: UUID) -> CompletedTrip | None:
-    """The trip of a waiting route; None if it waits no more. Raises UnusableFixes."""
+    """The trip of a waiting route; None once it no longer waits. Raises UnusableFixes if its fixes show no believable
+    way."""
     route = _ROUTE.first(connection, (route_id,))
     if route is None:
         return None
@@ -153,7 +154,8 @@ def read_trip(connection: Connection, route_id: UUID) -> CompletedTrip | None:
 
 
 def road_of(trip: CompletedTrip, finder: HighwayFinder, roads: Roads) -> DrivenRoad:
-    """The road that the truck took. No transaction is open meanwhile. Raises UnusableFixes."""
+    """The road that the truck took. The caller holds no transaction meanwhile. Raises UnusableFixes if it cannot be
+    found."""
     legs = []
     for (start, end), fixes in zip(pairwise(trip.stops), trip.legs, strict=True):
         if not fixes and great_circle_miles(start, end) <= _SAME_PLACE_MILES:
@@ -180,7 +182,7 @@ _DROP = Command("DELETE FROM driven_roads WHERE route_id = %s AND road IS NULL")
 
 
 def store_road(connection: Connection, trip: CompletedTrip, road: DrivenRoad) -> bool:
-    """Store the road of a trip, and what its lane teaches now. False: it is stored already."""
+    """Store the road of a trip, and vote on its lane again. Returns False if the road is stored already."""
     lock_company(connection, trip.tenant.company_id, even_retired=True)
     if _LOCK.first(connection, (trip.route_id,)) is None:
         return False
@@ -192,7 +194,7 @@ def store_road(connection: Connection, trip: CompletedTrip, road: DrivenRoad) ->
 
 
 def drop_waiting(connection: Connection, route_id: UUID) -> None:
-    """A trip that cannot be believed, or that cannot be read, waits no more."""
+    """Drop a waiting trip that cannot be believed or read."""
     _DROP.execute(connection, (route_id,))
 
 
@@ -215,8 +217,8 @@ _EMPTY_LANES = Scalar(
 
 
 def forget_roads(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Forget driven roads that count no more, and lanes without any. Returns how many lanes changed. The clock counts
-    here: the sandbox's time is simulated."""
+    """Forget driven roads that are too old to count, and lanes without any. Returns how many lanes changed. Age is by
+    our clock, because the sandbox's time is simulated."""
     before = now - timedelta(days=days)
     rows: Iterable[_Old] = sorted(_LANES_WITH_OLD.all(connection, (before, limit)))
     for row in rows:

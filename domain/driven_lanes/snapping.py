@@ -22,44 +22,45 @@ from domain.roads.highways import LOCAL_MPH, HighwayFinder
 from domain.roads.sphere import Array, segment_miles
 
 MAX_MPH = 95.0
-"""No truck keeps a higher speed between two fixes that are miles apart."""
+"""Highest speed of a truck between two fixes that are miles apart; a faster fix is wild."""
 
 THINNED_MILES = 0.3
-"""One of several fixes that are closer together is enough. The errors of GPS are far smaller."""
+"""Fixes closer together than this are thinned to one. The errors of GPS are far smaller."""
 
 MOST_DETOUR_MILES = 12.0
 BACK_ON_ROAD_MILES = 0.5
-"""A truck that comes back to a place of its way within so many miles has been at a station, and the loop is cut off."""
+"""A truck that comes back to a place of its way within this many miles has been at a station; the loop is cut off."""
 
 GAP_MILES = 2.0
-"""Fixes further apart are connected by the embedded roads, if these are hardly longer than the straight line."""
+"""Fixes further apart than this are connected by the embedded roads, if the roads are hardly longer than the straight
+line."""
 
 MOST_CIRCUITY = 1.30
 LONG_GAP_MILES = 15.0
-"""Over a longer gap without such a road nobody knows the way."""
+"""Over a longer gap without such a road the way counts as unknown."""
 
 MOST_BRIDGED_SHARE = 0.25
-"""The share of a trip that may lie in long gaps."""
+"""Largest share of a trip that may lie in long gaps."""
 
 NEAR_MILES = 0.7
-"""Main roads no further from the fixes are followed. The file's lines are simplified."""
+"""Main roads within this distance of the fixes are followed. The file's lines are simplified."""
 
 MOST_WILD_SHARE = 0.05
-"""The share of the fixes that may be too far from the one before to be true."""
+"""Largest share of fixes that may be wild, too far from the fix before to be true."""
 
 _OFF_ROAD_COST = 1.6
-"""A mile along the fixes costs as much as so many miles along a main road."""
+"""Cost of a mile along the fixes, in miles along a main road."""
 
 _CONNECTION_COST = 3.0
 _CONNECTION_MILES = 0.2
-"""A connection costs its miles times the one and the other in addition: so the way does not jump for nothing."""
+"""Cost of a connection beyond its miles times `_OFF_ROAD_COST`, so that the way does not jump without need."""
 
 _CELLS_PER_DEGREE = 40
 _ROAD_SAMPLE_MILES = 1.0
 
 
 class UnusableFixes(Exception):
-    """The fixes show no way that can be believed. `reason` is one word or two, for counting."""
+    """The fixes show no believable way. `reason` is one or two words, for counting."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -81,7 +82,8 @@ class _Chain:
 
 
 def snapped(finder: HighwayFinder, legs: Sequence[Sequence[TimedPlace]]) -> DrivenRoad:
-    """The road through the fixes of each leg between two stops, in the order of their times. Raises UnusableFixes."""
+    """The road through the fixes of each leg between two stops, in order of time. Raises UnusableFixes if they show no
+    believable way."""
     chains = [_chain(finder, leg) for leg in legs]
     ways = [_way(finder, chain.line) for chain in chains]
     road = DrivenRoad.of(ways)
@@ -110,8 +112,8 @@ def _chain(finder: HighwayFinder, fixes: Sequence[TimedPlace]) -> _Chain:
 
 
 def _thinned(fixes: Sequence[TimedPlace]) -> list[TimedPlace]:
-    """The fixes without those that are near the one before, and without wild ones. The last one is always kept.
-    Raises UnusableFixes where many are wild."""
+    """The fixes without those near the fix before, and without wild ones. The last fix is always kept. Raises
+    UnusableFixes where many are wild."""
     kept: list[TimedPlace] = []
     wild = 0
     for fix in fixes:
@@ -150,7 +152,7 @@ def _without_detours(fixes: Sequence[TimedPlace]) -> list[TimedPlace]:
 
 
 def _bridge(finder: HighwayFinder, a: Point, b: Point, straight: float, hours: float) -> Array:
-    """The places between two fixes that are far apart. Raises UnusableFixes where the way is in doubt."""
+    """The places between two fixes that are far apart. Raises UnusableFixes where the way between them is in doubt."""
     leg = finder.leg(a, b)
     if leg is not None and leg.miles <= MOST_CIRCUITY * straight and leg.miles <= MAX_MPH * hours:
         return leg.line[1:-1]
@@ -221,8 +223,8 @@ def _cheapest(
 def _roads_along(
     finder: HighwayFinder, chain: Array
 ) -> tuple[NDArray[np.intp], list[int], list[int], list[float], list[float]]:
-    """The nodes near the chain, and the roads between them that lie along it: both ends as indexes of these nodes, the
-    miles and the hours of each."""
+    """The nodes near the chain, and the roads between them that lie along it. The ends of roads are indexes of these
+    nodes; each road has its miles and hours."""
     graph = finder.graph
     cells = _cells(chain, dilated=True)
     candidates = np.flatnonzero(np.isin(_cells(graph.nodes), cells))
@@ -241,7 +243,7 @@ def _roads_along(
 
 
 def _cells(places: Array, *, dilated: bool = False) -> NDArray[np.int64]:
-    """The cells of a grid in which places lie; with `dilated`, those of the line between them and all around it."""
+    """The grid cells of these places; with `dilated`, the cells of the line between them and all around it."""
     if dilated:
         places = np.concatenate(list(_sampled(places)))
     latitude, longitude = np.floor(places * _CELLS_PER_DEGREE).astype(np.int64).T
@@ -254,14 +256,14 @@ def _cells(places: Array, *, dilated: bool = False) -> NDArray[np.int64]:
 
 
 def _sampled(line: Array) -> Iterator[Array]:
-    """Places on the line, each segment's by themselves."""
+    """Places on the line, one array for each segment."""
     for (start, end), miles in zip(pairwise(line), segment_miles(line), strict=True):
         share = np.linspace(0, 1, int(miles / _ROAD_SAMPLE_MILES) + 2)[:, None]
         yield start + share * (end - start)
 
 
 def _distances(chain: Array, places: Array) -> Array:
-    """The miles from each place to the chain, infinite where they are many."""
+    """The miles from each place to the chain, infinite for a place far away."""
     found = np.full(len(places), np.inf)
     if len(places) == 0:
         return found
@@ -307,6 +309,6 @@ def _connections(chain: Array, nodes: Array) -> Iterator[tuple[int, int, float]]
 
 
 def is_far_longer(road: DrivenRoad, quickest_miles: float) -> bool:
-    """The driven road makes so long a way that it was no trip from stop to stop, or the fixes are invented."""
+    """Tell if the driven road is so long that it was no trip from stop to stop, or that the fixes are invented."""
     straight = great_circle_miles(Point(*road.line[0].tolist()), Point(*road.line[-1].tolist()))
     return float(road.miles[-1]) > 1.5 * max(quickest_miles, CIRCUITY * straight) + MOST_DETOUR_MILES

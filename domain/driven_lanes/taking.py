@@ -13,21 +13,21 @@ from domain.roads.sphere import Array
 from domain.roads.truck_dimensions import TruckDimensions
 
 DRIVEN_LANE = "driven-lane"
-"""The source of such a road."""
+"""The source of a plan's road that follows a driven lane."""
 
 BESIDE_LANE_MILES = 5.0
-"""A truck that is further off the driven road does not take it."""
+"""Furthest distance of a truck from the driven road at which it takes the road."""
 
 _AT_ROAD_MILES = 0.5
 _AROUND_STOP_MILES = 10.0
-"""The stretch of the road before and after a stop in which the way to the stop begins and ends."""
+"""Miles of the road before and after a stop within which the way to the stop leaves it and comes back."""
 
 _ORDINARY_HEIGHT_FEET, _ORDINARY_WIDTH_FEET, _ORDINARY_POUNDS = 13.5, 8.5, 80_000
 
 
 def may_take(truck: TruckDimensions) -> bool:
-    """Nobody knows for which trucks a driven road is open. So a truck with hazardous cargo or more than ordinary
-    dimensions keeps to the roads that were chosen for it."""
+    """Tell if a truck may take driven roads. Nobody knows for which trucks such a road is open, so a truck with
+    hazardous cargo or more than ordinary dimensions keeps to the roads chosen for it."""
     return not (
         truck.hazmat
         or (truck.height_feet or 0) > _ORDINARY_HEIGHT_FEET
@@ -44,11 +44,9 @@ def road_by_lane(
     roads: Roads,
     truck: TruckDimensions,
 ) -> Road | None:
-    """The driven road from the truck through the stops that are left; `stops` are all of the route. `roads` find the
-    way between the driven road and a stop beside it.
-
-    None where the truck has not reached its first stop, is not on the driven road, or may not take it.
-    """
+    """The driven road from the truck through the stops that are left. `stops` are all stops of the route; `roads` find
+    the way to a stop beside the driven road. None where the truck has not reached its first stop, is not on the driven
+    road, or may not take it."""
     if not stops_left or stops_left[0] == 0 or not may_take(truck):
         return None
     at, legs = position, []
@@ -64,7 +62,7 @@ def road_by_lane(
 def _leg(
     road: DrivenRoad, stop: int, start: Point, end: Point, roads: Roads, truck: TruckDimensions, *, begins_at_stop: bool
 ) -> Leg | None:
-    """The way from a place on the driven road's leg to this stop, to that stop."""
+    """The leg to a stop, from a place on the driven road's leg to it."""
     first, last = (float(road.miles[road.stop_vertices[one]]) for one in (stop - 1, stop))
     joins, start_off = _nearest(road, start, first, min(first + _AROUND_STOP_MILES, last) if begins_at_stop else last)
     leaves, end_off = _nearest(road, end, max(last - _AROUND_STOP_MILES, first), last)
@@ -97,7 +95,7 @@ def _connection(a: Point, b: Point, miles: float, roads: Roads, truck: TruckDime
 
 
 def _nearest(road: DrivenRoad, place: Point, first: float, last: float) -> tuple[float, float]:
-    """The mile from `first` to `last` at which the road is nearest to a place, and how far away that is."""
+    """The mile between `first` and `last` where the road is nearest to a place, and the distance there."""
     line, miles, _ = _part(road, first, last)
     if len(line) < 2 or miles[-1] <= 0:
         return first, great_circle_miles(Point(*line[0].tolist()), place)

@@ -33,7 +33,7 @@ _PORTION = 1_000
 """Routes erased in one transaction."""
 
 _VEHICLES = 10
-"""The number of vehicles whose positions are deleted in one transaction: each may have 100,000."""
+"""Vehicles whose positions are deleted in one transaction: each may have 100,000."""
 
 _REQUESTS = 10_000
 """Entries of the request log, or fills, erased in one transaction. An ingress process may write entries later that it
@@ -86,12 +86,13 @@ _DELETE_OF_COMPANY = [
         *("route_count_deltas", "route_counts"),  # in this order: what is being folded goes from the one to the other
     )
 ]
-"""The deletions of everything else that belongs to a company, once its routes, positions and tracks are gone."""
+"""Deletions of everything else that belongs to a company, after its routes, positions and tracks."""
 _DELETE_COMPANY = Command("DELETE FROM companies WHERE id = %s")
 
 
 def count_routes(connection: Connection, company_id: UUID) -> int:
-    """The number of routes to erase. Raises UnknownCompany, but not for a company that is erased already."""
+    """The number of routes to erase: 0 for a company that is erased already. Raises UnknownCompany where there never
+    was one."""
     try:
         require_company(connection, company_id, even_retired=True)
     except UnknownCompany:
@@ -103,7 +104,8 @@ def count_routes(connection: Connection, company_id: UUID) -> int:
 def erase_company(
     transaction: Transaction, company_id: UUID, *, now: datetime, progress: ErasureProgress = lambda _: None
 ) -> None:
-    """Erases a company. Raises UnknownCompany, but not for a company that is erased already."""
+    """Erases a company; again without effect if it is erased already. Raises UnknownCompany where there never was
+    one."""
     with transaction() as connection:
         try:
             retire_company(connection, company_id, now=now)
@@ -117,7 +119,7 @@ def erase_company(
             _erase_rest(transaction, company_id, now)
             return
         except (psycopg.errors.ForeignKeyViolation, psycopg.errors.DeadlockDetected):
-            # a request or a job that was in flight when the company was retired has stored something since
+            # A request or a job in flight when the company was retired has stored something since.
             if attempt == _MAX_TRIES:
                 raise
             time.sleep(_IN_FLIGHT_SECONDS)
@@ -170,10 +172,9 @@ def _delete_positions(connection: Connection, vehicle_ids: Sequence[UUID]) -> No
 
 
 def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *, force: bool, now: datetime) -> int:
-    """Erases a driver and ends the driver's unfinished routes. Returns how many routes named the driver.
-
-    Raises UnknownCompany, UnknownTarget; StillDriving, unless by force.
-    """
+    """Erases a driver and ends the driver's unfinished routes. Returns how many routes named the driver. Raises
+    UnknownCompany or UnknownTarget where there is none, and StillDriving for a driver with an active route unless
+    `force` is set."""
     with transaction() as connection:
         lock_company(connection, company_id, even_retired=True)
         routes = _routes_naming(connection, company_id, driver_id)
@@ -214,8 +215,8 @@ _NAMED_IN = rf"""
         AND (strpos({_WORDS.format("{0}")}, {_WORDS.format("known.value")}) > 0
              OR octet_length(known.value) > length(known.value) AND strpos(lower({{0}}), lower(known.value)) > 0))
 """
-"""The condition that a text says a driver's name, in whole words. Languages that put no space between words have
-other letters than ASCII. A letter, or a number of up to three digits, is in texts that do not mean the driver."""
+"""The condition that a text has a driver's name in it, in whole words. Languages without spaces between words have no
+ASCII letters. A single letter, or a number of up to three digits, also stands in texts that do not mean the driver."""
 
 _BLANK_WRITTEN = [
     Command(f"UPDATE {table} SET {column} = '{NAMED}' WHERE company_id = %(company_id)s AND {_NAMED_IN.format(column)}")
@@ -227,7 +228,7 @@ _BLANK_WRITTEN = [
         ("webhook_attempts", "answer"),
     )
 ]
-"""Texts that name the driver, also where another one drives. Subjects in the audit log are ids only."""
+"""Texts that name the driver, also on routes of another driver. Subjects in the audit log are ids only."""
 _BLANK_PAYLOADS = Command(
     f"""
     WITH named AS (
@@ -236,7 +237,7 @@ _BLANK_PAYLOADS = Command(
     UPDATE webhook_events it SET payload = NULL FROM named WHERE it.id = named.id
     """
 )
-"""A delivery that is still to be made tells of the route as it is then. Workers lock the events in the same order."""
+"""A delivery still to be made tells of the route as it is at that time. Workers lock the events in this order, too."""
 _SORTED_WORDS = r"(SELECT array_agg(w ORDER BY w) FROM regexp_split_to_table(lower({}), '\W+') w WHERE w <> '')"
 _IS_NAME = (
     f"EXISTS (SELECT FROM ({_KNOWN}) known WHERE known.kind <> 'driver_external_id'"
@@ -258,7 +259,7 @@ _FORGET_CARDS = [
         f" AND (driver_id = %(driver_id)s OR driver_name <> '' AND {_IS_NAME})"
     ),
 ]
-"""Names beside cards without a unit, and whose cards they are."""
+"""Forget drivers' names beside cards without a unit, and who holds those cards."""
 _DELETE_ENTRIES = Command("DELETE FROM audit_log WHERE company_id = %s AND subject = %s")
 """Deletes the entries about changes of a driver by hand: the reason of a retirement may name the driver."""
 
@@ -321,7 +322,7 @@ _BLANK = [
 
 def _blank_routes(connection: Connection, route_ids: Sequence[UUID]) -> None:
     """Removes every name from finished routes. The stops with their times, the plan with its figures, and the fact that
-    a message was sent stay. A route that was pushed again meanwhile is left alone: it names whomever it names now."""
+    a message was sent stay. A route that was pushed again meanwhile is left alone: its names are new ones."""
     finished = _LOCK_FINISHED.all(connection, (list(route_ids),))
     for blank in _BLANK:
         blank.execute(connection, (finished,))
@@ -341,7 +342,7 @@ _FORGET_TEXTS = Command(
 
 def _forget_texts_to(connection: Connection, driver_id: UUID) -> None:
     """Removes the remaining texts to the driver, also on routes that another driver has now. A message of a current
-    plan that is yet to be sent stays: an import in flight has just given its route to the driver."""
+    plan that is still to be sent stays: an import in flight has just given its route to the driver."""
     routes = _LOCK_WITH_TEXTS.all(connection, (driver_id,))
     _FORGET_TEXTS.execute(connection, (routes, driver_id))
 

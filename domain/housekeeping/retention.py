@@ -18,7 +18,7 @@ _LONG_FINISHED = """
 
 
 def _blanking(table: str, *columns: str) -> str:
-    """Empties the columns in a portion of the rows. The first column tells which are done."""
+    """SQL that empties the columns in a portion of the rows. An empty first column marks rows that are done."""
     return f"""
         UPDATE {table} SET {", ".join(f"{column} = NULL" for column in columns)} WHERE ctid = ANY(ARRAY(
             SELECT it.ctid FROM {table} it JOIN routes route ON route.id = it.route_id
@@ -50,7 +50,7 @@ _DELETE = [
 
 
 def forget_evidence(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Removes the fixes and the rule behind each visit. The visit's times stay."""
+    """Removes the fixes and the rule behind each visit. The times of the visit stay."""
     return _BLANK_EVIDENCE.execute(connection, _portion(now, days, limit)).rowcount
 
 
@@ -60,7 +60,7 @@ def forget_explanations(connection: Connection, *, days: float, now: datetime, l
 
 
 def forget_texts(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Removes the texts to drivers. It stays known that and when something was sent."""
+    """Removes the texts to drivers. The record of each message and its time stay."""
     return _BLANK_TEXTS.execute(connection, _portion(now, days, limit)).rowcount
 
 
@@ -83,8 +83,8 @@ def delete_routes(connection: Connection, route_ids: Sequence[UUID]) -> None:
 
 
 def _portion(now: datetime, days: float, limit: int) -> dict[str, object]:
-    """The parameters of a portion. Ids tell when they were made, and a route that is too young cannot have been
-    finished for so long: so the primary keys lead to the rest."""
+    """The parameters of a portion. An id holds the time when its row was made. A route that is too young cannot have
+    been finished long enough, so the primary key finds the rest."""
     before = now - timedelta(days=days)
     return {"before": before, "oldest_id": first_id_of(before), "limit": limit}
 
@@ -97,5 +97,5 @@ _FORGET_FILLS = Command(
 
 
 def forget_fills(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Deletes fills. What was figured from them stays with their routes."""
+    """Deletes fills. Figures computed from them stay with their routes."""
     return _FORGET_FILLS.execute(connection, _portion(now, days, limit)).rowcount

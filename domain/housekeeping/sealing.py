@@ -13,8 +13,8 @@ from domain.webhooks.endpoints import seal_secrets
 
 
 def seal_stored(connection: Connection, contacts: Contacts) -> Sealed:
-    """Does nothing without a key. Companies are locked first: every other change of drivers holds their company's
-    row."""
+    """Seals what is stored in the clear or under an older key; does nothing without a key. Companies are locked first:
+    every other change of drivers holds their company's row."""
     if contacts.prefix is None:
         return Sealed()
     companies = lock_to_seal(connection, contacts.prefix)

@@ -44,7 +44,8 @@ _DRIVEN = Scalar(
 
 
 def find_quarter_routes(connection: Connection, company_id: UUID, quarter: Quarter) -> QuarterRoutes:
-    """The company's live routes that reached a stop in the quarter, by its time zone. Raises UnknownCompany."""
+    """The company's live routes that reached a stop in the quarter, by its time zone. Raises UnknownCompany where there
+    is no such company."""
     time_zone = time_zone_of(connection, company_id)
     start, end = (
         datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(time_zone))
@@ -88,7 +89,7 @@ class _Plan(NamedTuple):
     timeline: list[TimelineEntry]
     explanation: bytes | None
     fuel_stops_passed: int | None
-    """The fuel stops of the plan before that were behind the truck, if this plan was made on the way."""
+    """The fuel stops of the plan before that were behind the truck when this plan was made; None for the first plan."""
 
 
 _PLANS = Statement(
@@ -103,8 +104,8 @@ _PLANS = Statement(
     """,
 )
 """The current plans of routes, and earlier plans that the driver had. A plan of an earlier revision counts too, if it
-was made since the first visit that the route still has: the truck drove by it. Its timeline was rewritten for the stops
-as they are now."""
+was made since the first visit that the route still has: the truck drove by it. The timelines of earlier plans were
+rewritten for the present stops."""
 
 
 def read_driven_routes(connection: Connection, tenant: Tenant, route_ids: Sequence[UUID]) -> Iterator[DrivenRoute]:
@@ -179,11 +180,11 @@ _BOUGHT = Statement(
     ORDER BY v.unit_number, bought.vehicle_id, bought.state
     """,
 )
-"""No day of a truck in a state counts below zero, whatever was taken back there."""
+"""A truck's total of a day in a state is never below zero, whatever was taken back there."""
 
 
 def read_bought_gallons(connection: Connection, driven: QuarterRoutes) -> list[BoughtGallons]:
-    """The fills of the quarter, on routes or not, by the day on their receipts. Those whose truck, fuel or gallons wait
+    """The fills of the quarter, on routes or not, by the day on their receipts. Fills whose truck, fuel or gallons wait
     for a person are left out."""
     quarter = driven.quarter
     days = {"first_day": quarter.first_day, "next_day": quarter.next_day}

@@ -22,14 +22,14 @@ from domain.roads.sphere import Array
 from domain.roads.states import States
 
 AT_STOP_MILES = 1.0
-"""A plan that begins no further from the last stop begins at that stop. Otherwise the truck had driven on before the
-plan was made, and the road to its beginning is added."""
+"""A plan that begins within this distance of the last stop begins at that stop. Otherwise the truck had driven on
+before the plan was made, and the road to its beginning is added."""
 
 _ROUNDED_MILES = 0.01
 
 
 class PlannedPurchase(NamedTuple):
-    """A purchase of a plan. `state` is the one that the station's data name; None where they name none."""
+    """A purchase of a plan. `state` is the state in the station's data; None where the data has none."""
 
     mile: float
     gallons: float
@@ -50,11 +50,11 @@ class PlannedRoad:
     line_miles: Array | None = None
     mpg: float | None = None
     purchases_behind: int | None = None
-    """The number of its purchases behind the truck when a new plan replaced it on the way; None: it was not
-    replaced."""
+    """How many of its purchases were behind the truck when a new plan replaced this one on the way; None for a plan
+    that was not replaced."""
 
     def bought(self, first: float | None, last: float) -> Iterator[PlannedPurchase]:
-        """The purchases after one mile (None: from the beginning) up to another one."""
+        """The purchases between two miles; `first` is None at the beginning of the road."""
         for purchase in self.purchases[: self.purchases_behind]:
             if (first is None or first < purchase.mile) and purchase.mile <= last:
                 yield purchase
@@ -88,7 +88,7 @@ class DrivenLeg:
 
 
 RoadsMaker = Callable[[], Roads]
-"""Makes the roads for a way that no plan has any more. Most reports need none."""
+"""Makes the roads for a way that no plan has any more. Most reports need none, so roads are made when needed."""
 
 
 def driven_legs(
@@ -123,7 +123,7 @@ def _leg(route: DrivenRoute, before: int, stop: int, roads: RoadsMaker, states: 
     mpg = plan.mpg or route.mpg or DEFAULT_MPG
     if plan.line is None or plan.line_miles is None or last > plan.line_miles[-1] + _ROUNDED_MILES:
         road = road_again()  # the plan's line was forgotten, or ends before this stop
-        # the plan's miles, shared out as on the road that was found anew
+        # The plan's miles, shared out by state as on the rebuilt road.
         miles = _scaled(states.miles(road.line, road.line_miles), last - first)
         if not miles and last > first:  # the stops are one place
             miles = {states.at(stop_point(route.stops[stop])): last - first}
@@ -140,7 +140,7 @@ def _leg(route: DrivenRoute, before: int, stop: int, roads: RoadsMaker, states: 
 
 
 def _state(purchase: PlannedPurchase, states: States) -> str:
-    """The state that the station's data name, else the state of its place. Our borders are not exact to a mile."""
+    """The state in the station's data, or the state of its place. Our borders are not exact to a mile."""
     said = (purchase.state or "").upper()
     return said if said in states.names else states.at(purchase.place)
 

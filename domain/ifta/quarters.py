@@ -21,7 +21,7 @@ class Quarter:
 
     @classmethod
     def parse(cls, text: str) -> "Quarter":
-        """`2026Q4`. Raises UnknownQuarter."""
+        """The quarter of a text such as `2026Q4`. Raises UnknownQuarter for any other text."""
         match = re.fullmatch(r"(20[0-9]{2})Q([1-4])", text)
         if match is None:
             raise UnknownQuarter(text)

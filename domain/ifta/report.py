@@ -33,7 +33,7 @@ IFTA_BASIS = "planned, not bought: miles of plans over the legs driven, gallons 
 CREDITED_BASIS = "credited: what fuel cards sold to trucks with fills in the quarter, planned gallons of the others"
 
 _PORTION = 50
-"""The number of routes read at once."""
+"""Routes read at once."""
 
 REPORT_DECIMALS = 2
 
@@ -49,13 +49,13 @@ class StateLine:
     tax_per_gallon: float | None
     surcharge_per_gallon: float | None
     tax_dollars: float | None
-    """The tax with the gallons planned."""
+    """The tax with the planned gallons; None where the rate is unknown."""
     gallons_bought: float
     """The gallons that fuel cards sold."""
     gallons_credited: float
-    """Bought by trucks with fills, planned for the others."""
+    """Gallons bought for trucks with fills, planned gallons for the others."""
     tax_credited_dollars: float | None
-    """The tax with the gallons credited in place of those planned."""
+    """The tax with the credited gallons; None where the rate is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class CreditedLine:
 
 @dataclass(frozen=True, slots=True)
 class QuarterTotals:
-    """The sums of the lines; a tax is None where one of them has none."""
+    """The sums of the lines; a tax is None where it is None in a line."""
 
     miles: float
     gallons_burned: float
@@ -183,7 +183,8 @@ _PlannedOf = defaultdict[tuple[UUID, str], float]
 def _credited(
     planned_of: Mapping[tuple[UUID, str], float], units: Mapping[UUID, str | None], bought: Sequence[BoughtGallons]
 ) -> list[CreditedLine]:
-    """A truck with fills is credited its fills alone, in every state: its file is here."""
+    """The credited gallons. A truck with fills is credited only its fills, in every state: its file has been
+    imported."""
     with_fills = {one.vehicle_id for one in bought}
     names = {**units, **{one.vehicle_id: one.unit_number for one in bought}}
     gallons = {(one.vehicle_id, one.state): one.gallons for one in bought}

@@ -12,7 +12,7 @@ _KNOWN = {"database_url", "replication_url", "contact_key_file"}
 
 
 class UnusableCells(FuelrouteError):
-    """The file does not say what is needed; the text says what to do."""
+    """The file of the cells lacks something that is needed; the text says what to do."""
 
 
 class CellAddress(NamedTuple):
@@ -22,9 +22,9 @@ class CellAddress(NamedTuple):
     database_url: str
     """The service's database, as a superuser."""
     replication_url: str
-    """The same as the servers of other cells reach it."""
+    """The service's database as the servers of other cells reach it, as a user who may replicate."""
     contacts: Contacts
-    """The keys with which its processes open contacts and secrets."""
+    """The keys with which the cell's processes open contacts and secrets."""
 
 
 def read_cells(file: Path) -> dict[int, CellAddress]:

@@ -39,8 +39,8 @@ def compare(
     span: tuple[datetime, datetime],
     only_counts: bool = False,
 ) -> dict[str, int]:
-    """The number of rows of each table, counted in both cells at the same time. Of tables that only grow the rows that
-    came in this span are compared. Raises RowsDiffer."""
+    """The number of rows of each table, counted in both cells at the same time. In tables that only grow, rows that
+    came in this span are compared. Raises RowsDiffer where the cells do not have the same rows; the move stops then."""
     with ThreadPoolExecutor(2) as threads:
         here = threads.submit(_rows_of, source, company_id, tables, span, only_counts)
         there = threads.submit(_rows_of, target, company_id, tables, span, only_counts)
@@ -71,7 +71,7 @@ def _rows_of(
 
 
 def _query(table: MovedTable) -> sql.Composed:
-    """A sum of hashes does not depend on the order in which rows are read."""
+    """The count and a sum of hashes, which does not depend on the order of the rows."""
     query = "SELECT count(*), coalesce(sum(hashtextextended(ROW({})::text, 0)), 0) FROM {} AS it WHERE {}"
     columns = sql.SQL(", ").join(sql.Identifier("it", name) for name in table.columns)
     return sql.SQL(query).format(columns, sql.Identifier(table.name), _condition(table))

@@ -43,11 +43,12 @@ _COMPARED_SPAN = timedelta(hours=1)
 _COUNTED_SPAN = timedelta(days=1)
 _CHANGES_SECONDS = 600.0
 _UNSETTLED = timedelta(seconds=10)
-"""Rows of tables that only grow are compared outside of the pause, except for the newest, which may be on their way."""
+"""The newest rows of tables that only grow may still be on their way: they are left out of the comparison outside of
+the pause."""
 
 
 class CannotMove(FuelrouteError):
-    """The command does not fit the stage of the move; the text says which one does."""
+    """The command does not fit the stage of the move; the text names the command that does."""
 
 
 class Report(Protocol):
@@ -97,7 +98,8 @@ class CompanyMove:
         return moved
 
     def stage(self) -> str | None:
-        """The stage of the move in the cell that the company leaves; None: not begun. Raises CannotMove."""
+        """The stage of the move in the cell that the company leaves; None before it has begun. Raises CannotMove if the
+        company is on its way to another cell, or comes from one."""
         move = fence.read_move(self.source, self.company_id)
         if move is None:
             return None
@@ -111,7 +113,7 @@ class CompanyMove:
         return move.stage
 
     def check(self) -> None:
-        """Raises NotReady."""
+        """Check both cells. Raises NotReady with every fault, before anything is changed."""
         readiness.require(lambda: readiness.faults_of_servers(self.source, self.target))
         has_begun = self.stage() is not None
         readiness.require(
@@ -163,7 +165,8 @@ class CompanyMove:
         return Moved(time.monotonic() - began, rows)
 
     def finish(self, route: Callable[[], object] = lambda: None) -> None:
-        """Lets a company that has left begin to work in the other cell, and ends replication. Raises CannotMove."""
+        """Lets a company that has left begin to work in the other cell, and ends replication. Raises CannotMove if the
+        other cell does not have the company."""
         if _HAS_COMPANY.first(self.target, (self.company_id,)) is None:
             raise CannotMove(
                 f"the database of cell {self.target_cell.number} does not have the company: is its database_url right?"
@@ -173,7 +176,7 @@ class CompanyMove:
         replication.end_publishing(self.source, self.company_id, self.tables)
 
     def erase_source(self, progress: Callable[[int], object]) -> None:
-        """Erases the copy in the cell that it has left. Raises CannotMove."""
+        """Erases the copy in the cell that the company has left. Raises CannotMove before it has left."""
         if self.stage() != "left":
             raise CannotMove("the company has not left this cell: move it first")
         self.finish()
@@ -181,7 +184,7 @@ class CompanyMove:
         erase_company(begin, self.company_id, now=now_there(self.source), progress=progress)
 
     def cancel(self, progress: Callable[[int], object]) -> None:
-        """Erases the copy in the other cell, and forgets the move. Raises CannotMove."""
+        """Erases the copy in the other cell, and forgets the move. Raises CannotMove once the company has left."""
         if self.stage() in (None, "left"):
             raise CannotMove("there is nothing to cancel: the company is not on its way, or has left already")
         there = fence.read_move(self.target, self.company_id)
@@ -214,7 +217,7 @@ class CompanyMove:
             fence.open_fence(self.target, self.company_id)
 
     def _make_partitions(self) -> None:
-        """A cell that has run for as long has them all."""
+        """Creates the position partitions that the target cell lacks."""
         days = partition_days(self.source, "positions_live")
         if days.keys() - partition_days(self.target, "positions_live"):
             with replication.briefly_locking(self.target):
@@ -227,8 +230,9 @@ class CompanyMove:
             replication.wait_until_copied(self.source, self.target, self.company_id, progress)
 
     def _wait_for_changes(self, step: str, *, deadline: float | None) -> None:
-        """Waits until the other cell has everything that is committed now. An entry of the audit log is the last of
-        it: replication keeps the order of commits. Raises PauseTooLong, CopyFailed."""
+        """Waits until the other cell has everything committed by now. A new entry of the audit log marks the end, since
+        replication keeps the order of commits. Raises PauseTooLong after the deadline, and CopyFailed when no change
+        arrives any more."""
         subject = f"cell {self.target_cell.number}"
         reason = f"{step} {now_there(self.source):%Y-%m-%d %H:%M:%S.%f}"
         by = Actor(self.by.name, reason)
@@ -250,7 +254,7 @@ class CompanyMove:
 def moving_company(
     company_id: UUID, source_cell: CellAddress, target_cell: CellAddress, by: Actor, report: Report
 ) -> Iterator[CompanyMove]:
-    """A move with sessions in both cells. Raises DatabaseProblem when one cannot be reached, and CannotMove while
+    """A move with sessions in both cells. Raises DatabaseProblem when a cell cannot be reached, and CannotMove while
     another move from this cell is under way."""
     with _session(source_cell) as source, _session(target_cell) as target:
         if not _TAKE_LOCK.one(source):
@@ -278,7 +282,7 @@ def _transaction_of(connection: Connection) -> Iterator[Connection]:
 
 
 def _delete_by_parent(source: Connection, target: Connection, company_id: UUID, table: MovedTable) -> None:
-    """The parents may not have arrived, so their ids are those of the source."""
+    """Deletes rows by their parents. The parents may not have arrived, so their ids are read in the source."""
     assert table.found_by is not None  # noqa: S101 (its key begins with the parent's id)
     column, parent = table.found_by
     query = sql.SQL("SELECT id FROM {} WHERE company_id = %s").format(sql.Identifier(parent))

@@ -1,5 +1,5 @@
-"""The tables that a move carries to another cell, and the way of each, told from the schema: a table with a company's
-rows that is added to the schema is moved, too."""
+"""The tables that a move carries to another cell, and the way of each. They are found in the schema, so a new table
+with a company's rows is moved without further changes."""
 
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ password name no company; they belong to the console's host like sessions. Recov
 tables name none either: their users make new ones, and choose again."""
 
 WRITTEN_ANEW = ("deals", "price_sets")
-"""Tables whose rows get new numbers in the other cell. They are small."""
+"""Tables whose rows get new numbers in the other cell: small ones."""
 
 _COUNTED_IN_CELL = {("routes", "changed_in")}
 """Columns that count the transactions of a cell: a trigger sets them in the other cell."""
@@ -39,9 +39,10 @@ class MovedTable(NamedTuple):
     columns: tuple[str, ...]
     """The columns that have the same values in both cells."""
     only_grows: bool
-    """It is kept in partitions, which are dropped as a whole: its rows are inserted, and their changes are not sent."""
+    """True for a table in partitions that are dropped as a whole: rows are only inserted, so changes are not sent."""
     found_by: tuple[str, str] | None
-    """A column and the table whose ids it holds, by which the company's rows are found. None: by the company."""
+    """A column, and the table whose ids it holds, by which the company's rows are found; None where the rows name the
+    company."""
 
 
 def moved_tables() -> list[MovedTable]:

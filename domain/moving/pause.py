@@ -67,7 +67,8 @@ def now_there(connection: Connection) -> datetime:
 @contextmanager
 def paused(source: Connection, company_id: UUID, *, longest_seconds: float) -> Iterator[None]:
     """Pauses a company for the block, which may let it leave. If the block fails, or this process dies, the company
-    works on here. Raises PauseTooLong, PauseOver."""
+    works on here. Raises PauseTooLong when work under way does not end in time, and PauseOver when the pause ends
+    before the block does."""
     deadline = time.monotonic() + longest_seconds
     fence.pause_company(source, company_id, holds=timedelta(seconds=longest_seconds))
     try:
@@ -81,7 +82,8 @@ def paused(source: Connection, company_id: UUID, *, longest_seconds: float) -> I
 
 
 def _wait_for_older(source: Connection, deadline: float) -> None:
-    """A transaction that began before the last commit here may still change the company's rows: it did not see it."""
+    """Waits for transactions that began before the pause: they did not see it and may still change the company's
+    rows."""
     moment = now_there(source)
 
     def older() -> str | None:
@@ -92,7 +94,7 @@ def _wait_for_older(source: Connection, deadline: float) -> None:
 
 
 def _under_way(source: Connection, company_id: UUID) -> str | None:
-    """An attempt whose result is not stored yet would be made again by the other cell."""
+    """Work of the company that is under way. The other cell would repeat an attempt whose result is not stored yet."""
     found = _UNDER_WAY.one(source, {"company_id": company_id})
     return next((f"{count} {what}" for what, count in found._asdict().items() if count), None)
 

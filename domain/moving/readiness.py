@@ -17,7 +17,7 @@ _CLOCKS_DIFFER_SECONDS = 2.0
 
 
 class NotReady(FuelrouteError):
-    """The company cannot be moved as things are."""
+    """The company cannot be moved yet; the text lists every fault."""
 
     def __init__(self, faults: Sequence[str]) -> None:
         super().__init__("; ".join(faults))
@@ -29,7 +29,8 @@ class _Server(NamedTuple):
     wal_level: NotNull[str]
     free_slots: NotNull[int]
     needed_slots: NotNull[int]
-    """The slots in the other cell for the subscription, and for the tables that are copied at a time."""
+    """Replication slots that the other cell needs: one for the subscription, and one for each table copied at a
+    time."""
     revision: NotNull[str]
 
 
@@ -163,7 +164,7 @@ def _has_rows(connection: Connection, company_id: UUID, table: MovedTable) -> bo
 
 
 def require(faults: Callable[[], Iterator[str]]) -> None:
-    """Raises NotReady with every fault."""
+    """Collect all faults. Raises NotReady with them, so that a person sees all of them at once."""
     found = list(faults())
     if found:
         raise NotReady(found)

@@ -80,7 +80,8 @@ def end_publishing(source: Connection, company_id: UUID, tables: Sequence[MovedT
 
 
 def subscribe(source: Connection, target: Connection, company_id: UUID, replication_url: str) -> None:
-    """Begins to copy the growing tables. Raises psycopg.Error."""
+    """Begins to copy the tables that only grow. Raises psycopg.Error when a cell refuses or cannot reach the other; a
+    repetition does no harm."""
     name = name_of(company_id)
     if _HAS_SUBSCRIPTION.one(target, (name,)):
         return
@@ -147,8 +148,8 @@ _SLOT = Statement(
 def wait_until_copied(
     source: Connection, target: Connection, company_id: UUID, progress: Callable[[int], object]
 ) -> None:
-    """Waits until the rows of every table are there, and their changes follow. `progress` is told of each table. Raises
-    CopyFailed."""
+    """Waits until the rows of every table are there, and their changes follow. `progress` is called with the number of
+    tables. Raises CopyFailed when the replication has stopped."""
     name, told, errors, since = name_of(company_id), 0, 0, time.monotonic()
     while True:
         copied = _COPIED.one(target, (name,))
@@ -167,7 +168,8 @@ def wait_until_copied(
 
 
 def bytes_behind(source: Connection, company_id: UUID) -> int:
-    """The part of the source's log that the other cell has not confirmed yet. Raises CopyFailed."""
+    """Bytes of the source's log that the other cell has not confirmed yet. Raises CopyFailed when nothing reads the log
+    any more."""
     return _require_slot(source, name_of(company_id)).behind_bytes
 
 
@@ -195,8 +197,8 @@ def _publish(source: Connection, name: str, company_id: UUID, tables: Sequence[M
 
 
 def _alter_gently(source: Connection, table: str, change: str) -> None:
-    """Waits only briefly for the table's lock, because requests stand in line behind it, and tries again. Raises
-    CopyFailed."""
+    """Alters a table. It waits only briefly for the lock, because requests stand in line behind it, and tries again.
+    Raises CopyFailed when the table stays locked."""
     deadline = time.monotonic() + _PATIENCE_SECONDS
     statement = sql.SQL("ALTER TABLE {} {}").format(sql.Identifier(table), sql.SQL(change))
     while True:
@@ -214,7 +216,7 @@ def _alter_gently(source: Connection, table: str, change: str) -> None:
 
 @contextmanager
 def briefly_locking(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """A transaction that hardly waits for locks."""
+    """A transaction that gives up quickly when it meets a lock."""
     with connection.transaction():
         connection.execute(f"SET LOCAL lock_timeout = {_LOCK_MILLISECONDS}")
         yield

@@ -1,5 +1,5 @@
-"""The rows of a company that replication does not carry. They are written in the other cell during the pause, and may
-be written twice."""
+"""Rows of a company that replication does not carry. They are written in the other cell during the pause; writing them
+twice does no harm."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,8 +16,8 @@ from domain.routes.reading.counts import count_anew
 
 
 def write_anew(source: Connection, target: Connection, company_id: UUID) -> None:
-    """Writes the rows that each cell numbers by itself, counts the routes, and lets the sequences go on after the
-    numbers that came along."""
+    """Writes the rows that each cell numbers by itself, counts the routes, and moves the sequences beyond the numbers
+    that were copied."""
     with target.transaction():
         for table in WRITTEN_ANEW:
             _copy_under_new_numbers(source, target, table, company_id)
@@ -38,7 +38,8 @@ def _copy_under_new_numbers(source: Connection, target: Connection, table: str, 
 
 
 def _go_on_after(target: Connection, table: str, column: str, company_id: UUID) -> None:
-    """The order of the numbers is that of the rows: what comes now must not come before what was there."""
+    """Moves a sequence beyond the company's copied numbers: rows are read in the order of their numbers, so new rows
+    must come after copied ones."""
     target.execute(
         sql.SQL(
             "SELECT setval(pg_get_serial_sequence({table}, {name}), greatest(nextval(pg_get_serial_sequence({table},"
@@ -77,8 +78,8 @@ _TURN_FLAGS = Command(
 
 
 def carry_flags(source: Connection, target: Connection, company_id: UUID, *, since: datetime) -> None:
-    """Gives positions that were recorded since then the flag that they have in the source: positions are sent once, and
-    are judged implausible later, or no longer. Those of the sandbox have a time of their own."""
+    """Copies the implausible flags of positions recorded since then. Replication sends a position only once, and its
+    flag may change afterwards. Positions of the sandbox have a time of their own."""
     vehicles = _VEHICLES.all(source, (company_id,))
     differing = list(_flagged(source, vehicles, since) ^ _flagged(target, vehicles, since))
     if differing:

@@ -31,28 +31,28 @@ class Entry(msgspec.Struct, gc=False):
     id: str
     """32 hexadecimal digits of a UUIDv7, made when the request came in."""
     given_id: str
-    """The request's id where the caller gave one; "" where it is the entry's own."""
+    """The request's id from the caller; empty where the entry's own id stands for it."""
     method: str
     path: str
     """The path as the API's description writes it, with `{id}`; `(none)` where there is no such address."""
     path_id: str
     query: bytes
     body: bytes
-    """b"" where it was too large, or too many were kept already."""
+    """The body; empty where it was too large, or where too many bodies were kept already."""
     size: int
     """Bytes of the body."""
     status: int
     problem: bytes
-    """The document that a refusal was answered with."""
+    """The problem document of a refusal."""
     milliseconds: float
     held: int
-    """Bytes of query, body and problem."""
+    """Bytes of query, body and problem together."""
     times: int = 1
-    """The number of requests that the entry stands for: see `ingress.api.request_log`."""
+    """The number of requests that the entry stands for; see `ingress.api.request_log`."""
 
 
 _BETWEEN_ROWS, _BETWEEN_CELLS = "\x1e", "\x1f"
-"""The separators that ASCII has for this. Texts from outside lose theirs."""
+"""ASCII's own separators for rows and cells. Texts from outside lose theirs."""
 
 WRITE_ENTRIES = Command(
     """
@@ -76,8 +76,8 @@ _PROBLEM = msgspec.json.Decoder(_Problem)
 
 
 def text_of(entries: Sequence[Entry], sampled: set[UUID]) -> str:
-    """The rows for WRITE_ENTRIES. Query or body are kept, redacted, with every request that failed, and with one that
-    succeeded of each key that is not among `sampled` yet."""
+    """The rows for WRITE_ENTRIES. Query or body are kept, redacted, with each failed request, and with one successful
+    request of each key that is not among `sampled` yet."""
     whose: dict[int, str] = {}
     lines = []
     for entry in entries:
@@ -134,11 +134,8 @@ def _cell(text: str | None) -> str:
 
 
 def maintain_request_partitions(connection: Connection, *, days: float, now: datetime) -> int:
-    """Makes the partitions of the next days, and drops those that are older than so many days. Returns how many were
-    dropped.
-
-    Entries of a day that had no partition yet are in `request_log_other`; `forget_requests` removes them.
-    """
+    """Makes the partitions of the next days, and drops those older than `days`. Returns how many were dropped. Entries
+    of a day that had no partition yet are in `request_log_other`; `forget_requests` removes them."""
     return maintain_daily_partitions(
         connection, "request_log", _make_partition, days=days, now=now, days_before_first=1
     )

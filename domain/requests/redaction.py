@@ -30,7 +30,8 @@ from domain.encoding import write
 from domain.text import without_secrets
 
 MOST_BYTES = 64 << 10
-"""A larger body is not kept, only its size: reading it once more would cost too much."""
+"""Largest body that is read again for the log. Of a larger one only the size is kept: reading it again would cost too
+much."""
 MOST_CHARACTERS = 4 << 10
 _MOST_OF_A_TEXT = 400
 _MOST_OF_A_LIST = 50
@@ -56,7 +57,8 @@ _DOCUMENT: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 
 
 def redacted_body(path: str, body: bytes) -> str | None:
-    """A body of the endpoint at `path` as JSON, cut after 4 KB. None: it is too large, or it cannot be read."""
+    """A body of the endpoint at `path` as redacted JSON, cut after 4 KB. None for a body that is too large or cannot be
+    read."""
     shape = _BODIES.get(path)
     if shape is None or len(body) > MOST_BYTES:
         return None
@@ -67,7 +69,7 @@ def redacted_body(path: str, body: bytes) -> str | None:
 
 
 def redacted_query(path: str, query: bytes) -> str | None:
-    """The same of the parameters in an address."""
+    """The query parameters of an address as redacted JSON. None where there are none, or where they cannot be read."""
     shape = _QUERIES.get(path)
     if shape is None or not query:
         return None
@@ -84,7 +86,7 @@ def _written(value: object) -> str:
 
 
 def _shown(value: Any, kind: "_Kind") -> Any:
-    """`value` with everything masked that is not as the contract says."""
+    """The value with everything masked that the contract does not have."""
     if value is None:
         return None
     if kind.fields is not None:
@@ -116,7 +118,7 @@ class _Kind(NamedTuple):
     """A type of the contract: an object, an array, or a value with neither."""
 
     fields: Mapping[str, "_Kind | None"] | None = None
-    """None instead of a kind: personal."""
+    """The kinds of an object's fields; None in place of a kind marks a personal field."""
     entries: "_Kind | None" = None
 
 
@@ -146,7 +148,7 @@ _PUSHED_ROUTE = msgspec.json.Decoder(_PushedRoute)
 
 
 def external_id_in_body(body: bytes) -> str:
-    """The `externalId` of a pushed route; "" where there is none that can be read."""
+    """The `externalId` of a pushed route; empty where none can be read."""
     try:
         return _PUSHED_ROUTE.decode(body).external_id
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -154,7 +156,7 @@ def external_id_in_body(body: bytes) -> str:
 
 
 def external_id_in_query(query: bytes) -> str:
-    """The `externalId` that a list is asked for by; "" where there is none."""
+    """The `externalId` by which a list is asked for; empty where there is none."""
     if b"externalId=" not in query:
         return ""
     try:

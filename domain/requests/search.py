@@ -1,9 +1,8 @@
-"""Reading the request log: the newest entries of one company first, by the filters that people know a request by.
+"""Reading the request log: the newest entries of a company first, by the filters that people know a request by.
 
-Entries are stored by key, so those of a key, or of the few keys of a company, are found at once, and so are those that
-failed. A whole `externalId`, route id or request id is found wherever it is. Other words, statuses and codes are looked
-for among the newest MOST_REQUESTS_SEARCHED.
-"""
+Entries are stored by key, so the entries of a key, or of a company with few keys, are found at once, and so are failed
+ones. A whole `externalId`, route id or request id is found wherever it is. Other words, statuses and codes are looked
+for among the newest MOST_REQUESTS_SEARCHED."""
 
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from domain.database.statements import Command, Scalar, Statement
 from domain.ids import first_id_of, read_id, shown_id
 
 MOST_REQUESTS_SEARCHED = 10_000
-"""The entries of a company in which words are looked for. Each of its keys has an equal part of them."""
+"""Most entries of a company in which words are looked for. Each of its keys has an equal part of them."""
 _LEAST_OF_A_KEY = 200
 _MOST_NAMED = 1_000
 _MOST_ROUTES = 20
@@ -23,15 +22,14 @@ _LAST_ID = UUID(int=(1 << 128) - 1)
 
 
 class RequestSearch(NamedTuple):
-    """A search by a user of the console. An empty text asks for nothing."""
+    """A search by a user of the console. Empty filters match everything."""
 
     key_id: UUID | None = None
     statuses: range | None = None
-    """Such as range(400, 500)."""
+    """Such as range(400, 500); None for any status."""
     code: str = ""
     text: str = ""
-    """A part of what was sent, as far as it is shown, or of a fault; or all of an externalId, a route's id, or a
-    request's id."""
+    """Part of what was sent, as far as it is shown, or of a fault; or a whole externalId, route id or request id."""
     since: datetime | None = None
     until: datetime | None = None
 
@@ -69,14 +67,14 @@ class LoggedRequest(NamedTuple):
 class FoundRequests(NamedTuple):
     requests: list[LoggedRequest]
     is_partial: bool
-    """Older ones may fit too: the search stopped after MOST_REQUESTS_SEARCHED."""
+    """True if older ones may fit too: the search stopped after MOST_REQUESTS_SEARCHED."""
     has_more: bool
 
 
 def search_requests(
     connection: Connection, company_id: UUID, wanted: RequestSearch, *, limit: int, before: UUID | None = None
 ) -> FoundRequests:
-    """`before`: the last entry of the page before."""
+    """The requests that fit, the newest first; `before` is the last entry of the page before."""
     keys = [key_id for key_id in _KEYS.all(connection, (company_id,)) if wanted.key_id in (None, key_id)]
     failed = bool(wanted.code) or (wanted.statuses is not None and wanted.statuses.start >= 400)
     is_filtered = bool(wanted.text or wanted.code or wanted.statuses)
@@ -109,7 +107,7 @@ def find_request(connection: Connection, company_id: UUID, request_id: UUID) -> 
 
 
 def find_route(connection: Connection, request: LoggedRequest) -> UUID | None:
-    """The route that a request was about, the newest of its `externalId`, if it exists still."""
+    """The route that a request was about: the newest with its `externalId`. None once it is gone."""
     if request.subject is None:
         return None
     loads = _ROUTES.all(connection, _load(request.company_id, request.subject))
@@ -204,8 +202,8 @@ def _load(company_id: UUID, text: str) -> dict[str, object]:
 
 
 _SCANS = Scalar(str, "SELECT set_config('enable_seqscan', %s, true)")
-"""Allow or forbid reading whole tables. Names are found by an index of ranges of the table (BRIN), which PostgreSQL
-takes for no better than reading all of it."""
+"""Allow or forbid reading whole tables. Whole names are found by an index of ranges of the table (BRIN), which
+PostgreSQL takes to be no better than reading all of it."""
 
 
 class _Place(NamedTuple):
@@ -225,13 +223,13 @@ _NAMED = Statement(
 
 
 def _named(connection: Connection, company_id: UUID, parameters: dict[str, Any], text: str) -> set[UUID]:
-    """Requests about the load or route with this name, whichever of its two names they gave, and the one request."""
+    """The requests about the load or route with this name, by either of its two names, and the request with this id."""
     routes = _ROUTES.all(connection, _load(company_id, text))
     subjects = {text, *(one.external_id for one in routes), *(shown_id("rte", one.id) for one in routes)}
     _SCANS.one(connection, ("off",))
     rows = _NAMED.all(connection, {**parameters, "subjects": list(subjects), "whole_text": text})
     _SCANS.one(connection, ("on",))
-    # neither key nor time stands in the statement: they would lead to an index that all of a company's entries are in
+    # Neither key nor time stands in the statement: they would lead to an index that holds all of a company's entries.
     found = {row.id for row in rows if row.key_id in parameters["key_ids"]}
     own = read_id("req", f"req_{text}")
     if own is not None:

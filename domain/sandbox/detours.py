@@ -8,14 +8,14 @@ from domain.roads import Point, Road
 from domain.roads.sphere import EARTH_RADIUS_MILES, Array, densified, unit_vectors
 
 DETOUR_MILES = 25.0
-"""The straight way off the road, each way: ten miles and a quarter of an hour off are noticed."""
+"""The straight way off the road, each way. A deviation is noticed from ten miles and a quarter of an hour on."""
 _SHARE_OF_LEG = 0.25
 _BEARINGS = 16
 
 
 def with_detour(road: Road, first_leg_miles: float) -> tuple[Road, float]:
-    """The road with a detour after a quarter of its first leg, and the mile of its far end. Miles of the road beyond
-    the place where the detour begins grow by twice DETOUR_MILES."""
+    """The road with a detour after a quarter of its first leg, and the mile at the detour's far end. Miles of the road
+    beyond the place where the detour begins grow by twice DETOUR_MILES."""
     mile = detour_mile(first_leg_miles)
     at = int(np.searchsorted(road.line_miles, mile, side="right"))
     leaves = np.array([np.interp(mile, road.line_miles, road.line[:, axis]) for axis in (0, 1)])
@@ -38,7 +38,7 @@ def detour_mile(first_leg_miles: float) -> float:
 
 
 def _furthest(road: Road, leaves: Point) -> Array:
-    """The place at the end of the detour: of those around, the one that is furthest from the road."""
+    """The far end of the detour: of the places around its beginning, the one furthest from the road."""
     places = np.array([_moved(leaves, 2 * np.pi * number / _BEARINGS) for number in range(_BEARINGS)])
     line, _ = densified(road.line, road.line_miles, 1.0)
     nearest = (unit_vectors(places) @ unit_vectors(line).T).max(axis=1)
@@ -46,7 +46,7 @@ def _furthest(road: Road, leaves: Point) -> Array:
 
 
 def _moved(place: Point, bearing: float) -> tuple[float, float]:
-    """The place DETOUR_MILES away on the great circle with that bearing."""
+    """The place DETOUR_MILES away on the great circle in the direction of `bearing`."""
     latitude, longitude = np.radians(place.latitude), np.radians(place.longitude)
     angle = DETOUR_MILES / EARTH_RADIUS_MILES
     moved = np.arcsin(np.sin(latitude) * np.cos(angle) + np.cos(latitude) * np.sin(angle) * np.cos(bearing))

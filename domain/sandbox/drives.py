@@ -1,11 +1,8 @@
 """Drives: simulated trucks drive routes of the sandbox by themselves, from draft to completed.
 
-A drive is a row. Each turn of a drive is a step of `turns.take_turn`, stored with the positions that it posts in one
-transaction, so that a turn that is cut off or taken twice does no harm. Positions take the same way as those of a
-tracker; nothing here plans, sends or changes a route.
-
-This module alone writes `sandbox_drives`.
-"""
+A drive is a row. Each turn of a drive is a step of `turns.take_turn`, stored in one transaction with the positions that
+it posts, so a turn that is cut off or taken twice does no harm. Positions go through the feed as a tracker's do;
+nothing here plans, sends or changes a route. This module alone writes `sandbox_drives`."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -34,7 +31,7 @@ from domain.telemetry.logs import get_logger
 log = get_logger(__name__)
 
 BEFORE_START = timedelta(minutes=5)
-"""A truck comes to its first stop so long before the scheduled start."""
+"""A truck comes to its first stop this long before the scheduled start."""
 _FAILED_WAIT = timedelta(minutes=1)
 
 # --- Begun -----------------------------------------------------------------------------------------------------
@@ -63,7 +60,7 @@ _TRUCKS = """
       AND NOT EXISTS (SELECT FROM routes r WHERE r.vehicle_id = v.id AND r.environment = 'sandbox'
                       AND (r.status IN ('planned','active') OR r.status = 'draft' AND r.arrived_at IS NOT NULL))
 """
-"""Trucks that drive nothing in the sandbox, and the earliest simulated time of their next fix."""
+"""Trucks without a drive under way in the sandbox, and the earliest simulated time of their next fix."""
 
 _EVERY_DRAFT = "r.environment = 'sandbox' AND r.status = 'draft' AND r.arrived_at IS NULL"
 _TRUCKS_OF_DRIVEN_COMPANIES = _TRUCKS.format(
@@ -118,7 +115,7 @@ _STARTABLE = Statement(
     ORDER BY due.turn, due.since LIMIT %(limit)s
     """,
 )
-"""Drafts that no other draft of their truck precedes, the companies in turn."""
+"""Drafts that are the next of their truck, the companies in turn."""
 
 _BEGIN = Command(
     """
@@ -162,7 +159,8 @@ def begin_drives(connection: Connection, *, early: timedelta, limit: int, now: d
 
 
 def _own_speedup(wish: DriveWish | None, company_speed: str) -> int | None:
-    """The speedup that a route's name gives, or that it needs where its company's sandbox does not drive itself."""
+    """The speedup in a route's name, or the usual one for a drive that the route's name asks for where the company's
+    sandbox does not drive by itself. None: the company's speed counts."""
     if wish is None or (wish.speedup is None and company_speed != AUTODRIVE_OFF):
         return None
     return wish.speedup or DEFAULT_SPEEDUP
@@ -183,7 +181,7 @@ _DUE = Statement(
 
 
 def due_drives(connection: Connection, *, limit: int, now: datetime) -> dict[UUID, list[UUID]]:
-    """Routes whose truck makes its next fix by now, by company; those that have waited longest, the companies in
+    """Routes whose truck makes its next fix by now, by company: those that have waited longest first, the companies in
     turn."""
     due: dict[UUID, list[UUID]] = {}
     for row in _DUE.all(connection, (now, limit)):
@@ -291,7 +289,7 @@ def drive_on(
 
 
 def _turn(drive: _Drive, now: datetime) -> Turn | None:
-    """The next turn of a drive. None where there is none, or it fails: the other drives go on."""
+    """The next turn of a drive. None where there is none, or where it fails: other drives go on."""
     wish = drive_wish(drive.reference, drive.external_id)
     if drive.own_speedup is None and drive.sandbox_autodrive == AUTODRIVE_OFF:  # since a moment ago
         return None
@@ -328,7 +326,7 @@ class ShownDrive(NamedTuple):
     own_speedup: int | None
     company_speed: str
     simulated_at: datetime | None
-    """None: it has not begun."""
+    """The simulated time of the drive; None before it has begun."""
     ended_at: datetime | None
     status: str
     """Status and names of the route."""
@@ -337,12 +335,12 @@ class ShownDrive(NamedTuple):
 
     @property
     def speed(self) -> str:
-        """Such as `60x`; `off`: the truck stands still."""
+        """Such as `60x`, or `off` for a truck that stands still."""
         return f"{self.own_speedup}x" if self.own_speedup is not None else self.company_speed
 
     @property
     def is_awaited(self) -> bool:
-        """A simulated truck drives the route soon, or once an earlier route of its truck has ended."""
+        """True if a simulated truck drives the route soon, or once an earlier route of its truck has ended."""
         is_wanted = self.company_speed != AUTODRIVE_OFF or drive_wish(self.reference, self.external_id) is not None
         return self.simulated_at is None and self.status == RouteStatus.DRAFT and is_wanted
 

@@ -1,8 +1,7 @@
-"""A truck that is only simulated: its place, its fuel, and the fixes that its tracker makes.
+"""A simulated truck: its place, its fuel, and the fixes that its tracker makes.
 
-It has no clock and no chance: the same truck on the same road makes the same fixes. Noise is drawn from the truck's
-seed and the time of the fix.
-"""
+It has no clock and no chance: a truck on a road always makes the same fixes. Noise is drawn from the truck's seed and
+the time of the fix."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from domain.stations.corridor import StationIndex
 
 FIX_SECONDS = 30
 DWELL_FIXES = 10
-"""Five minutes at each stop: longer than any rule of arrivals needs."""
+"""Fixes at each stop, five minutes of them: more than any rule of arrivals needs."""
 DRIVING_MPH = 60.0
 
 _PASSES_MILES = 10.0
@@ -33,7 +32,7 @@ _DOUBLED_SHARE = 0.03
 
 @dataclass(slots=True)
 class Truck:
-    """A truck with its own time and fuel. `seed` None: its fixes are exact."""
+    """A truck with its own time and fuel. With a `seed` of None its fixes are exact."""
 
     vehicle_id: str
     now: datetime
@@ -58,7 +57,7 @@ class Truck:
         )
 
     def stand(self, place: Point, fixes: int = DWELL_FIXES) -> list[Position]:
-        """Stands at a place for so many fixes."""
+        """Stands at a place for a number of fixes."""
         return [self._next_fix(place, 0) for _ in range(fixes)]
 
     def _next_fix(self, place: Point, speed_mph: float) -> Position:
@@ -81,8 +80,8 @@ class SimulatedTrip:
     """Mile and gallons of the fuel stops ahead, in order."""
 
     def drive_on(self, end_mile: float) -> list[Position]:
-        """The fixes of the next 30 seconds of driving, and of a fuel stop on that way. None are left just before
-        `end_mile`, where the truck is then."""
+        """The fixes of the next 30 seconds of driving, and of a fuel stop on that way. Empty once the truck has reached
+        `end_mile`."""
         miles = self.speed_mph * FIX_SECONDS / 3600
         if self.mile + miles >= end_mile:
             self.mile = max(self.mile, end_mile)
@@ -93,7 +92,7 @@ class SimulatedTrip:
         return [*fixes, self.truck._next_fix(self.place_at(self.mile), self.speed_mph)]
 
     def _refuel(self) -> list[Position]:
-        """Stands at the pump of each fuel stop passed: a tank that fills on the road is not believed."""
+        """Stands at the pump of each fuel stop just passed, because a tank that fills on the move is not believed."""
         fixes: list[Position] = []
         while self.refuels and self.refuels[0][0] <= self.mile:
             at, gallons = self.refuels.pop(0)
@@ -126,8 +125,8 @@ def refuels_on(road: Road, stops: Sequence[FuelStopDocument], *, after_mile: flo
 
 
 def as_posted(fixes: Sequence[Position], held: Iterable[Position], seed: str) -> tuple[list[Position], list[Position]]:
-    """The fixes that a real tracker posts of these, and those that it holds back: a few fixes come late, with the next
-    ones, and a few come twice. `held` are those that it held back before."""
+    """The fixes that a real tracker would post out of `fixes`, and those that it holds back: a few fixes come late,
+    with the next ones, and a few come twice. `held` are the fixes held back before."""
     posted, late = [*held], []
     for fix in fixes:
         chance = Random(f"{seed} posts {fix.recorded_at.isoformat()}").random()  # noqa: S311 (no secret)
@@ -139,7 +138,7 @@ def as_posted(fixes: Sequence[Position], held: Iterable[Position], seed: str) ->
 
 
 def _near(place: Point, noise: Random) -> Point:
-    """A place some meters away, as satellites see it."""
+    """A place some meters away, as GPS would measure it."""
     north, east = (
         max(min(noise.gauss(0, _SPREAD_METERS), _FURTHEST_METERS), -_FURTHEST_METERS) / _METERS_PER_DEGREE
         for _ in range(2)

@@ -39,16 +39,16 @@ _LEAST_PERCENT = 2.0
 _BEFORE_ACTIVE = (RouteStatus.PENDING, RouteStatus.DRAFT, RouteStatus.PLANNED)
 
 MOST_FIXES = 250
-"""The fixes of one turn, but for a stop at its end. A drive that is late goes on from there: it never catches up."""
+"""Most fixes in one turn, without those of a stop at its end. A late drive goes on from there and never catches up."""
 
 _LOOK_AGAIN = timedelta(seconds=1)
 _LOOK_LATER = timedelta(seconds=30)
-"""The waits before the truck looks again whether its route is active: in the first minute, and later."""
+"""Waits until the truck checks again whether its route is active: in the first minute, and later."""
 _PATIENCE = timedelta(minutes=1)
 _STAND_AGAIN = timedelta(seconds=30)
-"""A truck whose arrival nobody saw for so long makes its fixes once more."""
+"""A truck whose arrival is not noticed within this time makes its fixes once more."""
 _REPLAN_WAIT = timedelta(seconds=5)
-"""The time by our clock that a truck off its road leaves the service for a new plan."""
+"""Time by our clock for the service to make a new plan for a truck off its road."""
 
 
 class StoredTruck(Struct):
@@ -56,32 +56,33 @@ class StoredTruck(Struct):
 
     fuel_percent: float
     mile: float = 0.0
-    """On its road, detour included."""
+    """The mile on its road, detour included."""
     next_stop: int = 0
     stood_at: datetime | None = None
-    """The time by our clock at which it came to the first stop."""
+    """The time by our clock when it came to the first stop; None before."""
     was_off_road: bool = False
     held: list[Position] = []
-    """Fixes that its tracker posts late."""
+    """Fixes that its tracker will post late."""
 
 
 class RouteToDrive(NamedTuple):
-    """A route and its plan, as far as a drive needs them."""
+    """A route and its plan, with the fields that a drive needs."""
 
     id: UUID
     vehicle_id: UUID
     stops: Sequence[StopDocument]
     status: str | None
-    """None: it has another truck now."""
+    """The route's status; None once it has another truck."""
     has_arrived: bool
     plan_id: UUID | None
     fuel_stops: Sequence[FuelStopDocument]
     """The fuel stops of the plan that the driver has."""
     road_plan_id: UUID | None
-    """The plan whose road the truck drives. None: it stands at the first stop."""
+    """The plan whose road the truck drives; None while it stands at the first stop."""
     timeline: Sequence[TimelineEntry]
     explanation: bytes | None
-    """Timeline and explanation of that plan; at the first stop, of the plan that the driver has."""
+    """Timeline and explanation of the plan whose road the truck drives; at the first stop, of the plan that the driver
+    has."""
     leaves_road: bool
     mpg: float
     capacity_gallons: float
@@ -110,7 +111,7 @@ def first_fuel_percent(wish: DriveWish | None, reserve_percent: float) -> float:
 def take_turn(
     route: RouteToDrive, truck: StoredTruck, simulated_at: datetime, moves_at: datetime, *, speedup: int, now: datetime
 ) -> Turn:
-    """The next turn of a drive whose next fix is made at `simulated_at`, by our clock at `moves_at`."""
+    """The next turn of a drive. The next fix is made at `simulated_at`, which is `moves_at` by our clock."""
     truck = msgspec.structs.replace(truck)
     if route.status == RouteStatus.ACTIVE and route.explanation is not None:
         return _drive(route, truck, simulated_at, moves_at, speedup, now)
@@ -120,7 +121,7 @@ def take_turn(
 
 
 def _stand_at_first_stop(route: RouteToDrive, truck: StoredTruck, simulated_at: datetime, now: datetime) -> Turn:
-    """Stands there once; and again while nobody has seen it."""
+    """Stands at the first stop once, and again while nobody has noticed it."""
     tracked = _tracked(route, truck, simulated_at)
     positions: list[Position] = []
     is_unseen = route.status == RouteStatus.DRAFT and not route.has_arrived
@@ -159,8 +160,8 @@ def _drive(
 def _go_on(
     route: RouteToDrive, way: "_Way", trip: SimulatedTrip, truck: StoredTruck
 ) -> tuple[list[Position], timedelta]:
-    """Drives half a minute further; or stands at the stop, or at the far end of the detour, that is reached. Returns
-    the fixes, and the time by our clock that the truck then waits."""
+    """Drives half a minute further, or stands at the stop or the far end of the detour that is reached. Returns the
+    fixes, and how long the truck then waits by our clock."""
     if way.far_mile is not None and not truck.was_off_road:
         if moved := trip.drive_on(way.far_mile):
             return moved, timedelta()
@@ -178,7 +179,7 @@ class _Way(NamedTuple):
     road: Road
     stop_miles: dict[int, float]
     far_mile: float | None
-    """The far end of the detour. None: there is none."""
+    """The mile at the far end of the detour; None without a detour."""
     leaves_at: float
     """The mile at which the detour begins."""
 
@@ -196,7 +197,7 @@ def _way_of(route: RouteToDrive) -> _Way:
 
 
 def _refuels(route: RouteToDrive, way: _Way, truck: StoredTruck) -> list[tuple[float, float]]:
-    """The fuel stops ahead. Those of another plan than the road's are looked for on the road."""
+    """The fuel stops ahead. Fuel stops of a newer plan are looked for on the old plan's road."""
     if route.road_plan_id not in (None, route.plan_id):
         return refuels_on(way.road, route.fuel_stops, after_mile=truck.mile)
     later = 2 * DETOUR_MILES if way.far_mile is not None else 0.0
@@ -209,7 +210,7 @@ def _refuels(route: RouteToDrive, way: _Way, truck: StoredTruck) -> list[tuple[f
 
 @lru_cache(maxsize=64)
 def _road_of(explanation: bytes) -> Road:
-    """The road of a plan. Each turn needs it, and unpacking takes some milliseconds."""
+    """The road of a plan, kept in memory: each turn needs it, and unpacking takes some milliseconds."""
     unpacked = unpack_explanation(explanation)
     line = np.array(unpacked["line"], dtype=np.float64).reshape(-1, 2)
     line_miles = np.array(unpacked["line_miles"], dtype=np.float64)

@@ -1,1 +1,1 @@
-"""What a process tells of itself: logs, metrics, traces, health."""
+"""Logs, metrics, traces and health of each process."""

@@ -38,7 +38,7 @@ _OWN = ("opentelemetry", "urllib3", "requests")
 
 
 def export_telemetry(process: str) -> None:
-    """Turns the export on for this process, where it is asked for. What cannot be used is told in the log, and left
+    """Turns the export on for this process, where it is asked for. Settings that cannot be used are logged and left
     out."""
     signals = [signal for signal in ("traces", "logs") if _is_wanted(signal)]
     if not signals:
@@ -103,7 +103,8 @@ def _resource(process: str) -> "Resource":
 
 
 def _in_time(shutdown: Callable[[], object]) -> None:
-    """The library would wait for a collector that is away for longer than a process may take to stop."""
+    """Ends the export within the time that a stopping process has: the library would wait longer for a collector that
+    is away."""
     ending = threading.Thread(target=shutdown, name="telemetry-end", daemon=True)
     ending.start()
     ending.join(_STOP_SECONDS)
@@ -113,7 +114,7 @@ def _in_time(shutdown: Callable[[], object]) -> None:
 
 
 def export_spans(provider: "TracerProvider") -> None:
-    """From here on this process makes spans."""
+    """Makes spans in this process from now on."""
     tracing.spans = _ExportedSpans(provider)
 
 
@@ -196,7 +197,7 @@ def _context(traceparent: str | None) -> "Context":
 
 
 class LogExport(logging.Handler):
-    """Exports each line of the log with the fields that the log has, so secrets are masked in the same way."""
+    """Exports each line of the log with the fields of the log, so that secrets are masked in the same way."""
 
     def __init__(self, provider: "LoggerProvider", process: str) -> None:
         super().__init__()

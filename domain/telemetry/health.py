@@ -16,7 +16,7 @@ from domain.telemetry.logs import get_logger
 log = get_logger(__name__)
 
 FRESH_SECONDS = 1.0
-"""A server is not asked again before its last answer is so old."""
+"""A server's answer counts this long before it is asked again."""
 
 _PATIENCE_SECONDS = 0.9
 
@@ -26,13 +26,13 @@ class Unhealthy(Exception):
 
 
 Look = Callable[[], str]
-"""A check: it returns what it has found, or raises Unhealthy."""
+"""A check: it returns its finding, or raises Unhealthy."""
 
 
 class HealthResult(NamedTuple):
     ok: bool
     needed: bool
-    """False: the process is ready without it."""
+    """False if the process is ready without it."""
     detail: str
 
 
@@ -108,7 +108,7 @@ class _ServerCheck:
         self._is_idle.set()
 
     def begin(self) -> None:
-        """Looks, in a thread, unless that is under way or was done just now."""
+        """Runs the check in a thread, unless it is under way or was done just now."""
         with self._lock:
             if self._is_idle.is_set() and time.monotonic() - self._found_at >= FRESH_SECONDS:
                 self._is_idle.clear()

@@ -1,6 +1,7 @@
-"""The lines of the log: structlog's steps and how they are written. `observability` loads this module with the first
-line, for structlog takes 0.1 s of processor time, and most commands log nothing.
-"""
+"""The lines of the log: structlog's steps and their formats.
+
+`observability` loads this module with the first line, because structlog takes 0.1 s of processor time, and most
+commands log nothing."""
 
 import logging
 import sys
@@ -15,7 +16,7 @@ from domain.text import Harmless, printable, without_secrets
 
 
 def configure_lines(settings: Settings, process: str) -> logging.Formatter:
-    """Tells structlog what a line of this process holds; returns what writes them, and those of every library."""
+    """Sets up structlog for this process. Returns the formatter of its lines and of those of every library."""
     structlog.configure(
         processors=[*_shared(process), structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(settings.log_level.upper())),
@@ -43,7 +44,7 @@ def _formatter(process: str, renderer: structlog.typing.Processor) -> logging.Fo
 
 
 def _shared(process: str) -> list[structlog.typing.Processor]:
-    """The steps of each line, of structlog and of a library's logging."""
+    """The steps of each line, from structlog or from a library's logging."""
     return [
         structlog.contextvars.merge_contextvars,
         _named(process),
@@ -61,8 +62,8 @@ def line_writer(name: str) -> structlog.stdlib.BoundLogger:
 
 
 def _fit_to_be_read(_: Any, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
-    """Errors quote their input. So secrets are masked in every line of the log, and control characters are escaped, so
-    that no input forges a line."""
+    """Makes a line safe to read. Errors quote their input, so secrets are masked in every line, and control characters
+    are escaped so that no input forges a line."""
     return {
         name: printable(_fit(value), keep="\n") if name == "exception" else _fit(value, one_line=True)
         for name, value in with_shown_ids(event).items()

@@ -25,7 +25,7 @@ def configure_logging(settings: Settings, process: str) -> None:
 
 
 def configure_logging_of_a_command(settings: Settings) -> None:
-    """The same as soon as a line is logged: a command that logs nothing does not load structlog."""
+    """Sets up the log of a command, which loads structlog only when a line is logged."""
     _send_logs_to(_FirstLine(settings), settings)
 
 
@@ -54,7 +54,7 @@ def _send_logs_to(handler: logging.Handler, settings: Settings) -> None:
 
 
 def _print_unforeseen(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """A traceback as Python prints it, but for secrets and control characters in the error's text."""
+    """Prints a traceback as Python does, with secrets masked and control characters escaped in the error's text."""
     text = "".join(traceback.format_exception(kind, error, trace))
     sys.stderr.write(printable(without_secrets(text), keep="\n"))
 

@@ -105,7 +105,7 @@ _exposed: set[Gauge] = set()
 
 
 def expose(*gauges: Gauge) -> None:
-    """Gauges without labels are served by the processes that call this alone: in all others they would be 0."""
+    """Serves gauges without labels from this process. In processes that do not call it they would show 0."""
     for gauge in gauges:
         if gauge not in _exposed:
             _exposed.add(gauge)

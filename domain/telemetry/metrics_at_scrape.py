@@ -23,7 +23,7 @@ _POOL_COUNTERS = {
 
 
 class PoolMetrics(Collector):
-    """psycopg counts for itself: borrowing a connection costs nothing more."""
+    """The pools' own counts, by psycopg: borrowing a connection costs nothing more."""
 
     def collect(self) -> Iterable[Metric]:
         stats = pool_stats()
@@ -37,7 +37,7 @@ class PoolMetrics(Collector):
 
 
 class HealthMetrics(Collector):
-    """The checks behind `/readyz`. Each server is asked at most once a second, however many ask."""
+    """The results of the checks behind `/readyz`. Each server is asked at most once a second, however many ask."""
 
     def __init__(self, health: Health) -> None:
         self._health = health
@@ -62,7 +62,7 @@ def _health_families() -> tuple[GaugeMetricFamily, GaugeMetricFamily]:
 
 
 def registry_of(health: Health) -> CollectorRegistry:
-    """The process's metrics, with those of this module."""
+    """The process's metrics, together with those of this module."""
     registry = CollectorRegistry()
     for collector in (REGISTRY, PoolMetrics(), HealthMetrics(health)):
         registry.register(collector)

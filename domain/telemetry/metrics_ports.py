@@ -26,9 +26,8 @@ class NoMetricsPort(FuelrouteError):
 
 
 def serve_metrics(settings: Settings, process: str, health: Health) -> int | None:
-    """Serves this process's metrics and health in a thread, on the first of its ports that is free; returns that port.
-    None: no port is set for them. Raises NoMetricsPort.
-    """
+    """Serves this process's metrics and health in a thread, on the first of its ports that is free. Returns that port,
+    or None where no port is set. Raises NoMetricsPort when all its ports are taken."""
     reason = "no address"
     for port in settings.metrics_ports():
         try:
@@ -91,4 +90,4 @@ class _Server(socketserver.ThreadingTCPServer):
             self._places.release()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Says nothing of a scraper that breaks off."""
+        """Logs nothing when a scraper breaks off."""

@@ -19,14 +19,15 @@ SpanKind = Literal["server", "client", "consumer"]
 
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII)
 _KNOWN_FLAGS = 0x03
-"""`sampled` and `random-trace-id`: those of version 00."""
+"""The trace flags of version 00: `sampled` and `random-trace-id`."""
 
 _MOST_CHARACTERS = 256
 _MOST_LINKS = 128
 
 
 class Trace(NamedTuple):
-    """The push whose input a route has. Both are None for a route that did not come through the API."""
+    """The push that brought a route's present input. Both fields are None for a route that did not come through the
+    API."""
 
     request_id: str | None = None
     traceparent: str | None = None
@@ -44,7 +45,7 @@ class TraceSpan(Protocol):
 
     @property
     def traceparent(self) -> str:
-        """The trace context of what the work calls."""
+        """The trace context to pass on to what the work calls."""
 
     def end(
         self,
@@ -53,8 +54,8 @@ class TraceSpan(Protocol):
         failed: str | None = None,
         attributes: Mapping[str, str | int] | None = None,
     ) -> None:
-        """`name` replaces the first one. `failed` is the kind of an error: its text may quote what nobody else may
-        read."""
+        """Ends the span. `name` replaces its first name. `failed` is the kind of an error, without its text, which may
+        quote private data."""
 
 
 class TraceSpans(Protocol):
@@ -73,7 +74,7 @@ class TraceSpans(Protocol):
 
 
 spans: TraceSpans | None = None
-"""None, unless OpenTelemetry is turned on for this process."""
+"""Makes spans; None unless OpenTelemetry is turned on for this process."""
 
 _current: ContextVar[str | None] = ContextVar("traceparent", default=None)
 
@@ -95,8 +96,8 @@ def trace_id_of(traceparent: str | None) -> str | None:
 
 
 def bind(trace: Trace) -> None:
-    """From here on the lines of the log name the trace, and calls to other services pass it on. It holds for the
-    thread or the task, until `unbind`."""
+    """Names the trace in the lines of the log from now on, and passes it on in calls to other services. It holds for
+    the thread or the task, until `unbind`."""
     _current.set(trace.traceparent)
     if trace.traceparent is not None:
         structlog.contextvars.bind_contextvars(request_id=trace.request_id, trace_id=trace.trace_id)
@@ -121,7 +122,7 @@ def outgoing_headers() -> dict[str, str]:
 
 @contextmanager
 def working(name: str, kind: SpanKind, trace: Trace | None = None, **attributes: str | int) -> Iterator[None]:
-    """A piece of work about a push, or about the push that is bound. Without spans it only binds the trace."""
+    """A piece of work about a push, by default the push whose trace is bound. Without spans it only binds the trace."""
     if trace is not None:
         bind(trace)
     if spans is None:
@@ -142,7 +143,7 @@ def working(name: str, kind: SpanKind, trace: Trace | None = None, **attributes:
 
 
 def record(name: str, traces: Iterable[Trace], *, seconds: float, **attributes: str | int) -> None:
-    """A piece of work about many pushes, which took so long until now: a span of its own, linked to theirs."""
+    """Records a span for work about many pushes that has just ended after `seconds`; the span is linked to theirs."""
     if spans is None:
         return
     links = list(dict.fromkeys(trace.traceparent for trace in traces if trace.traceparent is not None))[:_MOST_LINKS]
