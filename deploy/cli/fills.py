@@ -37,7 +37,7 @@ from domain.fills.card_holders import FROM_THE_BEGINNING, assign_card, list_assi
 from domain.fills.fields import FILL_FIELDS
 from domain.fills.finding import find_truck
 from domain.fills.importing import finish_fills, read_stations
-from domain.fills.profiles import CARD_PROFILES, CARD_TITLES, card_profile_of
+from domain.fills.profiles import CARDS, card_profile_of
 from domain.fills.reviewing import (
     BY_RULE,
     NO_ROUTE,
@@ -70,7 +70,7 @@ def fills_import(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The card's export: CSV in UTF-8, or Excel.")],
     profile: Annotated[
         str,
-        typer.Option("--profile", help=f"The card: {', '.join(CARD_PROFILES)}; auto recognizes it by the headings."),
+        typer.Option("--profile", help=f"The card: {', '.join(CARDS)}; auto recognizes it by the headings."),
     ] = AUTO,
     columns: Annotated[
         list[str] | None,
@@ -96,7 +96,7 @@ def fills_import(
     """
     chosen = card_profile_of(file, profile, lambda one: _with_columns(one, columns or []))
     if profile == AUTO and not as_json:
-        screen.print(f"read as: {CARD_TITLES[chosen.name]} (--profile {chosen.name})", highlight=False)
+        screen.print(f"read as: {CARDS[chosen.name].title} (--profile {chosen.name})", highlight=False)
     fills = FillsFile(
         path=file,
         company_id=company_id,

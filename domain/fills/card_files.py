@@ -27,7 +27,7 @@ from domain.fills.fields import FILL_FIELDS
 from domain.fills.lines_between import is_between_purchases
 from domain.fills.local_times import CANADA
 from domain.fills.paid import ToldFigures, paid_for, told_in_row
-from domain.fills.profiles import CARD_PRODUCTS
+from domain.fills.profiles import CARDS
 from domain.fills.receipt_times import receipt_time
 from domain.fills.repeated import numbers_of
 from domain.fills.row_places import place_of
@@ -126,7 +126,7 @@ def _fills(
 ) -> Iterator[FileFill]:
     keys = _RowKeys(profile.name)
     reading = FileReading()
-    products = CARD_PRODUCTS.get(profile.name, {})
+    products = CARDS[profile.name].products if profile.name in CARDS else {}
     for record in records:
         if is_between_purchases(record.values):
             report.pass_over()

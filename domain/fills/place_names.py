@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from domain.stations.chains import (
-    CHAINS_OF_CODE_SETS,
     Brand,
     BrandMatch,
     brand_match,
@@ -19,6 +18,7 @@ from domain.stations.chains import (
     plain_town,
     store_number,
 )
+from domain.stations.price_profiles import CHAINS_OF_CODE_SETS
 
 
 class PlaceName(NamedTuple):

@@ -3,8 +3,9 @@
 Where the names of the columns were found, and what only a card's customer can see, stands in the README.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,161 +18,33 @@ from domain.fills.fields import FILL_FIELDS
 
 class UnknownCard(FuelrouteError):
     def __init__(self, name: str) -> None:
-        super().__init__(f"there is no profile {name!r}: use one of {', '.join(CARD_PROFILES)}")
+        super().__init__(f"there is no profile {name!r}: use one of {', '.join(CARDS)}")
 
 
-def _card(name: str, **columns: Sequence[str]) -> FileProfile:
+class Card(NamedTuple):
+    """A fuel card whose files are known."""
+
+    profile: FileProfile
+    title: str
+    """The card and its files, as people read them."""
+    products: Mapping[str, Fuel | None] = {}
+    """Product codes that mean something only in its files, without leading zeros. None: no fuel."""
+    is_recognized: bool = True
+    """False: only who names the card gets its profile."""
+
+
+def _card(
+    name: str,
+    title: str,
+    *,
+    products: Mapping[str, Fuel | None] = {},
+    is_recognized: bool = True,
+    **columns: Sequence[str],
+) -> Card:
     shared = {name: FILL_FIELDS.field(name) for name in ("canceled", "status", "kind")}
     usual = {name: field.usual_names for name, field in shared.items() if field is not None}
-    return FileProfile(name, "fills", {field: Column(tuple(names)) for field, names in (usual | columns).items()})
-
-
-_EFS = _card(
-    "efs",
-    card=("Card #", "Card Number", "Card"),
-    invoice=("Invoice", "Invoice #", "Invoice Number"),
-    driver=("Driver Name",),
-    date=("Transaction POS Date", "POS Date", "Tran Date", "Transaction Date"),
-    time=("Transaction POS Time", "POS Time", "Tran Time", "Transaction Time"),
-    transaction=("Transaction ID", "Transaction #", "Trans ID", "Invoice", "Invoice #"),
-    unit=("Unit", "Unit #", "Unit Number", "Custom Vehicle/Asset ID", "Vehicle Number", "Emboss Line 2"),
-    brand=("Merchant (Brand)",),
-    address=("Merchant Address", "Location Address"),
-    location=("Location Name", "Location", "Merchant Name"),
-    code=("Location ID", "Location Code"),
-    city=("City", "Location City", "Merchant City"),
-    state=("State/ Prov", "State", "Prov", "Location State", "Merchant State / Province", "Merchant State"),
-    item=("Item", "Product", "Product Code"),
-    item_name=("Product Description", "Item Description"),
-    quantity=("Qty", "Quantity", "Units"),
-    volume_unit=("UOM", "Unit of Measure"),
-    price=("Disc PPU", "Net PPU"),
-    retail_price=("Unit Price", "PPU", "Price Per Unit", "Unit Cost"),
-    amount=("Amt", "Amount", "Net Cost", "Net Amount"),
-    gross_amount=("Total Fuel Cost", "Gross Amount"),
-    discount=("Disc Amt", "Discount Amount", "Discount"),
-    exempt_tax=("Exempt Tax",),
-    non_fuel_amount=("Total Non-Fuel Cost",),
-    fee=("Fees", "Transaction Fee"),
-    currency=("Currency", "Transaction Currency"),
-)
-_COMDATA = _card(
-    "comdata",
-    card=("Comchek Card Number", "Card Number", "Alt Card Number"),
-    date=("Transaction Date",),
-    time=("Transaction Time",),
-    transaction=("Transaction Number",),
-    invoice=("Truck Stop Invoice Number",),
-    driver=("Driver's Name",),
-    unit=("Unit Number", "Expanded Unit Number"),
-    location=("Truck Stop Name", "Service Center Name"),
-    code=("Truck Stop Code", "Service Center Code"),
-    city=("Truck Stop City", "Service Center City"),
-    state=("Truck Stop State", "Service Center State"),
-    tractor_quantity=("Number of Tractor Gallons",),
-    tractor_price=("Tractor Fuel Price Per Gallon",),
-    tractor_amount=("Cost of Tractor Fuel",),
-    diesel_2_quantity=("#2 Diesel Gallons", "Number 2 Fuel Gallons"),
-    diesel_2_amount=("#2 Diesel Cost", "Number 2 Fuel Cost"),
-    diesel_2_net_price=("#2 Diesel",),
-    diesel_2_net_amount=("#2 Diesel Cost Net Cost", "#2 Diesel Net Cost"),
-    diesel_1_quantity=("#1 Diesel Gallons", "Number 1 Fuel Gallons"),
-    diesel_1_price=("Number 1 Fuel PPG",),
-    diesel_1_amount=("#1 Diesel Cost", "Number 1 Fuel Cost"),
-    diesel_1_net_price=("#1 Diesel",),
-    diesel_1_net_amount=("#1 Diesel Cost Net Cost", "#1 Diesel Net Cost"),
-    reefer_quantity=("Number of Reefer Gallons",),
-    reefer_price=("Reefer Price Per Gallon",),
-    reefer_amount=("Cost of Reefer Fuel",),
-    reefer_net_amount=("Reefer Cost Net Cost",),
-    other_fuel_quantity=("Other Fuel Gallons",),
-    other_fuel_price=("Other Fuel PPG",),
-    other_fuel_amount=("Other Fuel Cost (1)", "Other Fuel Cost"),
-    other_fuel_net_amount=("Other Fuel Cost Net Cost",),
-    rebate=("Rebate Amount",),
-    currency=("Billable Currency",),
-)
-_FLEET_ONE = _card(
-    "fleet-one",
-    card=("Card Number", "Card #", "Card"),
-    date=("Transaction Date", "Tran Date", "Date"),
-    time=("Transaction Time", "Tran Time", "Time"),
-    transaction=("Transaction Number", "Transaction ID", "Invoice Number", "Invoice"),
-    invoice=("Invoice Number", "Invoice"),
-    driver=("Driver Name", "Driver"),
-    unit=("Unit Number", "Unit", "Vehicle Number", "Vehicle"),
-    location=("Merchant Name", "Location Name", "Site Name", "Merchant"),
-    code=("Merchant Number", "Site ID", "Location ID"),
-    city=("Merchant City", "City"),
-    state=("Merchant State", "State/Province", "State"),
-    item=("Product Description", "Product", "Product Code", "Item"),
-    quantity=("Quantity", "Gallons", "Units", "Qty"),
-    volume_unit=("Unit of Measure", "UOM"),
-    price=("Net Price", "Net Unit Price"),
-    retail_price=("Price Per Gallon", "Unit Cost", "Unit Price", "Retail Price"),
-    amount=("Net Amount", "Net Cost", "Amount", "Total"),
-    gross_amount=("Gross Amount", "Gross Cost", "Total Fuel Cost"),
-    discount=("Discount", "Discount Amount", "Rebate"),
-    currency=("Currency",),
-)
-_PILOT = _card(
-    "pilot",
-    card=("Card Number", "Card #", "Card", "Card ID"),
-    date=("Transaction Date", "Tran Date", "Date", "Transaction Date/Time", "Date/Time", "Purchase Date"),
-    time=("Transaction Time", "Tran Time", "Time"),
-    transaction=("Transaction Number", "Transaction #", "Transaction ID", "Transaction", "Ticket Number"),
-    invoice=("Invoice Number", "Invoice #", "Invoice"),
-    driver=("Driver Name", "Driver"),
-    unit=("Unit Number", "Unit #", "Unit", "Vehicle Number", "Vehicle", "Truck Number", "Truck", "Tractor"),
-    location=("Location", "Loc.", "Site", "Store", "Location Name", "Site Name", "Site Description"),
-    city=("City", "Location City", "Site City"),
-    state=("State", "State/Province", "Location State", "Site State"),
-    item=("Product", "Product Code", "Prod", "Fuel Type", "Item", "Product Type"),
-    item_name=("Product Description", "Product Name", "Description"),
-    quantity=("Gallons", "Quantity", "Qty", "Volume", "Units"),
-    volume_unit=("Unit of Measure", "UOM"),
-    price=("Net Price", "Disc PPU", "Discounted Price", "Your Price", "Net PPG", "Cost"),
-    retail_price=("Retail Price", "Retail", "Retail PPU", "Price Per Gallon", "Unit Price", "PPG", "Price"),
-    gross_amount=("Gross Amount", "Retail Amount", "Retail Total", "Gross Total"),
-    discount=("Discount", "Discount Amount", "Total Discount", "Savings", "Total Savings"),
-    amount=("Invoice Total", "Net Amount", "Net Total", "Total Amount", "Amount", "Total", "Amount Due"),
-    fee=("Fee", "Fees", "Transaction Fee"),
-    currency=("Currency",),
-)
-
-_BVD = _card(
-    "bvd",
-    card=("Card#", "Card Number"),
-    date=("Date",),
-    time=("Time",),
-    transaction=("Auth Code",),
-    driver=("Driver Name",),
-    unit=("Unit #",),
-    location=("Site Name",),
-    code=("Site #",),
-    city=("Site City",),
-    state=("Prov/ST",),
-    item=("Prod", "Product", "Product Code"),
-    quantity=("QTY", "Quantity"),
-    volume_unit=("UOM",),
-    price=("Billed", "Billed PPU"),
-    retail_price=("Retail", "Retail PPU"),
-    amount=("Final AMT", "Final Amount"),
-    gst=("GST",),
-    pst=("PST",),
-    hst=("HST",),
-    qst=("QST",),
-    discount=("Disc AMT", "Discount"),
-    currency=("CUR", "Currency"),
-)
-CARD_PRODUCTS: dict[str, dict[str, Fuel | None]] = {
-    "bvd": {
-        **{"TA": Fuel.TRACTOR, "TF": Fuel.REEFER, "DF": Fuel.DEF},
-        **dict.fromkeys(("S", "AD", "O", "L", "C")),
-    },
-    "pilot": {"20": Fuel.TRACTOR, "21": Fuel.TRACTOR, "33": Fuel.REEFER, "140": Fuel.DEF},
-}
-"""The product codes that mean something only in one card's files, without leading zeros. None: no fuel."""
+    profile = FileProfile(name, "fills", {field: Column(tuple(names)) for field, names in (usual | columns).items()})
+    return Card(profile, title, products, is_recognized)
 
 
 def _generic() -> FileProfile:
@@ -190,32 +63,174 @@ def _generic() -> FileProfile:
     )
 
 
-CARD_PROFILES: dict[str, FileProfile] = {
-    **{one.name: one for one in (_EFS, _COMDATA, _FLEET_ONE, _BVD, _PILOT)},
-    "generic": _generic(),
-}
-CARD_TITLES = {
-    "efs": "EFS and WEX: transaction reports and exports, the portal's CSV",
-    "comdata": "Comdata: fuel purchases, a row for each transaction",
-    "fleet-one": "Fleet One: transactions",
-    "bvd": "BVD: transactions and invoices",
-    "pilot": "Pilot Flying J: all transactions",
-    "generic": "Another card",
-}
+_CARDS = (
+    _card(
+        "efs",
+        "EFS and WEX: transaction reports and exports, the portal's CSV",
+        card=("Card #", "Card Number", "Card"),
+        invoice=("Invoice", "Invoice #", "Invoice Number"),
+        driver=("Driver Name",),
+        date=("Transaction POS Date", "POS Date", "Tran Date", "Transaction Date"),
+        time=("Transaction POS Time", "POS Time", "Tran Time", "Transaction Time"),
+        transaction=("Transaction ID", "Transaction #", "Trans ID", "Invoice", "Invoice #"),
+        unit=("Unit", "Unit #", "Unit Number", "Custom Vehicle/Asset ID", "Vehicle Number", "Emboss Line 2"),
+        brand=("Merchant (Brand)",),
+        address=("Merchant Address", "Location Address"),
+        location=("Location Name", "Location", "Merchant Name"),
+        code=("Location ID", "Location Code"),
+        city=("City", "Location City", "Merchant City"),
+        state=("State/ Prov", "State", "Prov", "Location State", "Merchant State / Province", "Merchant State"),
+        item=("Item", "Product", "Product Code"),
+        item_name=("Product Description", "Item Description"),
+        quantity=("Qty", "Quantity", "Units"),
+        volume_unit=("UOM", "Unit of Measure"),
+        price=("Disc PPU", "Net PPU"),
+        retail_price=("Unit Price", "PPU", "Price Per Unit", "Unit Cost"),
+        amount=("Amt", "Amount", "Net Cost", "Net Amount"),
+        gross_amount=("Total Fuel Cost", "Gross Amount"),
+        discount=("Disc Amt", "Discount Amount", "Discount"),
+        exempt_tax=("Exempt Tax",),
+        non_fuel_amount=("Total Non-Fuel Cost",),
+        fee=("Fees", "Transaction Fee"),
+        currency=("Currency", "Transaction Currency"),
+    ),
+    _card(
+        "comdata",
+        "Comdata: fuel purchases, a row for each transaction",
+        card=("Comchek Card Number", "Card Number", "Alt Card Number"),
+        date=("Transaction Date",),
+        time=("Transaction Time",),
+        transaction=("Transaction Number",),
+        invoice=("Truck Stop Invoice Number",),
+        driver=("Driver's Name",),
+        unit=("Unit Number", "Expanded Unit Number"),
+        location=("Truck Stop Name", "Service Center Name"),
+        code=("Truck Stop Code", "Service Center Code"),
+        city=("Truck Stop City", "Service Center City"),
+        state=("Truck Stop State", "Service Center State"),
+        tractor_quantity=("Number of Tractor Gallons",),
+        tractor_price=("Tractor Fuel Price Per Gallon",),
+        tractor_amount=("Cost of Tractor Fuel",),
+        diesel_2_quantity=("#2 Diesel Gallons", "Number 2 Fuel Gallons"),
+        diesel_2_amount=("#2 Diesel Cost", "Number 2 Fuel Cost"),
+        diesel_2_net_price=("#2 Diesel",),
+        diesel_2_net_amount=("#2 Diesel Cost Net Cost", "#2 Diesel Net Cost"),
+        diesel_1_quantity=("#1 Diesel Gallons", "Number 1 Fuel Gallons"),
+        diesel_1_price=("Number 1 Fuel PPG",),
+        diesel_1_amount=("#1 Diesel Cost", "Number 1 Fuel Cost"),
+        diesel_1_net_price=("#1 Diesel",),
+        diesel_1_net_amount=("#1 Diesel Cost Net Cost", "#1 Diesel Net Cost"),
+        reefer_quantity=("Number of Reefer Gallons",),
+        reefer_price=("Reefer Price Per Gallon",),
+        reefer_amount=("Cost of Reefer Fuel",),
+        reefer_net_amount=("Reefer Cost Net Cost",),
+        other_fuel_quantity=("Other Fuel Gallons",),
+        other_fuel_price=("Other Fuel PPG",),
+        other_fuel_amount=("Other Fuel Cost (1)", "Other Fuel Cost"),
+        other_fuel_net_amount=("Other Fuel Cost Net Cost",),
+        rebate=("Rebate Amount",),
+        currency=("Billable Currency",),
+    ),
+    _card(
+        "fleet-one",
+        "Fleet One: transactions",
+        card=("Card Number", "Card #", "Card"),
+        date=("Transaction Date", "Tran Date", "Date"),
+        time=("Transaction Time", "Tran Time", "Time"),
+        transaction=("Transaction Number", "Transaction ID", "Invoice Number", "Invoice"),
+        invoice=("Invoice Number", "Invoice"),
+        driver=("Driver Name", "Driver"),
+        unit=("Unit Number", "Unit", "Vehicle Number", "Vehicle"),
+        location=("Merchant Name", "Location Name", "Site Name", "Merchant"),
+        code=("Merchant Number", "Site ID", "Location ID"),
+        city=("Merchant City", "City"),
+        state=("Merchant State", "State/Province", "State"),
+        item=("Product Description", "Product", "Product Code", "Item"),
+        quantity=("Quantity", "Gallons", "Units", "Qty"),
+        volume_unit=("Unit of Measure", "UOM"),
+        price=("Net Price", "Net Unit Price"),
+        retail_price=("Price Per Gallon", "Unit Cost", "Unit Price", "Retail Price"),
+        amount=("Net Amount", "Net Cost", "Amount", "Total"),
+        gross_amount=("Gross Amount", "Gross Cost", "Total Fuel Cost"),
+        discount=("Discount", "Discount Amount", "Rebate"),
+        currency=("Currency",),
+    ),
+    _card(
+        "bvd",
+        "BVD: transactions and invoices",
+        products={
+            **{"TA": Fuel.TRACTOR, "TF": Fuel.REEFER, "DF": Fuel.DEF},
+            **dict.fromkeys(("S", "AD", "O", "L", "C")),
+        },
+        card=("Card#", "Card Number"),
+        date=("Date",),
+        time=("Time",),
+        transaction=("Auth Code",),
+        driver=("Driver Name",),
+        unit=("Unit #",),
+        location=("Site Name",),
+        code=("Site #",),
+        city=("Site City",),
+        state=("Prov/ST",),
+        item=("Prod", "Product", "Product Code"),
+        quantity=("QTY", "Quantity"),
+        volume_unit=("UOM",),
+        price=("Billed", "Billed PPU"),
+        retail_price=("Retail", "Retail PPU"),
+        amount=("Final AMT", "Final Amount"),
+        gst=("GST",),
+        pst=("PST",),
+        hst=("HST",),
+        qst=("QST",),
+        discount=("Disc AMT", "Discount"),
+        currency=("CUR", "Currency"),
+    ),
+    _card(
+        "pilot",
+        "Pilot Flying J: all transactions",
+        products={"20": Fuel.TRACTOR, "21": Fuel.TRACTOR, "33": Fuel.REEFER, "140": Fuel.DEF},
+        is_recognized=False,  # no column of its file is its own: what it knows, the generic profile knows
+        card=("Card Number", "Card #", "Card", "Card ID"),
+        date=("Transaction Date", "Tran Date", "Date", "Transaction Date/Time", "Date/Time", "Purchase Date"),
+        time=("Transaction Time", "Tran Time", "Time"),
+        transaction=("Transaction Number", "Transaction #", "Transaction ID", "Transaction", "Ticket Number"),
+        invoice=("Invoice Number", "Invoice #", "Invoice"),
+        driver=("Driver Name", "Driver"),
+        unit=("Unit Number", "Unit #", "Unit", "Vehicle Number", "Vehicle", "Truck Number", "Truck", "Tractor"),
+        location=("Location", "Loc.", "Site", "Store", "Location Name", "Site Name", "Site Description"),
+        city=("City", "Location City", "Site City"),
+        state=("State", "State/Province", "Location State", "Site State"),
+        item=("Product", "Product Code", "Prod", "Fuel Type", "Item", "Product Type"),
+        item_name=("Product Description", "Product Name", "Description"),
+        quantity=("Gallons", "Quantity", "Qty", "Volume", "Units"),
+        volume_unit=("Unit of Measure", "UOM"),
+        price=("Net Price", "Disc PPU", "Discounted Price", "Your Price", "Net PPG", "Cost"),
+        retail_price=("Retail Price", "Retail", "Retail PPU", "Price Per Gallon", "Unit Price", "PPG", "Price"),
+        gross_amount=("Gross Amount", "Retail Amount", "Retail Total", "Gross Total"),
+        discount=("Discount", "Discount Amount", "Total Discount", "Savings", "Total Savings"),
+        amount=("Invoice Total", "Net Amount", "Net Total", "Total Amount", "Amount", "Total", "Amount Due"),
+        fee=("Fee", "Fees", "Transaction Fee"),
+        currency=("Currency",),
+    ),
+    Card(_generic(), "Another card"),
+)
+"""A new card is one more entry here, and a file in `tests/cases/fills`."""
+
+CARDS: Mapping[str, Card] = {one.profile.name: one for one in _CARDS}
 
 
 def card_profile_of(
     path: Path, name: str, change: Callable[[FileProfile], FileProfile] = lambda one: one
 ) -> FileProfile:
-    """The profile of this name, after `change`; for `auto` the one that fits the file's headings. No column of Pilot's
-    file is its own: what it knows, the generic profile knows. Raises UnknownCard, UnreadableFile."""
+    """The profile of this name, after `change`; for `auto` the one that fits the file's headings. Raises UnknownCard,
+    UnreadableFile."""
     if name != AUTO:
         return change(card_profile(name))
-    return recognize(path, [change(one) for one in CARD_PROFILES.values() if one is not _PILOT], FILL_FIELDS)
+    return recognize(path, [change(one.profile) for one in CARDS.values() if one.is_recognized], FILL_FIELDS)
 
 
 def card_profile(name: str) -> FileProfile:
     """Raises UnknownCard."""
-    if name not in CARD_PROFILES:
+    if name not in CARDS:
         raise UnknownCard(name)
-    return CARD_PROFILES[name]
+    return CARDS[name].profile

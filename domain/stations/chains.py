@@ -6,7 +6,6 @@ list below only joins the spellings of large chains: a brand that is not in it i
 
 import re
 import unicodedata
-from collections.abc import Mapping
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
@@ -48,13 +47,6 @@ _CHAINS_OF_WORDS = {
 }
 _MOST_WORDS = 4
 """A chain's name has so many words at most."""
-
-CHAINS_OF_CODE_SETS: Mapping[str, frozenset[str]] = {
-    "loves": frozenset({"loves"}),
-    "pilot": frozenset({"pilot", "flyingj"}),
-    "ta": frozenset({"ta", "petro"}),
-}
-"""A chain's own file is of its stations, also where a row names no brand."""
 
 _COMMON_WORDS_TEXT = """
 a and at by fuel fuels fueling gas diesel general country travel traveler travelers center centre stop stopping truck

@@ -10,6 +10,7 @@ import msgspec
 from domain.errors import FuelrouteError
 from domain.files.csvfiles import UnreadableFile
 from domain.files.profiles import Column, FileProfile, RecordField, RecordFields, plain_name, plain_profile
+from domain.stations.chains import brand_of
 from domain.stations.price_units import unit_of_price
 
 _RETAIL = (
@@ -220,6 +221,14 @@ BUILT_IN: Mapping[str, FileProfile] = {
         msgspec.structs.replace(plain_profile(PRICE_FIELDS), above=_ABOVE),
     )
 }
+
+
+CHAINS_OF_CODE_SETS: Mapping[str, frozenset[str]] = {
+    one.code_set: brand_of(one.constants["brand"], "").chains
+    for one in BUILT_IN.values()
+    if one.code_set and "brand" in one.constants
+}
+"""A chain's own file is of its stations, also where a row names no brand."""
 
 
 def with_usual_columns(profile: FileProfile) -> FileProfile:

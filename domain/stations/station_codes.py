@@ -17,7 +17,6 @@ from uuid import UUID
 from domain.database.connections import Connection, as_json
 from domain.database.statements import Command, Statement
 from domain.stations.chains import (
-    CHAINS_OF_CODE_SETS,
     NO_BRAND,
     Brand,
     BrandMatch,
@@ -28,6 +27,7 @@ from domain.stations.chains import (
     store_number,
     town_in_name,
 )
+from domain.stations.price_profiles import CHAINS_OF_CODE_SETS
 from domain.stations.state_names import plain_state
 
 CARD_CODES = "card"

@@ -12,7 +12,7 @@ from domain.files.csvfiles import ImportReport, UnreadableFile
 from domain.files.day_order import refuse_days_first
 from domain.files.route_files import open_route_file
 from domain.fills.card_files import open_fill_file
-from domain.fills.profiles import CARD_PROFILES
+from domain.fills.profiles import CARDS
 
 DAYS = st.lists(st.dates(date(2020, 1, 1), date(2030, 1, 1)), min_size=1, max_size=20)
 ROUTES = "externalId,unitNumber,driverName,scheduledStart,stop_name,stop_latitude,stop_longitude"
@@ -62,6 +62,6 @@ def test_a_file_of_a_card_with_the_day_first_is_refused_before_a_row_is_stored(t
 
     with (
         pytest.raises(UnreadableFile, match="Tran Date: '20/11/2026' has the day before the month"),
-        open_fill_file(path, CARD_PROFILES["efs"], ImportReport(), now=now),
+        open_fill_file(path, CARDS["efs"].profile, ImportReport(), now=now),
     ):
         pass

@@ -12,7 +12,7 @@ from domain.files.profiles import FileProfile
 from domain.files.reading import open_profiled
 from domain.files.route_files import open_route_file
 from domain.fills.card_files import open_fill_file
-from domain.fills.profiles import CARD_PROFILES
+from domain.fills.profiles import CARDS
 from domain.stations.chains import number_in_id, store_number
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS
 from ingress.console.subjects import DRIVERS, STATION_LIST, VEHICLES, AnySubject
@@ -61,12 +61,12 @@ def test_cells_of_prices(tmp_path: Path, profile: str, evil: str) -> None:
 
 
 @pytest.mark.parametrize("evil", EVIL)
-@pytest.mark.parametrize("profile", CARD_PROFILES)
+@pytest.mark.parametrize("profile", CARDS)
 def test_cells_of_fills(tmp_path: Path, profile: str, evil: str) -> None:
-    for path in rows_with(tmp_path, columns_of(CARD_PROFILES[profile]), EVIL[evil]):
+    for path in rows_with(tmp_path, columns_of(CARDS[profile].profile), EVIL[evil]):
         began = time.monotonic()
         try:
-            with open_fill_file(path, CARD_PROFILES[profile], ImportReport(), now=datetime.now(UTC)) as file:
+            with open_fill_file(path, CARDS[profile].profile, ImportReport(), now=datetime.now(UTC)) as file:
                 list(file.fills)
         except UnreadableFile:
             pass

@@ -10,7 +10,7 @@ import pytest
 from domain.database.connections import Connection
 from domain.files.csvfiles import ImportReport, UnreadableFile
 from domain.fills.card_files import open_fill_file
-from domain.fills.profiles import card_profile_of
+from domain.fills.profiles import CARDS, card_profile_of
 from tests.domain.fills.cards import fills, import_fills
 from tests.factories import Fleet
 
@@ -222,6 +222,11 @@ def test_a_file_that_people_have_is_read(name: str, expected: Read) -> None:
 
 def test_codes_of_pilot_are_products_by_its_profile() -> None:
     assert [one[2] for one in read(CASES / "pilot_codes.csv", "pilot").fills] == ["tractor", "def", "reefer"]
+
+
+def test_every_card_has_a_case() -> None:
+    """`fleet-one`: no file of it was found."""
+    assert set(CARDS) - {expected.profile for _, expected in CLEAN} - {"pilot", "fleet-one"} == set()
 
 
 REFUSED = ("dkv.csv", "efs_rejects.csv")

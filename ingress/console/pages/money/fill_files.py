@@ -13,7 +13,7 @@ from domain.files.profiles import Column, FileProfile
 from domain.files.reading import AUTO, read_sample
 from domain.fills.card_files import FileFill, Volume, open_fill_file
 from domain.fills.fields import FILL_FIELDS
-from domain.fills.profiles import CARD_PROFILES, CARD_TITLES, card_profile_of
+from domain.fills.profiles import CARDS, card_profile_of
 from domain.lifecycle import Environment
 from domain.operations.import_kinds import FillsFile
 from domain.wording import sentence
@@ -35,7 +35,7 @@ def show(page: Page) -> Response:
     return page.render(
         "fill_files.html",
         section="fills",
-        cards={AUTO: "Recognized by its headings", **CARD_TITLES},
+        cards={AUTO: "Recognized by its headings", **{name: card.title for name, card in CARDS.items()}},
         environments=list(Environment),
         latest=latest_files(page, FillsFile),
         most_megabytes=MAX_FILE_BYTES >> 20,
@@ -65,7 +65,7 @@ def _wanted(page: Page, upload: Upload) -> tuple[FillsFile, str]:
     form = page.form
     environment = Environment.SANDBOX if form.text("environment") == Environment.SANDBOX else Environment.LIVE
     name = form.text("profile") or AUTO
-    if name != AUTO and name not in CARD_PROFILES:
+    if name != AUTO and name not in CARDS:
         raise Refused(400, "Which card is it?", "Choose a card from the list.")
     profile, unsure = _recognized(upload, name)
     if "column" in form.values:
@@ -87,7 +87,7 @@ def _recognized(upload: Upload, name: str) -> tuple[FileProfile, str]:
     try:
         return card_profile_of(upload.path, name), ""
     except UnreadableFile as error:
-        return CARD_PROFILES["generic"], _said(error, upload.path)
+        return CARDS["generic"].profile, _said(error, upload.path)
 
 
 def _with_columns(profile: FileProfile, upload: Upload, fields: list[str]) -> FileProfile:
@@ -133,7 +133,7 @@ def _preview(page: Page, wanted: FillsFile, unsure: str) -> Response:
         fault = unsure or _said(error, wanted.path)
         used = _partly(names, wanted.profile)
     if not fault and page.form.text("profile") in ("", AUTO):
-        taken_for = CARD_TITLES[wanted.profile.name]
+        taken_for = CARDS[wanted.profile.name].title
     return page.render(
         "_fill_file.html",
         columns=[(name, used.get(name, "")) for name in names[:MOST_COLUMNS_SHOWN]],
