@@ -22,7 +22,8 @@ from domain.errors import FuelrouteError
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment, RouteStatus
 from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
-from domain.roads import Point, default_roads
+from domain.roads import Point
+from domain.roads.default_roads import default_roads
 from domain.sandbox.simulated_truck import FIX_SECONDS, SimulatedTrip, Truck, refuels_on
 from domain.settings import Settings
 from domain.text import printable

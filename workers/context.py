@@ -40,7 +40,7 @@ class Context:
     @cached_property
     def roads(self) -> "Roads":
         """Loaded where they are first used, with the libraries of numerics: only the plans queue needs them."""
-        from domain.roads import default_roads
+        from domain.roads.default_roads import default_roads
 
         return default_roads(self.settings.valhalla_url)
 

@@ -18,7 +18,7 @@ import httpx
 import psycopg
 
 from deploy.monitoring.broken_stack import STATIONS, Prometheus, Servers, Stack, ports_of_processes, until
-from deploy.monitoring.rehearsal import Fault, Rehearsal
+from deploy.monitoring.rehearsed_fault import Fault, Rehearsal
 from domain.ids import shown_id
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import build_plan_job

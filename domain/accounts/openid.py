@@ -18,8 +18,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from domain.accounts.openid_errors import ProofRefused, ProviderAway
 from domain.addresses import is_host, is_local
-from domain.errors import FuelrouteError
 from domain.settings import Settings
 
 PROVIDER_SECONDS = 10.0
@@ -32,14 +32,6 @@ _LONGEST_EMAIL = 200
 
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
 """Signatures by keys of the provider. None may be left out, and none is made with our client secret."""
-
-
-class ProviderAway(FuelrouteError):
-    """The provider does not answer, or not as a provider does. The text, for the log, says what it did."""
-
-
-class ProofRefused(FuelrouteError):
-    """The provider's answer proves nothing. The text, for the log, says why."""
 
 
 class OpenIdAttempt(NamedTuple):

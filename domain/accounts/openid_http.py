@@ -11,7 +11,7 @@ import httpx
 from authlib.integrations.base_client import OAuthError
 
 from domain.accounts.name_lookups import NoAddress, lookups
-from domain.accounts.openid import ProofRefused, ProviderAway
+from domain.accounts.openid_errors import ProofRefused, ProviderAway
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # authlib would rather have the successor of httpx, which nothing else needs

@@ -26,7 +26,8 @@ from domain.ifta.driven_routes import (
 )
 from domain.ifta.legs import DrivenLeg, driven_legs
 from domain.queue.jobs import in_batches
-from domain.roads import Roads, default_roads
+from domain.roads import Roads
+from domain.roads.default_roads import default_roads
 from domain.roads.states import default_states
 
 IFTA_BASIS = "planned, not bought: miles of plans over the legs driven, gallons as planned"

@@ -22,7 +22,6 @@ __all__ = [
     "Road",
     "Roads",
     "SecondWay",
-    "default_roads",
     "great_circle_miles",
 ]
 
@@ -140,12 +139,3 @@ class Roads(Protocol):
     keep the truck off them."""
 
     def through(self, points: Sequence[Point], truck: TruckDimensions = ANY_TRUCK) -> Road: ...
-
-
-def default_roads(valhalla_url: str | None) -> Roads:
-    """Valhalla with the embedded main roads as its fallback where its address is set, else the embedded roads alone."""
-    from domain.roads.highways import HighwayRoads  # loads the graph, which most processes never need
-    from domain.roads.valhalla import ValhallaRoads
-
-    highways = HighwayRoads()
-    return ValhallaRoads(valhalla_url, fallback=highways) if valhalla_url else highways

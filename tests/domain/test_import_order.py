@@ -82,6 +82,23 @@ def _imports(package: str) -> Iterator[tuple[str, str]]:
                     yield module, name if name in modules(name.partition(".")[0]) else node.module
 
 
+def cycles(package: str) -> set[frozenset[str]]:
+    """The modules of a package that import one another, directly or by way of others."""
+    reached = {module: {module} for module in modules(package)}
+    growing = True
+    while growing:
+        before = sum(map(len, reached.values()))
+        for module, imported in imports(package):
+            if module != imported:
+                reached[module] |= reached.get(imported, set())
+        growing = sum(map(len, reached.values())) > before
+    return {
+        frozenset(one for one in others if module in reached[one])
+        for module, others in reached.items()
+        if any(module in reached[one] for one in others - {module})
+    }
+
+
 def imported_packages(package: str) -> set[str]:
     return {imported.partition(".")[0] for _, imported in imports(package)}
 
@@ -154,6 +171,12 @@ def ingress_folder(module: str) -> str:
 def test_a_folder_of_the_ingress_imports_only_those_below_it() -> None:
     pairs = [pair for pair in imports("ingress") if pair[1].startswith("ingress.")]
     assert {pair for pair in pairs if ingress_folder(pair[1]) not in INGRESS[ingress_folder(pair[0])]} == set()
+
+
+@pytest.mark.parametrize("package", ["domain", "ingress", "workers", "scheduler", "deploy"])
+def test_no_modules_import_one_another(package: str) -> None:
+    """An import inside a function counts too: move what both need into a module that imports neither."""
+    assert cycles(package) == set()
 
 
 def test_only_the_application_of_the_console_imports_its_pages() -> None:

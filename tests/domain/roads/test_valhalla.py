@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from domain.roads import Point, default_roads
+from domain.roads import Point
+from domain.roads.default_roads import default_roads
 from domain.roads.highways import HighwayRoads
 from domain.roads.valhalla import MAX_SECONDS, ValhallaRoads, decode_polyline6
 from domain.roads.valhalla_circuit import ROADS_REST_SECONDS, ValhallaCircuit

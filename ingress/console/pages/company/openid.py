@@ -16,7 +16,8 @@ from starlette.responses import Response
 from domain import clock
 from domain.accounts import sessions
 from domain.accounts.attempts import forgive, site_of, subjects_of_openid, take_attempt
-from domain.accounts.openid import OpenIdAttempt, OpenIdProvider, ProofRefused, ProvedIdentity, ProviderAway
+from domain.accounts.openid import OpenIdAttempt, OpenIdProvider, ProvedIdentity
+from domain.accounts.openid_errors import ProofRefused, ProviderAway
 from domain.accounts.openid_users import (
     Agreed,
     BoundUser,
