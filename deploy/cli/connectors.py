@@ -4,11 +4,9 @@ import asyncio
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
-from uuid import UUID
 
 import msgspec
 import typer
@@ -16,19 +14,19 @@ import typer
 from deploy.cli.arguments import AsJson, CompanyId, Yes, acting, confirm, read_record_id
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_fields, print_table, screen, show
-from deploy.cli.storing import transaction
+from deploy.cli.storing import locked, transaction
 from domain import clock
 from domain.accounts import companies
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import Contacts
 from domain.audit.entries import audit_subject, record_action
 from domain.connectors import connectors, vendor_vehicles
-from domain.connectors.connectors import Connector, ConnectorValues, UnknownConnector
+from domain.connectors.connectors import CONNECTORS, Connector, ConnectorValues
 from domain.connectors.kinds import VENDORS
 from domain.connectors.trying import try_connector
 from domain.connectors.vendor import CredentialField, Vendor, VendorFault
 from domain.database.connections import Connection, Tenant
-from domain.ids import read_id, shown_id, with_shown_ids
+from domain.ids import shown_id, with_shown_ids
 from domain.lifecycle import Environment
 from domain.settings import get_settings
 
@@ -118,7 +116,7 @@ def connectors_list(company_id: CompanyId, as_json: AsJson = False) -> None:
     with transaction() as connection:
         companies.require_company(connection, company_id, even_retired=True)
         counts = vendor_vehicles.count_connector_vehicles(connection, company_id, now=now)
-        found = connectors.list_connectors(connection, company_id)
+        found = CONNECTORS.all(connection, company_id)
     rows = []
     for one in found:
         named = counts.get(one.id)
@@ -134,7 +132,7 @@ def connectors_list(company_id: CompanyId, as_json: AsJson = False) -> None:
 def connectors_test(company_id: CompanyId, connector_id: ConnectorId, as_json: AsJson = False) -> None:
     """Asks the vendor once, and says what it answered. Nothing is stored. The exit status is 1 if it failed."""
     settings = get_settings()
-    with _connector(company_id, connector_id) as (connection, connector):
+    with locked(CONNECTORS, company_id, connector_id) as (connection, connector):
         access = connectors.read_access(connection, company_id, connector.id, contacts=Contacts.of(settings))
     try:
         answer = asyncio.run(try_connector(connector.kind, access, AllowedHosts.of_connectors(settings)))
@@ -164,10 +162,10 @@ def connectors_set(
 ) -> None:
     """Gives a connector other credentials, and another address where one is named."""
     settings = get_settings()
-    with _connector(company_id, connector_id) as (_, connector):
+    with locked(CONNECTORS, company_id, connector_id) as (_, connector):
         vendor = connectors.vendor_of(connector.kind)
     values = _credentials_of(vendor, credentials)
-    with _connector(company_id, connector_id) as (connection, connector):
+    with locked(CONNECTORS, company_id, connector_id) as (connection, connector):
         connectors.change_access(
             connection,
             company_id,
@@ -186,7 +184,7 @@ def connectors_pause(
     company_id: CompanyId, connector_id: ConnectorId, reason: Why = "", as_json: AsJson = False
 ) -> None:
     """Stops asking and taking; the cursor stays."""
-    with _connector(company_id, connector_id) as (connection, connector):
+    with locked(CONNECTORS, company_id, connector_id) as (connection, connector):
         connectors.pause_connector(connection, company_id, connector.id, now=clock.now())
         _record(connection, "pause", connector, reason)
     show(as_json, {"id": connector_id, "paused": True}, lambda: screen.print(f"paused {connector_id}"))
@@ -197,7 +195,7 @@ def connectors_resume(
     company_id: CompanyId, connector_id: ConnectorId, reason: Why = "", as_json: AsJson = False
 ) -> None:
     """Goes on where it was paused."""
-    with _connector(company_id, connector_id) as (connection, connector):
+    with locked(CONNECTORS, company_id, connector_id) as (connection, connector):
         connectors.resume_connector(connection, company_id, connector.id)
         _record(connection, "resume", connector, reason)
     show(as_json, {"id": connector_id, "paused": False}, lambda: screen.print(f"resumed {connector_id}"))
@@ -208,7 +206,7 @@ def connectors_remove(
     company_id: CompanyId, connector_id: ConnectorId, yes: Yes = False, reason: Why = "", as_json: AsJson = False
 ) -> None:
     """Forgets a connector and its credentials. Positions stay."""
-    with _connector(company_id, connector_id) as (connection, connector):
+    with locked(CONNECTORS, company_id, connector_id) as (connection, connector):
         confirm(yes, f"{connector_id} is removed for good")
         connectors.remove_connector(connection, company_id, connector.id)
         _record(connection, "remove", connector, reason)
@@ -225,7 +223,7 @@ def connectors_vehicles(
     """Lists the vehicles that the vendor names, and ours."""
     if only not in ("all", "unmatched", "silent", "doubtful"):
         raise CommandFailed(f"--only: {only!r} is none of all, unmatched, silent, doubtful")
-    with _connector(company_id, connector_id) as (connection, connector):
+    with locked(CONNECTORS, company_id, connector_id) as (connection, connector):
         found = vendor_vehicles.list_connector_vehicles(
             connection, company_id, connector.id, only=only, now=clock.now(), limit=10_000
         )
@@ -247,7 +245,7 @@ def connectors_link(
 ) -> None:
     """Says which of our vehicles a vendor's vehicle is."""
     vehicle_id = None if vehicle == "none" else read_record_id("vehicle", vehicle)
-    with _connector(company_id, connector_id) as (connection, connector):
+    with locked(CONNECTORS, company_id, connector_id) as (connection, connector):
         vendor_vehicles.link_vehicle(connection, company_id, connector.id, vehicle_key, vehicle_id, now=clock.now())
         _record(connection, "link", connector, reason)
     show(
@@ -299,17 +297,6 @@ def _read_file(file: Path) -> dict[str, str]:
             raise CommandFailed(f"line {number} of {file} is not NAME=VALUE")
         found[match[1]] = match[2]
     return found
-
-
-@contextmanager
-def _connector(company_id: UUID, text: str) -> Iterator[tuple[Connection, Connector]]:
-    """The connector, locked in a transaction. Raises UnknownCompany, UnknownConnector."""
-    known = read_id("con", text)
-    with transaction() as connection:
-        companies.require_company(connection, company_id, even_retired=True)
-        if known is None:
-            raise UnknownConnector(text)
-        yield connection, connectors.lock_connector(connection, company_id, known)
 
 
 def _record(connection: Connection, action: str, connector: Connector, reason: str) -> None:

@@ -16,9 +16,10 @@ from domain.accounts.contacts import Contacts, Sealed, StoredContact, Unreadable
 from domain.connectors.kinds import VENDORS
 from domain.connectors.vendor import Access, FieldName, Vendor
 from domain.database.connections import Connection, Tenant
+from domain.database.owned import Owned
 from domain.database.statements import Command, Statement
 from domain.encoding import write
-from domain.errors import FuelrouteError
+from domain.errors import FuelrouteError, Unknown
 from domain.ids import new_id, shown_id
 
 MOST_CONNECTORS = 20
@@ -34,7 +35,7 @@ class UnusableConnector(FuelrouteError):
     """A value that cannot be set; the text names it."""
 
 
-class UnknownConnector(FuelrouteError):
+class UnknownConnector(Unknown):
     def __init__(self, named: str) -> None:
         super().__init__(f"there is no connector {named!r}: see `fuelroute connectors list`")
 
@@ -78,15 +79,21 @@ class ConnectorValues(NamedTuple):
     """Empty: the vendor's own cloud."""
 
 
-_COLUMNS = ", ".join(Connector._fields)
+CONNECTORS = Owned(
+    Connector,
+    "connectors",
+    kind="con",
+    unknown=UnknownConnector,
+    order="environment, id",
+    counted_by=("company_id", "environment"),
+)
+"""The connectors of companies, in both environments. They are locked before their vehicles, and both before tracks."""
+
 _INSERT = Statement(
     Connector,
     "INSERT INTO connectors (id, company_id, environment, kind, name, url, credentials, asks, left_out)"
-    f" VALUES (%s, %s, %s, %s, %s, %s, %s, %s, '{{}}') RETURNING {_COLUMNS}",
+    f" VALUES (%s, %s, %s, %s, %s, %s, %s, %s, '{{}}') RETURNING {CONNECTORS.columns}",
 )
-_LIST = Statement(Connector, f"SELECT {_COLUMNS} FROM connectors WHERE company_id = %s ORDER BY environment, id")
-_READ = Statement(Connector, f"SELECT {_COLUMNS} FROM connectors WHERE company_id = %s AND id = %s")
-_LOCK = Statement(Connector, f"SELECT {_COLUMNS} FROM connectors WHERE company_id = %s AND id = %s FOR NO KEY UPDATE")
 
 
 def vendor_of(kind: str) -> type[Vendor]:
@@ -108,36 +115,11 @@ def add_connector(
     if len(name) > _LONGEST_NAME or not name.isprintable():
         raise UnusableConnector(f"the name is one line of at most {_LONGEST_NAME} characters")
     lock_company(connection, tenant.company_id)
-    existing = [one for one in list_connectors(connection, tenant.company_id) if one.environment == tenant.environment]
-    if len(existing) >= MOST_CONNECTORS:
-        raise UnusableConnector(
-            f"the company has {MOST_CONNECTORS} connectors in {tenant.environment}: remove one first"
-        )
+    full = UnusableConnector(f"the company has {MOST_CONNECTORS} connectors in {tenant.environment}: remove one first")
+    CONNECTORS.require_room(connection, tenant, MOST_CONNECTORS, full)
     sealed = contacts.seal(write(credentials).decode())
     asks = vendor().asks(credentials)
     return _INSERT.one(connection, (new_id(), *tenant, values.kind, name, url, sealed, asks))
-
-
-def list_connectors(connection: Connection, company_id: UUID) -> list[Connector]:
-    """A company's connectors in both environments, oldest first."""
-    return _LIST.all(connection, (company_id,))
-
-
-def read_connector(connection: Connection, company_id: UUID, connector_id: UUID) -> Connector:
-    """Raises UnknownConnector."""
-    row = _READ.first(connection, (company_id, connector_id))
-    if row is None:
-        raise UnknownConnector(shown_id("con", connector_id))
-    return row
-
-
-def lock_connector(connection: Connection, company_id: UUID, connector_id: UUID) -> Connector:
-    """The connector, locked. Connectors are locked before their vehicles, and both before tracks. Raises
-    UnknownConnector."""
-    row = _LOCK.first(connection, (company_id, connector_id))
-    if row is None:
-        raise UnknownConnector(shown_id("con", connector_id))
-    return row
 
 
 def state_of(connector: Connector, *, now: datetime) -> str:
@@ -201,7 +183,7 @@ def change_access(
     """Gives it other credentials. Another address, or another database at it, begins with the newest positions, for the
     cursor belongs to the old one. Other credentials may be of another account: the cursor is doubted until it brings
     something. Raises UnknownConnector, UnusableConnector."""
-    stored = lock_connector(connection, company_id, connector_id)
+    stored = CONNECTORS.lock(connection, company_id, connector_id)
     vendor = vendor_of(stored.kind)
     url = checked_url(vendor, url or stored.url, allowed)
     values = checked_credentials(vendor, credentials)
@@ -224,7 +206,7 @@ def _credentials_of(
 
 def pause_connector(connection: Connection, company_id: UUID, connector_id: UUID, *, now: datetime) -> bool:
     """Nothing is asked or taken any more. False: it was paused already. Raises UnknownConnector."""
-    if lock_connector(connection, company_id, connector_id).paused_at is not None:
+    if CONNECTORS.lock(connection, company_id, connector_id).paused_at is not None:
         return False
     _PAUSE.execute(connection, (now, connector_id))
     return True
@@ -233,7 +215,7 @@ def pause_connector(connection: Connection, company_id: UUID, connector_id: UUID
 def resume_connector(connection: Connection, company_id: UUID, connector_id: UUID) -> bool:
     """It goes on at its cursor: what its vendor kept meanwhile comes in. False: it was not paused. Raises
     UnknownConnector."""
-    if lock_connector(connection, company_id, connector_id).paused_at is None:
+    if CONNECTORS.lock(connection, company_id, connector_id).paused_at is None:
         return False
     _RESUME.execute(connection, (connector_id,))
     return True
@@ -241,7 +223,7 @@ def resume_connector(connection: Connection, company_id: UUID, connector_id: UUI
 
 def remove_connector(connection: Connection, company_id: UUID, connector_id: UUID) -> None:
     """Forgets it, its credentials and its vehicles. Positions stay. Raises UnknownConnector."""
-    lock_connector(connection, company_id, connector_id)
+    CONNECTORS.lock(connection, company_id, connector_id)
     _REMOVE_VEHICLES.execute(connection, (connector_id,))
     _REMOVE.execute(connection, (connector_id,))
 

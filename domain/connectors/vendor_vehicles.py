@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.connectors.connectors import UnusableConnector, lock_connector
+from domain.connectors.connectors import CONNECTORS, UnusableConnector
 from domain.connectors.matching import BY_PERSON, Before, Compared, Named, Ours, judge, tell_twins, tidied
 from domain.connectors.vendor import VendorVehicle
 from domain.database.connections import Connection, as_json
@@ -263,7 +263,7 @@ def link_vehicle(
 ) -> None:
     """A person says which of our vehicles the vendor's is; None takes the link back. Positions that come in from now on
     are the vehicle's. Raises UnknownConnector, UnknownTarget, UnusableConnector."""
-    lock_connector(connection, company_id, connector_id)
+    CONNECTORS.lock(connection, company_id, connector_id)
     if vehicle_id is not None:
         require_in_service(connection, company_id, "vehicle", vehicle_id)
     parameters = (vehicle_id, vehicle_id, now, company_id, connector_id, vehicle_key)

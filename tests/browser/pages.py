@@ -10,7 +10,7 @@ from uuid import UUID
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import IN_CLEAR
 from domain.accounts.users import create_user, make_password_link
-from domain.connectors.connectors import ConnectorValues, add_connector, list_connectors, pause_connector
+from domain.connectors.connectors import CONNECTORS, ConnectorValues, add_connector, pause_connector
 from domain.connectors.vendor import VendorVehicle
 from domain.connectors.vendor_vehicles import match_vehicles
 from domain.database.connections import Database, Tenant
@@ -92,7 +92,7 @@ class Site:
     def connector(self) -> str:
         """The page of a connector with vehicles, one of them without a match. It is made where there is none."""
         with self.database.transaction() as connection:
-            known = list_connectors(connection, self.company_id)
+            known = CONNECTORS.all(connection, self.company_id)
             if not known:
                 tenant = Tenant(self.company_id, Environment.SANDBOX)
                 values = ConnectorValues("samsara", {"token": "a-token"}, url="https://api.samsara.com")

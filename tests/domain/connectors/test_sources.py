@@ -8,10 +8,10 @@ import pytest
 
 from domain.accounts.contacts import IN_CLEAR
 from domain.connectors.connectors import (
+    CONNECTORS,
     NO_POSITION_FOR,
     Connector,
     change_access,
-    read_connector,
     state_of,
 )
 from domain.connectors.kinds import VENDORS
@@ -88,7 +88,7 @@ def test_a_connector_that_hears_of_no_position_for_a_day_hears_nothing(
     made = added(connection, fleet.live, "samsara", "", {"token": "one"})
 
     def shown(newest_at: datetime | None) -> str:
-        connector: Connector = read_connector(connection, fleet.company_id, made.id)._replace(
+        connector: Connector = CONNECTORS.find(connection, fleet.company_id, made.id)._replace(
             created_at=now - timedelta(days=9), answered_at=now, newest_at=newest_at, leased_until=now + NO_POSITION_FOR
         )
         return state_of(connector, now=now)

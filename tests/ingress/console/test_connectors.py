@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from domain.accounts.contacts import IN_CLEAR
-from domain.connectors.connectors import Connector, list_connectors, read_access
+from domain.connectors.connectors import CONNECTORS, Connector, read_access
 from domain.connectors.vendor import VendorVehicle
 from domain.connectors.vendor_vehicles import list_connector_vehicles, match_vehicles
 from domain.ids import shown_id
@@ -34,7 +34,7 @@ def owner(world: World, fleet: Fleet) -> Browser:
 
 def connectors_of(world: World, fleet: Fleet) -> list[Connector]:
     with world.database.transaction() as connection:
-        return list_connectors(connection, fleet.company_id)
+        return CONNECTORS.all(connection, fleet.company_id)
 
 
 def path_of(connector_id: UUID) -> str:

@@ -1,7 +1,7 @@
 """The pages Connectors: vendors of telematics, how each does, and the vehicles that they name."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from starlette.responses import Response
@@ -11,7 +11,7 @@ from domain.accounts.name_lookups import looking_up_for
 from domain.accounts.users import MAY_MANAGE_CONNECTORS, MAY_MATCH
 from domain.audit.entries import audit_subject
 from domain.connectors import connectors, vendor_vehicles
-from domain.connectors.connectors import Connector, ConnectorValues, UnknownConnector, UnusableConnector, state_of
+from domain.connectors.connectors import CONNECTORS, Connector, ConnectorValues, UnusableConnector, state_of
 from domain.connectors.kinds import VENDORS
 from domain.connectors.trying import try_connector
 from domain.connectors.vendor import Vendor, VendorFault
@@ -25,8 +25,8 @@ from domain.lifecycle import Environment
 from domain.telemetry.logs import get_logger
 from domain.wording import sentence
 from ingress.console.addresses import action_at, page_at
-from ingress.console.refusals import Refused, not_found
-from ingress.console.signed_in import AuditedAction, Page, see_other
+from ingress.console.refusals import Refused
+from ingress.console.signed_in import AuditedAction, Page, named_in_address, see_other
 
 log = get_logger(__name__)
 
@@ -50,7 +50,7 @@ def show(page: Page) -> Response:
 
 
 def _connectors(page: Page, *, fault: str = "", status: int = 200) -> Response:
-    found = connectors.list_connectors(page.connection, page.company_id)
+    found = CONNECTORS.all(page.connection, page.company_id)
     return page.render(
         "connectors.html",
         status=status,
@@ -146,8 +146,9 @@ def _with_suggestions(page: Page, vehicles: Sequence[ConnectorVehicle]) -> list[
 
 
 def test(page: Page) -> Response:
-    """Asks the vendor now, and shows what it says."""
-    connector = _connector(page, lock=False)
+    """Asks the vendor now, and shows what it says. Nothing is locked meanwhile."""
+    connector_id = CONNECTORS.read_id(page.request.path_params["id"])
+    connector = CONNECTORS.find(page.connection, page.company_id, connector_id)
     access = connectors.read_access(page.connection, page.company_id, connector.id, contacts=page.console.contacts)
     allowed = AllowedHosts.of_connectors(page.console.settings)
     _audit(page, connector)
@@ -217,17 +218,8 @@ def link(page: Page) -> Response:
     return _done(page, connector, "linked")
 
 
-def _connector(page: Page, *, lock: bool | None = None) -> Connector:
-    """The connector in the address. Raises Refused."""
-    connector_id = read_id("con", page.request.path_params["id"])
-    if connector_id is None:
-        raise not_found()
-    locks = page.request.method != "GET" if lock is None else lock
-    read: Callable[..., Connector] = connectors.lock_connector if locks else connectors.read_connector
-    try:
-        return read(page.connection, page.company_id, connector_id)
-    except UnknownConnector:
-        raise not_found() from None
+def _connector(page: Page) -> Connector:
+    return named_in_address(page, CONNECTORS)
 
 
 def _audit(page: Page, connector: Connector, why: str = "") -> None:
