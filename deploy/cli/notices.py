@@ -16,15 +16,14 @@ from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import Contacts
 from domain.audit.entries import audit_subject, record_action
 from domain.database.connections import Connection
-from domain.ids import read_id, shown_id, with_shown_ids
+from domain.ids import shown_id, with_shown_ids
 from domain.notices.kinds import OPERATORS, URGENT_WORDS
 from domain.notices.notice_log import list_notices
 from domain.notices.subscriptions import (
+    SUBSCRIPTIONS,
     Subscription,
     SubscriptionValues,
-    UnknownSubscription,
     add_subscription,
-    list_subscriptions,
     remove_subscription,
 )
 from domain.settings import get_settings
@@ -50,7 +49,7 @@ def notices_subscriptions(company_id: CompanyId, as_json: AsJson = False) -> Non
     """Lists a company's subscriptions, with the kind of each channel and without its address."""
     with transaction() as connection:
         companies.require_company(connection, company_id, even_retired=True)
-        rows = [_document(one) for one in list_subscriptions(connection, company_id)]
+        rows = [_document(one) for one in SUBSCRIPTIONS.all(connection, company_id)]
     show(as_json, rows, lambda: print_table(rows, "id", "name", "channel", "kinds", "after_minutes", "state"))
 
 
@@ -71,7 +70,7 @@ Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, 
 def notices_operators(limit: Limit = 20, as_json: AsJson = False) -> None:
     """Lists who is told of what `fuelroute queues` calls urgent, and the newest notices of it."""
     with transaction() as connection:
-        rows = [_document(one) for one in list_subscriptions(connection, OPERATORS)]
+        rows = [_document(one) for one in SUBSCRIPTIONS.all(connection, OPERATORS)]
         notices = [with_shown_ids(one._asdict(), id="ntc") for one in list_notices(connection, OPERATORS, limit=limit)]
 
     def show_tables() -> None:
@@ -120,9 +119,7 @@ def notices_operators_remove(
     as_json: AsJson = False,
 ) -> None:
     """Removes a subscription of the operators."""
-    subscription_id = read_id("sub", subscription)
-    if subscription_id is None:
-        raise UnknownSubscription(subscription)
+    subscription_id = SUBSCRIPTIONS.read_id(subscription)
     with transaction() as connection:
         remove_subscription(connection, OPERATORS, subscription_id)
         _record(connection, "remove", subscription_id, reason)

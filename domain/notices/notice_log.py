@@ -10,7 +10,7 @@ from domain.database.statements import Command, Scalar, Statement
 from domain.ids import first_id_of, new_id
 from domain.notices.kinds import OPERATORS
 from domain.notices.notice_text import text_of_test
-from domain.notices.subscriptions import UnusableSubscription, lock_subscription
+from domain.notices.subscriptions import SUBSCRIPTIONS, UnusableSubscription
 from domain.queue.jobs import Job, send_notice_job
 
 MOST_TESTS = 10
@@ -72,7 +72,7 @@ def send_test_notice(
 ) -> list[Job]:
     """Stores a notice that tells of no need, whatever the hour. Returns the jobs to enqueue after the commit; one to
     the operators has none, since the scheduler sends it. Raises UnknownSubscription, UnusableSubscription."""
-    subscription = lock_subscription(connection, company_id, subscription_id)
+    subscription = SUBSCRIPTIONS.lock(connection, company_id, subscription_id)
     if subscription.disabled_at is not None:
         raise UnusableSubscription("the subscription is switched off: switch it on first")
     if _COUNT_TESTS.one(connection, (company_id, first_id_of(now - TESTS_WITHIN))) >= MOST_TESTS:

@@ -16,9 +16,10 @@ from domain.accounts.contact_urls import channel_of, fault_of
 from domain.accounts.contacts import Contacts, Sealed, StoredContact
 from domain.accounts.users import MAY_MANAGE_USERS
 from domain.database.connections import Connection, as_json
+from domain.database.owned import Owned
 from domain.database.statements import Command, Statement
-from domain.errors import FuelrouteError
-from domain.ids import new_id, shown_id
+from domain.errors import FuelrouteError, Unknown
+from domain.ids import new_id
 from domain.lifecycle import Role
 from domain.notices.kinds import OPERATORS, words_of
 from domain.notices.quiet_hours import MINUTES_OF_DAY, QuietHours
@@ -35,7 +36,7 @@ class UnusableSubscription(FuelrouteError):
     """A value that cannot be set; the text names it."""
 
 
-class UnknownSubscription(FuelrouteError):
+class UnknownSubscription(Unknown):
     def __init__(self, named: str) -> None:
         super().__init__(f"there is no subscription {named!r}")
 
@@ -90,20 +91,18 @@ class SubscriptionValues(NamedTuple):
     minutes_by_kind: Mapping[str, int] = {}
 
 
-_COLUMNS = ", ".join(Subscription._fields)
+SUBSCRIPTIONS = Owned(Subscription, "notice_subscriptions", kind="sub", unknown=UnknownSubscription)
+"""The subscriptions of companies and of the OPERATORS. They are locked before their notices."""
+
 _INSERT = Statement(
     Subscription,
     "INSERT INTO notice_subscriptions"
     " (id, company_id, user_id, name, kinds, url, channel, after_minutes, minutes_by_kind, quiet_from, quiet_until,"
-    f" time_zone) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) RETURNING {_COLUMNS}",
-)
-_LIST = Statement(Subscription, f"SELECT {_COLUMNS} FROM notice_subscriptions WHERE company_id = %s ORDER BY id")
-_READ = Statement(Subscription, f"SELECT {_COLUMNS} FROM notice_subscriptions WHERE company_id = %s AND id = %s")
-_LOCK = Statement(
-    Subscription, f"SELECT {_COLUMNS} FROM notice_subscriptions WHERE company_id = %s AND id = %s FOR NO KEY UPDATE"
+    f" time_zone) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) RETURNING {SUBSCRIPTIONS.columns}",
 )
 _LOCK_ALL = Statement(
-    Subscription, f"SELECT {_COLUMNS} FROM notice_subscriptions WHERE company_id = %s ORDER BY id FOR NO KEY UPDATE"
+    Subscription,
+    f"SELECT {SUBSCRIPTIONS.columns} FROM notice_subscriptions WHERE company_id = %s ORDER BY id FOR NO KEY UPDATE",
 )
 
 
@@ -123,35 +122,14 @@ def add_subscription(
     values = _checked(company_id, values, allowed)
     if company_id != OPERATORS:
         lock_company(connection, company_id)
-    if len(list_subscriptions(connection, company_id)) >= MOST_SUBSCRIPTIONS:
-        raise UnusableSubscription(f"there are {MOST_SUBSCRIPTIONS} subscriptions already: remove one first")
+    full = UnusableSubscription(f"there are {MOST_SUBSCRIPTIONS} subscriptions already: remove one first")
+    SUBSCRIPTIONS.require_room(connection, (company_id,), MOST_SUBSCRIPTIONS, full)
     parameters = (
         *(new_id(), company_id, user_id, values.name, list(values.kinds), contacts.seal(values.url)),
         *(channel_of(values.url or ""), values.after_minutes, as_json(values.minutes_by_kind)),
         *(values.quiet_from, values.quiet_until, values.time_zone),
     )
     return _INSERT.one(connection, parameters)
-
-
-def list_subscriptions(connection: Connection, company_id: UUID) -> list[Subscription]:
-    """A company's subscriptions, oldest first."""
-    return _LIST.all(connection, (company_id,))
-
-
-def read_subscription(connection: Connection, company_id: UUID, subscription_id: UUID) -> Subscription:
-    """Raises UnknownSubscription."""
-    return _required(_READ.first(connection, (company_id, subscription_id)), subscription_id)
-
-
-def lock_subscription(connection: Connection, company_id: UUID, subscription_id: UUID) -> Subscription:
-    """The subscription, locked. Subscriptions are locked before their notices. Raises UnknownSubscription."""
-    return _required(_LOCK.first(connection, (company_id, subscription_id)), subscription_id)
-
-
-def _required(row: Subscription | None, subscription_id: UUID) -> Subscription:
-    if row is None:
-        raise UnknownSubscription(shown_id("sub", subscription_id))
-    return row
 
 
 def lock_subscriptions(connection: Connection, company_id: UUID) -> list[Subscription]:
@@ -181,7 +159,7 @@ def change_subscription(
     contacts: Contacts,
 ) -> None:
     """Raises UnknownSubscription, UnusableSubscription."""
-    lock_subscription(connection, company_id, subscription_id)
+    SUBSCRIPTIONS.lock(connection, company_id, subscription_id)
     values = _checked(company_id, values, allowed)
     parameters = (
         *(values.name, list(values.kinds), contacts.seal(values.url)),
@@ -200,19 +178,19 @@ def change_subscription(
 
 def enable_subscription(connection: Connection, company_id: UUID, subscription_id: UUID) -> None:
     """Needs that there are now are told of as if they began now. Raises UnknownSubscription."""
-    lock_subscription(connection, company_id, subscription_id)
+    SUBSCRIPTIONS.lock(connection, company_id, subscription_id)
     _DISABLE.execute(connection, (None, company_id, subscription_id))
 
 
 def disable_subscription(connection: Connection, company_id: UUID, subscription_id: UUID, *, now: datetime) -> None:
     """Nothing is sent to it any more, not even the end of a need. Raises UnknownSubscription."""
-    lock_subscription(connection, company_id, subscription_id)
+    SUBSCRIPTIONS.lock(connection, company_id, subscription_id)
     _DISABLE.execute(connection, (now, company_id, subscription_id))
 
 
 def remove_subscription(connection: Connection, company_id: UUID, subscription_id: UUID) -> None:
     """Removes it for good. Its notices stay until retention deletes them. Raises UnknownSubscription."""
-    lock_subscription(connection, company_id, subscription_id)
+    SUBSCRIPTIONS.lock(connection, company_id, subscription_id)
     _REMOVE.execute(connection, (company_id, subscription_id))
 
 

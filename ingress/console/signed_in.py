@@ -101,7 +101,8 @@ def named_in_address(page: Page, owned: Owned[Row], owner_id: UUID | None = None
     """What the address names by its `id`, locked for an action. `owner_id` None: it is of the company whose pages are
     shown. Raises Unknown."""
     read = owned.find if page.request.method == "GET" else owned.lock
-    return read(page.connection, owner_id or page.company_id, owned.read_id(page.request.path_params["id"]))
+    owner_id = page.company_id if owner_id is None else owner_id
+    return read(page.connection, owner_id, owned.read_id(page.request.path_params["id"]))
 
 
 def see_other(path: str) -> Response:

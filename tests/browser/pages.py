@@ -19,10 +19,10 @@ from domain.lifecycle import Environment, Role
 from domain.notices.kinds import OPERATORS
 from domain.notices.notice_log import send_test_notice
 from domain.notices.subscriptions import (
+    SUBSCRIPTIONS,
     SubscriptionValues,
     add_subscription,
     disable_subscription,
-    list_subscriptions,
 )
 from domain.webhooks.delivery_log import send_test
 from domain.webhooks.endpoints import ENDPOINTS, EndpointChanges, add_endpoint
@@ -158,7 +158,7 @@ class Site:
     def subscription(self) -> str:
         """The page of a subscription with a notice. It is made where there is none."""
         with self.database.transaction() as connection:
-            known = list_subscriptions(connection, self.company_id)
+            known = SUBSCRIPTIONS.all(connection, self.company_id)
             if not known:
                 values = SubscriptionValues(
                     name="Night desk",
@@ -181,7 +181,7 @@ class Site:
     def operators_subscription(self) -> str:
         """The page of a subscription of the operators. It is made where there is none."""
         with self.database.transaction() as connection:
-            known = list_subscriptions(connection, OPERATORS)
+            known = SUBSCRIPTIONS.all(connection, OPERATORS)
             if not known:
                 values = SubscriptionValues(
                     name="On call",

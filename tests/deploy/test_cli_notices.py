@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from domain.database.connections import Database
 from domain.notices.kinds import URGENT_WORDS
 from domain.notices.notice_log import send_test_notice
-from domain.notices.subscriptions import disable_subscription, list_subscriptions
+from domain.notices.subscriptions import SUBSCRIPTIONS, disable_subscription
 from tests.deploy.commands import Cli
 from tests.domain.notices.subscriptions import subscribe
 from tests.factories import Fleet
@@ -45,7 +45,7 @@ def test_operators_subscribe_by_a_command_to_what_is_urgent(cli: Cli, fleet: Fle
     everything = cli("notices", "operators-add", "--name", "All", "--url", url, "--json").document
     assert set(everything["kinds"]) == set(URGENT_WORDS)
     with database.transaction() as connection:
-        assert list_subscriptions(connection, fleet.company_id) == [], "it is no company's"
+        assert SUBSCRIPTIONS.all(connection, fleet.company_id) == [], "it is no company's"
 
     listed = cli("notices", "operators").out
     assert made["id"] in listed

@@ -7,7 +7,7 @@ import pytest
 from domain.ids import shown_id
 from domain.lifecycle import Role
 from domain.notices.kinds import NOTICE_KINDS
-from domain.notices.subscriptions import Subscription, list_subscriptions
+from domain.notices.subscriptions import SUBSCRIPTIONS, Subscription
 from tests.domain.notices.subscriptions import notices_of, subscribe
 from tests.factories import Fleet
 from tests.ingress.console.conftest import Browser, World, words
@@ -38,7 +38,7 @@ def dispatcher(world: World, fleet: Fleet) -> Browser:
 
 def stored(world: World, fleet: Fleet) -> list[Subscription]:
     with world.database.transaction() as connection:
-        return list_subscriptions(connection, fleet.company_id)
+        return SUBSCRIPTIONS.all(connection, fleet.company_id)
 
 
 def path_of(one: Subscription) -> str:

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.users import MAY_MANAGE_NOTICES, MAY_MANAGE_USERS, list_users
 from domain.audit.entries import audit_subject
-from domain.ids import read_id, shown_id
+from domain.ids import shown_id
 from domain.lifecycle import Role
 from domain.notices import subscriptions
 from domain.notices.kinds import OPERATORS, words_of
@@ -21,9 +21,9 @@ from domain.notices.notice_log import list_notices, send_test_notice
 from domain.notices.subscriptions import (
     LONGEST_NAME,
     LONGEST_WAIT_MINUTES,
+    SUBSCRIPTIONS,
     Subscription,
     SubscriptionValues,
-    UnknownSubscription,
     UnusableSubscription,
 )
 from domain.telemetry.logs import get_logger
@@ -31,7 +31,7 @@ from domain.wording import sentence
 from ingress.console.addresses import action_at, page_at
 from ingress.console.refusals import not_found
 from ingress.console.signed_in import OPERATORS as BY_OPERATORS
-from ingress.console.signed_in import AuditedAction, Handler, Page, see_other
+from ingress.console.signed_in import AuditedAction, Handler, Page, named_in_address, see_other
 
 log = get_logger(__name__)
 
@@ -71,7 +71,7 @@ def _path(page: Page) -> str:
 
 
 def _subscriptions(page: Page, *, fault: str = "", status: int = 200) -> Response:
-    found = [one for one in subscriptions.list_subscriptions(page.connection, _owner(page)) if _is_for(page, one)]
+    found = [one for one in SUBSCRIPTIONS.all(page.connection, _owner(page)) if _is_for(page, one)]
     is_everything = page.session.role in MAY_MANAGE_USERS
     return page.render(
         "notices.html",
@@ -255,14 +255,9 @@ def test(page: Page) -> Response:
 
 
 def _subscription(page: Page) -> Subscription:
-    """The subscription in the address, which is locked for an action. Raises Refused."""
-    subscription_id = read_id("sub", page.request.path_params["id"])
-    read = subscriptions.read_subscription if page.request.method == "GET" else subscriptions.lock_subscription
-    try:
-        one = read(page.connection, _owner(page), subscription_id) if subscription_id is not None else None
-    except UnknownSubscription:
-        one = None
-    if one is None or not _is_for(page, one):
+    """The subscription in the address, if the person sees it. Raises UnknownSubscription, Refused."""
+    one = named_in_address(page, SUBSCRIPTIONS, _owner(page))
+    if not _is_for(page, one):
         raise not_found()
     return one
 
