@@ -37,12 +37,12 @@ Answer = TypeVar("Answer")
 
 
 class AsyncPooledConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
-    """A connection that does not wait for ever, as `connections.Connection`."""
+    """A connection that gives up on a silent server, like `connections.Connection`."""
 
     patience_seconds = SERVING.patience_seconds
     made_at = used_at = 0.0
     visible: Visibility | None = NOTHING
-    """The rows that its statements see. None: it is not known."""
+    """The rows that its statements see; None where that is not known."""
 
     @classmethod
     async def connect(cls, conninfo: str = "", **options: Any) -> Self:
@@ -52,7 +52,8 @@ class AsyncPooledConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         return connection
 
     async def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
-        """Raises ServerSilent and closes the connection: a late answer would belong to no statement any more."""
+        """Wait for the server's answer. After `patience_seconds` raises ServerSilent and closes the connection: a late
+        answer would belong to no statement any more."""
         if timeout is not None:
             return await super().wait(gen, interval, timeout)
         try:
@@ -75,13 +76,12 @@ class AsyncDatabase:
         pooled: bool = False,
         is_replica: bool = False,
     ) -> None:
-        """The connections are behind the second wall: a query sees what its caller names, and else nothing.
+        """The connections are behind the second wall: a query sees the companies that its caller names, and otherwise
+        nothing.
 
-        A caller waits at most `timeout_seconds` for a connection. After one caller has waited in vain, all others
-        wait for hardly a second. So the callers in line do not wait as long again.
-
-        `pooled`: `url` leads to a pooler in transaction mode. The clock is not set by a replica: time is the
-        primary's."""
+        A caller waits at most `timeout_seconds` for a connection. Once a caller has waited in vain, the others in line
+        wait for hardly a second. `pooled`: `url` leads to a pooler in transaction mode. The clock is not set by a
+        replica: time is the primary's."""
         self._limits = limits
         self._pooled = pooled
         settings = BY_KEY | AS_SERVICE
@@ -120,11 +120,9 @@ class AsyncDatabase:
         await self._pool.close()
 
     async def ask(self, query: Query[Answer], visible: Visibility = NOTHING) -> Answer:
-        """Asks PostgreSQL a query that stores nothing. One that a restart cut off is asked again.
-
-        Raises psycopg.OperationalError (PoolTimeout and ServerSilent among them) when PostgreSQL is away, and
-        psycopg.errors.LockNotAvailable or QueryCanceled beyond the limits.
-        """
+        """Asks PostgreSQL a query that stores nothing. If a restart cuts it off, it is asked again. Raises
+        psycopg.OperationalError (PoolTimeout and ServerSilent among them) when PostgreSQL is away, and
+        psycopg.errors.LockNotAvailable or QueryCanceled beyond the limits."""
         try:
             return await self.store(query, visible)
         except psycopg.OperationalError as error:
@@ -133,23 +131,23 @@ class AsyncDatabase:
         return await self.store(query, visible)
 
     async def store(self, query: Query[Answer], visible: Visibility = NOTHING) -> Answer:
-        """Asks PostgreSQL a query that stores something. Raises the same errors as `ask`. When the connection
-        broke, the caller does not know whether it is stored."""
+        """Asks PostgreSQL a query that stores something. Raises the errors of `ask`. When the connection breaks, the
+        caller does not know whether it is stored."""
         async with self._showing(visible) as connection:
             return await query.on_async(connection)
 
     async def execute(self, command: Command, parameters: Sequence[Any], visible: Visibility) -> None:
-        """Executes a command that stores something. Raises psycopg.Error."""
+        """Executes a command that stores something. Raises psycopg.Error when PostgreSQL is away or refuses it."""
         async with self._showing(visible) as connection:
             await command.execute(connection, parameters)
 
     @asynccontextmanager
     async def _showing(self, visible: Visibility) -> AsyncIterator[AsyncPooledConnection]:
-        """A connection for one statement, which sees what is `visible`. A connection that shows the same already costs
-        nothing more. Any other is told in the same round trip, and in the same transaction."""
+        """A connection for one statement, which sees what is `visible`. If the connection shows that already, nothing
+        is sent. Otherwise the setting goes along in the statement's round trip and transaction."""
         async with self._borrowed() as connection:
             if self._pooled:
-                # the transaction brings its settings along; it outlives the pipeline, see `Database`
+                # The transaction brings its settings along, and outlives the pipeline; see `Database`.
                 async with connection.transaction(), connection.pipeline():
                     await set_locally_async(connection, self._settings | visibility_settings(visible))
                     yield connection
@@ -163,7 +161,7 @@ class AsyncDatabase:
                     await set_visibility_async(connection, visible)
                     yield connection
             except BaseException:
-                # psycopg takes statements for prepared that the server skipped; a rollback makes it forget them all
+                # psycopg takes statements for prepared that the server skipped; a rollback makes it forget all of them.
                 with suppress(psycopg.Error):
                     async with connection.transaction(force_rollback=True):
                         pass
@@ -214,7 +212,7 @@ class AsyncDatabase:
 
 
 async def _connect_again(pool: AsyncConnectionPool[Any]) -> None:
-    """The pool has dropped a connection, because the server refused it. A caller that waits for a connection waits for
-    the next attempt."""
+    """Connects again after the pool has dropped a connection that the server refused. Callers that wait for a
+    connection wait for this attempt."""
     if pool.get_stats()["requests_waiting"]:
         await pool.check()

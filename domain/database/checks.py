@@ -1,5 +1,6 @@
-"""The questions of a process to PostgreSQL before it starts: does each address lead to what it needs there? A fault
-ends the start with one sentence that says what to do; what only deserves attention is logged."""
+"""Checks of PostgreSQL before a process starts: does each address lead to what the process needs?
+
+A fault ends the start with one sentence that says what to do. Lesser things are logged."""
 
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ log = get_logger(__name__)
 MIN_VERSION = 150000  # NULLS NOT DISTINCT
 
 _CHECKING = TimeLimits(statement_seconds=7.25, lock_seconds=60)
-"""Limits that nobody else asks for: a session that has them took the settings that it was sent."""
+"""Limits that no other session asks for: a session that has them took the settings that it was sent."""
 
 
 class _Server(NamedTuple):
@@ -67,8 +68,8 @@ def check_servers(settings: Settings) -> None:
 
 
 def check_server(url: str, variable: str = "FUELROUTE_DATABASE_URL", *, warn: bool = False) -> _Server:
-    """Raises DatabaseProblem, with one sentence that says what to do, unless `url` leads to a usable PostgreSQL and to
-    sessions of its own there. With `warn` it logs what deserves attention."""
+    """The server behind `url`, if it is a usable PostgreSQL that gives sessions of their own. Raises DatabaseProblem
+    otherwise; its one sentence says what to do. With `warn` it logs lesser problems."""
     try:
         with open_session(url, _CHECKING, autocommit=True) as session:
             server = _ASK.one(session)
@@ -84,7 +85,8 @@ def check_server(url: str, variable: str = "FUELROUTE_DATABASE_URL", *, warn: bo
 
 
 def _check_pooler(url: str) -> _Server:
-    """Raises DatabaseProblem unless transactions behind the pooler get their settings and their role."""
+    """The server behind a pooler, if transactions get their settings and their role there. Raises DatabaseProblem
+    otherwise; its one sentence says what to do."""
     variable = "FUELROUTE_DATABASE_URL"
     wanted = transaction_settings(_CHECKING, ANY_TABLE | AS_SERVICE)
     try:
@@ -125,7 +127,7 @@ def _warn_of(url: str, variable: str, session: Connection, server: _Server) -> N
 
 
 def _warn_of_plain_text(url: str, variable: str, session: Connection) -> None:
-    """Log when the way to another machine is open to others, or leads to whoever answers there."""
+    """Log when others can read the connection to another machine, or when any machine could answer in its place."""
     host = session.info.host
     if is_local(host):
         return

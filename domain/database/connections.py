@@ -62,8 +62,8 @@ SUPERSEDING_LOCKS = 0x66756C03
 COUNTING_LOCKS = 0x66756C04
 PRICE_LOCKS = 0x66756C05
 MOVING_LOCKS = 0x66756C10
-"""The classes of our advisory locks: the first of the two numbers that PostgreSQL takes. The second is the key within
-the class, so that a key that a caller has a hand in never meets the lock of another class."""
+"""The classes of our advisory locks: the first of PostgreSQL's two numbers. The second is the key within the class, so
+a key that callers can influence never meets a lock of another class."""
 
 
 set_json_dumps(write)
@@ -71,14 +71,14 @@ set_json_loads(msgspec.json.decode)
 
 
 RECONNECT_SECONDS = 0.25
-"""A server that refuses connections is asked again after so long, while a caller waits."""
+"""Wait before a server that refuses connections is asked again, while a caller waits."""
 
 
 _SESSION_SECONDS = 5
-"""The time that opening a session of its own may take, where there is only one host to ask."""
+"""Time for opening a session of its own, where there is only one host to ask."""
 
 _PROBE_SECONDS = 5.0
-"""After so long a wait, another connection is opened to see whether the server answers at all."""
+"""After this wait, another connection is opened to see whether the server answers at all."""
 
 
 class DatabaseProblem(FuelrouteError):
@@ -88,14 +88,15 @@ class DatabaseProblem(FuelrouteError):
 class Connection(psycopg.Connection[tuple[Any, ...]]):
     """A connection inside a transaction; times come in UTC. Rows are typed by the statements.
 
-    It does not wait for ever: a server that hangs or was frozen closes no connection, and its own time-outs do not
+    It gives up on a silent server: a server that hangs or was frozen closes no connection, and its own time-outs do not
     run."""
 
     url = ""
     patience_seconds = math.inf
     made_at = used_at = 0.0
     visible: Visibility | None = NOTHING
-    """The rows that its statements see outside of transactions, as `by_key` set it last. None: it is not known."""
+    """The rows that its statements see outside of transactions, as `by_key` set them last; None where that is not
+    known."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -124,7 +125,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
                 del self.collected_jobs[before:]
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
-        """Raises ServerSilent and closes the connection: a late answer would belong to no statement any more."""
+        """Wait for the server's answer. After `patience_seconds` raises ServerSilent and closes the connection: a late
+        answer would belong to no statement any more."""
         if timeout is not None:
             return super().wait(gen, interval, timeout)
         started = time.monotonic()
@@ -149,10 +151,10 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
 
 
 Transaction = Callable[[], AbstractContextManager[Connection]]
-"""Begins a transaction: for work that takes several, one after the other."""
+"""Begins a transaction; passed to work that takes several, one after the other."""
 
 PutJobs = Callable[..., object]
-"""Puts jobs into their queues, each an argument. It raises nothing when Redis is away: the work is committed."""
+"""Puts jobs into their queues; each argument is a job. It raises nothing when Redis is away: the work is committed."""
 
 
 class Database:
@@ -262,19 +264,19 @@ class Database:
     def transaction_by_key(
         self, visible: Visibility | None = None, *, snapshot: bool = False, limits: TimeLimits | None = None
     ) -> Iterator[Connection]:
-        """A transaction of statements that find their rows by key. They go out together until the first result is
-        read: fewer round trips, but no COPY. Raises the same errors as `transaction`."""
+        """A transaction of statements that find their rows by key. They go out together until the first result is read:
+        fewer round trips, but no COPY. Raises the errors of `transaction`."""
         with self._borrowed(self._pool_by_key) as connection:
             if self._pooled:
-                # psycopg ends a pipeline with a Flush. PgBouncer gives a session of the server to whoever sends one
-                # outside of a transaction, and keeps it there: there is no answer that would end it
+                # psycopg ends a pipeline with a Flush. PgBouncer gives a session of the server to a client that sends
+                # one outside of a transaction, and keeps it there: no answer would end it.
                 with connection.transaction(), connection.pipeline():
                     self._prepare(connection, self._by_key, visible, snapshot, limits)
                     yield connection
                 return
             try:
                 with connection.pipeline():
-                    # psycopg's own transaction would wait for an answer before the first statement and after the last
+                    # psycopg's own transaction would wait for an answer before the first statement and after the last.
                     _BEGIN.execute(connection)
                     self._prepare(connection, self._by_key, visible, snapshot, limits)
                     yield connection
@@ -379,8 +381,8 @@ class Database:
 
 
 def _connect_again(pool: ConnectionPool[Any]) -> None:
-    """The pool dropped a connection that the server refused. A caller that waits for a connection waits for the next
-    attempt."""
+    """Connects again after the pool has dropped a connection that the server refused. Callers that wait for a
+    connection wait for this attempt."""
     if pool.get_stats()["requests_waiting"]:
         pool.check()
 
@@ -411,13 +413,13 @@ def _limit(connection: Connection, limits: TimeLimits) -> None:
 
 @contextmanager
 def pipelined(connection: Connection) -> Iterator[None]:
-    """Send the statements of the block together. They are one transaction where there is none around them. Their
-    results may be read after the block."""
+    """Send the statements of the block together, in one transaction even where none is open. Their results may be read
+    after the block."""
     try:
         with connection.pipeline():
             yield
     except psycopg.Error:
-        # psycopg takes statements for prepared that the server skipped; the rollback of a transaction would clear that
+        # psycopg takes statements for prepared that the server skipped; the rollback of a transaction would clear that.
         if connection.info.transaction_status is TransactionStatus.IDLE:
             connection.close()
         raise
@@ -435,7 +437,8 @@ def wait_until_durable() -> Query[None]:
 @contextmanager
 def connected(url: str, put_jobs: PutJobs | None = None) -> Iterator[Connection]:
     """One transaction on a connection of its own, for commands; `put_jobs` as for a `Database`. Raises DatabaseProblem
-    when PostgreSQL cannot be reached, or when another transaction holds the locks too long."""
+    when PostgreSQL cannot be reached, or when another transaction holds the locks too long; the command ends with its
+    text."""
     try:
         with _connect(url) as connection:
             yield connection
@@ -461,8 +464,8 @@ def unreachable(error: psycopg.Error, variable: str = "FUELROUTE_DATABASE_URL") 
 def open_session(
     url: str, limits: TimeLimits, *, autocommit: bool = False, pooled: bool = False, **more: object
 ) -> Connection:
-    """A connection outside of the pools; `more` are settings of the server for it. One to a pooler gets no settings.
-    Raises psycopg.Error."""
+    """A connection outside of the pools. `more` are settings of the server for it; a pooler gets none. Raises
+    psycopg.Error when the server cannot be reached."""
     patience = CONNECTION_SECONDS if has_several_hosts(url) else _SESSION_SECONDS
     options = pool_options(limits, ANY_TABLE | more, pooled=pooled) | {"connect_timeout": patience}
     session = Connection.connect(url, **options)
@@ -473,11 +476,11 @@ def open_session(
 
 
 def as_json(value: object) -> Jsonb:
-    """`value` as one jsonb parameter; msgspec shapes and times included."""
+    """`value` as one jsonb parameter; msgspec shapes and times are encoded, too."""
     return Jsonb(value)
 
 
 def as_array(values: Iterable[UUID | str | datetime | float | None]) -> str:
-    """Ids, times or numbers as one parameter for `%s::uuid[]` and the like; no other text. psycopg writes an array
-    element by element, at many times the cost."""
+    """Ids, times or numbers as one parameter for `%s::uuid[]` and the like; no other text. It costs a fraction of
+    psycopg's own way, which writes arrays element by element."""
     return f"{{{write(list(values)).decode()[1:-1]}}}"

@@ -1,4 +1,4 @@
-"""Tables with a partition for each day: those of the next days are made in advance, old ones go as a whole."""
+"""Tables with a partition for each day. The next days' partitions are made in advance; old ones are dropped whole."""
 
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
@@ -9,7 +9,7 @@ from domain.database.connections import Connection
 from domain.database.statements import Scalar
 
 DAYS_AHEAD = 7
-"""Partitions of so many days are made in advance, in case housekeeping does not run for a while."""
+"""Days ahead for which partitions are made, in case housekeeping does not run for a while."""
 
 
 _PARTITIONS = Scalar(
@@ -33,11 +33,10 @@ def maintain_daily_partitions(
     now: datetime,
     days_before_first: int = 0,
 ) -> int:
-    """Has `make` add the partitions of today, or of so many days later, and of the days after it; removes those that
-    are older than `days`. Returns how many were removed.
+    """Has `make` add the partitions of the next days, from today or `days_before_first` days later on; removes those
+    older than `days`. Returns how many were removed.
 
-    The partition of a day is called `TABLE_20260131`. Rows of all other days are in `TABLE_other`.
-    """
+    The partition of a day is called `TABLE_20260131`. Rows of all other days are in `TABLE_other`."""
     there = partition_days(connection, table)
     for ahead in range(days_before_first, DAYS_AHEAD + 1):
         day = now.date() + timedelta(days=ahead)

@@ -29,16 +29,16 @@ from domain.ids import shown_id
 
 PAUSED = "it.stage <> 'copying' AND it.holds_until > clock_timestamp()"
 FENCED = "it.stage IN ('fenced', 'left', 'arriving') AND it.holds_until > clock_timestamp()"
-"""The conditions that a row `it` of `company_moves` is about a company that is paused, or behind the fence."""
+"""Conditions on a row `it` of `company_moves`: its company is paused; its company is behind the fence."""
 
 
 def is_at_work(column: str) -> str:
-    """The condition that the company in this column is not paused: new work of it may be taken up."""
+    """The condition that the company in this column is not paused, so that new work of it may begin."""
     return f"NOT EXISTS (SELECT FROM company_moves it WHERE it.company_id = {column} AND {PAUSED})"
 
 
 class Move(NamedTuple):
-    """A company's move, as this cell sees it."""
+    """The move of a company, as this cell sees it."""
 
     stage: str
     other_cell: int
@@ -66,12 +66,12 @@ _READ_FENCED = Statement(
 
 
 def read_move(connection: Connection, company_id: UUID) -> Move | None:
-    """The move of a company from or to this cell. None: it is not being moved."""
+    """The move of a company from or to this cell; None if it is not being moved."""
     return _READ.first(connection, (company_id,))
 
 
 def require_not_fenced(connection: Connection, company_id: UUID) -> None:
-    """Raises MovedCompany."""
+    """Raises MovedCompany, which names the other cell, if the company is behind the fence."""
     move = _READ_FENCED.first(connection, (company_id,))
     if move is not None:
         raise MovedCompany(company_id, move)
@@ -86,8 +86,8 @@ _LONGEST_MOVE = timedelta(days=1)
 
 
 def keeps_housekeeping_waiting(connection: Connection, *, now: datetime) -> bool:
-    """A company is being compared between two cells, or arrives: what is old stays until it is here. A move that began
-    more than a day ago counts no longer."""
+    """Tell if old data must stay: a company is being compared between two cells, or arrives. A move that began more
+    than a day ago no longer counts."""
     return _WAITS.one(connection, (now - _LONGEST_MOVE,))
 
 
@@ -97,7 +97,7 @@ _PAUSED_KEY = Scalar(
 
 
 def is_key_of_paused(key_hash: bytes) -> Query[bool]:
-    """Tell if a key that is not valid here is one of a company that is paused or has left."""
+    """Tell if a key that is not valid here belongs to a company that is paused or has left."""
     return Query(_PAUSED_KEY, (key_hash,), lambda rows: rows[0])
 
 
@@ -134,7 +134,7 @@ _OPEN = Command("DELETE FROM company_moves WHERE company_id = %s AND stage = 'ar
 _FORGET = Command("DELETE FROM company_moves WHERE company_id = %s AND stage <> 'left'")
 
 _MARGIN = timedelta(seconds=3)
-"""A stage that follows another one is committed so long before the pause ends by itself."""
+"""Least time that must be left of the pause when a stage that follows another is committed."""
 
 
 def begin_copying(connection: Connection, company_id: UUID, *, to_cell: int) -> None:
@@ -153,13 +153,15 @@ def pause_company(connection: Connection, company_id: UUID, *, holds: timedelta)
 
 
 def close_fence(connection: Connection, company_id: UUID) -> None:
-    """From the commit on, nothing of a paused company is read or written. Raises PauseOver."""
+    """Keeps everything of a paused company from being read or written, from the commit on. Raises PauseOver when the
+    pause has nearly ended by itself; the company then works on here."""
     if _CLOSE.execute(connection, (company_id, _MARGIN)).rowcount == 0:
         raise PauseOver
 
 
 def leave_cell(connection: Connection, company_id: UUID) -> None:
-    """Closes the fence for good: from the commit on the company belongs to the other cell. Raises PauseOver."""
+    """Closes the fence for good: from the commit on the company belongs to the other cell. Raises PauseOver when the
+    pause has nearly ended by itself; the company then works on here."""
     if _LEAVE.execute(connection, (company_id, _MARGIN)).rowcount == 0:
         raise PauseOver
 
@@ -170,7 +172,7 @@ def resume_company(connection: Connection, company_id: UUID) -> None:
 
 
 def open_fence(connection: Connection, company_id: UUID) -> None:
-    """The company has arrived: from the commit on, it is at work in this cell."""
+    """Lets a company that has arrived work in this cell, from the commit on."""
     _OPEN.execute(connection, (company_id,))
 
 

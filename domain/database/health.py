@@ -1,4 +1,4 @@
-"""The health of the PostgreSQL server as a pool's users see it: is it there, and which connections have ended?"""
+"""The health of the PostgreSQL server as users of a pool see it: is it there, and which connections have ended?"""
 
 import math
 import select
@@ -13,24 +13,24 @@ from domain.telemetry.logs import get_logger
 log = get_logger(__name__)
 
 IDLE_SECONDS = 1.0
-"""A connection used since then is not checked before it is used again: a check is a round trip."""
+"""A connection that was used within this time is not checked before its next use: a check is a round trip."""
 
 CHECK_SECONDS = 1.0
-"""After so long a silence, a checked connection is closed, and a fresh one is opened."""
+"""A checked connection that stays silent this long is closed, and a fresh one is opened."""
 
 AWAY_SECONDS = 1.0
-"""This long after the server did not answer, requests wait for a connection only as long as one takes to open."""
+"""For this long after the server did not answer, requests wait for a connection only as long as one takes to open."""
 
 HURRY_SECONDS = 0.1
-"""The time that opening a connection takes, at most, when the server is there."""
+"""Longest time that opening a connection takes when the server is there."""
 
 
 class ServerSilent(psycopg.OperationalError):
-    """The server keeps its connections open but does not answer, not even to say that it has ended the statement."""
+    """The server keeps its connections open but does not answer, not even that it has ended the statement."""
 
 
 class ServerReadOnly(psycopg.OperationalError):
-    """The server is a standby: it was the primary once, or never. Another one takes the changes now."""
+    """The server is a standby, perhaps a former primary. Another server takes the changes now."""
 
 
 _GOES_AWAY = (AdminShutdown, CrashShutdown, CannotConnectNow)
@@ -38,7 +38,7 @@ _GOES_AWAY = (AdminShutdown, CrashShutdown, CannotConnectNow)
 
 
 _CONNECTION_LOST = "08"
-"""The class of errors with which a pooler says that it has lost the server, or found none in time."""
+"""The class of errors by which a pooler says that it has lost the server, or found none in time."""
 
 
 def is_away(error: BaseException) -> bool:
@@ -52,8 +52,8 @@ def is_away(error: BaseException) -> bool:
 
 
 def has_unread_data(connection: psycopg.BaseConnection[Any]) -> bool:
-    """True when the server has sent something unasked, or closed the connection. It takes no round trip: a
-    server that stops says so to each of its connections."""
+    """Tell if the server has sent something unasked, or has closed the connection. This takes no round trip: a server
+    that stops tells each of its connections."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return bool(poll.poll(0))
@@ -66,7 +66,7 @@ class BorrowedConnection(Protocol):
 
     @property
     def broken(self) -> bool:
-        """True when the server ended it."""
+        """True if the server has ended the connection."""
 
 
 class ServerHealth:
@@ -76,24 +76,25 @@ class ServerHealth:
         self._away_until = self._borrowed_at = self._dropped_at = -math.inf
 
     def waiting_seconds(self) -> float | None:
-        """The time to wait for a connection; None: as long as the pool does."""
+        """Seconds to wait for a connection; None for the pool's own time."""
         return HURRY_SECONDS if time.monotonic() < self._away_until else None
 
     def note_connected(self) -> None:
-        """A connection was opened: the server is there."""
+        """Note that a connection was opened, so the server is there."""
         self._away_until = -math.inf
 
     def note_borrowed(self, now: float) -> None:
         self._borrowed_at = now
 
     def note_timeout(self, since: float) -> None:
-        """A caller has waited for a connection since then. Where others got one meanwhile, the server is only busy."""
+        """Note that a caller has waited for a connection since then in vain. If others got one meanwhile, the server is
+        only busy."""
         if self._borrowed_at < since:
             self._away_until = time.monotonic() + AWAY_SECONDS
 
     def should_drop_idle(self, error: psycopg.OperationalError, connection: BorrowedConnection) -> bool:
-        """Judge an error that a connection met. True: the idle connections ended with it, so drop them instead of
-        trying them one by one. False where they were dropped since this connection was made."""
+        """Tell if an error of a connection means that the idle connections ended too, so that they are dropped instead
+        of tried one by one. False where they were dropped since this connection was made."""
         if isinstance(error, ServerSilent):
             log.warning("database.silent", error=str(error))
             self._away_until = time.monotonic() + AWAY_SECONDS

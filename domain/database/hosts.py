@@ -1,5 +1,5 @@
-"""The order in which several hosts of an address are asked: first the one that took changes last. So a machine that is
-away costs a process its time-out once, not at each new connection."""
+"""Orders the hosts of an address: the one that took changes last comes first. So a machine that is away costs a process
+its time-out once, not at each new connection."""
 
 from psycopg import ConnectionInfo
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -9,7 +9,7 @@ _primary: dict[str, tuple[str, int]] = {}
 
 
 def primary_first(url: str) -> str:
-    """The address `url` with the same hosts, the last primary before the others."""
+    """The address `url` with its hosts reordered, the last primary first."""
     primary = _primary.get(url)
     if primary is None:
         return url
@@ -22,13 +22,14 @@ def primary_first(url: str) -> str:
 
 
 def note_primary(url: str, info: ConnectionInfo) -> None:
-    """Remember which host answered."""
+    """Remember the host that answered."""
     if has_several_hosts(url):
         _primary[url] = (info.host, info.port)
 
 
 def has_several_hosts(url: str) -> bool:
-    """True where the address names hosts, not addresses of IP (`hostaddr`), which libpq pairs with names."""
+    """True where the address names several hosts by name. Addresses of IP (`hostaddr`) do not count, because libpq
+    pairs them with names."""
     if "," not in url:
         return False
     parts = conninfo_to_dict(url)
@@ -36,5 +37,5 @@ def has_several_hosts(url: str) -> bool:
 
 
 def this_server(url: str, info: ConnectionInfo) -> str:
-    """The address of the one server that a connection leads to, whatever it is by now."""
+    """The address of the one server that a connection leads to, primary or standby."""
     return make_conninfo(url, host=info.host, port=info.port, hostaddr=info.hostaddr, target_session_attrs="any")

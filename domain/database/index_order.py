@@ -1,8 +1,7 @@
 """Statements that read a few rows of a large table in the order of an index.
 
 PostgreSQL may take a sort of the whole table for cheaper: its statistics are old, or row security makes it expect one
-row where there are a million.
-"""
+row where there are a million."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +15,8 @@ _SORT_AGAIN = Command("SET LOCAL enable_sort = on")
 
 @contextmanager
 def in_index_order(connection: Connection) -> Iterator[None]:
-    """PostgreSQL reads rows in the order of an index in this block, wherever an index has the order that is asked for.
-    The block is inside of a transaction."""
+    """Within this block PostgreSQL reads rows by an index wherever an index has the order that is asked for. The block
+    stands inside a transaction."""
     _NO_SORT.execute(connection)
     yield
     _SORT_AGAIN.execute(connection)

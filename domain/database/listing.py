@@ -17,14 +17,13 @@ MOST_COUNTED = 10_000
 class RowsPage(NamedTuple, Generic[Row]):
     rows: list[Row]
     has_more: bool
-    """Another page follows."""
+    """True if another page follows."""
     total: int
-    """The number of rows on all pages; `MOST_COUNTED + 1` stands for that many or more."""
+    """The number of rows on all pages; `MOST_COUNTED + 1` stands for any larger number."""
 
 
 class ListOrder(NamedTuple):
-    """The order of a list: by a column of its rows. Ties, and rows without a value, are in the usual order at the
-    end."""
+    """The order of a list by one column. Ties, and rows without a value, come in the usual order at the end."""
 
     column: str
     is_descending: bool = False
@@ -48,7 +47,7 @@ class Listing(Generic[Row]):
         sorted_by: Sequence[str] = (),
     ) -> None:
         columns = ", ".join(row._fields)  # type: ignore[attr-defined]
-        # not with LIKE: a `%` or `_` in the text means itself
+        # No LIKE: a `%` or `_` in the text means itself.
         contains = f"strpos(lower(concat_ws(' ', {', '.join(searched)})), lower(%(text)s)) > 0"
         states = {False: "retired_at IS NULL", True: "retired_at IS NOT NULL"} if retires else {False: "true"}
         wanted = {
@@ -87,8 +86,8 @@ class Listing(Generic[Row]):
         limit: int,
         offset: int,
     ) -> RowsPage[Row]:
-        """One page of those that contain `text`, whatever its case. `order` is one of those in `sorted_by`; None: the
-        usual one."""
+        """One page of the rows that contain `text`, upper or lower case. `order` is one of those in `sorted_by`; None
+        for the usual one."""
         which = (retired, bool(text))
         parameters = {**scope, "text": text, "limit": limit + 1, "offset": offset}
         rows = self._pages[*which, order].all(connection, parameters)
@@ -105,7 +104,7 @@ class Listing(Generic[Row]):
         retired: bool = False,
         order: ListOrder | None = None,
     ) -> Iterator[Row]:
-        """The rows of all pages, in one snapshot; not all at once in memory."""
+        """The rows of all pages, in one snapshot and in portions, so that not all are in memory."""
         parameters = {**scope, "text": text, "limit": None, "offset": 0}
         return self._pages[retired, bool(text), order].in_portions(connection, 2_000, parameters)
 
@@ -114,5 +113,5 @@ class Listing(Generic[Row]):
         return self._one.first(connection, {**scope, **key})
 
     def all(self, connection: Connection, scope: Mapping[str, Any]) -> Iterator[Row]:
-        """All that are not retired, in one snapshot; not all at once in memory."""
+        """All rows that are not retired, in one snapshot and in portions, so that not all are in memory."""
         return self._all.in_portions(connection, 2_000, scope)

@@ -8,8 +8,8 @@ from domain.database.visibility import SERVICE_ROLE
 
 
 class TimeLimits(NamedTuple):
-    """When the server ends a statement that takes too long (0: never), a wait for a lock that another transaction
-    holds, and a transaction whose process is silent, whose locks it then frees."""
+    """Seconds after which the server ends a statement (0: never), a wait for another transaction's lock, and a
+    transaction whose process is silent, with its locks."""
 
     statement_seconds: float
     lock_seconds: float
@@ -17,7 +17,7 @@ class TimeLimits(NamedTuple):
 
     @property
     def patience_seconds(self) -> float:
-        """The longest wait for an answer. A server that still works has ended the statement before that."""
+        """The longest wait for an answer. A server that works has ended the statement before that."""
         return self.statement_seconds + _SLACK_SECONDS if self.statement_seconds else math.inf
 
 
@@ -28,11 +28,11 @@ WORKING = TimeLimits(statement_seconds=60, lock_seconds=2)
 """The limits of jobs and passes."""
 
 ONE_BY_ONE = TimeLimits(statement_seconds=10, lock_seconds=0.05)
-"""The limits of each part of a batch that failed and is repeated in parts: the batch as a whole has waited already."""
+"""The limits of each part of a batch that failed and is repeated in parts: the whole batch has waited already."""
 
 HOUSEKEEPING = TimeLimits(statement_seconds=3600, lock_seconds=1)
-"""The limits of housekeeping. It may have much to remove, but it waits only briefly for a lock and else for its next
-hour: while it waits for the lock of a whole table, requests stand in line behind it, and they fail after 1.5 s
+"""The limits of housekeeping. It may have much to remove, but waits only briefly for a lock and tries again an hour
+later: while it waits for the lock of a whole table, requests stand in line behind it and fail after 1.5 s
 (`SERVING`)."""
 
 LEADING = TimeLimits(statement_seconds=3, lock_seconds=1)
@@ -42,12 +42,12 @@ COMMANDING = TimeLimits(statement_seconds=0, lock_seconds=60)
 """The limits of commands: a person sees how long one takes, and can stop it."""
 
 MIGRATING = TimeLimits(statement_seconds=0, lock_seconds=0.2)
-"""The limits of migrations. A migration takes its time, but while it waits for the lock of a table, requests stand in
-line behind it, and they fail after 1.5 s (`SERVING`). So it gives way and tries again. It may wait for the locks of
-several tables, one after the other, while it holds the first."""
+"""The limits of migrations. A migration may take long, but waits only briefly for the lock of a table, then gives way
+and tries again: requests stand in line behind it and fail after 1.5 s (`SERVING`). It may wait for several tables'
+locks, one after the other, while it holds the first."""
 
 REPLICA = TimeLimits(statement_seconds=0.5, lock_seconds=0.5, idle_seconds=10)
-"""The limits of a replica, so short because the primary is asked within the same request where a replica fails."""
+"""The limits of a replica: short, because the primary is asked within the same request when the replica fails."""
 
 CONNECTION_SECONDS = 2
 
@@ -64,7 +64,7 @@ CLIENT_OPTIONS: dict[str, Any] = {
     "keepalives_count": 3,
     "tcp_user_timeout": milliseconds(10),
 }
-"""Our side of the connection notices a server that has vanished."""
+"""Options by which our side of a connection notices a server that has vanished."""
 
 ANY_TABLE = {"plan_cache_mode": "force_custom_plan"}
 """Tables grow from nothing to millions of rows: a plan made for a small one must not outlive it in a connection."""
@@ -85,7 +85,7 @@ batch from its own side: by LATERAL with OFFSET 0, or, where a statement updates
 
 
 def transaction_settings(limits: TimeLimits, more: Mapping[str, object]) -> dict[str, str]:
-    """The server's settings for a transaction. They mean the same whether they are set for it or for its session."""
+    """The server's settings for a transaction. They also fit a whole session."""
     wanted = {
         "timezone": "UTC",
         "jit": "off",  # no statement here runs long enough to be worth compiling
@@ -98,9 +98,8 @@ def transaction_settings(limits: TimeLimits, more: Mapping[str, object]) -> dict
 
 
 def server_options(limits: TimeLimits, **more: object) -> str:
-    """The settings that a connection asks of the server. A machine that vanishes closes nothing: the server notices
-    within 25 s (`tcp_*`), in the middle of a statement too (`client_connection_check_interval`), and frees its locks.
-    """
+    """The settings that a connection asks of the server. A machine that vanishes closes nothing: with these the server
+    notices within 25 s (`tcp_*`), also during a statement (`client_connection_check_interval`), and frees its locks."""
     wanted = {
         **transaction_settings(limits, more),
         "client_connection_check_interval": milliseconds(5),

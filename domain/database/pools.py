@@ -1,4 +1,4 @@
-"""The pools of connections of this process, for its metrics. Commands use pools too, and load no metrics."""
+"""The pools of connections of this process, for its metrics. Commands use pools without loading metrics."""
 
 from collections import Counter
 from typing import Literal, Protocol
@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 
 
 class Pool(Protocol):
-    """A pool of psycopg's, of either kind."""
+    """A pool of psycopg, blocking or asynchronous."""
 
     def get_stats(self) -> dict[str, int]: ...
 
@@ -17,7 +17,7 @@ _pools: WeakKeyDictionary[Pool, PoolUse] = WeakKeyDictionary()
 
 
 def note_pool(pool: Pool, use: PoolUse) -> None:
-    """The pool is counted as long as anybody has it."""
+    """Count the pool for as long as it is in use."""
     _pools[pool] = use
 
 

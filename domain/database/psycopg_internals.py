@@ -8,4 +8,4 @@ changes that; psycopg is pinned below its next minor version.
 import psycopg
 
 WaitTimeout = psycopg.errors._WaitTimeout
-"""The error of `wait` when its `timeout` is over. The statement is still under way."""
+"""The error of `wait` at the end of its `timeout`. The statement is still under way."""

@@ -1,6 +1,5 @@
-"""Rows of a file, staged in a temporary table by COPY: seconds for 100,000 rows, where statements would take twenty.
-
-From there a statement inserts them: COPY cannot write into a table that has row-level security."""
+"""Stages the rows of a file in a temporary table by COPY: seconds for 100,000 rows, where single statements would take
+twenty. A statement then inserts them, because COPY cannot write into a table with row-level security."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -60,7 +60,7 @@ Answer = TypeVar("Answer")
 
 NOT_NULL = "the statement leaves no NULL"
 NotNull = Annotated[Value, NOT_NULL]
-"""A field whose column may be NULL in the table, but not in what this statement gives."""
+"""A field whose column may be NULL in the table, but not in the rows of this statement."""
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 
@@ -75,7 +75,7 @@ class Statement(Generic[Row]):
         self.row: Any = row
         self.text = text
         self._make_row: Callable[[Sequence[Any]], Row] = partial(tuple.__new__, cast("type[Any]", row))
-        """Faster than `row._make`, which counts the values of each row: `_row_maker` counts once for all rows."""
+        """Makes rows faster than `row._make`, which counts the values of each row; `_row_maker` counts them once."""
         self._width = len(getattr(row, "_fields", ()))
         Statement.made.append(self)
 
@@ -90,7 +90,7 @@ class Statement(Generic[Row]):
     ) -> Coroutine[Any, Any, psycopg.AsyncCursor[Row]]: ...
 
     def execute(self, connection: Any, parameters: Parameters | None = None) -> Any:
-        """The cursor, for its `rowcount` or its rows; of an asynchronous connection it is to be awaited."""
+        """The cursor, for its `rowcount` or its rows. With an asynchronous connection, await it."""
         return connection.cursor(row_factory=self._row_maker).execute(self.text, parameters)
 
     def all(self, connection: psycopg.Connection[Any], parameters: Parameters | None = None) -> list[Row]:
@@ -100,7 +100,7 @@ class Statement(Generic[Row]):
         return self.execute(connection, parameters).fetchone()
 
     def one(self, connection: psycopg.Connection[Any], parameters: Parameters | None = None) -> Row:
-        """The row of a statement that always gives one. Raises NoRow."""
+        """The row of a statement that always gives one. Raises NoRow if there is none, which is a bug."""
         rows = self.all(connection, parameters)
         if not rows:
             raise NoRow(self.text)
@@ -109,14 +109,14 @@ class Statement(Generic[Row]):
     def in_portions(
         self, connection: psycopg.Connection[Any], size: int, parameters: Parameters | None = None
     ) -> Iterator[Row]:
-        """The rows one by one, fetched so many at a time: for a result that is too large to hold twice. Nothing else
-        runs on the connection until the last one was taken."""
+        """The rows one by one, fetched `size` at a time, for a result too large to hold twice. Nothing else may run on
+        the connection until the last row was taken."""
         with connection.cursor(name="portions", row_factory=self._row_maker) as cursor:
             cursor.itersize = size
             yield from cursor.execute(self.text, parameters)
 
     def _row_maker(self, cursor: Any) -> Callable[[Sequence[Any]], Row]:
-        """psycopg calls it once for each result."""
+        """Makes rows of a result; psycopg calls it once for each result."""
         result = cursor.pgresult
         if result is not None and result.nfields != self._width:
             raise psycopg.InterfaceError(f"{result.nfields} columns for the {self._width} fields of {self.row}")
@@ -158,16 +158,16 @@ class Query(Generic[Answer]):
 
 
 class OwnedRow(NamedTuple):
-    """The id of a thing, and of the company whose it is."""
+    """The id of a row, and the company that owns it."""
 
     id: UUID
     company_id: UUID
 
 
 def in_turns(columns: str, due: str) -> str:
-    """SQL for some of the rows that are `due`, which has a `company_id` and tells `since` when. Each company's first
-    comes before any company's second: however much is due of one, the others' is found. The last parameter is how many.
-    """
+    """SQL for some of the rows that are `due`, a query with `company_id` and `since`, the time since when a row is due.
+    The first row of each company comes before the second of any, so a company with many rows does not hide the others.
+    The last parameter is the number of rows."""
     return f"""
         SELECT {columns} FROM (
             SELECT due.*, row_number() OVER (PARTITION BY company_id ORDER BY since) AS turn FROM ({due}) AS due
@@ -176,4 +176,4 @@ def in_turns(columns: str, due: str) -> str:
 
 
 class NoRow(LookupError):
-    """A statement that always gives a row gave none: the text is the SQL."""
+    """A statement that always gives a row gave none. The text is its SQL."""

@@ -29,28 +29,29 @@ _ALL = "*"
 
 
 class Visibility(NamedTuple):
-    """The values of the two settings that the policies read: lists as PostgreSQL writes arrays, or `*` for all. Empty:
-    none."""
+    """The values of the two settings that the policies read: lists as PostgreSQL writes arrays, or `*` for all. An
+    empty text shows no rows."""
 
     companies: str
     environments: str
 
 
 NOTHING = Visibility("", "")
-"""No company's data: what a transaction sees that names nothing."""
+"""Shows no company's data; the default of a transaction that names none."""
 
 EVERYTHING = Visibility(_ALL, _ALL)
-"""All companies' data. It is for work that cannot name its companies before it reads, such as finding the key of a
-request, and for operators. `tests/domain/database/test_visibility.py` lists the places."""
+"""Shows all companies' data. For operators, and for work that cannot name its companies before it reads, such as
+finding the key of a request. `tests/domain/database/test_visibility.py` lists the places."""
 
 
 def of_companies(company_ids: Iterable[UUID]) -> Visibility:
-    """Both environments of these companies."""
+    """Shows these companies, live and sandbox."""
     return Visibility(_array({one.hex for one in company_ids}), _ALL)
 
 
 def of_tenants(tenants: Iterable[tuple[UUID, Environment]]) -> Visibility:
-    """These companies in these environments. A batch that mixes companies and environments sees every combination."""
+    """Shows these companies in these environments. A batch that mixes companies and environments sees every
+    combination."""
     pairs = set(tenants)
     return Visibility(_array({company.hex for company, _ in pairs}), _array({str(one) for _, one in pairs}))
 
@@ -72,7 +73,7 @@ _SET = Statement(
 
 
 def visibility_settings(visibility: Visibility) -> dict[str, str]:
-    """The same as settings of the server by name, for a transaction that sets others too."""
+    """The settings of the server by name, for a transaction that changes others too."""
     return {"fuelroute.companies": visibility.companies, "fuelroute.environments": visibility.environments}
 
 
@@ -82,20 +83,20 @@ _SET_LOCALLY = Scalar(
 
 
 def set_locally(connection: psycopg.Connection[Any], settings: Mapping[str, str]) -> None:
-    """Change settings of the server until the end of the open transaction."""
+    """Change settings of the server until the open transaction ends."""
     _SET_LOCALLY.execute(connection, (list(settings), list(settings.values())))
 
 
 async def set_locally_async(connection: psycopg.AsyncConnection[Any], settings: Mapping[str, str]) -> None:
-    """Change settings of the server until the end of the open transaction."""
+    """Change settings of the server until the open transaction ends."""
     await _SET_LOCALLY.execute(connection, (list(settings), list(settings.values())))
 
 
 def set_visibility(connection: psycopg.Connection[Any], visibility: Visibility, *, local: bool = True) -> None:
-    """Change what the open transaction sees, until its end; if not `local`, what later ones see, too."""
+    """Change what the open transaction sees; if not `local`, later transactions of the connection see it too."""
     _SET.execute(connection, (visibility.companies, local, visibility.environments, local))
 
 
 async def set_visibility_async(connection: psycopg.AsyncConnection[Any], visibility: Visibility) -> None:
-    """Change what this transaction and later ones see, if it commits."""
+    """Change what this transaction and, once it commits, later ones of the connection see."""
     await _SET.execute(connection, (visibility.companies, False, visibility.environments, False))

@@ -1,5 +1,5 @@
-"""The service works without Redis while Redis does not answer. One caller waits for the error; no other caller waits
-until Redis is back."""
+"""Lets the service work without Redis while Redis does not answer. One caller waits for the error; no other caller
+waits until Redis is back."""
 
 import threading
 import time
@@ -16,13 +16,13 @@ log = get_logger(__name__)
 Answer = TypeVar("Answer")
 
 REST_SECONDS = 1.0
-"""The pause between a failure and the next try. A thread of its own tries: a silent server costs each try its
+"""The pause before Redis is tried again. A thread of its own tries, because a silent server costs each try its
 time-out."""
 
 
 class RedisCircuit:
-    """Closed while Redis answers, open from a failure until it answers again. Threads and an event loop may share it.
-    The blocking `client` finds out when Redis is back."""
+    """A circuit breaker: closed while Redis answers, open from a failure until Redis answers again. Threads and an
+    event loop may share it. The blocking `client` finds out when Redis is back."""
 
     def __init__(self, client: redis.Redis) -> None:
         self._client = client
@@ -30,7 +30,7 @@ class RedisCircuit:
         self._lock = threading.Lock()
 
     def ask(self, question: Callable[[], Answer], *, otherwise: Answer) -> Answer:
-        """The answer of Redis; `otherwise` when it fails, and at once while it is away."""
+        """The answer of Redis; `otherwise` if it fails, and at once while it is away."""
         if self._open:
             return otherwise
         try:
@@ -40,7 +40,7 @@ class RedisCircuit:
             return otherwise
 
     async def ask_async(self, question: Callable[[], Awaitable[Answer]], *, otherwise: Answer) -> Answer:
-        """The same as `ask`, for an event loop."""
+        """The answer of Redis for an event loop; `otherwise` if it fails, and at once while it is away."""
         if self._open:
             return otherwise
         try:
@@ -58,7 +58,7 @@ class RedisCircuit:
         threading.Thread(target=_try_until_it_answers, args=(ref(self),), name="redis-circuit", daemon=True).start()
 
     def try_again(self) -> bool:
-        """Asks Redis for a sign of life, and closes the circuit when it answers. Returns True then."""
+        """Asks Redis for a sign of life. Closes the circuit and returns True when it answers."""
         try:
             self._client.ping()
         except Exception:  # whatever it is, the thread that tries is the only way back
@@ -69,7 +69,7 @@ class RedisCircuit:
 
 
 def _try_until_it_answers(circuit: "ref[RedisCircuit]") -> None:
-    """Tries again and again, as long as the circuit is in use."""
+    """Tries again and again until Redis answers, as long as the circuit is in use."""
     while True:
         time.sleep(REST_SECONDS)
         held = circuit()

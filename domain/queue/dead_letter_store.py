@@ -22,7 +22,7 @@ _TAKEN_AT_ONCE = 200
 
 
 def read_dead_letters(client: redis.Redis, queue: str) -> list[tuple[StoredJob, datetime]]:
-    """The dead letters of a queue, and when each died. Raises redis.RedisError."""
+    """The dead letters of a queue, each with the time of its death. Raises redis.RedisError when Redis is away."""
     died: Any = client.zrange(dead_letters_key(queue), 0, -1, withscores=True)
     found = []
     for batch in in_batches(died, _READ_AT_ONCE):
@@ -44,7 +44,8 @@ def enqueue_dead_letters(client: redis.Redis, letters: Sequence[StoredJob]) -> i
 
 
 def remove_dead_letters(client: redis.Redis, letters: Sequence[StoredJob]) -> int:
-    """Removes dead letters. Returns how many were still there. Raises like `enqueue_dead_letters`."""
+    """Removes dead letters. Returns how many were still there. Raises redis.RedisError when Redis fails before anything
+    was done."""
     return _take(client, DISCARD, letters, lambda one: [one.id])
 
 

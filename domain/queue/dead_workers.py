@@ -25,19 +25,19 @@ SIGN_SECONDS = 0.5
 """The time between two signs of life."""
 
 DEAD_SECONDS = 1.5
-"""A worker without a connection is dead after so long a silence. One whose connection was only cut shows its next sign
-on a new one."""
+"""A worker without a connection is dead after this silence. One whose connection was merely cut shows its next sign on
+a new one."""
 
 FROZEN_SECONDS = 15.0
-"""A worker with a connection is taken for dead after so long a silence."""
+"""A worker with a connection counts as dead after this silence."""
 
 _NO_CONNECTION = "0"
-"""Redis does not let us see connections: its access list forbids `CLIENT`."""
+"""Stands for a connection where Redis does not show them: its access list forbids `CLIENT`."""
 
 
 class _Seen(NamedTuple):
     sign: str
-    """An empty string: a worker of an earlier release, which shows Dramatiq's heartbeat alone."""
+    """The sign of life; empty for a worker of an earlier release, which shows only Dramatiq's heartbeat."""
     value: str
     since: float
 
@@ -56,7 +56,7 @@ class WorkerWatch:
 
     def look(self) -> None:
         """Shows a sign of life, and returns the jobs of workers that died. Call it every SIGN_SECONDS. Raises
-        redis.RedisError."""
+        redis.RedisError when Redis is away; the next call goes on."""
         now = time.monotonic()
         if now - self._looked_at > DEAD_SECONDS:
             self._seen.clear()  # this process was frozen, or Redis was away: others had no chance to show a sign
@@ -71,7 +71,7 @@ class WorkerWatch:
                     self._take_for_dead(worker, one, now - one.since)
 
     def leave(self) -> None:
-        """Forgets this worker, which ends in order, and returns the jobs that it could not finish."""
+        """Forgets this worker, which stops in order, and returns its unfinished jobs to their queues."""
         try:
             returned = self._return(self._worker_id, "")
             if returned:
@@ -82,7 +82,7 @@ class WorkerWatch:
             self._client.close()
 
     def _show_sign(self) -> list[tuple[str, str, str]]:
-        """Shows the next sign. Returns each worker with its sign, and with a value that changes while it lives."""
+        """Shows the next sign of life. Returns each worker with its sign and a value that changes while it lives."""
         self._signs += 1
         try:
             connection = str(self._client.client_id())
@@ -105,7 +105,7 @@ class WorkerWatch:
         return before if before is not None and before.value == value else _Seen(sign, value, now)
 
     def _connected(self, silent: Iterable[_Seen]) -> set[str]:
-        """The open connections among those of the silent workers."""
+        """The silent workers' connections that are still open."""
         ids: list[Any] = [
             connection for one in silent if (connection := _connection_of(one)) not in ("", _NO_CONNECTION)
         ]

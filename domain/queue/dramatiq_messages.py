@@ -17,27 +17,27 @@ COMPANY = "company_id"
 
 
 COMPANIES = "company_ids"
-"""The option that names the companies of a job that waits in no backlog, because it is of several."""
+"""The option with the companies of a job that waits in no backlog because it is for several."""
 
 
 def companies_of(options: Mapping[str, Any]) -> list[UUID] | None:
-    """The companies whose data a job touches. None: it is of an earlier release, which did not say."""
+    """The companies whose data a job touches; None for a job of an earlier release, which did not say."""
     companies = [options[COMPANY]] if COMPANY in options else options.get(COMPANIES)
     return [UUID(one) for one in companies] if companies is not None else None
 
 
 class StoredJob(NamedTuple):
-    """A job as Redis has it."""
+    """A job as it is stored in Redis."""
 
     id: str
     queue: str
     job: str
     payload: dict[str, Any]
     enqueued_at: datetime
-    """The time at which it was enqueued, or put back after a failed attempt."""
+    """When it was enqueued, or put back after a failed attempt."""
     attempts: int
     error: str
-    """The last line of its last failed attempt but one; empty without one. Secrets are left out."""
+    """The last line of the error of the last failed attempt but one; empty if there is none. Secrets are left out."""
 
 
 def encode_message(
@@ -62,7 +62,7 @@ def encode_message(
 
 
 def read_message(queue: str, job_id: bytes | str, message: bytes) -> StoredJob | None:
-    """The job of a message. None: Dramatiq did not write it."""
+    """The job of a message; None if Dramatiq did not write the message."""
     try:
         document = msgspec.json.decode(message, type=dict[str, Any])
         options = document["options"]

@@ -39,7 +39,7 @@ class WorkerHeartbeat(msgspec.Struct, frozen=True):
     """The report of one worker process."""
 
     id: str
-    """Dramatiq's name for it."""
+    """Dramatiq's id of the process."""
     host: str
     pid: int
     queues: list[str]
@@ -49,11 +49,11 @@ class WorkerHeartbeat(msgspec.Struct, frozen=True):
     running: list[RunningJob]
     done: int
     failed: int
-    """Jobs that ended since it started."""
+    """Jobs that failed since the process started."""
     held: int
-    """Jobs that it has taken from the queues and not finished."""
+    """Jobs taken from the queues and not finished."""
     stuck_since: datetime | None
-    """The time since when it has held jobs and finished none."""
+    """Since when it has held jobs without finishing any; None while it finishes jobs."""
     database: str = ""
     """The PostgreSQL database of its routes, as `measuring.database_name` names it; empty: it does not say."""
 
@@ -71,7 +71,7 @@ class EndedJobs(NamedTuple):
 
 
 class PassRun(msgspec.Struct, frozen=True):
-    """A run of one of the scheduler's passes."""
+    """A run of one of the passes of the scheduler."""
 
     name: str
     leader: str
@@ -80,7 +80,7 @@ class PassRun(msgspec.Struct, frozen=True):
     every_seconds: float
     failed: bool
     moved: dict[str, int] = {}
-    """Counts of the things that the run moved, without zeros."""
+    """Counts of what the run moved, without zeros."""
 
 
 Report = TypeVar("Report", WorkerHeartbeat, PassRun)
@@ -89,8 +89,9 @@ Report = TypeVar("Report", WorkerHeartbeat, PassRun)
 def send_worker_heartbeat(
     client: redis.Redis, worker: WorkerHeartbeat, finished: Mapping[str, datetime], ended: Mapping[EndedJobs, int]
 ) -> None:
-    """Stores a heartbeat. `finished` tells when this worker last finished a job of each queue, `ended` counts the jobs
-    that ended since its last heartbeat. Raises redis.RedisError."""
+    """Stores a heartbeat. `finished` has the time when this worker last finished a job of each queue, `ended` counts
+    the jobs that ended since its last heartbeat. Raises redis.RedisError when Redis is away; the next heartbeat
+    follows."""
     with client.pipeline(transaction=False) as tell:
         tell.hset(WORKER_HEARTBEATS, worker.id, write(worker))
         for queue, at in finished.items():
@@ -107,7 +108,7 @@ def remove_worker_heartbeat(client: redis.Redis, worker_id: str) -> None:
 
 
 def record_pass_run(client: redis.Redis, one: PassRun) -> None:
-    """Stores the run of a pass. Raises redis.RedisError."""
+    """Stores the run of a pass. Raises redis.RedisError when Redis is away."""
     with client.pipeline(transaction=False) as tell:
         tell.hset(SCHEDULER_LAST_RUNS, one.name, write(one))
         if one.moved or one.failed:
@@ -123,7 +124,8 @@ def read_worker_heartbeats(client: redis.Redis, *, now: datetime) -> list[Worker
 
 
 def forget_worker_heartbeats(client: redis.Redis, *, now: datetime) -> int:
-    """Forgets workers that were last heard of more than an hour ago. Returns how many. Raises redis.RedisError."""
+    """Forgets workers that were last heard of more than an hour ago. Returns how many. Raises redis.RedisError when
+    Redis is away."""
     found = _read(client, WORKER_HEARTBEATS, WorkerHeartbeat)
     long_gone = [one.id for one in found if now - one.beat_at > _FORGET_AFTER]
     if long_gone:
@@ -137,13 +139,13 @@ def read_last_pass_runs(client: redis.Redis) -> list[PassRun]:
 
 
 def read_recent_pass_runs(client: redis.Redis) -> list[PassRun]:
-    """The last runs that moved something or failed, the newest first."""
+    """The latest runs that moved something or failed, the newest first."""
     values: list[bytes] = client.lrange(SCHEDULER_RECENT_RUNS, 0, -1)  # type: ignore[assignment]
     return _decoded(values, PassRun)
 
 
 def read_last_finished(client: redis.Redis) -> dict[str, datetime]:
-    """The time at which any worker last finished a job, for each queue."""
+    """When any worker last finished a job of each queue."""
     values: dict[bytes, bytes] = client.hgetall(LAST_FINISHED)  # type: ignore[assignment]  # redis-py types both its clients
     return {queue.decode(): datetime.fromisoformat(at.decode()) for queue, at in values.items()}
 
@@ -154,7 +156,7 @@ def _read(client: redis.Redis, name: str, kind: type[Report]) -> list[Report]:
 
 
 def _decoded(values: Iterable[bytes], kind: type[Report]) -> list[Report]:
-    """The values that this release can read; those of another release are left out."""
+    """The values that this release can read; others are left out."""
     found: list[Report] = []
     for value in values:
         try:

@@ -26,7 +26,7 @@ from domain.queue.redis_layout import (
 )
 
 _SAMPLE = 50
-"""The number of jobs at the head of a queue, and of jobs in flight of each worker, among which the oldest is found."""
+"""Jobs at the head of a queue, and jobs in flight of each worker, among which the oldest is found."""
 
 Place = Literal["waiting", "in-flight", "delayed"]
 
@@ -39,22 +39,22 @@ class QueueState(NamedTuple):
     """Jobs that wait for their next attempt."""
     dead: int
     oldest_at: datetime | None
-    """When the oldest job that waits or is in flight was enqueued."""
+    """When the oldest job that waits or runs was enqueued; None without jobs."""
     last_finished_at: datetime | None
-    """When any worker last finished a job, however it ended."""
+    """When any worker last finished a job, with or without success; None if none did."""
 
 
 class Holder(NamedTuple):
-    """A worker as Redis has it."""
+    """A worker as Redis knows it."""
 
     jobs: int
-    """Jobs that it has taken and not finished."""
+    """Jobs taken and not finished."""
     heartbeat_at: datetime
-    """The time at which its process last asked Redis for anything. It tells nothing about the threads."""
+    """When its process last asked Redis for anything. This tells nothing about its threads."""
 
 
 def read_queues(client: redis.Redis) -> list[QueueState]:
-    """The state of every queue. Raises redis.RedisError."""
+    """The state of every queue. Raises redis.RedisError when Redis is away."""
     finished = read_last_finished(client)
     workers = _workers(client)
     states = []
@@ -80,7 +80,7 @@ def read_queues(client: redis.Redis) -> list[QueueState]:
 
 
 def read_holders(client: redis.Redis) -> dict[str, Holder]:
-    """Every worker that takes jobs, or has taken some and died, by its id."""
+    """Every worker that takes jobs, or died with some, by its id."""
     heartbeats: Any = client.zrange(DRAMATIQ_HEARTBEATS, 0, -1, withscores=True)
     with client.pipeline(transaction=False) as ask:
         for worker, _ in heartbeats:
@@ -105,7 +105,7 @@ class Backlog(NamedTuple):
 
 
 def read_backlogs(client: redis.Redis, queue: str) -> list[Backlog]:
-    """The backlogs of a queue, the longest first. Raises redis.RedisError."""
+    """The backlogs of a queue, the longest first. Raises redis.RedisError when Redis is away."""
     companies: Any = client.lrange(backlog_companies_key(queue), 0, -1)
     names = sorted({company.decode() for company in companies})
     with client.pipeline(transaction=False) as ask:
@@ -117,7 +117,7 @@ def read_backlogs(client: redis.Redis, queue: str) -> list[Backlog]:
 
 
 def jobs_held_by(client: redis.Redis, worker: str, *, limit: int) -> list[StoredJob]:
-    """Some of the jobs that a worker has taken and not finished."""
+    """Some of a worker's jobs that are taken and not finished."""
     found: list[StoredJob] = []
     for queue in QUEUES:
         ids: Any = client.smembers(taken_key(worker, queue))
@@ -126,7 +126,7 @@ def jobs_held_by(client: redis.Redis, worker: str, *, limit: int) -> list[Stored
 
 
 def jobs_in(client: redis.Redis, queue: str, place: Place, *, limit: int) -> list[StoredJob]:
-    """Some of the jobs in that place; of those that wait the next ones."""
+    """Some of the jobs in that place; of waiting jobs, the next ones."""
     if place == "waiting":
         ids: Any = client.lrange(waiting_key(queue), 0, limit - 1)
         companies: Any = client.lrange(backlog_companies_key(queue), 0, limit - 1)
@@ -139,7 +139,7 @@ def jobs_in(client: redis.Redis, queue: str, place: Place, *, limit: int) -> lis
 
 
 def _next_of(client: redis.Redis, queue: str, companies: Iterable[bytes], most: int = 1) -> list[bytes]:
-    """Ids of the jobs at the head of these companies' backlogs, in the order in which they are dealt."""
+    """Ids of the jobs at the head of these companies' backlogs, in the order in which they will be dealt."""
     with client.pipeline(transaction=False) as ask:
         for company in companies:
             ask.lrange(backlog_key(queue, company.decode()), 0, most - 1)
@@ -169,6 +169,6 @@ def _read_delayed(client: redis.Redis, queue: str, limit: int) -> list[StoredJob
 
 
 def _workers(client: redis.Redis) -> list[str]:
-    """Ids of every worker that takes jobs, or has taken some and died."""
+    """Ids of every worker that takes jobs, or died with some."""
     ids: Any = client.zrange(DRAMATIQ_HEARTBEATS, 0, -1)
     return [one.decode() for one in ids]

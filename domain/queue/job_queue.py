@@ -26,8 +26,8 @@ from domain.queue.redis_layout import (
 from domain.settings import Settings
 
 MAX_WAITING = 10_000
-"""The number of jobs that may wait in a company's backlog while workers are away or behind, and of jobs without a
-backlog. The sweep finds the rest."""
+"""Most jobs that wait in a company's backlog, or in a queue without backlogs, while workers are away or behind. The
+sweep finds the rest."""
 
 _UNLIMITED = 2**53
 _PUT_AT_ONCE = 500
@@ -36,7 +36,7 @@ _Arguments = list[str | bytes | int]
 
 
 class QueueLength(NamedTuple):
-    """Jobs that wait in a queue, and those that failed for good; Dramatiq keeps them for a week."""
+    """Jobs that wait in a queue, and dead letters, which Dramatiq keeps for a week."""
 
     waiting: int
     dead_letters: int
@@ -55,15 +55,14 @@ class JobQueue:
         return cls(redis_client(settings.require_redis_url()))
 
     def put(self, *jobs: Job) -> bool:
-        """False when Redis is away: the sweep will find the work.
-
-        A job whose key waits or runs already is put a second time, since the first may have read the state already, but
-        not a third time. Nothing is put into a queue that is full.
-        """
+        """Enqueues jobs. Returns False when Redis is away: the sweep will find the work. A job whose key waits or runs
+        already is put a second time, since the first may have read the state already, but not a third time. A full
+        queue takes nothing."""
         return self._put(_put_arguments(jobs))
 
     def put_once(self, *jobs: Job) -> bool:
-        """Puts the sweep's jobs: a job whose key waits or runs already is not put again. A full queue is no limit."""
+        """Enqueues jobs of the sweep. A job whose key waits or runs already is not put again. A queue takes them even
+        if it is full."""
         return self._put(_put_arguments(jobs, once=True))
 
     def _put(self, batches: Iterable[_Arguments]) -> bool:
@@ -79,8 +78,8 @@ class JobQueue:
         return self._circuit.ask(lambda: self.length(queue).waiting, otherwise=0)
 
     def length(self, queue: str) -> QueueLength:
-        """The jobs that a queue holds now. Raises redis.RedisError, so that a metric shows no number when there is
-        none."""
+        """The jobs that a queue holds now. Raises redis.RedisError when Redis is away, so that a metric shows no
+        number."""
         with self.client.pipeline(transaction=False) as ask:
             ask.llen(waiting_key(queue))
             ask.get(backlog_length_key(queue))
@@ -89,7 +88,7 @@ class JobQueue:
         return QueueLength(listed + int(in_backlogs or 0), dead_letters)
 
     def announce(self, reply_to: str, outcomes: bytes) -> None:
-        """Sends the outcomes of a job to the ingress process that waits for them. Without them it reads the
+        """Sends the outcomes of a job to the ingress process that waits for them. If they are lost, it reads the
         database."""
         self._circuit.ask(lambda: self.client.publish(outcomes_channel(reply_to), outcomes), otherwise=None)
 
@@ -113,8 +112,8 @@ class AsyncJobQueue:
 
 
 def _put_arguments(jobs: Iterable[Job], *, once: bool = False) -> Iterator[_Arguments]:
-    """The arguments of `PUT` for each portion of the jobs. Unless `once`, a job whose key waits or runs already is put
-    a second time, and a full queue takes nothing."""
+    """The arguments of `PUT` for each portion of the jobs. With `once`, a job whose key waits or runs is not put, and a
+    full queue is no limit."""
     for batch in in_batches(jobs, _PUT_AT_ONCE):
         arguments: _Arguments = [_UNLIMITED if once else MAX_WAITING]
         for job in batch:

@@ -16,13 +16,13 @@ from domain.database.connections import Connection
 
 QUEUES = ("imports", "arrivals", "plans", "messages", "webhooks")
 JOB_ITEMS = 256
-"""Ids in one job at most: large enough that a job's fixed cost vanishes, small enough for a short transaction."""
+"""Most ids in one job: large enough that a job's fixed cost vanishes, small enough for a short transaction."""
 
 JOB_TRUCKS = 64
-"""Trucks in one job at most: each may bring many positions, and its route stays locked until all are processed."""
+"""Most trucks in one job: each may bring many positions, and its route stays locked until all are processed."""
 
 SWEEP_GRACE = timedelta(seconds=10)
-"""The time that a job has to do its work before the sweep asks again."""
+"""The time for a job to do its work before the sweep asks again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +33,16 @@ class Job:
     queue: str
     payload: dict[str, Any]
     key: str | None = None
-    """The name of the job's subject, where one job about it is enough."""
+    """Names what the job is about, where one job about it is enough; None: each job counts."""
     company_id: UUID | None = field(default=None, compare=False)
-    """The company in whose backlog the job waits. None: the job is of several companies, or small."""
+    """The company in whose backlog the job waits; None for a job of several companies, or a small one."""
     company_ids: Collection[UUID] = field(default=(), compare=False)
     """All companies whose data the job touches, where it waits in no backlog."""
 
 
 def after_commit(connection: Connection, *jobs: Job) -> None:
-    """Put these jobs once the transaction has committed. They are dropped when it rolls back, or the savepoint inside
-    of which this was called."""
+    """Put these jobs once the transaction has committed. If it rolls back, or the savepoint around this call does, they
+    are dropped."""
     connection.collected_jobs += jobs
 
 
@@ -54,14 +54,14 @@ def import_routes_job(
     reply_to: str | None = None,
     key: str | None = None,
 ) -> Job:
-    """Match these routes, hold or import them; tell the ingress process `reply_to` when it is done."""
+    """Match these routes and import or hold them. The ingress process `reply_to` is told the outcomes."""
     payload = {"route_ids": list(route_ids), "reply_to": reply_to}
     return Job("imports.run", "imports", payload, key, company_id, company_ids)
 
 
 def import_due_job(company_id: UUID, portion: int) -> Job:
-    """Import a batch of the company's routes that are due when the job runs. Jobs with different portions may run at
-    the same time."""
+    """Import a batch of the company's routes that are due when the job runs. Jobs with different portions may run side
+    by side."""
     payload = {"portion": portion, "company_id": company_id}
     return Job("imports.due", "imports", payload, f"imports.due {company_id} {portion}", company_id)
 

@@ -1,8 +1,7 @@
-"""Jobs that go into each queue and come out of it, by minute, for an hour.
+"""Jobs that enter and leave each queue, by minute, for an hour.
 
-The scripts that enqueue count the jobs that go in. Workers report the jobs that ended in their heartbeats. So counting
-costs no extra request. Redis keeps the counts, so they survive a restart of any process of ours.
-"""
+The scripts that enqueue count the jobs that enter. Workers report the jobs that ended in their heartbeats. So counting
+costs no extra request. Redis keeps the counts, so they survive a restart of any process of ours."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,7 +13,7 @@ from domain.queue.jobs import QUEUES
 from domain.queue.redis_layout import minute_of, rates_key
 
 WINDOWS = (1, 5, 60)
-"""The lengths in minutes over which rates are averaged."""
+"""Lengths in minutes over which rates are averaged."""
 CHARTED_MINUTES = 60
 
 
@@ -32,18 +31,18 @@ class Rates(NamedTuple):
 
     queue: str
     minutes: Sequence[Minute]
-    """The newest comes last and is still running. There is one more than is charted, for `per_minute`."""
+    """The last minutes, the newest and still running one at the end; one more than is charted, for `per_minute`."""
     elapsed: float
-    """The part of the running minute that is over, from 0 to 1."""
+    """The share of the running minute that is over, from 0 to 1."""
 
     def per_minute(self, what: str, minutes: int) -> float:
-        """The rate of a field of `Minute` over the last minutes, which end now. They begin within a minute: its jobs
-        count as if they had come evenly."""
+        """The rate of a field of `Minute` over the last minutes up to now. The first minute counts in part, as if its
+        jobs had come evenly."""
         counts: list[int] = [getattr(one, what) for one in self.minutes[-minutes - 1 :]]
         return (sum(counts[1:]) + counts[0] * (1 - self.elapsed)) / minutes
 
     def table(self) -> dict[str, float]:
-        """Each rate by its name, such as `in_5`."""
+        """All rates by name, such as `in_5`."""
         return {
             f"{name}_{minutes}": round(self.per_minute(what, minutes), 2)
             for name, what in (("in", "entered"), ("out", "done"), ("failed", "failed"))
@@ -59,7 +58,7 @@ def shown_rate(jobs_a_minute: float) -> str:
 
 
 def read_rates(client: redis.Redis, *, now: datetime) -> list[Rates]:
-    """The rates of every queue. Raises redis.RedisError."""
+    """The rates of every queue. Raises redis.RedisError when Redis is away."""
     newest = minute_of(now.timestamp())
     with client.pipeline(transaction=False) as ask:
         for minute in range(newest - CHARTED_MINUTES, newest + 1):

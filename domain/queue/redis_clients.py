@@ -30,22 +30,22 @@ _TIMEOUTS = {"socket_timeout": 1, "socket_connect_timeout": 1}
 
 
 _SENTINEL_SECONDS = 0.5
-"""A Sentinel that is away delays a connection by so much; the next one is asked then."""
+"""Time that a Sentinel may take to answer; then the next one is asked."""
 
-# once, for a connection that a restarted server has closed; a silent server is not waited for twice
+# One retry, for a connection that a restarted server has closed. A silent server is not waited for twice.
 _RETRIES = 1
 
 
 class _PrimaryConnection(SentinelManagedConnection):
-    """redis-py's connection, which is given up when the primary falls silent. redis-py would use it again, and ask the
-    machine that is gone for ever."""
+    """redis-py's connection, given up when the primary falls silent. redis-py would use it again, and ask the lost
+    machine for ever."""
 
     def read_response(self, *args: Any, **options: Any) -> Any:
         return super().read_response(*args, **{"disconnect_on_error": True, **options})
 
 
 class _PrimaryTlsConnection(_PrimaryConnection, SentinelManagedSSLConnection):
-    """The same with TLS."""
+    """The connection to a primary that is found by Sentinels, with TLS."""
 
 
 class _PrimaryPool(SentinelConnectionPool):
@@ -58,7 +58,7 @@ class _PrimaryPool(SentinelConnectionPool):
 
 
 class _AsyncPrimaryPool(AsyncSentinelConnectionPool):
-    """The same for an event loop."""
+    """redis-py's pool for an event loop, which closes the connections to the Sentinels with its own."""
 
     async def disconnect(self, inuse_connections: bool = True) -> None:
         await super().disconnect(inuse_connections)
@@ -68,7 +68,8 @@ class _AsyncPrimaryPool(AsyncSentinelConnectionPool):
 
 
 def redis_client(url: str, *, single_connection_client: bool = False, **options: Any) -> redis.Redis:
-    """A client for threads; `options` go to redis-py. Sentinels are asked for the primary at each new connection."""
+    """A client for threads; `options` go to redis-py. At each new connection the Sentinels are asked for the
+    primary."""
     retry = Retry(NoBackoff(), _RETRIES, supported_errors=(redis.ConnectionError,))
     options = {**_TIMEOUTS, "retry": retry, **options}
     sentinels = sentinel_address(url)
@@ -85,7 +86,8 @@ def redis_client(url: str, *, single_connection_client: bool = False, **options:
 
 
 def async_redis_client(url: str, **options: Any) -> redis.asyncio.Redis:
-    """The same for an event loop."""
+    """A client for an event loop; `options` go to redis-py. At each new connection the Sentinels are asked for the
+    primary."""
     retry = AsyncRetry(NoBackoff(), _RETRIES, supported_errors=(redis.ConnectionError,))
     options = {**_TIMEOUTS, "retry": retry, **options}
     sentinels = sentinel_address(url)
@@ -101,7 +103,7 @@ def async_redis_client(url: str, **options: Any) -> redis.asyncio.Redis:
 
 
 def _options_of(sentinels: SentinelAddress) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options of the address for the Redis servers, and those for the Sentinels. With TLS both have it."""
+    """The options in the address: those for the Redis servers, and those for the Sentinels. TLS applies to both."""
     own: dict[str, Any] = parse_url(sentinels.plain)  # type: ignore[no-untyped-call]
     for name in ("host", "port"):
         own.pop(name, None)
@@ -118,9 +120,8 @@ class RedisProblem(FuelrouteError):
 
 
 def check_redis(url: str, *, needed: bool = True) -> None:
-    """Raises RedisProblem unless `url` leads to a usable Redis. Unless it is `needed`, a Redis that is merely away is
-    only logged: the process can do without it for a while.
-    """
+    """Check that `url` leads to a usable Redis. Raises RedisProblem otherwise, and the process does not start. If Redis
+    is not `needed`, one that is merely away is only logged: the process can do without it for a while."""
     _warn_of_plain_text(url)
     try:
         version = redis_client(url).info("server")["redis_version"]
@@ -138,7 +139,7 @@ def check_redis(url: str, *, needed: bool = True) -> None:
 
 
 def _warn_of_plain_text(url: str) -> None:
-    """Log when the way to another machine is open to others, or leads to whoever answers there."""
+    """Log when others can read the connection to another machine, or when any machine could answer in its place."""
     sentinels = sentinel_address(url)
     parts = urlsplit(url if sentinels is None else sentinels.plain)
     if parts.scheme == "unix" or is_local(parts.hostname or ""):

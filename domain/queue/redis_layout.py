@@ -84,7 +84,7 @@ def rates_key(minute: int) -> str:
 
 
 def minute_of(moment: float) -> int:
-    """The number of a minute, of a time in seconds since 1970."""
+    """The number of the minute of a time in seconds since 1970."""
     return int(moment // 60)
 
 
@@ -100,7 +100,8 @@ def outcomes_channel(process: str) -> str:
 RATES_KEPT_SECONDS = 2 * 3600
 
 _LONGEST_DEALT = 16
-"""A list that workers take from is kept so short that a company which comes later does not wait behind all others."""
+"""Longest list that workers take from: it is kept short so that a company which comes later does not wait behind all
+others."""
 
 _DEAL = f"""
     local function deal(queue, free, share)
@@ -125,7 +126,8 @@ _DEAL = f"""
         end
     end
 """
-"""Deals one job of each company in turn, but no more of a company than `free` permits it, else `share`."""
+"""Deals one job of each company in turn, at most as many of a company as `free` has for it, or `share` where it has
+none."""
 
 _JOIN_LANE = """
     local function join_backlog(queue, company, id, push)
@@ -136,7 +138,7 @@ _JOIN_LANE = """
         redis.call('incr', queue .. '.laned')
     end
 """
-"""Adds a job to its company's backlog, at the end with `rpush`, at the head with `lpush`."""
+"""Adds a job to its company's backlog: at the end by `rpush`, at the head by `lpush`."""
 
 _COUNT_ENTERED = f"""
     local function count_entered(queue, jobs)
@@ -180,8 +182,7 @@ PUT = (
 Keys: the namespace, the counts of this minute. Arguments: how many jobs may wait in one list or backlog, and six for
 each job: its queue, its company or an empty string, an id and its message, a second id and its message or two empty
 strings. The job gets the first of its ids that is not in the queue yet. It is dropped when both are, or when its list
-or backlog is full.
-"""
+or backlog is full."""
 
 DEAL = (
     _DEAL
@@ -196,8 +197,7 @@ DEAL = (
 """Deals jobs of a queue from the backlogs to the list.
 
 Key: the namespace. Arguments: the queue, the number of jobs that a worker takes of a company that has none there, and
-for each company that has some there its id and the number of further jobs that the worker takes.
-"""
+for each company that has some there its id and the number of further jobs that the worker takes."""
 
 GIVE_BACK = (
     _JOIN_LANE
@@ -234,11 +234,10 @@ RETURN_JOBS = """
     return returned
 """
 """Returns the jobs that a worker has taken and not finished to the ends of their queues, and forgets the worker. The
-result is the number of jobs; -1: the worker has shown another sign of life, or is forgotten already.
+result is the number of jobs, or -1 if the worker has shown another sign of life or is forgotten already.
 
-Keys: the namespace, the signs of life. Arguments: the worker, its last known sign of life (an empty string: whatever it
-is), the queues with their delayed ones.
-"""
+Keys: the namespace, the signs of life. Arguments: the worker, its last known sign of life (empty for any), the queues
+with their delayed ones."""
 
 REPLAY = (
     _COUNT_ENTERED

@@ -44,22 +44,22 @@ METERS_PER_MILE = 1609.344
 
 ARRIVED_AFTER = timedelta(minutes=2)
 STANDING_AFTER = timedelta(seconds=30)
-"""Slow fixes span so long before they are an arrival: a truck that waits at a gate or a light is soon on its way."""
+"""Shortest span of slow fixes that is an arrival: a truck that waits at a gate or a light is soon on its way."""
 STANDING_SPREAD_METERS = 60.0
-"""Slow fixes of a truck that has arrived lie no further apart: at 4.5 mph it crawls so far in 30 seconds."""
+"""Slow fixes of a truck that has arrived lie within this distance of each other: at 4.5 mph a truck crawls this far in
+30 seconds."""
 DEPARTED_AFTER = timedelta(minutes=3)
 WALKING_PACE_MPH = 5.0
 DEPARTURE_MARGIN_METERS = 50.0
 DRIFT_METERS = 1_000.0
-"""The position of a parked truck drifts by hundreds of meters near high walls and under roofs. Further away it is
-somewhere else."""
+"""Furthest drift of a parked truck's position, near high walls and under roofs."""
 FASTEST_TRUCK_MPH = 120.0
 AGREEING_FIXES = 3
-"""So many implausible fixes in a row are believed after all when each could follow the one before it."""
+"""This many implausible fixes in a row are believed after all when each could follow the one before it."""
 WORST_ACCURACY_METERS = 200.0
 FURTHEST_AHEAD = timedelta(minutes=5)
 SAME_PLACE_METERS = 50.0
-"""Consecutive stops this near to each other are one place, reached and left together."""
+"""Consecutive stops within this distance are one place, reached and left together."""
 STALE_DRAFT_AFTER = timedelta(hours=24)
 
 
@@ -80,7 +80,7 @@ class Fix:
 
     @property
     def slow(self) -> bool:
-        """A missing speed is neither slow nor fast."""
+        """True below 5 mph. A missing speed is neither slow nor fast."""
         return self.speed_mph is not None and self.speed_mph < WALKING_PACE_MPH
 
     @property
@@ -106,7 +106,8 @@ class ManualStopEvent(NamedTuple):
 
 
 class Implied(NamedTuple):
-    """The truck had left a stop by then at the latest, since it had reached another one."""
+    """A departure that was not seen: by this time at the latest the truck had left, since it had reached another
+    stop."""
 
     stop: int
 
@@ -133,17 +134,15 @@ class TruckRoute(NamedTuple):
 def current_route(
     routes: Iterable[TruckRoute], newest_fix_at: datetime, *, early: timedelta = timedelta(hours=12)
 ) -> TruckRoute | None:
-    """The one route that a truck is on: the started one, else the earliest draft that can start by now.
-
-    A draft more than 24 hours past its start gives way to the next one. It can still start when no other can.
-    """
+    """The one route that a truck is on: the started one, or the earliest draft that can start by now. A draft more than
+    24 hours past its start gives way to the next one. It can still start when no other can."""
     drafts: list[TruckRoute] = []
     started: list[TruckRoute] = []
     for route in routes:
         (drafts if route.status is RouteStatus.DRAFT and route.arrived_at is None else started).append(route)
     if started:
         return min(started, key=lambda route: (route.arrived_at or route.scheduled_start, route.route_id))
-    # Differences of times are compared: a start in the year 1 or 9999 plus some hours is no datetime.
+    # Compares differences of times: a start in the year 1 or 9999 plus some hours is no datetime.
     due = [route for route in drafts if route.scheduled_start - newest_fix_at <= early]
     timely = [route for route in due if newest_fix_at - route.scheduled_start <= STALE_DRAFT_AFTER]
     return min(timely or due, key=lambda route: (route.scheduled_start, route.route_id), default=None)
@@ -163,8 +162,8 @@ class Received(Protocol):
 
 
 def drop_reason(fix: Received, *, now: datetime, live: bool) -> str | None:
-    """Why a fix is dropped at once, or None. In the sandbox simulated time may run ahead of the clock. A tracker
-    without satellites sends 0, 0, where no truck is."""
+    """The reason to drop a fix at once; None to keep it. A tracker without satellites sends 0, 0, where no truck is. In
+    the sandbox simulated time may run ahead of the clock."""
     if fix.accuracy_meters is not None and fix.accuracy_meters > WORST_ACCURACY_METERS:
         return "inaccurate"
     if live and fix.recorded_at > now + FURTHEST_AHEAD:
@@ -175,11 +174,9 @@ def drop_reason(fix: Received, *, now: datetime, live: bool) -> str | None:
 
 
 def implausible_fixes(fixes: Sequence[Fix], before: Fix | None = None) -> set[datetime]:
-    """`recorded_at` of the fixes that a truck could reach from the last believed fix only at more than 120 mph; `fixes`
-    are in order of time.
-
-    Three of them in a row that agree with each other are believed after all: the fix before them was the wrong one.
-    """
+    """The fixes, by `recorded_at`, that a truck could reach only at more than 120 mph from the last believed one.
+    `fixes` are in order of time. Three in a row that agree with each other are believed after all: the fix before them
+    was the wrong one."""
     implausible: set[datetime] = set()
     believed = before
     doubted: list[Fix] = []
@@ -208,14 +205,14 @@ class StopPlace:
     point: Point
     stops: list[int]
     outside: list[Fix] = field(default_factory=list)
-    """The fixes in a row outside since the arrival, until they are a departure."""
+    """The fixes outside since the arrival, in a row, until they make a departure."""
     moved: bool = False
-    """One of them is more than the drift of a parked truck."""
+    """True if one of them is beyond the drift of a parked truck."""
     seen: bool = False
-    """A fix was inside the place."""
+    """True once a fix was inside the place."""
 
     def is_left_by(self, fix: Fix, radius_meters: float) -> bool:
-        """True if the fix is outside the radius, by whatever margin."""
+        """True if the fix is outside the radius, by any margin."""
         return _meters(self.point, fix.point) > radius_meters
 
 
@@ -228,11 +225,9 @@ def process_fixes(
     last_seen: Fix | None = None,
     before_import: Collection[datetime] = (),
 ) -> dict[int, Visit]:
-    """The visits after these fixes (believed ones, in order of time), by position of the stop.
-
-    `last_seen` is the truck's last fix before these; None: nothing is known of where it was. `before_import` has the
-    `recorded_at` of those fixes that came in before the route was imported.
-    """
+    """The visits after these fixes (believed ones, in order of time), by position of the stop. `last_seen` is the
+    truck's last fix before these; None where it is not known. `before_import` has the `recorded_at` of the fixes that
+    came in before the route was imported."""
     known = dict(visits)
     places = places_of(stops)
     can_begin_at = {
@@ -279,15 +274,15 @@ def places_of(stops: Sequence[Point]) -> list[StopPlace]:
 
 
 def are_next_door(one: Point, other: Point) -> bool:
-    """True of places so near that a truck at one of them is not certainly seen outside of the other."""
+    """Tell if two places are so near that a fix at one is not certainly outside of the other."""
     return _meters(one, other) <= DRIFT_METERS
 
 
 def _place_reached(
     places: Sequence[StopPlace], known: Mapping[int, Visit], fix: Fix, radius_meters: float
 ) -> StopPlace | None:
-    """The place ahead of the last visited one that the fix lies in. Where several overlap, it is the nearest of them
-    and the last visited one; when that is the last visited one, no place is reached."""
+    """The place that the fix has reached: the nearest one around the fix, among the last visited place and those after
+    it. None where that is the last visited place itself."""
     last = max((index for index, place in enumerate(places) if place.stops[0] in known), default=-1)
     if last >= 0 and fix.recorded_at <= known[places[last].stops[0]].arrived_at:
         return None  # a late fix
@@ -297,8 +292,8 @@ def _place_reached(
 
 
 def _standing_with(standing: Sequence[Fix], fix: Fix) -> list[Fix]:
-    """The slow fixes in a row up to this one that lie within `STANDING_SPREAD_METERS` of each other; `standing` are
-    those up to the one before."""
+    """The last slow fixes in a row, up to this one, that lie within `STANDING_SPREAD_METERS` of each other. `standing`
+    are those up to the fix before."""
     if not fix.slow:
         return []
     apart = (at for at, one in enumerate(reversed(standing)) if _meters(one.point, fix.point) > STANDING_SPREAD_METERS)
@@ -307,7 +302,7 @@ def _standing_with(standing: Sequence[Fix], fix: Fix) -> list[Fix]:
 
 
 def _arrival(run: Sequence[Fix], standing: Sequence[Fix]) -> Evidence | None:
-    """The reason why fixes in a row inside a place are an arrival; None: they are none yet."""
+    """Why fixes in a row inside a place are an arrival; None while they are none."""
     if standing and standing[-1].recorded_at - standing[0].recorded_at >= STANDING_AFTER:
         return Evidence("two fixes in a row inside below 5 mph", (standing[0], standing[-1]))
     if run[-1].recorded_at - run[0].recorded_at >= ARRIVED_AFTER:
@@ -316,11 +311,9 @@ def _arrival(run: Sequence[Fix], standing: Sequence[Fix]) -> Evidence | None:
 
 
 def _process_departure(place: StopPlace, known: dict[int, Visit], fix: Fix, radius_meters: float) -> None:
-    """Adds a fix to the run outside a visited place, and the departure to `known` when the run decides it.
-
-    Where a dispatcher entered the arrival, the truck may still be on its way there, or the place may be stored wrongly:
-    it has not left before a fix showed it there.
-    """
+    """Adds a fix to the run outside a visited place, and the departure to `known` when the run decides it. Where a
+    dispatcher entered the arrival, the truck may still be on its way, or the place may be stored wrongly: it can leave
+    only after a fix showed it there."""
     visit = known[place.stops[0]]
     if visit.departed_at is not None:
         return
@@ -351,11 +344,9 @@ def _process_departure(place: StopPlace, known: dict[int, Visit], fix: Fix, radi
 
 
 def merge_visits(before: Mapping[int, Visit], after: Mapping[int, Visit]) -> dict[int, Visit]:
-    """The visits known `before`, improved by those of `after`.
-
-    An earlier time replaces a later one, for a late fix may tell of it. No visit is undone or delayed, and none is
-    added, or made earlier, that would then be out of the order of the stops. Manual stop events stay as they are.
-    """
+    """The visits known `before`, improved by those of `after`. An earlier time replaces a later one, because a late fix
+    may show it. No visit is undone or delayed, and none is added, or made earlier, that would then be out of the order
+    of the stops. Manual stop events stay as they are."""
     merged = dict(before)
     for stop, visit in sorted(after.items()):
         since = max((merged[other].arrived_at for other in merged if other < stop), default=visit.arrived_at)

@@ -18,12 +18,12 @@ NewFixes = Mapping[tuple[str, datetime], Position]
 """Fixes by the id of their vehicle and the time when they were recorded."""
 
 _FURTHER_METERS = 500.0
-"""A fix so far beyond the arrival radius is still near a stop. That covers the margin of departures, the accuracy of
+"""A fix this far beyond the arrival radius is still near a stop. This covers the margin of departures, the accuracy of
 the fix, and the error of measuring in degrees."""
 
 _HINTED_FOR = timedelta(minutes=1)
-"""A truck that has waited for longer gets no further job with each post: the workers are behind, and the sweep enqueues
-its job."""
+"""A truck that has waited longer gets no further job with each post: the workers are behind, and the sweep enqueues its
+job."""
 
 OPEN_ROUTES_OF_TRUCK = """
     (SELECT r.id, r.scheduled_start, r.stops FROM routes r

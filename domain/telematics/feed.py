@@ -21,10 +21,10 @@ class Feed(NamedTuple):
     """The result of one request to the feed."""
 
     accepted: int
-    """Positions of known vehicles; also those that were dropped."""
+    """Positions of known vehicles, dropped ones included."""
     rejected: list[RejectedPosition]
     dropped: Mapping[str, int]
-    """The number of dropped positions, by reason."""
+    """Dropped positions, counted by reason."""
     jobs: list[Job]
     """Jobs to enqueue after the commit."""
 
@@ -64,7 +64,7 @@ def store_positions(
 
 
 class _Resolved(NamedTuple):
-    """A reference that fits a vehicle: how it names it, the name, the vehicle, and whether it fits others too."""
+    """A reference, and the vehicle that it fits. `fits_several`: it fits other vehicles, too."""
 
     kind: str
     value: str
@@ -94,7 +94,7 @@ _RESOLVE = Statement(
 
 
 class _Unknown(NamedTuple):
-    """No vehicle, or several."""
+    """The reference fits no vehicle, or several."""
 
     fault: str
     """The sentence that says what is wrong with the references."""
@@ -109,7 +109,7 @@ def _references(position: Position) -> list[tuple[str, str]]:
 
 
 def _resolve(connection: Connection, company_id: UUID, positions: Sequence[Position]) -> list[str | _Unknown]:
-    """The id of the vehicle that each position names. A mapping goes before the stored value."""
+    """The id of the vehicle that each position names. Mappings come before stored values."""
     references = {reference for position in positions for reference in _references(position)}
     found = _found(connection, company_id, references)
     return [_vehicle_of(_references(position), found) for position in positions]
@@ -130,14 +130,14 @@ def _found(
 def vehicles_named(
     connection: Connection, company_id: UUID, references: Collection[tuple[str, str]]
 ) -> dict[tuple[str, str], UUID]:
-    """The vehicles that references (`vehicle_id`, `unit_number` or `vin`, and a value) name, each of them exactly one,
-    by the same rule as positions of the feed."""
+    """The vehicles named by references (`vehicle_id`, `unit_number` or `vin`, and a value), by the rule for positions
+    of the feed. A reference that fits several vehicles is left out."""
     found = _found(connection, company_id, references)
     return {reference: UUID(row.vehicle_id) for reference, row in found.items() if not row.fits_several}
 
 
 def _vehicle_of(references: Sequence[tuple[str, str]], found: Mapping[tuple[str, str], _Resolved]) -> str | _Unknown:
-    """Each reference that a position has must lead to the same one vehicle."""
+    """The one vehicle to which all references of a position lead, or what is wrong with them."""
     vehicles = set[str]()
     for reference in references:
         row = found.get(reference)
@@ -192,8 +192,8 @@ requests with the same fixes would deadlock."""
 
 
 def _store(connection: Connection, tenant: Tenant, fixes: NewFixes, *, now: datetime) -> NewFixes:
-    """Stores the fixes, and each truck's newest one in its track, which is locked from now on. Returns the new fixes.
-    Fixes come in the order of their keys, so that two requests wait, and never deadlock."""
+    """Stores the fixes, and each truck's newest one in its track, which stays locked. Returns the new fixes. Fixes come
+    in the order of their keys, so two requests with the same fixes wait for each other and never deadlock."""
     if not fixes:
         return fixes
     positions = fixes.values()

@@ -1,13 +1,12 @@
 """From a batch of fixes to the visits of one route: which route the truck is on, which fixes count, and which visits
-they make.
+they make. Rules only, on top of `arrivals`.
 
-Rules only, on top of `arrivals`. Each fix has the times of two clocks:
+Each fix has the times of two clocks:
 
-- `recorded_at`, the tracker's, decides the visits. It is compared with the route's `scheduled_start`, and with
-  `free_since`, the fix by which the truck completed its route before.
-- `received_at`, our clock's, tells when a fix was known. It is compared with the route's `imported_at`, and with
-  `freed_at`, when the route before was completed.
-"""
+- `recorded_at`, by the tracker, decides the visits. It is compared with the route's `scheduled_start`, and with
+`free_since`, the fix by which the truck completed its route before.
+- `received_at`, by our clock, is when a fix was known. It is compared with the route's `imported_at`, and with
+`freed_at`, when the route before was completed."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -24,7 +23,7 @@ from domain.telematics.tracks import ReceivedFix, Track
 
 
 class StoredStop(TypedDict):
-    """The fields of a stop in `routes.stops` that the arrivals need."""
+    """The fields of a stop in `routes.stops` that arrivals need."""
 
     latitude: float
     longitude: float
@@ -63,10 +62,10 @@ def current_routes(routes: Sequence[OpenRoute], tracks: Sequence[Track], *, earl
 
 
 def first_that_may_count(track: Track, route: OpenRoute, *, early: timedelta) -> datetime:
-    """The time from which on fixes of the track are loaded: earlier ones do not count, see `_counts`. Otherwise one
-    late fix from last month would load the whole month."""
+    """The time from which on fixes of the track are loaded. Earlier ones do not count (see `_counts`), and one late fix
+    from last month would load the whole month."""
     since = track.unprocessed_from
-    # Differences of times are compared: a start in the year 1 less some hours is no datetime.
+    # Compares differences of times: a start in the year 1 less some hours is no datetime.
     if route.scheduled_start - since > early:
         since = route.scheduled_start - early
     if route.environment == Environment.LIVE and track.free_since is not None:
@@ -76,10 +75,7 @@ def first_that_may_count(track: Track, route: OpenRoute, *, early: timedelta) ->
 
 def believed_fixes(batch: Sequence[ReceivedFix]) -> tuple[list[ReceivedFix], dict[datetime, bool]]:
     """The plausible fixes of a batch; and `recorded_at` of those whose flag has to change, with the new flag (True:
-    implausible).
-
-    Fixes are judged from the first believed one on. Implausible ones before it stay so.
-    """
+    implausible). Fixes are judged from the first believed one on; implausible ones before it keep their flag."""
     start = next((index for index, (fix, _) in enumerate(batch) if not fix.implausible), len(batch))
     tail = batch[start:]
     wild = arrivals.implausible_fixes([fix for fix, _ in tail])
@@ -134,8 +130,8 @@ _STANDING = timedelta(minutes=STANDING_MINUTES)
 
 
 def _standing_since(route: OpenRoute, believed: Sequence[ReceivedFix]) -> datetime:
-    """When the fixes of the last 15 minutes before the route's import begin. The sandbox's time is simulated: there
-    these are 15 minutes of the truck before the last fix that had come in by then."""
+    """The beginning of the last 15 minutes before the route's import, by the fixes. In the sandbox, where time is
+    simulated, these are the 15 minutes before the last fix that had come in by then."""
     if route.environment == Environment.LIVE:
         return route.imported_at - _STANDING
     by_then = [received for received in believed if received.received_at < route.imported_at]
@@ -164,12 +160,12 @@ def _counts(
         return False
     if track.free_since is None or fix.recorded_at >= track.free_since:
         return True
-    # Simulated time may start over: what came in after the completion belongs to the next route.
+    # Simulated time may start over: fixes that came in after the completion belong to the next route.
     return route.environment == Environment.SANDBOX and track.freed_at is not None and received_at > track.freed_at
 
 
 def _known_by(moment: datetime, visits: Mapping[int, Visit]) -> dict[int, Visit]:
-    """The visits without the arrivals and departures at that moment or later."""
+    """The visits without arrivals and departures at or after that moment."""
     known = {}
     for stop, visit in visits.items():
         if visit.arrived_at < moment:
@@ -179,10 +175,8 @@ def _known_by(moment: datetime, visits: Mapping[int, Visit]) -> dict[int, Visit]
 
 
 def _last_seen(track: Track, believed: Sequence[Fix], fixes: Sequence[Fix]) -> Fix | None:
-    """The truck's last fix before those that count; None: no earlier one is known.
-
-    It is the last believed fix before the first that counts, or from the time of the route before.
-    """
+    """The truck's last fix before those that count: the last believed one before the first of them, or one from the
+    time of the route before. None where no earlier fix is known."""
     earlier = [
         fix
         for fix in believed

@@ -23,7 +23,7 @@ VisitEnd = Literal["arrival", "departure"]
 
 
 class ImpossibleStopEvent(FuelrouteError):
-    """The event cannot have happened; the text says why."""
+    """The event cannot have happened; the text tells the dispatcher why."""
 
 
 def is_known(visits: Mapping[int, Visit], stop: int, end: VisitEnd) -> bool:
@@ -42,11 +42,9 @@ def with_stop_event(
     moment: datetime,
     event: ManualStopEvent,
 ) -> dict[int, Visit]:
-    """The visits after an event that is not known yet, by position of the stop. Raises ImpossibleStopEvent.
-
-    As with fixes, all stops of one place are reached and left together, and a stop that was passed over stays
-    unvisited.
-    """
+    """The visits, by position of the stop, after an event that is not known yet. Raises ImpossibleStopEvent, with a
+    text for the dispatcher, if the event cannot have happened. As with fixes, all stops of one place are reached and
+    left together, and a stop that was passed over stays unvisited."""
     if not 0 <= stop < len(stops):
         raise ImpossibleStopEvent("the route has no such stop")
     place = next(place.stops for place in places_of(stops) if stop in place.stops)
@@ -68,7 +66,8 @@ def with_stop_event(
 
 
 def _require_order(visits: Mapping[int, Visit], place: Sequence[int], moment: datetime) -> None:
-    """Stops are reached in their order. Raises ImpossibleStopEvent."""
+    """Check that stops are reached in their order. Raises ImpossibleStopEvent, with a text for the dispatcher, if they
+    are not."""
     for stop, visit in visits.items():
         left = visit.departed_at if is_known(visits, stop, "departure") else None
         if stop < place[0] and moment < max(visit.arrived_at, left or visit.arrived_at):
@@ -80,13 +79,12 @@ def _require_order(visits: Mapping[int, Visit], place: Sequence[int], moment: da
 def with_implied_departures(
     stops: Sequence[Point], visits: Mapping[int, Visit], *, everywhere: bool = False
 ) -> dict[int, Visit]:
-    """Adds implied departures. A truck that has reached a later stop had left those before it by then. This counts
+    """Adds implied departures: a truck that has reached a later stop had left the stops before it by then. This counts
     where no departure is known: at stops with an entered arrival, where the later stop is next door, or `everywhere`.
     When fixes show a departure afterwards, its time is earlier and replaces the implied one.
 
-    Fixes alone need no implied departure else: they show the truck outside of one stop before it is at another. Next
-    door it may stand within the margin of the stop before.
-    """
+    Other stops need none: fixes show the truck outside of one stop before it is at another. Next door it may stand
+    within the margin of the stop before."""
     known = dict(visits)
     for place in places_of(stops):
         later = min((stop for stop in visits if stop > place.stops[-1]), default=None)

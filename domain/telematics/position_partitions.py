@@ -22,8 +22,8 @@ def maintain_partitions(connection: Connection, *, retention_days: float, now: d
 
 
 def make_past_partitions(connection: Connection, *, oldest: date, now: datetime) -> None:
-    """Makes the partitions of the days from the oldest on that have none: positions of a company that comes from
-    another cell are as old as that."""
+    """Makes the missing partitions from the oldest day on, for a company from another cell with positions as old as
+    that."""
     days = (now.date() - oldest).days
     maintain_daily_partitions(
         connection, "positions_live", _make_partition, days=_FOR_EVER, now=now, days_before_first=-days
@@ -31,12 +31,10 @@ def make_past_partitions(connection: Connection, *, oldest: date, now: datetime)
 
 
 def forget_positions(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Removes old rows that are in no partition of their day, up to `limit` of each kind: live positions of other days,
-    positions of the sandbox, and tracks without positions.
-
-    A position of the sandbox is as old as the day it came in, for its own time is simulated and may lie in any year. A
-    live one is old when either it or its arrival here is. Returns how many were removed.
-    """
+    """Removes old rows outside of their day's partition, up to `limit` of each kind: live positions of other days,
+    positions of the sandbox, and tracks without positions. A position of the sandbox ages from the day it came in,
+    because its own time is simulated and may lie in any year. A live one is old when either its own time or its arrival
+    here is. Returns how many were removed."""
     when = {"oldest": now - timedelta(days=days), "limit": limit}
     return sum(statement.execute(connection, when).rowcount for statement in _FORGET)
 
@@ -67,11 +65,9 @@ _FORGET = (
 
 
 def _make_partition(connection: Connection, table: str, day: date) -> None:
-    """The partition of a day. Positions of that day that came in earlier move into it.
-
-    Other transactions that store positions wait before they choose a partition. A transaction that has chosen
-    `positions_live_other` already, and waits for it, fails when the day has left that partition.
-    """
+    """Makes the partition of a day. Positions of that day that came in earlier move into it. Other transactions that
+    store positions wait before they choose a partition. A transaction that has chosen `positions_live_other` already,
+    and waits for it, fails when the day has left that partition."""
     connection.execute("LOCK TABLE positions IN SHARE ROW EXCLUSIVE MODE")
     name, bounds = sql.Identifier(table), (day, day + timedelta(days=1))
     connection.execute(sql.SQL("CREATE TABLE {} (LIKE positions INCLUDING DEFAULTS)").format(name))

@@ -13,10 +13,10 @@ from domain.planning.second_readings import newest_counted, zero_counts
 from domain.roads import Point
 
 MOST_READINGS = 300
-"""More could not be told apart in a drawing."""
+"""Most readings in a drawing; more could not be told apart."""
 
 MOST_PLACES = 2_000
-"""So many show the bends of the road on a map of a whole trip."""
+"""Most places on a map of a whole trip, enough for the bends of the road."""
 
 
 class _Reading(NamedTuple):
@@ -50,8 +50,8 @@ _READINGS = Statement(
 def read_levels(
     connection: Connection, tenant: Tenant, vehicle_id: UUID, since: datetime, until: datetime | None
 ) -> list[TrackedFix]:
-    """The plausible fixes with a level from one time to another (None: up to the newest), evenly thinned to about
-    MOST_READINGS."""
+    """The plausible fixes with a level in the span, evenly thinned to about MOST_READINGS. `until` is None for up to
+    the newest."""
     span = {"vehicle_id": vehicle_id, "since": since, "until": until, "most": MOST_READINGS}
     return [TrackedFix(*row) for row in _READINGS.all(connection, {**tenant._asdict(), **span})]
 
@@ -67,30 +67,30 @@ _TRAIL = Statement(_Place, _thinned("latitude, longitude"))
 def read_trail(
     connection: Connection, tenant: Tenant, vehicle_id: UUID, since: datetime, until: datetime | None
 ) -> list[Point]:
-    """The places of the plausible fixes from one time to another (None: up to the newest), evenly thinned to about
-    MOST_PLACES."""
+    """The places of the plausible fixes in the span, evenly thinned to about MOST_PLACES. `until` is None for up to the
+    newest."""
     span = {"vehicle_id": vehicle_id, "since": since, "until": until, "most": MOST_PLACES}
     return [Point(*row) for row in _TRAIL.all(connection, {**tenant._asdict(), **span})]
 
 
 LAST_FIXES_WITHIN = timedelta(hours=1)
-"""A truck's newest level, and the fix before its newest, are looked for in the hour before its newest fix."""
+"""A truck's newest level, and the fix before its newest, are looked for within this time before its newest fix."""
 
 _TRUCKS_AT_ONCE = 1_000
 
 _LEVELS_COMPARED = 3
-"""One of three may be wrong: the other two agree."""
+"""Levels compared: one of three may be wrong, and the other two agree."""
 
 
 class LastFixes(NamedTuple):
-    """The details that a truck's newest position does not tell."""
+    """What a truck's newest position alone does not tell."""
 
     vehicle_id: UUID
     latitude: float | None
     longitude: float | None
     """The position before the newest one."""
     fuel_percent: float | None
-    """The newest level that counts: one that neither miles nor time explain needs a second reading."""
+    """The newest level that counts; a level that neither miles nor time explain needs a second reading."""
 
 
 class _LastRow(NamedTuple):
@@ -98,7 +98,7 @@ class _LastRow(NamedTuple):
     latitude: float | None
     longitude: float | None
     levels: list[float] | None
-    """The oldest first; so are the other three."""
+    """The last readings as four lists in one order, the oldest reading first."""
     times: list[datetime] | None
     latitudes: list[float] | None
     longitudes: list[float] | None
@@ -188,14 +188,14 @@ _AROUND = Statement(
     ) AS fix
     """,
 )
-"""`since` and `until` name the partitions, as above."""
+"""`since` and `until` name the partitions, as for `_LAST_FIXES`."""
 
 
 def read_places_around(
     connection: Connection, tenant: Tenant, asked: Sequence[tuple[UUID, datetime]], within: timedelta
 ) -> list[list[Point]]:
-    """The places of each truck's last plausible fix before its time and of its first one after, no further from
-    that time than `within`. Empty: nothing is known, or it is no longer kept."""
+    """The places of each truck's last plausible fix before its time and of its first one after, both within `within` of
+    that time. Empty where none is known or kept."""
     found: list[list[Point]] = [[] for _ in asked]
     by_day: dict[object, list[int]] = {}
     for number, (_, at) in enumerate(asked):

@@ -12,7 +12,7 @@ from domain.database.statements import Statement
 from domain.queue.jobs import JOB_TRUCKS, Job, in_batches, process_positions_job
 
 STANDING_MINUTES = 15
-"""A fix not older than this says where a truck stands now."""
+"""A fix within these minutes says where a truck stands now."""
 
 
 class WaitingAgain(NamedTuple):
@@ -43,11 +43,11 @@ _RECHECK = """
     RETURNING t.environment, t.company_id, t.vehicle_id
 """
 """The trucks of routes: those that they are matched to, and those that they were matched to before their import started
-over. Tracks are found by arrays of keys: joined, each track of a batch would be compared with each truck."""
+over. Tracks are found by arrays of keys; by a join, each track of a batch would be compared with each truck."""
 _MINUTES = f"interval '{STANDING_MINUTES} minutes'"
 _LATELY = f"(CASE t.environment WHEN 'live' THEN least(t.newest_at, %(now)s) ELSE t.newest_at END - {_MINUTES})"
-"""The minutes before a truck's newest fix say where it stands, even if it has sent nothing since. A live clock that is
-ahead hides nothing; the sandbox's time is simulated."""
+"""A truck's newest fix, and the minutes before it, say where the truck stands, even if it has sent nothing since. A
+live clock that is ahead hides nothing; the sandbox's time is simulated."""
 _LET_GO = "vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM moved WHERE let_go))"
 _RECHECK_ALL = Statement(WaitingAgain, _RECHECK.format(moved="true", looked_at="true", since=_LATELY))
 _RECHECK_SINCE = Statement(WaitingAgain, _RECHECK.format(moved="true", looked_at="true", since="%(since)s"))
@@ -87,14 +87,14 @@ def recheck_trucks(
 
 
 def recheck_imported(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> Cursor[WaitingAgain]:
-    """The same for those of the routes that are imported at `now`: the trucks that they have left, and those that have
-    sent a fix lately. The trucks are for `process_trucks`. They are not read here, so that the statement can go out
-    together with the one that imports."""
+    """Rechecks the trucks of those of the routes that are imported at `now`: the trucks that the routes have left, and
+    those that have sent a fix lately. The trucks are for `process_trucks`. They are not read here, so that the
+    statement can go out together with the one that imports."""
     return _RECHECK_IMPORTED.execute(connection, {"now": now, "ids": as_array(route_ids)})
 
 
 def recheck_left(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> Cursor[WaitingAgain]:
-    """The same for the trucks that these routes were matched to before their import started over, where they are held
+    """Rechecks the trucks to which these routes were matched before their import started over, where they are held
     now."""
     return _RECHECK_LEFT.execute(connection, {"now": now, "ids": as_array(route_ids)})
 

@@ -22,15 +22,15 @@ from domain.telematics.rechecks import WaitingAgain, process_trucks
 
 _CONTEXT = timedelta(minutes=10)
 _CONTEXT_FIXES = 6
-"""A batch begins this long before the first new fix, and with at least so many earlier fixes: a run of fixes may have
+"""A batch begins this long before the first new fix, and with at least this many earlier fixes: a run of fixes may have
 begun before the first new one."""
 _MAX_CONTEXT_FIXES = 600
-"""At most so many earlier fixes, for a truck that sends more than one a second."""
+"""Most earlier fixes in a batch, for a truck that sends more than one a second."""
 
 _MAX_FIXES = 5_000
-"""New fixes of all trucks together that one transaction processes. The next job processes the rest."""
+"""Most new fixes of all trucks together in one transaction. The next job processes the rest."""
 _MIN_PORTION = 50
-"""New fixes of each truck that it processes at least."""
+"""New fixes of each truck that one transaction processes in any case."""
 
 
 # Which trucks wait
@@ -40,9 +40,9 @@ class WaitingTruck(NamedTuple):
     vehicle_id: UUID
     company_id: UUID
     version: str
-    """The version of its track, which differs after every change of the track."""
+    """The version of the track, which every change of the track changes."""
     route_ids: list[UUID]
-    """A few open routes of the truck. Its current one is among them."""
+    """A few open routes of the truck, its current one among them."""
 
 
 _WAITING_TRUCKS = Statement(
@@ -60,7 +60,7 @@ _WAITING_TRUCKS = Statement(
 def waiting_trucks(
     connection: Connection, environment: str, vehicle_ids: Sequence[UUID], *, early: timedelta
 ) -> dict[UUID, WaitingTruck]:
-    """The vehicles among these whose fixes wait, by vehicle. Nothing is locked."""
+    """Those of the vehicles whose fixes wait, by vehicle. Nothing is locked."""
     rows = _WAITING_TRUCKS.all(
         connection,
         {
@@ -83,13 +83,13 @@ class Track(NamedTuple):
     oldest_at: datetime
     newest_at: datetime
     free_since: datetime | None
-    """When the truck completed its last route, by the time of its fixes."""
+    """When the truck completed its last route, by its fixes' time; None if it never did."""
     freed_at: datetime | None
-    """The same by our clock."""
+    """When the truck completed its last route, by our clock."""
     watch_from: datetime | None = None
     watch_at: datetime | None = None
     fuel_stops_passed: int = 0
-    """These three are explained in `watches`."""
+    """Explained in `watches`, like the two fields before it."""
 
 
 _LOCK_TRACKS = Statement(
@@ -123,11 +123,11 @@ class ReceivedFix(NamedTuple):
 
 
 class FixBatch(NamedTuple):
-    """A truck's fixes that wait and those shortly before, in the order of `recorded_at`."""
+    """A truck's waiting fixes and those shortly before, in the order of `recorded_at`."""
 
     fixes: list[ReceivedFix]
     rest_from: datetime | None
-    """`recorded_at` of the first fix that is left for the next job; None: nothing is left."""
+    """`recorded_at` of the first fix that is left for the next job; None if none is left."""
 
 
 class _LoadedFix(NamedTuple):
@@ -175,10 +175,8 @@ _LOAD_FIXES = Statement(
 
 
 def load_fix_batches(connection: Connection, environment: str, since: Mapping[UUID, datetime]) -> dict[UUID, FixBatch]:
-    """The batch of each of these vehicles; `since` tells from when on its fixes wait.
-
-    Of a vehicle that has many fixes only the first ones are loaded.
-    """
+    """The batch of each of these vehicles; `since` has the time from which on its fixes wait. A vehicle with many fixes
+    gets only the first ones loaded."""
     portion = max(_MIN_PORTION, _MAX_FIXES // max(1, len(since)))
     rows = _LOAD_FIXES.all(
         connection,
@@ -206,7 +204,7 @@ def load_fix_batches(connection: Connection, environment: str, since: Mapping[UU
 
 
 class Flag(NamedTuple):
-    """A fix that is implausible, or is so no longer."""
+    """A fix whose flag changes: it is implausible, or no longer so."""
 
     vehicle_id: UUID
     recorded_at: datetime
@@ -232,7 +230,8 @@ def flag_implausible(
     *,
     now: datetime,
 ) -> None:
-    """Stores the flags, and counts the implausible fixes for each company; `companies` are those of the vehicles."""
+    """Stores the flags, and counts the implausible fixes for each company; `companies` has the company of each
+    vehicle."""
     if not flags:
         return
     vehicles, moments, implausible = map(list, zip(*flags, strict=True))
@@ -316,8 +315,8 @@ _LOST = Statement(
 def lost_processing(
     connection: Connection, *, now: datetime, limit: int = 10_000
 ) -> dict[tuple[str, UUID], list[UUID]]:
-    """Vehicles whose fixes still wait although their job should have run: vehicle ids by environment and company, those
-    that wait longest first."""
+    """Vehicles whose fixes still wait although their job should have run: vehicle ids by environment and company, the
+    longest waiting first."""
     lost: dict[tuple[str, UUID], list[UUID]] = {}
     for row in _LOST.all(connection, (now - SWEEP_GRACE, limit)):
         lost.setdefault((row.environment, row.company_id), []).append(row.vehicle_id)
@@ -331,5 +330,5 @@ _RETRY_LATER = Command(
 
 
 def record_failed_processing(connection: Connection, environment: str, vehicle_id: UUID, *, now: datetime) -> None:
-    """After an unexpected error: the sweep tries this truck again in a minute, not every few seconds."""
+    """Notes an unexpected error, so that the sweep tries this truck again in a minute, not every few seconds."""
     _RETRY_LATER.execute(connection, (now + timedelta(minutes=1), vehicle_id, environment))

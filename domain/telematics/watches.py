@@ -48,7 +48,7 @@ _FIXES = Statement(
 def fixes_between(
     connection: Connection, environment: str, spans: Mapping[UUID, tuple[datetime, datetime | None]]
 ) -> dict[UUID, list[TrackedFix]]:
-    """The plausible fixes of each of these vehicles from one time to before another (None: up to the newest)."""
+    """The plausible fixes of each vehicle within its span; an end of None means up to the newest."""
     fixes: dict[UUID, list[TrackedFix]] = {vehicle_id: [] for vehicle_id in spans}
     starts, ends = [since for since, _ in spans.values()], [until for _, until in spans.values()]
     for row in _FIXES.all(connection, (list(spans), starts, ends, environment)):
@@ -69,8 +69,8 @@ _STORE = Command(
 def store_watches(
     connection: Connection, environment: str, watches: Mapping[UUID, NextComparison], *, paused: Collection[UUID]
 ) -> None:
-    """Stores which fixes of these vehicles, whose tracks are locked, are compared next. For those in `paused` none are
-    until `watch_truck`."""
+    """Stores which fixes of these vehicles, whose tracks are locked, are compared next. Vehicles in `paused` are not
+    compared until `watch_truck`."""
     if not watches:
         return
     _STORE.execute(
@@ -89,7 +89,7 @@ _UNWATCH = Command("UPDATE tracks SET watch_at = NULL WHERE vehicle_id = ANY(%s)
 
 
 def unwatch(connection: Connection, environment: str, vehicle_ids: Sequence[UUID]) -> None:
-    """These vehicles, whose tracks are locked, are not compared with a road any more."""
+    """Stops comparing these vehicles, whose tracks are locked, with a road."""
     if vehicle_ids:
         _UNWATCH.execute(connection, (list(vehicle_ids), environment))
 
