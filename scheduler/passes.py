@@ -276,8 +276,7 @@ class Passes:
         with self.database.transaction() as connection:
             # twice the interval, since the pass before may have been late
             since = now - timedelta(seconds=2 * self.settings.price_sources_seconds)
-            woken = wake_prices(connection, since=since, now=now)
-        self.jobs.put(*woken)
+            wake_prices(connection, since=since, now=now)
         with self.database.transaction() as connection:
             due = due_sources(connection, now=now, limit=_SOURCES)
         files = self.source_looks.run(due, self._look_at_source, seconds=_LOOKS_SECONDS)
@@ -300,10 +299,6 @@ class Passes:
             if not is_away(error):
                 self._note_fault(source, "something failed on our side")
             return 0
-        try:
-            self.jobs.put(*look.jobs)
-        except redis.RedisError:  # the sweep finds the reviews
-            log.warning("passes.price_reviews_not_enqueued", source_id=source.id, company_id=source.company_id)
         return look.files
 
     @contextmanager

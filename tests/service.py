@@ -17,6 +17,7 @@ from domain.accounts.keys import create_key
 from domain.contract.shapes import SCOPES
 from domain.database.connections import Database
 from domain.lifecycle import Environment
+from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings
 from ingress.http.serving import free_port
@@ -137,7 +138,7 @@ def running_service(
                 replace(spec, is_ready=lambda: _is_alive(url)) if spec.name == "ingress" else spec for spec in specs
             ]
         supervisor.start(specs, seconds=60)
-        with Database.of(settings) as database:
+        with Database.of(settings, put_jobs=JobQueue.of(settings).put) as database:
             yield Service(url, database, settings)
     finally:
         supervisor.stop()

@@ -168,10 +168,9 @@ def mappings_add(
     mapping_kind = cast(MappingKind, kind.value)
     with transaction() as connection:
         companies.require_company(connection, company_id)
-        waiting, jobs = fleet_changes.add_mapping(
+        waiting = fleet_changes.add_mapping(
             connection, company_id, mapping_kind, value, read_record_id(MATCHED_BY[mapping_kind], target_id)
         )
-    enqueue(jobs)
     show(
         as_json,
         {"kind": kind, "value": value, "to": target_id, "waiting_routes": waiting},

@@ -2,7 +2,7 @@
 
 from deploy.cli.arguments import acting
 from deploy.cli.output import counting_lines
-from deploy.cli.storing import enqueue, transaction
+from deploy.cli.storing import transaction
 from domain.files.csvfiles import ImportReport
 from domain.operations.import_kinds import ImportFile
 from domain.operations.import_runs import ImportRun
@@ -11,4 +11,4 @@ from domain.operations.import_runs import ImportRun
 def store_file(file: ImportFile, *, bar: str = "", as_json: bool) -> ImportReport:
     """Stores the file. `bar`: what a bar of progress counts; without it, or with JSON, there is none."""
     with counting_lines(bar, file.path, quiet=as_json or not bar) as progress:
-        return ImportRun(file, transaction, enqueue, acting().name, progress=progress).store()
+        return ImportRun(file, transaction, acting().name, progress=progress).store()

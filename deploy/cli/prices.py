@@ -9,7 +9,7 @@ import typer
 from deploy.cli.arguments import AsJson, CompanyId, Currency, Unit, acting, read_secret
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import counting_lines, errors, print_fields, print_table, screen, show
-from deploy.cli.storing import enqueue, transaction
+from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts.companies import require_company
 from domain.accounts.contacts import Contacts
@@ -69,7 +69,7 @@ def prices_import(
     limits = OutlierLimits.of(get_settings())
     with counting_lines("rows", file, quiet=as_json) as progress, transaction() as connection:
         found = with_unit(price_profile_of(connection, company_id, profile, file), currency, unit)
-        report, jobs = price_changes.import_price_file(
+        report = price_changes.import_price_file(
             connection, company_id, file, found, takes_retail=retail, limits=limits, now=now, progress=progress
         )
         run = RunFile(None, file.name, file_hash_of(file), found.name, acting().name)
@@ -84,7 +84,6 @@ def prices_import(
             affected=affected,
             now=now,
         )
-    enqueue(jobs)
 
     def text() -> None:
         if profile == AUTO:
@@ -139,7 +138,7 @@ def prices_accept(
     """Uses a held price."""
     actor, now = acting(reason), clock.now()
     with transaction() as connection:
-        jobs = price_changes.accept_held_price(
+        price_changes.accept_held_price(
             connection,
             company_id,
             _held_id(held_id),
@@ -150,7 +149,6 @@ def prices_accept(
             rates=ExchangeRates.of(get_settings()),
         )
         record_action(connection, actor, "prices.accept", held_id, company_id=company_id, affected=1, now=now)
-    enqueue(jobs)
     show(as_json, {"id": held_id, "status": "accepted"}, lambda: screen.print(f"accepted {held_id}"))
 
 
@@ -367,7 +365,6 @@ def sources_run(company_id: CompanyId, name: SourceArgument, as_json: AsJson = F
             now=clock.now(),
             retry=not turn,
         )
-        enqueue(look.jobs)
         files, waiting, fault = files + look.files, look.waiting, look.fault
         if fault or not waiting:
             break

@@ -9,7 +9,7 @@ from deploy.cli.arguments import AsJson, Believe, CompanyId, CsvFile, Currency, 
 from deploy.cli.importing import store_file
 from deploy.cli.output import finish_import, screen, show
 from deploy.cli.records import Records, add_commands, by_id
-from deploy.cli.storing import enqueue, transaction
+from deploy.cli.storing import transaction
 from domain import clock
 from domain.operations.import_kinds import DealsFile, StationsFile, TaxesFile
 from domain.routes.plans import price_changes
@@ -133,8 +133,7 @@ def stations_retire(
     """Takes truck stops out of use: no plan stops there until `stations import` names them again by their ids."""
     now = clock.now()
     with transaction() as connection:
-        jobs = price_changes.retire_stations(connection, station_ids, now=now)
-    enqueue(jobs)
+        price_changes.retire_stations(connection, station_ids, now=now)
     show(
         as_json,
         {"ids": station_ids, "retired": True},

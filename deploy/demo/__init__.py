@@ -142,8 +142,8 @@ def _fill(database: Database, settings: Settings, screen: Console) -> dict[str, 
         )
         company_id = create_company(connection, policy)
         reports = {
-            "vehicles": import_vehicles(connection, company_id, HERE / "vehicles.csv")[0],
-            "drivers": import_drivers(connection, company_id, HERE / "drivers.csv")[0],
+            "vehicles": import_vehicles(connection, company_id, HERE / "vehicles.csv"),
+            "drivers": import_drivers(connection, company_id, HERE / "drivers.csv"),
             "truck stops": store_station_rows(connection, HERE / "stations.csv", now=now),
             "tax rates": store_tax_rows(connection, HERE / "taxes.csv", now=now),
             "deals": store_deal_rows(connection, company_id, HERE / "deals.csv", now=now),

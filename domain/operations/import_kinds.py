@@ -27,7 +27,7 @@ from domain.fills.card_files import FileFill, Volume, open_fill_file
 from domain.fills.importing import fill_batches, finish_fills, read_stations, store_fills
 from domain.fills.matching import KnownStations
 from domain.lifecycle import Environment
-from domain.queue.jobs import Job, import_routes_job, in_batches
+from domain.queue.jobs import after_commit, import_routes_job, in_batches
 from domain.routes.intake import fleet_changes
 from domain.routes.intake.pushes import Push, store_pushes
 from domain.routes.plans import price_changes
@@ -41,8 +41,6 @@ class StoredRows(NamedTuple):
     updated: int
     unchanged: int
     refused: Sequence[Rejected] = ()
-    jobs: Sequence[Job] = ()
-    """The jobs to enqueue after the commit."""
 
 
 StoreBatch = Callable[[Connection, datetime], StoredRows]
@@ -84,8 +82,8 @@ class ImportFile(ABC):
         yield from ()
 
     @abstractmethod
-    def finish(self, connection: Connection, now: datetime, progress: Progress) -> list[Job]:
-        """The last transaction. Returns the jobs to enqueue after the commit. Raises UnreadableFile."""
+    def finish(self, connection: Connection, now: datetime, progress: Progress) -> None:
+        """The last transaction. Raises UnreadableFile."""
 
 
 # --- Stored as a whole -------------------------------------------------------------------------------------------
@@ -96,9 +94,8 @@ class VehiclesFile(ImportFile):
     name = "vehicles"
     company_id: UUID
 
-    def finish(self, connection: Connection, now: datetime, progress: Progress) -> list[Job]:
-        self.report, jobs = fleet_changes.import_vehicles(connection, self.company_id, self.path, progress=progress)
-        return jobs
+    def finish(self, connection: Connection, now: datetime, progress: Progress) -> None:
+        self.report = fleet_changes.import_vehicles(connection, self.company_id, self.path, progress=progress)
 
 
 @dataclass(kw_only=True)
@@ -107,11 +104,10 @@ class DriversFile(ImportFile):
     company_id: UUID
     contacts: Contacts = IN_CLEAR
 
-    def finish(self, connection: Connection, now: datetime, progress: Progress) -> list[Job]:
-        self.report, jobs = fleet_changes.import_drivers(
+    def finish(self, connection: Connection, now: datetime, progress: Progress) -> None:
+        self.report = fleet_changes.import_drivers(
             connection, self.company_id, self.path, contacts=self.contacts, progress=progress
         )
-        return jobs
 
 
 @dataclass(kw_only=True)
@@ -120,11 +116,10 @@ class StationsFile(ImportFile):
     unit: UnitOption = NO_OPTION
     believe: bool = False
 
-    def finish(self, connection: Connection, now: datetime, progress: Progress) -> list[Job]:
-        self.report, jobs = price_changes.import_stations(
+    def finish(self, connection: Connection, now: datetime, progress: Progress) -> None:
+        self.report = price_changes.import_stations(
             connection, self.path, unit=self.unit, believe=self.believe, now=now, progress=progress
         )
-        return jobs
 
 
 @dataclass(kw_only=True)
@@ -134,20 +129,18 @@ class DealsFile(ImportFile):
     unit: UnitOption = NO_OPTION
     believe: bool = False
 
-    def finish(self, connection: Connection, now: datetime, progress: Progress) -> list[Job]:
-        self.report, jobs = price_changes.import_deals(
+    def finish(self, connection: Connection, now: datetime, progress: Progress) -> None:
+        self.report = price_changes.import_deals(
             connection, self.company_id, self.path, unit=self.unit, believe=self.believe, now=now, progress=progress
         )
-        return jobs
 
 
 @dataclass(kw_only=True)
 class TaxesFile(ImportFile):
     name = "taxes"
 
-    def finish(self, connection: Connection, now: datetime, progress: Progress) -> list[Job]:
-        self.report, jobs = price_changes.import_taxes(connection, self.path, now=now, progress=progress)
-        return jobs
+    def finish(self, connection: Connection, now: datetime, progress: Progress) -> None:
+        self.report = price_changes.import_taxes(connection, self.path, now=now, progress=progress)
 
 
 # --- Stored in batches -------------------------------------------------------------------------------------------
@@ -213,6 +206,7 @@ class RoutesFile(EnvironmentFile):
         effects = Counter(result.effect for result in pushed)
         started = [line for (line, _), result in zip(sound, pushed, strict=True) if result.effect == "refuse"]
         changed = dict.fromkeys(result.route_id for result in pushed if result.effect in ("create", "replace"))
+        after_commit(connection, *jobs, *(import_routes_job(ids, self.company_id) for ids in in_batches(changed)))
         return StoredRows(
             effects["create"],
             effects["replace"],
@@ -221,11 +215,10 @@ class RoutesFile(EnvironmentFile):
                 *(Rejected(one.line, one.fault) for one in routes if one.route is None),
                 *(Rejected(line, STARTED) for line in started),
             ],
-            [*jobs, *(import_routes_job(ids, self.company_id) for ids in in_batches(changed))],
         )
 
-    def finish(self, connection: Connection, now: datetime, progress: Progress) -> list[Job]:
-        return []
+    def finish(self, connection: Connection, now: datetime, progress: Progress) -> None:
+        pass
 
 
 @dataclass(kw_only=True)
@@ -253,9 +246,8 @@ class FillsFile(EnvironmentFile):
         done = store_fills(connection, self.tenant, self.profile.name, fills, self._stations, far_miles=self.far_miles)
         return StoredRows(*done)
 
-    def finish(self, connection: Connection, now: datetime, progress: Progress) -> list[Job]:
+    def finish(self, connection: Connection, now: datetime, progress: Progress) -> None:
         finish_fills(connection, self.tenant)
-        return []
 
 
 IMPORT_FILES: tuple[type[ImportFile], ...] = (

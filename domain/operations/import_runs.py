@@ -16,7 +16,6 @@ from domain.files.csvfiles import ImportReport, Progress
 from domain.operations import import_records
 from domain.operations.import_kinds import ImportFile, StoreBatch, StoredRows
 from domain.operations.import_records import Counts, StoredImport
-from domain.queue.jobs import Job
 
 
 class ImportRun:
@@ -26,7 +25,6 @@ class ImportRun:
         self,
         file: ImportFile,
         transaction: Transaction,
-        enqueue: Callable[[list[Job]], object],
         actor: str,
         *,
         record: StoredImport | None = None,
@@ -35,7 +33,6 @@ class ImportRun:
     ) -> None:
         self._file = file
         self._transaction = transaction
-        self._enqueue = enqueue
         self._actor = actor
         self._record = record
         self._progress = progress
@@ -45,11 +42,9 @@ class ImportRun:
         """Raises UnreadableFile, UnknownCompany, RetiredCompany, ImportGone. Batches that are stored by then stay."""
         for store in self._file.batches(self._time(), self._progress):
             done = self._store_batch(store)
-            self._enqueue(list(done.jobs))
             self._count(done)
         with self._transaction() as connection:
-            jobs = self._finish(connection)
-        self._enqueue(jobs)
+            self._finish(connection)
         return self._file.report
 
     def _store_batch(self, store: StoreBatch) -> StoredRows:
@@ -85,8 +80,8 @@ class ImportRun:
         for row in done.refused:
             report.reject(row.line, row.message)
 
-    def _finish(self, connection: Connection) -> list[Job]:
-        jobs = self._file.finish(connection, self._time(), self._progress)
+    def _finish(self, connection: Connection) -> None:
+        self._file.finish(connection, self._time(), self._progress)
         report = self._file.report
         if self._record is not None:
             import_records.finish(connection, self._record, report, now=self._time())
@@ -99,4 +94,3 @@ class ImportRun:
             affected=report.created + report.updated,
             now=self._time(),
         )
-        return jobs

@@ -66,7 +66,7 @@ class Console:
         self._owners = ShareOwners()
         self.contacts = Contacts.of(settings)
         self.streams = Streams()
-        self.importer = Importer(self.database, self.jobs)
+        self.importer = Importer(self.database)
         self._templates = make_templates()
         self._templates.globals["map_settings"] = map_settings(settings)
         self._templates.globals["provider"] = self.provider.label if self.provider is not None else ""

@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import psycopg
-import redis
 from psycopg.errors import LockNotAvailable
 
 from domain import clock
@@ -27,8 +26,6 @@ from domain.operations import import_records
 from domain.operations.import_kinds import ImportFile
 from domain.operations.import_records import IMPORTING, StoredImport
 from domain.operations.import_runs import ImportRun
-from domain.queue.job_queue import JobQueue
-from domain.queue.jobs import Job
 from domain.telemetry.logs import get_logger
 from domain.wording import sentence
 from ingress.console.browser import MAX_FILE_BYTES
@@ -87,9 +84,8 @@ _PLACE_SECONDS = 1.0
 class Importer:
     """Runs the imports that `import_records.begin` has stored. Each removes its file at the end."""
 
-    def __init__(self, database: Database, jobs: JobQueue) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._jobs = jobs
         self._threads = ThreadPoolExecutor(MOST_FILES, thread_name_prefix="import")
         self._turns = ImportTurns()
         self._places = FairSemaphore(MOST_FILES, of_one=1)
@@ -144,7 +140,6 @@ class Importer:
                 ImportRun(
                     file,
                     lambda: self._transaction(stored),
-                    self._enqueue,
                     stored.actor,
                     record=stored,
                     progress=rows.add,
@@ -188,12 +183,6 @@ class Importer:
         finally:
             done.set()
             thread.join()
-
-    def _enqueue(self, jobs: list[Job]) -> None:
-        try:
-            self._jobs.put(*jobs)
-        except redis.RedisError:  # the passes find the work
-            log.warning("console.redis_away", exc_info=True)
 
     def _fail(self, stored: StoredImport, fault: str) -> None:
         try:

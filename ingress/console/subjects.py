@@ -174,10 +174,9 @@ class Vehicles(_FleetSubject[StoredVehicle, VehicleRow]):
 
     def save(self, page: Page, stored: StoredVehicle | None, typed: VehicleRow) -> str:
         if stored is None:
-            vehicle_id, jobs = fleet_changes.add_vehicle(page.connection, page.company_id, typed)
-            page.jobs += jobs
+            vehicle_id = fleet_changes.add_vehicle(page.connection, page.company_id, typed)
             return shown_id("veh", vehicle_id)
-        page.jobs += fleet_changes.edit_vehicle(page.connection, page.company_id, stored.id, typed)
+        fleet_changes.edit_vehicle(page.connection, page.company_id, stored.id, typed)
         return self.key(stored)
 
 
@@ -207,10 +206,9 @@ class Drivers(_FleetSubject[StoredDriver, DriverRow]):
     def save(self, page: Page, stored: StoredDriver | None, typed: DriverRow) -> str:
         contacts = page.console.contacts
         if stored is None:
-            driver_id, jobs = fleet_changes.add_driver(page.connection, page.company_id, typed, contacts=contacts)
-            page.jobs += jobs
+            driver_id = fleet_changes.add_driver(page.connection, page.company_id, typed, contacts=contacts)
             return shown_id("drv", driver_id)
-        page.jobs += fleet_changes.edit_driver(
+        fleet_changes.edit_driver(
             page.connection,
             page.company_id,
             stored.id,
@@ -258,7 +256,7 @@ class Stations(Subject[StoredStation, StationFileRow]):
     def save(self, page: Page, stored: StoredStation | None, typed: StationFileRow) -> str:
         checked = page.form.text("price_checked") == "yes"
         if stored is None:
-            jobs = price_changes.add_station(page.connection, typed, now=page.now, believe=checked)
+            price_changes.add_station(page.connection, typed, now=page.now, believe=checked)
         else:
             is_same = typed.retail_price == stored.retail_price
             if is_same:
@@ -266,12 +264,11 @@ class Stations(Subject[StoredStation, StationFileRow]):
             typed = msgspec.structs.replace(
                 typed, station_id=stored.station_id, priced_at=stored.priced_at if is_same and not checked else None
             )
-            jobs = price_changes.edit_station(page.connection, typed, now=page.now, believe=checked or is_same)
-        page.jobs += jobs
+            price_changes.edit_station(page.connection, typed, now=page.now, believe=checked or is_same)
         return str(typed.station_id)
 
     def end(self, page: Page, stored: StoredStation) -> None:
-        page.jobs += price_changes.retire_stations(page.connection, [stored.station_id], now=page.now)
+        price_changes.retire_stations(page.connection, [stored.station_id], now=page.now)
 
 
 class Deals(Subject[StoredDeal, DealFileRow]):
@@ -309,19 +306,14 @@ class Deals(Subject[StoredDeal, DealFileRow]):
             typed.discount_per_gallon,
         ):
             checked, typed = True, msgspec.structs.replace(typed, currency=stored.currency, unit=stored.unit)
-        deal_id, jobs = price_changes.edit_deal(
-            page.connection, page.company_id, old, typed, now=page.now, believe=checked
-        )
+        deal_id = price_changes.edit_deal(page.connection, page.company_id, old, typed, now=page.now, believe=checked)
         if deal_id is None:
             raise not_found()
-        page.jobs += jobs
         return str(deal_id)
 
     def end(self, page: Page, stored: StoredDeal) -> None:
-        jobs = price_changes.remove_deal(page.connection, page.company_id, stored.id, now=page.now)
-        if jobs is None:
+        if not price_changes.remove_deal(page.connection, page.company_id, stored.id, now=page.now):
             raise not_found()
-        page.jobs += jobs
 
 
 class Taxes(Subject[StoredTax, TaxRow]):
@@ -358,17 +350,13 @@ class Taxes(Subject[StoredTax, TaxRow]):
 
     def save(self, page: Page, stored: StoredTax | None, typed: TaxRow) -> str:
         old = (stored.state, stored.valid_from) if stored is not None else None
-        jobs = price_changes.edit_tax(page.connection, old, typed, now=page.now)
-        if jobs is None:
+        if not price_changes.edit_tax(page.connection, old, typed, now=page.now):
             raise not_found()
-        page.jobs += jobs
         return _tax_key(typed.state, typed.valid_from)
 
     def end(self, page: Page, stored: StoredTax) -> None:
-        jobs = price_changes.remove_tax(page.connection, stored.state, stored.valid_from, now=page.now)
-        if jobs is None:
+        if not price_changes.remove_tax(page.connection, stored.state, stored.valid_from, now=page.now):
             raise not_found()
-        page.jobs += jobs
 
 
 def _tax_key(state: str, valid_from: date) -> str:

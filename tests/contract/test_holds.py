@@ -8,7 +8,6 @@ import pytest
 
 from domain.fleet.matching import MappingKind
 from domain.ids import new_id, shown_id
-from domain.queue.job_queue import JobQueue
 from domain.routes.intake.fleet_changes import add_mapping
 from tests.contract.checks import accepted, stored_route
 from tests.factories import route_body
@@ -40,8 +39,7 @@ def execute(client: Client, statement: str, *values: Any) -> None:
 def map_to(client: Client, kind: MappingKind, value: str, target: UUID) -> None:
     """Adds a mapping like the matching screens, jobs included."""
     with client.service.database.transaction() as connection:
-        _, jobs = add_mapping(connection, client.fleet.company_id, kind, value, target)
-    JobQueue.of(client.service.settings).put(*jobs)
+        add_mapping(connection, client.fleet.company_id, kind, value, target)
 
 
 def add_vehicle(client: Client, unit_number: str | None, vin: str | None = None) -> UUID:

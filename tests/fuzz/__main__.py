@@ -19,8 +19,6 @@ from rich.progress import Progress
 
 from deploy.cli.failures import CommandFailed, run
 from deploy.cli.output import errors, screen
-from domain.queue.job_queue import JobQueue
-from domain.queue.redis_clients import redis_client
 from domain.text import printable
 from tests.fuzz.api import Api
 from tests.fuzz.clients import Keys
@@ -42,12 +40,11 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 def parts_of(stack: Stack, open_until_end: ExitStack) -> dict[str, Callable[[], Part]]:
     """The parts by name, each made when its turn comes."""
     keys = open_until_end.enter_context(Keys(stack.service))
-    redis = open_until_end.enter_context(redis_client(stack.service.settings.require_redis_url()))
     return {
         "bytes": lambda: Bytes(open_until_end.enter_context(both_servers()), keys, stack.console.url),
         "api": lambda: Api(keys),
         "feed": lambda: Feed(keys),
-        "csv": lambda: CsvFiles(stack.console, JobQueue(redis)),
+        "csv": lambda: CsvFiles(stack.console),
         "console": lambda: Forms(stack),
     }
 

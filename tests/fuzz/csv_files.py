@@ -26,7 +26,6 @@ from domain.operations.import_kinds import (
 )
 from domain.operations.import_records import IMPORTING, StoredImport, latest_imports
 from domain.operations.import_runs import ImportRun
-from domain.queue.job_queue import JobQueue
 from domain.stations.price_imports import DealRow, StationRow, TaxRow
 from tests.fuzz.engine import HANG_SECONDS, Fault, Part
 from tests.ingress.console.conftest import Browser, World
@@ -203,9 +202,9 @@ class CsvFiles(Part):
 
     name = "csv"
 
-    def __init__(self, console: World, jobs: JobQueue) -> None:
+    def __init__(self, console: World) -> None:
         super().__init__()
-        self._console, self._jobs = console, jobs
+        self._console = console
         self._fleet = console.new_fleet()
         self._browsers = {role: console.browser(role, self._fleet) for role in (Role.OWNER, Role.OPERATOR)}
         self._number = 1000
@@ -237,7 +236,6 @@ class CsvFiles(Part):
                 ImportRun(
                     self._file(kind, Path(file.name)),
                     partial(self._console.database.transaction, limits=IMPORTING),
-                    lambda jobs: self._jobs.put(*jobs),
                     "fuzz",
                 ).store()
             except UnreadableFile:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from domain.queue.job_queue import JobQueue
 from tests.fuzz.api import Api
 from tests.fuzz.clients import Keys
 from tests.fuzz.csv_files import CsvFiles
@@ -37,8 +36,8 @@ def test_strange_positions_are_rejected_and_good_ones_taken(keys: Keys) -> None:
     assert found(Feed(keys), 50) == []
 
 
-def test_strange_rows_of_files_are_refused_and_good_ones_imported(world: World, jobs: JobQueue) -> None:
-    assert found(CsvFiles(world, jobs), 60) == []
+def test_strange_rows_of_files_are_refused_and_good_ones_imported(world: World) -> None:
+    assert found(CsvFiles(world), 60) == []
 
 
 def test_forms_of_the_console_take_anything(service: Service, world: World, tmp_path: Path) -> None:

@@ -184,15 +184,13 @@ def test_a_route_that_is_too_long_for_the_tank_becomes_error(client: Client) -> 
 
 
 def test_a_mapping_imports_waiting_routes_at_once(client: Client, service: Service) -> None:
-    from domain.queue.job_queue import JobQueue
     from domain.routes.intake.fleet_changes import add_mapping
 
     held = client.push(route_body(datetime.now(UTC), vehicle={"unitNumber": "X-77"}))
     assert (held.status_code, held.json()["status"]) == (202, "pending_mapping")
 
     with service.database.transaction() as connection:
-        waiting, jobs = add_mapping(connection, client.fleet.company_id, "unit_number", "X-77", client.fleet.trucks[1])
-    JobQueue.of(service.settings).put(*jobs)
+        waiting = add_mapping(connection, client.fleet.company_id, "unit_number", "X-77", client.fleet.trucks[1])
 
     assert waiting == 1
     route = client.wait_for(held.json()["id"], "draft")

@@ -10,7 +10,6 @@ from deploy.embedded import EmbeddedRedis, running
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import IN_CLEAR
 from domain.notices.subscriptions import SubscriptionValues, add_subscription
-from domain.queue.job_queue import JobQueue
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.settings import Settings
 from tests.conftest import make_database
@@ -75,8 +74,7 @@ def test_a_route_that_waits_is_told_and_so_is_its_mapping(client: Client, gatewa
     assert page == f"{CONSOLE}/matching/vehicles"
 
     with client.service.database.transaction() as connection:
-        _, jobs = add_mapping(connection, client.fleet.company_id, "unit_number", "X-77", client.fleet.trucks[1])
-    JobQueue.of(client.service.settings).put(*jobs)
+        add_mapping(connection, client.fleet.company_id, "unit_number", "X-77", client.fleet.trucks[1])
     assert wait_for(gateway, 2)[1] == "Acme: over. No route waits for an unknown vehicle any more"
 
     with client.service.database.transaction() as connection:

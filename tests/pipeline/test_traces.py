@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from domain.messages.due_messages import list_messages
-from domain.queue.job_queue import JobQueue
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.reading.history import read_history
 from domain.settings import Settings
@@ -121,8 +120,7 @@ def test_a_held_route_is_imported_later_with_the_id_of_its_push(client: Client, 
     pushed = client.post("/v1/routes", json=body, headers={"X-Request-Id": request_id})
     assert pushed.status_code == 202
     with client.service.database.transaction() as connection:
-        _, jobs = add_mapping(connection, client.fleet.company_id, "unit_number", "UNKNOWN", client.fleet.trucks[1])
-    JobQueue.of(client.service.settings).put(*jobs)
+        add_mapping(connection, client.fleet.company_id, "unit_number", "UNKNOWN", client.fleet.trucks[1])
     client.wait_for(pushed.json()["id"], "draft")
 
     def outcomes() -> list[dict[str, int]]:

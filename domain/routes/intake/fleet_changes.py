@@ -1,9 +1,9 @@
-"""Changes of a fleet, and the held routes that waited for them: those are imported at once.
+"""Changes of a fleet. Held routes that waited for them are imported at once, after the commit.
 
-Each function returns the jobs that import them, to enqueue after the commit. Raises UnknownCompany, RetiredCompany.
+Each function raises UnknownCompany and RetiredCompany.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from uuid import UUID
 
@@ -15,18 +15,19 @@ from domain.fleet.mappings import store_mapping
 from domain.fleet.matching import MappingKind
 from domain.fleet.spelling_rules import SpellingRule, list_spelling_rules, spellings_of, store_spelling_rule
 from domain.fleet.vehicles import VehicleRow, change_vehicle, store_vehicle, store_vehicles
-from domain.queue.jobs import Job, import_routes_job, in_batches
+from domain.queue.jobs import after_commit, import_routes_job, in_batches
 from domain.routes.intake.holds import routes_spelled_by, routes_waiting_for
 
 
 def import_vehicles(
     connection: Connection, company_id: UUID, path: Path, *, progress: Progress = lambda _: None
-) -> tuple[ImportReport, list[Job]]:
+) -> ImportReport:
     """Adds and updates vehicles from a CSV file. Raises UnreadableFile."""
     report, rows = store_vehicles(connection, company_id, path, progress=progress)
-    return report, _jobs_for(
+    _import_waiting(
         connection, company_id, {"unit_number": [row.unit_number for row in rows], "vin": [row.vin for row in rows]}
     )
+    return report
 
 
 def import_drivers(
@@ -36,60 +37,59 @@ def import_drivers(
     *,
     contacts: Contacts = IN_CLEAR,
     progress: Progress = lambda _: None,
-) -> tuple[ImportReport, list[Job]]:
+) -> ImportReport:
     """Adds and updates drivers from a CSV file. Raises UnreadableFile."""
     report, rows = store_drivers(connection, company_id, path, contacts=contacts, progress=progress)
-    return report, _jobs_for(
+    _import_waiting(
         connection,
         company_id,
         {"driver_external_id": [row.external_id for row in rows], "driver_name": [row.name for row in rows]},
     )
+    return report
 
 
-def add_mapping(
-    connection: Connection, company_id: UUID, kind: MappingKind, value: str, target_id: UUID
-) -> tuple[int, list[Job]]:
-    """From now on `value` means that vehicle or driver. Returns how many held routes waited for it, too. Raises
+def add_mapping(connection: Connection, company_id: UUID, kind: MappingKind, value: str, target_id: UUID) -> int:
+    """From now on `value` means that vehicle or driver. Returns how many held routes waited for it. Raises
     UnknownTarget."""
     return add_mappings(connection, company_id, kind, {value: target_id})
 
 
-def add_mappings(
-    connection: Connection, company_id: UUID, kind: MappingKind, targets: Mapping[str, UUID]
-) -> tuple[int, list[Job]]:
+def add_mappings(connection: Connection, company_id: UUID, kind: MappingKind, targets: Mapping[str, UUID]) -> int:
     """The same of several values at once."""
     for value, target_id in sorted(targets.items()):
         store_mapping(connection, company_id, kind, value, target_id)
     waiting = routes_waiting_for(connection, company_id, kind, list(targets))
-    return len(waiting), [import_routes_job(batch, company_id) for batch in in_batches(waiting)]
+    _import(connection, company_id, waiting)
+    return len(waiting)
 
 
-def add_spelling_rule(connection: Connection, company_id: UUID, rule: SpellingRule) -> tuple[int, list[Job]]:
-    """From now on unit numbers spelled so mean the unit between. Returns how many held routes waited for it, too.
+def add_spelling_rule(connection: Connection, company_id: UUID, rule: SpellingRule) -> int:
+    """From now on unit numbers spelled so mean the unit between. Returns how many held routes waited for it.
     Raises UnusableRule."""
     store_spelling_rule(connection, company_id, rule)
     waiting = routes_spelled_by(connection, company_id, rule)
-    return len(waiting), [import_routes_job(batch, company_id) for batch in in_batches(waiting)]
+    _import(connection, company_id, waiting)
+    return len(waiting)
 
 
-def add_vehicle(connection: Connection, company_id: UUID, row: VehicleRow) -> tuple[UUID, list[Job]]:
-    """Adds one vehicle. Returns its id, too. Raises AlreadyInFleet."""
+def add_vehicle(connection: Connection, company_id: UUID, row: VehicleRow) -> UUID:
+    """Adds one vehicle. Returns its id. Raises AlreadyInFleet."""
     vehicle_id = store_vehicle(connection, company_id, row)
-    return vehicle_id, _jobs_for_vehicle(connection, company_id, row)
+    _import_for_vehicle(connection, company_id, row)
+    return vehicle_id
 
 
-def edit_vehicle(connection: Connection, company_id: UUID, vehicle_id: UUID, row: VehicleRow) -> list[Job]:
+def edit_vehicle(connection: Connection, company_id: UUID, vehicle_id: UUID, row: VehicleRow) -> None:
     """Changes one vehicle. Routes that it was matched to keep it. Raises UnknownTarget, AlreadyInFleet."""
     change_vehicle(connection, company_id, vehicle_id, row)
-    return _jobs_for_vehicle(connection, company_id, row)
+    _import_for_vehicle(connection, company_id, row)
 
 
-def add_driver(
-    connection: Connection, company_id: UUID, row: DriverRow, *, contacts: Contacts = IN_CLEAR
-) -> tuple[UUID, list[Job]]:
-    """Adds one driver. Returns the id, too. Raises AlreadyInFleet."""
+def add_driver(connection: Connection, company_id: UUID, row: DriverRow, *, contacts: Contacts = IN_CLEAR) -> UUID:
+    """Adds one driver. Returns the id. Raises AlreadyInFleet."""
     driver_id = store_driver(connection, company_id, row, contacts=contacts)
-    return driver_id, _jobs_for_driver(connection, company_id, row)
+    _import_for_driver(connection, company_id, row)
+    return driver_id
 
 
 def edit_driver(
@@ -100,23 +100,25 @@ def edit_driver(
     *,
     keep_contact: bool,
     contacts: Contacts = IN_CLEAR,
-) -> list[Job]:
+) -> None:
     """Changes one driver. Routes that the driver was matched to keep the driver. Raises UnknownTarget,
     AlreadyInFleet."""
     change_driver(connection, company_id, driver_id, row, keep_contact=keep_contact, contacts=contacts)
-    return _jobs_for_driver(connection, company_id, row)
+    _import_for_driver(connection, company_id, row)
 
 
-def _jobs_for_vehicle(connection: Connection, company_id: UUID, row: VehicleRow) -> list[Job]:
-    return _jobs_for(connection, company_id, {"unit_number": [row.unit_number], "vin": [row.vin]})
+def _import_for_vehicle(connection: Connection, company_id: UUID, row: VehicleRow) -> None:
+    _import_waiting(connection, company_id, {"unit_number": [row.unit_number], "vin": [row.vin]})
 
 
-def _jobs_for_driver(connection: Connection, company_id: UUID, row: DriverRow) -> list[Job]:
+def _import_for_driver(connection: Connection, company_id: UUID, row: DriverRow) -> None:
     names: dict[MappingKind, list[str | None]] = {"driver_external_id": [row.external_id], "driver_name": [row.name]}
-    return _jobs_for(connection, company_id, names)
+    _import_waiting(connection, company_id, names)
 
 
-def _jobs_for(connection: Connection, company_id: UUID, names: Mapping[MappingKind, Sequence[str | None]]) -> list[Job]:
+def _import_waiting(
+    connection: Connection, company_id: UUID, names: Mapping[MappingKind, Sequence[str | None]]
+) -> None:
     """A route that waits for several of the names is imported once."""
     waiting: dict[UUID, None] = {}
     for kind, given in names.items():
@@ -124,4 +126,8 @@ def _jobs_for(connection: Connection, company_id: UUID, names: Mapping[MappingKi
             if kind == "unit_number":
                 values = spellings_of(list_spelling_rules(connection, company_id), values)
             waiting |= dict.fromkeys(routes_waiting_for(connection, company_id, kind, values))
-    return [import_routes_job(batch, company_id) for batch in in_batches(waiting)]
+    _import(connection, company_id, waiting)
+
+
+def _import(connection: Connection, company_id: UUID, route_ids: Iterable[UUID]) -> None:
+    after_commit(connection, *(import_routes_job(batch, company_id) for batch in in_batches(route_ids)))

@@ -1,7 +1,5 @@
 """Changes of stations, deals and taxes, and the plans that they may change: those of trucks that are still at their
 first stop are reviewed.
-
-Each function returns the jobs that review them, to enqueue after the commit.
 """
 
 from collections.abc import Sequence
@@ -14,7 +12,6 @@ from domain.accounts.companies import require_company, time_zone_of
 from domain.database.connections import Connection
 from domain.files.csvfiles import ImportReport, Progress
 from domain.files.profiles import FileProfile
-from domain.queue.jobs import Job
 from domain.routes.plans.review_requests import (
     after_new_prices,
     after_new_prices_of,
@@ -41,10 +38,11 @@ def import_stations(
     unit: UnitOption = NO_OPTION,
     believe: bool = False,
     progress: Progress = lambda _: None,
-) -> tuple[ImportReport, list[Job]]:
+) -> ImportReport:
     """Raises UnreadableFile."""
     report = price_imports.store_station_rows(connection, path, now=now, unit=unit, believe=believe, progress=progress)
-    return report, after_new_prices(connection, None, now=now)
+    after_new_prices(connection, None, now=now)
+    return report
 
 
 def import_deals(
@@ -56,21 +54,23 @@ def import_deals(
     unit: UnitOption = NO_OPTION,
     believe: bool = False,
     progress: Progress = lambda _: None,
-) -> tuple[ImportReport, list[Job]]:
+) -> ImportReport:
     """Raises UnknownCompany, RetiredCompany, UnreadableFile."""
     require_company(connection, company_id)
     report = price_imports.store_deal_rows(
         connection, company_id, path, now=now, unit=unit, believe=believe, progress=progress
     )
-    return report, after_new_prices(connection, company_id, now=now)
+    after_new_prices(connection, company_id, now=now)
+    return report
 
 
 def import_taxes(
     connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
-) -> tuple[ImportReport, list[Job]]:
+) -> ImportReport:
     """Raises UnreadableFile."""
     report = price_imports.store_tax_rows(connection, path, now=now, progress=progress)
-    return report, after_new_prices(connection, None, now=now)
+    after_new_prices(connection, None, now=now)
+    return report
 
 
 def import_price_file(
@@ -84,7 +84,7 @@ def import_price_file(
     now: datetime,
     priced_at: datetime | None = None,
     progress: Progress = lambda _: None,
-) -> tuple[PriceReport, list[Job]]:
+) -> PriceReport:
     """Raises UnknownCompany, RetiredCompany, UnreadableFile."""
     require_company(connection, company_id)
     report = store_price_file(
@@ -99,7 +99,8 @@ def import_price_file(
         priced_at=priced_at,
         progress=progress,
     )
-    return report, after_new_prices(connection, None if takes_retail else company_id, now=now)
+    after_new_prices(connection, None if takes_retail else company_id, now=now)
+    return report
 
 
 def accept_held_price(
@@ -112,7 +113,7 @@ def accept_held_price(
     by: str,
     now: datetime,
     rates: ExchangeRates = NO_RATES,
-) -> list[Job]:
+) -> None:
     """Raises UnknownHeldPrice, NeedsStation, NeedsOperator, NeedsRate, UnknownStation."""
     held = held_prices.accept_price(
         connection,
@@ -124,35 +125,35 @@ def accept_held_price(
         now=now,
         rates=rates,
     )
-    return after_new_prices(connection, None if held.kind == "retail" else company_id, now=now)
+    after_new_prices(connection, None if held.kind == "retail" else company_id, now=now)
 
 
-def wake_prices(connection: Connection, *, since: datetime, now: datetime) -> list[Job]:
+def wake_prices(connection: Connection, *, since: datetime, now: datetime) -> None:
     """Prices whose time has come begin to hold: retail prices are stored, and the plans of waiting trucks are reviewed
     where prices change by the clock alone; see `stations/price_moments.py`. `since` is the last time that this was
     done."""
     if apply_coming_prices(connection, now=now):
-        return after_new_prices(connection, None, now=now)
-    changed = begin_moments(connection, companies_with_waiting_trucks(connection), since=since, now=now)
-    return after_new_prices_of(connection, changed, now=now) if changed else []
+        after_new_prices(connection, None, now=now)
+    elif changed := begin_moments(connection, companies_with_waiting_trucks(connection), since=since, now=now):
+        after_new_prices_of(connection, changed, now=now)
 
 
-def add_station(connection: Connection, row: StationRow, *, now: datetime, believe: bool = False) -> list[Job]:
+def add_station(connection: Connection, row: StationRow, *, now: datetime, believe: bool = False) -> None:
     """Raises StationExists, UnbelievablePrice."""
     price_imports.insert_station(connection, row, now=now, believe=believe)
-    return after_new_prices(connection, None, now=now)
+    after_new_prices(connection, None, now=now)
 
 
-def edit_station(connection: Connection, row: StationRow, *, now: datetime, believe: bool = False) -> list[Job]:
+def edit_station(connection: Connection, row: StationRow, *, now: datetime, believe: bool = False) -> None:
     """Changes one station; a retired one is back. Raises UnbelievablePrice."""
     price_imports.store_station(connection, row, now=now, believe=believe)
-    return after_new_prices(connection, None, now=now)
+    after_new_prices(connection, None, now=now)
 
 
-def retire_stations(connection: Connection, station_ids: Sequence[str], *, now: datetime) -> list[Job]:
+def retire_stations(connection: Connection, station_ids: Sequence[str], *, now: datetime) -> None:
     """Raises UnknownStation."""
     price_imports.set_stations_retired(connection, station_ids, now=now)
-    return after_new_prices(connection, None, now=now)
+    after_new_prices(connection, None, now=now)
 
 
 def edit_deal(
@@ -163,31 +164,35 @@ def edit_deal(
     *,
     now: datetime,
     believe: bool = False,
-) -> tuple[int | None, list[Job]]:
-    """Changes one deal, or for `deal_id` None adds one. Returns its id, too; None: the company has no such deal. Raises
+) -> int | None:
+    """Changes one deal, or for `deal_id` None adds one. Returns its id; None: the company has no such deal. Raises
     UnknownCompany, RetiredCompany, AlreadyPriced."""
     require_company(connection, company_id)
     stored_id = price_imports.store_deal(connection, company_id, deal_id, row, now=now, believe=believe)
-    return stored_id, after_new_prices(connection, company_id, now=now)
+    after_new_prices(connection, company_id, now=now)
+    return stored_id
 
 
-def remove_deal(connection: Connection, company_id: UUID, deal_id: int, *, now: datetime) -> list[Job] | None:
-    """None: the company has no such deal."""
+def remove_deal(connection: Connection, company_id: UUID, deal_id: int, *, now: datetime) -> bool:
+    """False: the company has no such deal."""
     if not price_imports.delete_deal(connection, company_id, deal_id, now=now):
-        return None
-    return after_new_prices(connection, company_id, now=now)
+        return False
+    after_new_prices(connection, company_id, now=now)
+    return True
 
 
-def edit_tax(connection: Connection, old: tuple[str, date] | None, row: TaxRow, *, now: datetime) -> list[Job] | None:
-    """Changes the tax of a state from a day on, or for `old` None adds one. None: there is no such tax. Raises
+def edit_tax(connection: Connection, old: tuple[str, date] | None, row: TaxRow, *, now: datetime) -> bool:
+    """Changes the tax of a state from a day on, or for `old` None adds one. False: there is no such tax. Raises
     AlreadyPriced."""
     if not price_imports.store_tax(connection, old, row, now=now):
-        return None
-    return after_new_prices(connection, None, now=now)
+        return False
+    after_new_prices(connection, None, now=now)
+    return True
 
 
-def remove_tax(connection: Connection, state: str, valid_from: date, *, now: datetime) -> list[Job] | None:
-    """None: there is no such tax."""
+def remove_tax(connection: Connection, state: str, valid_from: date, *, now: datetime) -> bool:
+    """False: there is no such tax."""
     if not price_imports.delete_tax(connection, state, valid_from, now=now):
-        return None
-    return after_new_prices(connection, None, now=now)
+        return False
+    after_new_prices(connection, None, now=now)
+    return True

@@ -20,7 +20,6 @@ from domain.errors import FuelrouteError
 from domain.files.kept_profiles import kept_profiles, read_kept_profile
 from domain.files.profiles import FileProfile
 from domain.files.reading import AUTO, recognize
-from domain.queue.jobs import Job
 from domain.routes.plans.price_changes import import_price_file
 from domain.stations.price_fetching import (
     MOST_FILES_TAKEN,
@@ -51,12 +50,11 @@ MOST_FILES_READ = 4 * MOST_FILES_TAKEN
 
 
 class SourceLook(NamedTuple):
-    """The outcome of a look: files that were imported or refused, those that may still be written, and jobs."""
+    """The outcome of a look: files that were imported or refused, those that may still be written."""
 
     files: int
     waiting: int
     fault: str | None
-    jobs: list[Job]
 
 
 def price_profile_of(connection: Connection, company_id: Any, name: str, path: Path) -> FileProfile:
@@ -98,11 +96,11 @@ def look_at_source(
         look.fault = str(error)
         with transaction() as connection:
             note_look(connection, source, fault=look.fault, seen=look.all_seen(), failed=True, now=now)
-        return SourceLook(look.files, 0, look.fault, look.jobs)
+        return SourceLook(look.files, 0, look.fault)
     waiting = sum(look.is_waiting(one) for one in look.seen.values())
     with transaction() as connection:
         note_look(connection, source, fault=look.fault, seen=look.seen, failed=False, now=now)
-    return SourceLook(look.files, waiting, look.fault, look.jobs)
+    return SourceLook(look.files, waiting, look.fault)
 
 
 def _read_with(connection: Connection, source: PriceSource) -> str:
@@ -126,7 +124,6 @@ class _Look:
     now: datetime
     try_again: timedelta
     seen: dict[str, SeenFile] = field(default_factory=dict)
-    jobs: list[Job] = field(default_factory=list)
     files: int = 0
     read: int = 0
     fault: str | None = None
@@ -253,7 +250,7 @@ class _Look:
                 if one.state != "again" and was_taken(connection, source.id, run):
                     return False
                 profile = price_profile_of(connection, source.company_id, source.profile, path)
-                report, more = import_price_file(
+                report = import_price_file(
                     connection,
                     source.company_id,
                     path,
@@ -272,7 +269,6 @@ class _Look:
             report = error.report if isinstance(error, _Unused) else PriceReport()
             self._record_failure(file, one, run, str(error).replace(str(path), "the file"), report)
             raise
-        self.jobs += more
         log.info("price_sources.file_imported", source_id=source.id, company_id=source.company_id, held=report.held)
         return True
 

@@ -13,7 +13,7 @@ from domain.database.connections import Connection, Tenant
 from domain.database.fence import is_at_work
 from domain.database.statements import OwnedRow, Scalar, Statement, in_turns
 from domain.planning.plan_changes import fuel_changed
-from domain.queue.jobs import SWEEP_GRACE, Job, review_plan_job
+from domain.queue.jobs import SWEEP_GRACE, Job, after_commit, review_plan_job
 
 _REQUEST = "review_requests = review_requests + 1, review_at = coalesce(review_at, %(due)s)"
 """A review that is due stays due: requests that come all the time must not put it off."""
@@ -78,8 +78,7 @@ _REQUEST_WHERE_STANDING = Statement(
 def after_new_fixes(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> list[Job]:
     """Asks for reviews of these routes where the fuel has changed at the first stop, or the truck has just left it.
 
-    Give it only routes whose truck had not left before its newest fixes were processed. Returns the jobs to enqueue
-    after the commit.
+    Give it only routes whose truck had not left before its newest fixes were processed.
     """
     if not route_ids:
         return []
@@ -88,18 +87,19 @@ def after_new_fixes(connection: Connection, route_ids: Sequence[UUID], *, now: d
     return _jobs(_REQUEST_OF_ROUTES.all(connection, {"due": now + SWEEP_GRACE, "ids": due}))
 
 
-def after_new_prices(connection: Connection, company_id: UUID | None, *, now: datetime) -> list[Job]:
+def after_new_prices(connection: Connection, company_id: UUID | None, *, now: datetime) -> None:
     """Asks for reviews of all routes whose truck is at the first stop; with `company_id` only of that company's.
 
-    Returns the jobs to enqueue after the commit. Routes are locked in the order of their ids, as everywhere.
+    Routes are locked in the order of their ids, as everywhere.
     """
-    return after_new_prices_of(connection, [company_id] if company_id is not None else None, now=now)
+    after_new_prices_of(connection, [company_id] if company_id is not None else None, now=now)
 
 
-def after_new_prices_of(connection: Connection, company_ids: Sequence[UUID] | None, *, now: datetime) -> list[Job]:
+def after_new_prices_of(connection: Connection, company_ids: Sequence[UUID] | None, *, now: datetime) -> None:
     """The same for these companies; None: for all."""
     companies = list(company_ids) if company_ids is not None else None
-    return _jobs(_REQUEST_WHERE_STANDING.all(connection, {"due": now + SWEEP_GRACE, "companies": companies}))
+    rows = _REQUEST_WHERE_STANDING.all(connection, {"due": now + SWEEP_GRACE, "companies": companies})
+    after_commit(connection, *_jobs(rows))
 
 
 _WITH_WAITING_TRUCKS = Scalar(UUID, f"SELECT DISTINCT t.company_id FROM routes t WHERE {_IS_WAITING}")

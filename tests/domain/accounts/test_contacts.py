@@ -49,7 +49,7 @@ def load(connection: Connection, fleet: Fleet, tmp_path: Path) -> Callable[..., 
     def load(contacts: Contacts, contact: str = URL, display_name: str = "") -> tuple[int, int, int]:
         path = tmp_path / "drivers.csv"
         path.write_text(f"name,external_id,display_name,contact\nAnn Lee,D-1,{display_name},{contact}\n")
-        report, _ = import_drivers(connection, fleet.company_id, path, contacts=contacts)
+        report = import_drivers(connection, fleet.company_id, path, contacts=contacts)
         return report.created, report.updated, report.unchanged
 
     return load

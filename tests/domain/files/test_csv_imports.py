@@ -11,6 +11,7 @@ from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
 from domain.stations.price_imports import store_station_rows
 from tests.domain.csv_files import CsvFile, counts, drivers, rejected, vehicles
 from tests.factories import Fleet
+from tests.jobs import jobs_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -30,7 +31,7 @@ def test_good_rows_are_kept_and_bad_ones_are_listed_by_line(
         "206",
     )
 
-    report, _ = import_vehicles(connection, fleet.company_id, path)
+    report = import_vehicles(connection, fleet.company_id, path)
 
     assert counts(report) == (2, 0, 0)
     assert set(rejected(report)) == {3, 5, 6, 7, 8}
@@ -46,7 +47,7 @@ def test_a_file_from_excel_with_a_byte_order_mark_and_other_line_ends_is_read(
 ) -> None:
     path = csv_file(" Unit_Number , VIN", "201, 1XKAD49X0CJ000201 ", encoding="utf-8-sig", end="\r\n")
 
-    report, _ = import_vehicles(connection, fleet.company_id, path)
+    report = import_vehicles(connection, fleet.company_id, path)
 
     assert counts(report) == (1, 0, 0)
     assert vehicles(connection, fleet)["201"].vin == "1XKAD49X0CJ000201"
@@ -57,7 +58,7 @@ def test_quoted_cells_may_span_lines_and_line_numbers_stay_true(
 ) -> None:
     path = csv_file("name,external_id", '"Lee, ""Ann""\nMarie",D-9', ",D-10", "Bo,D-11", ",D-12")
 
-    report, _ = import_drivers(connection, fleet.company_id, path)
+    report = import_drivers(connection, fleet.company_id, path)
 
     assert set(rejected(report)) == {4, 6}
     assert drivers(connection, fleet)["D-9"].name == 'Lee, "Ann"\nMarie'
@@ -66,7 +67,7 @@ def test_quoted_cells_may_span_lines_and_line_numbers_stay_true(
 def test_columns_in_any_order_and_unknown_ones_are_fine(
     connection: Connection, fleet: Fleet, csv_file: CsvFile
 ) -> None:
-    report, _ = import_drivers(connection, fleet.company_id, csv_file("depot,external_id,name", "Joliet,D-9,Cy Oh"))
+    report = import_drivers(connection, fleet.company_id, csv_file("depot,external_id,name", "Joliet,D-9,Cy Oh"))
 
     assert counts(report) == (1, 0, 0)
     assert drivers(connection, fleet)["D-9"].name == "Cy Oh"
@@ -104,7 +105,7 @@ def test_a_known_column_that_comes_twice_must_say_the_same(
 ) -> None:
     path = csv_file("name,external_id,name", "Cy Oh,D-8,Cy Oh", "Di Yu,D-9,Ed Lee", "Fay Ash,D-10,")
 
-    report, _ = import_drivers(connection, fleet.company_id, path)
+    report = import_drivers(connection, fleet.company_id, path)
 
     assert rejected(report) == {3: "the column name is there 2 times, with 'Di Yu' and 'Ed Lee'"}
     assert {"D-8", "D-10"} <= set(drivers(connection, fleet))
@@ -117,7 +118,7 @@ def test_a_file_that_is_not_there_or_no_file_is_refused(connection: Connection, 
 
 
 def test_a_cell_with_nul_refuses_only_its_row(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:
-    report, _ = import_drivers(connection, fleet.company_id, csv_file("name", "A\x00B", "Cy Oh"))
+    report = import_drivers(connection, fleet.company_id, csv_file("name", "A\x00B", "Cy Oh"))
 
     assert counts(report) == (1, 0, 0)
     assert set(rejected(report)) == {2}
@@ -126,7 +127,7 @@ def test_a_cell_with_nul_refuses_only_its_row(connection: Connection, fleet: Fle
 def test_a_misplaced_quote_refuses_only_its_row(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:
     path = csv_file("name,external_id", "Cy Oh,D-8", '"Jo"hn,D-9', "Di Yu,D-10")
 
-    report, _ = import_drivers(connection, fleet.company_id, path)
+    report = import_drivers(connection, fleet.company_id, path)
 
     assert counts(report) == (2, 0, 0)
     assert set(rejected(report)) == {3}
@@ -142,7 +143,7 @@ def test_a_row_that_cannot_be_read_takes_no_other_with_it(
 ) -> None:
     path = csv_file("name,external_id", "Cy Oh,D-8", bad, "Di Yu,D-10", '"Lee, Ed",D-11', "Fay Ash,D-12")
 
-    report, _ = import_drivers(connection, fleet.company_id, path)
+    report = import_drivers(connection, fleet.company_id, path)
 
     assert {"D-8", "D-10", "D-11", "D-12"} <= set(drivers(connection, fleet))
     assert 3 in rejected(report)
@@ -150,6 +151,7 @@ def test_a_row_that_cannot_be_read_takes_no_other_with_it(
 
 
 def test_an_import_of_nothing_changes_nothing(connection: Connection, fleet: Fleet, csv_file: CsvFile) -> None:
-    report, jobs = import_vehicles(connection, fleet.company_id, csv_file("unit_number"))
+    report = import_vehicles(connection, fleet.company_id, csv_file("unit_number"))
+    jobs = jobs_of(connection)
 
     assert (counts(report), jobs) == ((0, 0, 0), [])

@@ -47,6 +47,7 @@ from tests.domain.helpers import (
     visits_of,
 )
 from tests.factories import JOLIET, Fleet, make_fleet
+from tests.jobs import jobs_of
 from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -74,7 +75,7 @@ def test_two_imports_at_once_wait_for_one_another(
         with database.transaction() as connection:
             connection.execute("SELECT")
             both_are_here.wait()
-            report, _ = load(connection, company_id, file)
+            report = load(connection, company_id, file)
             return report.created, report.unchanged
 
     with ThreadPoolExecutor(2) as threads:
@@ -223,7 +224,8 @@ def test_a_unit_number_of_a_retired_vehicle_is_imported_as_a_new_one(
     held = imported(connection, fleet.live, now=now)
     (tmp_path / "fleet.csv").write_text("unit_number\n101\n")
 
-    report, jobs = import_vehicles(connection, fleet.company_id, tmp_path / "fleet.csv")
+    report = import_vehicles(connection, fleet.company_id, tmp_path / "fleet.csv")
+    jobs = jobs_of(connection)
 
     assert (report.created, jobs) == (1, [import_routes_job([held])])
     import_routes(connection, [held], now=now)

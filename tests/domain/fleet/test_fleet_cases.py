@@ -11,7 +11,7 @@ CASES = Path(__file__).parents[2] / "cases" / "fleet"
 
 
 def test_a_list_of_trucks_by_unit(connection: Connection, fleet: Fleet) -> None:
-    report, _ = import_vehicles(connection, fleet.company_id, CASES / "trucks.csv")
+    report = import_vehicles(connection, fleet.company_id, CASES / "trucks.csv")
 
     stored = vehicles(connection, fleet)
     assert (stored["201"].vin, stored["208"].license_plate) == ("1FUJGBDV8NLBT2011", "TX-208")
@@ -27,7 +27,7 @@ def test_a_fleet_master(connection: Connection, fleet: Fleet) -> None:
 
 
 def test_drivers_by_their_full_name(connection: Connection, fleet: Fleet) -> None:
-    report, _ = import_drivers(connection, fleet.company_id, CASES / "drivers.csv")
+    report = import_drivers(connection, fleet.company_id, CASES / "drivers.csv")
 
     assert (report.created + report.unchanged + report.updated, rejected(report)) == (1, {})
 

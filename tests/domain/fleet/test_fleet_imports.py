@@ -11,6 +11,7 @@ from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
 from tests.domain.csv_files import CsvFile, counts, drivers, rejected, vehicles
 from tests.domain.helpers import imported
 from tests.factories import Fleet, make_fleet
+from tests.jobs import jobs_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -20,7 +21,7 @@ def test_vehicles_are_found_by_unit_number_and_else_by_vin(
 ) -> None:
     path = csv_file("unit_number,vin,make", "101,,Volvo", ",1XKAD49X0CJ000102,Mack")
 
-    report, _ = import_vehicles(connection, fleet.company_id, path)
+    report = import_vehicles(connection, fleet.company_id, path)
 
     assert counts(report) == (0, 2, 0)
     stored = vehicles(connection, fleet)
@@ -42,8 +43,8 @@ def test_dimensions_and_cargo_are_imported_and_cleared(connection: Connection, f
     assert dimensions(stored["101"]) == (13.5, 8.5, 72.0, 80_000.0, 17_000.0, 5, "yes")
     assert (stored["102"].weight_pounds, stored["102"].axle_count, stored["102"].hazmat) == (46_000, 2, "no")
     again = csv_file(columns, "101,-,,,,,,-")
-    assert counts(import_vehicles(connection, fleet.company_id, again)[0]) == (0, 1, 0)
-    assert counts(import_vehicles(connection, fleet.company_id, again)[0]) == (0, 0, 1)
+    assert counts(import_vehicles(connection, fleet.company_id, again)) == (0, 1, 0)
+    assert counts(import_vehicles(connection, fleet.company_id, again)) == (0, 0, 1)
     assert dimensions(vehicles(connection, fleet)["101"]) == (None, 8.5, 72.0, 80_000.0, 17_000.0, 5, None)
 
 
@@ -64,7 +65,7 @@ def test_dimensions_and_cargo_are_imported_and_cleared(connection: Connection, f
 def test_dimensions_in_other_units_are_refused(
     connection: Connection, fleet: Fleet, csv_file: CsvFile, column: str, cell: str, fault: str
 ) -> None:
-    report, _ = import_vehicles(connection, fleet.company_id, csv_file(f"unit_number,{column}", f"101,{cell}"))
+    report = import_vehicles(connection, fleet.company_id, csv_file(f"unit_number,{column}", f"101,{cell}"))
 
     assert fault in rejected(report)[2]
 
@@ -86,9 +87,9 @@ def test_a_dash_clears_a_stored_value(connection: Connection, fleet: Fleet, csv_
     connection.execute("UPDATE drivers SET contact = 'mailto://a:b@example.org' WHERE id = %s", (fleet.drivers[0],))
     driver_rows = csv_file("name,external_id,display_name,contact", "Ann Lee,D-1,-,-", "-,D-9,,")
 
-    assert counts(import_vehicles(connection, fleet.company_id, vehicle_rows)[0]) == (0, 2, 0)
-    assert counts(import_vehicles(connection, fleet.company_id, vehicle_rows)[0]) == (0, 0, 2)
-    assert counts(import_drivers(connection, fleet.company_id, driver_rows)[0]) == (1, 1, 0)
+    assert counts(import_vehicles(connection, fleet.company_id, vehicle_rows)) == (0, 2, 0)
+    assert counts(import_vehicles(connection, fleet.company_id, vehicle_rows)) == (0, 0, 2)
+    assert counts(import_drivers(connection, fleet.company_id, driver_rows)) == (1, 1, 0)
 
     stored = vehicles(connection, fleet)
     assert (stored["101"].vin, stored["101"].mpg, stored["101"].fuel_tank_capacity_gallons) == (None, None, 200)
@@ -103,7 +104,7 @@ def test_an_external_id_moves_from_one_driver_to_another_in_one_file(
 ) -> None:
     connection.execute("UPDATE drivers SET external_id = NULL WHERE id = %s", (fleet.drivers[1],))
 
-    report, _ = import_drivers(
+    report = import_drivers(
         connection, fleet.company_id, csv_file("name,external_id", "Ann Lee,-", f"{heir},D-1", "Ann Lee,D-3")
     )
 
@@ -116,7 +117,7 @@ def test_an_external_id_moves_from_one_driver_to_another_in_one_file(
 def test_a_dash_in_both_references_of_a_vehicle_refuses_its_row(
     connection: Connection, fleet: Fleet, csv_file: CsvFile
 ) -> None:
-    report, _ = import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "-,-"))
+    report = import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "-,-"))
 
     assert "unit_number or vin is needed" in rejected(report)[2]
 
@@ -127,7 +128,8 @@ def test_the_same_file_again_changes_nothing_and_enqueues_no_import(
     path = csv_file("unit_number,vin,mpg", "201,1XKAD49X0CJ000201,6.5", "202,,")
     import_vehicles(connection, fleet.company_id, path)
 
-    report, jobs = import_vehicles(connection, fleet.company_id, path)
+    report = import_vehicles(connection, fleet.company_id, path)
+    jobs = jobs_of(connection)
 
     assert (counts(report), jobs) == ((0, 0, 2), [])
 
@@ -137,7 +139,7 @@ def test_a_vehicle_that_had_only_a_vin_gets_its_unit_number(
 ) -> None:
     import_vehicles(connection, fleet.company_id, csv_file("vin", "1XKAD49X0CJ000201"))
 
-    report, _ = import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "201,1XKAD49X0CJ000201"))
+    report = import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "201,1XKAD49X0CJ000201"))
 
     assert counts(report) == (0, 1, 0)
     assert len(vehicles(connection, fleet)) == 3
@@ -151,7 +153,7 @@ def test_a_truck_with_a_known_vin_gets_its_new_unit_number_and_another_may_take_
     truck = vehicles(connection, fleet)["301"].id
 
     path = csv_file("unit_number,vin", "302,1XKAD49X0CJ000301", "301,1XKAD49X0CJ000302")
-    report, _ = import_vehicles(connection, fleet.company_id, path)
+    report = import_vehicles(connection, fleet.company_id, path)
 
     assert counts(report) == (1, 1, 0)
     stored = vehicles(connection, fleet)
@@ -165,7 +167,7 @@ def test_a_vin_that_fits_several_vehicles_gives_none_of_them_a_new_unit_number(
     import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "101,1XKAD49X0CJ000301"))
     import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "102,1XKAD49X0CJ000301"))
 
-    report, _ = import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "302,1XKAD49X0CJ000301"))
+    report = import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "302,1XKAD49X0CJ000301"))
 
     assert rejected(report) == {2: "fits 2 stored records: correct their vin first"}
 
@@ -182,7 +184,7 @@ def test_a_vehicle_named_twice_in_a_file_is_refused_the_second_time(
         ",1XKAD49X0CJ000101,Ford",
     )
 
-    report, _ = import_vehicles(connection, fleet.company_id, path)
+    report = import_vehicles(connection, fleet.company_id, path)
 
     assert counts(report) == (1, 0, 1)
     assert rejected(report) == {
@@ -198,7 +200,7 @@ def test_drivers_are_found_by_external_id_and_else_by_name(
 ) -> None:
     path = csv_file("name,external_id,display_name", "Ann Smith,D-1,Annie", "Bo Diaz,,Bobo")
 
-    report, _ = import_drivers(connection, fleet.company_id, path)
+    report = import_drivers(connection, fleet.company_id, path)
 
     assert counts(report) == (0, 2, 0)
     stored = drivers(connection, fleet)
@@ -209,7 +211,7 @@ def test_drivers_are_found_by_external_id_and_else_by_name(
 def test_two_drivers_of_one_name_are_distinguished_by_their_external_ids(
     connection: Connection, fleet: Fleet, csv_file: CsvFile
 ) -> None:
-    report, _ = import_drivers(connection, fleet.company_id, csv_file("name,external_id", "Ann Lee,D-77", "Ann Lee,"))
+    report = import_drivers(connection, fleet.company_id, csv_file("name,external_id", "Ann Lee,D-77", "Ann Lee,"))
 
     assert counts(report) == (1, 0, 0)
     assert "fits 2 stored records" in rejected(report)[3]
@@ -225,7 +227,7 @@ def test_a_contact_must_be_one_that_apprise_can_use(connection: Connection, flee
         '"Jo Ki","json://gateway.example/,json://gateway.example/555"',
     )
 
-    report, _ = import_drivers(connection, fleet.company_id, path)
+    report = import_drivers(connection, fleet.company_id, path)
 
     assert counts(report) == (1, 0, 0)
     assert set(rejected(report)) == {3, 4, 5, 6}
@@ -248,10 +250,10 @@ def test_routes_that_waited_for_a_vehicle_or_driver_are_imported_at_once(
     by_driver = imported(connection, fleet.live, now=now, driver={"externalId": "D-9"})
     imported(connection, fleet.live, now=now, vehicle={"unitNumber": "999"})
 
-    _, vehicle_jobs = import_vehicles(
-        connection, fleet.company_id, csv_file("unit_number,vin", "201,1XKAD49X0CJ000201", "101,")
-    )
-    _, driver_jobs = import_drivers(connection, fleet.company_id, csv_file("name,external_id", "Cy Oh,D-9"))
+    import_vehicles(connection, fleet.company_id, csv_file("unit_number,vin", "201,1XKAD49X0CJ000201", "101,"))
+    vehicle_jobs = jobs_of(connection)
+    import_drivers(connection, fleet.company_id, csv_file("name,external_id", "Cy Oh,D-9"))
+    driver_jobs = jobs_of(connection)
 
     assert vehicle_jobs == [import_routes_job([by_unit, by_vin])]
     assert driver_jobs == [import_routes_job([by_driver])]

@@ -18,6 +18,7 @@ from domain.stations.corridor_offers import StationPlaces, offers_along
 from domain.stations.price_imports import store_station_rows
 from tests.domain.helpers import deliver, imported, positions_at, post
 from tests.factories import JOLIET, NEWARK, STATIONS, Fleet
+from tests.jobs import jobs_of
 from tests.rows import named
 
 ROADS = HighwayRoads()
@@ -79,7 +80,8 @@ class Trip:
         """All prices of Ohio change by so many dollars a gallon."""
         store_station_rows(self.connection, STATIONS, now=self.now)
         self.connection.execute("UPDATE stations SET retail_price = retail_price + %s WHERE state = 'OH'", (change,))
-        jobs = review_requests.after_new_prices(self.connection, None, now=self.now)
+        review_requests.after_new_prices(self.connection, None, now=self.now)
+        jobs = jobs_of(self.connection)
         return [job for job in jobs if job.payload == {"route_id": self.route_id}]
 
     def send(self) -> None:

@@ -15,6 +15,7 @@ import openpyxl
 import pytest
 
 from domain.accounts.companies import RetiredCompany, retire_company
+from domain.database.connections import Database
 from domain.encoding import write
 from domain.files.csvfiles import ImportReport, Progress, Rejected
 from domain.files.route_rows import FileRoute
@@ -195,6 +196,7 @@ class GivenRoutes(RoutesFile):
 
 
 def store(world: World, stored: StoredImport, given: Iterable[list[FileRoute]]) -> tuple[ImportReport, list[Job]]:
+    """The report, and the jobs that were put."""
     assert stored.company_id is not None
     jobs: list[Job] = []
     file = GivenRoutes(
@@ -206,7 +208,8 @@ def store(world: World, stored: StoredImport, given: Iterable[list[FileRoute]]) 
         zone=ZoneInfo("UTC"),
         given=given,
     )
-    return ImportRun(file, world.database.transaction, jobs.extend, "a@b.c", record=stored).store(), jobs
+    with Database(world.database.url, put_jobs=lambda *put: jobs.extend(put)) as database:
+        return ImportRun(file, database.transaction, "a@b.c", record=stored).store(), jobs
 
 
 def test_a_batch_counts_its_routes_and_asks_for_their_import(world: World) -> None:

@@ -162,10 +162,9 @@ def map_reference(page: Page) -> Response:
         raise not_found()
     waiting = routes_waiting_for(page.connection, page.company_id, kind, [value])
     try:
-        _, jobs = add_mapping(page.connection, page.company_id, kind, value, target_id)
+        add_mapping(page.connection, page.company_id, kind, value, target_id)
     except UnknownTarget:  # of another company, or retired meanwhile
         raise not_found() from None
-    page.jobs += jobs
     page.audited = _audited_mapping(subject, kind, value, target_id, waiting)
     return _watch(page, subject, kind, value, waiting)
 
@@ -190,10 +189,9 @@ def map_together(page: Page) -> Response:
         )
     targets = {one.value: one.record.id for one in spelled}
     try:
-        routes, jobs = add_mappings(page.connection, page.company_id, spelling.kind, targets)
+        routes = add_mappings(page.connection, page.company_id, spelling.kind, targets)
     except UnknownTarget:  # retired meanwhile
         raise not_found() from None
-    page.jobs += jobs
     before = f" with “{printable(spelling.before)}” before them" if spelling.before and subject == "vehicle" else ""
     page.audited = AuditedAction(
         f"{counted(len(targets), KIND_NAMES[spelling.kind])}{before}",
@@ -230,16 +228,15 @@ def make_record(page: Page) -> Response:
         if subject == "vehicle":
             row = read_query(given, VehicleRow)
             stored = row.unit_number if kind == "unit_number" else row.vin
-            record_id, jobs = add_vehicle(page.connection, page.company_id, row)
+            record_id = add_vehicle(page.connection, page.company_id, row)
         else:
             driver = read_query(given, DriverRow)
             stored = driver.name if kind == "driver_name" else driver.external_id
-            record_id, jobs = add_driver(page.connection, page.company_id, driver, contacts=page.console.contacts)
+            record_id = add_driver(page.connection, page.company_id, driver, contacts=page.console.contacts)
     except Invalid as invalid:
         raise Refused(400, f"This is no {subject} yet", f"{invalid}. Go back and correct it.") from None
     if stored != value:  # the fleet calls it something else
-        jobs += add_mapping(page.connection, page.company_id, kind, value, record_id)[1]
-    page.jobs += jobs
+        add_mapping(page.connection, page.company_id, kind, value, record_id)
     page.audited = _audited_mapping(subject, kind, value, record_id, waiting)
     return _watch(page, subject, kind, value, waiting)
 

@@ -108,10 +108,9 @@ def rule_in_words(rule: SpellingRule) -> str:
 def add(page: Page) -> Response:
     try:
         rule = checked_rule(page.form.packed("before"), page.form.packed("after"))
-        routes, jobs = add_spelling_rule(page.connection, page.company_id, rule)
+        routes = add_spelling_rule(page.connection, page.company_id, rule)
     except UnusableRule as error:
         return _show(page, fault=sentence(str(error)))
-    page.jobs += jobs
     page.audited = AuditedAction(
         f"spelling rule {rule_in_words(rule)}", affected=routes, why=f"{counted(routes, 'route')} waited for it"
     )

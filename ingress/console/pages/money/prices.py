@@ -193,7 +193,7 @@ def _import(page: Page, upload: Upload, profile: FileProfile) -> Response:
         if profile.name in BUILT_IN:
             raise UnreadableFile(f"{profile.name!r} is the name of a profile that is built in: choose another name")
         keep_profile(page.connection, page.company_id, profile, now=page.now)
-    report, jobs = price_changes.import_price_file(
+    report = price_changes.import_price_file(
         page.connection,
         page.company_id,
         upload.path,
@@ -205,7 +205,6 @@ def _import(page: Page, upload: Upload, profile: FileProfile) -> Response:
     name = page.form.text("filename", most=400)
     run = RunFile(None, name, file_hash_of(upload.path), profile.name, page.session.email)
     run_id = record_run(page.connection, page.company_id, run, report, None, now=page.now)
-    page.jobs += jobs
     page.audited = AuditedAction(f"profile {profile.name}", affected=report.created + report.updated)
     record_in_audit_log(page, "prices.import", is_own=False)
     return see_other(f"/prices?run={shown_id('imp', run_id)}")
@@ -227,7 +226,7 @@ def refused_csv(page: Page) -> Response:
 def accept(page: Page) -> Response:
     held_id = _held_id(page)
     try:
-        page.jobs += price_changes.accept_held_price(
+        price_changes.accept_held_price(
             page.connection,
             page.company_id,
             held_id,

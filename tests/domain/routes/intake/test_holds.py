@@ -11,6 +11,7 @@ from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.intake.imports import import_routes
 from tests.domain.helpers import imported, pushed, route_row, status_and_reason, status_of
 from tests.factories import Fleet, make_fleet
+from tests.jobs import jobs_of
 
 
 def test_the_pass_finds_every_held_route_that_can_move_and_no_others_but_ambiguous_ones(
@@ -122,7 +123,8 @@ def test_a_mapping_imports_at_once_the_routes_that_waited_for_its_value(
     other = make_fleet(connection)
     imported(connection, other.live, now=now, vehicle={"unitNumber": "new"})
 
-    count, jobs = add_mapping(connection, fleet.company_id, "unit_number", "new", fleet.trucks[1])
+    count = add_mapping(connection, fleet.company_id, "unit_number", "new", fleet.trucks[1])
+    jobs = jobs_of(connection)
 
     assert count == 2
     assert jobs == [import_routes_job(waiting[::-1])]

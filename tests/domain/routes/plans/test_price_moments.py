@@ -15,6 +15,7 @@ from domain.settings import Settings
 from tests.domain.helpers import route_row, status_of
 from tests.domain.routes.trip import SENT, Trip
 from tests.factories import Fleet
+from tests.jobs import jobs_of
 from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -53,11 +54,16 @@ def plan_of(trip: Trip) -> dict[str, Any]:
 def later(trip: Trip, span: timedelta) -> list[Job]:
     """The company's jobs of the scheduler's pass so much later; the truck stands there still."""
     trip.now += span
-    return own(trip, wake_prices(trip.connection, since=trip.now - timedelta(minutes=2), now=trip.now))
+    wake_prices(trip.connection, since=trip.now - timedelta(minutes=2), now=trip.now)
+    return own_jobs(trip)
+
+
+def own_jobs(trip: Trip) -> list[Job]:
+    """The jobs that were collected, without those of companies that other tests have left."""
+    return own(trip, jobs_of(trip.connection))
 
 
 def own(trip: Trip, jobs: list[Job]) -> list[Job]:
-    """Without those of companies that other tests have left."""
     return [job for job in jobs if job.company_id == trip.fleet.company_id]
 
 
@@ -92,7 +98,8 @@ def test_a_net_price_that_is_not_worth_it_changes_no_plan_and_is_looked_at_once(
 
 def test_cheap_net_prices_that_end_become_a_new_plan(trip: Trip) -> None:
     quote(trip, 1.8, begins=HOUR - WEEK)
-    assert after_new_prices(trip.connection, trip.fleet.company_id, now=trip.now) != []
+    after_new_prices(trip.connection, trip.fleet.company_id, now=trip.now)
+    assert jobs_of(trip.connection) != []
     trip.connection.execute("INSERT INTO price_sets (kind, imported_at) VALUES ('deals', %s)", (trip.now,))
     trip.connection.execute("UPDATE routes SET status = 'planned' WHERE id = %s", (trip.route_id,))
     assert trip.review() == "replaced"
@@ -140,7 +147,8 @@ def test_a_planned_station_that_is_retired_becomes_a_new_plan(trip: Trip) -> Non
     name = plan_of(trip)["stops"][0]["name"]
     (row,) = trip.connection.execute("SELECT station_id FROM stations WHERE name = %s", (name,)).fetchall()
 
-    jobs = retire_stations(trip.connection, [row[0]], now=trip.now)
+    retire_stations(trip.connection, [row[0]], now=trip.now)
+    jobs = jobs_of(trip.connection)
 
     assert reviewed(trip, jobs) == "corrected"
     trip.send()
@@ -158,9 +166,10 @@ def test_nothing_of_a_company_on_its_way_to_another_cell_is_changed(trip: Trip, 
     before = route_row(trip.connection, trip.route_id)
 
     assert later(trip, HOUR) == []
-    assert own(trip, after_new_prices(trip.connection, None, now=trip.now)) == []
+    after_new_prices(trip.connection, None, now=trip.now)
     _, others = expire_started_routes(trip.connection, expiry_days=0.0001, now=trip.now + DAY)
     assert own(trip, others) == []
+    assert own_jobs(trip) == []
     assert route_row(trip.connection, trip.route_id) == before
     assert status_of(trip.connection, trip.route_id) == "active"
 

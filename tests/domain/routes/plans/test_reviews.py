@@ -18,6 +18,7 @@ from domain.stations.price_imports import store_station_rows
 from tests.domain.helpers import place_of, positions_at, post, route_row
 from tests.domain.routes.trip import OUT_OF_TOWN, SENT, Trip
 from tests.factories import JOLIET, NEWARK, STATIONS, Fleet
+from tests.jobs import jobs_of
 from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -106,8 +107,10 @@ def test_small_changes_of_fuel_cause_a_review_once_they_add_up(trip: Trip) -> No
 
 def test_prices_of_another_company_or_after_the_departure_cause_no_review(trip: Trip) -> None:
     trip.send()
-    assert review_requests.after_new_prices(trip.connection, new_id(), now=trip.now) == []
-    assert review_requests.after_new_prices(trip.connection, trip.fleet.company_id, now=trip.now) != []
+    review_requests.after_new_prices(trip.connection, new_id(), now=trip.now)
+    assert jobs_of(trip.connection) == []
+    review_requests.after_new_prices(trip.connection, trip.fleet.company_id, now=trip.now)
+    assert jobs_of(trip.connection) != []
     trip.depart()
     assert trip.new_prices(-1) == []
 
