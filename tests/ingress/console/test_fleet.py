@@ -253,9 +253,9 @@ def test_old_imports_are_deleted(world: World) -> None:
     fleet, now = world.new_fleet(), datetime.now(UTC)
     with world.database.transaction() as connection:
         import_id = import_records.begin(connection, fleet.company_id, "drivers", "a@b.c", rows_total=9, now=now).id
-        import_records.forget_imports(connection, days=90, now=now + timedelta(days=89), limit=100)
+        import_records.forget_imports(connection, days=90, now=now + timedelta(days=89), limit=100_000)
         assert import_records.read_import(connection, fleet.company_id, import_id) is not None
-        import_records.forget_imports(connection, days=90, now=now + timedelta(days=91), limit=100)
+        import_records.forget_imports(connection, days=90, now=now + timedelta(days=91), limit=100_000)
         assert import_records.read_import(connection, fleet.company_id, import_id) is None
 
 

@@ -63,7 +63,7 @@ def test_killed_at_any_point_nothing_is_lost_and_nothing_comes_twice(
             wait_until(lambda: len(times_of(database, own_fleet)) == 600)
         asked = [request.query.get("after") for request in vendor.requests]
 
-    assert 0 < seen[0] < 600, "no kill fell into the work"
+    assert any(0 < stored < 600 for stored in seen), "no kill fell into the work"
     assert len(set(times_of(database, own_fleet))) == 600
     row = row_of(database, connector)
     assert (row.cursor, row.fixes, row.left_out) == ("cursor-600", 600, {})
