@@ -29,8 +29,8 @@ from domain.housekeeping.sealing import seal_stored
 from domain.messages.due_messages import due_messages
 from domain.messages.read_status import read_status_jobs
 from domain.notices import notice_life, noticing
-from domain.notices.kinds import OPERATORS
 from domain.notices.notice_log import forget_notices
+from domain.notices.subscriptions import OPERATORS
 from domain.operations import import_records
 from domain.operations.alerts import find_alerts, urgent_needs
 from domain.operations.measuring import measure

@@ -17,9 +17,10 @@ from domain.accounts.contacts import Contacts
 from domain.audit.entries import audit_subject, record_action
 from domain.database.connections import Connection
 from domain.ids import shown_id, with_shown_ids
-from domain.notices.kinds import OPERATORS, URGENT_WORDS
+from domain.needs.operator_needs import OPERATOR_NEEDS
 from domain.notices.notice_log import list_notices
 from domain.notices.subscriptions import (
+    OPERATORS,
     SUBSCRIPTIONS,
     Subscription,
     SubscriptionValues,
@@ -55,12 +56,13 @@ def notices_subscriptions(company_id: CompanyId, as_json: AsJson = False) -> Non
 
 # --- Operators -------------------------------------------------------------------------------------------------
 
+_KINDS = [need.kind for need in OPERATOR_NEEDS]
 Kinds = Annotated[
     list[str] | None,
     typer.Option(
         "--kind",
         metavar="KIND",
-        help=f"A kind of alert; give the option once for each of {', '.join(URGENT_WORDS)}. Without it: all.",
+        help=f"A kind of alert; give the option once for each of {', '.join(_KINDS)}. Without it: all.",
     ),
 ]
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for the audit log.")]
@@ -97,7 +99,7 @@ def notices_operators_add(
     """Tells operators from now on what `fuelroute queues` calls urgent, and when it is over. The scheduler sends it."""
     settings = get_settings()
     url = read_secret(Path("-")) if url == "-" else url
-    values = SubscriptionValues(name, kinds or list(URGENT_WORDS), url, after_minutes, None, None, time_zone)
+    values = SubscriptionValues(name, kinds or _KINDS, url, after_minutes, None, None, time_zone)
     with transaction() as connection:
         made = add_subscription(
             connection,

@@ -15,7 +15,9 @@ from deploy.cli.storing import transaction
 from domain import clock
 from domain.audit.entries import latest_actions
 from domain.ids import read_id, shown_id, with_shown_ids
-from domain.operations import dead_letters, measuring, overdue, pauses
+from domain.needs import overdue
+from domain.needs.figures import FIGURES
+from domain.operations import dead_letters, measuring, pauses
 from domain.operations.alerts import Measured, find_alerts, headline, is_silent, shown_count
 from domain.operations.dead_letters import DeadLetter, Filter
 from domain.queue.heartbeats import PassRun
@@ -161,19 +163,18 @@ def _pass_row(one: PassRun) -> dict[str, str]:
 
 @app.command("overdue")
 def queues_overdue(
-    figure: Annotated[str, typer.Argument(metavar="FIGURE", help=f"One of {', '.join(overdue.FIGURES)}.")],
+    figure: Annotated[str, typer.Argument(metavar="FIGURE", help=f"One of {', '.join(FIGURES)}.")],
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="The most rows to list.")] = 200,
     as_json: AsJson = False,
 ) -> None:
     """Lists the rows behind an overdue figure."""
-    known = next((one for one in overdue.FIGURES if one == figure), None)
-    if known is None:
-        raise CommandFailed(f"there is no figure {figure!r}; choose from {', '.join(overdue.FIGURES)}")
+    if figure not in FIGURES:
+        raise CommandFailed(f"there is no figure {figure!r}; choose from {', '.join(FIGURES)}")
     with transaction() as connection:
-        found = overdue.rows(connection, known, limit=limit, now=clock.now())
+        found = overdue.rows(connection, figure, limit=limit, now=clock.now())
     rows = [
         {
-            "id": overdue.shown_row_id(known, row),
+            "id": overdue.shown_row_id(figure, row),
             "about": row.about,
             "company_id": shown_id("cmp", row.company_id) if row.company_id is not None else None,
             "since": plain(row.since),

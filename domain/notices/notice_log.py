@@ -8,9 +8,8 @@ from uuid import UUID
 from domain.database.connections import Connection
 from domain.database.statements import Command, Scalar, Statement
 from domain.ids import first_id_of, new_id
-from domain.notices.kinds import OPERATORS
 from domain.notices.notice_text import text_of_test
-from domain.notices.subscriptions import SUBSCRIPTIONS, UnusableSubscription
+from domain.notices.subscriptions import OPERATORS, SUBSCRIPTIONS, UnusableSubscription
 from domain.queue.jobs import Job, send_notice_job
 
 MOST_TESTS = 10

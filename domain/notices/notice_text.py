@@ -1,15 +1,15 @@
 """The texts of notices: plain, short enough for a text message, and each leads to its page."""
 
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Literal
 from zoneinfo import ZoneInfo
 
-from domain.notices.kinds import NeedWords
-from domain.routes.reading.overview import MOST_OF_A_NEED, Need
+from domain.needs.company_needs import MOST_OF_A_NEED, RoutesInNeed
+from domain.needs.need import Need, Summary
 from domain.text import printable
 
 _NAMED = 3
-"""So many routes are named; the page has the others."""
+"""Routes that a text names, at most; the page has the others."""
 
 _LONGEST_EXTERNAL_ID = 40
 _LONGEST_ALERT = 200
@@ -17,35 +17,35 @@ _LONGEST_ALERT = 200
 Part = Literal["beginning", "end", "test"]
 
 
-class Urgent(NamedTuple):
-    """A need without routes: what the page Queues says of the first alert of a kind, or the first price file that is
-    late, and how many more there are."""
-
-    what: str
-    what_to_do: str
-    path: str
-    more: int
-
-
-def beginning_text(words: NeedWords, need: Need | Urgent | None, *, company: str, console: str) -> str:
-    """The text that a need began. Its first line is the title. `need` has the routes, where there are any."""
-    if isinstance(need, Urgent):
-        more = f" And {need.more} more." if need.more else ""
-        what, what_to_do = _short(need.what, _LONGEST_ALERT), _short(need.what_to_do, _LONGEST_ALERT)
-        return f"{_of_company(company)}: {what}\n{what_to_do}.{more}\n{console}{need.path}"
-    if need is None:
-        return f"{_of_company(company)}: {words.label[:1].lower()}{words.label[1:]}\n{console}{words.path}"
-    count = f"{need.routes:,}{'+' if need.routes == MOST_OF_A_NEED else ''}"
-    names = ", ".join(_short(route.external_id) for route in need.named[:_NAMED])
-    which = names if need.routes <= _NAMED else f"{names} and {need.routes - min(_NAMED, len(need.named)):,} more"
-    said = words.one if need.routes == 1 else words.several
-    return f"{_of_company(company)}: {count} {said}\n{which}\n{console}{words.path}"
+def beginning_text(found: RoutesInNeed | Summary, *, company: str, console: str) -> str:
+    """The text that a need began. Its first line is the title."""
+    if isinstance(found, Summary):
+        what, detail, path = _short(found.what, _LONGEST_ALERT), _what_to_do(found), found.path
+    else:
+        what, detail, path = _count(found), _names(found), found.need.path
+    return "\n".join(filter(None, (f"{_of_company(company)}: {what}", detail, f"{console}{path}")))
 
 
-def end_text(words: NeedWords, opened_at: datetime, *, company: str, console: str, time_zone: str) -> str:
+def _what_to_do(found: Summary) -> str:
+    more = f" And {found.more} more." if found.more else ""
+    return f"{_short(found.what_to_do, _LONGEST_ALERT)}.{more}" if found.what_to_do else ""
+
+
+def _count(found: RoutesInNeed) -> str:
+    count = f"{found.routes:,}{'+' if found.routes == MOST_OF_A_NEED else ''}"
+    return f"{count} {found.need.one if found.routes == 1 else found.need.several}"
+
+
+def _names(found: RoutesInNeed) -> str:
+    names = ", ".join(_short(route.external_id) for route in found.named[:_NAMED])
+    more = found.routes - min(_NAMED, len(found.named))
+    return f"{names} and {more:,} more" if found.routes > _NAMED else names
+
+
+def end_text(need: Need, opened_at: datetime, *, company: str, console: str, time_zone: str) -> str:
     """The text that a need ended, with the time of its beginning by the person's clock."""
     since = opened_at.astimezone(ZoneInfo(time_zone)).strftime("%b %-d, %H:%M %Z")
-    return f"{_of_company(company)}: over. {words.ended}\nIt began {since}.\n{console}{words.path}"
+    return f"{_of_company(company)}: over. {need.ended}\nIt began {since}.\n{console}{need.path}"
 
 
 def text_of_test(name: str, *, company: str, address: str) -> str:

@@ -9,9 +9,9 @@ At most one notice of a kind is on its way to a subscription, so an end never ov
 the end before it.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection, Tenant
@@ -19,19 +19,15 @@ from domain.database.fence import is_at_work
 from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.ids import new_id
 from domain.lifecycle import Environment
-from domain.notices.kinds import OPERATORS, NeedWords, UrgentKind, words_of
-from domain.notices.notice_text import Urgent, beginning_text, end_text
-from domain.notices.subscriptions import Subscription, lock_subscriptions
+from domain.needs.company_needs import RoutesInNeed, find_needs
+from domain.needs.need import Need, Summary
+from domain.notices.notice_text import beginning_text, end_text
+from domain.notices.subscriptions import OPERATORS, Subscription, lock_subscriptions, needs_of
 from domain.queue.jobs import Job, send_notice_job
-from domain.routes.reading.overview import Need, NeedKind, find_needs
-from domain.stations.price_presence import has_prices
-from domain.stations.price_sources import PriceSource, list_sources
 
 DOUBT = "The sender did not come back: nobody knows whether it went out, so it is not sent again"
 OVER = "The need was over before it was told"
 UNWANTED = "Nobody wants to be told of it any more"
-
-_ROUTE_KINDS: Collection[NeedKind] = get_args(NeedKind)
 
 
 class Told(NamedTuple):
@@ -122,7 +118,8 @@ def tell_company(
     if company is None:  # since the pass found it, it was retired or is being moved
         return Told()
     subscriptions = _enabled(connection, company_id)
-    needs = _needs(connection, company_id, {kind for one in subscriptions.values() for kind in one.kinds}, now)
+    wanted = {kind for one in subscriptions.values() for kind in one.kinds}
+    needs = find_needs(connection, Tenant(company_id, Environment.LIVE), kinds=wanted, now=now)
     look = _Look(connection, company_id, company, console, subscriptions, needs, end_after, now)
     told = look.tell()
     return Told(told.opened, told.ended, [send_notice_job(notice_id, company_id) for notice_id in told.due])
@@ -145,38 +142,17 @@ def are_operators_told(connection: Connection) -> bool:
 
 
 def tell_operators(
-    connection: Connection, urgent: Mapping[UrgentKind, Urgent], *, console: str, end_after: timedelta, now: datetime
+    connection: Connection, urgent: Mapping[str, Summary], *, console: str, end_after: timedelta, now: datetime
 ) -> OperatorsTold:
     """Does the same with what is urgent in the whole service. The scheduler sends what is due by itself: the queue may
     be what is in trouble."""
-    subscriptions, needs = _enabled(connection, OPERATORS), dict[str, Need | Urgent | None](urgent.items())
-    return _Look(connection, OPERATORS, "Fuelroute", console, subscriptions, needs, end_after, now).tell()
+    subscriptions = _enabled(connection, OPERATORS)
+    return _Look(connection, OPERATORS, "Fuelroute", console, subscriptions, urgent, end_after, now).tell()
 
 
 _AT_WORK = Scalar(
     str, f"SELECT c.name FROM companies c WHERE c.id = %s AND c.retired_at IS NULL AND {is_at_work('c.id')}"
 )
-
-
-def _needs(
-    connection: Connection, company_id: UUID, wanted: Collection[str], now: datetime
-) -> dict[str, Need | Urgent | None]:
-    """The company's needs in the live environment, of the kinds that somebody wants to be told of."""
-    tenant = Tenant(company_id, Environment.LIVE)
-    kinds = [kind for kind in _ROUTE_KINDS if kind in wanted]
-    needs: dict[str, Need | Urgent | None] = {
-        need.kind: need for need in find_needs(connection, tenant, kinds=kinds, now=now)
-    }
-    if "no_prices" in wanted and not has_prices(connection, company_id, now=now):
-        needs["no_prices"] = None
-    if "price_file_late" in wanted and (late := _late_sources(connection, company_id, now)):
-        what_to_do = f"The last fault: {late[0].fault}" if late[0].fault else "Ask whoever sends the file"
-        needs["price_file_late"] = Urgent(f"no price file from {late[0].name}", what_to_do, "/prices", len(late) - 1)
-    return needs
-
-
-def _late_sources(connection: Connection, company_id: UUID, now: datetime) -> list[PriceSource]:
-    return [source for source in list_sources(connection, company_id) if source.trouble_since(now) is not None]
 
 
 class _Look(NamedTuple):
@@ -189,13 +165,9 @@ class _Look(NamedTuple):
     console: str
     subscriptions: Mapping[UUID, Subscription]
     """The enabled ones."""
-    needs: Mapping[str, Need | Urgent | None]
+    needs: Mapping[str, RoutesInNeed | Summary]
     end_after: timedelta
     now: datetime
-
-    @property
-    def words(self) -> Mapping[str, NeedWords]:
-        return words_of(self.company_id)
 
     def tell(self) -> OperatorsTold:
         _DOUBT.execute(self.connection, {"company_id": self.company_id, "now": self.now, "error": DOUBT})
@@ -242,7 +214,7 @@ class _Look(NamedTuple):
         began = [
             (subscription.id, kind)
             for subscription in self.subscriptions.values()
-            for kind in self.words
+            for kind in needs_of(self.company_id)
             if kind in self.needs and kind in subscription.kinds and (subscription.id, kind) not in known
         ]
         for subscription_id, kind in began:
@@ -269,20 +241,20 @@ class _Look(NamedTuple):
 
     def _become_due(self, notice: _UnderWay, subscription: Subscription) -> bool:
         """Writes the text of a waiting notice. False: it has to wait longer."""
-        words, need = self.words[notice.kind], self.needs.get(notice.kind)
         if notice.part == "end":
-            text, routes = self._end_text(words, notice, subscription), None
+            text, routes = self._end_text(needs_of(self.company_id)[notice.kind], notice, subscription), None
         elif self.now - notice.opened_at < timedelta(minutes=subscription.minutes_of(notice.kind)):
             return False
         else:
-            text = beginning_text(words, need, company=self.company, console=self.console)
-            routes = need.routes if isinstance(need, Need) else None
+            found = self.needs[notice.kind]
+            text = beginning_text(found, company=self.company, console=self.console)
+            routes = found.routes if isinstance(found, RoutesInNeed) else None
         _MAKE_DUE.execute(self.connection, (text, routes, self.now, self.now, self.company_id, notice.id))
         return True
 
-    def _end_text(self, words: NeedWords, notice: _UnderWay, subscription: Subscription) -> str:
+    def _end_text(self, need: Need, notice: _UnderWay, subscription: Subscription) -> str:
         return end_text(
-            words, notice.opened_at, company=self.company, console=self.console, time_zone=subscription.time_zone
+            need, notice.opened_at, company=self.company, console=self.console, time_zone=subscription.time_zone
         )
 
     def _is_wanted(self, notice: _UnderWay) -> bool:

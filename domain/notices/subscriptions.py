@@ -21,8 +21,13 @@ from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError, Unknown
 from domain.ids import new_id
 from domain.lifecycle import Role
-from domain.notices.kinds import OPERATORS, words_of
+from domain.needs.company_needs import COMPANY_NEEDS
+from domain.needs.need import Need
+from domain.needs.operator_needs import OPERATOR_NEEDS
 from domain.notices.quiet_hours import MINUTES_OF_DAY, QuietHours
+
+OPERATORS = UUID(int=0)
+"""The owner of subscriptions and notices of the operators, in place of a company: no company has this id."""
 
 MOST_SUBSCRIPTIONS = 50
 """Subscriptions of a company, at most: each costs a look at its needs every minute, and may send as often."""
@@ -93,6 +98,16 @@ class SubscriptionValues(NamedTuple):
 
 SUBSCRIPTIONS = Owned(Subscription, "notice_subscriptions", kind="sub", unknown=UnknownSubscription)
 """The subscriptions of companies and of the OPERATORS. They are locked before their notices."""
+
+
+_NEEDS_OF_OPERATORS: Mapping[str, Need] = {need.kind: need for need in OPERATOR_NEEDS}
+_NEEDS_OF_COMPANIES: Mapping[str, Need] = {need.kind: need for need in COMPANY_NEEDS}
+
+
+def needs_of(owner_id: UUID) -> Mapping[str, Need]:
+    """The needs that the owner of a subscription can be told of, by their kinds: a company's, or those of OPERATORS."""
+    return _NEEDS_OF_OPERATORS if owner_id == OPERATORS else _NEEDS_OF_COMPANIES
+
 
 _INSERT = Statement(
     Subscription,
@@ -217,7 +232,7 @@ def seal_channels(connection: Connection, contacts: Contacts) -> Sealed:
 
 def _checked(owner_id: UUID, values: SubscriptionValues, allowed: AllowedHosts) -> SubscriptionValues:
     """The values to store. Raises UnusableSubscription."""
-    known = words_of(owner_id)
+    known = needs_of(owner_id)
     name, url = values.name.strip(), values.url.strip() if values.url is not None else None
     if not name or len(name) > LONGEST_NAME or not name.isprintable():
         raise UnusableSubscription(f"the name is one line of at most {LONGEST_NAME} characters")

@@ -8,9 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from domain.notices.kinds import UrgentKind
-from domain.notices.notice_text import Urgent
-from domain.operations.overdue import COUNTED, Count, Figure
+from domain.needs.figures import FIGURES
+from domain.needs.need import Need, Summary
+from domain.needs.operator_needs import (
+    FOREIGN_WORKER,
+    PASS_LATE,
+    REDIS_AWAY,
+    STALLED,
+    UNSERVED,
+    WORKER_SILENT,
+    WORKER_STUCK,
+)
+from domain.needs.overdue import COUNTED, Count
 from domain.operations.pauses import Pause
 from domain.queue.heartbeats import PassRun, WorkerHeartbeat
 from domain.queue.inspection import Holder, QueueState
@@ -41,7 +50,7 @@ class Measured(NamedTuple):
     """Each worker as Redis has it, by its id."""
     passes: Sequence[PassRun]
     pauses: Sequence[Pause]
-    overdue: Mapping[Figure, Count]
+    overdue: Mapping[str, Count]
     rates: Sequence[Rates]
     runs: Sequence[PassRun]
     """The runs of passes that moved something or failed, the newest first."""
@@ -57,8 +66,13 @@ class Alert(NamedTuple):
     what_to_do: str
     path: str
     """The path of the console's page with the rows behind the alert."""
-    kind: UrgentKind | None = None
-    """The kind of need that operators are told of. Urgent alerts have one."""
+    kind: str | None = None
+    """The kind of the need of operators. Urgent alerts have one."""
+
+
+def _urgent(need: Need, what: str, what_to_do: str, path: str = "") -> Alert:
+    """An alert of which operators are told. It leads to `path`, or to the page of the need."""
+    return Alert(True, what, what_to_do, path or need.path, need.kind)
 
 
 def is_silent(worker: WorkerHeartbeat, now: datetime) -> bool:
@@ -72,14 +86,14 @@ def find_alerts(seen: Measured, *, now: datetime) -> list[Alert]:
     return sorted(alerts, key=lambda alert: not alert.is_urgent)  # stable
 
 
-def urgent_needs(alerts: Sequence[Alert]) -> dict[UrgentKind, Urgent]:
+def urgent_needs(alerts: Sequence[Alert]) -> dict[str, Summary]:
     """The urgent alerts as needs of the operators: the first of each kind, and how many more there are."""
-    needs: dict[UrgentKind, Urgent] = {}
+    needs: dict[str, Summary] = {}
     for alert in alerts:
         if alert.kind in needs:
             needs[alert.kind] = needs[alert.kind]._replace(more=needs[alert.kind].more + 1)
         elif alert.kind is not None:
-            needs[alert.kind] = Urgent(alert.what, alert.what_to_do, alert.path, 0)
+            needs[alert.kind] = Summary(alert.what, alert.what_to_do, alert.path, 0)
     return needs
 
 
@@ -94,13 +108,7 @@ def headline(alerts: Sequence[Alert]) -> str:
 
 def _redis_alerts(seen: Measured) -> Iterator[Alert]:
     if seen.queues is None:
-        yield Alert(
-            True,
-            "Redis does not answer",
-            "Start it again; the sweep then enqueues everything that is due",
-            "/queues",
-            "redis_away",
-        )
+        yield _urgent(REDIS_AWAY, REDIS_AWAY.label, "Start it again; the sweep then enqueues everything that is due")
 
 
 def _queues_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
@@ -108,13 +116,7 @@ def _queues_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
     served = {queue for worker in seen.workers if not is_silent(worker, now) for queue in worker.queues}
     for queue in QUEUES if seen.queues is not None else ():
         if queue not in served:
-            yield Alert(
-                True,
-                f"No worker serves {queue}",
-                f"Start one: fuelroute workers --queues {queue}",
-                "/queues",
-                "unserved",
-            )
+            yield _urgent(UNSERVED, f"No worker serves {queue}", f"Start one: fuelroute workers --queues {queue}")
     for state in seen.queues or ():
         queue = state.queue
         if queue in paused:
@@ -126,13 +128,12 @@ def _queues_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
                 "/queues",
             )
         elif queue in served and _is_stalled(state, now):
-            yield Alert(
-                True,
+            yield _urgent(
+                STALLED,
                 f"{queue} has stopped moving: {state.waiting} wait, {state.in_flight} are in flight, and none has"
                 f" ended {_since(state.last_finished_at, now)}",
                 "Check the jobs that its workers run, then restart the workers",
                 f"/queues/{queue}/in-flight",
-                "stalled",
             )
         if state.waiting >= MAX_WAITING:
             yield Alert(
@@ -172,12 +173,11 @@ def _workers_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
         if is_silent(worker, now):
             yield from _silent_worker_alerts(worker, seen.holders.get(worker.id), path, now)
         elif worker.database and seen.database and worker.database != seen.database:
-            yield Alert(
-                True,
+            yield _urgent(
+                FOREIGN_WORKER,
                 f"Worker {worker.name} belongs to another service, and takes our jobs from the Redis that both use",
                 "Give each service a Redis database of its own: FUELROUTE_REDIS_URL",
                 path,
-                "foreign_worker",
             )
         else:
             yield from _stuck_worker_alerts(worker, path, now)
@@ -187,31 +187,28 @@ def _workers_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
 def _silent_worker_alerts(worker: WorkerHeartbeat, holder: Holder | None, path: str, now: datetime) -> Iterator[Alert]:
     silent = _since(worker.beat_at, now)
     if holder is not None and holder.jobs:
-        yield Alert(
-            True,
+        yield _urgent(
+            WORKER_SILENT,
             f"Worker {worker.name} has been silent {silent} and holds {_jobs(holder.jobs)}",
             "End the process: another worker then takes its jobs within 5 seconds",
             path,
-            "worker_silent",
         )
     elif holder is not None and now - holder.heartbeat_at < WORKS_STILL:
-        yield Alert(
-            True,
+        yield _urgent(
+            WORKER_SILENT,
             f"Worker {worker.name} takes jobs, and its figures have stood still {silent}",
             "Restart it: no figure shows whether it works",
             path,
-            "worker_silent",
         )
 
 
 def _stuck_worker_alerts(worker: WorkerHeartbeat, path: str, now: datetime) -> Iterator[Alert]:
     if worker.stuck_since is not None and now - worker.stuck_since > STALLED_AFTER:
-        yield Alert(
-            True,
+        yield _urgent(
+            WORKER_STUCK,
             f"Worker {worker.name} holds {_jobs(worker.held)} and has ended none {_since(worker.stuck_since, now)}",
             "Restart it: others run its jobs",
             path,
-            "worker_stuck",
         )
         return
     for running in worker.running:
@@ -238,16 +235,14 @@ def _unknown_workers_alerts(seen: Measured) -> Iterator[Alert]:
 
 def _passes_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
     if seen.queues is not None and not seen.passes:
-        yield Alert(True, "No scheduler has run a pass", "Start one: fuelroute scheduler", "/queues", "pass_late")
+        yield _urgent(PASS_LATE, "No scheduler has run a pass", "Start one: fuelroute scheduler")
     for one in seen.passes:
         late = max(timedelta(seconds=one.every_seconds) * PASSES_LATE, SLOWEST_PASS)
         if now - one.ended_at > late:
-            yield Alert(
-                True,
+            yield _urgent(
+                PASS_LATE,
                 f"The scheduler's {one.name} has not ended {_since(one.ended_at, now)}",
                 f"Check the scheduler on {one.leader}: restart it, or start another one",
-                "/queues",
-                "pass_late",
             )
         elif one.failed:
             yield Alert(
@@ -255,55 +250,15 @@ def _passes_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
             )
 
 
-_URGENT_FIGURES: Mapping[Figure, UrgentKind] = {
-    "pending": "imports_late",
-    "unplanned": "plans_late",
-    "unsent": "messages_late",
-    "withheld-messages": "messages_withheld",
-    "waiting-webhooks": "webhooks_late",
-    "unpolled-connectors": "connectors_unpolled",
-}
-_OVERDUE: Mapping[Figure, tuple[str, str]] = {
-    "pending": ("Routes wait too long for their import", "Check that the queue imports moves"),
-    "unplanned": ("Trucks have arrived and have no plan", "Check fuelroute explain and the queue plans"),
-    "unsent": ("Plans were not sent to their drivers", "Read the gateway's error, and check the queue messages"),
-    "withheld-messages": (
-        "Messages are withheld after a restore",
-        "Ask the drivers which they have, then run fuelroute messages release or discard",
-    ),
-    "failed-messages": ("Messages failed for good within 24 hours", "Call the drivers; correct their contacts"),
-    "silent-trucks": ("Trucks on a route have sent no position for an hour", "Ask the telematics provider"),
-    "held": ("Routes are held though their start has passed", "Map their units and drivers in Matching"),
-    "stale-prices": ("Stations have prices that are too old for plans", "Import prices again"),
-    "waiting-webhooks": (
-        "Webhook endpoints wait too long for their events",
-        "Check that the queue webhooks moves",
-    ),
-    "failing-webhooks": (
-        "Webhook endpoints take nothing, or were disabled because of that",
-        "Tell their companies; the console's page Webhooks shows the answers",
-    ),
-    "unpolled-connectors": (
-        "No process asks vendors of telematics for positions",
-        "Start one: fuelroute connectors",
-    ),
-    "failing-connectors": (
-        "Connectors have brought no positions for half an hour",
-        "The console's page Connectors says what to do; a token may have been revoked",
-    ),
-    "late-price-files": (
-        "Sources have brought no price file when it was due, or fail",
-        "Ask whoever sends the files; fuelroute sources list shows the last fault",
-    ),
-}
-
-
 def _overdue_alerts(seen: Measured) -> Iterator[Alert]:
-    for figure, (what, what_to_do) in _OVERDUE.items():
-        found = seen.overdue.get(figure)
+    for name, figure in FIGURES.items():
+        found = seen.overdue.get(name)
         if found is not None and found.rows:
-            kind, path = _URGENT_FIGURES.get(figure), f"/queues/overdue/{figure}"
-            yield Alert(kind is not None, f"{what}: {shown_count(found.rows)}", what_to_do, path, kind)
+            what = f"{figure.what}: {shown_count(found.rows)}"
+            if figure.need is not None:
+                yield _urgent(figure.need, what, figure.what_to_do)
+            else:
+                yield Alert(False, what, figure.what_to_do, figure.path)
 
 
 def shown_count(count: int) -> str:

@@ -7,7 +7,8 @@ import redis
 
 from domain.database.connections import Connection
 from domain.database.statements import NotNull, Scalar
-from domain.operations import overdue, pauses
+from domain.needs import overdue
+from domain.operations import pauses
 from domain.operations.alerts import Measured
 from domain.queue import heartbeats, inspection, rates
 

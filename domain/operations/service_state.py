@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from domain.database.connections import Connection
 from domain.database.statements import NotNull, Scalar, Statement
-from domain.operations import overdue, pauses
-from domain.operations.overdue import COUNTED, Count, Figure
+from domain.needs import overdue
+from domain.needs.overdue import COUNTED, Count
+from domain.operations import pauses
 from domain.stations.prices import STALE_AFTER
 
 
@@ -31,7 +32,7 @@ class ServiceState(NamedTuple):
     """The figures as of one moment."""
 
     held: Sequence[Held]
-    overdue: Mapping[Figure, Count]
+    overdue: Mapping[str, Count]
     stations: Sequence[PricedStations]
     paused: Sequence[str]
     database_started_at: datetime

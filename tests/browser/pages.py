@@ -16,9 +16,9 @@ from domain.connectors.vendor_vehicles import match_vehicles
 from domain.database.connections import Database, Tenant
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Environment, Role
-from domain.notices.kinds import OPERATORS
 from domain.notices.notice_log import send_test_notice
 from domain.notices.subscriptions import (
+    OPERATORS,
     SUBSCRIPTIONS,
     SubscriptionValues,
     add_subscription,

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from domain.database.connections import Database
-from domain.notices.kinds import URGENT_WORDS
+from domain.needs.operator_needs import OPERATOR_NEEDS
 from domain.notices.notice_log import send_test_notice
 from domain.notices.subscriptions import SUBSCRIPTIONS, disable_subscription
 from tests.deploy.commands import Cli
@@ -43,7 +43,7 @@ def test_operators_subscribe_by_a_command_to_what_is_urgent(cli: Cli, fleet: Fle
     made = cli("notices", "operators-add", "--name", "On call", "--url", url, "--kind", "stalled", "--json").document
     assert (made["kinds"], made["after_minutes"], made["state"]) == (["stalled"], 5, "on")
     everything = cli("notices", "operators-add", "--name", "All", "--url", url, "--json").document
-    assert set(everything["kinds"]) == set(URGENT_WORDS)
+    assert set(everything["kinds"]) == {need.kind for need in OPERATOR_NEEDS}
     with database.transaction() as connection:
         assert SUBSCRIPTIONS.all(connection, fleet.company_id) == [], "it is no company's"
 

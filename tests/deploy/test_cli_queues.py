@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from domain.ids import shown_id
-from domain.operations.overdue import FIGURES, Figure, is_of_routes
+from domain.needs.figures import FIGURES
 from domain.queue.heartbeats import PassRun, record_pass_run
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES, build_plan_job, import_routes_job
@@ -52,9 +52,9 @@ def test_rates_and_passes_are_printed_as_the_console_shows_them(cli: Cli, jobs: 
 
 
 @pytest.mark.parametrize("figure", FIGURES)
-def test_the_rows_behind_each_figure_are_listed(cli: Cli, jobs: JobQueue, figure: Figure) -> None:
+def test_the_rows_behind_each_figure_are_listed(cli: Cli, jobs: JobQueue, figure: str) -> None:
     for row in cli("queues", "overdue", figure, "--json").document:
-        assert row["id"].startswith("rte_") == is_of_routes(figure)
+        assert row["id"].startswith("rte_") == (FIGURES[figure].of == "rte")
         assert set(row) == {"id", "about", "company_id", "since", "detail"}
     assert cli("queues", "overdue", figure).out.split()[:2] == ["id", "about"]
 

@@ -35,6 +35,7 @@ ORDER = (
     "routes",
     "sandbox",
     "webhooks",
+    "needs",
     "notices",
     "ifta",
     "requests",

@@ -6,7 +6,7 @@ import pytest
 
 from domain.database.connections import Connection
 from domain.database.visibility import of_companies
-from domain.notices.kinds import OPERATORS
+from domain.notices.subscriptions import OPERATORS
 from domain.queue.job_queue import JobQueue
 from domain.queue.redis_clients import redis_client
 from scheduler.passes import Passes

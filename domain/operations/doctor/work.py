@@ -2,36 +2,34 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 from uuid import UUID
 
 import redis
 
 from domain.database.statements import Statement
 from domain.ids import shown_id
-from domain.operations import overdue
+from domain.needs import overdue
+from domain.needs.figures import FIGURES, Figure
 from domain.operations.alerts import find_alerts
 from domain.operations.doctor.checks import Examined, Finding, problem
 from domain.operations.measuring import measure
-from domain.operations.overdue import Figure
 
 LATE = timedelta(minutes=10)
-
-_ROWS_BEHIND = "/queues/overdue/"
 
 
 def check_alerts(seen: Examined) -> Iterator[Finding]:
     """Urgent alerts are problems, the others are warnings."""
     measured = measure(seen.connection, seen.client, now=seen.now)
     for alert in find_alerts(measured, now=seen.now):
-        figure = next((one for one in get_args(Figure) if alert.path == f"{_ROWS_BEHIND}{one}"), None)
+        figure = next((one for one in FIGURES.values() if alert.path == one.path), None)
         examples = _rows_behind(seen, figure) if figure is not None else ()
         yield Finding(alert.is_urgent, alert.what, alert.what_to_do, examples)
 
 
 def _rows_behind(seen: Examined, figure: Figure) -> tuple[str, ...]:
-    rows = overdue.rows(seen.connection, figure, limit=seen.most_examples, now=seen.now)
-    return tuple(overdue.shown_row_id(figure, row) for row in rows)
+    rows = overdue.rows(seen.connection, figure.name, limit=seen.most_examples, now=seen.now)
+    return tuple(overdue.shown_row_id(figure.name, row) for row in rows)
 
 
 class _Late(NamedTuple):

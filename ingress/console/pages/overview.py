@@ -9,33 +9,14 @@ from starlette.responses import Response
 
 from domain.database.connections import Tenant
 from domain.lifecycle import Environment, RouteStatus
-from domain.notices.kinds import WORDS
-from domain.routes.reading.overview import (
-    MOST_OF_A_NEED,
-    NeedKind,
-    SetUp,
-    find_needs,
-    read_set_up,
-    routes_by_status,
-)
+from domain.needs.company_needs import MOST_OF_A_NEED, find_routes_in_need
+from domain.routes.reading.overview import SetUp, read_set_up, routes_by_status
 from domain.savings.report import savings_by_week, total_of
 from domain.savings.spans import Span, month_of
 from ingress.console.addresses import page_at
 from ingress.console.maps import with_map
 from ingress.console.report_days import today_of
 from ingress.console.signed_in import Page, see_other
-
-_ACTIONS: dict[NeedKind, str] = {
-    "vehicle_unmapped": "Match vehicles",
-    "driver_unmapped": "Match drivers",
-    "error": "Look at them",
-    "low_fuel": "Look at routes on their way",
-    "late": "Look at routes on their way",
-    "off_road": "Look at the map",
-    "silent": "Look at routes on their way",
-    "message_failed": "Look at planned routes",
-}
-"""The one step that mends each need, on the page that its words name."""
 
 
 class _Step(NamedTuple):
@@ -64,9 +45,7 @@ def show(page: Page) -> Response:
             if status in counts
         ],
         sandbox_routes=sum(routes_by_status(page.connection, sandbox, day).values()),
-        needs=find_needs(page.connection, live, now=page.now),
-        words=WORDS,
-        actions=_ACTIONS,
+        needs=find_routes_in_need(page.connection, live, now=page.now),
         most_counted=MOST_OF_A_NEED,
         has_fresh_prices=set_up.stations,
         month=month,

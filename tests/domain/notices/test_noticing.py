@@ -14,6 +14,7 @@ from psycopg import Rollback
 from domain.accounts.contacts import IN_CLEAR
 from domain.database.connections import Connection, Database
 from domain.messages.gateways import Fault
+from domain.needs.company_needs import MOST_OF_A_NEED
 from domain.notices import notice_life
 from domain.notices.notice_life import NoticeClaim
 from domain.notices.noticing import DOUBT, OVER, UNWANTED, companies_to_tell
@@ -23,7 +24,6 @@ from domain.notices.subscriptions import (
     enable_subscription,
     remove_subscription,
 )
-from domain.routes.reading.overview import MOST_OF_A_NEED
 from domain.settings import Settings
 from domain.stations.price_sources import note_look, read_source
 from tests.domain.helpers import imported, late_source

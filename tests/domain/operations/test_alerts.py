@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.needs.figures import FIGURES
+from domain.needs.overdue import Count
 from domain.operations.alerts import Alert, Measured, find_alerts, headline, urgent_needs
-from domain.operations.overdue import FIGURES, Count
 from domain.operations.pauses import Pause
 from domain.queue.heartbeats import PassRun, RunningJob, WorkerHeartbeat
 from domain.queue.inspection import Holder, QueueState
@@ -223,7 +224,7 @@ def test_dead_letters_and_a_full_queue_give_alerts() -> None:
 
 
 @given(
-    st.sampled_from(FIGURES),
+    st.sampled_from(list(FIGURES)),
     st.integers(min_value=1, max_value=10_000),
     st.floats(min_value=130, max_value=1e6),
     st.booleans(),

@@ -14,7 +14,7 @@ from domain.lifecycle import Role
 from domain.messages.due_messages import due_messages
 from domain.messages.resending import CannotResend
 from domain.messages.withholding import list_withheld_messages
-from domain.operations import overdue
+from domain.needs import overdue
 from domain.operations.restores import AfterRestore, record_restore
 from domain.queue.jobs import send_message_job
 from domain.routes.plans.withheld_messages import discard_withheld, release_withheld

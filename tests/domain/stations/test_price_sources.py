@@ -13,7 +13,7 @@ from cryptography.fernet import Fernet
 
 from domain.accounts.contacts import Contacts
 from domain.database.connections import Connection, Database
-from domain.operations import overdue
+from domain.needs import overdue
 from domain.routes.plans.price_sources import look_at_source
 from domain.stations import price_fetching
 from domain.stations.price_outliers import OutlierLimits

@@ -6,7 +6,7 @@ import pytest
 
 from domain.ids import shown_id
 from domain.lifecycle import Role
-from domain.notices.kinds import NOTICE_KINDS
+from domain.needs.company_needs import COMPANY_NEEDS
 from domain.notices.subscriptions import SUBSCRIPTIONS, Subscription
 from tests.domain.notices.subscriptions import notices_of, subscribe
 from tests.factories import Fleet
@@ -106,10 +106,10 @@ def test_a_subscription_is_changed_tried_switched_off_and_removed(
     path = path_of(one)
     dispatcher.look(path)
 
-    changed = {**FORM, "url": "", "kind": list(NOTICE_KINDS), "quiet_from": "", "quiet_until": ""}
+    changed = {**FORM, "url": "", "kind": [need.kind for need in COMPANY_NEEDS], "quiet_from": "", "quiet_until": ""}
     assert dispatcher.submit(f"{path}/change", **changed).status_code == 303
     (one,) = stored(world, fleet)
-    assert (one.kinds, one.quiet_from, one.channel) == (list(NOTICE_KINDS), None, "json")
+    assert (one.kinds, one.quiet_from, one.channel) == ([need.kind for need in COMPANY_NEEDS], None, "json")
     assert dispatcher.submit(f"{path}/change", **{**changed, "kind": []}).status_code == 400
 
     assert dispatcher.submit(f"{path}/test").status_code == 303

@@ -16,15 +16,16 @@ from domain.audit.entries import audit_subject
 from domain.ids import shown_id
 from domain.lifecycle import Role
 from domain.notices import subscriptions
-from domain.notices.kinds import OPERATORS, words_of
 from domain.notices.notice_log import list_notices, send_test_notice
 from domain.notices.subscriptions import (
     LONGEST_NAME,
     LONGEST_WAIT_MINUTES,
+    OPERATORS,
     SUBSCRIPTIONS,
     Subscription,
     SubscriptionValues,
     UnusableSubscription,
+    needs_of,
 )
 from domain.telemetry.logs import get_logger
 from domain.wording import sentence
@@ -107,8 +108,8 @@ def _form(page: Page, stored: Subscription | None) -> dict[str, object]:
     """The form's values: those that were sent, else the stored ones, else proposals."""
     form = page.form
     sent = page.request.method == "POST" and bool(form.text("name") or form.all("kind"))
-    words = words_of(_owner(page))
-    kinds = form.all("kind") if sent else list(stored.kinds) if stored is not None else list(words)
+    needs = needs_of(_owner(page))
+    kinds = form.all("kind") if sent else list(stored.kinds) if stored is not None else list(needs)
     own_minutes = stored.minutes_by_kind if stored is not None else {}
     quiet = stored.quiet_hours if stored is not None else None
     minutes = stored.after_minutes if stored is not None else USUAL_WAIT_MINUTES
@@ -116,10 +117,10 @@ def _form(page: Page, stored: Subscription | None) -> dict[str, object]:
         "section": "queues" if _is_of_operators(page) else "notices",
         "base": _path(page),
         "is_of_operators": _is_of_operators(page),
-        "kinds": {kind: one.label for kind, one in words.items()},
+        "kinds": {kind: need.label for kind, need in needs.items()},
         "chosen": kinds,
         "minutes_of": {
-            kind: form.text(f"minutes_{kind}") if sent else str(own_minutes.get(kind, "")) for kind in words
+            kind: form.text(f"minutes_{kind}") if sent else str(own_minutes.get(kind, "")) for kind in needs
         },
         "name": form.text("name") if sent else stored.name if stored is not None else "",
         "after_minutes": form.text("after_minutes") if sent else str(minutes),
@@ -141,7 +142,7 @@ def _shown_time(minute: int | None) -> str:
 
 def _values(page: Page) -> SubscriptionValues:
     """The values of the form. Raises UnusableSubscription."""
-    own = {kind: text for kind in words_of(_owner(page)) if (text := page.form.text(f"minutes_{kind}"))}
+    own = {kind: text for kind in needs_of(_owner(page)) if (text := page.form.text(f"minutes_{kind}"))}
     return SubscriptionValues(
         name=page.form.text("name"),
         kinds=page.form.all("kind"),

@@ -14,11 +14,13 @@ from starlette.responses import Response
 from domain.accounts.companies import names_of
 from domain.audit.entries import LONGEST_REASON, Actor, latest_actions
 from domain.ids import IdKind, read_id, shown_id
-from domain.operations import dead_letters, measuring, overdue, pauses
+from domain.needs import overdue
+from domain.needs.figures import FIGURES
+from domain.needs.overdue import HeldCount
+from domain.operations import dead_letters, measuring, pauses
 from domain.operations.alerts import Measured, find_alerts, headline, is_silent, shown_count
 from domain.operations.dead_letters import DeadLetter, Filter
 from domain.operations.job_subjects import About, about
-from domain.operations.overdue import FIGURES, Figure, HeldCount
 from domain.queue import inspection
 from domain.queue.dramatiq_messages import StoredJob
 from domain.queue.heartbeats import read_worker_heartbeats
@@ -32,21 +34,6 @@ from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import OPERATORS, Page, see_other
 from ingress.console.streams import TimedCache
 
-FIGURE_NAMES: dict[Figure, str] = {
-    "pending": "Waiting too long for their import",
-    "unplanned": "Arrived, not planned",
-    "unsent": "Planned, not sent",
-    "withheld-messages": "Withheld messages",
-    "failed-messages": "Failed messages, 24 hours",
-    "silent-trucks": "Silent trucks on a route",
-    "held": "Held past their start",
-    "stale-prices": "Stale prices",
-    "waiting-webhooks": "Webhook endpoints that wait",
-    "failing-webhooks": "Webhook endpoints that take nothing",
-    "unpolled-connectors": "Connectors that nobody polls",
-    "failing-connectors": "Connectors that fail",
-    "late-price-files": "Price files that are late",
-}
 _ROWS = 200
 _ENTRIES = 20
 _GROUPS = 6
@@ -105,7 +92,7 @@ def _figures(page: Page, template: str, seen: QueueFigures, **more: Any) -> Resp
         charts=[(rates, draw_chart(rates.minutes)) for rates in measured.rates],
         windows=WINDOWS,
         shown_rate=shown_rate,
-        figure_names=FIGURE_NAMES,
+        figures=FIGURES,
         shown_count=shown_count,
         is_silent=lambda worker: is_silent(worker, seen.at),
         leader=max(measured.passes, key=lambda one: one.ended_at).leader if measured.passes else None,
@@ -181,18 +168,18 @@ def _queue(page: Page) -> str:
 
 def show_overdue(page: Page) -> Response:
     """The rows behind a figure. Held routes can be limited to one reason."""
-    figure = next((one for one in FIGURES if one == page.request.path_params["figure"]), None)
+    figure = FIGURES.get(page.request.path_params["figure"])
     if figure is None:
         raise not_found()
     reason = page.form.text("reason")
-    rows = overdue.rows(page.connection, figure, limit=_ROWS, now=page.now, detail=reason or None)
+    rows = overdue.rows(page.connection, figure.name, limit=_ROWS, now=page.now, detail=reason or None)
     return page.render(
         "overdue.html",
         section="queues",
-        title=FIGURE_NAMES[figure] + (f": {reason.replace('_', ' ')}" if reason else ""),
-        rows=[(overdue.shown_row_id(figure, row), row) for row in rows],
+        title=figure.title + (f": {reason.replace('_', ' ')}" if reason else ""),
+        rows=[(overdue.shown_row_id(figure.name, row), row) for row in rows],
         company_names=names_of(page.connection, (row.company_id for row in rows if row.company_id is not None)),
-        is_of_routes=overdue.is_of_routes(figure),
+        is_of_routes=figure.of == "rte",
         most=_ROWS,
     )
 

@@ -9,8 +9,8 @@ import pytest
 from domain.database.connections import Connection
 from domain.database.visibility import of_companies
 from domain.ids import new_id
-from domain.routes.reading.fleet_now import TruckNow, read_fleet, read_truck
-from domain.routes.reading.overview import OFF_ROAD_SHOWN_FOR, find_needs
+from domain.needs.company_needs import find_routes_in_need
+from domain.routes.reading.fleet_now import OFF_ROAD_SHOWN_FOR, TruckNow, read_fleet, read_truck
 from domain.telematics.readings import LastFixes, read_last_fixes
 from tests.domain.helpers import go_behind_the_wall, imported, planned_by_hand, positions_at, post
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
@@ -145,7 +145,7 @@ def test_late_and_silent_are_those_of_the_overview(connection: Connection, fleet
     assert truck.route is not None
     assert truck.route.next_stop is not None
     assert truck.route.next_stop.due == NOW - timedelta(minutes=5)
-    assert {need.kind for need in find_needs(connection, fleet.live, now=NOW)} == {"late", "silent"}
+    assert {one.need.kind for one in find_routes_in_need(connection, fleet.live, now=NOW)} == {"late", "silent"}
     sent(connection, fleet, ELKHART, timedelta(minutes=59))
     assert not seen(connection, fleet).is_silent
 
@@ -161,7 +161,7 @@ def test_a_truck_is_low_at_its_reserve_or_where_its_plan_begins_low(connection: 
     assert not seen(connection, fleet).is_low
     connection.execute("UPDATE messages SET text = E'LOW FUEL: stop\\nmore' WHERE route_id = %s", (route_id,))
     assert seen(connection, fleet).is_low
-    assert [need.kind for need in find_needs(connection, fleet.live, now=NOW)] == ["low_fuel"]
+    assert [one.need.kind for one in find_routes_in_need(connection, fleet.live, now=NOW)] == ["low_fuel"]
 
 
 @pytest.mark.parametrize(("ago", "is_off_road"), [(HOUR / 2, True), (OFF_ROAD_SHOWN_FOR + HOUR, False)])
@@ -177,7 +177,7 @@ def test_a_truck_is_off_its_road_for_a_while_after_it_was_found_so(
         ((NOW - ago).isoformat(), route_id),
     )
     assert seen(connection, fleet).is_off_road is is_off_road
-    assert [need.kind for need in find_needs(connection, fleet.live, now=NOW)] == ["off_road"] * is_off_road
+    assert [one.need.kind for one in find_routes_in_need(connection, fleet.live, now=NOW)] == ["off_road"] * is_off_road
 
 
 def test_a_truck_is_off_its_road_while_its_new_plan_is_made(connection: Connection, fleet: Fleet) -> None:

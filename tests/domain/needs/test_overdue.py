@@ -10,8 +10,8 @@ import pytest
 
 from domain.database.connections import Connection, Database
 from domain.ids import shown_id
-from domain.operations import overdue
-from domain.operations.overdue import FIGURES, Figure
+from domain.needs import overdue
+from domain.needs.figures import FIGURES
 from domain.stations.price_sources import pause_source, read_source
 from tests.conftest import own_database
 from tests.domain.helpers import imported, late_source, planned_by_hand, pushed
@@ -37,7 +37,7 @@ def change(connection: Connection, route_id: UUID, **values: Any) -> None:
         connection.execute(f"UPDATE routes SET {name} = %s WHERE id = %s", (value, route_id))
 
 
-def counted(connection: Connection, now: datetime) -> dict[Figure, int]:
+def counted(connection: Connection, now: datetime) -> dict[str, int]:
     """The figures that are not zero; each is what its rows are."""
     found = overdue.count(connection, now=now)
     for figure in FIGURES:

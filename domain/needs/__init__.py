@@ -1,0 +1,1 @@
+"""The needs of companies and of operators, each declared once."""
