@@ -310,7 +310,7 @@ def sources_list(company_id: CompanyId, as_json: AsJson = False) -> None:
     now = clock.now()
     with transaction() as connection:
         require_company(connection, company_id)
-        rows = [_shown(one, now) for one in price_sources.list_sources(connection, company_id)]
+        rows = [_shown(one, now) for one in price_sources.SOURCES.all(connection, company_id)]
     columns = ("name", "kind", "profile", "place", "state", "looked_at", "file_at", "fault")
     show(as_json, {"data": rows}, lambda: print_table(rows, *columns))
 

@@ -24,7 +24,7 @@ from domain.routes.reading.fleet_now import (
     TRUCK_SILENT_AFTER,
 )
 from domain.stations.price_presence import has_prices
-from domain.stations.price_sources import list_sources
+from domain.stations.price_sources import SOURCES
 
 MOST_OF_A_NEED = 1_000
 """Routes of a need are counted up to this number: whoever sees it has enough to do."""
@@ -125,7 +125,7 @@ def _look_for_no_prices(connection: Connection, company_id: UUID, now: datetime)
 
 
 def _look_for_late_price_files(connection: Connection, company_id: UUID, now: datetime) -> Summary | None:
-    late = [source for source in list_sources(connection, company_id) if source.trouble_since(now) is not None]
+    late = [source for source in SOURCES.all(connection, company_id) if source.trouble_since(now) is not None]
     if not late:
         return None
     what_to_do = f"The last fault: {late[0].fault}" if late[0].fault else "Ask whoever sends the file"

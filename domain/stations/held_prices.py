@@ -6,7 +6,7 @@ from uuid import UUID
 
 from domain.database.connections import Connection
 from domain.database.statements import Command, Scalar, Statement
-from domain.errors import FuelrouteError
+from domain.errors import FuelrouteError, Unknown
 from domain.ids import shown_id
 from domain.stations.price_files import store_coming_prices, store_quotes, store_retail_prices
 from domain.stations.price_imports import UnknownStation
@@ -64,7 +64,7 @@ _THERE = Scalar(str, "SELECT station_id FROM stations WHERE station_id = %s AND 
 _COUNT = Scalar(int, "SELECT count(*) FROM held_prices WHERE company_id = %s AND status = 'held'")
 
 
-class UnknownHeldPrice(FuelrouteError):
+class UnknownHeldPrice(Unknown):
     def __init__(self, held: str) -> None:
         """`held` is the id as it was given."""
         super().__init__(

@@ -14,13 +14,15 @@ import msgspec
 from msgspec import Meta, Struct
 
 from domain.accounts.allowed_hosts import NO_HOST
+from domain.accounts.companies import lock_company
 from domain.accounts.contacts import Contacts, Sealed, StoredContact
 from domain.addresses import is_host
 from domain.contract.shapes import Text
 from domain.database.connections import Connection, as_json
+from domain.database.owned import Owned
 from domain.database.statements import Command, Statement
-from domain.errors import FuelrouteError
-from domain.ids import new_id, shown_id
+from domain.errors import FuelrouteError, Unknown
+from domain.ids import new_id, read_id, shown_id
 
 SourceKind = Literal["folder", "sftp"]
 
@@ -136,10 +138,19 @@ class NewSource(NamedTuple):
     expected_hours: int = DEFAULT_EXPECTED_HOURS
 
 
-_COLUMNS = ", ".join(PriceSource._fields)
-_LIST = Statement(PriceSource, f"SELECT {_COLUMNS} FROM price_sources WHERE company_id = %s ORDER BY name")
+class UnknownSource(Unknown):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the company has no source {name!r}: see `fuelroute sources list`")
+
+
+class UnusableSource(FuelrouteError):
+    """The source cannot be stored; the text says what to change."""
+
+
+SOURCES = Owned(PriceSource, "price_sources", kind="src", unknown=UnknownSource, order="name")
+
 _READ = Statement(
-    PriceSource, f"SELECT {_COLUMNS} FROM price_sources WHERE company_id = %s AND (id::text = %s OR name = %s)"
+    PriceSource, f"SELECT {SOURCES.columns} FROM price_sources WHERE company_id = %s AND (id = %s::uuid OR name = %s)"
 )
 _WAITS = """EXISTS (
     SELECT FROM jsonb_each(seen) AS file (name, about) WHERE about ->> 2 = 'again'
@@ -147,7 +158,7 @@ _WAITS = """EXISTS (
 """A file of the source is worth another look soon; see `SeenFile`."""
 _DUE = Statement(
     PriceSource,
-    f"SELECT {_COLUMNS} FROM price_sources WHERE paused_at IS NULL"
+    f"SELECT {SOURCES.columns} FROM price_sources WHERE paused_at IS NULL"
     " AND (looked_at IS NULL OR looked_at"
     " <= %(now)s::timestamptz - least(%(every)s::interval * 2 ^ least(failures, 16), %(longest)s::interval)"
     f" OR failures = 0 AND looked_at <= %(now)s::timestamptz - %(again)s::interval AND {_WAITS})"
@@ -173,22 +184,14 @@ _LOOKED = Command(
 _CAME = Command("UPDATE price_sources SET file_at = %s WHERE company_id = %s AND id = %s")
 
 
-class UnknownSource(FuelrouteError):
-    def __init__(self, name: str) -> None:
-        super().__init__(f"the company has no source {name!r}: see `fuelroute sources list`")
-
-
-class UnusableSource(FuelrouteError):
-    """The source cannot be stored; the text says what to change."""
-
-
 def add_source(
     connection: Connection, company_id: UUID, source: NewSource, *, contacts: Contacts, now: datetime
 ) -> UUID:
-    """Raises UnusableSource."""
+    """Raises UnusableSource, UnknownCompany, RetiredCompany."""
     _check(source)
-    if len(list_sources(connection, company_id)) >= MOST_SOURCES:
-        raise UnusableSource(f"a company has {MOST_SOURCES} sources at most: remove one")
+    lock_company(connection, company_id)
+    full = UnusableSource(f"a company has {MOST_SOURCES} sources at most: remove one")
+    SOURCES.require_room(connection, (company_id,), MOST_SOURCES, full)
     source_id = new_id()
     address = as_json(msgspec.to_builtins(source.address))
     values = (source_id, company_id, source.name, source.kind, source.profile, address, contacts.seal(source.secret))
@@ -220,21 +223,12 @@ def _check(source: NewSource) -> None:
         raise UnusableSource("give the server's key as `ssh-keyscan HOST` prints it: ssh-ed25519 AAAA...")
 
 
-def list_sources(connection: Connection, company_id: UUID) -> list[PriceSource]:
-    return _LIST.all(connection, (company_id,))
-
-
 def read_source(connection: Connection, company_id: UUID, name: str) -> PriceSource:
-    """A source by its name or shown id. Raises UnknownSource."""
-    source_id = str(UUID(name[4:])) if name.startswith("src_") and len(name) == 36 and _is_hex(name[4:]) else ""
-    found = _READ.first(connection, (company_id, source_id, name))
+    """A source by its name, or by its id as people see it. Raises UnknownSource."""
+    found = _READ.first(connection, (company_id, read_id("src", name), name))
     if found is None:
         raise UnknownSource(name)
     return found
-
-
-def _is_hex(text: str) -> bool:
-    return all(letter in "0123456789abcdef" for letter in text)
 
 
 def pause_source(connection: Connection, source: PriceSource, *, now: datetime) -> None:
@@ -291,12 +285,12 @@ def seal_source_secrets(connection: Connection, contacts: Contacts) -> Sealed:
     return Sealed(len(anew), len(stored) - len(anew))
 
 
-_LOCK = Statement(PriceSource, f"SELECT {_COLUMNS} FROM price_sources WHERE company_id = %s AND id = %s FOR UPDATE")
+_LOCK = Command("SELECT FROM price_sources WHERE company_id = %s AND id = %s FOR NO KEY UPDATE")
 
 
-def lock_source(connection: Connection, source: PriceSource) -> PriceSource | None:
-    """The source as it is now, so that no file of it is taken twice at a time. None: it was removed."""
-    return _LOCK.first(connection, (source.company_id, source.id))
+def lock_source(connection: Connection, source: PriceSource) -> bool:
+    """Locks a source, so that no file of it is taken twice at a time. False: it was removed."""
+    return _LOCK.first(connection, (source.company_id, source.id)) is not None
 
 
 def source_subject(source: PriceSource) -> str:

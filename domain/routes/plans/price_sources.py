@@ -245,7 +245,7 @@ class _Look:
         )
         try:
             with self.transaction() as connection:
-                if lock_source(connection, source) is None:
+                if not lock_source(connection, source):
                     return False
                 if one.state != "again" and was_taken(connection, source.id, run):
                     return False

@@ -21,7 +21,7 @@ from domain.lifecycle import Role
 from domain.routes.plans import price_changes
 from domain.routes.plans.price_sources import price_profile_of
 from domain.stations import held_prices, price_sources
-from domain.stations.held_prices import NeedsOperator, NeedsRate, NeedsStation, UnknownHeldPrice
+from domain.stations.held_prices import NeedsOperator, NeedsRate, NeedsStation
 from domain.stations.price_imports import UnknownStation
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, UnknownProfile, with_usual_columns
@@ -33,7 +33,7 @@ from ingress.console.addresses import action_at, as_download, page_at, upload_at
 from ingress.console.downloads import Download
 from ingress.console.importer import MOST_COLUMNS_SHOWN, Upload
 from ingress.console.refusals import Refused, not_found
-from ingress.console.signed_in import AuditedAction, Page, record_in_audit_log, see_other
+from ingress.console.signed_in import AuditedAction, Page, named_in_address, record_in_audit_log, see_other
 
 MOST_FILE_BYTES_SENT = 5 << 20
 """The file is imported while the browser waits. Larger ones are for the command."""
@@ -54,7 +54,7 @@ def show(page: Page) -> Response:
 
 
 def _prices(page: Page, *, fault: str = "", status: int = 200) -> Response:
-    sources = price_sources.list_sources(page.connection, page.company_id)
+    sources = price_sources.SOURCES.all(page.connection, page.company_id)
     run_id = read_id("imp", page.form.text("run"))
     runs = latest_runs(page.connection, page.company_id)
     return page.render(
@@ -236,8 +236,6 @@ def accept(page: Page) -> Response:
             now=page.now,
             rates=ExchangeRates.of(page.console.settings),
         )
-    except UnknownHeldPrice:
-        raise not_found() from None
     except (NeedsStation, NeedsOperator, NeedsRate, UnknownStation) as error:
         return _prices(page, fault=sentence(str(error)), status=400)
     return _decided(page, held_id, "accepted")
@@ -245,10 +243,7 @@ def accept(page: Page) -> Response:
 
 def refuse(page: Page) -> Response:
     held_id = _held_id(page)
-    try:
-        held_prices.refuse_price(page.connection, page.company_id, held_id, by=page.session.email, now=page.now)
-    except UnknownHeldPrice:
-        raise not_found() from None
+    held_prices.refuse_price(page.connection, page.company_id, held_id, by=page.session.email, now=page.now)
     return _decided(page, held_id, "refused")
 
 
@@ -280,13 +275,7 @@ def resume(page: Page) -> Response:
 
 
 def _source(page: Page) -> PriceSource:
-    source_id = read_id("src", page.request.path_params["id"])
-    if source_id is None:
-        raise not_found()
-    try:
-        return price_sources.read_source(page.connection, page.company_id, shown_id("src", source_id))
-    except price_sources.UnknownSource:
-        raise not_found() from None
+    return named_in_address(page, price_sources.SOURCES)
 
 
 def _changed(page: Page, source: PriceSource, done: str) -> Response:
