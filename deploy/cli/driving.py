@@ -36,7 +36,7 @@ def explain(
 ) -> None:
     """Explains a fuel plan: where its inputs come from, and why each truck stop was chosen or not."""
     from deploy.explain import print_explanation
-    from domain.planning.stored_plans import read_route_explanation
+    from domain.routes.reading.explanations import read_route_explanation
 
     known = read_id("rte", route_id)
     with transaction() as connection:

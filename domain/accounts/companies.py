@@ -313,27 +313,12 @@ def lately_retired_companies(connection: Connection, *, now: datetime) -> list[U
     return _RETIRED_SINCE.all(connection, (now - _IN_FLIGHT,))
 
 
-_LOCK_TO_SEAL = Scalar(
-    UUID,
-    """
-    SELECT id FROM companies c
-    WHERE NOT starts_with(message_url, %(prefix)s)
-       OR EXISTS (SELECT FROM drivers d WHERE d.company_id = c.id AND NOT starts_with(contact, %(prefix)s))
-    ORDER BY id FOR NO KEY UPDATE
-    """,
-)
 _URLS_TO_SEAL = Statement(
     StoredContact,
     "SELECT id, message_url AS contact FROM companies WHERE id = ANY(%s)"
     " AND NOT starts_with(message_url, %s) ORDER BY id FOR NO KEY UPDATE",
 )
 _SET_URL = Command("UPDATE companies SET message_url = %s WHERE id = %s")
-
-
-def lock_to_seal(connection: Connection, prefix: str) -> list[UUID]:
-    """Locks the companies that have a message URL, or a driver with a contact, that does not begin with `prefix` (the
-    newest key's). Returns their ids."""
-    return _LOCK_TO_SEAL.all(connection, {"prefix": prefix})
 
 
 def seal_message_urls(connection: Connection, company_ids: Sequence[UUID], contacts: Contacts) -> Sealed:

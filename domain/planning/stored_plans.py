@@ -1,14 +1,13 @@
-"""Computes plans from their tasks, stores them, and explains them. `routes/plans/` moves the route on."""
+"""Computes plans from their tasks, and stores them with their explanations. `routes/plans/` moves the route on."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 
 from domain.database.connections import Connection, as_json
-from domain.database.statements import Command, NotNull, Scalar, Statement
+from domain.database.statements import Command
 from domain.documents import PlanCause, StopDocument, TimelineEntry
 from domain.encoding import utc_text
 from domain.ids import new_id
@@ -17,18 +16,13 @@ from domain.planning.explanation import (
     FUEL_BEFORE_DRIVE,
     FUEL_BY_POLICY,
     FUEL_BY_READING,
-    MOST_CANDIDATES,
-    ExplainedVersion,
     FuelOrigin,
-    RouteExplanation,
     Sources,
-    unpack_explanation,
 )
 from domain.planning.fuel_on_board import FuelOnBoard
 from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
 from domain.planning.plan_inputs import PlanInputs, PlanPolicy
 from domain.planning.plan_tasks import PlanTask
-from domain.planning.reasons import with_reasons
 from domain.planning.road_notes import road_origin
 from domain.roads import Road
 from domain.stations.corridor_offers import Corridor
@@ -215,61 +209,3 @@ def move_stops(connection: Connection, route_id: UUID, moves: Mapping[int, int])
     """Rewrite the timelines of a route's plans after its stops have changed. `moves` has the new position of each stop
     that stays; other stops are removed."""
     _MOVE_STOPS.execute(connection, (list(moves), list(moves.values()), route_id))
-
-
-_EXPLANATION = Scalar(
-    NotNull[bytes],
-    "SELECT p.explanation FROM routes r JOIN plans p ON p.id = r.plan_id WHERE r.id = %s AND p.explanation IS NOT NULL",
-)
-
-
-class _Version(NamedTuple):
-    generated_at: datetime
-    as_of: datetime | None
-    cause: PlanCause | None
-    fuel_stops: int | None
-    total_cost: float | None
-    told: bool | None
-    current: bool | None
-
-
-_VERSIONS = Statement(
-    _Version,
-    """
-    SELECT p.generated_at, p.as_of, p.cause, jsonb_array_length(p.document->'stops') AS fuel_stops,
-           (p.document->>'totalCost')::float AS total_cost,
-           EXISTS (SELECT FROM messages m WHERE m.plan_id = p.id AND m.status IN ('sent', 'suppressed')) AS told,
-           p.id = r.plan_id AS current
-    FROM routes r JOIN plans p ON p.route_id = r.id AND p.revision = r.revision
-    WHERE r.id = %s ORDER BY p.generated_at, p.id
-    """,
-)
-
-
-def read_route_explanation(
-    connection: Connection, route_id: UUID, *, limit: int = MOST_CANDIDATES, offset: int = 0
-) -> RouteExplanation | None:
-    """The explanation of a route's current plan, or of its absence, with all `versions`, the oldest first. None before
-    the truck has arrived, and after retention has deleted the explanation. `limit` and `offset` choose the
-    candidates."""
-    packed = _EXPLANATION.first(connection, (route_id,))
-    if packed is None:
-        return None
-    versions = [
-        ExplainedVersion(
-            generated_at=utc_text(one.generated_at),
-            as_of=_moment(one.as_of),
-            cause=one.cause,
-            fuel_stops=one.fuel_stops,
-            total_cost=one.total_cost,
-            told=bool(one.told),
-            current=bool(one.current),
-        )
-        for one in _VERSIONS.all(connection, (route_id,))
-    ]
-    full = with_reasons(unpack_explanation(packed))
-    total = len(full["candidates"])
-    full["candidates"] = full["candidates"][offset : offset + limit]
-    if offset:
-        full["line"], full["line_miles"] = [], []
-    return RouteExplanation(**full, candidates_total=total, versions=versions)

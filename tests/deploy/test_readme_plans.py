@@ -20,6 +20,7 @@ from domain.roads.highways import HighwayRoads
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
 from domain.routes.plans import first_plan
 from domain.routes.progress.tracking import process_vehicles
+from domain.routes.reading.explanations import read_route_explanation
 from domain.settings import Settings
 from domain.stations.corridor_offers import StationPlaces, offers_along
 from domain.stations.price_imports import store_deal_rows, store_station_rows, store_tax_rows
@@ -84,7 +85,7 @@ def test_the_readme_shows_each_plan_of_the_demo_as_explain_prints_it(
     first_plan.finish_plan(
         connection, task, corridor, stored_plans.plan_for_task(task, road, corridor, now=NOW), now=NOW
     )
-    explanation = stored_plans.read_route_explanation(connection, route_id)
+    explanation = read_route_explanation(connection, route_id)
     assert explanation is not None
 
     screen = Console(file=io.StringIO(), width=160)

@@ -26,6 +26,7 @@ from domain.roads.highways import HighwayRoads
 from domain.routes.intake.holds import expire_held_routes, routes_that_can_move
 from domain.routes.plans import first_plan, reviews
 from domain.routes.progress.tracking import process_vehicles
+from domain.routes.reading.explanations import read_route_explanation
 from domain.routes.reading.lookups import list_routes, read_routes
 from domain.routes.transitions import expire_started_routes
 from domain.settings import MAX_DAYS, Settings
@@ -119,7 +120,7 @@ def drive(connection: Connection, fleet: Fleet, settings: Settings, route_id: UU
         task = load_plan_task(connection, route_id, now=NOW)
     assert task is not None
     assert first_plan.finish_plan(connection, task, *made(connection, fleet, task), now=NOW)[0] == "planned"
-    explanation = stored_plans.read_route_explanation(connection, route_id)
+    explanation = read_route_explanation(connection, route_id)
     assert explanation is not None
     print_explanation(explanation, Console(file=io.StringIO()))
     message = named(connection).execute("SELECT id FROM messages WHERE route_id = %s", (route_id,)).fetchone()

@@ -1,5 +1,6 @@
 """Each table is written by the folder of its subject only; housekeeping alone deletes across subjects, and a move
-writes the rows that replication does not carry."""
+writes the rows that replication does not carry. Every folder above may read a table, a folder below only one that
+`READERS_BELOW` names."""
 
 import re
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from sqlmodel import SQLModel
 import domain.tables  # noqa: F401 (fills the metadata)
 from domain.database.statements import Statement
 from tests.domain.database.test_statements import MODULES
-from tests.domain.test_import_order import folder
+from tests.domain.test_import_order import ORDER, folder
 
 OWNERS = {
     "companies": "accounts",
@@ -80,7 +81,28 @@ OWNERS = {
     "restores": "operations",
     "company_moves": "shared",
 }
+READERS_BELOW = {
+    ("api_keys", "shared"): "a pause of a company notes its keys in the same statement",
+    ("routes", "driven_lanes"): "the route on which a road was driven",
+    ("visits", "driven_lanes"): "the time of driving is that between two visits",
+    ("positions", "driven_lanes"): "the road that a truck took",
+    ("routes", "planning"): "a plan is computed for a route, as it is at that moment",
+    ("visits", "planning"): "a plan begins at the last stop that the truck has visited",
+    ("positions", "planning"): "the place and the fuel level with which a plan begins",
+    ("tracks", "planning"): "the newest fix of the truck tells where its plan begins",
+    ("routes", "telematics"): "open routes tell which fixes matter; the feed finds them in one statement",
+    ("visits", "telematics"): "a fix after the last departure may move a route",
+    ("routes", "messages"): "a message goes out only while its route wants it",
+    ("restores", "messages"): "a message is withheld when the database is older than the driver's last message",
+    ("routes", "savings"): "savings are counted by the truck, the driver and the status of a route",
+    ("routes", "fills"): "a purchase belongs to the route that its truck was on",
+    ("erasures", "requests"): "entries that are written after their company was erased are removed",
+}
+"""Tables that a folder below their owner's reads, with the reason. Two statements would not see one moment."""
 WRITES = re.compile(r"\b(?:INSERT INTO|(?<!DO )(?<!KEY )(?<!FOR )UPDATE|DELETE FROM)\s+(\w+)")
+
+
+READS = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 
 
 def statements_of(value: Any) -> Iterator[Statement[Any]]:
@@ -94,18 +116,34 @@ def statements_of(value: Any) -> Iterator[Statement[Any]]:
             yield from statements_of(one)
 
 
+def tables_in(module: ModuleType, pattern: re.Pattern[str]) -> set[str]:
+    """The tables that the pattern finds in the statements of a module."""
+    statements = (statement for value in vars(module).values() for statement in statements_of(value))
+    return {table for statement in statements for table in pattern.findall(statement.text) if table in OWNERS}
+
+
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_a_module_writes_tables_of_its_own_subject_only(module: ModuleType) -> None:
     place = folder(module.__name__) if module.__name__.startswith("domain.") else module.__name__
-    written = {
-        table
-        for value in vars(module).values()
-        for statement in statements_of(value)
-        for table in WRITES.findall(statement.text)
-        if table in OWNERS
-    }
-    others = {table for table in written if OWNERS[table] != place}
+    others = {table for table in tables_in(module, WRITES) if OWNERS[table] != place}
     assert others == set() or place in ("housekeeping", "moving")
+
+
+def test_only_the_allowed_tables_are_read_from_below() -> None:
+    read = {
+        (table, folder(module.__name__)): module.__name__
+        for module in MODULES
+        if module.__name__.startswith("domain.")
+        for table in tables_in(module, READS)
+        if ORDER.index(OWNERS[table]) > ORDER.index(folder(module.__name__))
+    }
+    new = "; ".join(
+        f"{read[table, place]} reads {table}, and {OWNERS[table]} stands above {place}: move the statement up, have the"
+        " caller pass what it needs, or allow it in READERS_BELOW with the reason"
+        for table, place in sorted(read.keys() - READERS_BELOW.keys())
+    )
+    assert not new
+    assert READERS_BELOW.keys() - read.keys() == set(), "nothing reads these from below any more: take them out"
 
 
 def test_every_table_has_an_owner() -> None:

@@ -12,13 +12,13 @@ from dramatiq.brokers.stub import StubBroker
 
 from domain.database.connections import Database
 from domain.planning import explanation as explanations
-from domain.planning.stored_plans import read_route_explanation
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import review_plan_job
 from domain.roads import Point, Road
 from domain.roads.truck_dimensions import ANY_TRUCK, TruckDimensions
 from domain.routes.plans import review_requests
 from domain.routes.progress.tracking import process_vehicles
+from domain.routes.reading.explanations import read_route_explanation
 from domain.settings import Settings
 from domain.stations.price_imports import store_station_rows
 from tests.conftest import own_database

@@ -10,8 +10,8 @@ import pytest
 from domain.database.connections import Connection, Database
 from domain.housekeeping import retention
 from domain.lifecycle import RouteStatus
-from domain.planning.stored_plans import read_route_explanation
 from domain.routes import events
+from domain.routes.reading.explanations import read_route_explanation
 from domain.routes.reading.lookups import read_routes
 from domain.telematics import position_partitions
 from tests.conftest import own_database

@@ -19,6 +19,7 @@ from domain.roads import Leg, Road
 from domain.roads.highways import HighwayRoads
 from domain.routes.plans import first_plan
 from domain.routes.progress.tracking import process_vehicles
+from domain.routes.reading.explanations import read_route_explanation
 from domain.routes.transitions import message_sent
 from domain.settings import Settings
 from domain.stations.corridor_offers import StationPlaces, offers_along
@@ -131,7 +132,7 @@ def test_route_message_and_explanation_say_where_the_plan_ends(
     assert f"mile {row.distance_miles:.0f}" in message.text.splitlines()[1]
     assert f"This plan ends at mile 300 of {row.distance_miles:.0f}." in message.text
     assert "destination, mile" not in message.text
-    explanation = stored_plans.read_route_explanation(connection, far.route_id)
+    explanation = read_route_explanation(connection, far.route_id)
     assert explanation is not None
     assert explanation["ends_early"] is not None
     assert len(explanation["candidates"]) == explanation["candidates_total"]
@@ -142,10 +143,10 @@ def test_an_explanation_is_read_in_pages(
 ) -> None:
     far = Far(connection, fleet, settings, now)
     far.plan(10_000.0)
-    whole = stored_plans.read_route_explanation(connection, far.route_id)
+    whole = read_route_explanation(connection, far.route_id)
     assert whole is not None
 
-    first, second = (stored_plans.read_route_explanation(connection, far.route_id, limit=5, offset=at) for at in (0, 5))
+    first, second = (read_route_explanation(connection, far.route_id, limit=5, offset=at) for at in (0, 5))
 
     assert first is not None
     assert second is not None

@@ -13,6 +13,7 @@ from domain.roads.highways import HighwayRoads
 from domain.routes.plans import first_plan, review_requests, reviews
 from domain.routes.plans.reviews import ReviewOutcome
 from domain.routes.progress.tracking import process_vehicles
+from domain.routes.reading.explanations import read_route_explanation
 from domain.settings import Settings
 from domain.stations.corridor_offers import StationPlaces, offers_along
 from domain.stations.price_imports import store_station_rows
@@ -111,7 +112,7 @@ class Trip:
 
     @property
     def start_gallons(self) -> float:
-        explanation = stored_plans.read_route_explanation(self.connection, self.route_id)
+        explanation = read_route_explanation(self.connection, self.route_id)
         assert explanation is not None
         gallons: float = explanation["inputs"]["start_gallons"]
         return gallons

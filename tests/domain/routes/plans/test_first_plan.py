@@ -21,6 +21,7 @@ from domain.roads.truck_dimensions import ANY_TRUCK, TruckDimensions
 from domain.routes import transitions
 from domain.routes.plans import first_plan
 from domain.routes.progress.tracking import process_vehicles
+from domain.routes.reading.explanations import read_route_explanation
 from domain.settings import Settings
 from domain.stations.corridor_offers import Corridor, StationPlaces, offers_along
 from domain.stations.price_imports import store_station_rows
@@ -90,7 +91,7 @@ def test_a_plan_moves_the_route_on_and_queues_its_message(
     message = named(connection).execute("SELECT * FROM messages WHERE route_id = %s", (route_id,)).fetchone()
     assert message is not None
     assert jobs == [send_message_job(message.id)]
-    explanation = stored_plans.read_route_explanation(connection, route_id)
+    explanation = read_route_explanation(connection, route_id)
     assert explanation is not None
     assert explanation["inputs"]["start_gallons"] == 80.0
     assert explanation["inputs"]["roads"] == "highway-graph"
@@ -164,7 +165,7 @@ def test_a_level_that_jumped_up_on_the_road_is_not_planned_with(
     task = task_of(connection, route_id, now + timedelta(minutes=1))
     first_plan.finish_plan(connection, task, *build(connection, task, now=now), now=now)
 
-    explanation = stored_plans.read_route_explanation(connection, route_id)
+    explanation = read_route_explanation(connection, route_id)
     assert explanation is not None
     told = explanation["sources"]["fuel"]
     burned = 100 * 30 / (task.route.mpg or 6.5) / (task.route.fuel_tank_capacity_gallons or 200)
@@ -268,7 +269,7 @@ def test_an_infeasible_trip_is_an_error_that_says_which_leg(
     row = route_row(connection, route_id)
     assert row.status == "error"
     assert "from mile 0.0" in row.closed_reason
-    explanation = stored_plans.read_route_explanation(connection, route_id)
+    explanation = read_route_explanation(connection, route_id)
     assert explanation is not None
     assert explanation["infeasible"] is not None
     assert explanation["infeasible"]["from_mile"] == 0.0

@@ -12,10 +12,10 @@ import pytest
 from domain.database.connections import Connection
 from domain.planning.plan_inputs import DEFAULT_MPG
 from domain.planning.plan_tasks import load_plan_task
-from domain.planning.stored_plans import read_route_explanation
 from domain.queue.jobs import Job, build_plan_job, review_plan_job
 from domain.routes.plans import first_plan
 from domain.routes.progress.tracking import process_vehicles
+from domain.routes.reading.explanations import read_route_explanation
 from domain.settings import Settings
 from tests.domain.helpers import positions_at, post, route_row
 from tests.domain.routes.trip import SENT, Trip

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from domain.accounts.companies import Policy, set_policy
 from domain.contract.shapes import Position
 from domain.database.connections import Connection
-from domain.planning import stored_plans
 from domain.planning.explanation import unpack_explanation
 from domain.planning.plan_tasks import plan_task_as_of
 from domain.queue.jobs import Job, build_plan_job, review_plan_job
 from domain.routes.plans import reviews
 from domain.routes.plans.deviating_trucks import followed_routes
 from domain.routes.plans.replans import Replan
+from domain.routes.reading.explanations import read_route_explanation
 from domain.settings import Settings
 from domain.stations.price_imports import store_station_rows
 from tests.domain.helpers import corrected_by_hand, positions_at
@@ -71,7 +71,7 @@ def test_a_truck_that_leaves_its_road_gets_a_plan_from_there(journey: Journey) -
     assert journey.route.replan is None
     assert journey.route.review_at is None
 
-    explained = stored_plans.read_route_explanation(journey.connection, journey.route_id)
+    explained = read_route_explanation(journey.connection, journey.route_id)
     assert explained is not None
     assert [one["cause"] and one["cause"]["kind"] for one in explained["versions"]] == [None, "off_road"]
     assert [(one["told"], one["current"]) for one in explained["versions"]] == [(True, False), (True, True)]

@@ -1,0 +1,69 @@
+"""The explanation of a route's plan, as `fuelroute explain` shows it."""
+
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.database.connections import Connection
+from domain.database.statements import NotNull, Scalar, Statement
+from domain.documents import PlanCause
+from domain.encoding import utc_text
+from domain.planning.explanation import MOST_CANDIDATES, ExplainedVersion, RouteExplanation, unpack_explanation
+from domain.planning.reasons import with_reasons
+
+_EXPLANATION = Scalar(
+    NotNull[bytes],
+    "SELECT p.explanation FROM routes r JOIN plans p ON p.id = r.plan_id WHERE r.id = %s AND p.explanation IS NOT NULL",
+)
+
+
+class _Version(NamedTuple):
+    generated_at: datetime
+    as_of: datetime | None
+    cause: PlanCause | None
+    fuel_stops: int | None
+    total_cost: float | None
+    told: bool | None
+    current: bool | None
+
+
+_VERSIONS = Statement(
+    _Version,
+    """
+    SELECT p.generated_at, p.as_of, p.cause, jsonb_array_length(p.document->'stops') AS fuel_stops,
+           (p.document->>'totalCost')::float AS total_cost,
+           EXISTS (SELECT FROM messages m WHERE m.plan_id = p.id AND m.status IN ('sent', 'suppressed')) AS told,
+           p.id = r.plan_id AS current
+    FROM routes r JOIN plans p ON p.route_id = r.id AND p.revision = r.revision
+    WHERE r.id = %s ORDER BY p.generated_at, p.id
+    """,
+)
+
+
+def read_route_explanation(
+    connection: Connection, route_id: UUID, *, limit: int = MOST_CANDIDATES, offset: int = 0
+) -> RouteExplanation | None:
+    """The explanation of a route's current plan, or of its absence, with all `versions`, the oldest first. None before
+    the truck has arrived, and after retention has deleted the explanation. `limit` and `offset` choose the
+    candidates."""
+    packed = _EXPLANATION.first(connection, (route_id,))
+    if packed is None:
+        return None
+    versions = [
+        ExplainedVersion(
+            generated_at=utc_text(one.generated_at),
+            as_of=utc_text(one.as_of) if one.as_of is not None else None,
+            cause=one.cause,
+            fuel_stops=one.fuel_stops,
+            total_cost=one.total_cost,
+            told=bool(one.told),
+            current=bool(one.current),
+        )
+        for one in _VERSIONS.all(connection, (route_id,))
+    ]
+    full = with_reasons(unpack_explanation(packed))
+    total = len(full["candidates"])
+    full["candidates"] = full["candidates"][offset : offset + limit]
+    if offset:
+        full["line"], full["line_miles"] = [], []
+    return RouteExplanation(**full, candidates_total=total, versions=versions)
