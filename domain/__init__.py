@@ -1,1 +1,1 @@
-"""The rules and the storage of dispatch routes. Imports nothing of the other packages."""
+"""The rules and the storage of dispatch routes. This package imports none of the others."""

@@ -1,10 +1,9 @@
 """Checks of servers' addresses before anything connects to them.
 
-Libraries repeat parts of an address that they cannot use, or take a piece of a mistyped password for a host or a port
-and tell that it does not answer. So an address that may be mistyped is refused here, without repeating any of it.
-
-A server's library is loaded with the check of its address: a command that uses neither server starts without them.
-"""
+Libraries repeat parts of an address that they cannot use. Or they take a piece of a mistyped password for a host or a
+port, and report that it does not answer. So an address that may be mistyped is refused here, without repeating any of
+it. A server's library is loaded with the check of its address: a command that uses neither server starts without
+them."""
 
 import ipaddress
 import re
@@ -26,8 +25,8 @@ _SENTINEL_PORT = 26379
 
 
 def postgres_address(url: str, *, takes_changes: bool = True) -> str:
-    """`url` itself, a URL or `name=value` pairs as libpq reads them. Without `takes_changes` any of its hosts will do.
-    Raises ValueError."""
+    """Checks `url`, a URL or `name=value` pairs as libpq reads them, and returns it. Without `takes_changes` any of its
+    hosts will do. Raises ValueError for an unusable one, with a text for the operator."""
     wrong = ValueError(
         "this is no address of a PostgreSQL: write postgresql://host:5432/database, and before the host the user, a "
         "colon, the password and an @; " + _IN_PASSWORDS
@@ -52,12 +51,14 @@ def postgres_address(url: str, *, takes_changes: bool = True) -> str:
 
 
 def replica_address(url: str) -> str:
-    """The same for replicas: each of several hosts can be read from. Raises ValueError."""
+    """Checks the address of replicas, of which each host can be read from, and returns it. Raises ValueError for an
+    unusable one, with a text for the operator."""
     return postgres_address(url, takes_changes=False)
 
 
 def redis_address(url: str) -> str:
-    """`url` itself, as redis-py reads it, or one that names Sentinels. Raises ValueError."""
+    """Checks `url`, which redis-py reads or which names Sentinels, and returns it. Raises ValueError for an unusable
+    one, with a text for the operator."""
     wrong = ValueError(
         "this is no address of a Redis: write redis://host:6379/0, and before the host a colon, the password and an @; "
         + _IN_PASSWORDS
@@ -95,13 +96,13 @@ class SentinelAddress(NamedTuple):
 
     hosts: list[tuple[str, int]]
     name: str
-    """The primary's name."""
+    """The name of the primary."""
     plain: str
-    """The address of the first host as that of a Redis, with password, database and options."""
+    """The address of the first host as a plain Redis address, with password, database and options."""
 
 
 def sentinel_address(url: str) -> SentinelAddress | None:
-    """The parts of an address that names Sentinels. None for any other address."""
+    """The parts of an address that names Sentinels; None for any other address."""
     found = _SENTINELS.fullmatch(url)
     if found is None:
         return None
@@ -124,7 +125,7 @@ _LONGEST_NAME = 253
 
 
 def literal_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The address that a host is written as, in any way that a resolver understands; None for a name."""
+    """The numeric address of a host, in any spelling that a resolver understands; None for a name."""
     with suppress(ValueError):
         return ipaddress.ip_address(host)
     with suppress(OSError, ValueError):
@@ -133,9 +134,9 @@ def literal_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address 
 
 
 def is_host(host: str) -> bool:
-    """True for an address, and for a name that a name server could know. For others libraries fail in their own ways,
-    or not before they connect: labels that are empty, longer than 63 characters or unknown to IDNA, and signs that no
-    name has."""
+    """True for an address, and for a name that a name server could know. For other texts libraries fail in their own
+    ways, or not before they connect: labels that are empty, longer than 63 characters or unknown to IDNA, and
+    characters that no name has."""
     if "%" in host or " " in host or not host.isprintable():
         return False
     if literal_address(host) is not None:
@@ -169,7 +170,7 @@ def is_local(host: str) -> bool:
 
 
 def http_address(url: str) -> str:
-    """`url` itself. Raises ValueError."""
+    """Checks `url` and returns it. Raises ValueError if it is no HTTP address, with a text for the operator."""
     wrong = ValueError("this is no address of a web server: write http://host:8002; " + _IN_PASSWORDS)
     parts = _split(url, wrong)
     if parts.scheme not in ("http", "https") or not is_host(parts.hostname or ""):
@@ -178,14 +179,15 @@ def http_address(url: str) -> str:
 
 
 def open_http_address(url: str) -> str:
-    """`url` itself, which people's browsers ask too, so it holds no password. Raises ValueError."""
+    """Checks `url`, which people's browsers open and which therefore holds no password, and returns it. Raises
+    ValueError if it is unusable, with a text for the operator."""
     if "@" in urlsplit(http_address(url)).netloc:
         raise ValueError("browsers ask this address, so leave out user and password")
     return url
 
 
 def _split(url: str, wrong: ValueError) -> SplitResult:
-    """The parts of a URL in which nothing looks misplaced."""
+    """The parts of a URL. Raises `wrong` if any part looks misplaced."""
     try:
         parts = urlsplit(url)
         _ = parts.port

@@ -1,4 +1,4 @@
-"""Waits between attempts: each is longer than the one before, up to the longest."""
+"""Waits between attempts: each is longer than the last, up to a limit."""
 
 from datetime import timedelta
 from typing import TypeVar
@@ -13,6 +13,7 @@ most 15 minutes. `attempts` is a column of `routes`."""
 
 
 def backoff(first: Wait, failures_before: float, *, longest: Wait | None = None, factor: int = 2) -> Wait:
-    """The wait before the next attempt: `first`, then `factor` times as long after each further failure."""
+    """The wait before the next attempt: `first`, then `factor` times as long after each further failure, at most
+    `longest`."""
     wait: Wait = first * factor ** min(failures_before, _LARGEST_EXPONENT)
     return wait if longest is None else min(wait, longest)

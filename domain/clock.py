@@ -1,13 +1,10 @@
-"""The time by PostgreSQL's clock, in every process of every machine.
+"""The time by PostgreSQL's clock, in every process on every machine.
 
-Machines disagree about the time, by minutes when NTP is lost, and a clock that is set again jumps. What one process
-stores as due "in ten seconds" another would find minutes late. So there is one clock, that of the server which keeps
-the data. A process reads it through the connections that it uses anyway, and counts on by the monotonic clock, which
-nobody sets.
-
-Until the first reading it is this machine's clock. Where both clocks agree as far as a reading can tell, it stays so:
-the server's answer is some milliseconds old.
-"""
+Machines disagree about the time, by minutes when NTP is lost, and a clock that is set again jumps. Work that one
+process stores as due "in ten seconds" would be minutes late for another. So all use one clock, that of the server which
+keeps the data. A process reads it through the connections that it uses anyway, and counts on by the monotonic clock,
+which nobody sets. Until the first reading it uses this machine's clock, and it goes on so where both clocks agree as
+far as a reading can tell: the server's answer is some milliseconds old."""
 
 import math
 import time
@@ -19,7 +16,7 @@ import psycopg
 from domain.database.statements import Query, Scalar
 
 _VALID_SECONDS = 30.0
-"""A reading is repeated after so long: clocks drift, and PostgreSQL's may be set, too."""
+"""A reading is repeated after this time: clocks drift, and PostgreSQL's may be set, too."""
 
 
 SERVER_TIME = Query(Scalar(datetime, "SELECT clock_timestamp()"), (), lambda rows: rows[0])
@@ -33,7 +30,7 @@ class _Clock:
         self.read_at = -math.inf
 
     def note(self, server: datetime, asked_at: float) -> None:
-        """Learn from an answer that has just come; `asked_at` is of the monotonic clock."""
+        """Learn from an answer that has just come. `asked_at` is when it was asked for, by the monotonic clock."""
         answered_at, local = _local_time()
         round_trip = timedelta(seconds=answered_at - asked_at)
         at_answer = local if local - round_trip <= server <= local else server + round_trip / 2
@@ -41,7 +38,7 @@ class _Clock:
 
 
 def _local_time() -> tuple[float, datetime]:
-    """The monotonic clock and this machine's at the same moment. A thread may be paused between two readings, so the
+    """The monotonic clock and this machine's clock at one moment. A thread may be paused between two readings, so the
     closest of three pairs counts."""
     readings = [(time.monotonic(), datetime.now(UTC), time.monotonic()) for _ in range(3)]
     before, local, _ = min(readings, key=lambda one: one[2] - one[0])
@@ -63,12 +60,14 @@ def must_be_read() -> bool:
 
 
 def read(connection: psycopg.Connection[Any]) -> None:
-    """Sets the clock by PostgreSQL's, outside of transactions. Raises psycopg.Error."""
+    """Sets the clock by PostgreSQL's, outside of transactions. Raises psycopg.Error when PostgreSQL does not answer;
+    the clock stays then."""
     asked_at = time.monotonic()
     _clock.note(SERVER_TIME.on(connection), asked_at)
 
 
 async def read_async(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Sets the clock by PostgreSQL's, outside of transactions. Raises psycopg.Error."""
+    """Sets the clock by PostgreSQL's, outside of transactions. Raises psycopg.Error when PostgreSQL does not answer;
+    the clock stays then."""
     asked_at = time.monotonic()
     _clock.note(await SERVER_TIME.on_async(connection), asked_at)

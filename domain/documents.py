@@ -1,13 +1,11 @@
-"""The JSON documents of the tables' jsonb columns, as they are read: stops and fuel plans.
-
-Names and times are written as in the API's answers, so times are text (RFC 3339).
-"""
+"""The JSON documents of the tables' jsonb columns: stops and fuel plans. Names and times are written as in the API's
+answers, so times are text (RFC 3339)."""
 
 from typing import Literal, NotRequired, TypedDict
 
 
 class ArrivalWindowDocument(TypedDict, total=False):
-    """Either end may be missing."""
+    """The appointment at a stop. Either end may be missing."""
 
     start: str
     end: str
@@ -53,24 +51,25 @@ class FuelPlanDocument(TypedDict):
 
 
 class PlanCause(TypedDict):
-    """`plans.cause`: why a plan was made although the route had one. `routes.replan` while it is being made."""
+    """`plans.cause`: why a plan was made for a route that had one. It is in `routes.replan` while the plan is being
+    made."""
 
     kind: Literal["fuel", "prices", "dispatcher", "off_road", "stop_passed"]
-    """The fuel at the first stop had changed; prices had; a dispatcher asked for it; the truck was found off the plan's
-    road; it had passed a planned stop without fueling."""
+    """Changed fuel at the first stop; changed prices; a dispatcher's request; a truck found off the plan's road; a
+    truck that passed a planned stop without fueling."""
     at: str
-    """The time of the fix that showed it, RFC 3339; of a review, when it was made."""
+    """The time of the fix that showed it, or of the review; RFC 3339."""
     text: str
-    """The same for people."""
+    """The cause in a sentence for people."""
     fuelStopsPassed: NotRequired[int]
-    """The number of fuel stops of the plan before that were behind the truck, where a plan was made anew on the way."""
+    """How many fuel stops of the plan before were behind the truck, where a plan was made again on the way."""
 
 
 class TimelineEntry(TypedDict):
-    """An entry of `plans.timeline`: where a stop lies on the plan's road, and when the truck is planned to be there."""
+    """An entry of `plans.timeline`: the place of a stop on the plan's road, and the planned arrival."""
 
     stop: int
     """Position in `routes.stops`, from 0."""
     mile: float | None
-    """None for the first stop, where the road begins."""
+    """The road mile; None for the first stop, where the road begins."""
     plannedArrival: str | None

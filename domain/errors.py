@@ -2,8 +2,8 @@
 
 
 class FuelrouteError(Exception):
-    """Its text is one sentence that says what is wrong and what to do. Commands print it and exit with status 1."""
+    """An error with a sentence for people: what is wrong and what to do. Commands print it and exit with status 1."""
 
 
 class Unknown(FuelrouteError):
-    """The company has nothing by the name or id that was given. The console answers 404."""
+    """The company has nothing by the given name or id. The console answers 404."""

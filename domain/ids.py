@@ -1,6 +1,5 @@
-"""Identifiers: a UUIDv7, which sorts by time. Answers and pages show it with the prefix of its kind: `rte_` and 32
-hexadecimal digits.
-"""
+"""Identifiers: UUIDv7, which sort by time. Answers and pages show one with the prefix of its kind: `rte_` and 32
+hexadecimal digits."""
 
 import re
 from collections.abc import Mapping
@@ -65,7 +64,7 @@ def new_id() -> UUID:
 
 
 def first_id_of(moment: datetime) -> UUID:
-    """The smallest identifier that could be made then: those before it are older. Before 1970 it is the smallest."""
+    """The smallest identifier of that moment, so all smaller ones are older. Before 1970 it is the smallest of all."""
     return UUID(int=max(0, int(moment.timestamp() * 1000)) << 80)
 
 
@@ -87,6 +86,6 @@ def _shown(kind: IdKind | None, value: Any) -> Any:
 
 
 def read_id(kind: IdKind, text: str) -> UUID | None:
-    """The identifier that `text` shows. None for any other text, so such a text never reaches the database."""
+    """The identifier that `text` shows; None for any other text, which therefore never reaches the database."""
     match = _SHAPE.fullmatch(text) if text.startswith(kind) else None
     return UUID(int=int(match[1], 16)) if match is not None else None

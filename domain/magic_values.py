@@ -1,25 +1,23 @@
 """Magic values of the sandbox: fixed texts in a pushed route that rehearse a status, a pending reason or an error.
 
-`MAGIC_VALUES` is the one table of them. With a live key they mean nothing. `domain/sandbox/README.md` describes their
-use.
-"""
+`MAGIC_VALUES` lists all of them. With a live key they mean nothing. `domain/sandbox/README.md` describes their use."""
 
 import re
 from typing import Literal, NamedTuple
 
 DEFAULT_SPEEDUP = 60
-"""Seconds of simulated time in a second, where neither the route nor its company says."""
+"""Simulated seconds in one second, where neither the route nor its company says."""
 FASTEST_SPEEDUP = 3600
-"""The most of them."""
+"""Most simulated seconds in one second."""
 
 UNMAPPED = "SANDBOX-UNMAPPED"
-"""A unit number or a driver's name that matches nothing in the sandbox, even where somebody has it."""
+"""A unit number or driver's name that matches nothing in the sandbox, even where a record has it."""
 
 _NAME = "reference or externalId"
 
 
 class MagicValue(NamedTuple):
-    """A text that the sandbox knows, the field of a pushed route that holds it, and its effect."""
+    """A text that the sandbox knows, the field of a pushed route that may hold it, and its effect."""
 
     where: str
     value: str
@@ -94,7 +92,7 @@ _PREFIX = "SANDBOX-"
 _ENDS_HERE = "(?![A-Za-z0-9_])"
 
 DRIVEN = f"^SANDBOX-(DRIVE|OFFROUTE|LOWFUEL|EMPTY|PLANNED){_ENDS_HERE}"
-"""Regular expressions that Python and PostgreSQL read alike. This one: the names of driven routes."""
+"""Names of routes that are driven. Like the expressions below, both Python and PostgreSQL read it."""
 DRAFT_TO_DRIVE = (
     "environment = 'sandbox' AND status = 'draft' AND arrived_at IS NULL"
     f" AND (reference ~ '{DRIVEN}' OR external_id ~ '{DRIVEN}')"
@@ -115,21 +113,21 @@ _IMPORT = f"^SANDBOX-(FUTURE|IMPORT-ERROR){_ENDS_HERE}"
 REHEARSED_IMPORT = f"""
     CASE WHEN r.environment = 'sandbox'
     THEN coalesce(substring(r.reference, '{_IMPORT}'), substring(r.external_id, '{_IMPORT}')) END AS rehearsed"""
-"""The outcome of its import that a route `r` asks for, as a column: `FUTURE` or `IMPORT-ERROR`."""
+"""The import's outcome that a route `r` asks for, as a column: `FUTURE` or `IMPORT-ERROR`."""
 
 
 RehearsedError = Literal["rate_limited", "internal_error"]
 
 
 def rehearsed_error(external_id: str) -> RehearsedError | None:
-    """The error that a push to the sandbox asks for. None for nearly all."""
+    """The error that a push to the sandbox asks for; None for nearly all pushes."""
     if not external_id.startswith(_PREFIX) or (found := _HTTP_ERROR.match(external_id)) is None:
         return None
     return "rate_limited" if found[1] == "429" else "internal_error"
 
 
 def waits_for_sweep(reference: str | None, external_id: str) -> bool:
-    """True if a push to the sandbox asks that its import is not attempted at once."""
+    """True if a push to the sandbox asks to be imported later, not at once."""
     return any(
         name is not None and name.startswith(_PREFIX) and _PENDING.match(name) is not None
         for name in (external_id, reference)
@@ -137,17 +135,17 @@ def waits_for_sweep(reference: str | None, external_id: str) -> bool:
 
 
 class DriveWish(NamedTuple):
-    """The drive that a route asks for by its names."""
+    """The drive that the names of a route ask for."""
 
     speedup: int | None
-    """Seconds of simulated time in a second. None: it names no speed."""
+    """Simulated seconds in one second; None where the route names no speed."""
     leaves_road: bool
     is_low_on_fuel: bool
     is_empty: bool
 
 
 def drive_wish(reference: str | None, external_id: str) -> DriveWish | None:
-    """The wish of a route's reference and externalId together. None: it does not ask to be driven."""
+    """The drive for which a route's reference and externalId ask; None where they ask for none."""
     found = [match for name in (reference, external_id) if name and (match := _DRIVEN_AT.match(name))]
     if not found:
         return None

@@ -24,14 +24,15 @@ from domain.addresses import (
 from domain.errors import FuelrouteError
 
 STACK_FILE = "stack.json"
-"""Written by `fuelroute up` into its data folder: where the running stack's servers are."""
+"""The file in which `fuelroute up` writes, in its data folder, where the running stack's servers are."""
 
 
 MAX_DAYS = 36_500
-"""A hundred years stand for "for ever": with much more a date would lie before the year 1, and each pass would fail."""
+"""A hundred years stand for "for ever". A longer time would lead to a date before the year 1, on which each pass would
+fail."""
 
 CONTACT_KEY_FILE = "contact.key"
-"""The key that contacts are sealed with. `fuelroute up` makes it in its data folder, for the embedded database."""
+"""The file with the key that seals contacts, for the embedded database. `fuelroute up` makes it in its data folder."""
 
 
 SECRETS = (
@@ -47,7 +48,8 @@ SECRETS = (
 
 
 def proxy_networks(proxies: str) -> str:
-    """`proxies` itself: addresses and networks of IP, separated by commas. Raises ValueError."""
+    """Checks the list of addresses and networks of IP, separated by commas, and returns it. Raises ValueError if one is
+    neither."""
     for one in filter(None, map(str.strip, proxies.split(","))):
         try:
             ipaddress.ip_network(one)
@@ -67,12 +69,13 @@ class MissingServer(FuelrouteError):
 
 
 class UnusableSetting(FuelrouteError):
-    """A variable that cannot be understood; the text names it."""
+    """A variable cannot be understood; the text names it."""
 
 
 class FilesOfSecrets(PydanticBaseSettingsSource):
     """Reads a secret from the file that `FUELROUTE_<NAME>_FILE` names, as containers and systemd hand secrets over: the
-    list of processes and the environment of children do not show it. Raises UnusableSetting."""
+    list of processes and the environment of children do not show it. Raises UnusableSetting if the file cannot be read;
+    the process does not start."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
         variable = f"FUELROUTE_{field_name.upper()}"
@@ -98,7 +101,7 @@ class FilesOfSecrets(PydanticBaseSettingsSource):
 class Settings(BaseSettings):
     """One field is one variable: `import_wait_seconds` is `FUELROUTE_IMPORT_WAIT_SECONDS`."""
 
-    # what is refused may be a mistyped password: it is not repeated
+    # Refused values are not repeated: one may be a mistyped password.
     model_config = SettingsConfigDict(env_prefix="FUELROUTE_", env_ignore_empty=True, hide_input_in_errors=True)
 
     @classmethod
@@ -444,7 +447,7 @@ class Settings(BaseSettings):
         return scopes
 
     def contact_keys(self) -> str | None:
-        """The keys that contacts are sealed with: the variable's, else that of the embedded stack in `data`."""
+        """The keys that seal contacts: the variable's, or those of the embedded stack in `data`."""
         if self.contact_key is not None:
             return self.contact_key.get_secret_value()
         if self.database_url is not None:
@@ -455,12 +458,12 @@ class Settings(BaseSettings):
             return None
 
     def worker_stop_seconds(self, *, sends_messages: bool) -> float:
-        """The time in which a worker that was told to stop finishes its jobs. A message whose attempt is cut off may be
-        sent twice, so attempts may end."""
+        """Seconds for a stopping worker to finish its jobs. A message whose attempt is cut off may be sent twice, so
+        attempts get the time to end."""
         return max(self.stop_seconds, self.message_timeout_seconds + 1 if sends_messages else 0)
 
     def longest_stop_seconds(self) -> float:
-        """The time after which every process of ours has ended that was told to stop."""
+        """Seconds after which every one of our processes has ended after it was told to stop."""
         return max(self.drain_seconds + self.stop_seconds, self.worker_stop_seconds(sends_messages=True)) + 2
 
     @field_validator("metrics_port")
@@ -482,7 +485,8 @@ class Settings(BaseSettings):
         return range(int(first), int(last or first) + 1)
 
     def metrics_ports_of(self, processes: int) -> str | None:
-        """The same for so many processes: a single port is the first of theirs. Raises UnusableSetting."""
+        """The metrics ports for this many processes, from a single port on if only one is set; None if none is. Raises
+        UnusableSetting if the ports are too few."""
         ports = self.metrics_ports()
         if len(ports) == 1:
             ports = range(ports[0], ports[0] + processes)
@@ -495,14 +499,14 @@ class Settings(BaseSettings):
         return f"{ports[0]}-{ports[-1]}"
 
     def require_database_url(self) -> str:
-        """The database's address: the variable's, else that of the stack running in `data`."""
+        """The database's address: the variable's, or that of the stack running in `data`."""
         url = self.database_url or self._of_running_stack("database_url")
         if url is None:
             raise MissingServer("PostgreSQL", "FUELROUTE_DATABASE_URL", self.data)
         return url
 
     def require_direct_url(self) -> str:
-        """The database's address for what needs a session of its own."""
+        """The database's address for work that needs a session of its own."""
         return self.database_direct_url or self.require_database_url()
 
     @property
@@ -518,14 +522,14 @@ class Settings(BaseSettings):
         return url
 
     def require_redis_url(self) -> str:
-        """Redis's address: the variable's, else that of the stack running in `data`."""
+        """Redis's address: the variable's, or that of the stack running in `data`."""
         url = self.redis_url or self._of_running_stack("redis_url")
         if url is None:
             raise MissingServer("Redis", "FUELROUTE_REDIS_URL", self.data)
         return url
 
     def http_url(self) -> str:
-        """The address of the ingress: that of the stack running in `data`, else by this process's own settings."""
+        """The address of the ingress: that of the stack running in `data`, or by this process's own settings."""
         return self._of_running_stack("http_url") or f"http://{self.host}:{self.port}"
 
     def api_address(self) -> str:
@@ -538,7 +542,7 @@ class Settings(BaseSettings):
         return (self.console_url or own).rstrip("/")
 
     def console_port_or_next(self) -> int:
-        """The console's port. 0 is a free one, as for the ingress."""
+        """The console's port. 0 stands for a free one, as for the ingress."""
         if self.console_port is not None:
             return self.console_port
         return min(self.port + 1, 65535) if self.port else 0
@@ -553,7 +557,8 @@ class Settings(BaseSettings):
 
 @functools.cache
 def get_settings() -> Settings:
-    """This process's settings, read once. Raises UnusableSetting."""
+    """This process's settings, read once. Raises UnusableSetting, which names the variable, if one cannot be
+    understood."""
     try:
         return Settings()
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Text that others wrote, fit to be shown: it does not steer a terminal, forges no line, and tells no secret."""
+"""Makes text from outside fit to be shown: it steers no terminal, forges no line, and reveals no secret."""
 
 import re
 from typing import Any, NamedTuple
@@ -8,8 +8,8 @@ _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066
 
 
 class Harmless(NamedTuple):
-    """Values of the service's own making, such as many ids: logs print them as they are, without looking for secrets in
-    them."""
+    """A value of the service's own making, such as many ids. Logs print it as it is, without searching it for
+    secrets."""
 
     value: Any
 
@@ -29,14 +29,14 @@ _SECRETS = (
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    r"""`text` on one line and harmless to a terminal: characters that steer it are written like `\u001b`, except those
-    in `keep`. A JSON document stays the same document."""
+    r"""The text on one line and harmless to a terminal: characters that steer it are written like `\u001b`, except
+    those in `keep`. A JSON document keeps its meaning."""
     return _STEERING.sub(lambda found: found[0] if found[0] in keep else f"\\u{ord(found[0]):04x}", text)
 
 
 def without_secrets(text: str) -> str:
-    """`text` with `***` for parts that look like a key, or like the password of an address. A second safeguard: callers
-    should put no secret into a text at all."""
+    """The text with `***` for parts that look like a key, or like the password of an address. A second safeguard:
+    callers should put no secret into a text at all."""
     if "@" in text:
         text = _WORD.sub(_without_password, text)
     for pattern, replacement in _SECRETS:
@@ -45,7 +45,8 @@ def without_secrets(text: str) -> str:
 
 
 def _without_password(word: re.Match[str]) -> str:
-    """Before the last @ of a word with a colon stands a password, however badly the rest of the address is written."""
+    """The word without the password: everything between its first colon and its last @, however badly the address is
+    written."""
     before, _, server = word[0].rpartition("@")
     scheme, slashes, secret = before.partition("://")
     if slashes:

@@ -18,11 +18,11 @@ LONGEST_REASON = 500
 _LONGEST_SUBJECT = 300
 
 MOST_SEARCHED = 10_000
-"""A search for a text compares so many rows."""
+"""Rows that a search for a text compares."""
 
 
 class NoReason(FuelrouteError):
-    """An action on the whole service needs a reason."""
+    """An action on the whole service was given no reason."""
 
     def __init__(self) -> None:
         super().__init__("say why: the reason is kept in the audit log")
@@ -68,9 +68,8 @@ def record_action(
     affected: int = 1,
     now: datetime,
 ) -> None:
-    """Write one row. `company_id` is None for an action on the whole service.
-
-    Neither subject nor reason may hold a secret. The subject names drivers by their ids only: they can be erased."""
+    """Write one row. `company_id` is None for an action on the whole service. Neither subject nor reason may hold a
+    secret. The subject names drivers by id only, because drivers can be erased."""
     reason = by.reason.strip()[:LONGEST_REASON]
     _RECORD.execute(
         connection, (new_id(), company_id, now, by.name, action, subject[:_LONGEST_SUBJECT], reason, affected)
@@ -78,7 +77,7 @@ def record_action(
 
 
 def require_reason(by: Actor) -> Actor:
-    """Raises NoReason."""
+    """The actor, if there is a reason. Raises NoReason otherwise, and nothing is done."""
     if not by.reason.strip():
         raise NoReason
     return by

@@ -1,7 +1,6 @@
-"""The schema's history, and how a database is brought up to date while the service runs. Alone in importing Alembic.
+"""The schema's history, and how a database is brought up to date while the service runs.
 
-README.md says how to write a migration.
-"""
+No other package imports Alembic. README.md says how to write a migration."""
 
 import time
 from collections.abc import Callable
@@ -25,7 +24,7 @@ from domain.migrations.rendering import Migration, alembic_config, migrations
 __all__ = ["alembic_config", "current_revision", "engine", "migrate", "pending"]
 
 PATIENCE_SECONDS = 600.0
-"""After so long without a lock that it needs, `migrate` gives up. The migrations that it has committed stay."""
+"""Seconds without a lock that it needs after which `migrate` gives up. Committed migrations stay."""
 
 _TURN_SECONDS = 0.2
 _FIRST_RETRY_SECONDS = 0.2
@@ -48,11 +47,9 @@ _OLDEST_TRANSACTION = Statement(
 
 
 def migrate(url: str, report: Report | None = None, *, patience_seconds: float = PATIENCE_SECONDS) -> str:
-    """Brings the schema up to date. Safe to run twice and at the same time: runs wait for one another. Safe to stop:
-    the next run goes on from what is committed.
-
-    Returns the revision it is at. Raises DatabaseProblem.
-    """
+    """Brings the schema up to date, and returns its revision. Runs may repeat or overlap (they wait for one another)
+    and may be stopped: the next run goes on from what is committed. Raises DatabaseProblem if PostgreSQL cannot be
+    reached, its schema is unknown, or a lock stays taken."""
     report = report or SilentReport()
     check_server(url)
     with engine(url).connect() as connection:
@@ -81,8 +78,8 @@ def migrate(url: str, report: Report | None = None, *, patience_seconds: float =
 
 
 def current_revision(url: str) -> str | None:
-    """The revision of the schema. None: the database is empty. Raises DatabaseProblem, also for a schema that these
-    migrations know nothing of."""
+    """The revision of the schema; None for an empty database. Raises DatabaseProblem if PostgreSQL cannot be reached,
+    or for a schema that these migrations do not know."""
     check_server(url)
     with engine(url).connect() as connection:
         return _current_revision(connection)
@@ -94,15 +91,16 @@ def pending(revision: str | None, everything: list[Migration]) -> list[Migration
 
 
 def engine(url: str) -> sqlalchemy.Engine:
-    """SQLAlchemy's view of the same server, for Alembic."""
+    """SQLAlchemy's engine for the server, as Alembic needs it."""
     return sqlalchemy.create_engine(
         "postgresql+psycopg://", creator=lambda: open_session(url, MIGRATING), poolclass=sqlalchemy.NullPool
     )
 
 
 def _wait_for_turn(connection: sqlalchemy.Connection, report: Report) -> None:
-    """Take the lock of migrations, which belongs to the session. The server is asked again and again: a session that
-    waits inside of a statement keeps `CREATE INDEX CONCURRENTLY` of the run before it waiting, and both fail."""
+    """Take the lock of migrations, which belongs to the session. Asks the server again and again: a session that waits
+    inside of a statement would keep the `CREATE INDEX CONCURRENTLY` of the run before it waiting, and both would
+    fail."""
     told = False
     while True:
         taken = connection.execute(sqlalchemy.text(f"SELECT pg_try_advisory_lock({_LOCK})")).scalar_one()
@@ -137,8 +135,8 @@ def _upgrade(connection: sqlalchemy.Connection, migration: Migration) -> None:
 
 
 def _retry(url: str, report: Report, patience_seconds: float, attempt: Callable[[], None]) -> None:
-    """Attempts again when others hold a lock that it needs. Requests that stand behind it wait for no more than one
-    attempt."""
+    """Attempts again while others hold a lock that it needs. Requests that stand behind it wait for one attempt at
+    most."""
     began = time.monotonic()
     failures = 0
     while True:

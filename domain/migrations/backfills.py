@@ -25,7 +25,8 @@ from domain.database.connections import Connection
 from domain.database.statements import Command, NotNull, Scalar, Statement
 
 BATCH_SECONDS = 0.2
-"""Batches grow and shrink so that each takes about so long: a request that waits for one of its rows notices little."""
+"""Target time of a batch, which grows or shrinks accordingly: a request that waits for one of its rows notices
+little."""
 
 FIRST_BATCH_ROWS = 1_000
 MOST_BATCH_ROWS = 10_000
@@ -40,17 +41,17 @@ class Backfill:
 
     table: str
     """The table whose rows are gone through. Where a route has several rows in a table, go through `routes`: a
-    transaction that changes them holds the lock of the route."""
+    transaction that changes them locks the route first."""
     fill: str
-    """The SQL of a batch. `%(keys)s` are the keys of its rows, which are locked. It leaves alone what is filled: both
-    releases write while it runs."""
+    """The SQL of a batch. `%(keys)s` are the keys of its rows, which are locked. It must leave filled rows alone,
+    because both releases write while it runs."""
     key: str = "id"
-    """A column that is unique and never NULL."""
+    """A unique column that is never NULL."""
     key_type: str = "uuid"
 
 
 class BackfillState(NamedTuple):
-    """The progress of a back-fill, as it is stored."""
+    """The stored progress of a back-fill."""
 
     last_key: str | None
     rows_filled: NotNull[int]
@@ -58,16 +59,16 @@ class BackfillState(NamedTuple):
 
 
 class Report(Protocol):
-    """The watcher of a migration: a terminal, or nobody."""
+    """Follows a migration on a terminal, or ignores it."""
 
     def tell(self, sentence: str) -> None: ...
 
     def count(self, revision: str, rows_filled: int, rows_total: int) -> None:
-        """A batch has been committed. `rows_total` is PostgreSQL's estimate."""
+        """Called after a batch is committed. `rows_total` is PostgreSQL's estimate."""
 
 
 class SilentReport:
-    """Nobody watches."""
+    """Ignores the progress."""
 
     def tell(self, sentence: str) -> None: ...
 
@@ -87,7 +88,7 @@ _ESTIMATE = Scalar(NotNull[int], "SELECT greatest(reltuples, 0)::bigint FROM pg_
 
 
 def find_state(session: psycopg.Connection[tuple[object, ...]], revision: str) -> BackfillState | None:
-    """None: it has not begun."""
+    """The progress of a back-fill; None before it has begun."""
     return _FIND.first(session, (revision,))
 
 
@@ -95,9 +96,7 @@ def run_backfill(
     session: Connection, revision: str, backfill: Backfill, report: Report, *, patience_seconds: float
 ) -> None:
     """Fills from where the last run stopped to the end. `session` commits by itself and has a short limit for locks.
-
-    Raises psycopg.errors.LockNotAvailable when a batch found its rows locked again and again for `patience_seconds`.
-    """
+    Raises psycopg.errors.LockNotAvailable when a batch finds its rows locked for all of `patience_seconds`."""
     _BEGIN.execute(session, (revision,))
     state = find_state(session, revision)
     if state is None or state.is_finished:
@@ -125,7 +124,7 @@ def run_backfill(
 
 
 def _fill_batch(session: Connection, revision: str, backfill: Backfill, size: int) -> int:
-    """The number of rows gone through; 0: the back-fill is finished."""
+    """Fills one batch. Returns how many rows it went through; 0 when the back-fill is finished."""
     pick = sql.SQL(
         "SELECT {key} FROM {table} WHERE (%(after)s::text IS NULL OR {key} > %(after)s::{type}) ORDER BY {key}"
         " LIMIT %(size)s FOR NO KEY UPDATE"

@@ -13,7 +13,7 @@ from domain.migrations import alembic_config, engine
 
 
 class SchemaState(NamedTuple):
-    """The revision of a database, None without a schema; the release's own; and the parts that the database lacks."""
+    """The revision of a database (None without a schema), the release's own, and the parts that the database lacks."""
 
     revision: str | None
     newest: str | None
@@ -26,8 +26,8 @@ def is_expected(name: str | None, kind: str, _: object) -> bool:
 
 
 def read_schema_state(url: str) -> SchemaState:
-    """Read the state of a schema. What a database has beyond the release, such as an index of its own, is left out.
-    Raises DatabaseProblem."""
+    """Read the state of a schema. Extra parts, such as an index of the operator's own, are ignored. Raises
+    DatabaseProblem if PostgreSQL cannot be reached, or for a schema that these migrations do not know."""
     with engine(url).connect() as connection:
         connection.execute(sqlalchemy.text("SET TRANSACTION READ ONLY"))
         context = MigrationContext.configure(connection, opts={"include_name": is_expected})
@@ -41,7 +41,7 @@ def read_schema_state(url: str) -> SchemaState:
 
 
 def _missing_checks(connection: sqlalchemy.Connection) -> list[str]:
-    """The CHECK constraints that are not there, by name: Alembic does not compare them."""
+    """The names of missing CHECK constraints, which Alembic does not compare."""
     inspector = sqlalchemy.inspect(connection)
     missing = []
     for table in SQLModel.metadata.sorted_tables:
@@ -53,7 +53,8 @@ def _missing_checks(connection: sqlalchemy.Connection) -> list[str]:
 
 
 def _described(found: Any) -> str | None:
-    """A difference as Alembic gives it: a tuple, or a list of changes of one column. None for a part too many."""
+    """A difference as Alembic gives it: a tuple, or a list of changes of one column. None for an extra part of the
+    database."""
     if isinstance(found, list):
         return ", ".join(f"{change[0].replace('_', ' ')} of {change[2]}.{change[3]}" for change in found)
     kind, *parts = found

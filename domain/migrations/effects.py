@@ -1,9 +1,9 @@
-"""The effects of a statement of a migration: the tables that it locks, the work that it does while it holds the lock,
-and what of it the release before cannot live with. They are told from the SQL alone, so no server is asked.
+"""The effects of a migration's statement: the tables that it locks, the work that it does while it holds the lock, and
+what the release before cannot live with.
 
-`fuelroute migrate --plan` prints them. `tests/upgrades` compares them with the locks that PostgreSQL really takes,
-and refuses a new migration that locks long or breaks the release before.
-"""
+They are derived from the SQL alone, so no server is asked. `fuelroute migrate --plan` prints them. `tests/upgrades`
+compares them with the locks that PostgreSQL really takes, and refuses a new migration that locks long or breaks the
+release before."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ class Lock(StrEnum):
 
 
 class Work(StrEnum):
-    """The work of a statement. All but the first takes longer the larger the table is."""
+    """The work of a statement. All kinds but the first take longer for a larger table."""
 
     CATALOG = "changes the catalog only"
     SCAN = "reads the whole table"
@@ -47,14 +47,14 @@ class Work(StrEnum):
 
 
 class Effect(NamedTuple):
-    """One table that a statement locks. `table` is None where the SQL names no table: a lock of an index is that of its
-    table, which stands in `index_of`."""
+    """One table that a statement locks. `table` is None where the SQL names none; a lock of an index then has
+    `index_of`, and counts as a lock of the index's table."""
 
     table: str | None
     lock: Lock
     work: Work
     breaks: str | None = None
-    """Why the release before may fail once this is in place."""
+    """Why the release before may fail after this change; None if it cannot."""
     index_of: str | None = None
 
 
@@ -199,7 +199,7 @@ def effects_of(sql: str) -> list[Effect]:
 
 
 def effects_on(catalog: Catalog, sql: str) -> list[Effect]:
-    """The effects of a statement on the tables that exist: nobody waits for those that a pending migration makes. An
+    """The effects of a statement on existing tables: no process waits for tables that a pending migration makes. An
     unknown statement may concern any table, so its table is None."""
     found = [
         effect._replace(table=effect.table or catalog.index_tables.get(effect.index_of or ""), index_of=None)
@@ -218,7 +218,7 @@ def effects_on(catalog: Catalog, sql: str) -> list[Effect]:
 
 
 def created_table(sql: str) -> str | None:
-    """The table that a statement makes. Locks of a table that no other transaction sees yet block nobody."""
+    """The table that a statement makes. Locking a table that no other transaction sees yet blocks no one."""
     found = _CREATE_TABLE.match(_one_line(sql))
     return found["table"] if found else None
 

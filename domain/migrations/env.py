@@ -1,4 +1,4 @@
-"""Alembic's entry: migrations run on the connection that `domain.database.connections.migrate` hands over."""
+"""Alembic's entry: migrations run on the connection that `domain.migrations.migrate` hands over."""
 
 from alembic import context
 from sqlmodel import SQLModel

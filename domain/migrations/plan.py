@@ -1,8 +1,7 @@
 """The plan of `fuelroute migrate --plan`: the pending migrations, what each locks, and for how long.
 
-It reads the catalog of PostgreSQL and nothing else: no table is read or changed, and nobody waits for it. Locks and
-work are told from the SQL (`effects`), times from the size that the tables have now.
-"""
+It reads the catalog of PostgreSQL and nothing else: no table is read or changed, and no request waits for it. Locks and
+work are derived from the SQL (`effects`), times from the tables' present sizes."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -18,11 +17,11 @@ from domain.migrations.rendering import Migration, migrations
 BYTES_PER_SECOND = {Work.SCAN: 200e6, Work.INDEX: 40e6, Work.REWRITE: 40e6}
 ROWS_PER_SECOND = {Work.ROWS: 20_000.0}
 BACKFILL_ROWS_PER_SECOND = 5_000.0
-"""Cautious guesses for a small server. They were not measured."""
+"""Cautious guesses for a small server, not measured."""
 
 
 class TableSize(NamedTuple):
-    """A table as it is now, its partitions included. The rows are PostgreSQL's estimate."""
+    """The present size of a table, partitions included. The rows are PostgreSQL's estimate."""
 
     name: str
     rows: NotNull[int]
@@ -58,7 +57,7 @@ _FOREIGN_KEYS = Statement(
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One table that a statement locks, and the estimate of how long."""
+    """One table that a statement locks, and the estimated time."""
 
     sql: str
     table: str | None
@@ -68,7 +67,7 @@ class Step:
     size_bytes: int
     seconds: float
     release_before: str | None
-    """Why the release before may fail afterwards."""
+    """Why the release before may fail afterwards; None if it cannot."""
 
     def as_json(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__} | {"blocks": self.lock.blocks}
@@ -89,7 +88,7 @@ class PlannedMigration:
 
     @property
     def seconds(self) -> float:
-        """The estimate of the whole migration. Its locks are held from each statement to the end."""
+        """The estimate for the whole migration. Its locks are held from each statement to the end."""
         return sum(step.seconds for step in self.steps)
 
     def as_json(self) -> dict[str, Any]:
@@ -98,7 +97,7 @@ class PlannedMigration:
 
 
 class MigrationPlan(NamedTuple):
-    """All that `fuelroute migrate` would do now."""
+    """Everything that `fuelroute migrate` would do now."""
 
     revision: str | None
     target: str
@@ -109,7 +108,8 @@ class MigrationPlan(NamedTuple):
 
 
 def plan_migrations(url: str) -> MigrationPlan:
-    """Raises DatabaseProblem."""
+    """The plan for this database. Raises DatabaseProblem if PostgreSQL cannot be reached, or for a schema that these
+    migrations do not know."""
     revision = current_revision(url)
     everything = migrations()
     lacking = pending(revision, everything)

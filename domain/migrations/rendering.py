@@ -26,10 +26,10 @@ class Migration(NamedTuple):
     upgrade: Callable[[], None]
     backfill: Backfill | None
     accepted: Mapping[str, str]
-    """Statements that lock long or break the release before, by their first words, and why that is all right."""
+    """Accepted statements that lock long or break the release before: their first words, and the reason."""
 
     def statements(self) -> list[str]:
-        """The statements that `upgrade` runs, each as SQL. A migration that asks the database is a TypeError."""
+        """The statements that `upgrade` runs, each as SQL. Raises TypeError for a migration that asks the database."""
         written: list[str] = []
         buffer = io.StringIO()
         buffer.write = written.append  # type: ignore[assignment,method-assign]
@@ -51,7 +51,7 @@ def alembic_config(connection: sqlalchemy.Connection | None = None) -> Config:
 
 
 def migrations() -> list[Migration]:
-    """All of them, the first one first."""
+    """All migrations, the first one first."""
     scripts = ScriptDirectory.from_config(alembic_config()).walk_revisions()
     return [_migration(script) for script in reversed(list(scripts))]
 

@@ -14,15 +14,13 @@ from domain.database.visibility import SERVICE_ROLE
 from domain.migrations.transactions import in_own_transaction
 
 BY_USER = "EXISTS (SELECT FROM users WHERE users.id = user_id)"
-"""The condition of a table whose rows belong to users: their own policy decides which users are visible."""
+"""The condition of a table whose rows belong to users. The users' own policy decides which are visible."""
 
 
 def visible(*, company: str = "company_id", environment: str | None = None, shared: bool = False) -> str:
     """The condition that the transaction sees a row's company and environment; both are columns. With `shared`, rows of
-    no company are for all.
-
-    The settings are read once for each statement, not for each row: that is what the inner SELECTs are for.
-    """
+    no company are visible to all. The inner SELECTs make PostgreSQL read the settings once for each statement, not for
+    each row."""
     conditions = [_is_named(company, "fuelroute.companies", "uuid[]", or_null=shared)]
     if environment is not None:
         conditions.append(_is_named(environment, "fuelroute.environments", "text[]"))
@@ -37,11 +35,11 @@ def _is_named(column: str, setting: str, kind: str, *, or_null: bool = False) ->
 
 def not_fenced(column: str = "company_id", *, from_pause: bool = False) -> str:
     """The condition that the company in this column is not behind the fence, nor (`from_pause`) paused. A row of no
-    company never is. PostgreSQL reads the moves once for each statement, not for each row.
+    company is always in front of it.
 
-    It takes `IS NOT NULL` to be true of nearly all rows. Of `<> ALL`, where one company owns all rows, it would expect
-    none to be left, and plan each list of that company as for a single row.
-    """
+    PostgreSQL reads the moves once for each statement, not for each row. It takes `IS NOT NULL` to be true of nearly
+    all rows. With `<> ALL`, where one company owns all rows, it would expect no row to be left, and plan each list of
+    that company for a single row."""
     closed = PAUSED if from_pause else FENCED
     away = f"SELECT ARRAY(SELECT it.company_id FROM company_moves it WHERE {closed})"
     return f"nullif(coalesce({column} = ANY (({away})::uuid[]), false), true) IS NOT NULL"
@@ -54,7 +52,7 @@ def protect(table: str, condition: str) -> None:
 
 
 def protect_new(table: str, condition: str) -> None:
-    """The same for a table that this migration makes, in the migration's own transaction."""
+    """Protect a table that this migration makes, in the migration's own transaction."""
     open_to_service(table)
     op.execute(f"DROP POLICY IF EXISTS visible ON {table}")  # of a run that was stopped
     op.execute(f"CREATE POLICY visible ON {table} TO {SERVICE_ROLE} USING ({condition}) WITH CHECK ({condition})")
@@ -62,13 +60,13 @@ def protect_new(table: str, condition: str) -> None:
 
 
 def fence_off(table: str, condition: str, *, takes_rows: bool = False) -> None:
-    """Keep the service from the rows of a table that do not fulfil the condition (`not_fenced`), whatever else it may
-    see. It may add such rows if the table `takes_rows`. Each table has a transaction of its own."""
+    """Keep the service from the rows of a table that do not fulfil the condition (`not_fenced`), even if it may
+    otherwise see them. It may add such rows if the table `takes_rows`. Each table has a transaction of its own."""
     in_own_transaction(partial(_fence_off, table, condition, "true" if takes_rows else condition))
 
 
 def fence_off_new(table: str, condition: str) -> None:
-    """The same for a table that this migration makes, in the migration's own transaction."""
+    """Fence off a table that this migration makes, in the migration's own transaction."""
     _fence_off(table, condition, condition)
 
 

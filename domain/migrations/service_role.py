@@ -9,10 +9,8 @@ from domain.database.visibility import SERVICE_ROLE
 
 def make_service_role() -> None:
     """Make the role where the server has none, and let the owner of the tables take it. Raises DatabaseProblem if the
-    owner may not do that.
-
-    A role belongs to the whole server: other databases of it may use the same one, and may make it at the same time.
-    """
+    owner has no right to. A role belongs to the whole server: other databases there may use it, and may make it at the
+    same moment."""
     if op.get_context().as_sql:  # for `migrate --plan`, which asks no server
         op.execute(f"CREATE ROLE {SERVICE_ROLE} NOLOGIN")
         op.execute(f"GRANT {SERVICE_ROLE} TO CURRENT_USER")

@@ -1,4 +1,4 @@
-"""Migrations of several tables that are in use, a transaction for each table."""
+"""Gives each table its own transaction in migrations of several tables in use."""
 
 import time
 from collections.abc import Callable
@@ -12,12 +12,9 @@ _RETRY_SECONDS = 0.3
 
 
 def in_own_transaction(change: Callable[[], None]) -> None:
-    """Change one table in a transaction of its own, again and again until its lock is free.
-
-    A transaction that locks several tables would hardly ever get them all: while it holds the first and waits for the
-    second, requests that hold the second wait for the first. `change` may run twice, so that an earlier run that was
-    stopped does no harm.
-    """
+    """Change one table in a transaction of its own, again and again until its lock is free. A transaction that locks
+    several tables would hardly ever get them all: while it holds the first and waits for the second, requests that hold
+    the second wait for the first. `change` must be repeatable, since an earlier run may have been stopped."""
     context = op.get_context()
     with context.autocommit_block():
         if context.as_sql:

@@ -1,9 +1,8 @@
-"""The cost of the last plans of a company, had they been made under another policy.
+"""The cost of a company's last plans under another policy.
 
 Each plan is computed from its stored explanation by the optimizer that made it: its road, truck, fuel level and prices
-stay, and the policy's values change. Both policies are computed, so that only their difference shows. It is an
-estimate of plans, not of purchases.
-"""
+stay, and the policy's values change. Both policies are computed, so that only their difference shows. The result is an
+estimate of plans, not of purchases."""
 
 import math
 import time
@@ -24,7 +23,7 @@ from domain.stations.prices import PRICE_DECIMALS
 
 PLANS = 50
 SECONDS = 3.0
-"""The time that a preview may take. The plans that are not computed by then are counted as such."""
+"""Time for a preview. Plans not computed by then are counted as left out."""
 MOST_STATIONS_PREVIEWED = 1_000
 """A plan with more stations along its road takes too long for a preview."""
 
@@ -61,7 +60,7 @@ class Totals(NamedTuple):
 
 class Preview(NamedTuple):
     found: int
-    """The plans that were looked at, at most `PLANS`."""
+    """The plans found, at most `PLANS`."""
     computed: int
     before: Totals
     after: Totals
@@ -69,8 +68,8 @@ class Preview(NamedTuple):
 
     @property
     def saved(self) -> float:
-        """The savings of the other policy, in dollars. The fuel that one of the two leaves in the tanks beyond the
-        other counts at the average price of both."""
+        """The savings of the other policy, in dollars. Fuel that one policy leaves in the tanks beyond the other counts
+        at the average price of both."""
         gallons = self.before.gallons + self.after.gallons
         price = (self.before.cost + self.after.cost) / gallons if gallons else 0.0
         return self.before.cost - self.after.cost + price * (self.after.left_gallons - self.before.left_gallons)
@@ -122,7 +121,8 @@ def _compute(stored: bytes | None, before: PlanPolicy, after: PlanPolicy) -> tup
 
 
 def plan_under(explanation: Explanation, policy: PlanPolicy) -> Totals | Left:
-    """The plan of the same trip under a policy. Its limits are relaxed as little as needed, as those of any plan."""
+    """The plan of the trip under a policy, or why it is left out. Limits are relaxed as little as needed, as in any
+    plan."""
     inputs = explanation["inputs"]
     if policy.max_detour_miles > max(inputs["max_detour_miles"], _policy_detour(explanation)):
         return Left.TOO_FAR
@@ -179,12 +179,12 @@ def plan_under(explanation: Explanation, policy: PlanPolicy) -> Totals | Left:
 
 
 def _policy_detour(explanation: Explanation) -> float:
-    """The longest detour by the policy of that time, where it was relaxed; 0 where it was not."""
+    """The longest detour by the policy of that time, if that limit was relaxed; otherwise 0."""
     return next((one["policy"] or 0.0 for one in explanation["relaxed"] if one["limit"] == "max_detour_miles"), 0.0)
 
 
 def _start_gallons(explanation: Explanation, policy: PlanPolicy) -> float:
-    """The fuel at the start. The policy decides it only where the truck had sent no level."""
+    """The fuel at the start. The policy decides it only if the truck had sent no level."""
     inputs, fuel = explanation["inputs"], explanation["sources"].get("fuel")
     if fuel is None or fuel["source"] != FUEL_BY_POLICY:
         return inputs["start_gallons"]

@@ -1,9 +1,8 @@
-"""The savings of a route's plan are stored when the driver has it, so that reports need not read the plans.
+"""Stores the savings of a route's plan when the driver has it, so that reports need not read the plans.
 
 A route counts once, with the plan that its driver has, while it is `active` or `completed`. A correction takes the
 place of the plan that it corrects when its message is out. `routes.transitions` calls these functions, with the route
-locked.
-"""
+locked."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -54,7 +53,7 @@ def drop_savings(connection: Connection, route_ids: Sequence[UUID]) -> None:
 
 
 def lane_end(stop: StopDocument) -> str:
-    """One end of a lane: `Port Newark, NJ`, the stop's name as pushed and the state in which it lies."""
+    """One end of a lane: the stop's name as pushed and the state in which it lies, such as `Port Newark, NJ`."""
     state = default_states().at(Point(stop["latitude"], stop["longitude"]))
     return stop["name"] if state == ELSEWHERE else f"{stop['name']}, {state}"
 
@@ -70,8 +69,8 @@ _RECORD_BOUGHT = Command(
 
 
 def record_bought(connection: Connection, bought: Mapping[UUID, tuple[float, int] | None]) -> None:
-    """Store the tractor diesel that was really bought on routes, in gallons and cents; None where that is not known.
-    Routes without savings are left alone. The routes are locked."""
+    """Store the tractor diesel really bought on routes, in gallons and cents; None where that is not known. Routes
+    without savings stay as they are. The caller has locked the routes."""
     if bought:
         gallons = [one[0] if one is not None else None for one in bought.values()]
         cents = [one[1] if one is not None else None for one in bought.values()]

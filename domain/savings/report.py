@@ -1,8 +1,7 @@
 """The report of savings in a span of time: in all, by week, truck, driver and lane, and the plans behind each figure.
 
-Planned figures are of the plans. Proven ones are of fills: what tractor diesel really cost on the routes whose fills
-are known, against the average price of their corridors.
-"""
+Planned figures come from plans. Proven figures come from fills: the real cost of tractor diesel on routes whose fills
+are known, against the average price of their corridors."""
 
 from collections.abc import Iterator
 from datetime import date, datetime
@@ -41,7 +40,7 @@ class LineOrder(StrEnum):
 
 
 class Figures(NamedTuple):
-    """Sums over plans. `with_purchase` counts the plans that buy fuel; the others save nothing."""
+    """Sums over plans. `with_purchase` counts the plans that buy fuel; other plans save nothing."""
 
     plans: int
     with_purchase: int
@@ -49,14 +48,14 @@ class Figures(NamedTuple):
     cost_cents: int
     saved_cents: int
     with_fills: int = 0
-    """The plans of routes with fills, whose corridor has an average price."""
+    """Plans of routes with fills whose corridor has an average price."""
     bought_gallons: Decimal = Decimal(0)
     paid_cents: int = 0
     at_average_cents: int = 0
 
     @property
     def proven(self) -> Decimal:
-        """The savings of what was really bought, in dollars."""
+        """The savings in dollars of what was really bought."""
         return _dollars(self.at_average_cents - self.paid_cents)
 
     @property
@@ -70,7 +69,7 @@ class Figures(NamedTuple):
 
     @property
     def cost(self) -> Decimal:
-        """The planned cost in dollars. The other amounts are in dollars too."""
+        """The planned cost. Like all amounts here, it is in dollars."""
         return _dollars(self.cost_cents)
 
     @property
@@ -100,7 +99,7 @@ NO_PLANS = Figures(0, 0, Decimal(0), 0, 0)
 
 
 class PlanFilter(NamedTuple):
-    """The plans of a truck, of a driver or of a lane. A field that is None filters nothing."""
+    """The plans of a truck, a driver or a lane. A field of None filters nothing."""
 
     vehicle_id: UUID | None = None
     driver_id: UUID | None = None
@@ -120,14 +119,14 @@ class SavingsLine(NamedTuple):
     """A truck with its unit number and VIN, a driver with name and external id, or a lane with its two ends."""
 
     id: UUID | None
-    """None for a lane."""
+    """The id of the truck or driver; None for a lane."""
     name: str | None
     other: str | None
     figures: Figures
 
 
 class SavingsLines(NamedTuple):
-    """A page of the lines, and how many there are in all."""
+    """A page of lines, and the number of lines on all pages."""
 
     lines: list[SavingsLine]
     total: int
@@ -152,7 +151,7 @@ class SavedPlan(NamedTuple):
     bought_gallons: Decimal | None
     paid_cents: int | None
     at_average_cents: int | None
-    """NULL where fills are not known, or the plan has no average price."""
+    """The cost at the average price; NULL where fills are not known, or the plan has no average price."""
 
     @property
     def figures(self) -> Figures:
@@ -185,13 +184,13 @@ _SUMS = """
     coalesce(sum(s.paid_cents::float) FILTER (WHERE s.at_average_cents IS NOT NULL), 0) AS paid_cents,
     coalesce(sum(s.at_average_cents::float), 0) AS at_average_cents
 """
-"""Sums of doubles take PostgreSQL half as long as sums of bigints. Sums of whole numbers are exact up to 2^53."""
+"""PostgreSQL adds up doubles in half the time that it takes for bigints. Sums of whole numbers are exact up to 2^53."""
 _EXACT = """
     plans, with_purchase, round(gallons::numeric, 3) AS gallons, cost_cents::bigint AS cost_cents,
     saved_cents::bigint AS saved_cents, with_fills, round(bought_gallons::numeric, 3) AS bought_gallons,
     paid_cents::bigint AS paid_cents, at_average_cents::bigint AS at_average_cents
 """
-"""The sums, rounded: plans are in thousandths of gallons at the finest."""
+"""The sums, rounded: gallons of plans have three decimals at most."""
 
 
 class _WeekRow(NamedTuple):
@@ -218,7 +217,7 @@ _WEEKS = Statement(
 
 
 def savings_by_week(connection: Connection, tenant: Tenant, span: Span, only: PlanFilter = ALL_PLANS) -> list[Week]:
-    """The figures of every week of the span, also of weeks without a plan."""
+    """The figures of every week of the span, weeks without plans included."""
     parameters = {**_parameters(tenant, span), **only._asdict(), "week_starts": span.week_starts}
     found = {row.week: Figures(*row[1:]) for row in _WEEKS.all(connection, parameters)}
     return [Week(day, found.get(number, NO_PLANS)) for number, day in enumerate(span.weeks, start=1)]

@@ -11,7 +11,7 @@ MOST_DAYS = 366
 
 
 class UnusableSpan(FuelrouteError):
-    """No report is made for a span between these two days. The text says why."""
+    """No report is made for the span between these two days. The text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Span:
     time_zone: str
 
     def __post_init__(self) -> None:
-        """Raises UnusableSpan."""
+        """Check the days. Raises UnusableSpan, with a sentence for people, if no report is made for them."""
         for day in (self.first_day, self.last_day):
             if not FIRST_YEAR <= day.year <= LAST_YEAR:
                 raise UnusableSpan(f"{day} is out of range: years from {FIRST_YEAR} to {LAST_YEAR} are reported")
@@ -65,7 +65,7 @@ def quarter_of(day: date, time_zone: str) -> Span:
 
 
 def _months(first_day: date, months: int, time_zone: str) -> Span:
-    """The span of so many months from this first day on."""
+    """The span of this many months from the first day on."""
     years, month = divmod(first_day.month - 1 + months, 12)
     next_day = date(first_day.year + years, month + 1, 1)
     return Span(first_day, next_day - timedelta(days=1), time_zone)

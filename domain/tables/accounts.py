@@ -36,18 +36,19 @@ class Companies(SQLModel, table=True):
     leftover_value_per_gallon: float = with_default("0")
     fuel_margin_percent: float = with_default("0")
     savings_target_per_week: float = with_default("0")
-    """Dollars. 0: there is none."""
+    """Dollars; 0 for no target."""
     map_link: str = with_default("'google'")
     replan_en_route: bool = with_default("false")
     driven_lanes: bool = with_default("true")
-    """Plans take the roads that trucks took before; see `driven_lanes`."""
+    """True if plans take the roads that trucks took before; see `driven_lanes`."""
     sandbox_autodrive: str = with_default("'off'")
-    """The speed at which simulated trucks drive the routes of the sandbox, such as `60x`; `off`: they do not."""
+    """The speed at which simulated trucks drive the routes of the sandbox, such as `60x`; `off` if they do not
+    drive."""
     message_url: str | None = None
     """Sealed like a driver's contact; see `contacts`."""
     created_at: datetime = time_column(now=True)
     retired_at: datetime | None = time_column(null=True)
-    """Since then its keys are refused and nothing of it moves."""
+    """When the company was retired: its keys are refused, and nothing of it moves."""
 
 
 class ApiKeys(SQLModel, table=True):
@@ -84,23 +85,23 @@ class Users(SQLModel, table=True):
     id: UUID = Field(primary_key=True)
     company_id: UUID | None = Field(default=None, foreign_key="companies.id", index=True)
     email: str
-    """In lower case."""
+    """The address in lower case."""
     role: str
     password_hash: str | None = None
-    """Argon2id; NULL until a password was set through a link."""
+    """Argon2id; NULL until the user sets a password through a link."""
     totp_secret: str | None = None
-    """Sealed like contacts; NULL: no one-time code is asked for."""
+    """The secret of one-time codes, sealed like contacts; NULL if no code is asked for."""
     totp_used_step: int = Field(default=0, sa_column=Column(BigInteger, nullable=False, server_default=text("0")))
-    """The time step of the last accepted code: none is accepted twice."""
+    """The time step of the last accepted code. A code is not accepted twice."""
     openid_issuer: str | None = None
-    """The OpenID Connect provider of the account with which the user signs in; NULL: none is bound yet."""
+    """The OpenID Connect provider of the account with which the user signs in; NULL if none is bound."""
     openid_subject: str | None = None
-    """The provider's own name of that account, which never changes."""
+    """The provider's own id of that account, which never changes."""
     created_at: datetime = time_column(now=True)
 
 
 class Sessions(SQLModel, table=True):
-    """A browser that is signed in. The token in its cookie is not stored, only the token's hash."""
+    """A browser that is signed in. Only the hash of the token in its cookie is stored."""
 
     __tablename__ = "sessions"
 
@@ -114,14 +115,14 @@ class Sessions(SQLModel, table=True):
 
 
 class Devices(SQLModel, table=True):
-    """A browser in which a user has signed in before: attempts of strangers elsewhere do not slow it down."""
+    """A browser in which a user has signed in before. Strangers' attempts elsewhere do not slow it down."""
 
     __tablename__ = "devices"
 
     token_hash: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
     user_id: UUID = Field(foreign_key="users.id", index=True, ondelete="CASCADE")
     network: str | None = None
-    """The network of its last sign-in: an address of IPv4, or a /64 of IPv6. NULL: not known."""
+    """The network of its last sign-in: an IPv4 address or a /64 of IPv6; NULL if not known."""
     created_at: datetime = time_column()
 
 
@@ -136,24 +137,25 @@ class PasswordLinks(SQLModel, table=True):
 
 
 class OpenidProofs(SQLModel, table=True):
-    """An account at the provider, proved a moment ago, whose owner is asked whether it shall sign the user in."""
+    """An account that a person has just proved to own at the provider; the person is asked whether it shall sign them
+    in."""
 
     __tablename__ = "openid_proofs"
 
     token_hash: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
     user_id: UUID = Field(foreign_key="users.id", index=True, ondelete="CASCADE")
     link_hash: bytes | None = Field(default=None, sa_column=Column(LargeBinary, nullable=True))
-    """The invitation that was opened; NULL: the account's verified address is the user's."""
+    """The invitation that was opened; NULL if the account's verified address is the user's."""
     issuer: str
     subject: str
     email: str | None = None
-    """The account's verified address; NULL: it has none."""
+    """The account's verified address; NULL if it has none."""
     next_path: str
     created_at: datetime = time_column()
 
 
 class RecoveryCodes(SQLModel, table=True):
-    """A code that stands in once for a one-time code. It is deleted when it is used."""
+    """A code that stands in once for a one-time code, and is deleted when used."""
 
     __tablename__ = "recovery_codes"
 
@@ -181,19 +183,20 @@ class SavedFilters(SQLModel, table=True):
     list_name: str = Field(primary_key=True)
     name: str = Field(primary_key=True)
     company_id: UUID = Field(index=True)
-    """The user's. No foreign key, as for notices: a migration that locks companies stands in the way of requests."""
+    """The company of the user. There is no foreign key, as for notices: a migration that locks companies would stand in
+    the way of requests."""
     query: str
 
 
 class SignInAttempts(SQLModel, table=True):
-    """Failed attempts to sign in, lately."""
+    """Recent failed attempts to sign in."""
 
     __tablename__ = "sign_in_attempts"
 
     subject: bytes = Field(sa_column=Column(LargeBinary, primary_key=True))
-    """A hash of the key by which attempts count: a device, a network, an account, an account from a network."""
+    """A hash of what the attempts have in common: a device, a network, an account, or an account from a network."""
     attempts: float
-    """Their number at the time of the last one. They are forgotten bit by bit; see `accounts/attempts.py`."""
+    """The number of attempts as of the last one. It falls bit by bit; see `accounts/attempts.py`."""
     last_at: datetime = time_column()
     forgotten_at: datetime = Field(sa_column=Column(DateTime(timezone=True), nullable=False, index=True))
-    """When nothing of them counts any more."""
+    """When none of the attempts counts any more."""

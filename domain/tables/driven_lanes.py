@@ -32,11 +32,11 @@ class DrivenLanes(SQLModel, table=True):
     agreeing: list[dict[str, Any]] = json_column()
     """The trips that agree on the road, the newest first: routeId, vehicleId, endedAt."""
     newest_at: datetime = time_column()
-    """The end of the newest trip. Lanes without trips for long are deleted first."""
+    """The end of the newest trip. The lanes with the oldest trips are deleted first."""
 
 
 class DrivenRoads(SQLModel, table=True):
-    """The road of one completed route. Without a road it waits to be read from the positions."""
+    """The road of one completed route. While `road` is empty it waits to be read from the positions."""
 
     __tablename__ = "driven_roads"
     __table_args__ = (

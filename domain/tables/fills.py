@@ -1,4 +1,4 @@
-"""Fills: purchases of fuel as a card's file told of them, and what became of each planned fuel stop."""
+"""Fills: purchases of fuel from a card's file, and the verdict on each planned fuel stop."""
 
 from datetime import date, datetime
 from uuid import UUID
@@ -54,19 +54,19 @@ class Fills(SQLModel, table=True):
     company_id: UUID
     environment: str
     profile: str
-    """The profile of the file that it came in."""
+    """The profile of the file that held it."""
     key: str
-    """The digest of its transaction, by which a file that is sent twice is recognized."""
+    """The digest of its transaction, by which a file that comes twice is recognized."""
     transaction_number: str | None = None
     invoice_number: str | None = None
-    """The number of the truck stop's receipt, where the file tells it beside or instead of the card's own number."""
+    """The number on the truck stop's receipt, where the file has it beside or instead of the card's own number."""
     card_last_four: str | None = None
     driver_name: str | None = None
-    """The person of the card, as the file writes the name; only of a row that names no unit."""
+    """The card's driver, as the file writes the name; only for a row that names no unit."""
     bought_at: datetime = time_column()
     time_zone: str
     has_time: bool
-    """False: the file told only the day, and noon stands for it."""
+    """False if the file has only the day; the time is then noon."""
     unit_number: str | None = None
     location_name: str | None = None
     station_code: str | None = None
@@ -76,38 +76,38 @@ class Fills(SQLModel, table=True):
     fuel: str
     """`tractor`, `reefer`, `def`, `other` or `unknown`."""
     gallons: float
-    """Negative: it takes another one back."""
+    """Gallons; negative for a reversal."""
     paid_cents: int = Field(sa_column=Column(BigInteger, nullable=False))
     currency: str
     vehicle_id: UUID | None = None
     station_id: str | None = None
     route_id: UUID | None = None
-    """Not a foreign key: the fill outlasts the route."""
+    """The route. There is no foreign key, because the fill outlasts the route."""
     stop_number: int | None = None
-    """The verdict on the planned fuel stop that it belongs to, by its number."""
+    """The number of the verdict on its planned fuel stop."""
     score: int
     """The certainty of the matches, from 0 to 100; see `fills/matching.py`."""
     miles_from_truck: float | None = None
-    """Between the station and the nearest place where the truck was at that time."""
+    """Miles from the station to the nearest place of the truck at that time."""
     review: list[str] = Field(sa_column=_texts())
-    """The questions that a person has to decide. Empty: none."""
+    """Questions that a person has to answer; empty if there are none."""
     flags: list[str] = Field(sa_column=_texts())
     """`tank`: more gallons than the tank holds. `far`: the truck was elsewhere."""
     counter_id: UUID | None = None
-    """The fill that takes it back, or that it takes back: neither of the two counts."""
+    """The fill that reverses this one, or that this one reverses. Neither of the two counts."""
     twin_id: UUID | None = None
-    """The fill that it may be the same purchase as, while a person has not decided."""
+    """The fill that may be the same purchase, until a person has decided."""
     file_id: UUID | None = None
-    """The reading of a file that stored it: rows of one file are never the same purchase."""
+    """The reading of the file that stored it. Two rows of one file are never the same purchase."""
     decided_by: str | None = None
-    """The person who confirmed or changed the matches; rules leave them as they are since then."""
+    """The person who confirmed or changed the matches; rules then leave them alone."""
     decided_at: datetime | None = time_column(null=True)
     created_at: datetime = time_column(now=True)
 
 
 class FillTellings(SQLModel, table=True):
-    """The figures that a file told of a fill under another key, or before the card corrected them. So a file that comes
-    again is recognized by each of its rows; see `fills/repeated.py`."""
+    """Figures that a file had for a fill under another key, or before the card corrected them. By them a file that
+    comes again is recognized in each of its rows; see `fills/repeated.py`."""
 
     __tablename__ = "fill_tellings"
     __table_args__ = (Index("fill_tellings_by_fill", "fill_id"),)
@@ -119,13 +119,13 @@ class FillTellings(SQLModel, table=True):
     paid_cents: int = Field(sa_column=Column(BigInteger, primary_key=True, autoincrement=False))
     fill_id: UUID
     is_replaced: bool
-    """Figures that the card corrected; False: another report of the figures that count."""
+    """True for figures that the card corrected; False for another report of the figures that count."""
     is_taken_back: bool = Field(sa_column=Column(Boolean, server_default=text("false"), nullable=False))
-    """A reversal took these figures back, not those of the correction."""
+    """True if a reversal took back these figures and not those of the correction."""
 
 
 class CardAssignments(SQLModel, table=True):
-    """A person's word on whose card it is, from a day on: of a truck, of a driver, or of nobody any more; see
+    """A person's decision whose card it is from a day on: a truck's, a driver's, or nobody's any more; see
     `fills/cards.py`."""
 
     __tablename__ = "card_assignments"
@@ -133,7 +133,7 @@ class CardAssignments(SQLModel, table=True):
     company_id: UUID = Field(primary_key=True)
     card_last_four: str = Field(primary_key=True)
     driver_name: str = Field(primary_key=True)
-    """The name that the file writes beside the card; empty: it holds whatever name stands there."""
+    """The name that the file writes beside the card; empty if the decision holds for any name."""
     first_day: date = Field(primary_key=True)
     vehicle_id: UUID | None = None
     driver_id: UUID | None = None
@@ -150,11 +150,11 @@ class StopVerdicts(SQLModel, table=True):
 
     route_id: UUID = Field(foreign_key="routes.id", primary_key=True)
     number: int = Field(primary_key=True)
-    """From 1: planned stops first, then purchases elsewhere."""
+    """Counts from 1: planned stops first, then purchases elsewhere."""
     company_id: UUID
     environment: str
     planned_at: datetime = time_column()
-    """When the plan was made that the driver has: the span that it counts in, as in `savings`."""
+    """When the driver's plan was made: the time by which reports place it, as in `savings`."""
     vehicle_id: UUID
     driver_id: UUID
     verdict: str

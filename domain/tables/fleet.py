@@ -19,9 +19,9 @@ class Vehicles(SQLModel, table=True):
             unique=True,
             postgresql_where=text("retired_at IS NULL AND unit_number IS NOT NULL"),
         ),
-        # of no use to who asks by unit number: without statistics PostgreSQL takes any index of the company's rows
+        # Too wide for lookups by unit number: without statistics PostgreSQL takes any index of the company's rows.
         Index("vehicles_vin", "company_id", "vin", postgresql_where=text("vin IS NOT NULL")),
-        # for people's lists; not partial, so that nobody who asks by VIN is led to it, as with drivers_external_id
+        # For people's lists. It is not partial, so that no lookup by VIN is led to it, as with drivers_external_id.
         Index("vehicles_in_order", "company_id", "unit_number", "id"),
     )
 
@@ -44,7 +44,7 @@ class Vehicles(SQLModel, table=True):
     hazmat: str | None = None
     created_at: datetime = time_column(now=True)
     retired_at: datetime | None = time_column(null=True)
-    """Since then nothing leads to it any more; its routes go on showing it."""
+    """When it was retired: new routes no longer find it; its own routes still show it."""
 
 
 class Drivers(SQLModel, table=True):
@@ -56,7 +56,7 @@ class Drivers(SQLModel, table=True):
             "company_id",
             "external_id",
             unique=True,
-            # of no use to who asks by name: without statistics PostgreSQL takes few rows to be in service
+            # Too wide for lookups by name: without statistics PostgreSQL expects few rows to be in service.
             postgresql_where=text("retired_at IS NULL AND external_id IS NOT NULL"),
         ),
     )
@@ -70,7 +70,7 @@ class Drivers(SQLModel, table=True):
     """An Apprise URL, sealed where a key is set; see `contacts`."""
     created_at: datetime = time_column(now=True)
     retired_at: datetime | None = time_column(null=True)
-    """Since then nothing leads to the driver any more; one that was erased has nothing else left."""
+    """When the driver was retired: new routes no longer find the driver. An erased driver has nothing else left."""
 
 
 class Mappings(SQLModel, table=True):
@@ -86,8 +86,8 @@ class Mappings(SQLModel, table=True):
 
 
 class FormerUnits(SQLModel, table=True):
-    """A unit number that a vehicle had until some moment, by itself or through a mapping: the purchases of before are
-    its own. Triggers on `vehicles` and `mappings` write it."""
+    """A unit number that a vehicle had until some moment, by itself or through a mapping: earlier purchases belong to
+    it. Triggers on `vehicles` and `mappings` write it."""
 
     __tablename__ = "former_units"
 
@@ -107,7 +107,7 @@ class SpellingRules(SQLModel, table=True):
     company_id: UUID = Field(foreign_key="companies.id", primary_key=True)
     written_before: str = Field(primary_key=True)
     written_after: str = Field(primary_key=True)
-    """Either of the two may be empty."""
+    """What follows the number; like what precedes it, it may be empty."""
     created_at: datetime = time_column(now=True)
 
 

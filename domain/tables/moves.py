@@ -21,12 +21,12 @@ class CompanyMoves(SQLModel, table=True):
     )
 
     company_id: UUID = Field(primary_key=True)
-    """No foreign key: the row is there before the company arrives."""
+    """The company. There is no foreign key, because the row is there before the company arrives."""
     other_cell: int
-    """The cell where it goes, or from where it comes."""
+    """The cell to which it goes, or from which it comes."""
     stage: str
     holds_until: datetime | None = time_column(null=True)
-    """Until then the stage counts, so that a command that dies in a pause does not leave the company paused for ever.
+    """The stage counts until then, so that a command that dies in a pause does not leave the company paused for ever.
     NULL while it is copied, which stops nothing; `infinity` once it has left, and until it has arrived."""
     key_hashes: list[bytes] = Field(
         sa_column=Column(ARRAY(LargeBinary), nullable=False, server_default=text("'{}'::bytea[]"))

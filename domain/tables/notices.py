@@ -11,30 +11,31 @@ from domain.tables.columns import time_column, with_default
 
 
 class NoticeSubscriptions(SQLModel, table=True):
-    """The wish to be told of some kinds of needs, by one channel. Needs of the sandbox are never told."""
+    """A wish to be told about some kinds of needs, by one channel. Needs of the sandbox are never told."""
 
     __tablename__ = "notice_subscriptions"
 
     id: UUID = Field(primary_key=True)
     company_id: UUID = Field(index=True)
-    """No foreign key: a migration that locks both companies and users would stand in the way of requests. Subscriptions
-    are added under the lock of their company. Those of the operators belong to no company, see `OPERATORS`."""
+    """The company; subscriptions of the operators belong to none, see `OPERATORS`. There is no foreign key: a migration
+    that locks both companies and users would stand in the way of requests. Subscriptions are added under the lock of
+    their company."""
     user_id: UUID | None = Field(
         default=None, sa_column=Column(ForeignKey("users.id", ondelete="CASCADE"), index=True, nullable=True)
     )
-    """The person whose it is: it goes when the person is removed. NULL: the company's."""
+    """The person who subscribed, with whom the subscription is removed; NULL for the company's own."""
     name: str
     kinds: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
     url: str
     """An Apprise URL, sealed like contacts; see `accounts/contacts.py`."""
     channel: str
-    """The kind of gateway that the URL names, such as `slack`: all of it that is shown."""
+    """The kind of gateway in the URL, such as `slack`: the only part of it that is shown."""
     after_minutes: int
-    """A need is told of once it has lasted so long."""
+    """Minutes that a need must last before it is told."""
     minutes_by_kind: dict[str, int] = Field(sa_column=Column(JSONB, nullable=False, server_default=text("'{}'")))
-    """The kinds of needs that are told of after another time than `after_minutes`."""
+    """Kinds of needs that are told after another number of minutes."""
     quiet_from: int | None = None
-    """The minute of the day at which quiet hours begin, in `time_zone`. NULL: there are none."""
+    """The minute of the day at which quiet hours begin, in `time_zone`; NULL if there are none."""
     quiet_until: int | None = None
     time_zone: str
     created_at: datetime = time_column(now=True)
@@ -61,29 +62,29 @@ class Notices(SQLModel, table=True):
     id: UUID = Field(primary_key=True)
     company_id: UUID
     subscription_id: UUID
-    """Its subscription, which may have been removed since."""
+    """The subscription, which may have been removed since."""
     kind: str
-    """The kind of the need; `test` where there is none."""
+    """The kind of the need, or `test`."""
     part: str
     """`beginning`, `end` or `test`."""
     opened_at: datetime = time_column()
-    """When the need was first seen; of a test, when somebody asked for it."""
+    """When the need was first seen, or when somebody asked for the test."""
     ended_at: datetime | None = time_column(null=True)
-    """When the need was seen no more; of a test as `opened_at`. NULL: the need lasts."""
+    """When the need was last seen, for a test `opened_at`; NULL while the need lasts."""
     gone_at: datetime | None = time_column(null=True)
-    """Since when the need is not seen, until it is seen again or counts as over."""
+    """First time the need was missing; NULL while it is present."""
     routes: int | None = None
-    """The number of its routes in the text."""
+    """The number of routes in the text."""
     text: str | None = None
-    """NULL: it is not due yet."""
+    """The text; NULL before it is due."""
     status: str = with_default("'waiting'")
     attempts: int = with_default("0")
     due_at: datetime | None = time_column(null=True)
-    """When it became due. NULL: it is not due yet."""
+    """When it became due; NULL before."""
     retry_at: datetime | None = time_column(null=True)
-    """When its next attempt is due. NULL: there is none."""
+    """When its next attempt is due; NULL if there is none."""
     claimed_until: datetime | None = time_column(null=True)
-    """Until then a worker may be sending it; it names the worker's claim."""
+    """A worker may be sending it until then. The value also identifies the worker's claim."""
     settled_at: datetime | None = time_column(null=True)
     """When it became sent, failed, doubtful or dropped."""
     error: str | None = None

@@ -12,7 +12,7 @@ from domain.tables.columns import json_column, time_column, with_default
 
 
 class Erasures(SQLModel, table=True):
-    """The erasure of a company or a driver, with its time: all that is left of a company."""
+    """The erasure of a company or a driver, with its time. Of an erased company nothing else is left."""
 
     __tablename__ = "erasures"
 
@@ -26,7 +26,7 @@ class Backfills(SQLModel, table=True):
     __tablename__ = "backfills"
 
     revision: str = Field(primary_key=True)
-    """The migration's."""
+    """The revision of the migration."""
     last_key: str | None = None
     """The key of the last row of the last batch."""
     rows_filled: int = Field(sa_column=Column(BigInteger, nullable=False, server_default=text("0")))
@@ -52,9 +52,9 @@ class AuditLog(SQLModel, table=True):
     __table_args__ = (Index("audit_log_of_company", "company_id", "id"), Index("audit_log_by_subject", "subject", "id"))
 
     id: UUID = Field(primary_key=True)
-    """UUIDv7: its order is that of time."""
+    """A UUIDv7, so ids sort by time."""
     company_id: UUID | None = Field(default=None, foreign_key="companies.id")
-    """NULL: it was done to the whole service."""
+    """The company; NULL for an action on the whole service."""
     at: datetime = time_column()
     actor: str
     """An e-mail address, or the user and the machine of a command."""
@@ -62,13 +62,14 @@ class AuditLog(SQLModel, table=True):
     subject: str
     reason: str
     affected: int
-    """The number of things it was done to."""
+    """The number of things that the action changed."""
 
 
 class RequestLog(SQLModel, table=True):
-    """A request of a valid key, and its answer; see `requests`. Entries of a day are in one partition. Most work of
-    writing is done by the indexes, so there is one that names a row, one of those that failed, and one that finds whole
-    names roughly, at a tenth of the price of an exact one."""
+    """A request of a valid key, and its answer; see `requests`.
+
+    The entries of a day are in one partition. Indexes cost most of the work of writing, so there are three: one names a
+    row, one has those that failed, and one finds whole names roughly, at a tenth of the price of an exact one."""
 
     __tablename__ = "request_log"
     __table_args__ = (
@@ -79,7 +80,7 @@ class RequestLog(SQLModel, table=True):
 
     key_id: UUID = Field(primary_key=True)
     id: UUID = Field(primary_key=True)
-    """Tells when it came in."""
+    """A UUIDv7, which holds the time when the request came in."""
     company_id: UUID
     environment: str
     method: str
@@ -87,20 +88,20 @@ class RequestLog(SQLModel, table=True):
     """The path as the API's description writes it, or `(none)`."""
     status: int = Field(sa_column=Column(SmallInteger, nullable=False))
     code: str | None = None
-    """The code of the problem that was the answer."""
+    """The code of the problem in the answer."""
     milliseconds: float = Field(sa_column=Column(REAL, nullable=False))
     size: int
     """Bytes of the body."""
     times: int
     """The number of requests that the row stands for. Requests beyond the rate limit are written once a second."""
     request_id: str | None = None
-    """The one that the caller gave; NULL: `id` is the request's."""
+    """The id that the caller gave; NULL if `id` is the request's."""
     subject: str | None = None
-    """The load or route that it is about: an `externalId`, or a route's id."""
+    """The load or route that the request is about: an `externalId`, or a route's id."""
     sent: str | None = None
-    """The query or body, redacted, the first 4 KB; NULL: there was none, or nothing of it was kept."""
+    """The query or body, redacted, the first 4 KB; NULL if there was none, or none was kept."""
     faults: str | None = None
-    """The faults that were found, a line for each field."""
+    """The faults found, one line for each field."""
 
 
 class CsvImports(SQLModel, table=True):
@@ -120,15 +121,15 @@ class CsvImports(SQLModel, table=True):
 
     id: UUID = Field(primary_key=True)
     company_id: UUID | None = Field(default=None, foreign_key="companies.id")
-    """NULL: stations or taxes, which are the same for all."""
+    """The company; NULL for stations or taxes, which all companies share."""
     kind: str
     actor: str
     """An e-mail address."""
     started_at: datetime = time_column()
     beat_at: datetime = time_column()
-    """When the process that imports was last heard of."""
+    """When the importing process last showed that it lives."""
     rows_total: int
-    """About how many rows the file has."""
+    """The approximate number of rows in the file."""
     rows_read: int = with_default("0")
     finished_at: datetime | None = time_column(null=True)
     created: int = with_default("0")
@@ -136,13 +137,13 @@ class CsvImports(SQLModel, table=True):
     unchanged: int = with_default("0")
     refused: int = with_default("0")
     passed_over: int = with_default("0")
-    """Lines of a card's file that are no purchases: totals, titles, things that are no fuel."""
+    """Lines of a card's file that are no purchases of fuel: totals, titles, other goods."""
     rejected: list[dict[str, Any]] | None = json_column(null=True)
     """The first of the refused rows: line, message."""
     fault: str | None = None
     """Why nothing was imported."""
     unused_columns: str | None = None
-    """The names of the file's columns that are no field."""
+    """The names of the file's columns that match no field."""
 
 
 class Restores(SQLModel, table=True):
@@ -152,6 +153,6 @@ class Restores(SQLModel, table=True):
 
     restored_at: datetime = Field(sa_column=Column(DateTime(timezone=True), primary_key=True))
     restored_to: datetime = time_column()
-    """The last change that was restored was made then."""
+    """The time of the last change that was restored."""
     withholds_until: datetime | None = time_column(null=True)
-    """Messages of routes that start until then are withheld. NULL: none are."""
+    """Messages of routes that start before then are withheld; NULL if none are."""

@@ -25,20 +25,20 @@ class Plans(SQLModel, table=True):
     document: dict[str, Any] | None = json_column(null=True)
     """The contract's FuelPlan without its status; NULL where no plan is feasible."""
     explanation: bytes | None = Field(default=None, sa_column=Column(LargeBinary))
-    """Inputs, candidates, objective and line, from which `fuelroute explain` tells why: `planning/explanation.py` packs
-    them. NULL once it was forgotten."""
+    """Inputs, candidates, objective and line, packed by `planning/explanation.py`, from which `fuelroute explain`
+    answers. NULL once deleted by retention."""
     fuel_percent: float
-    """The level that it was made with, or for which a review found nothing better."""
+    """The level by which it was made, or at which a review found nothing better."""
     fuel_at: datetime | None = time_column(null=True)
-    """When the truck read the level that it was made with; NULL: none was known."""
+    """When the truck measured the level by which it was made; NULL if no level was known."""
     price_set: int | None = Field(default=None, sa_column=Column(BigInteger))
-    """The newest of `price_sets` that it was made or reviewed with."""
+    """The newest of `price_sets` by which it was made or reviewed."""
     timeline: list[dict[str, Any]] = json_column()
     """Planned arrival and mile of each stop that was left: stop, mile, plannedArrival."""
     as_of: datetime | None = time_column(null=True)
-    """The moment of which it was made: now, or in the sandbox the time of a fix."""
+    """The moment for which it was made: now, or in the sandbox the time of a fix."""
     cause: dict[str, Any] | None = json_column(null=True)
-    """Why it was made where the route had a plan already; see `domain/documents.py`."""
+    """Why it was made for a route that had a plan already; see `domain/documents.py`."""
 
 
 class Messages(SQLModel, table=True):
@@ -56,7 +56,7 @@ class Messages(SQLModel, table=True):
         ),
         Index("messages_with_text", "route_id", postgresql_where=text("text IS NOT NULL")),
         CheckConstraint("status IN ('pending', 'sent', 'suppressed', 'failed')", name="status"),
-        # only a gateway needs a claim
+        # Only a gateway needs a claim.
         CheckConstraint("environment = 'live' OR claimed_until IS NULL", name="no_gateway_for_sandbox"),
     )
 
@@ -70,23 +70,23 @@ class Messages(SQLModel, table=True):
     channel: str | None = None
     """The way it is sent: `outbox`, `sandbox`, or a gateway's schema such as `mailtos`. Never its secrets."""
     text: str | None = None
-    """NULL once it was forgotten."""
+    """The text; NULL once deleted by retention."""
     attempts: int = with_default("0")
     error: str | None = None
     created_at: datetime = time_column(now=True)
     queued_at: datetime = time_column(now=True)
-    """Since when it is tried: since it was created, or sent again by hand."""
+    """When its attempts began: when it was created, or sent again by hand."""
     retry_at: datetime | None = time_column(now=True, null=True)
     claimed_until: datetime | None = time_column(null=True)
-    """Until then a worker may be handing it over. Once that time is past, the result of the attempt is not known."""
+    """A worker may be handing it over until then. After that time the result of the attempt is unknown."""
     sent_at: datetime | None = time_column(null=True)
     withheld_since: datetime | None = time_column(null=True)
-    """Since when it is withheld, while it is pending: a person decides whether it goes out. See
+    """When it was withheld, while it is pending and a person decides whether it goes out; see
     `messages/withholding.py`."""
     read_at: datetime | None = time_column(null=True)
-    """When the vendor of the app in the cab was first seen to say that the driver had read it."""
+    """When the vendor of the app in the cab first reported that the driver had read it."""
     read_asked_at: datetime | None = time_column(null=True)
-    """When that was last asked for."""
+    """When the vendor was last asked whether it was read."""
 
 
 class Savings(SQLModel, table=True):
@@ -101,18 +101,19 @@ class Savings(SQLModel, table=True):
     environment: str
     plan_id: UUID
     planned_at: datetime = time_column()
-    """`generated_at` of the plan: the span that it counts in."""
+    """`generated_at` of the plan, by which reports place it in a span."""
     vehicle_id: UUID
     driver_id: UUID
     origin: str
     destination: str
-    """The ends of its lane."""
+    """The far end of its lane."""
     gallons: float
     cost_cents: int = Field(sa_column=Column(BigInteger, nullable=False))
     saved_cents: int | None = Field(default=None, sa_column=Column(BigInteger))
-    """NULL for a plan without a purchase."""
+    """Cents saved; NULL for a plan without a purchase."""
     bought_gallons: float | None = None
-    """Tractor diesel that fuel cards tell of. NULL: the route has no fills, or some wait for a person."""
+    """Tractor diesel on the fuel cards' files; NULL if the route has no fills, or some wait for a person."""
     paid_cents: int | None = Field(default=None, sa_column=Column(BigInteger))
     at_average_cents: int | None = Field(default=None, sa_column=Column(BigInteger))
-    """The cost of these gallons at the average price of the plan's corridor. NULL too where the plan knows none."""
+    """The cost of these gallons at the average price of the plan's corridor. NULL without gallons, and where the plan
+    has no average."""

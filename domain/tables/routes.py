@@ -13,7 +13,7 @@ from domain.tables.columns import is_one_of, json_column, time_column, with_defa
 
 
 def _waiting_for(kind: str, column: str, reason: PendingReason) -> Index:
-    """Held routes by the reference that they wait for."""
+    """An index of held routes by the reference that they wait for."""
     where = f"status = 'pending_mapping' AND pending_reason = '{reason}' AND {column} IS NOT NULL"
     return Index(f"routes_waiting_for_{kind}", "company_id", column, "id", postgresql_where=text(where))
 
@@ -25,7 +25,7 @@ class Routes(SQLModel, table=True):
     __table_args__ = (
         CheckConstraint(is_one_of("environment", Environment), name="environment"),
         CheckConstraint(is_one_of("status", RouteStatus), name="status"),
-        # an externalId names one route until that is canceled
+        # An externalId names one route, until that route is canceled.
         Index(
             "routes_external_id",
             "company_id",
@@ -42,7 +42,7 @@ class Routes(SQLModel, table=True):
             "created_at",
             postgresql_where=text("status = 'canceled'"),
         ),
-        # what lists are read from
+        # The indexes of lists.
         Index("routes_by_start", "company_id", "environment", text("scheduled_start DESC"), "id"),
         Index("routes_by_status", "company_id", "environment", "status", text("scheduled_start DESC"), "id"),
         Index(
@@ -133,40 +133,40 @@ class Routes(SQLModel, table=True):
     closed_reason: str | None = None
     """Why it is `canceled` or `error`."""
     attempts: int = with_default("0")
-    """Failed ones in a row, at the step it waits for: import, plan or review."""
+    """Failed attempts in a row at the step that the route waits for: import, plan or review."""
     retry_at: datetime | None = time_column(null=True)
-    """When the step it waits for (import or plan) is due again."""
+    """When the step that the route waits for (import or plan) is due again."""
 
     vehicle_id: UUID | None = None
     driver_id: UUID | None = None
-    """Neither is a foreign key, whose checks would be an eighth of what an import costs. Vehicles and drivers are
-    deleted only with their company, after its routes; see `housekeeping.erasure`."""
+    """The driver. Like the vehicle, it is no foreign key: the checks would be an eighth of an import's cost. Vehicles
+    and drivers are deleted only with their company, after its routes; see `housekeeping.erasure`."""
     former_vehicle_id: UUID | None = None
-    """The vehicle that it was matched to before its import last started over: it is processed again once the import has
-    decided."""
+    """The vehicle to which it was matched before its import last started over. The vehicle's fixes are processed again
+    once the import has decided."""
     imported_at: datetime | None = time_column(null=True)
     arrived_at: datetime | None = time_column(null=True)
-    """First arrival at any stop: from here on a plan is due."""
+    """First arrival at any stop, after which a plan is due."""
     completed_at: datetime | None = time_column(null=True)
     plan_id: UUID | None = None
-    """The current plan; of a route in `error`, the attempt that explains why there is none."""
+    """The current plan; for a route in `error`, the attempt that explains why there is none."""
     review_at: datetime | None = time_column(null=True)
     """When the review of its plan is due; see `routes/plans/reviews.py`."""
     review_requests: int = with_default("0")
-    """The number of reviews asked for. A review that ends leaves `review_at` if another was asked for meanwhile."""
+    """Reviews asked for. A review that ends leaves `review_at` if another was asked for meanwhile."""
     review_cause: str | None = None
-    """`dispatcher`: a dispatcher asked for the review that is due. NULL: fuel or prices have changed."""
+    """`dispatcher` if a dispatcher asked for the review that is due; NULL if fuel or prices have changed."""
     correction_id: UUID | None = None
-    """The plan that replaces the one that the driver has. It becomes the current one when its message is out."""
+    """The plan that will replace the driver's. It becomes the current one when its message is out."""
     corrected_at: datetime | None = time_column(null=True)
     """When a plan that had been sent was last replaced."""
     replan: dict[str, Any] | None = json_column(null=True)
-    """Why its plan is to be made anew on the way; see `routes/plans/replans.py`. NULL: it is not."""
+    """Why its plan is to be made again on the way; NULL if it is not. See `routes/plans/replans.py`."""
     distance_miles: float | None = None
     created_at: datetime = time_column(now=True)
     updated_at: datetime = time_column(now=True)
     request_id: str | None = None
-    """The request whose push brought the present input, see `telemetry/tracing.py`. NULL: not by the API."""
+    """The request that brought the present input, see `telemetry/tracing.py`; NULL if it did not come by the API."""
     traceparent: str | None = None
     """The trace context of that request."""
     changed_in: int = with_default("(pg_current_xact_id()::text::int8)", sa_type=BigInteger)
@@ -174,11 +174,11 @@ class Routes(SQLModel, table=True):
 
 
 class LastWrites(SQLModel, table=True):
-    """The last write of a tenant's callers of the API; see `routes/reading/last_writes.py`. It is not logged."""
+    """The last write by a tenant's callers of the API; see `routes/reading/last_writes.py`. The table is not logged."""
 
     __tablename__ = "last_writes"
     __table_args__ = (
-        # each write changes its row: with room beside it, its index entry stays as it is
+        # Each write changes its row. The room left beside it keeps the index entry as it is.
         {"prefixes": ["UNLOGGED"], "postgresql_with": {"fillfactor": 50}},
     )
 
@@ -189,7 +189,7 @@ class LastWrites(SQLModel, table=True):
 
 
 class ChangeMarks(SQLModel, table=True):
-    """The oldest transaction that ran at some time; see `routes/reading/changes.py`."""
+    """The oldest transaction that was running at some time; see `routes/reading/changes.py`."""
 
     __tablename__ = "change_marks"
 
@@ -198,8 +198,8 @@ class ChangeMarks(SQLModel, table=True):
 
 
 class RouteCounts(SQLModel, table=True):
-    """The number of a tenant's routes that have a status and start on a day, as far as `RouteCountDeltas` were folded
-    into it; see `counts`."""
+    """The number of a tenant's routes by status and starting day, up to the `RouteCountDeltas` that were folded into
+    it; see `counts`."""
 
     __tablename__ = "route_counts"
 
@@ -207,7 +207,7 @@ class RouteCounts(SQLModel, table=True):
     environment: str = Field(primary_key=True)
     status: str = Field(primary_key=True)
     day: datetime = Field(sa_column=Column(DateTime(timezone=True), primary_key=True))
-    """Its first moment in UTC."""
+    """The day's first moment in UTC."""
     routes: int
 
 
@@ -241,19 +241,19 @@ class Visits(SQLModel, table=True):
     stop: int = Field(primary_key=True)
     """Position in `routes.stops`, from 0."""
     vehicle_id: UUID | None = None
-    """The vehicle that made it. NULL where an earlier release stored it for a route without one."""
+    """The vehicle that made the visit; NULL where an earlier release stored it for a route without one."""
     arrived_at: datetime = time_column()
     departed_at: datetime | None = time_column(null=True)
     arrival_evidence: dict[str, Any] | None = json_column(null=True)
-    """The rule and the fixes, or the dispatcher and the reason; see `routes/visits.py`. NULL once it was forgotten."""
+    """The rule and the fixes, or the dispatcher and the reason; see `routes/visits.py`. NULL once deleted by
+    retention."""
     departure_evidence: dict[str, Any] | None = json_column(null=True)
     stored_at: datetime = time_column(now=True)
-    """The time by our clock when the truck was last found to have moved the route on: the same for all visits of a
-    route."""
+    """When the truck last moved the route on, by our clock: equal for all visits of a route."""
 
 
 class RouteEvents(SQLModel, table=True):
-    """A request of a dispatcher, or a failure, that no other table keeps: see `routes/events.py`."""
+    """A request of a dispatcher, or a failure, that no other table keeps; see `routes/events.py`."""
 
     __tablename__ = "route_events"
     __table_args__ = (Index("route_events_with_detail", "route_id", postgresql_where=text("detail IS NOT NULL")),)
@@ -265,6 +265,6 @@ class RouteEvents(SQLModel, table=True):
     at: datetime = time_column()
     kind: str
     actor: str | None = None
-    """The e-mail address of the person who asked. NULL: the service itself."""
+    """The e-mail address of the person who asked; NULL for the service itself."""
     detail: str | None = None
-    """The reason, or the error. NULL once it was forgotten."""
+    """The reason or the error; NULL once deleted by retention."""

@@ -11,7 +11,7 @@ from domain.tables.columns import json_column, time_column
 
 
 class SandboxDrives(SQLModel, table=True):
-    """A route of the sandbox that a simulated truck drives by itself: how far it is."""
+    """A route of the sandbox that a simulated truck drives by itself, and how far it is."""
 
     __tablename__ = "sandbox_drives"
     __table_args__ = (
@@ -22,18 +22,19 @@ class SandboxDrives(SQLModel, table=True):
     company_id: UUID
     environment: str
     vehicle_id: UUID
-    """A truck drives one route at a time."""
+    """The truck, which drives one route at a time."""
     revision: int
-    """The revision of the route as the drive began. A drive that has ended begins again with another one only."""
+    """The revision of the route when the drive began. A drive that has ended begins again only with another one."""
     own_speedup: int | None = None
-    """Seconds of simulated time in a second, where the route itself asks for it. NULL: the company's setting counts."""
+    """Simulated seconds in one second, where the route itself asks for a speed; NULL if the company's setting
+    counts."""
     plan_id: UUID | None = None
-    """The plan whose road it drives. NULL: it stands at the first stop."""
+    """The plan whose road the truck drives; NULL while it stands at the first stop."""
     simulated_at: datetime = time_column()
-    """The truck's own time, that of its next fix."""
+    """The simulated time of the truck's next fix."""
     moves_at: datetime = time_column()
-    """The time by our clock at which that fix is due."""
+    """When that fix is due by our clock."""
     truck: dict[str, Any] = json_column()
-    """Its place and its fuel; see `StoredTruck` in `sandbox/turns.py`."""
+    """The truck's place and fuel; see `StoredTruck` in `sandbox/turns.py`."""
     began_at: datetime = time_column()
     ended_at: datetime | None = time_column(null=True)

@@ -25,7 +25,7 @@ class Stations(SQLModel, table=True):
     retail_price: float | None = None
     priced_at: datetime | None = time_column(null=True)
     retired_at: datetime | None = time_column(null=True)
-    """Since then no plan stops there, until an import names it again."""
+    """When it was retired: no plan stops there until an import names it again."""
 
 
 class Deals(SQLModel, table=True):
@@ -48,14 +48,14 @@ class Deals(SQLModel, table=True):
     net_price: float | None = None
     valid_from: date | None = None
     valid_to: date | None = None
-    """Both inclusive, in the company's time zone."""
+    """The last day. Both days are inclusive, in the company's time zone."""
     number: int | None = None
-    """The deal's number within its company, as people see it: `id` counts the deals of all companies. NULL: a release
-    stored it that knew only `id`, which is its number then."""
+    """The number that people see, counted within the company; `id` counts the deals of all companies. NULL for a deal
+    that an older release stored: its number is then its `id`."""
 
 
 class FuelTaxes(SQLModel, table=True):
-    """A state's tax on diesel from a day on. The rate is paid at the pump and credited for it, the surcharge is not."""
+    """A state's tax on diesel from a day on. The rate is paid at the pump and credited; the surcharge is not."""
 
     __tablename__ = "fuel_taxes"
 
@@ -66,7 +66,7 @@ class FuelTaxes(SQLModel, table=True):
 
 
 class PriceSets(SQLModel, table=True):
-    """One import of stations, taxes or (of a company) deals. Plans that are priced later use its prices."""
+    """One import of stations, taxes or (for a company) deals. Plans priced later use its prices."""
 
     __tablename__ = "price_sets"
 
@@ -77,7 +77,7 @@ class PriceSets(SQLModel, table=True):
 
 
 class Quotes(SQLModel, table=True):
-    """The net price of a company at a station from a moment on, as a price file says it."""
+    """The net price of a company at a station from a moment on, from a price file."""
 
     __tablename__ = "quotes"
 
@@ -90,7 +90,7 @@ class Quotes(SQLModel, table=True):
 
 
 class ComingPrices(SQLModel, table=True):
-    """A retail price that holds from a moment on that has not come yet."""
+    """A retail price that holds from a later moment on."""
 
     __tablename__ = "coming_prices"
 
@@ -100,7 +100,7 @@ class ComingPrices(SQLModel, table=True):
 
 
 class StationCodes(SQLModel, table=True):
-    """The station that a code of a chain or a card means for a company: store 305 of Love's."""
+    """The station that a code of a chain or a card means to a company, such as store 305 of Love's."""
 
     __tablename__ = "station_codes"
 
@@ -109,11 +109,11 @@ class StationCodes(SQLModel, table=True):
     code: str = Field(primary_key=True)
     station_id: str
     is_decided: bool = with_default("false")
-    """A person said so. Another code was matched by brand and place, and is compared with them again each time."""
+    """True if a person decided it. Other codes were matched by brand and place, and are compared again each time."""
 
 
 class HeldPrices(SQLModel, table=True):
-    """A price of a file that waits for a person, with the reason. It is used nowhere until it is accepted."""
+    """A price of a file that waits for a person, with the reason. It is not used until a person accepts it."""
 
     __tablename__ = "held_prices"
     __table_args__ = (
@@ -137,13 +137,13 @@ class HeldPrices(SQLModel, table=True):
     company_id: UUID
     kind: str
     station_id: str | None = None
-    """NULL: the file's station is not known for sure."""
+    """The station; NULL where the file's station is not certain."""
     code_set: str
     code: str
     place: str
-    """The station as the file names it."""
+    """The station in the file's words."""
     candidates: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
-    """The ids of stations that may be meant."""
+    """Ids of stations that may be meant."""
     price: float
     effective_at: datetime = time_column()
     profile: str
@@ -154,11 +154,11 @@ class HeldPrices(SQLModel, table=True):
     decided_by: str | None = None
     currency: str = with_default("'USD'")
     unit: str = with_default("'gallon'")
-    """The amount of fuel that the price is for."""
+    """The amount of fuel that the price buys."""
 
 
 class PriceSources(SQLModel, table=True):
-    """A place from which a company's price files are fetched by themselves."""
+    """A place from which a company's price files are fetched automatically."""
 
     __tablename__ = "price_sources"
     __table_args__ = (Index("price_sources_by_company", "company_id", "name", unique=True),)
@@ -175,25 +175,25 @@ class PriceSources(SQLModel, table=True):
     takes_retail: bool
     """Its files also change the retail prices of stations, which all companies share."""
     expected_hours: int
-    """It is late when no file has come for so long."""
+    """Hours without a file after which the source counts as late."""
     created_at: datetime = time_column()
     paused_at: datetime | None = time_column(null=True)
     looked_at: datetime | None = time_column(null=True)
-    """The last time that it was asked for files."""
+    """When it was last asked for files."""
     file_at: datetime | None = time_column(null=True)
-    """The last time that a file came."""
+    """When its last file came."""
     fault: str | None = None
-    """The last look failed, and why. NULL: it did not."""
+    """Why it could not be read the last time; NULL if it could."""
     seen: dict[str, Any] = json_column()
-    """What is known of each listed file, by name; see `SeenFile` in `stations/price_sources.py`."""
+    """The state of each listed file, by name; see `SeenFile` in `stations/price_sources.py`."""
     failures: int = with_default("0")
-    """Looks in a row in which it could not be read: it is asked less often."""
+    """Failed attempts in a row to read it; with each it is asked less often."""
     failing_since: datetime | None = time_column(null=True)
-    """Since then it, or its last file, has a fault."""
+    """When the fault of the source, or of its last file, began."""
 
 
 class PriceRuns(SQLModel, table=True):
-    """One price file and what became of its rows."""
+    """One price file, and what happened to its rows."""
 
     __tablename__ = "price_runs"
     __table_args__ = (
@@ -204,7 +204,7 @@ class PriceRuns(SQLModel, table=True):
     id: UUID = Field(primary_key=True)
     company_id: UUID
     source_id: UUID | None = None
-    """NULL: a person sent the file."""
+    """The source; NULL if a person sent the file."""
     file_name: str
     file_hash: str
     profile: str
@@ -218,11 +218,11 @@ class PriceRuns(SQLModel, table=True):
     rejected: list[dict[str, Any]] = json_column()
     """The first of the refused rows: line and message."""
     fault: str | None = None
-    """The file as a whole could not be imported. NULL: it was."""
+    """Why the file as a whole could not be imported; NULL if it was."""
     modified_at: datetime | None = time_column(null=True)
-    """The file's time by its source's clock. NULL: a person sent it, or the source does not tell."""
+    """The file's time by its source's clock; NULL if a person sent it, or the source has no times."""
     read_with: str | None = None
-    """A digest of the profile as it was. NULL: a person sent the file."""
+    """A digest of the profile at that time; NULL if a person sent the file."""
 
 
 class FileProfiles(SQLModel, table=True):

@@ -10,7 +10,7 @@ from domain.tables.columns import time_column, with_default
 
 
 class Positions(SQLModel, table=True):
-    """One GPS fix. The live ones are kept in one partition for each day, which go as a whole; see `feed`."""
+    """One GPS fix. Live ones are kept in a partition for each day, which is dropped as a whole; see `feed`."""
 
     __tablename__ = "positions"
     __table_args__ = {"postgresql_partition_by": "LIST (environment)"}
@@ -26,7 +26,7 @@ class Positions(SQLModel, table=True):
     accuracy_meters: float | None = None
     received_at: datetime = time_column(now=True)
     implausible: bool = with_default("false")
-    """Judged to be a wild fix: too fast from its neighbours to be true."""
+    """True for a wild fix, too fast from its neighbours to be true."""
 
 
 class Tracks(SQLModel, table=True):
@@ -35,7 +35,7 @@ class Tracks(SQLModel, table=True):
     __tablename__ = "tracks"
     __table_args__ = (
         Index("tracks_unprocessed", "unprocessed_since", postgresql_where=text("unprocessed_from IS NOT NULL")),
-        # each report changes every truck's row: with room beside it, its index entries stay as they are
+        # Each report changes every truck's row. The room left beside it keeps the index entries as they are.
         {"postgresql_with": {"fillfactor": 70}},
     )
 
@@ -46,25 +46,25 @@ class Tracks(SQLModel, table=True):
     newest_at: datetime = time_column()
     latitude: float
     longitude: float
-    """The last position: that of `newest_at`."""
+    """The position of `newest_at`."""
     unprocessed_from: datetime | None = time_column(null=True)
-    """`recorded_at` of the earliest fix that has not been compared with the stops; NULL: none."""
+    """`recorded_at` of the earliest fix that has not been compared with the stops; NULL if there is none."""
     unprocessed_since: datetime | None = time_column(null=True)
-    """The time since when it waits to be processed. Fixes that come in meanwhile do not renew it."""
+    """When it began to wait. Fixes that come in meanwhile do not change it."""
     free_since: datetime | None = time_column(null=True)
-    """Fix time at which the truck completed its last route. Fixes that were recorded before belong to that route."""
+    """When the truck completed its last route, by its fixes' time. Earlier fixes belong to that route."""
     freed_at: datetime | None = time_column(null=True)
-    """When that was decided."""
+    """When that was decided, by our clock."""
     watch_from: datetime | None = time_column(null=True)
-    """`recorded_at` of the fix from which on those to come are compared with the road of the plan; see `watches`."""
+    """Fixes recorded from then on are compared with the road of the plan; see `watches`."""
     watch_at: datetime | None = time_column(null=True)
-    """Fixes recorded from then on may show that the truck has left that road. NULL: it is not watched."""
+    """Fixes recorded from then on may show that the truck has left that road; NULL if it is not watched."""
     fuel_stops_passed: int = with_default("0")
-    """The number of the driver's fuel stops that are behind the truck, while it is watched."""
+    """How many of the driver's fuel stops are behind the truck, while it is watched."""
 
 
 class DroppedFixes(SQLModel, table=True):
-    """The number of fixes that were dropped, by day and reason: accepted by the feed, used for nothing."""
+    """Dropped fixes by day and reason: the feed accepted them, and nothing uses them."""
 
     __tablename__ = "dropped_fixes"
 

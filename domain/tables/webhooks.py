@@ -12,7 +12,7 @@ from domain.tables.columns import is_one_of, time_column, with_default
 
 
 class WebhookEndpoints(SQLModel, table=True):
-    """A URL of a company that is told of events of one environment."""
+    """A URL of a company that receives events of one environment."""
 
     __tablename__ = "webhook_endpoints"
     __table_args__ = (
@@ -26,40 +26,41 @@ class WebhookEndpoints(SQLModel, table=True):
     url: str
     description: str = with_default("''")
     event_types: list[str] | None = Field(default=None, sa_column=Column(ARRAY(Text)))
-    """The types that it wants; NULL: all."""
+    """The types that it wants; NULL for all."""
     secret: str
     """Sealed like contacts; see `accounts/contacts.py`."""
     former_secret: str | None = None
-    """The secret before the last rotation. It signs beside the new one until `former_secret_until`."""
+    """The secret before the last rotation. It signs along with the new one until `former_secret_until`."""
     former_secret_until: datetime | None = time_column(null=True)
     created_at: datetime = time_column(now=True)
     disabled_at: datetime | None = time_column(null=True)
-    """Since then nothing is captured for it."""
+    """When it was disabled: no event is captured for it any more."""
     disabled_reason: str | None = None
     failing_since: datetime | None = time_column(null=True)
-    """The first failed attempt since the last delivery. It stays when the endpoint is disabled because of it."""
+    """The first failed attempt since the last delivery. It stays when the endpoint is disabled because of the
+    failures."""
 
 
 class WebhookEvents(SQLModel, table=True):
-    """A change of a route that was captured because an enabled endpoint wants to know of it. A trigger on `routes`
-    writes it, in the transaction that changes the route."""
+    """A change of a route, captured because an enabled endpoint wants to know of it. A trigger on `routes` writes it in
+    the transaction that changes the route."""
 
     __tablename__ = "webhook_events"
 
     id: UUID = Field(primary_key=True)
-    """A UUIDv7, so it tells the event's age."""
+    """A UUIDv7, which holds the event's time."""
     company_id: UUID = Field(index=True)
     environment: str
     route_id: UUID | None = Field(default=None, index=True)
-    """NULL: an event that a person sent as a test."""
+    """The route; NULL for an event that a person sent as a test."""
     type: str
     at: datetime = time_column()
     payload: str | None = None
-    """The body as it is sent. NULL: not prepared yet, or erased; then the next attempt prepares it."""
+    """The body as it is sent; NULL if it is not prepared yet, or erased. The next attempt then prepares it."""
 
 
 class WebhookDeliveries(SQLModel, table=True):
-    """An event on its way to an endpoint."""
+    """An event for one endpoint, on its way or delivered."""
 
     __tablename__ = "webhook_deliveries"
     __table_args__ = (
@@ -86,7 +87,7 @@ class WebhookDeliveries(SQLModel, table=True):
     )
     endpoint_id: UUID = Field(primary_key=True)
     number: int | None = Field(default=None, sa_column=Column(BigInteger, Identity(always=True), nullable=False))
-    """Ascends with the changes of a route: the order in which an endpoint learns of them."""
+    """Ascends with the changes of a route: the order in which an endpoint receives them."""
     company_id: UUID
     environment: str
     route_id: UUID | None = None
@@ -95,18 +96,18 @@ class WebhookDeliveries(SQLModel, table=True):
     failures: int = with_default("0")
     """Failed attempts since `queued_at`: they decide the wait before the next one."""
     queued_at: datetime = time_column()
-    """Since when it is tried: since the event, or since it was replayed."""
+    """When its attempts began: when the event happened, or was replayed."""
     retry_at: datetime = time_column()
-    """When its next attempt is due; of one that is under way, when it is taken for lost."""
+    """When its next attempt is due; for an attempt under way, when it counts as lost."""
     claimed_until: datetime | None = time_column(null=True)
-    """Until then a worker may be sending it; it names the worker's claim."""
+    """A worker may be sending it until then. The value also identifies the worker's claim."""
     ended_at: datetime | None = time_column(null=True)
     error: str | None = None
     """Why the last attempt failed, or why it was given up."""
 
 
 class WebhookAttempts(SQLModel, table=True):
-    """One attempt at a delivery, and the endpoint's answer."""
+    """One attempt to deliver, and the endpoint's answer."""
 
     __tablename__ = "webhook_attempts"
 
@@ -120,7 +121,7 @@ class WebhookAttempts(SQLModel, table=True):
     at: datetime = time_column()
     milliseconds: float
     status: int | None = None
-    """The HTTP status; NULL: there was no answer."""
+    """The HTTP status; NULL without an answer."""
     error: str | None = None
     answer: str | None = None
-    """The beginning of the answer's body. NULL: it was empty, or named a driver who was erased."""
+    """The beginning of the answer's body; NULL if it was empty, or named an erased driver."""

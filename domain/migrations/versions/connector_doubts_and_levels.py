@@ -1,4 +1,4 @@
-"""what speaks against a match of a vendor's vehicle, and fuel levels that wait for a position
+"""doubts about a match of a vendor's vehicle, and fuel levels that wait for a position
 
 Revision ID: 20261129G1
 Revises: 20261129B2
