@@ -1,8 +1,7 @@
-"""One of any number of schedulers leads: the one that holds an advisory lock of the database.
+"""Makes one of any number of schedulers the leader: the one that holds an advisory lock of the database.
 
 The lock belongs to a session of its own, so that it goes with the process, the machine or the connection. A pooler in
-transaction mode would break that, so the session is on the direct address.
-"""
+transaction mode would break that, so the session uses the direct address."""
 
 import psycopg
 
@@ -23,7 +22,7 @@ _CHECK = Scalar(
 
 
 class LeadershipLost(Exception):
-    """The session that held the lock is gone: another scheduler may lead already."""
+    """The session with the lock is gone: another scheduler may lead already."""
 
 
 class Leadership:
@@ -33,11 +32,11 @@ class Leadership:
         self._connection = open_session(database_url, LEADING, autocommit=True)
 
     def try_to_lead(self) -> bool:
-        """Tries to take the lead. True when this process leads now."""
+        """Tries to take the lead. Returns True if this process leads now."""
         return _TRY.one(self._connection, (LEADER_LOCKS, _KEY))
 
     def check(self) -> None:
-        """Raises LeadershipLost when the session no longer holds the lock."""
+        """Check that the session still holds the lock. Raises LeadershipLost otherwise, and the process ends."""
         try:
             holds = _CHECK.one(self._connection, (LEADER_LOCKS, _KEY))
         except psycopg.Error as error:

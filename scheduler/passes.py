@@ -1,5 +1,7 @@
-"""The scheduler's passes. Each reads from the database which work is due, enqueues it, keeps nothing in memory, and
-returns the counts of the things that it moved."""
+"""The scheduler's passes.
+
+Each reads from the database which work is due, enqueues it, keeps nothing in memory, and returns the counts of what it
+moved."""
 
 import threading
 import time
@@ -76,37 +78,37 @@ log = get_logger(__name__)
 
 
 _MAX_IMPORT_JOBS = 400
-"""Jobs of 256 routes each: as many as one worker process does until the next sweep."""
+"""Most jobs, of 256 routes each: as many as one worker process does until the next sweep."""
 
 _MARK_EVERY = timedelta(minutes=1)
 _PORTION = 1_000
 _QUOTE_DAYS = 30
-"""A quote counts for a week; for some weeks more it shows how prices went."""
+"""How long quotes are kept. A quote counts for a week; for some weeks more it shows how prices went."""
 _POSITIONS = 20_000
 _REQUESTS = 20_000
 _SOURCES = 1_000
-"""Sources of price files that one pass looks at."""
+"""Most sources of price files that one pass checks."""
 _LOOKS_SECONDS = 20.0
-"""A pass waits so long for the looks that it has begun; slow ones go on without it."""
+"""How long a pass waits for the checks that it has begun; slow ones go on without it."""
 _IMPORTS_AT_ONCE = 2
 _DELTAS = 20_000
 """Rows of one kind in one transaction: rows to forget, or changes of counts to sum up."""
 _ROADS = 200
 _ROADS_SECONDS = 10.0
-"""Roads of completed routes that a pass reads, and the time after which it begins no other."""
+"""Most roads of completed routes that a pass reads, and the time after which it begins no further one."""
 _MAX_PORTIONS = 50
-"""Portions of each kind at a time: the scheduler can be stopped in between."""
+"""Most portions of each kind in a row, so that the scheduler can be stopped in between."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """The scheduled work over one database and one job queue."""
+    """The scheduled work on one database and one job queue."""
 
     settings: Settings
     database: Database
     jobs: JobQueue
     source_looks: SourceLooks = field(default_factory=SourceLooks)
-    """Looks at sources of price files that are under way: the only thing that is kept between passes."""
+    """Checks of sources of price files that are under way: the only state kept between passes."""
     importing: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(_IMPORTS_AT_ONCE))
 
     def import_pass(self) -> dict[str, int]:
@@ -136,7 +138,7 @@ class Passes:
         return moved
 
     def _import(self, key: str, route_ids: Sequence[UUID], company_id: UUID | None = None) -> None:
-        """Enqueues the imports at once, so that a failure later in the pass does not hold them up."""
+        """Enqueues the imports at once, so that a later failure of the pass does not hold them up."""
         self.jobs.put_once(
             *(
                 import_routes_job(batch, company_id, key=f"{key} {number}")
@@ -185,8 +187,8 @@ class Passes:
         return moved
 
     def autodrive(self) -> dict[str, int]:
-        """Drives routes of the sandbox: simulated trucks begin, and post the fixes that are due. It runs every few
-        seconds. Each company has a transaction of its own, so that none fails with another."""
+        """Drives routes of the sandbox: begins drives, and posts the fixes that are due. It runs every few seconds.
+        Each company has a transaction of its own, so that a failure of one does not affect the others."""
         now = clock.now()
         early, limit = timedelta(hours=self.settings.early_arrival_hours), self.settings.autodrive_routes
         with self.database.transaction() as connection:
@@ -208,7 +210,7 @@ class Passes:
 
     def tell_people(self) -> dict[str, int]:
         """Compares the needs of companies with what people were told, and enqueues the notices that are due. It runs
-        every minute. Each company has a transaction of its own, so that none fails with another."""
+        every minute. Each company has a transaction of its own, so that a failure of one does not affect the others."""
         with self.database.transaction() as connection:
             company_ids = noticing.companies_to_tell(connection)
         moved = {"needs_opened": 0, "needs_ended": 0, "notices": 0}
@@ -230,16 +232,16 @@ class Passes:
         return moved
 
     def ask_read_status(self) -> dict[str, int]:
-        """Enqueues a question for each company whose drivers have messages in their cab that nobody is known to have
-        read. It runs every minute."""
+        """Enqueues a job for each company with messages in the cab that drivers may not have read yet. It runs every
+        minute."""
         with self.database.transaction() as connection:
             jobs = read_status_jobs(connection, now=clock.now())
         self.jobs.put_once(*jobs)
         return {"companies": len(jobs)}
 
     def tell_operators(self) -> dict[str, int]:
-        """Tells operators what the page Queues calls urgent. It runs every minute, and sends by itself: the queue may
-        be what is in trouble."""
+        """Tells operators what the page Queues calls urgent. It runs every minute, and sends without the queue, which
+        may be what is in trouble."""
         moved = {"needs_opened": 0, "needs_ended": 0, "notices": 0}
         now = clock.now()
         with self.database.transaction() as connection:
@@ -270,11 +272,11 @@ class Passes:
             log.info("notices.settled", notice_id=notice_id, status=status)
 
     def price_sources(self) -> dict[str, int]:
-        """Takes price files from the sources of companies, and lets prices hold whose time has come. It runs every
-        minute. Each file has a transaction of its own, so that none fails with another."""
+        """Takes price files from the sources of companies, and applies prices whose time has come. It runs every
+        minute. Each file has a transaction of its own, so that a failure of one does not affect the others."""
         now = clock.now()
         with self.database.transaction() as connection:
-            # twice the interval, since the pass before may have been late
+            # Twice the interval, since the pass before may have been late.
             since = now - timedelta(seconds=2 * self.settings.price_sources_seconds)
             wake_prices(connection, since=since, now=now)
         with self.database.transaction() as connection:
@@ -285,7 +287,7 @@ class Passes:
         return {"price_files": files}
 
     def _look_at_source(self, source: PriceSource) -> int:
-        """The number of files that it brought. It runs in a thread of its own, and raises nothing."""
+        """Checks one source, and returns how many files came. Runs in a thread of its own, and raises nothing."""
         try:
             look = look_at_source(
                 self._begin_import,
@@ -303,8 +305,8 @@ class Passes:
 
     @contextmanager
     def _begin_import(self) -> Iterator[Connection]:
-        """A transaction of a look. Few at a time: files that wait for one another would hold the connections of the
-        other passes."""
+        """A transaction of a check. Few run at a time: files that wait for one another would hold the connections of
+        the other passes."""
         with self.importing, self.database.transaction() as connection:
             yield connection
 
@@ -317,7 +319,8 @@ class Passes:
 
     def learn_roads(self) -> dict[str, int]:
         """Reads the roads of completed routes from their positions. It runs every minute, and takes a few seconds at
-        most; the rest waits for the next minute. Each route is read by itself, so that none fails with another."""
+        most; the rest waits for the next minute. Each route is read by itself, so that a failure of one does not affect
+        the others."""
         started = time.monotonic()
         moved = {"roads_learned": 0, "roads_refused": 0}
         with self.database.transaction() as connection:
@@ -329,7 +332,7 @@ class Passes:
         return moved
 
     def _learn_road(self, route_id: UUID) -> bool:
-        """Read and store the road of a completed route. False where it cannot be believed."""
+        """Read and store the road of a completed route. Returns False if it cannot be believed."""
         try:
             with self.database.transaction() as connection:
                 trip = learning.read_trip(connection, route_id)
@@ -376,7 +379,7 @@ class Passes:
         with self.database.transaction(limits=HOUSEKEEPING) as connection:
             for wrong in counts.reconcile(connection):
                 log.error("counts.corrected", **wrong._asdict())
-        # last, since it fails while another transaction reads the whole table
+        # This comes last, since it fails while another transaction reads the whole table.
         with self.database.transaction(limits=HOUSEKEEPING) as connection:
             removed = position_partitions.maintain_partitions(
                 connection, retention_days=self.settings.position_retention_days, now=now
@@ -396,7 +399,7 @@ class Passes:
         return moved
 
     def _forget(self, now: datetime) -> dict[str, int]:
-        """Forgets old data of each kind in portions, each in a transaction of its own. The rest waits for the next
+        """Forgets old data of each kind in portions, each in a transaction of its own. What is left waits for the next
         hour."""
         settings = self.settings
         kinds: tuple[tuple[str, Callable[..., int], float | None, int], ...] = (

@@ -72,8 +72,8 @@ def run(settings: Settings, health: Health) -> int:
 def _lead(
     settings: Settings, leadership: Leadership, state: SchedulerState, stop: threading.Event, health: Health
 ) -> int:
-    """Runs the passes until `stop` is set. The lead ends at once then: another scheduler need not wait for a pass that
-    is under way, since two passes at a time do no harm."""
+    """Runs the passes until `stop` is set, then gives up the lead at once. Another scheduler need not wait for a pass
+    under way, since two passes at a time do no harm."""
     jobs = JobQueue.of(settings)
     leader = _Leader(leadership, jobs, state, stop)
     with Database.of(settings, put_jobs=jobs.put) as database:
@@ -112,8 +112,8 @@ def _lead(
 
 
 def _wait_for_stop(scheduler: BackgroundScheduler, stop: threading.Event) -> None:
-    """APScheduler times the passes by this machine's clock. When somebody sets it back by minutes, it would wait those
-    minutes before the next pass. So all passes run at once then."""
+    """Waits for `stop`. APScheduler times the passes by this machine's clock: if the clock is set back by minutes, it
+    would wait those minutes before the next pass. So all passes run at once then."""
     before = _ahead_seconds()
     while not stop.wait(_CLOCK_CHECK_SECONDS):
         ahead = _ahead_seconds()
@@ -125,12 +125,12 @@ def _wait_for_stop(scheduler: BackgroundScheduler, stop: threading.Event) -> Non
 
 
 def _ahead_seconds() -> float:
-    """Seconds by which this machine's clock is ahead of the monotonic one, which nobody sets."""
+    """Seconds by which this machine's clock is ahead of the monotonic clock, which nobody sets."""
     return time.time() - time.monotonic()
 
 
 def _finish(scheduler: BackgroundScheduler, seconds: float) -> None:
-    """Waits for the passes that run. Ends the process when they take longer: PostgreSQL then rolls them back."""
+    """Waits for the running passes. Ends the process when they take longer; PostgreSQL then rolls them back."""
     finishing = threading.Thread(target=scheduler.shutdown, name="finishing", daemon=True)
     finishing.start()
     finishing.join(seconds)
@@ -152,7 +152,7 @@ class _Leader:
         self._one_at_a_time = threading.Lock()  # the leader's session is one connection
 
     def resign(self) -> None:
-        """Gives up the lead. No pass begins any more."""
+        """Gives up the lead, so that no further pass begins."""
         with self._one_at_a_time:
             self._leadership.close()
 

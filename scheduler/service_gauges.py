@@ -35,8 +35,8 @@ _OF_DATABASE = (
 
 
 class ServiceGauges:
-    """Measures again and again. While the database does not answer its gauges are absent: an old number would be taken
-    for a new one."""
+    """Measures again and again. While the database does not answer, its gauges are absent: an old number would look
+    like a new one."""
 
     def __init__(self, database: Database, client: redis.Redis, data: Path) -> None:
         self._database = database

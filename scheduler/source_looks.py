@@ -1,9 +1,8 @@
-"""Looks at sources of price files, side by side and within bounds.
+"""Checks of sources of price files, side by side and within bounds.
 
-A server that is silent holds its own thread, until its time is over (`price_fetching.LOOK_SECONDS`), and no other
-source. A look that is still under way when its pass ends goes on, and the next pass counts its files. A folder on a
-disk that is away blocks its thread for ever: the thread is left alone, and its source is told.
-"""
+A silent server holds only its own thread, until its time is over (`price_fetching.LOOK_SECONDS`). A check that is still
+under way when its pass ends goes on, and the next pass counts its files. A folder on a disk that is away blocks its
+thread for ever: the thread is left alone, and the source gets a fault."""
 
 import threading
 import time
@@ -17,12 +16,12 @@ from domain.stations.price_sources import PriceSource
 MOST_AT_ONCE = 8
 MOST_OF_COMPANY = 4
 MOST_FAILING = 2
-"""Sources that failed at their last look share so many threads, so that they never hold those that work."""
+"""Most threads for sources that failed the last time, so that they never hold up those that work."""
 STUCK_SECONDS = 300.0
-"""A look ends within a fraction of this, unless the disk of its folder is away."""
+"""A check ends within a fraction of this time, unless the disk of its folder is away."""
 
 Look = Callable[[PriceSource], int]
-"""Looks at a source, and returns the number of files that it brought. It raises nothing."""
+"""Checks a source, and returns how many files came. It raises nothing."""
 
 
 @dataclass(slots=True)
@@ -37,7 +36,7 @@ class _UnderWay:
 
 
 class SourceLooks:
-    """The looks of one scheduler process."""
+    """The checks of one scheduler process."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -45,8 +44,8 @@ class SourceLooks:
         self._files = 0
 
     def run(self, due: Iterable[PriceSource], look: Look, *, seconds: float) -> int:
-        """Begins the looks as threads get free, and waits `seconds` at most. Sources whose turn did not come are due at
-        the next pass. Returns the files that came since the last call."""
+        """Begins checks as threads get free, and waits at most `seconds`. Sources without a turn are due at the next
+        pass. Returns how many files came since the last call."""
         deadline = time.monotonic() + seconds
         with self._changed:
             waiting = deque(one for one in in_turns_of_companies(due) if one.id not in self._under_way)
@@ -64,7 +63,7 @@ class SourceLooks:
         return files
 
     def newly_stuck(self) -> list[PriceSource]:
-        """The sources whose look does not end, each once."""
+        """The sources whose check does not end; each is returned once."""
         with self._changed:
             found = [one for one in self._under_way.values() if one.is_stuck and not one.is_told]
             for one in found:
@@ -95,7 +94,7 @@ class SourceLooks:
 
 
 def in_turns_of_companies(sources: Iterable[PriceSource]) -> list[PriceSource]:
-    """The first source of each company, then the second of each, and so on; those that fail after all others."""
+    """The first source of each company, then the second of each, and so on; failing sources come last."""
     turns: dict[tuple[bool, UUID], int] = {}
     numbered: list[tuple[bool, int, int, PriceSource]] = []
     for source in sources:

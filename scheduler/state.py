@@ -6,11 +6,11 @@ from typing import NamedTuple
 from domain.telemetry.health import Health, Unhealthy
 
 SESSION_SECONDS = 30.0
-"""A scheduler without the lead asks for it every two seconds; a server that hangs answers within half a minute."""
+"""A scheduler without the lead asks for it every two seconds. A server that hangs answers within this time."""
 
 PASSES_LATE = 5
 SLOWEST_PASS_SECONDS = 60.0
-"""A pass is late after so many of its turns, and after a minute at least: as in `domain.operations.alerts`."""
+"""A pass counts as late after several of its turns, and after at least this time, as in `domain.operations.alerts`."""
 
 
 class _Run(NamedTuple):
@@ -32,18 +32,18 @@ class SchedulerState:
         health.check_ready("passes", self.passes)
 
     def note_asked(self) -> None:
-        """The session with the database has answered: another scheduler leads."""
+        """Notes that the session with the database has answered: another scheduler leads."""
         self._asked_at = time.monotonic()
 
     def note_lead(self) -> None:
         self._leads = True
 
     def note_pass(self, name: str, every_seconds: float, outcome: str) -> None:
-        """A pass has ended, or will run for the first time now."""
+        """Notes that a pass has ended, or runs for the first time now."""
         self._runs[name] = _Run(every_seconds, time.monotonic(), outcome)
 
     def lead(self) -> str:
-        """The part that this process plays. Raises Unhealthy when it waits for the lead and the database is silent."""
+        """Whether this process leads or waits. Raises Unhealthy if it waits and the database is silent."""
         if self._leads:
             return "leads"
         silent = time.monotonic() - self._asked_at
@@ -52,7 +52,7 @@ class SchedulerState:
         return "stands by: another scheduler leads, or starts to"
 
     def passes(self) -> str:
-        """The last run of each pass. Raises Unhealthy when one is late."""
+        """The last run of each pass. Raises Unhealthy if one is late."""
         now = time.monotonic()
         for name, run in self._runs.items():
             if now - run.at > max(run.every_seconds * PASSES_LATE, SLOWEST_PASS_SECONDS):

@@ -1,4 +1,4 @@
-"""The arrivals queue: new positions are compared with the stops of the routes that the trucks are on."""
+"""The arrivals queue: compares new positions with the stops of the routes that the trucks are on."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -72,7 +72,7 @@ def _enqueue(context: Context, jobs: Sequence[Job]) -> None:
 
 
 def _tell(context: Context, jobs: Sequence[Job]) -> None:
-    """A log line for each job that follows, with the request that its route came with."""
+    """Log each following job, with the request that its route came with."""
     route_ids = [job.payload["route_id"] for job in jobs if "route_id" in job.payload]
     traces = context.traces_of(route_ids) if route_ids else {}
     for job in jobs:

@@ -1,10 +1,9 @@
 """Dramatiq on Redis, tuned by measurements: a consumer sleeps in Redis and wakes at once, and no error kills its
 thread.
 
-This is the only module that knows private names of Dramatiq's broker, consumer and worker.
-`tests/workers/test_dramatiq_names.py` fails when a new version changes one; Dramatiq is pinned below its next minor
-version. The keys in Redis are in `domain.queue.redis_layout`.
-"""
+No other module knows private names of Dramatiq's broker, consumer and worker. `tests/workers/test_dramatiq_names.py`
+fails when a new version changes one; Dramatiq is pinned below its next minor version. The keys in Redis are in
+`domain.queue.redis_layout`."""
 
 import threading
 import time
@@ -32,41 +31,39 @@ from workers.telemetry import JobTelemetry
 log = get_logger(__name__)
 
 _WAIT_SECONDS = 1
-"""The length of one sleep of a consumer in Redis; between two sleeps it shows that it lives."""
+"""The length of one sleep of a consumer in Redis; after each it shows that it lives."""
 
 _PATIENCE_SECONDS = 3
-"""A Redis that is silent for longer is taken for gone, and connected to again."""
+"""Redis counts as gone after this silence, and is connected to again."""
 
 _LONGEST_BACKOFF_MS = 50
-"""The sleep of Dramatiq's consumer after it found no job or is full: 1 s by default, which is all of its latency."""
+"""How long Dramatiq's consumer sleeps when it found no job or is full. Its default of 1 s is all of its latency."""
 
 _NEVER_MS = 10 * 365 * 86_400_000
-"""Dramatiq does not judge which workers are dead: it compares the clocks of machines. `domain.queue.dead_workers`
-does."""
+"""Keeps Dramatiq from judging which workers are dead, since it compares the clocks of machines.
+`domain.queue.dead_workers` judges instead."""
 
 _RECOVER_SECONDS = 5
-"""The time between two searches of a consumer for lost jobs, which Redis gave to this process in an answer that got
-lost."""
+"""The time between two searches of a consumer for lost jobs: jobs that Redis gave to this process in an answer that
+never came."""
 
 _PAUSED_SECONDS = 0.5
-"""The sleep of a paused queue's consumer before it checks again whether the pause is over."""
+"""How long the consumer of a paused queue sleeps before it checks the pause again."""
 
 _RESTING_SECONDS = 0.1
-"""The same of a process that stops."""
+"""How long the consumer of a stopping process sleeps."""
 
 _JOB_RETRIES = 3
-"""Retries when something around a job fails, such as a database that restarts. Failures of a route are counted and
-retried in the database."""
+"""Retries when something around a job fails, such as a database that restarts. Failures of a route itself are counted
+and retried in the database."""
 
 _PREFETCH_PER_THREAD = 4
 
 
 class HeldJobs:
-    """Ids of the jobs that this process has taken from one queue and not let go. Threads may use it at the same time.
-
-    A job may be here twice: once Redis knows that it is done it may be put and taken again, before its thread has let
-    the first one go.
-    """
+    """Ids of the jobs that this process has taken from one queue and not let go. Threads may share it. A job may be
+    here twice: once Redis knows that it is done, it may be put and taken again before its thread has let the first one
+    go."""
 
     def __init__(self) -> None:
         self._copies: Counter[str] = Counter()
@@ -85,7 +82,7 @@ class HeldJobs:
             self._copies[redis_message_id] += 1
 
     def let_go(self, redis_message_id: str) -> bool:
-        """Forgets a job. False: it was not here."""
+        """Forgets a job. Returns False if it was not here."""
         with self._lock:
             was_here = redis_message_id in self._copies
             if was_here:
@@ -96,10 +93,8 @@ class HeldJobs:
 
 
 class WakingConsumer(dramatiq.Consumer):
-    """The stock consumer behind a wait inside Redis.
-
-    BLMOVE from the head of a list to its head takes nothing: it returns as soon as the list is not empty.
-    """
+    """The stock consumer behind a wait inside Redis. BLMOVE from the head of a list to its own head takes nothing: it
+    returns as soon as the list is not empty."""
 
     def __init__(self, broker: "FuelrouteBroker", queue_name: str, stock: Any) -> None:
         self._broker = broker
@@ -115,7 +110,8 @@ class WakingConsumer(dramatiq.Consumer):
         return message
 
     def _next(self) -> Any:
-        """The next job, if there is one within a second. Raises ConnectionClosed."""
+        """The next job; None if none comes within a second. Raises ConnectionClosed when Redis is away; Dramatiq then
+        starts the consumer again."""
         try:
             if self._broker.is_stopping:
                 return self._rest()
@@ -138,7 +134,7 @@ class WakingConsumer(dramatiq.Consumer):
             raise ConnectionClosed(error) from None
 
     def _rest(self) -> None:
-        """Takes no more jobs, and returns those that have been fetched and not taken."""
+        """Takes no more jobs, and returns those fetched but not taken."""
         while self._stock.message_cache:
             message = next(self._stock)
             if message is not None:
@@ -158,13 +154,13 @@ class WakingConsumer(dramatiq.Consumer):
         return message
 
     def _give_back(self, message: Any, company: str) -> None:
-        """Returns a job whose company has used up its share: it waits in its backlog."""
+        """Returns a job to its company's backlog, because the company has used up its share."""
         self._stock.queued_message_ids.discard(message.message_id)
         self._broker.give_back(self._queue_name, company, message.options[JOB_ID])
 
     def _let_go(self, *messages: Any) -> None:
-        """Forgets jobs that are no longer here, and gives their threads back. More jobs are dealt when a company had
-        used up its share."""
+        """Forgets jobs that are no longer here, and gives their threads back. If a company had used up its share, more
+        jobs are dealt."""
         gone = [message.options for message in messages if self._held.let_go(message.options[JOB_ID])]
         were_full = [self._broker.shares.give_back(options[COMPANY]) for options in gone if COMPANY in options]
         if any(were_full):
@@ -175,8 +171,8 @@ class WakingConsumer(dramatiq.Consumer):
                 log.debug("workers.jobs_not_dealt")  # each consumer deals once a second
 
     def _recover_lost_jobs(self) -> None:
-        """Returns jobs to their queue that Redis has noted as ours but that this process does not hold. No other worker
-        would ever run them, and no job of the same key could take their place."""
+        """Returns jobs to their queue that Redis notes as ours but that this process does not hold. Otherwise no worker
+        would run them, and no job of the same key could take their place."""
         held = self._held.ids()  # read first: jobs that are let go now are no longer noted
         noted: Any = self._broker.client.smembers(taken_key(self._broker.broker_id, self._queue_name))
         lost = {message_id.decode() for message_id in noted} - held
@@ -192,7 +188,7 @@ class WakingConsumer(dramatiq.Consumer):
         self._let_go(message)
 
     def _put_back(self, message: Any) -> None:
-        """Returns a job of a paused queue, which was skipped."""
+        """Returns a skipped job to its paused queue."""
         self.requeue([message])
         self._stock.queued_message_ids.discard(message.message_id)  # as the stock consumer does when a job ends
         self._broker.put_back.discard(message.options[JOB_ID])
@@ -218,7 +214,8 @@ class WakingConsumer(dramatiq.Consumer):
 
 
 class FuelrouteBroker(RedisBroker):
-    """The stock broker with the consumer above. Delay queues keep the stock one: their messages are not for now."""
+    """The stock broker with the consumer above. Delay queues keep the stock one, because their messages are for
+    later."""
 
     def __init__(self, url: str, *, threads: int = 4) -> None:
         self.url = url
@@ -226,16 +223,15 @@ class FuelrouteBroker(RedisBroker):
         self.held: dict[str, HeldJobs] = {}
         """The jobs that this process has taken from each queue."""
         self.is_stopping = False
-        """True: this process takes no more jobs."""
+        """True once this process takes no more jobs."""
         self.paused: frozenset[str] = frozenset()
         """Queues from which this process takes no job."""
         self.turned_at: dict[str, float] = {}
-        """The time of the monotonic clock at which the consumer of each queue began its last turn. A turn takes seconds
-        at most."""
+        """When the consumer of each queue began its last turn, by the monotonic clock. A turn takes seconds at most."""
         self.asked_at: dict[str, float] = {}
-        """The same for the last turn that Redis did not fail."""
+        """When the consumer of each queue began its last turn in which Redis did not fail."""
         self.put_back: set[str] = set()
-        """Ids of jobs that were skipped because of a pause: they go back to their queue."""
+        """Ids of jobs that were skipped because of a pause; they return to their queue."""
         self.waiting_client = redis_client(url, socket_timeout=_WAIT_SECONDS + _PATIENCE_SECONDS)
         client = redis_client(url, socket_timeout=_PATIENCE_SECONDS)
         super().__init__(  # type: ignore[no-untyped-call]  # dramatiq's brokers carry no types
@@ -252,7 +248,8 @@ class FuelrouteBroker(RedisBroker):
         self._deal, self._give_back = client.register_script(DEAL), client.register_script(GIVE_BACK)
 
     def deal(self, queue: str) -> None:
-        """Deals jobs from the companies' backlogs to the queue: of each company no more than this process may take."""
+        """Deals jobs from the companies' backlogs to the queue, at most as many of each company as this process may
+        take."""
         free = [one for pair in self.shares.free().items() for one in pair]
         self._deal(keys=[NAMESPACE], args=[queue, self.shares.share, *free])
 
@@ -265,13 +262,13 @@ class FuelrouteBroker(RedisBroker):
         return WakingConsumer(self, queue_name, super().consume(queue_name, prefetch, _LONGEST_BACKOFF_MS))
 
     def close(self) -> None:
-        """The stock broker leaves its connections to the garbage collector."""
+        """Closes the connections, which the stock broker leaves to the garbage collector."""
         for client in (self.client, self.waiting_client):
             client.close()
 
 
 class FuelrouteWorker(Worker):
-    """The stock worker with a short line of jobs for each thread, and a watch over the other workers."""
+    """The stock worker with a short line of jobs for each thread, and a watch over other workers."""
 
     def __init__(self, broker: FuelrouteBroker, queues: Iterable[str], *, threads: int) -> None:
         super().__init__(broker, queues=set(queues), worker_threads=threads)
@@ -286,8 +283,8 @@ class FuelrouteWorker(Worker):
         super().start()
 
     def stop(self, timeout: int = 600_000) -> None:
-        """Returns the jobs that have not begun to their queues, finishes those that run, within `timeout`
-        milliseconds, and returns them too if they take longer."""
+        """Returns the jobs that have not begun to their queues, and finishes running ones within `timeout`
+        milliseconds. A job that takes longer is returned as well."""
         self._broker.is_stopping = True
         for item in iter_queue(self.work_queue):
             with suppress(ConnectionClosed):
@@ -308,6 +305,6 @@ class FuelrouteWorker(Worker):
                 return
 
     def is_alive(self) -> bool:
-        """False when a thread has died: of a consumer, so that this process takes no more jobs of its queue, or of the
-        watch, so that others take this process for dead."""
+        """False when a thread has died. Without a consumer this process takes no more jobs of its queue; without the
+        watch, others take this process for dead."""
         return self._watching.is_alive() and all(consumer.is_alive() for consumer in self.consumers.values())

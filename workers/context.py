@@ -1,4 +1,4 @@
-"""The context of a worker process's actors: one database, one job queue, its settings, roads, truck stops; and the
+"""What the actors of a worker process share: one database, one job queue, settings, roads and truck stops; and the
 traces of the routes that they work on."""
 
 from collections.abc import Callable, Iterable, Iterator
@@ -35,11 +35,11 @@ class Context:
     database: Database
     jobs: JobQueue
     companies: JobCompanies = field(default_factory=JobCompanies)
-    """The companies of the job that the thread works on."""
+    """The companies of the thread's present job."""
 
     @cached_property
     def roads(self) -> "Roads":
-        """Loaded where they are first used, with the libraries of numerics: only the plans queue needs them."""
+        """The roads, loaded when first used, with the libraries of numerics: only the plans queue needs them."""
         from domain.roads.default_roads import default_roads
 
         return default_roads(self.settings.valhalla_url)
@@ -53,14 +53,14 @@ class Context:
 
     @contextmanager
     def about_route(self, job: str, route_id: UUID) -> Iterator[None]:
-        """The work of a job about one route, as a part of the trace of its push."""
+        """The work of a job on one route, as a part of the trace of its push."""
         trace = self.traces_of([route_id]).get(route_id)
         with tracing.working(job, "consumer", trace, route_id=shown_id("rte", route_id)):
             yield
 
     @contextmanager
     def about_message(self, job: str, message_id: UUID) -> Iterator[None]:
-        """The same of a job about one message."""
+        """The work of a job on one message, as a part of the trace of its route's push."""
         found = self._ask(lambda connection: trace_of_message(connection, message_id))
         attributes = {"message_id": shown_id("msg", message_id)}
         if found is not None:
@@ -72,7 +72,7 @@ class Context:
         return self._ask(lambda connection: traces_of(connection, route_ids)) or {}
 
     def _ask(self, read: Callable[[Connection], Found]) -> Found | None:
-        """The result of `read`. None where the database fails: no work fails because its trace cannot be read."""
+        """The result of `read`; None if the database fails, because no work may fail for want of its trace."""
         try:
             with self.database.by_key() as connection:
                 return read(connection)

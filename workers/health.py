@@ -1,4 +1,4 @@
-"""The health checks of a worker process: its threads live, and its consumers ask Redis for jobs."""
+"""The health checks of a worker process: do its threads live, and do its consumers ask Redis for jobs?"""
 
 import time
 from collections.abc import Mapping
@@ -8,10 +8,10 @@ from workers.broker import FuelrouteBroker, FuelrouteWorker
 from workers.presence import Presence
 
 HANGS_SECONDS = 30.0
-"""No turn of a consumer takes so long, not even while Redis is silent."""
+"""No turn of a consumer takes this long, even while Redis is silent."""
 
 UNASKED_SECONDS = 6.0
-"""A consumer that works, waits or is paused has asked Redis since then."""
+"""A consumer that works, waits or is paused has asked Redis within this time."""
 
 
 def add_worker_checks(health: Health, broker: FuelrouteBroker, worker: FuelrouteWorker, presence: Presence) -> None:
@@ -34,7 +34,7 @@ def add_worker_checks(health: Health, broker: FuelrouteBroker, worker: Fuelroute
 
 
 def _younger(times: Mapping[str, float], seconds: float, wrong: str) -> str:
-    """The age of each queue's time. Raises Unhealthy when one is too old."""
+    """The age of each queue's time. Raises Unhealthy if one is too old."""
     now = time.monotonic()
     ages = {queue: now - at for queue, at in list(times.items())}
     if not ages:

@@ -1,4 +1,4 @@
-"""The imports queue: match, hold or import a batch of routes, and announce the outcomes."""
+"""The imports queue: matches, holds or imports a batch of routes, and announces the outcomes."""
 
 import logging
 import time
@@ -90,7 +90,7 @@ def report(
 
 
 def trace(context: Context, outcomes: Mapping[UUID, ImportOutcome], *, seconds: float) -> None:
-    """One log line for all imported routes, with the request that each came with. It follows the announcement, so that
+    """Log all imported routes in one line, with the request that each came with. It follows the announcement, so that
     no push waits for it."""
     if not outcomes:
         return
@@ -109,7 +109,7 @@ def trace(context: Context, outcomes: Mapping[UUID, ImportOutcome], *, seconds: 
 def _announced(
     context: Context, route_ids: Sequence[UUID], outcomes: Mapping[UUID, ImportOutcome]
 ) -> Mapping[UUID, ImportOutcome | int]:
-    """Each outcome; of a route that was not held any more, its revision."""
+    """The outcomes to announce. For a route that was no longer held, it is the route's revision."""
     others = [route_id for route_id in route_ids if route_id not in outcomes]
     if not others:
         return outcomes
@@ -120,12 +120,9 @@ def _announced(
 def import_batch(
     context: Context, route_ids: Sequence[UUID], *, wait: bool = False, limits: TimeLimits | None = None
 ) -> tuple[dict[UUID, ImportOutcome], list[Job]]:
-    """Imports all together; when that fails, each route in a transaction of its own, so that a bad one does not affect
-    others.
-
-    Routes that another transaction has locked are left as they are, with `wait` only after the lock's time limit. They
-    are still due.
-    """
+    """Imports all together; if that fails, each route in a transaction of its own, so that a bad one does not affect
+    others. Routes that another transaction has locked are left, with `wait` only after the lock's time limit; they stay
+    due."""
     now = clock.now()
     database = context.database
     try:
@@ -172,8 +169,8 @@ def _record_failure(context: Context, route_id: UUID, now: datetime) -> tuple[di
 def _with_rehearsed_failures(
     context: Context, outcomes: dict[UUID, ImportOutcome], jobs: list[Job], *, now: datetime
 ) -> tuple[dict[UUID, ImportOutcome], list[Job]]:
-    """The outcomes, after the failures that the sandbox rehearses are recorded like any others. They are in no log and
-    no alert."""
+    """The outcomes, after the failures that the sandbox rehearses were recorded like real ones. Rehearsed failures are
+    in no log and no alert."""
     for route_id in [route_id for route_id, outcome in outcomes.items() if outcome.reason is PendingReason.ERROR]:
         with context.database.transaction() as connection:
             outcome, more = record_failed_import(

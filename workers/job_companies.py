@@ -1,4 +1,4 @@
-"""The companies of the job that a thread works on: its transactions see their data, and no other company's."""
+"""The companies of a thread's job: its transactions see the data of these companies only."""
 
 import threading
 from collections.abc import Collection
@@ -21,7 +21,7 @@ class JobCompanies(Middleware):
     def before_process_message(self, broker: dramatiq.Broker, message: Any) -> None:
         companies = companies_of(message.options)
         self._thread.ids = companies or ()
-        # a job that an earlier release left in the queue names no company
+        # A job of an earlier release names no company.
         self._thread.visible = EVERYTHING if companies is None else of_companies(companies)
 
     def after_process_message(
@@ -33,12 +33,12 @@ class JobCompanies(Middleware):
         self._thread.__dict__.clear()
 
     def visible(self) -> Visibility:
-        """The data that a transaction of this thread sees: nothing between two jobs."""
+        """What a transaction of this thread sees: nothing between two jobs."""
         visibility: Visibility = getattr(self._thread, "visible", NOTHING)
         return visibility
 
     @property
     def ids(self) -> Collection[UUID]:
-        """Empty between two jobs, and where the job does not say."""
+        """The companies' ids; empty between two jobs, and for a job that names none."""
         ids: Collection[UUID] = getattr(self._thread, "ids", ())
         return ids

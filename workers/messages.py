@@ -1,6 +1,7 @@
-"""The messages queue: sends a message to its driver. An attempt is claimed, handed over, settled; see `messages`.
-Notices to people and questions whether messages were read share the
-queue, see `workers/notices.py` and `workers/read_status.py`."""
+"""The messages queue: sends a message to its driver.
+
+An attempt is claimed, handed over, settled; see `messages`. Two other jobs share the queue: notices to people
+(`workers/notices.py`), and asking whether messages were read (`workers/read_status.py`)."""
 
 import time
 from uuid import UUID
@@ -33,7 +34,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
 
     @dramatiq.actor(broker=broker, actor_name="messages.send", queue_name="messages")
     def send(message_id: str, called_after: int | None = None) -> None:
-        """Sends a message. Jobs of an earlier release carry `called_after`, which is not used any more."""
+        """Sends a message. Jobs of an earlier release carry `called_after`, which is no longer used."""
         with context.about_message("messages.send", UUID(message_id)):
             send_one(UUID(message_id))
 
@@ -51,8 +52,8 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
 
 
 def _store(context: Context, claimed: Claim, fault: Fault | None) -> DeliveryOutcome:
-    """Stores how the attempt ended. While the database is away it tries again as long as the claim holds: a message
-    whose outcome is not stored is sent again."""
+    """Stores the end of the attempt. While the database is away it tries again as long as the claim holds, because a
+    message without a stored outcome is sent again."""
     while True:
         try:
             with context.database.transaction_by_key() as connection:

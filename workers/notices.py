@@ -35,8 +35,8 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
 
 
 def _store(context: Context, claimed: NoticeClaim, fault: Fault | None) -> SettledStatus | None:
-    """Stores how the attempt ended. While the database is away it tries again as long as the claim holds: a notice
-    whose outcome is not stored counts as doubtful."""
+    """Stores the end of the attempt. While the database is away it tries again as long as the claim holds, because a
+    notice without a stored outcome counts as doubtful."""
     while True:
         try:
             with context.database.transaction_by_key() as connection:

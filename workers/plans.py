@@ -1,4 +1,4 @@
-"""The plans queue: the first fuel plan of a route whose truck has arrived, reviews of plans, and replans on the way."""
+"""The plans queue: first plans of routes whose truck has arrived, reviews of plans, and replans on the way."""
 
 from datetime import datetime, timedelta
 from typing import Literal
@@ -27,7 +27,7 @@ from workers.context import Context
 log = get_logger(__name__)
 
 _STORED = {"planned", "replaced", "corrected", "not_told"}
-"""The outcomes with which a computed plan becomes the route's."""
+"""Outcomes by which a computed plan becomes the route's."""
 
 
 def register(broker: dramatiq.Broker, context: Context) -> None:
@@ -83,7 +83,7 @@ def build_plan(context: Context, route_id: UUID) -> None:
 
 
 def review_plan(context: Context, route_id: UUID) -> None:
-    """Replans a route on its way, or reviews its plan. A failed attempt is counted; after the last one the plan
+    """Replans a route on its way, or reviews its plan. Failed attempts are counted; after the last one the plan
     stays."""
     now = clock.now()
     try:
@@ -119,7 +119,7 @@ def _count(
     outcome: PlanOutcome | ReviewOutcome | ReplanOutcome,
     plan: ComputedPlan | NoPlan,
 ) -> None:
-    """Counts a plan that was computed, and the limits that it relaxes if it was stored."""
+    """Count a computed plan, and, if it was stored, the limits that it relaxes."""
     PLANS_MADE.labels(kind, outcome).inc()
     if isinstance(plan, ComputedPlan) and outcome in _STORED:
         for relaxed in plan.relaxed:
@@ -127,7 +127,7 @@ def _count(
 
 
 def _count_fuel(task: PlanTask, plan: ComputedPlan | NoPlan) -> None:
-    """Counts the fuel of a first plan. Later plans of the route would count it twice."""
+    """Count the fuel of a first plan. Counting the route's later plans would count it twice."""
     if isinstance(plan, ComputedPlan):
         environment = task.route.environment
         PLANNED_GALLONS.labels(environment).inc(plan.total_gallons)
@@ -159,5 +159,6 @@ def _wait(context: Context) -> timedelta:
 
 
 def _is_no_fault(error: Exception) -> bool:
-    """The database is away, or another transaction holds the route: no attempt is counted, and the work stays due."""
+    """True if the database is away, or another transaction holds the route: no attempt is counted, and the work stays
+    due."""
     return is_away(error) or isinstance(error, LockNotAvailable)

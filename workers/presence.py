@@ -1,8 +1,7 @@
 """Heartbeats of a worker process, and the pauses that it obeys: one thread, every two seconds.
 
-A paused queue: its consumer takes nothing more, and jobs that this process took earlier go back into the queue before
-they start. Only jobs that already run are finished.
-"""
+The consumer of a paused queue takes nothing more, and jobs taken earlier return to the queue before they start. Running
+jobs are finished."""
 
 import os
 import socket
@@ -44,7 +43,7 @@ class Presence(Middleware):
         self._running: dict[int, RunningJob] = {}
         self._finished: dict[str, datetime] = {}
         self._unsent: Counter[EndedJobs] = Counter()
-        """Jobs that ended and that no heartbeat has reported yet."""
+        """Ended jobs that no heartbeat has reported yet."""
         self._done = 0
         self._failed = 0
         self._ended_before = 0
@@ -60,7 +59,7 @@ class Presence(Middleware):
         self._thread.start()
 
     def is_alive(self) -> bool:
-        """False when its thread has died: no heartbeat is sent and no pause obeyed any more."""
+        """False once its thread has died: then no heartbeat is sent and no pause obeyed."""
         return self._thread.is_alive()
 
     def stop(self) -> None:
@@ -101,7 +100,7 @@ class Presence(Middleware):
             self._read_pauses()
 
     def _read_pauses(self) -> None:
-        """Reads which queues are paused. While the database does not answer, paused queues stay paused."""
+        """Reads which queues are paused. While the database does not answer, the paused queues stay paused."""
         try:
             with self._database.transaction() as connection:
                 self._database_name = self._database_name or database_name(connection)

@@ -1,4 +1,4 @@
-"""One worker process: the broker, the actors of its queues, threads, and a liveness check of them."""
+"""One worker process: the broker, the actors of its queues, threads, and a check that they live."""
 
 import importlib
 import signal

@@ -1,4 +1,4 @@
-"""One measurement for each job, and one log line for each job that fails. Every log line of a job names it."""
+"""One measurement for each job, and one log line for each job that fails. Every log line within a job names the job."""
 
 import threading
 import time

@@ -1,8 +1,8 @@
-"""Couriers: the deliveries of one process, side by side on one event loop. Each endpoint has a courier of its own.
+"""Couriers: the deliveries of one process, side by side on one event loop.
 
-A courier claims deliveries, sends them, and settles whatever ended while the ones before were being settled. A slow
-endpoint fills its own courier only: no thread waits for it, and no connection of another courier.
-"""
+Each endpoint has a courier of its own. A courier claims deliveries, sends them, and settles the attempts that ended
+while earlier ones were being settled. A slow endpoint fills only its own courier: it holds no thread, and no connection
+of another courier."""
 
 import asyncio
 import threading
@@ -37,13 +37,13 @@ log = get_logger(__name__)
 
 QUEUE = "webhooks"
 MOST_OF_COURIER = 32
-"""Attempts of one endpoint that a process has under way at a time."""
+"""Most attempts of one endpoint that a process has under way."""
 
 MOST_OF_PROCESS = 1_024
-"""Attempts of all endpoints together. The couriers that are busy share them."""
+"""Most attempts of all endpoints together. Busy couriers share them."""
 
 _IDLE_SECONDS = 15.0
-"""A courier without work keeps its connections so long."""
+"""How long a courier without work keeps its connections."""
 
 _DATABASE_THREADS = 4
 
@@ -60,7 +60,7 @@ class WebhookCouriers(Middleware):
         self.is_stopping = False
         self.is_paused: Callable[[], bool] = lambda: False
         self.busy = 0
-        """The couriers that have attempts under way."""
+        """The number of couriers with attempts under way."""
         self._couriers: dict[UUID, Courier] = {}
         self._database_threads = ThreadPoolExecutor(_DATABASE_THREADS, thread_name_prefix="webhook-storage")
         self._loop = uvloop.new_event_loop()
@@ -77,7 +77,7 @@ class WebhookCouriers(Middleware):
         self._thread.start()
 
     def stop(self, seconds: float) -> None:
-        """Lets attempts that are under way end within the time, and gives up the claims of the others."""
+        """Lets attempts under way end within the time, and gives up the other claims."""
         asyncio.run_coroutine_threadsafe(self._stop_couriers(seconds), self._loop).result()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -85,7 +85,7 @@ class WebhookCouriers(Middleware):
         self._database_threads.shutdown()
 
     def wake(self, endpoint_id: UUID, company_id: UUID) -> None:
-        """Has the endpoint's courier look for due deliveries. Any thread may call it."""
+        """Has the endpoint's courier search for due deliveries. Any thread may call it."""
         self._loop.call_soon_threadsafe(self._wake, endpoint_id, company_id)
 
     def _wake(self, endpoint_id: UUID, company_id: UUID) -> None:
@@ -108,7 +108,7 @@ class WebhookCouriers(Middleware):
             await asyncio.gather(*late, return_exceptions=True)
 
     def forget(self, endpoint_id: UUID) -> None:
-        """A courier ends. Whoever wakes the endpoint from now on starts another."""
+        """Removes a courier that ends; the next call for its endpoint starts another."""
         self._couriers.pop(endpoint_id, None)
 
     async def in_transaction(self, company_id: UUID, work: Callable[[Connection], Result]) -> Result:
@@ -168,7 +168,7 @@ class Courier:
         return self.woken.is_set() and not self._couriers.is_stopping
 
     async def _work(self) -> None:
-        """Delivers until nothing is due. What ends while the ends before are stored is stored together."""
+        """Delivers until nothing is due. Attempts that end while earlier ones are being stored are stored together."""
         while self._sending or self.woken.is_set():
             most = max(1, min(MOST_OF_COURIER, MOST_OF_PROCESS // self._couriers.busy))
             if len(self._sending) <= most // 2:
@@ -182,7 +182,8 @@ class Courier:
                 self.woken.set()  # the next events of these routes are due now
 
     async def _ended(self, *, may_be_woken: bool) -> list[asyncio.Task[Outcome]]:
-        """Attempts that have ended, at least one, unless nothing is under way or the courier is woken before."""
+        """The attempts that have ended. Waits for at least one, unless nothing is under way or the courier is woken
+        first."""
         if not self._sending:
             return []
         waking = [asyncio.create_task(self.woken.wait())] if may_be_woken else []
@@ -212,8 +213,8 @@ class Courier:
             self._sending[asyncio.create_task(sending)] = claimed
 
     async def _settle(self, outcomes: Sequence[Outcome]) -> None:
-        """Stores how attempts ended. While the database is away it tries again as long as the claims hold: an attempt
-        whose end is not stored is made again."""
+        """Stores how attempts ended. While the database is away it tries again as long as the claims hold, because an
+        attempt without a stored end is made again."""
         while True:
             try:
                 await self._couriers.in_transaction(self._company_id, partial(self._store, outcomes))
@@ -244,7 +245,7 @@ class Courier:
             log.warning("webhooks.endpoint_disabled", **disabled._asdict())
 
     async def _give_up(self) -> None:
-        """Cuts off the attempts that are under way. Their endpoints may have taken them: they get them again."""
+        """Cuts off the attempts under way. An endpoint that had taken one gets it again."""
         for task in self._sending:
             task.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)
@@ -261,7 +262,7 @@ class Courier:
 
 
 def _record(connection: Connection, disabled: Disabled) -> None:
-    """Tells the owners in the audit log why their endpoint is disabled."""
+    """Notes in the audit log, for the owners, why their endpoint is disabled."""
     record_action(
         connection,
         Actor("Fuelroute", disabled.reason),

@@ -1,8 +1,7 @@
-"""Hints for webhooks: after each job, the endpoints of its companies are looked after.
+"""Hints for webhooks: after each job, the couriers of its companies' endpoints are woken.
 
 A job may have changed routes, and a trigger has captured the events then. The hint makes their delivery start at once;
-without it the sweep finds them.
-"""
+without it the sweep finds them."""
 
 import time
 from typing import Any
@@ -22,7 +21,7 @@ from workers.context import Context
 log = get_logger(__name__)
 
 _REMEMBERED_SECONDS = 3.0
-"""The time in which a new endpoint may miss hints."""
+"""How long a new endpoint may miss hints."""
 
 _MOST_REMEMBERED = 10_000
 
@@ -33,7 +32,7 @@ class WebhookHints(Middleware):
     def __init__(self, context: Context) -> None:
         self._context = context
         self._jobs: dict[UUID, tuple[float, list[Job]]] = {}
-        """The jobs for the endpoints of each company, and until when they are remembered."""
+        """The jobs for each company's endpoints, and until when they are remembered."""
 
     def after_process_message(
         self, broker: dramatiq.Broker, message: Any, *, result: Any = None, exception: BaseException | None = None

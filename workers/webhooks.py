@@ -14,6 +14,6 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
 
     @dramatiq.actor(broker=broker, actor_name="webhooks.deliver", queue_name="webhooks")
     def deliver(endpoint_id: str, company_id: str) -> None:
-        """Ends at once. A job that waited for endpoints would keep a thread from other companies for seconds, and the
-        claims in the database say what is under way."""
+        """Wakes the courier and ends at once. A job that waited for endpoints would keep a thread from other companies
+        for seconds, and the claims in the database say what is under way."""
         couriers.wake(UUID(endpoint_id), UUID(company_id))

@@ -1,4 +1,4 @@
-"""The key and the permissions of a request, which is refused or goes on."""
+"""The key and the permissions of a request: they let it go on, or refuse it."""
 
 from typing import NamedTuple
 
@@ -8,15 +8,15 @@ from ingress.http.problems import ApiError
 
 
 class Credentials(NamedTuple):
-    """A key that came in, and the rate limit that this request counts against. None: it was counted before."""
+    """The key of a request, and the rate limit that the request counts against; None if it was counted already."""
 
     key: PresentedKey
     counted: Counted | None
 
 
 class AuthResult(NamedTuple):
-    """The caller of a request (None: no valid key), and the rest of the rate limit (None: asked before, or Redis is
-    away)."""
+    """The caller of a request (None without a valid key), and the rest of the rate limit (None if it was counted
+    already, or Redis is away)."""
 
     caller: Caller | None
     allowance: Allowance | None
@@ -37,8 +37,8 @@ PAUSE_SECONDS = 2
 
 
 def company_paused() -> ApiError:
-    """The answer while a company is moved to another cell. It is one after which every client sends the request again,
-    later and unchanged."""
+    """The answer while a company is moved to another cell. After it every client sends the request again, later and
+    unchanged."""
     return ApiError(
         "rate_limited",
         f"Your company's data are being moved, and nothing was stored; retry in {PAUSE_SECONDS} s.",
@@ -56,7 +56,7 @@ def rate_limited(allowance: Allowance) -> ApiError:
 
 
 def refusal_of(auth_result: AuthResult, permission: str | None) -> ApiError | None:
-    """The refusal of a request: 401 without a valid key, 429 over the limit, 403 without the permission. None: it may
+    """Why a request is refused: 401 without a valid key, 429 over the limit, 403 without the permission. None if it may
     go on."""
     caller, allowance = auth_result
     if caller is None:

@@ -1,4 +1,4 @@
-"""Keys and rate limits of many requests, checked together."""
+"""Checks the keys and rate limits of many requests together."""
 
 from collections.abc import Awaitable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 _MAX_KNOWN_KEYS = 10_000
 _NOBODY_KNOWN = ""
-"""The owner of all requests whose key was not valid at its last check, or never checked."""
+"""The owner of all requests whose key was not valid at its last check, or was never checked."""
 
 
 class KnownKey(NamedTuple):
@@ -38,7 +38,7 @@ class AuthorizedRequest(NamedTuple, Generic[Item]):
 
 
 class AuthorizedResponse(NamedTuple, Generic[Result]):
-    """The answer to a request: a refusal and a failure are exceptions."""
+    """The answer to a request. Refusals and failures are exceptions."""
 
     auth_result: AuthResult
     result: Result | BaseException
@@ -63,13 +63,13 @@ class Authenticator:
         return self.batches.submit(credentials, self.owner_of(credentials))
 
     async def is_paused(self, credentials: Credentials) -> bool:
-        """Tell if a key that was refused is one of a company that is paused, or has left for another cell."""
+        """Tell if a refused key belongs to a company that is paused, or has left for another cell."""
         if credentials.key.prefix is None:
             return False
         return await self._database.ask(is_key_of_paused(credentials.key.hash), NOTHING)
 
     def known_of(self, credentials: Credentials) -> KnownKey | None:
-        """The last result for a key. None: the key was not valid, or never checked."""
+        """The last result for a key; None if the key was not valid, or was never checked."""
         return self._known.get(credentials.key.hash)
 
     def owner_of(self, credentials: Credentials) -> str:
@@ -82,7 +82,7 @@ class Authenticator:
         self._known.pop(credentials.key.hash, None)
 
     async def admit(self, batch: Sequence[Submitted[Item, Result]]) -> "list[Admitted[Item, Result]]":
-        """The admitted requests, for work that checks the keys itself. All others are settled."""
+        """The admitted requests, for work that checks the keys itself. All other requests are settled."""
         auth_results = await self._check([one.item.by for one in batch], looked_at_again=True)
         doubtful = [
             position
@@ -102,7 +102,8 @@ class Authenticator:
         return admitted
 
     async def refuse_invalid(self, admitted: "Sequence[Admitted[Item, Result]]") -> None:
-        """Settles the requests whose key is not valid any more. Raises psycopg.Error."""
+        """Settles the requests whose key is no longer valid. Raises psycopg.Error when PostgreSQL is away; the batch
+        then fails."""
         if not admitted:
             return
         query = still_valid([one.caller.key_id for one in admitted])
@@ -118,8 +119,8 @@ class Authenticator:
             one.settle(auth_result)
 
     async def _check(self, credentials: Sequence[Credentials], *, looked_at_again: bool = False) -> list[AuthResult]:
-        """Finds the callers and counts their requests. The data of a key that was valid before are remembered: only its
-        validity can change."""
+        """Finds the callers and counts their requests. The data of a key that was valid before are remembered, because
+        only its validity can change."""
         callers = [self._remembered(one) for one in credentials]
         if not looked_at_again:
             await self._leave_valid(callers)
@@ -158,7 +159,7 @@ class Authenticator:
         return known.caller if known is not None else None
 
     def _remember(self, key_hash: bytes, auth_result: AuthResult) -> None:
-        """Remembers a key by a hash of the whole key: a part of it is no secret."""
+        """Remembers a key by a hash of the whole key, since a part of a key would not be secret."""
         caller, allowance = auth_result
         if caller is None:
             self._known.pop(key_hash, None)
@@ -172,7 +173,7 @@ class Authenticator:
 
 
 def of_callers(callers: Iterable[Caller]) -> Visibility:
-    """The data of these callers."""
+    """Shows the data of these callers."""
     return of_tenants((caller.company_id, caller.environment) for caller in callers)
 
 

@@ -56,7 +56,7 @@ def json_answer(value: object, status: int = 200, *headers: tuple[bytes, bytes])
 
 
 def checked(read: Callable[[], Shape], what: str) -> Shape:
-    """The shape that `read` returns. Raises ApiError 400 with every fault."""
+    """The shape that `read` returns. Raises ApiError 400 that lists every fault."""
     try:
         return read()
     except Invalid as invalid:
@@ -70,7 +70,7 @@ def query_of(request: Request, shape: type[Shape]) -> Shape:
 
 
 class Api:
-    """The endpoints over one process's services. Each says which permission it needs."""
+    """The endpoints over one process's services. Each names the permission that it needs."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -92,8 +92,8 @@ class Api:
         return auth_result.caller
 
     async def _ask(self, request: Request, permission: str, batches: Batches[Item, Result], item: Item) -> Result:
-        """The result for `item` in its batch. The batch checks the key too, also when the request was admitted before,
-        but counts a request once. Raises ApiError like `_admit`, and every error of the work."""
+        """The result for `item` in its batch. The batch checks the key too, even if the request was admitted before,
+        but counts a request once. Raises ApiError as `_admit` does, and every error of the work."""
         credentials = request.credentials
         if credentials is None:
             raise unauthorized()
@@ -115,7 +115,7 @@ class Api:
         *,
         by_key: bool = False,
     ) -> Read:
-        """The result of `read` in a transaction of its own. Raises ApiError like `_admit`."""
+        """The result of `read` in a transaction of its own. Raises ApiError as `_admit` does."""
 
         def in_transaction(caller: Caller) -> Read:
             with self._services.transaction(caller, by_key=by_key) as connection:
@@ -126,8 +126,8 @@ class Api:
     async def _read_replica(
         self, request: Request, permission: str, read: Callable[[Connection, Caller], Read]
     ) -> Read | None:
-        """The result of `read` on a replica. None: the primary is to be asked, which also refuses a key that is not
-        valid any more. Raises ApiError like `_admit`."""
+        """The result of `read` on a replica. None if the primary must be asked, which also refuses a key that is no
+        longer valid. Raises ApiError as `_admit` does."""
         replica = self._services.replica
         if replica is None:
             return None
@@ -138,7 +138,7 @@ class Api:
         return found[1] if found is not None and await replica.judge_one(caller, found[0]) else None
 
     async def _work(self, request: Request, permission: str | None, work: Callable[[Caller], Read]) -> Read:
-        """The result of `work` in a thread. Raises ApiError like `_admit`, and every error of the work."""
+        """The result of `work` in a thread. Raises ApiError as `_admit` does, and every error of the work."""
         caller = await self._admit(request, permission)
         try:
             return await self._services.in_thread(caller, partial(work, caller))
@@ -146,8 +146,8 @@ class Api:
             raise _remembered(refused, request) from None
 
     async def _checked(self, request: Request, permission: str, read: Callable[[], Read]) -> Read:
-        """The result of `read`. Raises ApiError like it. A request without permission gets the error of authentication
-        and never details of validation."""
+        """The result of `read`, and its ApiError. A request without permission gets the authentication error, never
+        details of validation."""
         try:
             return read()
         except ApiError:
@@ -155,8 +155,8 @@ class Api:
             raise
 
     def _body_permit(self, request: Request, owner: str) -> Permit:
-        """A permit for the bytes of the request's body, within the limit of its company. Raises ApiError like
-        `max_body_bytes`, and on entry CapacityTimeout when the company has too much open for too long."""
+        """A permit for the bytes of the request's body, within the limit of its company. Raises ApiError as
+        `max_body_bytes` does, and on entry CapacityTimeout when the company has too much open for too long."""
         seconds = self._services.settings.body_timeout_seconds
         return self._services.bodies.permit(owner, request.max_body_bytes(), patience_seconds=seconds)
 
@@ -189,7 +189,7 @@ class Api:
     async def list_routes(self, request: Request) -> Answer:
         query = await self._checked(request, "routes:read", lambda: query_of(request, RouteQuery))
         if query.external_id is not None and query == RouteQuery(external_id=query.external_id, limit=query.limit):
-            # how a TMS polls: in batches
+            # A TMS polls this way: in batches.
             route = await self._ask(request, "routes:read", self._services.finds, query.external_id)
             found = [route] if route is not None else []
             return _listed(request, RouteList(data=found, total=len(found), limit=query.limit, offset=0))
@@ -264,8 +264,8 @@ class Api:
 
 
 def _read_positions(body: bytes) -> tuple[list[tuple[int, Position]], list[RejectedPosition]]:
-    """The positions that can be read, each with its place in the body, and the rejected ones. Raises ApiError for the
-    body as a whole."""
+    """The readable positions, each with its place in the body, and the rejected ones. Raises ApiError for a body that
+    is unreadable as a whole."""
     batch = checked(lambda: read_body(body, PositionBatch), "The body")
     positions: list[tuple[int, Position]] = []
     rejected: list[RejectedPosition] = []
@@ -281,14 +281,14 @@ Failure = TypeVar("Failure", bound=BaseException)
 
 
 def _remembered(failure: Failure, request: Request) -> Failure:
-    """The failure. A key that was admitted before and is refused now is told nothing of its limit."""
+    """The failure of an earlier admitted key. If the key is refused now, the answer has nothing about its limit."""
     if isinstance(failure, ApiError) and failure.code == "unauthorized":
         request.auth_result = NOBODY
     return failure
 
 
 def _route_id_of(request: Request) -> UUID:
-    """The id in the path. Raises ApiError 404 when the text cannot be an id."""
+    """The id in the path. Raises ApiError 404 for a text that cannot be an id."""
     route_id = read_id("rte", request.path_id)
     if route_id is None:
         raise ApiError("not_found", _NO_SUCH_ROUTE)
@@ -296,8 +296,7 @@ def _route_id_of(request: Request) -> UUID:
 
 
 def _etag(version: str) -> bytes:
-    """The tag of an answer: `version` stands for the data, the digit in front for the shape that this release gives
-    it."""
+    """The tag of an answer: `version` stands for the data, the digit in front for the release's shape of it."""
     return f'"1-{version}"'.encode()
 
 
@@ -312,7 +311,7 @@ def _not_changed(etag: bytes) -> Answer:
 
 
 def _listed(request: Request, page: msgspec.Struct) -> Answer:
-    """A page of a list. Its tag stands for its bytes: it saves the client's reading, not ours."""
+    """A page of a list. Its tag stands for its bytes: that saves the client the reading, and us nothing."""
     body = write(page)
     etag = _etag(blake2b(body, digest_size=16).hexdigest())
     return _not_changed(etag) if _is_known(request, etag) else Answer(200, body, JSON, ((b"etag", etag),))

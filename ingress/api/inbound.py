@@ -1,11 +1,12 @@
 """Positions that vendors of telematics send: `POST /telematics/{connector}`.
 
 The connector's id stands in the address, and the vendor's signature or token is checked by the vendor's own rule. An
-unknown connector and a wrong signature get the same answer after the same work, so the time of the answer tells nothing
-either. Until the sender is known, a body counts against the share of its network address, by the bytes that have
-arrived: whoever announces a body and does not send it takes nothing from a company. Positions are stored before the
-answer: who gets no 2xx sends again, and what comes twice is a repeat.
-"""
+unknown connector and a wrong signature get the same answer after the same work, so not even its timing tells them
+apart.
+
+Until the sender is known, a body counts against the share of its network address, by the bytes that have arrived. So
+announcing a body without sending it takes nothing from a company. Positions are stored before the answer: a vendor
+without a 2xx sends again, and a position that comes twice is a repeat."""
 
 import secrets
 import time
@@ -48,7 +49,7 @@ log = get_logger(__name__)
 PAUSED_SECONDS = 60
 
 _STEP_BYTES = 64 << 10
-"""As much of a body as uvicorn reads ahead."""
+"""Bytes of a body that uvicorn reads ahead."""
 
 _NO_ID = UUID(int=0)
 _RECEIVING = {kind: vendor for kind, vendor in VENDORS.items() if vendor.receives}
@@ -68,7 +69,7 @@ class Inbound:
         self._tallies: dict[UUID, _Tally] = {}
         nobody = write({"webhook_secret": secrets.token_hex()}).decode()
         self._nobody = (self._contacts.seal(nobody) if self._contacts.prefix else None) or nobody
-        """Sealed credentials that fit no request: what is opened and compared where there is no connector."""
+        """Sealed credentials that fit no request; they are opened and compared where there is no connector."""
 
     async def take(self, request: Request) -> Answer:
         request.credentials = None  # a token of the vendor's is no key of ours
@@ -88,13 +89,14 @@ class Inbound:
         return Answer(202, write(_Accepted(taken.stored, dict(taken.left_out))))
 
     async def _read(self, request: Request, room: "_Room") -> InboundRequest:
-        """The request with its body. Raises ApiError, CapacityTimeout."""
+        """The request with its body. Raises ApiError if the body is too large or too slow, and CapacityTimeout if its
+        address has too much open for too long."""
         body = await request.body(self._services.settings.body_timeout_seconds, room.hold)
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.scope["headers"]}
         return InboundRequest(headers, dict(QueryParams(request.scope["query_string"])), body)
 
     async def _verified(self, text: str, given: InboundRequest) -> tuple[Receiver, Access]:
-        """The connector that the request was made to by its vendor. Raises ApiError 401."""
+        """The connector, if the request is its vendor's. Raises ApiError 401 otherwise."""
         receiver = await self._receiver(text)
         sealed = (receiver.url, receiver.credentials) if receiver is not None else ("", self._nobody)
         try:
@@ -114,7 +116,8 @@ class Inbound:
         return found if found is not None and found.kind in _RECEIVING else None
 
     async def _take(self, receiver: Receiver, page: VendorPage) -> Taken:
-        """Stores a page of a known sender. Raises ApiError 429."""
+        """Stores a page of a known sender. Raises ApiError 429 over the connector's limits; the vendor sends again
+        later."""
         if receiver.paused_at is not None:
             raise _paused()
         await self._count_against_limits(receiver.id, page)
@@ -125,7 +128,8 @@ class Inbound:
         return taken
 
     async def _count_against_limits(self, connector_id: UUID, page: VendorPage) -> None:
-        """Only what its vendor sends counts, so nobody else uses the limits up. Raises ApiError 429."""
+        """Counts a page of the vendor; strangers' requests are not counted, so they cannot use up the limits. Raises
+        ApiError 429 over a limit; the vendor sends again later."""
         for positions in (None, len(page.fixes)):
             seconds = await self._services.count_inbound(connector_id, positions)
             if seconds:
@@ -151,8 +155,8 @@ class Inbound:
 
 
 def _kinds_that_verify(given: InboundRequest, access: Access) -> set[str]:
-    """The kinds of vendors whose rule takes the request. All are asked each time: the time of the answer does not tell
-    which kind a connector has."""
+    """The kinds of vendors whose rule accepts the request. All are asked each time, so the time of the answer does not
+    tell which kind a connector has."""
     passed = set()
     for kind, vendor in _RECEIVING.items():
         try:
@@ -164,7 +168,7 @@ def _kinds_that_verify(given: InboundRequest, access: Access) -> set[str]:
 
 
 def _page(receiver: Receiver, given: InboundRequest, access: Access) -> VendorPage:
-    """The positions of a request whose sender is known. Raises ApiError 400."""
+    """The positions of a request whose sender is known. Raises ApiError 400 if the vendor's format is broken."""
     vendor = VENDORS[receiver.kind]()
     try:
         require_few_values(given.body, MOST_VALUES_SENT)
@@ -181,8 +185,8 @@ def _address(request: Request) -> str:
 
 
 class _Room:
-    """Bytes of a body that have arrived, held until its sender is known. It grows in steps, so that a body that was
-    announced and is not sent holds one step. Raises CapacityTimeout."""
+    """Space for the bytes of a body until its sender is known. It grows in steps, so a body that was announced and is
+    not sent takes one step. Raises CapacityTimeout when the address has too much open for too long."""
 
     def __init__(self, bodies: FairSemaphore, owner: str, announced: int, patience_seconds: float) -> None:
         self._bodies = bodies
@@ -201,7 +205,7 @@ class _Room:
         self._bodies.give_back(self._owner, self._held)
 
     async def hold(self, length: int) -> None:
-        """Waits until so many bytes may stay."""
+        """Waits until there is space for this many bytes."""
         wanted = min(-(-length // _STEP_BYTES) * _STEP_BYTES, self._announced)
         if wanted > self._held:
             await self._bodies.take(self._owner, wanted - self._held, self._patience_seconds)
@@ -214,7 +218,7 @@ class _Accepted(msgspec.Struct, rename="camel"):
 
 
 class _Tally:
-    """Counts of a connector that are not stored yet. Traccar sends each position by itself: to count each in the
+    """Counts of a connector that are not stored yet. Traccar sends each position by itself: counting each in the
     connector's row would make them wait for one another."""
 
     def __init__(self) -> None:
@@ -222,7 +226,7 @@ class _Tally:
         self._taken = Taken(0, Counter(), [], None)
 
     def add(self, taken: Taken) -> Taken | None:
-        """The counts to store now. None: later."""
+        """Adds counts. Returns what to store now; None while it can wait."""
         before = self._taken
         newest = max((one for one in (before.newest_at, taken.newest_at) if one is not None), default=None)
         self._taken = Taken(before.stored + taken.stored, before.left_out + taken.left_out, [], newest)

@@ -19,8 +19,8 @@ _WRITE_SECONDS = 60.0
 
 
 class KeyUse:
-    """Notes which keys are used. A request costs one entry in a set. Keys that could not be written are written the
-    next time; a killed process loses those it had not written yet."""
+    """Notes which keys are used, at the cost of one entry in a set for each request. Keys that could not be written are
+    written the next time; a killed process loses those it had not written yet."""
 
     def __init__(self, database: Database, *, every_seconds: float = _WRITE_SECONDS) -> None:
         self._database = database
@@ -35,7 +35,7 @@ class KeyUse:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Writes the keys that are there."""
+        """Writes the keys that are left."""
         self._ended.set()
         self._writer.join(timeout=5)
 

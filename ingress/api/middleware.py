@@ -33,7 +33,7 @@ _BROKEN_OFF = 499
 come."""
 
 _REHEARSED = "rehearsed"
-"""The status, in measurements only, of an error that a push to the sandbox asked for: no alert on errors counts it."""
+"""The status, in measurements only, of an error that a push to the sandbox asked for. Alerts on errors leave it out."""
 
 
 _PROBES = ("/healthz", "/readyz")
@@ -85,7 +85,8 @@ class RequestMiddleware:
                 log.debug("request.done", method=scope["method"], path=path, status=status, seconds=round(seconds, 4))
 
     async def _answer(self, request: Request, receive: Receive, send: Send) -> Answer:
-        """The answer of the endpoint, or the problem document of its error. Raises ClientDisconnect."""
+        """The answer of the endpoint, or the problem document of its error. Raises ClientDisconnect when the client has
+        gone: nothing is answered then."""
         scope = request.scope
         try:
             await self._app(scope, receive, send)
@@ -110,8 +111,8 @@ class RequestMiddleware:
             return _failure(request)
 
     async def _refused(self, request: Request, error: ApiError) -> Answer:
-        """The answer to a request whose key is not valid: 401 ends a client's attempts, so it is never given to one
-        whose company is only being moved."""
+        """The answer to a request whose key is not valid. A 401 ends a client's attempts, so a client whose company is
+        only being moved never gets it."""
         try:
             return _paused(request) if await self._is_paused(request) else _problem(error)
         except Exception:
@@ -122,7 +123,7 @@ class RequestMiddleware:
         return request.credentials is not None and await self._services.authenticator.is_paused(request.credentials)
 
     async def _allowance(self, request: Request) -> Allowance | None:
-        """The requests that a valid key has left. Every answer shows them, even if no endpoint has looked up the
+        """The requests that a valid key has left. Every answer shows them, even where no endpoint has looked up the
         caller."""
         if request.auth_result is None:
             if request.credentials is None:
@@ -136,7 +137,7 @@ class RequestMiddleware:
 
 
 def _begin_span(request: Request) -> tracing.TraceSpan | None:
-    """The span of a request. From here on it is the one that the route keeps and that calls are made for."""
+    """The span of a request; from now on the route keeps it, and calls are made within it."""
     if tracing.spans is None or request.scope["path"] in _PROBES:
         return None
     span = tracing.spans.start("request", "server", parent=request.trace.traceparent)
@@ -145,7 +146,7 @@ def _begin_span(request: Request) -> tracing.TraceSpan | None:
 
 
 def _end_span(span: tracing.TraceSpan, request: Request, method: str, path: str, status: int) -> None:
-    """Names the span by the address without its parameters, which may hold anything."""
+    """Ends the span, named by the address without its parameters, which may hold anything."""
     attributes: dict[str, str | int] = {
         "http.request.method": method if method != "-" else "_OTHER",
         "http.route": path,
@@ -172,7 +173,7 @@ def _failure(request: Request) -> Answer:
 
 
 def _rehearsal(rehearsed: Rehearsed, request: Request) -> Answer:
-    """The error that a push to the sandbox asked for, in the words and with the headers of the real one."""
+    """The error that a push to the sandbox asked for, with the words and headers of the real one."""
     request.is_rehearsal = True
     if rehearsed.code == "internal_error":
         return _failure(request)
@@ -182,14 +183,14 @@ def _rehearsal(rehearsed: Rehearsed, request: Request) -> Answer:
 
 
 def _problem(error: ApiError) -> Answer:
-    """The problem document. Its `type` is always `about:blank`, so a header leads to the code's cause and cure."""
+    """The problem document. Its `type` is always `about:blank`, so a header links to the cause and cure of the code."""
     given = {**error.headers, "Link": f'</docs/errors#{error.code}>; rel="help"'}
     headers = tuple((name.lower().encode(), value.encode("latin-1")) for name, value in given.items())
     return Answer(KINDS[error.code].status, document_of(error), PROBLEM_TYPE.encode(), headers)
 
 
 def _in_our_words(error: HTTPException | CapacityTimeout, scope: Scope) -> ApiError:
-    """The errors of Starlette's router, and of a body that waited too long for its place, as errors of the API."""
+    """Errors of Starlette's router, and of a body that waited too long for its place, as errors of the API."""
     if isinstance(error, CapacityTimeout):
         return ApiError(
             "rate_limited",
@@ -215,5 +216,5 @@ def _methods_of(routes: list[BaseRoute], path: str) -> str:
 
 @functools.cache
 def _measure(method: str, path: str, status: int | str) -> Histogram:
-    """The histogram of a kind of request. There are few: methods, paths and statuses are the service's own."""
+    """The histogram of a kind of request. Methods, paths and statuses are the service's own, so there are few."""
     return REQUESTS.labels(method, path, status)

@@ -1,4 +1,4 @@
-"""The interface description, OpenAPI 3.1, made from the same shapes that check the bodies."""
+"""The description of the API, OpenAPI 3.1, made from the shapes that check the bodies."""
 
 from importlib import metadata
 from typing import Any
@@ -171,7 +171,7 @@ _IF_NONE_MATCH: Json = {
 
 
 def _tagged(answer: Json) -> Json:
-    """The answers of a read: with its tag, or 304 to a caller who names that tag."""
+    """The answers of a read, with its tag, or 304 for a caller who names that tag."""
     headers = {**answer["headers"], "ETag": {"$ref": "#/components/headers/ETag"}}
     return {
         "200": {**answer, "headers": headers},
@@ -295,7 +295,7 @@ def _query_parameters(shape: type[msgspec.Struct]) -> list[Json]:
 
 def _schemas() -> Json:
     schemas = _components([RouteInput, Me, Route, RouteList, VehicleList, DriverList, Problem])
-    # rules between fields, which the shapes check in code
+    # Rules between fields, which the shapes check in code.
     schemas["VehicleRef"]["anyOf"] = [_given("unitNumber"), _given("vin")]
     schemas["DriverRef"]["anyOf"] = [_given("name"), _given("externalId")]
     schemas["Problem"]["properties"]["code"]["enum"] = list(KINDS)

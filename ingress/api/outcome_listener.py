@@ -20,13 +20,13 @@ from domain.telemetry.logs import get_logger
 log = get_logger(__name__)
 
 _SILENCE_SECONDS = 1.5
-"""A subscription that is silent for so long is asked for a sign of life, and ended after as long again. With the pause
+"""A subscription silent for this long is asked for a sign of life, and ended after the same time again. With the pause
 before the next connection, outcomes are missed for less than 5 s."""
 
 _RECONNECT_SECONDS = 0.5
 
 _Announced = ImportOutcome | int
-"""The outcome of a route's import; or, where another import was first, only the revision that the route is at."""
+"""The outcome of a route's import, or, where another import came first, just the revision of the route."""
 
 _decoder = msgspec.json.Decoder(dict[UUID, _Announced])
 
@@ -42,14 +42,14 @@ class ExpectedOutcome(NamedTuple, Generic[Item]):
 
 
 class ReceivedOutcome(NamedTuple, Generic[Item]):
-    """An outcome that came. None: it is of a later revision; the database has the route's state."""
+    """An outcome that came; None for a later revision, so that the route's state is in the database."""
 
     item: Item
     outcome: ImportOutcome | None
 
 
 class Expectation(Generic[Item]):
-    """The outcomes that a batch of pushes waits for. It receives those that are announced inside its `with` block."""
+    """The outcomes that a batch of pushes waits for. It receives those announced inside its `with` block."""
 
     def __init__(self, waiting: "dict[UUID, list[_Waiting]]", expected: Sequence[ExpectedOutcome[Item]]) -> None:
         self._waiting = waiting
@@ -75,7 +75,7 @@ class Expectation(Generic[Item]):
         self._wake()
 
     async def outcomes(self, seconds: float) -> AsyncIterator[list[ReceivedOutcome[Item]]]:
-        """The outcomes as they come, until all are there or the time is over."""
+        """Yields the outcomes as they come, until all are there or the time is over."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         while self._received or (self._left and loop.time() < until):
@@ -113,7 +113,7 @@ class OutcomeListener:
         return Expectation(self._waiting, expected)
 
     async def listen(self) -> None:
-        """Runs as long as the process; connects again when Redis was away, or silent."""
+        """Listens as long as the process runs; connects again when Redis was away, or silent."""
         options = {"socket_timeout": _SILENCE_SECONDS, "socket_connect_timeout": _SILENCE_SECONDS}
         while True:
             try:
@@ -133,8 +133,9 @@ class OutcomeListener:
             await asyncio.sleep(_RECONNECT_SECONDS)
 
     async def _receive(self, channel: PubSub) -> None:
-        """Delivers the announced outcomes, until the connection fails. Redis is asked for a sign of life when it has
-        been silent: a server that vanished closes nothing. Raises redis.RedisError."""
+        """Delivers the announced outcomes until the connection fails. After a silence Redis is asked for a sign of
+        life, because a server that vanished closes nothing. Raises redis.RedisError when the connection is lost;
+        `listen` then connects again."""
         asked = False
         while True:
             message = await channel.get_message(timeout=_SILENCE_SECONDS)
@@ -158,7 +159,7 @@ class OutcomeListener:
                 log.warning("outcomes.unreadable", error=str(error))
 
     def deliver(self, message: bytes) -> None:
-        """Gives the outcomes of a job to the expectations that wait for them."""
+        """Hands the outcomes of a job to the expectations that wait for them."""
         for route_id, announced in _decoder.decode(message).items():
             waiting = self._waiting.get(route_id)
             if waiting is None:

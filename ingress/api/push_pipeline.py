@@ -1,4 +1,4 @@
-"""Takes a batch of pushes from one step to the next: admit, store, import by a worker, answer."""
+"""Takes a batch of pushes from step to step: admit, store, have a worker import, answer."""
 
 import asyncio
 import time
@@ -34,8 +34,8 @@ from ingress.http.problems import ApiError, Rehearsed
 log = get_logger(__name__)
 
 _HOLD_SECONDS = 0.25
-"""A batch keeps its place so long at most until its import is announced: meanwhile the next one grows. After a batch
-has kept its place in vain, no batch does until an outcome comes again."""
+"""Longest time that a batch keeps its place until its import is announced; the next batch grows meanwhile. After one
+that was not announced in time, no batch keeps its place until an outcome comes again."""
 
 _STORING_THREADS = 2
 
@@ -58,7 +58,7 @@ WaitingPush = Submitted[ReceivedPush, RouteAnswer]
 
 
 class _Stored(NamedTuple):
-    """A push that is stored and waits for its answer."""
+    """A stored push that waits for its answer."""
 
     admitted: Admitted[ReceivedPush, RouteAnswer]
     push: Push
@@ -93,7 +93,7 @@ class PushPipeline:
         self._answering: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
-        """Waits for the pushes that are stored to be answered."""
+        """Waits until the stored pushes are answered."""
         await asyncio.gather(*self._answering)
         self._threads.shutdown()
 
@@ -160,8 +160,7 @@ class PushPipeline:
                 one.admitted.settle(error)
 
     async def _import(self, stored: Sequence[_Stored], jobs: Sequence[Job]) -> None:
-        """Asks for the import of every route that is new or replaced, and answers each push as soon as its outcome is
-        known."""
+        """Asks for the import of every new or replaced route, and answers each push once its outcome is known."""
         changed = [one for one in stored if one.pushed.effect in ("create", "replace")]
         for one in stored:
             if one.pushed.effect == "refuse":
@@ -185,7 +184,7 @@ class PushPipeline:
         await self._read(late)
 
     async def _answer_with_outcomes(self, expected: Expectation[_Stored]) -> None:
-        """Answers pushes until the time is over. It leaves those whose import failed and is tried again."""
+        """Answers pushes until the time is over. Pushes whose import failed and is tried again are left."""
         async for received in expected.outcomes(self._import_wait_seconds):
             self._workers_answer = True
             await self._note_writes(one for one, _ in received)
@@ -198,12 +197,13 @@ class PushPipeline:
             await self._read(unknown)
 
     async def _note_writes(self, stored: Iterable[_Stored]) -> None:
-        """After the commit and before the answer: from here on no replica answers that has replayed less."""
+        """Notes the writes, after the commit and before the answer: from now on no replica that has replayed less
+        answers."""
         if self._replica is not None:
             await self._replica.note_writes(one.push.tenant for one in stored)
 
     async def _read(self, stored: Sequence[_Stored]) -> None:
-        """Answers with the routes as they are now."""
+        """Answers with the present state of the routes."""
         if not stored:
             return
         await self._note_writes(stored)
@@ -219,7 +219,7 @@ class PushPipeline:
 def _without_rehearsed_errors(
     admitted: Sequence[Admitted[ReceivedPush, RouteAnswer]],
 ) -> list[Admitted[ReceivedPush, RouteAnswer]]:
-    """Settles the pushes to the sandbox that ask for an error. Nothing of them is stored. Returns the others."""
+    """Settles the pushes to the sandbox that ask for an error, and stores nothing of them. Returns the others."""
     others = []
     for one in admitted:
         sandbox = one.caller.environment is Environment.SANDBOX

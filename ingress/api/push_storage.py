@@ -1,7 +1,6 @@
-"""Stores the pushes that the quick statement leaves: all in one commit, and where that fails, each on its own.
+"""Stores the pushes that the quick statement leaves: all in one commit, and if that fails, each on its own.
 
-Their wait for locks is limited, however many of their routes another transaction holds.
-"""
+Their wait for locks is limited, even if another transaction holds many of their routes."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -25,7 +24,7 @@ log = get_logger(__name__)
 
 STORING_SECONDS = 2.5
 
-# When that time is over, the pushes that meet no lock still go through: each gets this much.
+# After that time the pushes that meet no lock still go through; each gets this much.
 _OVERTIME_SECONDS = 1.0
 _MIN_STATEMENT_SECONDS = 0.25
 _MIN_LOCK_SECONDS = 0.02
@@ -34,8 +33,8 @@ Result = Pushed | BaseException
 
 
 class PushStorage:
-    """Stores pushes until a time (of `time.monotonic`), in transactions that block their thread. The caller enqueues
-    `jobs` afterwards, and the imports of routes that are new or replaced."""
+    """Stores pushes until a time (of `time.monotonic`), in transactions that block their thread. The caller then
+    enqueues `jobs`, and the imports of new or replaced routes."""
 
     def __init__(self, database: Database, *, until: float) -> None:
         self.jobs: list[Job] = []
@@ -44,7 +43,7 @@ class PushStorage:
         self._until = until
 
     def store_together(self, pushes: Sequence[Push]) -> Sequence[Result]:
-        """The result of each push, in order. All are in one commit; when that fails, each is on its own."""
+        """The result of each push, in order. All are in one commit; if that fails, each gets its own."""
         try:
             return self._store(pushes, self._limits())
         except psycopg.Error as error:
@@ -55,8 +54,8 @@ class PushStorage:
 
     def store_apart(self, pushes: Sequence[Push], failure: BaseException) -> Sequence[Result]:
         """The result of each push, each in a commit of its own, so that a bad push costs the others nothing. Pushes
-        that wait for a lock share the time that is left: many cost no more than one. The time may be over before the
-        last ones: their result is `failure`."""
+        that wait for a lock share the time that is left, so many cost no more than one. When the time is over, the
+        remaining ones result in `failure`."""
         results: list[Result] = []
         for position, push in enumerate(pushes):
             if time.monotonic() > self._until + _OVERTIME_SECONDS:
@@ -93,17 +92,17 @@ class PushStorage:
 
 
 def of_pushes(pushes: Iterable[Push]) -> Visibility:
-    """The data of the callers of these pushes."""
+    """Shows the data of the callers of these pushes."""
     return of_tenants(push.tenant for push in pushes)
 
 
 def request_ids(pushes: Iterable[Push]) -> list[str]:
-    """The requests of these pushes, for the log."""
+    """The request ids of these pushes, for the log."""
     return [push.trace.request_id for push in pushes if push.trace.request_id is not None]
 
 
 class _KeysGone(Exception):
-    """Keys were revoked or expired while their pushes waited."""
+    """Some keys were revoked or expired while their pushes waited."""
 
     def __init__(self, key_ids: set[UUID]) -> None:
         super().__init__(key_ids)
@@ -111,7 +110,7 @@ class _KeysGone(Exception):
 
 
 def _check_keys_again(connection: Connection, pushes: Sequence[Push]) -> None:
-    """Raises _KeysGone, which rolls the transaction back."""
+    """Check the keys once more. Raises _KeysGone if some are no longer valid, which rolls the transaction back."""
     key_ids = list({push.key_id for push in pushes if push.key_id is not None})
     gone = {key_id for key_id, valid in zip(key_ids, still_valid(key_ids).on(connection), strict=True) if not valid}
     if gone:

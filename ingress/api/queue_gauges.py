@@ -1,4 +1,4 @@
-"""The gauges of the queues, kept up to date by a thread of their own: a scrape waits for nothing."""
+"""The gauges of the queues. A thread of their own keeps them up to date, so that a scrape waits for nothing."""
 
 import math
 import threading
@@ -31,9 +31,8 @@ _GAUGES = (QUEUE_JOBS, QUEUE_IN_FLIGHT, QUEUE_OLDEST, QUEUE_WORKERS, DEAD_LETTER
 
 
 class QueueGauges:
-    """Measures the queues again and again. While Redis cannot say how long they are, the gauges are NaN: an old number
-    would be taken for a new one.
-    """
+    """Measures the queues again and again. While Redis does not answer, the gauges are NaN: an old number would look
+    like a new one."""
 
     def __init__(self, jobs: JobQueue) -> None:
         self._jobs = jobs
@@ -43,7 +42,7 @@ class QueueGauges:
 
     @classmethod
     def start(cls, settings: Settings) -> None:
-        """Measures in a thread that ends with the process."""
+        """Starts a thread that measures and ends with the process."""
         gauges = cls(JobQueue.of(settings))
         threading.Thread(target=gauges.run, name="queue-gauges", daemon=True).start()
 
@@ -53,7 +52,7 @@ class QueueGauges:
             time.sleep(_MEASURE_SECONDS)
 
     def measure(self) -> None:
-        """Measures once, within the bounded wait of the client."""
+        """Measures once, within the client's bounded wait."""
         now = clock.now()
         try:
             states = read_queues(self._jobs.client)

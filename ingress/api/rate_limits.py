@@ -1,5 +1,6 @@
-"""The rate limits: requests to the API, requests to the feed, and positions in any 60 seconds. Redis counts them for
-each key, the same on every process."""
+"""The rate limits: requests to the API, requests to the feed, and positions, in any 60 seconds.
+
+Redis counts them for each key, in one place for all processes."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
@@ -12,9 +13,9 @@ from domain.contract.shapes import RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECOND
 from domain.ids import shown_id
 from domain.queue.circuit import RedisCircuit
 
-# One list for each key: the times of its accepted requests, newest first, in microseconds of Redis's own clock.
-# ARGV[2] has a digit for each key: 0 only asks, another counts a request; its limit is ARGV[3], that of a 2 ARGV[4].
-# Returns for each {requests left, microseconds until the oldest leaves the window}; -1 left: refused, not counted.
+# One list for each key: the times of its accepted requests, newest first, in microseconds of Redis's own clock. ARGV[2]
+# has a digit for each key: 0 only asks, 1 and 2 count a request; the limit is ARGV[3], that of a 2 ARGV[4]. Returns for
+# each {requests left, microseconds until the oldest leaves the window}; -1 left means refused and not counted.
 _SCRIPT = """
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -41,8 +42,8 @@ for i, key in ipairs(KEYS) do
 end
 return answers
 """
-# Positions come by the thousand, so they are counted by the second: a hash for each key, of Redis's seconds.
-# Returns the seconds until so many more fit into the window; 0: they did, and are counted.
+# Positions come by the thousand, so they are counted by the second: a hash for each key, of Redis's seconds. Returns
+# the seconds until this many more fit into the window, or 0 if they did and are counted.
 _POSITIONS_SCRIPT = """
 local now = tonumber(redis.call('TIME')[1])
 local most, window, wanted = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -74,7 +75,7 @@ return window
 
 
 Counted = Literal["requests", "feed_requests"]
-"""The counter of a request: to the API, or to the feed."""
+"""The kind of a request in the counts: to the API, or to the feed."""
 
 
 def counter_of(what: Counted | Literal["positions"], key_id: UUID) -> str:
@@ -87,13 +88,13 @@ class Allowance(NamedTuple):
 
     allowed: bool
     remaining: int
-    """Requests to the API that are left, also when this one was to the feed."""
+    """Requests to the API that are left, even if this one went to the feed."""
     retry_after_seconds: int
     limit: int = RATE_LIMIT_REQUESTS
     """The limit that this request counts against."""
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """Headers for ASGI."""
+        """The headers that show the allowance, for ASGI."""
         return [
             (b"x-ratelimit-limit", b"%d" % RATE_LIMIT_REQUESTS),
             (b"x-ratelimit-remaining", b"%d" % self.remaining),
@@ -101,7 +102,7 @@ class Allowance(NamedTuple):
 
 
 class RateLimiter:
-    """Counts requests by key, many keys in one call, and the positions of a key. While Redis is away all pass."""
+    """Counts requests by key, many keys in one call, and the positions of a key. While Redis is away, all pass."""
 
     def __init__(
         self,
@@ -118,8 +119,8 @@ class RateLimiter:
         self._feed_requests_per_minute = feed_requests_per_minute
 
     async def take(self, requests: Sequence[tuple[UUID, Counted] | None]) -> list[Allowance | None]:
-        """Counts one request of each key, in order. None in the list was counted before; its result is None. All
-        results are None while Redis is away: the requests pass uncounted."""
+        """Counts one request of each key, in order. A request that was counted before is None in the list and in the
+        result. All results are None while Redis is away: the requests pass uncounted."""
         allowances: list[Allowance | None] = [None] * len(requests)
         keys: list[str] = []
         digits = ""
@@ -154,7 +155,7 @@ class RateLimiter:
         return allowances
 
     async def take_positions(self, key_id: UUID, positions: int) -> int:
-        """Counts positions of a key, all or none. Returns 0, or the seconds until so many are allowed."""
+        """Counts positions of a key, all or none. Returns 0, or the seconds until this many are allowed."""
         seconds = await self._run(
             self._positions_script,
             [counter_of("positions", key_id)],
@@ -165,5 +166,5 @@ class RateLimiter:
         return seconds or 0
 
     async def _run(self, script: AsyncScript, keys: list[str], *arguments: int | str) -> Any:
-        """The result of a script. None while Redis is away."""
+        """The result of a script; None while Redis is away."""
         return await self._circuit.ask_async(lambda: script(keys=keys, args=arguments), otherwise=None)

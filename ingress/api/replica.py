@@ -1,11 +1,10 @@
-"""Reads of routes from a replica of the database, where it has replayed the last write of the caller's company; else
-the primary is asked.
+"""Reads routes from a replica of the database that has replayed the last write of the caller's company, or from the
+primary.
 
 No caller reads less than its company has written. Other changes of a route may be missing for as long as
-`FUELROUTE_DATABASE_REPLICA_LAG_SECONDS`; a replica that is further behind is not read from. The primary says at every
-read whether the key is still valid, so a revoked key is refused at once. A replica that fails costs no request: the
-primary answers it.
-"""
+`FUELROUTE_DATABASE_REPLICA_LAG_SECONDS`; a replica that is further behind is not read from. At every read the primary
+says whether the key is still valid, so a revoked key is refused at once. When a replica fails, the primary answers the
+request."""
 
 import asyncio
 import time
@@ -30,13 +29,13 @@ from domain.telemetry.metrics import ROUTE_READS
 log = get_logger(__name__)
 
 _REST_SECONDS = 1.0
-"""A replica that failed, or was too far behind, is left alone for so long."""
+"""A replica that failed, or was too far behind, is left alone for this time."""
 
 _WAIT_SECONDS = 0.5
-"""The longest wait for a connection to a replica."""
+"""Longest wait for a connection to a replica."""
 
 _SAMPLES = 16
-"""The number of LSNs of the primary that are remembered, at most, for as long as a replica may be behind."""
+"""Most LSNs of the primary that are remembered, for as long as a replica may be behind."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -44,7 +43,7 @@ Answer = TypeVar("Answer")
 
 
 class _AsOf(Query[tuple[int | None, Answer]]):
-    """A query, and the LSN that the replica had replayed before it. Both go out together."""
+    """A query, together with the LSN that the replica had replayed before it. Both go out in one round trip."""
 
     def __init__(self, query: Query[Answer]) -> None:
         self._query = query
@@ -62,19 +61,17 @@ class _AsOf(Query[tuple[int | None, Answer]]):
 
 
 class Freshness:
-    """The LSN that a replica has replayed which is at most so many seconds behind.
-
-    It is one that the primary had written between that time ago and half of it. So neither the clocks of the servers
-    matter, nor how often something is written. Where nothing was read then, a replica must have replayed all that the
-    primary has written now.
-    """
+    """Tells which LSN a replica must have replayed to be recent enough. It is one that the primary had written between
+    the allowed time ago and half of it. So neither the servers' clocks matter, nor how often something is written. If
+    no LSN was read in that time, a replica must have replayed all that the primary has written by now."""
 
     def __init__(self, lag_seconds: float) -> None:
         self._lag_seconds = lag_seconds
         self._samples: deque[tuple[float, int]] = deque()
 
     def least_lsn(self, flushed: int, now: float) -> int:
-        """`flushed` is the primary's LSN at `now`, a time of the monotonic clock."""
+        """The LSN that a replica must have replayed. `flushed` is the primary's LSN at `now`, a time of the monotonic
+        clock."""
         samples = self._samples
         if not samples or now - samples[-1][0] >= self._lag_seconds / _SAMPLES:
             samples.append((now, flushed))
@@ -86,7 +83,7 @@ class Freshness:
 
 
 class ReplicaReads:
-    """The reads of one ingress process. The functions answer None for what the primary is to be asked."""
+    """The reads of one ingress process. An answer of None means that the primary must be asked."""
 
     def __init__(self, settings: Settings, url: str, primary: AsyncDatabase) -> None:
         self._primary = primary
@@ -112,8 +109,8 @@ class ReplicaReads:
         self._in_threads.__exit__()
 
     async def note_writes(self, tenants: Iterable[Tenant]) -> None:
-        """Stores that callers of these tenants have written: after the commit, before the answer. Raises
-        psycopg.Error."""
+        """Notes that callers of these tenants have written; to be called after the commit and before the answer. Raises
+        psycopg.Error when PostgreSQL is away."""
         wanted = set(tenants)
         await self._primary.ask(note_writes(wanted), of_tenants(wanted))
 
@@ -123,8 +120,8 @@ class ReplicaReads:
         asked: Sequence[tuple[UUID, Item]],
         visible: Visibility,
     ) -> list[Result | None]:
-        """The answers for these keys, in order. None also for a key that is not valid any more, and for what the
-        replica does not have. Raises psycopg.Error of the primary."""
+        """The answers for these keys, in order. None also for a key that is no longer valid, and for routes that the
+        replica does not have. Raises psycopg.Error when the primary is away."""
         answers: list[Result | None] = [None] * len(asked)
         if self._rests():
             return _counted(answers)
@@ -140,8 +137,8 @@ class ReplicaReads:
         return _counted([one if usable else None for one, usable in zip(found, may_use, strict=True)])
 
     def read_in_thread(self, caller: Caller, read: Callable[[Connection], Result]) -> tuple[int | None, Result] | None:
-        """The answer of a replica, and the LSN that it had replayed before; `judge_one` tells if it may be used. It
-        blocks its thread."""
+        """The answer of a replica, and the LSN that it had replayed before; `judge_one` then tells if it may be used.
+        Blocks its thread."""
         if self._rests():
             return None
         try:
@@ -153,7 +150,8 @@ class ReplicaReads:
             return None
 
     async def judge_one(self, caller: Caller, replayed: int | None) -> bool:
-        """True if the answer of a replica may be used that had replayed so much before. Raises psycopg.Error."""
+        """Tell if the answer of a replica that had replayed `replayed` may be used. Raises psycopg.Error when the
+        primary is away."""
         states = await self._primary.ask(ask_primary([caller.key_id]), of_tenants([caller.tenant]))
         (usable,) = await self._judge(states, replayed)
         ROUTE_READS.labels("replica" if usable else "primary").inc()
@@ -167,8 +165,8 @@ class ReplicaReads:
             return None
 
     async def _judge(self, states: Sequence[PrimaryState | None], replayed: int | None) -> list[bool]:
-        """Tells for each key if a replica that has replayed so much is good enough. A company whose last write is not
-        known gets one, so that its next read may come from a replica."""
+        """Tell for each key if a replica that has replayed `replayed` is recent enough. A company without a noted last
+        write gets one now, so that its next read may come from a replica."""
         known = [state for state in states if state is not None]
         if not known:
             return [False] * len(states)

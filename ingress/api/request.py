@@ -1,4 +1,4 @@
-"""A request as its endpoint gets it, and the answer. The head is read once."""
+"""A request as its endpoint gets it, and its answer. The head is read once."""
 
 import asyncio
 import re
@@ -24,11 +24,11 @@ JSON = b"application/json"
 
 _BEARER = re.compile(r"bearer +(\S+) *", re.IGNORECASE)
 _REQUEST_ID = re.compile(r"(?!.*svc_(?:live|test)_)[A-Za-z0-9._-]{1,128}")
-"""An id that holds a key is not used: the id is shown, and passed on."""
+"""The form of an id that is used. An id with a key in it is not used, because ids are shown and passed on."""
 
 
 class Request:
-    """One request. The first of several headers of a name counts."""
+    """One request. If a header comes several times, the first one counts."""
 
     __slots__ = (
         "_content_length",
@@ -50,18 +50,18 @@ class Request:
         self._receive = receive
         self._content_type, self._content_length = JSON, b""
         self.own_id = uuid7().hex
-        """The id that the service gave; it sorts by time."""
+        """The id that the service gave; ids sort by time."""
         self.id = self.own_id
-        """The id that the caller gave, else the service's own."""
+        """The caller's id, or the service's own."""
         self.received = b""
-        """The body, once it is here."""
+        """The body, once it has arrived."""
         self.if_none_match: bytes | None = None
         self.credentials: Credentials | None = None
-        """The key of the request. None: there is none, or it is malformed."""
+        """The key of the request; None if there is none, or it is malformed."""
         self.auth_result: AuthResult | None = None
-        """The result of the key's check. None: it was not checked yet."""
+        """The result of the key's check; None before it is checked."""
         self.is_rehearsal = False
-        """True where a push to the sandbox asked for the error that it gets."""
+        """True if a push to the sandbox asked for the error that it gets."""
         bearer: bytes | None = None
         traceparents: list[bytes] = []
         for name, value in reversed(scope["headers"]):
@@ -83,7 +83,7 @@ class Request:
             self.credentials = _credentials(scope["path"], bearer)
         traceparent = read_traceparent(traceparents[0].decode("latin-1")) if len(traceparents) == 1 else None
         self.trace = Trace(self.id, traceparent)
-        """Its id, and the trace context that it came with: one at most, as the standard asks."""
+        """The id, and the trace context of the request: one at most, as the standard asks."""
 
     @property
     def path_id(self) -> str:
@@ -92,8 +92,8 @@ class Request:
         return path_id
 
     def max_body_bytes(self) -> int:
-        """The largest size that its JSON body can have. Raises ApiError: 415 when the media type is another, 413 when
-        the body is too large."""
+        """The largest JSON body that the request may have. Raises ApiError: 415 for another media type, 413 if the
+        announced body is too large."""
         if self._content_type != JSON:
             media_type = self._content_type.decode("latin-1").partition(";")[0].strip().lower()
             if media_type != "application/json" and not media_type.endswith("+json"):
@@ -106,8 +106,9 @@ class Request:
         return length
 
     async def body(self, timeout_seconds: float, room: Callable[[int], Awaitable[None]] | None = None) -> bytes:
-        """The whole body. `room` is called with the bytes that have arrived, and returns when they may stay. Raises
-        ApiError: 413 when it is too large, 400 when it comes too slowly, since others wait for its place."""
+        """The whole body. `room` is called with the number of bytes that have arrived, and returns when they may stay.
+        Raises ApiError: 413 for a body that is too large, 400 for one that comes too slowly, because others wait for
+        its place."""
         body: bytes | None = self.scope.get(BODY)
         if body is not None and len(body) <= MAX_BODY_BYTES and room is None:
             self.received = body
@@ -137,7 +138,7 @@ class Request:
 
 
 class Answer(NamedTuple):
-    """The answer to a request. The middleware adds the headers that every answer has."""
+    """The answer to a request. The middleware adds the headers that all answers share."""
 
     status: int
     body: bytes = b""
@@ -146,7 +147,7 @@ class Answer(NamedTuple):
 
 
 def _credentials(path: str, bearer: bytes) -> Credentials | None:
-    """The key of a request to the API or the feed. None: there is none, or another address."""
+    """The key of a request to the API or the feed; None if there is none, or if the address is another."""
     counted: Counted  # the contract's limit is the API's; the feed has limits of its own
     if path.startswith("/v1/"):
         counted = "requests"

@@ -1,9 +1,8 @@
-"""The request log, for the people who manage keys: entries are collected in memory and written in batches.
+"""The request log, for people who manage keys: entries are collected in memory and written in batches.
 
 It never holds up a request and never fails one. A request only adds an entry to a list. Redaction and writing come
 later, for many entries at once, on a connection of its own. Entries that cannot be written in time are lost and
-counted.
-"""
+counted."""
 
 import asyncio
 import time
@@ -27,16 +26,17 @@ log = get_logger(__name__)
 
 _WRITE_SECONDS = 1.0
 _BATCH = 1_000
-"""Entries that are written at once, without waiting for the second to end. Fewer cost more each; more would hold up the
-event loop, which needs some 3 ms for these."""
+"""Entries that are written at once, before the second ends. With fewer each costs more; more would hold up the event
+loop, which needs some 3 ms for these."""
 _MOST_ENTRIES = 10_000
 _MOST_HELD = 8 << 20
-"""Bytes that may wait to be written. Beyond the entries the oldest is lost, beyond the bytes the body of a new one."""
+"""Most bytes that wait to be written. With too many entries the oldest is lost, with too many bytes the body of a new
+one."""
 _BATCH_BYTES = 1 << 20
-"""Bytes of bodies that end a batch: bodies of failed requests are read once more, which takes the event loop some 10
-ms."""
+"""Bytes of bodies that end a batch: bodies of failed requests are read again, which takes the event loop some 10 ms for
+these."""
 _SMALL_PROBLEM = 1_000
-"""Bytes of a problem document that is kept when nothing else of its request is: it tells the code."""
+"""Most bytes of a problem document that is kept where nothing else of the request is; it has the code."""
 _MINUTE = 60.0
 _LAST_SECONDS = 2.0
 """Seconds for the last entries when the process stops."""
@@ -52,10 +52,10 @@ class RequestLog:
         self._held = 0
         self._many = asyncio.Event()
         self._refused: dict[UUID, Entry] = {}
-        """The entry that stands for all requests of a key beyond its rate limit, until it is written."""
+        """One entry for all requests of a key beyond its rate limit, until it is written."""
         self._counts: dict[UUID, int] = {}
         self._sampled: set[UUID] = set()
-        """Entries of each key in this minute, and the keys of which one successful request is kept as it was."""
+        """Entries of each key in this minute, and keys with one successful request that is kept whole."""
         self._minute_ends = 0.0
         self._is_failing = False
         self._has_ended = False
@@ -68,7 +68,7 @@ class RequestLog:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Writes the entries that are there."""
+        """Writes the entries that are left."""
         if self._writer is None:
             return
         self._has_ended = True
@@ -78,8 +78,8 @@ class RequestLog:
         await self._database.__aexit__()
 
     def note(self, request: Request, path: str, status: int, seconds: float, answer: Answer | None) -> None:
-        """Adds an entry for a request that was answered, or broken off (`answer` is None). A request without a valid
-        key is not kept."""
+        """Adds an entry for a request that was answered, or broken off (`answer` is None). Requests without a valid key
+        are not kept."""
         if not self._is_on or request.auth_result is None or (caller := request.auth_result.caller) is None:
             return
         key_id = caller.key_id
@@ -133,7 +133,7 @@ class RequestLog:
             self._many.set()
 
     def _take(self) -> list[Entry]:
-        """Takes the oldest entries, as many as are written at once."""
+        """Takes the oldest entries, up to one batch."""
         taken: list[Entry] = []
         held = 0
         while self._entries and len(taken) < 2 * _BATCH and held < _BATCH_BYTES:
@@ -162,8 +162,8 @@ class RequestLog:
             log.exception("request_log.failed")
 
     async def write(self) -> None:
-        """Writes the entries that are there. Entries that PostgreSQL cannot take yet wait for the next time; entries
-        that it refuses are lost."""
+        """Writes the waiting entries. Entries that PostgreSQL cannot take yet wait for the next time; entries that it
+        refuses are lost."""
         now = time.monotonic()
         if now >= self._minute_ends:
             self._minute_ends = now + _MINUTE

@@ -1,7 +1,5 @@
-"""The services of the endpoints: PostgreSQL and Redis in the event loop, and threads for rare work.
-
-Every company has its turn in the batches, and its share of the threads.
-"""
+"""The services of the endpoints: PostgreSQL and Redis in the event loop, and threads for rare work. Each company has
+its turn in the batches, and its share of the threads."""
 
 import asyncio
 import contextvars
@@ -94,12 +92,12 @@ class Services:
         self._thread_permits = FairSemaphore(threads, of_one=max(1, threads // 2))
         body_bytes = settings.body_memory_megabytes << 20
         self.bodies = FairSemaphore(body_bytes, of_one=body_bytes // 32)
-        """Bytes of bodies. A permit is held from before a body is read until it is answered; the next body waits in its
+        """Bytes of bodies. A permit is held from before a body is read until the answer; the next body waits in its
         socket."""
         of_address = 2 * MAX_BODY_BYTES
         self.unverified_bodies = FairSemaphore(max(body_bytes // 8, 2 * of_address), of_one=of_address)
-        """Bytes that have arrived of bodies whose sender is not known before the whole body is here. Network addresses
-        have shares of it, so strangers take nothing of a company's share."""
+        """Bytes of unfinished bodies whose sender is not known before the whole body is here. Network addresses have
+        shares of it, so strangers take nothing from a company's share."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -117,11 +115,11 @@ class Services:
             await listening
 
     async def in_thread(self, caller: Caller, work: Callable[[], Result]) -> Result:
-        """Does `work` in one of the threads, of which a company has half at most."""
+        """Does `work` in one of the threads; a company has at most half of them."""
         return await self.in_thread_of(caller.company_id, work)
 
     async def in_thread_of(self, company_id: UUID, work: Callable[[], Result]) -> Result:
-        """The same for a company without a key."""
+        """Does `work` in one of the threads for a company without a key."""
         async with self._thread_permits.permit(company_id.hex):
             in_context = contextvars.copy_context().run  # the log lines of the thread name the request
             return await asyncio.get_running_loop().run_in_executor(self._threads, in_context, work)
@@ -129,7 +127,7 @@ class Services:
     @contextmanager
     def transaction(self, caller: Caller, *, by_key: bool = False) -> Iterator[Connection]:
         """A transaction for a caller who may have waited for it: at its end the key is checked again. Raises ApiError
-        401 when it is not valid any more; then nothing is stored. `by_key` uses `transaction_by_key`."""
+        401 if it is no longer valid; nothing is stored then. `by_key` uses `transaction_by_key`."""
         begin = self.database.transaction_by_key if by_key else self.database.transaction
         with begin(of_tenants([(caller.company_id, caller.environment)])) as connection:
             yield connection
@@ -137,7 +135,7 @@ class Services:
                 raise unauthorized()
 
     async def count_positions(self, caller: Caller, positions: int) -> None:
-        """Counts positions. Raises ApiError 429 when the key may not send so many to the feed now."""
+        """Counts positions. Raises ApiError 429 if the key may not send this many to the feed now."""
         seconds = await self._limiter.take_positions(caller.key_id, positions)
         if seconds:
             raise ApiError(
@@ -163,7 +161,7 @@ class Services:
         self, read: Callable[[Sequence[tuple[UUID, Item]]], Query[list[Result | None]]], name: str
     ) -> Batches[Item, Result | None]:
         """A batcher that reads for many requests in one query, each with the id of its key. The query finds nothing for
-        a key that is not valid any more."""
+        a key that is no longer valid."""
 
         async def work(batch: Sequence[Submitted[Item, Result | None]]) -> None:
             admitted = await self.authenticator.admit(batch)
@@ -189,7 +187,8 @@ class Services:
         asked: Sequence[tuple[UUID, Item]],
         visible: Visibility,
     ) -> list[Result | None]:
-        """The results in order, from a replica as far as that may answer. Raises psycopg.Error."""
+        """The results in order, from a replica as far as it may answer. Raises psycopg.Error when the primary is
+        away."""
         if self.replica is None:
             return await self._by_key.ask(read(asked), visible)
         results = await self.replica.read(read, asked, visible)

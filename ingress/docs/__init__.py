@@ -1,1 +1,1 @@
-"""Documentation for those who build against the API, served beside it at /docs."""
+"""Documentation of the API for its users, served beside it at /docs."""

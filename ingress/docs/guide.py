@@ -1,7 +1,6 @@
-"""A guide: a Markdown file, as a page, and as the sections that the search looks through.
+"""A guide: a Markdown file, shown as a page, and split into sections for the search.
 
-Samples of one step in several languages stand one after the other in the file. The page shows them as one box.
-"""
+Samples of one step in several languages follow one another in the file. The page shows them as one box."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -19,10 +18,10 @@ from pygments.lexers import get_lexer_by_name
 from pygments.util import ClassNotFound
 
 LANGUAGES = {"bash": "curl", "python": "Python", "typescript": "TypeScript"}
-"""The languages of samples, by the name that stands in the Markdown."""
+"""The languages of samples, by their name in the Markdown."""
 
 _SAMPLES = "samples"
-"""The type of the token that stands for the samples of one step."""
+"""The type of token for the samples of one step."""
 
 
 class Section(NamedTuple):
@@ -49,7 +48,7 @@ class Guide:
 
 
 def read_guide(name: str, source: str) -> Guide:
-    """Raises ValueError when it does not begin with a title and a paragraph."""
+    """Reads a guide. Raises ValueError, when the docs are made, if it does not begin with a title and a paragraph."""
     tokens = _parser().parse(source)
     texts = [token.content for token in tokens if token.type == "inline"]
     if len(texts) < 2 or tokens[0].tag != "h1":
@@ -70,7 +69,7 @@ def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": True}).enable("table")
     parser.core.ruler.push("anchors", lambda state: _set_anchors(state.tokens))
     parser.add_render_rule("fence", lambda _, tokens, place, *__: _code(tokens[place]))
-    # a wide table is scrolled, by the keyboard too
+    # A wide table can be scrolled, also by the keyboard.
     parser.add_render_rule("table_open", lambda *_: '<div class="table" tabindex="0"><table>')
     parser.add_render_rule("table_close", lambda *_: "</table></div>")
     parser.add_render_rule(_SAMPLES, lambda _, tokens, place, *__: _samples(tokens[place].children or []))
@@ -78,14 +77,14 @@ def _parser() -> MarkdownIt:
 
 
 def _set_anchors(tokens: Sequence[Token]) -> None:
-    """The anchor of a heading is its text in lower case, with `-` for spaces: `#if-none-match`."""
+    """Give each heading an anchor: its text in lower case, with `-` for spaces, such as `#if-none-match`."""
     for opening, text in pairwise(tokens):
         if opening.type == "heading_open":
             opening.attrSet("id", re.sub(r"[^a-z0-9_]+", "-", _plain(text.content).lower()).strip("-"))
 
 
 def _with_samples(tokens: Sequence[Token]) -> Iterator[Token]:
-    """The tokens, with one in place of neighbours that are samples."""
+    """The tokens, with neighbouring samples joined into one token."""
     neighbours: list[Token] = []
     for token in [*tokens, Token("end", "", 0)]:
         if token.type == "fence" and token.info in LANGUAGES:
@@ -134,7 +133,7 @@ def _joined(texts: Sequence[str]) -> str:
 
 
 def _plain(markdown: str) -> str:
-    """The text without marks of links, code and stress."""
+    """The text without Markdown's marks of links, code and stress."""
     return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", markdown).replace("`", "").replace("**", "")
 
 

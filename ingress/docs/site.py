@@ -1,4 +1,4 @@
-"""The pages at /docs: guides, the reference of the API, and a search. The same guides as Markdown for machines."""
+"""The pages at /docs: guides, the reference of the API, and a search. Machines get the guides as Markdown."""
 
 import asyncio
 import hashlib
@@ -40,11 +40,11 @@ GUIDES = (
     "versions",
     CHANGELOG,
 )
-"""The guides, in the order in which a newcomer reads them. Each is a file in `guides/`."""
+"""The guides in the order in which a newcomer reads them. Each is a file in `guides/`."""
 
 MOST_FOUND = 30
 MOST_ASKED = 100
-"""Characters of a question: the rest of a longer one is left out."""
+"""Most characters of a question; the rest of a longer one is ignored."""
 
 _LINK_TO_FILE = re.compile(r"\[([^]]*)\]\((?!https?:|/)[^)]*\)")
 _PAGE = b"text/html; charset=utf-8"
@@ -56,7 +56,7 @@ _POLICY = (
 
 
 def _headers(*, inline_styles: bool = False, max_age_seconds: int = 300) -> tuple[tuple[bytes, bytes], ...]:
-    """Headers of a page. The reference makes its styles as it goes; no page runs scripts but its own files."""
+    """Headers of a page. The reference makes its styles while it runs; no page runs scripts but its own files."""
     policy = _POLICY.format(styles=" 'unsafe-inline'" if inline_styles else "")
     return (
         (b"content-security-policy", policy.encode()),
@@ -67,7 +67,7 @@ def _headers(*, inline_styles: bool = False, max_age_seconds: int = 300) -> tupl
 
 
 class Docs:
-    """The pages of one process. They are made when the first is asked for, in a thread."""
+    """The pages of one process. A thread makes them when the first is asked for."""
 
     def __init__(self, description: Mapping[str, Any]) -> None:
         self._description = description
@@ -79,7 +79,7 @@ class Docs:
         return Answer(200, pages.start, _PAGE, _headers())
 
     async def page(self, request: Request) -> Answer:
-        """A guide, `reference` or `search`; a guide's name with `.md` is the guide as it was written."""
+        """A guide by its name, `reference` or `search`. A name with `.md` gives the guide's Markdown."""
         name, pages = request.path_id, await self._pages()
         if name == "reference":
             return Answer(200, pages.reference, _PAGE, _headers(inline_styles=True))
@@ -129,7 +129,7 @@ class _Pages:
 
 
 def _make_pages(description: Mapping[str, Any]) -> _Pages:
-    # most processes never show a page: what makes them is loaded with the first
+    # Most processes never show a page, so the page makers are loaded with the first one.
     from ingress.docs.guide import operations_of, read_guide
 
     guides = [read_guide(name, read_source(name)) for name in GUIDES]
@@ -151,7 +151,7 @@ def _make_pages(description: Mapping[str, Any]) -> _Pages:
 
 def read_source(name: str) -> str:
     """The Markdown of a guide. The changelog is the project's own, without its links to files of the project; an
-    installed package has a copy of it."""
+    installed package has a copy."""
     path = HERE / "guides" / f"{name}.md"
     if name != CHANGELOG:
         return path.read_text(encoding="utf-8")

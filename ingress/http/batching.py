@@ -1,7 +1,5 @@
-"""Work in batches without a delay: a batch is everything that arrived while the last one was in flight.
-
-Where more has arrived than goes into a batch, owners take turns.
-"""
+"""Work in batches without a delay: a batch is everything that arrived while the last one was in flight. Where more has
+arrived than fits into a batch, owners take turns."""
 
 import asyncio
 import contextvars
@@ -13,7 +11,7 @@ from domain.telemetry.metrics import BATCH_ITEMS, BATCH_WAITS
 from ingress.http.fair_queue import FairQueue
 
 _ALONE_SECONDS = 0.05
-"""A batch that runs for longer no longer holds back a next one that is not full."""
+"""After this time a running batch no longer holds back a next one that is not full."""
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -30,12 +28,12 @@ class Submission(Generic[Item, Result]):
         self.future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
 
     def settle(self, result: Result) -> None:
-        """Sets the result, unless there is one already, or the caller no longer waits."""
+        """Sets the result. Does nothing if there is one already, or if the caller no longer waits."""
         if not self.future.done():
             self.future.set_result(result)
 
     def fail(self, error: BaseException) -> None:
-        """Raises the error where the item was submitted, unless there is a result already."""
+        """Fails the submission with this error. Does nothing if there is a result already."""
         if not self.future.done():
             self.future.set_exception(error)
 
@@ -64,10 +62,10 @@ class Batcher(Generic[Item, Result]):
         self._waiting: FairQueue[Submission[Item, Result]] = FairQueue()
         self._running: set[asyncio.Task[None]] = set()
         self._recent: set[asyncio.Task[None]] = set()
-        """Running batches beside which only a full one may start."""
+        """Running batches; beside them only a full batch may start."""
 
     def submit(self, item: Item, owner: str) -> "asyncio.Future[Result]":
-        """The result for `item`, to be awaited. `owner` takes turns with the other owners."""
+        """The future result for `item`. `owner` takes turns with the other owners."""
         submission: Submission[Item, Result] = Submission(item)
         self._waiting.put(owner, submission)
         if not self._start_is_planned and len(self._running) < self._at_once:
@@ -78,7 +76,7 @@ class Batcher(Generic[Item, Result]):
         return submission.future
 
     async def close(self) -> None:
-        """Waits for the batches in flight, and for the submissions that wait behind them."""
+        """Waits for the batches in flight, and for the submissions behind them."""
         while self._running:
             await asyncio.wait(self._running)
 
@@ -90,7 +88,7 @@ class Batcher(Generic[Item, Result]):
             if self._recent and len(self._waiting) < self._most_items:
                 return
             batch = [self._waiting.take() for _ in range(min(len(self._waiting), self._most_items))]
-            # its log lines are not those of the request that happens to come first
+            # Keeps the log lines of the batch apart from those of the request that happens to start it.
             task = loop.create_task(self._run(batch), context=contextvars.Context())
             self._items.observe(len(batch))
             self._waits.observe(time.monotonic() - min(one.submitted_at for one in batch))

@@ -1,7 +1,6 @@
 """Limits of connections before the caller is known: places, bytes, time, lines of the log.
 
-One check each second finds the connections that are overdue, so that a request costs no timer.
-"""
+One check each second finds the overdue connections, so that a request costs no timer."""
 
 import asyncio
 import ipaddress
@@ -21,11 +20,11 @@ _LOG_SECONDS = 10.0
 
 
 class ProxyNetworks:
-    """The proxies that are believed: addresses and networks, separated by commas."""
+    """The proxies whose headers are believed: addresses and networks, separated by commas."""
 
     def __init__(self, proxies: str = "") -> None:
         named = [ipaddress.ip_network(one) for one in filter(None, map(str.strip, proxies.split(",")))]
-        # a listener on :: sees an address of IPv4 as one of IPv6
+        # A listener on :: sees IPv4 addresses in IPv6 form.
         mapped = [
             ipaddress.ip_network(f"::ffff:{one.network_address}/{96 + one.prefixlen}")
             for one in named
@@ -59,7 +58,7 @@ class Bounds(NamedTuple):
     head_seconds: float
     answer_seconds: float
     proxies: ProxyNetworks = ProxyNetworks()
-    """Their connections are those of many clients, so they have no bound of one address."""
+    """Connections from these proxies carry many clients, so the bound for one address does not apply to them."""
 
     @classmethod
     def of(cls, settings: Settings) -> "Bounds":
@@ -73,7 +72,7 @@ class Bounds(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """The reason for which a connection ends, and the answer that its other end gets, if any."""
+    """Why a connection ends, and the answer to its other end, if any."""
 
     reason: str
     status: int | None
@@ -100,8 +99,7 @@ class TimedConnection(Protocol):
 
 
 class ConnectionLimiter:
-    """Counts the open connections of one event loop, in all and by address, and checks each second which are
-    overdue."""
+    """Counts the open connections of one event loop, in all and by address, and finds overdue ones each second."""
 
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
@@ -115,7 +113,7 @@ class ConnectionLimiter:
         self._is_checking = False
 
     def enter(self, address: str, *, is_proxy: bool = False) -> Refusal | None:
-        """Takes a place. Returns the refusal when there is none left."""
+        """Takes a place. Returns the refusal if none is left."""
         bounds = self.bounds
         most = 0 if is_proxy else bounds.connections_per_address
         if bounds.connections and self._open >= bounds.connections:
@@ -134,14 +132,14 @@ class ConnectionLimiter:
             del self._by_address[address]
 
     def watch(self, connection: TimedConnection) -> None:
-        """Checks a connection each second until it is lost."""
+        """Checks a connection each second until it is closed."""
         self._connections.add(connection)
         if not self._is_checking:
             self._is_checking = True
             asyncio.get_running_loop().call_later(_CHECK_SECONDS, self._check_all)
 
     def drain(self) -> None:
-        """From now on each connection ends with its next answer, which says so."""
+        """Ends each connection with its next answer from now on; the answer says so."""
         self.is_draining = True
         for connection in self._connections:
             connection.end_after_answer()
@@ -168,7 +166,7 @@ class ConnectionLimiter:
 
 
 def address_of(host: str) -> str:
-    """The address by which connections count: an IPv4 address, or a /64 network of IPv6, which one party owns."""
+    """The address by which connections count: an IPv4 address, or a /64 network of IPv6, which belongs to one party."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

@@ -26,7 +26,7 @@ _TURN_SECONDS = 0.02
 
 
 class DrainingServer(uvicorn.Server):
-    """uvicorn's server with that end. `stopping` is called when it begins."""
+    """uvicorn's server with this end. `stopping` is called when it begins."""
 
     def __init__(
         self,
@@ -55,8 +55,8 @@ class DrainingServer(uvicorn.Server):
             await asyncio.sleep(_TURN_SECONDS)
 
     async def _refuse_connections(self, listeners: list[socket.socket]) -> None:
-        """Closes the listening sockets. The system resets connections that it has established for them and that nobody
-        has taken, so these are taken first."""
+        """Closes the listening sockets. Before that it takes the connections that the system has established for them,
+        because the system would reset those."""
         established = []
         for listener in listeners:
             with suppress(OSError):  # there is none left

@@ -27,7 +27,7 @@ class FairQueue(Generic[Item]):
         return ((owner, items[0]) for owner, items in self._of.items())
 
     def take(self, owner: str | None = None) -> Item:
-        """Removes and returns the next item, or the next one of this owner. Then all other owners come first."""
+        """Removes and returns the next item, or the next one of this owner. After that all other owners come first."""
         owner = next(iter(self._of)) if owner is None else owner
         items = self._of[owner]
         if len(items) == 1:
@@ -44,11 +44,11 @@ class _Wait(NamedTuple):
 
 
 class CapacityTimeout(Exception):
-    """Others held the capacity for too long."""
+    """Other owners held the capacity for too long."""
 
 
 class FairSemaphore:
-    """A limited amount that a process has, of which one owner gets `of_one` at most. Owners wait in turn."""
+    """A limited amount within a process. One owner gets at most `of_one`; owners wait in turn."""
 
     def __init__(self, amount: int, *, of_one: int) -> None:
         self._free = amount
@@ -58,18 +58,18 @@ class FairSemaphore:
 
     def permit(self, owner: str, amount: int = 1, *, patience_seconds: float | None = None) -> "Permit":
         """A permit to be entered with `async with`: it waits for the amount, and holds it during the block. `amount` is
-        at most `of_one`. Raises CapacityTimeout when it has to wait for longer than `patience_seconds`."""
+        at most `of_one`. Raises CapacityTimeout after waiting longer than `patience_seconds`."""
         return Permit(self, owner, amount, patience_seconds)
 
     async def take(self, owner: str, amount: int, patience_seconds: float | None) -> None:
-        """Waits like `permit`. The caller must give the amount back."""
+        """Waits as `permit` does, and takes the amount, which the caller must give back."""
         if self._waiting or not self._is_free(owner, amount):
             await self._wait(owner, amount, patience_seconds)
         else:
             self._change(owner, amount)
 
     def taken_by(self, owner: str) -> int:
-        """The amount that the owner has."""
+        """The amount that the owner holds."""
         return self._taken[owner]
 
     def give_back(self, owner: str, amount: int) -> None:
@@ -93,8 +93,8 @@ class FairSemaphore:
             raise
 
     def _serve(self) -> None:
-        """Wakes all that can have the amount they wait for. It passes over an owner that has its share. The first other
-        one makes all wait until enough is free, so that small amounts do not starve large ones."""
+        """Wakes every owner whose amount is free. An owner at its limit is passed over. The first other owner that has
+        to wait makes all behind it wait, so that small amounts do not starve large ones."""
         while self._waiting:
             head = next((head for head in self._waiting.heads() if self._may(*head)), None)
             if head is None:

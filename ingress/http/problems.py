@@ -1,4 +1,4 @@
-"""Every error that the API answers, as an RFC 9457 problem document, in one table."""
+"""Every error of the API as an RFC 9457 problem document, in one table."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -50,7 +50,7 @@ class ApiError(Exception):
 
 
 class Rehearsed(Exception):
-    """A push to the sandbox that asked for an error. It is answered like the real one, and measured as no error."""
+    """A push to the sandbox asked for an error. The answer equals the real one; it is not measured as an error."""
 
     def __init__(self, code: RehearsedError) -> None:
         super().__init__(code)

@@ -1,7 +1,6 @@
-"""Requests that come through a proxy: the client is who the proxy names, and one client may not take all places.
+"""Requests that come through a proxy: the proxy names the client, and one client may not take all places.
 
-Only proxies of FUELROUTE_PROXIES are believed; what anybody else says of a client's address is ignored.
-"""
+Only proxies in FUELROUTE_PROXIES are believed; other statements about a client's address are ignored."""
 
 import ipaddress
 import re
@@ -28,7 +27,8 @@ def behind_proxies(
 ) -> tuple[ASGIApp, dict[str, Any]]:
     """The application with bounds for the clients of the proxies, and uvicorn's options. It sees the client that the
     proxies name last, and how that client speaks to them: by `X-Forwarded-For` and `X-Forwarded-Proto`, or by
-    `Forwarded` alone. A proxy passes on what a client says in the header that it does not write, so one is believed."""
+    `Forwarded` alone. Only one kind of header is believed, because a proxy passes on a client's text in a header that
+    it does not write itself."""
     if not proxies:
         return app, {"proxy_headers": False}
     bounded = ClientBounds(app, proxies, limiter)
@@ -60,8 +60,8 @@ class ForwardedClient:
 
 
 def _elements_from_the_last(header: str) -> Iterator[Mapping[str, str]]:
-    """The elements of the header, as far back as each is well formed: what a client wrote before them may be anything,
-    such as a quote that is never closed. So no value with a comma is understood."""
+    """The elements of the header, from the last one back as long as they are well formed: a client may have written
+    anything before them, such as a quote that is never closed. Values with a comma are not understood."""
     for element in reversed(header.split(",")):
         parameters = [_PARAMETER.fullmatch(one.strip()) for one in element.split(";") if one.strip()]
         if not parameters or None in parameters:
@@ -70,7 +70,7 @@ def _elements_from_the_last(header: str) -> Iterator[Mapping[str, str]]:
 
 
 def _address_of(node: str) -> str | None:
-    """The address of a node, which may have a port. None for a node that hides its address."""
+    """The address of a node, which may have a port; None for a node that hides its address."""
     found = _NODE.fullmatch(node)
     try:
         return str(ipaddress.ip_address(found[1] or found[2])) if found is not None else None
@@ -79,7 +79,8 @@ def _address_of(node: str) -> str | None:
 
 
 class ClientBounds:
-    """Bounds the requests under way of one client. Its connections end at the proxy, where they cannot be counted."""
+    """Bounds the requests under way of one client. The client's own connections end at the proxy, where they cannot be
+    counted."""
 
     def __init__(self, app: ASGIApp, proxies: ProxyNetworks, limiter: ConnectionLimiter) -> None:
         self._app = app

@@ -1,5 +1,7 @@
-"""`/readyz` of the ingress and the console. Callers that ask at the same time share one report, made in a thread of its
-own: neither requests nor threads for other work delay it."""
+"""`/readyz` of the ingress and the console.
+
+Callers at the same time share one report. A thread of its own makes it, so neither requests nor threads for other work
+delay it."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor

@@ -20,7 +20,7 @@ from ingress.http.uvicorn_protocol import bounded_connections
 log = get_logger(__name__)
 
 _OTHER_OPEN_FILES = 256
-"""Open files that the process needs beside its connections: servers, libraries, logs."""
+"""Open files of the process besides its connections: servers, libraries, logs."""
 
 
 PORT_CHOICES = "--port or FUELROUTE_PORT"
@@ -32,7 +32,7 @@ class PortTaken(FuelrouteError):
 
 
 def server_config(app: ASGIApp, settings: Settings, *, more_proxies: str = "") -> uvicorn.Config:
-    """The configuration of uvicorn for each of our applications."""
+    """The configuration of uvicorn that our applications share."""
     proxies = ProxyNetworks(",".join(filter(None, (settings.proxies, more_proxies))))
     connections = bounded_connections(within_open_files(Bounds.of(settings)._replace(proxies=proxies)))
     app, options = behind_proxies(app, proxies, connections.limiter, settings.proxy_header)
@@ -75,14 +75,15 @@ def serve(
 
 
 def free_port(host: str, port: int, variable: str = PORT_CHOICES) -> int:
-    """`port` if it can be listened on, a free one for 0. Raises PortTaken."""
+    """`port` if it can be listened on, or a free one for 0. Raises PortTaken, which names the variable, if it is in
+    use."""
     with listen(host, port, variable) as listener:
         return int(listener.getsockname()[1])
 
 
 def within_open_files(bounds: Bounds) -> Bounds:
-    """The bounds, lowered to the number of files that the system lets a process open. Beyond that number no connection
-    would be answered at all."""
+    """The bounds, lowered to the number of files that the system lets a process open. Beyond that number connections
+    would get no answer at all."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = bounds.connections + _OTHER_OPEN_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -96,7 +97,7 @@ def within_open_files(bounds: Bounds) -> Bounds:
 
 
 def listen(host: str, port: int, variable: str = PORT_CHOICES) -> socket.socket:
-    """A socket that listens. Raises PortTaken, which names the variable."""
+    """A listening socket. Raises PortTaken, which names the variable, if the port is in use."""
     listener = None
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]

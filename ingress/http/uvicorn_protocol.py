@@ -1,8 +1,7 @@
-"""uvicorn's HTTP protocol with the limits of `connection_limits`, and with one write for an answer that comes whole.
+"""uvicorn's HTTP protocol with the limits of `connection_limits`, and with one write for an answer that is complete.
 
-This is the only module that knows uvicorn's private names. `tests/ingress/test_uvicorn_protocol.py` lists them and
-fails when a new version changes one; uvicorn is pinned below its next minor version.
-"""
+No other module knows uvicorn's private names. `tests/ingress/test_uvicorn_protocol.py` lists them and fails when a new
+version changes one; uvicorn is pinned below its next minor version."""
 
 import asyncio
 import http
@@ -34,28 +33,28 @@ from ingress.http.connection_limits import (
 from ingress.http.problems import PROBLEM_TYPE
 
 MAX_HEAD_BYTES = 32 * 1024
-"""Bytes of the request line and headers together, and of trailers."""
+"""Most bytes of the request line and headers together, and of trailers."""
 
 BODY = "fuelroute.body"
-"""Set in a request's scope once all of its body has come in: reading it needs no waiting."""
+"""A key that is set in a request's scope once all of its body has come in, so that reading it needs no waiting."""
 
 _MAX_PIPELINED = 16
 _MIN_READ_BYTES = 64 * 1024  # of an answer that waits, within the time that one may stay unread
 
 _METHOD = re.compile(rb"[!#$%&'*+.^`|~\w-]{1,64}(?= )", re.ASCII)
 _METHOD_OF_NO_ADDRESS = "UNLINK"
-"""The parser gets it in place of a method that it does not know, or at which it stops."""
+"""Stands in for a method that the parser does not know, or at which it stops."""
 
 _BODY_UNREAD = frozenset({"GET", "HEAD", "DELETE"})
 """Methods whose bodies no endpoint reads: such a request is done as soon as its head is complete."""
 
-# uvicorn warns of each malformed request: a line for each would let strangers fill the log; they are counted instead
+# uvicorn logs each malformed request, so strangers could fill the log. They are counted instead.
 _uvicorn_log = logging.getLogger("uvicorn.connections")
 _uvicorn_log.setLevel(logging.ERROR)
 
 
 class Exchange(RequestResponseCycle):
-    """uvicorn's, with one write for an answer that comes whole: the head waits for the body."""
+    """uvicorn's exchange, with one write for an answer that is complete: the head waits for the body."""
 
     def __init__(self, connection: HttpToolsProtocol, *, keep_alive: bool) -> None:
         super().__init__(
@@ -100,8 +99,8 @@ class Exchange(RequestResponseCycle):
             self.on_response()
 
     def _whole(self, head: Any, message: Any) -> bytes | None:
-        """Head and body as they are written. None: they are not whole, or uvicorn itself must handle a special case or
-        an error."""
+        """Head and body in one piece; None if the body is not complete, or if uvicorn itself must handle a special case
+        or an error."""
         status: int = head["status"]
         body: bytes = message.get("body", b"")
         lines = [STATUS_LINE[status]]
@@ -125,7 +124,7 @@ class Exchange(RequestResponseCycle):
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """uvicorn's connection with the bounds of a limiter of connections."""
+    """uvicorn's connection within the bounds of a limiter of connections."""
 
     limiter: ConnectionLimiter
 
@@ -196,13 +195,13 @@ class BoundedConnection(HttpToolsProtocol):
             self._refuse(self._refusal or MALFORMED)
 
     def _parse_afresh(self, beginning: bytes, rest: bytes) -> None:
-        """Goes on with a new parser where the last one stopped, which is inside a head or right behind it."""
+        """Goes on with a new parser where the last one stopped: inside a head, or right behind it."""
         self.parser = _parser(self)
         self._parse(beginning + rest)
 
     def _head_without_upgrade(self) -> bytes:
-        """The head that is complete now. httptools takes a request that asks for another protocol, and each CONNECT,
-        for one without a body, whatever its length says, and what follows for that other protocol."""
+        """The complete head, without a request for another protocol. httptools would take such a request, and each
+        CONNECT, to have no body, whatever its length says, and would take the bytes after it for the other protocol."""
         method = self.parser.get_method().decode("ascii")
         if method == "CONNECT":
             self._method, method = method, _METHOD_OF_NO_ADDRESS
@@ -231,7 +230,8 @@ class BoundedConnection(HttpToolsProtocol):
         self.headers = []  # what comes from now on are trailers: uvicorn would take them for headers of the request
 
     def _begin_exchange(self) -> None:
-        """Answers the request whose head is complete, after those before it. No request becomes anything but HTTP."""
+        """Answers the request whose head is complete, after those before it. No request switches to another
+        protocol."""
         url, version = httptools.parse_url(self.url), self.parser.get_http_version()
         hosts = [name for name, _ in self.headers].count(b"host")
         if version not in ("1.1", "1.0") or hosts > 1 or (version == "1.1" and not hosts):  # RFC 9112, section 3.2
@@ -254,7 +254,7 @@ class BoundedConnection(HttpToolsProtocol):
             self.pipeline.appendleft((exchange, self.app))
 
     def end_after_answer(self) -> None:
-        """Answers the requests that have come, the last one with `Connection: close`."""
+        """Answers the requests that have arrived, the last one with `Connection: close`."""
         if self.cycle is not None:
             self.cycle.keep_alive = False
 
@@ -278,11 +278,11 @@ class BoundedConnection(HttpToolsProtocol):
             self._request_due = time.monotonic() + self.timeout_keep_alive
 
     def _head_bytes(self) -> int:
-        """Bytes of the head that is complete now; the bytes after it may be a body, or another request."""
+        """The number of bytes of the complete head; bytes after it may be a body, or another request."""
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     def _give_up(self, refusal: Refusal) -> NoReturn:
-        """Makes the parser stop, whereupon `_parse` refuses."""
+        """Stops the parser, so that `_parse` refuses the request."""
         self._refusal = refusal
         raise ValueError(refusal.reason)
 
@@ -325,7 +325,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._unread_bytes = self.transport.get_write_buffer_size()
 
     def _check_reading(self, now: float) -> None:
-        """A client that reads slowly gets more time, one that does not read gets none."""
+        """Ends the connection of a client that reads nothing; a client that reads slowly gets more time."""
         if self._unread_bytes - self.transport.get_write_buffer_size() >= _MIN_READ_BYTES:
             self._expect_reading(now)
         else:
@@ -337,7 +337,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def _refuse(self, refusal: Refusal) -> None:
         """Ends the connection. Requests that need none of the missing bytes are answered first, because they have not
-        failed. Otherwise the refusal is the answer, if no answer has begun."""
+        failed. The refusal is the answer to the failed one, unless its answer has begun."""
         self.limiter.refused(refusal.reason)
         self._refusal = refusal
         self._head_due = None
@@ -355,7 +355,7 @@ class BoundedConnection(HttpToolsProtocol):
 
 
 def bounded_connections(bounds: Bounds) -> type[BoundedConnection]:
-    """The connections of one process, as uvicorn wants them: a class."""
+    """The class for the connections of one process, as uvicorn wants it."""
 
     class Connection(BoundedConnection):
         limiter = ConnectionLimiter(bounds)
@@ -364,7 +364,7 @@ def bounded_connections(bounds: Bounds) -> type[BoundedConnection]:
 
 
 def _parser(connection: BoundedConnection) -> httptools.HttpRequestParser:
-    """Drops all bytes after a request with `Connection: close`."""
+    """A parser that drops all bytes after a request with `Connection: close`."""
     parser = httptools.HttpRequestParser(connection)
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser
@@ -377,7 +377,7 @@ def _answer(status: int, refusal: Refusal) -> bytes:
 
 
 def document_of_refusal(status: int, refusal: Refusal) -> bytes:
-    """A problem document, as every error is."""
+    """The problem document of a refusal, in the form of all errors."""
     faults = [FieldFault(field="", message=refusal.text)] if refusal.code == "validation_error" else msgspec.UNSET
     title = http.HTTPStatus(status).phrase
     return write(Problem(title=title, status=status, code=refusal.code, detail=refusal.text, errors=faults))

@@ -1,8 +1,6 @@
-"""One connector, polled: ask the vendor, store the page with its cursor, wait, ask again.
+"""Polls one connector: asks the vendor, stores the page with its cursor, waits, asks again, until its lease is lost.
 
-It ends when its lease is lost. Whatever a vendor does (it hangs, never ends, sends too much, sends nonsense) costs its
-own connector alone.
-"""
+A vendor that hangs, never ends, sends too much or sends nonsense costs only its own connector."""
 
 import asyncio
 import random
@@ -37,18 +35,18 @@ log = get_logger(__name__)
 Result = TypeVar("Result")
 
 POLL_SECONDS = 120.0
-"""One poll, of however many requests, ends after so long."""
+"""Longest time of one poll, with all its requests."""
 
 _DEAD_CURSOR = "the place where the last poll ended brought nothing any more, so the newest positions were asked for"
 
 DOUBT_SECONDS = 1800.0
-"""A cursor that brings nothing for so long may be dead: the newest positions are asked for once."""
+"""After this time without news a cursor may be dead: the newest positions are asked for once."""
 
 _MOST_FIXES_OF_VEHICLE = 5
-"""Fixes in an answer for each vehicle that it may name. A feed has more of few vehicles, and few of many."""
+"""Most fixes in an answer, for each vehicle that it may name. A feed has more of few vehicles, and few of many."""
 
 MOST_PAGES_IN_A_ROW = 100
-"""A vendor that always has a next page waits after so many like one that has none."""
+"""After this many pages in a row, a vendor that always has a next page waits like one that has none."""
 
 _FIRST_WAIT_SECONDS = 10.0
 _LONGEST_WAIT_SECONDS = 900.0
@@ -59,7 +57,7 @@ Store = Callable[[Leased, Callable[[Connection], Result]], Awaitable[Result]]
 
 
 class Poller:
-    """A connector as long as this process holds its lease."""
+    """Polls a connector as long as this process holds its lease."""
 
     def __init__(
         self,
@@ -102,7 +100,7 @@ class Poller:
             await self._http.close()
 
     async def _poll_for_ever(self) -> None:
-        """Raises LeaseLost."""
+        """Polls again and again. Raises LeaseLost once another process has the lease; `run` then ends."""
         pages_in_a_row = 0
         await _sleep_until(self.leased.due_at)
         while True:
@@ -117,7 +115,7 @@ class Poller:
                 await _sleep_until(self._due_at)
 
     async def _turn(self) -> VendorPage | None:
-        """One poll and its storage. None: it failed. Raises LeaseLost."""
+        """One poll, with its page stored; None if it failed. Raises LeaseLost once another process has the lease."""
         started = time.perf_counter()
         try:
             page = self._without_dead_cursor(await self._ask())
@@ -140,7 +138,7 @@ class Poller:
         return page
 
     async def _ask(self) -> VendorPage:
-        """Raises VendorFault, whatever happens."""
+        """The vendor's page. Raises VendorFault for whatever goes wrong, and `_turn` stores it."""
         try:
             access = open_access(self.leased.url, self.leased.credentials, Contacts.of(self._settings))
             async with asyncio.timeout(POLL_SECONDS):
@@ -159,8 +157,8 @@ class Poller:
             raise VendorFault(f"its answer could not be understood ({type(error).__name__})") from None
 
     def _without_dead_cursor(self, page: VendorPage) -> VendorPage:
-        """The page, without its cursor where that has brought nothing for long, or at the first question after a change
-        of credentials: it may be of another account. Nothing is lost: the next poll brings the newest positions."""
+        """The page, without a cursor that has brought nothing for long, or that follows a change of credentials: it may
+        be of another account. Nothing is lost, because the next poll brings the newest positions."""
         if page.fixes or page.levels or page.has_more or self._cursor is None:
             self._is_doubted, self._fruitful_at = False, time.monotonic()
             if self._has_given_up and page.fixes:
@@ -179,7 +177,8 @@ class Poller:
         return take_page(connection, self.leased, page, due_at=due_at, rules=self._rules, now=now)
 
     async def _fail(self, fault: VendorFault) -> None:
-        """Stores why, and waits longer each time; as long as the vendor asks for. Raises LeaseLost."""
+        """Stores the fault, and waits longer each time, or as long as the vendor asks for. Raises LeaseLost once
+        another process has the lease."""
         seconds = backoff(_FIRST_WAIT_SECONDS, self._failures, longest=_LONGEST_WAIT_SECONDS)
         seconds *= random.uniform(0.75, 1.25)  # noqa: S311 (no secret): many connectors do not come back together
         if isinstance(fault, VendorHurried) and fault.retry_after_seconds is not None:
@@ -213,7 +212,8 @@ class Poller:
         return True
 
     async def _stored(self, work: Callable[[Connection], Result]) -> Result | None:
-        """The result of `work`. None while the database is away: the same page is asked for again. Raises LeaseLost."""
+        """The result of `work`; None while the database is away, so that the same page is asked for again. Raises
+        LeaseLost once another process has the lease."""
         self.is_storing = True
         try:
             return await self._store(self.leased, work)  # type: ignore[return-value]
@@ -230,7 +230,7 @@ class Poller:
 
 
 def _require_bounded(page: VendorPage, most_vehicles: int) -> None:
-    """Raises VendorFault."""
+    """Check the size of a page. Raises VendorFault if it names more vehicles or positions than are taken."""
     if len(page.vehicles) > most_vehicles or len(page.fixes) > most_vehicles * _MOST_FIXES_OF_VEHICLE:
         raise VendorFault(
             f"its answer names {len(page.vehicles):,} vehicles with {len(page.fixes):,} positions, and at most"

@@ -1,7 +1,7 @@
-"""One process of connectors: takes leases, polls each connector in a task of its own, gives the leases back at its end.
+"""One process of connectors: takes leases, polls each connector in a task of its own, and gives the leases back when it
+ends.
 
-Any number of processes may run, on any machines. The leases of one that is lost run out, and the others take them.
-"""
+Any number of processes may run, on any machines. When one is lost its leases run out, and the others take them."""
 
 import asyncio
 import os
@@ -38,10 +38,10 @@ log = get_logger(__name__)
 Result = TypeVar("Result")
 
 LOOK_SECONDS = 2.0
-"""The time between two looks for connectors that nobody polls."""
+"""The time between two searches for connectors that no process polls."""
 
 _MOST_AT_A_LOOK = 10
-"""So many connectors are taken at a look: processes that start together share them."""
+"""Most connectors taken in one search, so that processes that start together share them."""
 _MOST_OF_PROCESS = 2_000
 _STORING_THREADS = 4
 _SILENT_SECONDS = 3 * LEASE_SECONDS
@@ -93,7 +93,7 @@ class Pollers:
         log.info("connectors.stopped")
 
     async def _look(self) -> None:
-        """Renews the leases where it is time, drops the lost ones, and takes connectors that nobody polls."""
+        """Renews leases when it is time, drops lost ones, and takes connectors that no process polls."""
         try:
             if time.monotonic() - self._renewed_at >= RENEW_SECONDS and self._held:
                 await self._renew()
@@ -132,7 +132,7 @@ class Pollers:
             del self._held[id]
 
     async def _stop(self) -> None:
-        """Lets pages that are being stored be stored, and gives the leases back."""
+        """Waits for pages that are being stored, and gives the leases back."""
         storing = [task for poller, task in self._held.values() if poller.is_storing]
         for poller, task in self._held.values():
             if not poller.is_storing:
@@ -159,8 +159,8 @@ class Pollers:
         return await asyncio.to_thread(do)
 
     async def _store(self, leased: Leased, work: Callable[[Connection], Result]) -> Result:
-        """The result of `work` in a transaction. A company's pages are stored one after the other, so that those of
-        others find a thread."""
+        """The result of `work` in a transaction. The pages of one company are stored one after the other, so that other
+        companies' pages find a thread."""
 
         def do() -> Result:
             with self._walled.transaction_by_key(of_companies([leased.company_id])) as connection:
@@ -174,7 +174,8 @@ class Pollers:
             await asyncio.get_running_loop().run_in_executor(self._threads, partial(self._jobs.put, *jobs))
 
     def _looks(self) -> str:
-        """Raises Unhealthy when it has not looked for a while: its event loop hangs, or the database is silent."""
+        """The check of the search for leases. Raises Unhealthy if it has not run for a while: the event loop hangs, or
+        the database is silent."""
         silent = time.monotonic() - self._looked_at
         if silent > _SILENT_SECONDS:
             raise Unhealthy(f"it has not looked after its leases for {silent:.0f} s")
