@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from datetime import datetime
+from datetime import date
 from typing import Any, NamedTuple, Self
 from uuid import UUID
 
@@ -480,7 +480,7 @@ def as_json(value: object) -> Jsonb:
     return Jsonb(value)
 
 
-def as_array(values: Iterable[UUID | str | datetime | float | None]) -> str:
-    """Ids, times or numbers as one parameter for `%s::uuid[]` and the like; no other text. It costs a fraction of
+def as_array(values: Iterable[UUID | str | date | float | None]) -> str:
+    """Ids, days, times or numbers as one parameter for `%s::uuid[]` and the like; no other text. It costs a fraction of
     psycopg's own way, which writes arrays element by element."""
     return f"{{{write(list(values)).decode()[1:-1]}}}"

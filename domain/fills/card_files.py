@@ -14,9 +14,12 @@ from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_EVEN, Decimal
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from uuid import UUID
 from zoneinfo import ZoneInfo
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from domain.files.csvfiles import ImportReport, Progress
 from domain.files.products import Fuel, fuel_of_product
@@ -64,7 +67,7 @@ class FileReading:
     """Fills of this file that wait because they may be another one, by the id of that one."""
 
 
-class FileFill(NamedTuple):
+class FileFill(Struct, frozen=True):
     """A purchase as a file tells of it. `local_time` has no zone."""
 
     line: int
@@ -127,6 +130,7 @@ def _fills(
     keys = _RowKeys(profile.name)
     reading = FileReading()
     products = CARDS[profile.name].products if profile.name in CARDS else {}
+    latest = now.astimezone(UTC).replace(tzinfo=None) + timedelta(days=2)
     for record in records:
         if is_between_purchases(record.values):
             report.pass_over()
@@ -134,7 +138,7 @@ def _fills(
         try:
             status = status_of(record.values)
             bought = status is not RowStatus.NOTHING_BOUGHT
-            fills = _purchases(record.line, record.values, volume, now, products) if bought else []
+            fills = _purchases(record.line, record.values, volume, latest, products) if bought else []
             if status is RowStatus.TAKES_BACK:
                 fills = _taken_back(fills, record.values)
         except RowFault as fault:
@@ -144,7 +148,7 @@ def _fills(
             report.pass_over()
         for fill in fills:
             key, repeats = keys.take(fill)
-            yield fill._replace(key=key, repeats=repeats, reading=reading)
+            yield replace(fill, key=key, repeats=repeats, reading=reading)
 
 
 def _taken_back(fills: list[FileFill], given: Mapping[str, Any]) -> list[FileFill]:
@@ -152,17 +156,17 @@ def _taken_back(fills: list[FileFill], given: Mapping[str, Any]) -> list[FileFil
     if not fills and "tractor_quantity" in given:
         number = _number_text(given.get("transaction")) or "without a number"
         raise RowFault(f"it cancels transaction {number} and tells no gallons: say by hand that it is no purchase")
-    return [one._replace(gallons=-abs(one.gallons), paid_cents=-abs(one.paid_cents)) for one in fills]
+    return [replace(one, gallons=-abs(one.gallons), paid_cents=-abs(one.paid_cents)) for one in fills]
 
 
 def _purchases(
-    line: int, given: Mapping[str, Any], volume: Volume, now: datetime, products: Mapping[str, Fuel | None]
+    line: int, given: Mapping[str, Any], volume: Volume, latest: datetime, products: Mapping[str, Fuel | None]
 ) -> list[FileFill]:
     """The fuels that the row tells of; none where it is about something else: oil, a scale, cash, a tax."""
     fuels = wide_fills(given) if is_wide(given) else _one_fuel(given, products)
     if not fuels:
         return []
-    common, litres = _common(line, given, volume, now)
+    common, litres = _common(line, given, volume, latest)
     return [_fill(common, one, litres) for one in fuels]
 
 
@@ -187,14 +191,14 @@ def _fill(common: FileFill, one: WideFill, litres: bool) -> FileFill:
     doubts = ((QUANTITY_DOUBT,) if one.is_quantity_doubtful else ()) + (
         (AMOUNT_DOUBT,) if is_doubtful or one.is_amount_doubtful else ()
     )
-    return common._replace(item=one.item or None, fuel=one.fuel, gallons=gallons, paid_cents=cents, doubts=doubts)
+    return replace(common, item=one.item or None, fuel=one.fuel, gallons=gallons, paid_cents=cents, doubts=doubts)
 
 
-def _common(line: int, given: Mapping[str, Any], volume: Volume, now: datetime) -> tuple[FileFill, bool]:
+def _common(line: int, given: Mapping[str, Any], volume: Volume, latest: datetime) -> tuple[FileFill, bool]:
     """The purchase without its fuel, and whether its quantity is litres."""
     place = place_of(given)
     local, has_time = receipt_time(given.get("date"), given.get("time"), place.state)
-    if local > now.astimezone(UTC).replace(tzinfo=None) + timedelta(days=2):
+    if local > latest:
         raise RowFault(f"{local:%Y-%m-%d} lies in the future")
     unit = _unit_number(given.get("unit"))
     currency, _, measure = cell_line(given.get("currency")).upper().partition("/")  # EFS writes USD/Gallons
@@ -337,24 +341,19 @@ def _unit_number(cell: str | None) -> str | None:
 def _last_four(cell: str | None) -> str | None:
     """The last four digits of a card's number, and nothing else of it."""
     text = cell_line(cell)
+    if text.isdecimal() and text.isascii():
+        return text[-4:]
     if re.fullmatch(r"\d(?:\.\d+)?E\+?\d+", text, re.IGNORECASE):
         return None  # a spreadsheet has lost them
     return re.sub(r"\D", "", text)[-4:] or None
 
 
+_CURRENCIES = dict.fromkeys(("", "U", "US", "USD"), "USD") | dict.fromkeys(
+    ("C", "CA", "CAN", "CAD", "CN", "CDN"), "CAD"
+)
+
+
 def _currency(text: str) -> str:
-    known = {
-        "": "USD",
-        "U": "USD",
-        "US": "USD",
-        "USD": "USD",
-        "C": "CAD",
-        "CA": "CAD",
-        "CAN": "CAD",
-        "CAD": "CAD",
-        "CN": "CAD",
-        "CDN": "CAD",
-    }
-    if text not in known:
+    if text not in _CURRENCIES:
         raise RowFault(f"the currency is {text!r}: USD and CAD are known")
-    return known[text]
+    return _CURRENCIES[text]

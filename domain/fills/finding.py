@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database.connections import Connection, Tenant
+from domain.database.connections import Connection, Tenant, as_array
 from domain.database.statements import Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.files.products import Fuel
@@ -247,7 +247,7 @@ def _routes(
     ]
     candidates: dict[int, list[_FoundRoute]] = {}
     if asked:
-        numbers, vehicle_ids, since, until = (list(column) for column in zip(*asked, strict=True))
+        numbers, vehicle_ids, since, until = map(as_array, zip(*asked, strict=True))
         parameters = {
             **tenant._asdict(),
             "numbers": numbers,

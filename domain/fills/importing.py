@@ -11,8 +11,10 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from msgspec.structs import asdict
+
 from domain.accounts.companies import lock_company
-from domain.database.connections import Connection, Tenant
+from domain.database.connections import Connection, Tenant, as_array, as_json
 from domain.database.index_order import in_index_order
 from domain.database.statements import Command, Statement
 from domain.fills.card_files import TWICE, FileFill, FileReading
@@ -83,13 +85,20 @@ def fill_batches(fills: Iterable[FileFill]) -> Iterator[list[FileFill]]:
         yield batch
 
 
-_STORED = (
-    *("id", "company_id", "environment", "profile", "key", "transaction_number", "invoice_number", "card_last_four"),
-    *("driver_name", "file_id", "twin_id", "has_time", "unit_number", "location_name", "station_code", "city", "state"),
-    *("item", "fuel", "gallons", "paid_cents", "currency", "bought_at", "time_zone", "vehicle_id", "station_id"),
-    *("route_id", "score", "miles_from_truck", "review", "flags"),
+_INSERTED = (
+    *("id", "key", "transaction_number", "invoice_number", "card_last_four", "driver_name", "twin_id", "has_time"),
+    *("unit_number", "location_name", "station_code", "city", "state", "item", "fuel", "gallons", "paid_cents"),
+    *("currency", "bought_at", "time_zone", "vehicle_id", "station_id", "route_id", "score", "miles_from_truck"),
+    *("review", "flags"),
 )
-_INSERT = Command(f"INSERT INTO fills ({', '.join(_STORED)}) VALUES ({', '.join(f'%({name})s' for name in _STORED)})")
+_INSERTED_COLUMNS = ", ".join(_INSERTED)
+_INSERT = Command(
+    f"""
+    INSERT INTO fills (company_id, environment, profile, file_id, {_INSERTED_COLUMNS})
+    SELECT %(company_id)s, %(environment)s, %(profile)s, %(file_id)s, {_INSERTED_COLUMNS}
+    FROM jsonb_populate_recordset(NULL::fills, %(fills)s)
+    """
+)
 
 
 class _Settled(NamedTuple):
@@ -117,7 +126,7 @@ _KNOWN = Statement(
     _StoredFill,
     f"""
     SELECT {_STORED_COLUMNS}
-    FROM fills f WHERE company_id = %(company_id)s AND environment = %(environment)s AND key = ANY(%(keys)s)
+    FROM fills f WHERE company_id = %(company_id)s AND environment = %(environment)s AND key = ANY(%(keys)s::text[])
     ORDER BY key
     """,
 )
@@ -183,11 +192,12 @@ class _Batch:
     """Rows of a file on their way into the table: each is a new fill, a correction, or what is known already."""
 
     def __init__(self, connection: Connection, tenant: Tenant, profile: str, fills: Sequence[FileFill]) -> None:
-        self._connection, self._tenant, self._profile = connection, tenant, profile
+        self._connection, self._tenant = connection, tenant
         self._reading = (fills[0].reading if fills else None) or FileReading()
+        self._of_file = {**tenant._asdict(), "profile": profile, "file_id": self._reading.id}
         keys = [fill.key for fill in fills] + [fill.repeats for fill in fills if fill.repeats]
         with in_index_order(connection):
-            self._known = {row.key: row for row in _KNOWN.all(connection, {**tenant._asdict(), "keys": keys})}
+            self._known = {row.key: row for row in _KNOWN.all(connection, {**tenant._asdict(), "keys": as_array(keys)})}
         told = read_tellings(connection, tenant, keys)
         self._told = {(one.key, one.gallons, one.paid_cents): one for one in told}
         others = self._by_id({one.fill_id for one in told})
@@ -316,8 +326,7 @@ class _Batch:
         self.updated += 1
 
     def _values(self, row: _Row, fill_id: UUID) -> dict[str, Any]:
-        own = {"profile": self._profile, "file_id": self._reading.id, "id": fill_id}
-        return row.fill._asdict() | row.matches._asdict() | self._tenant._asdict() | own
+        return asdict(row.fill) | row.matches._asdict() | {"id": fill_id}
 
     def _claim(self, fill_id: UUID) -> None:
         """This stored fill is a row of the file. So another row that was taken for it is another purchase."""
@@ -333,8 +342,9 @@ class _Batch:
         self.routes |= {route_id} if route_id is not None else set()
 
     def write(self) -> None:
-        with self._connection.cursor() as cursor:
-            cursor.executemany(_INSERT.text, self._inserts)
+        if self._inserts:
+            fills = [{name: one[name] for name in _INSERTED} for one in self._inserts]
+            _INSERT.execute(self._connection, self._of_file | {"fills": as_json(fills)})
         self._inserts = []
 
 

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 from uuid import UUID, uuid5
 
-from domain.database.connections import Connection, Tenant
+from domain.database.connections import Connection, Tenant, as_array
 from domain.database.index_order import in_index_order
 from domain.database.statements import Command, Statement
 from domain.fills.repeated import SAME_CENTS, CardPurchase, Sameness, numbers_of, sameness, share_a_number
@@ -40,7 +40,7 @@ _TELLING = ", ".join(Telling._fields)
 _TOLD = Statement(
     Telling,
     f"SELECT {_TELLING} FROM fill_tellings"
-    " WHERE company_id = %(company_id)s AND environment = %(environment)s AND key = ANY(%(keys)s)",
+    " WHERE company_id = %(company_id)s AND environment = %(environment)s AND key = ANY(%(keys)s::text[])",
 )
 _TELL = Command(
     """
@@ -54,7 +54,7 @@ _TELL = Command(
 
 
 def read_tellings(connection: Connection, tenant: Tenant, keys: Sequence[str]) -> list[Telling]:
-    return _TOLD.all(connection, {**tenant._asdict(), "keys": list(keys)})
+    return _TOLD.all(connection, {**tenant._asdict(), "keys": as_array(keys)})
 
 
 def keep_telling(connection: Connection, tenant: Tenant, telling: Telling) -> None:
@@ -157,10 +157,10 @@ def read_candidates(
         "file_id": file_id,
         "since": min(times) - LOOKED_AROUND,
         "until": max(times) + LOOKED_AROUND,
-        "vehicle_ids": [one for one, _ in trucks],
-        "vehicle_days": [day for _, day in trucks],
-        "cents": [one for one, _ in amounts],
-        "cents_days": [day for _, day in amounts],
+        "vehicle_ids": as_array(one for one, _ in trucks),
+        "vehicle_days": as_array(day for _, day in trucks),
+        "cents": as_array(one for one, _ in amounts),
+        "cents_days": as_array(day for _, day in amounts),
     }
     with in_index_order(connection):
         found = _CANDIDATES.all(connection, parameters)

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database.connections import Connection, Tenant
+from domain.database.connections import Connection, Tenant, as_array
 from domain.database.statements import Statement
 from domain.planning.deviations import TrackedFix
 from domain.planning.gauges import Reading
@@ -206,9 +206,9 @@ def read_places_around(
             connection,
             {
                 **tenant._asdict(),
-                "numbers": numbers,
-                "vehicle_ids": [asked[number][0] for number in numbers],
-                "times": times,
+                "numbers": as_array(numbers),
+                "vehicle_ids": as_array(asked[number][0] for number in numbers),
+                "times": as_array(times),
                 "within": within,
                 "since": min(times) - within,
                 "until": max(times) + within,

@@ -4,7 +4,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_DISPATCH
@@ -152,7 +152,7 @@ def _partly(names: list[str], profile: FileProfile) -> dict[str, str]:
 
 def _shown(fill: FileFill) -> dict[str, Any]:
     place = ", ".join(filter(None, (fill.location_name, fill.city, fill.state)))
-    return {**fill._asdict(), "place": place, "paid": fill.paid_cents / 100}
+    return {**asdict(fill), "place": place, "paid": fill.paid_cents / 100}
 
 
 def show_upload(page: Page) -> Response:
