@@ -59,7 +59,7 @@ def lost_digits(code: str) -> bool:
 
 
 def _text(cell: Cell) -> str:
-    text = cell_text(cell)
+    text = cell if isinstance(cell, str) else cell_text(cell)
     if len(text) > MOST_VALUE_CHARACTERS:
         raise ValueError(f"has more than {MOST_VALUE_CHARACTERS} characters")
     if "\0" in text:

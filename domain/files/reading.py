@@ -236,10 +236,11 @@ def _text_rows(path: Path, refuse: Refuse) -> Generator[Row]:
         beginning = file.read(BEGINNING_CHARACTERS)
         file.seek(0)
         for line, cells in text_rows(file, usual_delimiter(beginning, MOST_LINES_ABOVE), refuse):
-            texts: list[Cell] = [
-                armed(cell) if "'" in cell or cell[:1] == "=" else cell for cell in map(str.strip, cells)
-            ]
-            if any(texts):
+            texts = list(map(str.strip, cells))
+            written = "".join(texts)
+            if "'" in written or "=" in written:
+                texts = list(map(armed, texts))
+            if written:
                 yield Row(line, texts)
 
 
@@ -368,28 +369,30 @@ def _records(
     passes_over: PassesOver,
 ) -> Iterator[FileRecord]:
     doubled = [reader for reader in readers if reader.others]
+    places = [(reader.place, reader.field, reader.convert, reader) for reader in readers]
+    widest = max((reader.place for reader in readers), default=0) + 1
+    blank: dict[str, Any] = {reader.field: None for reader in readers} | common
     read = 0
     for row in rows:
         read += 1
         if read > MOST_FILE_RECORDS:
             raise UnreadableFile(f"the file has more than {MOST_FILE_RECORDS:,} rows: divide it")
         progress(1)
-        values: dict[str, Any] = dict(common)
+        values = blank.copy()
         cells = row.cells
-        faults = [fault] if (fault := width.fault(cells)) else []
-        for name, place, column, convert, _, has_marks in readers:
-            cell = cells[place] if place < len(cells) else None
+        if len(cells) < widest:
+            cells = [*cells, *[None] * (widest - len(cells))]
+        faults = [fault] if len(cells) > width.named and (fault := width.fault(cells)) else []
+        for place, name, convert, reader in places:
+            cell = cells[place]
             if cell is None or cell == "":
-                values.setdefault(name, None)
                 continue
             try:
                 values[name] = convert(cell)
             except ValueError as error:
-                if has_marks and says_nothing(cell):
-                    values.setdefault(name, None)
-                    continue
-                values[name] = cell_text(cell)
-                faults.append(f"{column}: {cell_text(cell)[:60]!r} {error}")
+                if not (reader.has_marks and says_nothing(cell)):
+                    values[name] = cell_text(cell)
+                    faults.append(f"{reader.column}: {cell_text(cell)[:60]!r} {error}")
         if doubled:
             faults += _disagreements(doubled, cells, values)
         if faults and passes_over(values):

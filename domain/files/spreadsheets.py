@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import zipfile
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -40,7 +40,7 @@ _EXCEL_BEGINNINGS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
 
 class Row(NamedTuple):
     line: int
-    cells: list[Cell]
+    cells: Sequence[Cell]
 
 
 def is_excel_file(path: Path) -> bool:
@@ -80,7 +80,7 @@ def _csv_rows(path: Path, refuse: Refuse, known: Callable[[str], bool]) -> Gener
 def _excel_table(rows: Generator[Row], refuse: Refuse, known: Callable[[str], bool]) -> Generator[Row]:
     first = list(itertools.islice(rows, MOST_LINES_ABOVE))
     at = heading_row_at([row.cells for row in first], known)
-    names = first[at].cells if first else []
+    names = list(first[at].cells) if first else []
     while names and names[-1] is None:
         names.pop()
     yield Row(1, names)

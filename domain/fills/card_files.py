@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from decimal import ROUND_HALF_EVEN, Decimal
+from decimal import Decimal
+from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
@@ -129,7 +130,6 @@ def _fills(
 ) -> Iterator[FileFill]:
     keys = _RowKeys(profile.name)
     reading = FileReading()
-    products = CARDS[profile.name].products if profile.name in CARDS else {}
     latest = now.astimezone(UTC).replace(tzinfo=None) + timedelta(days=2)
     for record in records:
         if is_between_purchases(record.values):
@@ -138,7 +138,7 @@ def _fills(
         try:
             status = status_of(record.values)
             bought = status is not RowStatus.NOTHING_BOUGHT
-            fills = _purchases(record.line, record.values, volume, latest, products) if bought else []
+            fills = _purchases(record.line, record.values, volume, latest, profile.name) if bought else []
             if status is RowStatus.TAKES_BACK:
                 fills = _taken_back(fills, record.values)
         except RowFault as fault:
@@ -159,26 +159,28 @@ def _taken_back(fills: list[FileFill], given: Mapping[str, Any]) -> list[FileFil
     return [replace(one, gallons=-abs(one.gallons), paid_cents=-abs(one.paid_cents)) for one in fills]
 
 
-def _purchases(
-    line: int, given: Mapping[str, Any], volume: Volume, latest: datetime, products: Mapping[str, Fuel | None]
-) -> list[FileFill]:
+def _purchases(line: int, given: Mapping[str, Any], volume: Volume, latest: datetime, card: str) -> list[FileFill]:
     """The fuels that the row tells of; none where it is about something else: oil, a scale, cash, a tax."""
-    fuels = wide_fills(given) if is_wide(given) else _one_fuel(given, products)
+    fuels = wide_fills(given) if is_wide(given) else _one_fuel(given, card)
     if not fuels:
         return []
     common, litres = _common(line, given, volume, latest)
     return [_fill(common, one, litres) for one in fuels]
 
 
-def _one_fuel(given: Mapping[str, Any], products: Mapping[str, Fuel | None]) -> list[WideFill]:
-    code, name = cell_line(given.get("item")), cell_line(given.get("item_name"))
-    own = code.upper().lstrip("0")
-    fuel = products[own] if own in products else fuel_of_product(code, name)
+def _one_fuel(given: Mapping[str, Any], card: str) -> list[WideFill]:
+    fuel, item = _product(given.get("item"), given.get("item_name"), card)
     told = told_in_row(given)
-    if fuel is None or _is_nothing(given, told):
-        return []
-    item = code if any(letter.isalpha() for letter in code) else name or code
-    return [WideFill(fuel, item, told)]
+    return [] if fuel is None or _is_nothing(given, told) else [WideFill(fuel, item, told)]
+
+
+@lru_cache(maxsize=1_000)  # a file has the same few products in all its rows
+def _product(item: str | None, item_name: str | None, card: str) -> tuple[Fuel | None, str]:
+    """The fuel and its name, by the card's own codes first. None: it is no fuel."""
+    code, name = cell_line(item), cell_line(item_name)
+    products, own = CARDS[card].products if card in CARDS else {}, code.upper().lstrip("0")
+    fuel = products[own] if own in products else fuel_of_product(code, name)
+    return fuel, code if any(letter.isalpha() for letter in code) else name or code
 
 
 def _is_nothing(given: Mapping[str, Any], told: ToldFigures) -> bool:
@@ -240,7 +242,7 @@ def _measured(told: ToldFigures, litres: bool) -> tuple[float, int, bool]:
     gallons = bought / LITRES_PER_GALLON if litres else bought
     if abs(gallons) > MOST_GALLONS or abs(paid) > MOST_DOLLARS:
         raise RowFault(f"{gallons:.1f} gallons for {paid:.2f} is more than one purchase can be")
-    cents = int((paid * 100).quantize(Decimal(1), ROUND_HALF_EVEN))
+    cents = round(paid * 100)  # half to even
     rounded = float(round(gallons, 3))
     if not rounded:
         raise RowFault("the quantity is less than a thousandth of a gallon")
@@ -277,15 +279,15 @@ class _RowKeys:
 
     def __init__(self, profile: str) -> None:
         self._profile = profile
-        self._seen: Counter[str] = Counter()
+        self._seen: dict[str, int] = {}
         self._firsts: dict[int, str] = {}
         self._taken_back: Counter[tuple[str, int]] = Counter()
 
     def take(self, fill: FileFill) -> tuple[str, str | None]:
         """The key of the row, and that of the row which it repeats."""
         identity = _identity(self._profile, fill)
-        self._seen[identity] += 1
-        key = hashlib.sha256(f"{identity}|{self._seen[identity]}".encode()).hexdigest()[:40]
+        count = self._seen[identity] = self._seen.get(identity, 0) + 1
+        key = hashlib.sha256(f"{identity}|{count}".encode()).hexdigest()[:40]
         if fill.gallons < 0:
             self._taken_back[_taken_figures(fill)] += 1
             return key, None

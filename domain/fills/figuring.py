@@ -134,7 +134,8 @@ _NUMBER = Command(
 def figure_routes(connection: Connection, route_ids: Iterable[UUID], *, lock: bool = True) -> None:
     """Figure anew the verdicts and the payments of those of the routes that have fills. `lock`: they are locked here,
     in the order of their ids; else the caller has locked them."""
-    ids = sorted(_WITH_FILLS.all(connection, {"ids": list(route_ids)}))
+    asked = list(route_ids)
+    ids = sorted(_WITH_FILLS.all(connection, {"ids": asked})) if asked else []
     if not ids:
         return
     if lock:

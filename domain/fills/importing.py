@@ -167,9 +167,11 @@ def store_fills(
     lock_company(connection, tenant.company_id)
     batch = _Batch(connection, tenant, profile, fills)
     rows = batch.unknown_rows(fills)
-    matches = match_fills(connection, tenant, [batch.to_match(fill) for fill in rows], stations, far_miles=far_miles)
-    batch.take([_Row(fill, one, _purchase(profile, fill, one)) for fill, one in zip(rows, matches, strict=True)])
-    batch.write()
+    if rows:
+        to_match = [batch.to_match(fill) for fill in rows]
+        matches = match_fills(connection, tenant, to_match, stations, far_miles=far_miles)
+        batch.take([_Row(fill, one, _purchase(profile, fill, one)) for fill, one in zip(rows, matches, strict=True)])
+        batch.write()
     figure_routes(connection, batch.routes)
     return StoredFills(batch.created, batch.updated, len(fills) - batch.created - batch.updated)
 

@@ -69,18 +69,24 @@ def told_in_row(given: Mapping[str, Any]) -> ToldFigures:
 
 def _sum_of(given: Mapping[str, Any], names: Iterable[str]) -> Decimal | None:
     """The sum of some columns, whatever their signs; None if all are empty or zero."""
-    there = [value for name in names if (value := given.get(name))]
-    return sum((abs(Decimal(repr(value))) for value in there), _ZERO) if there else None
+    found = None
+    for name in names:
+        if value := given.get(name):
+            found = (found or _ZERO) + abs(Decimal(repr(value)))
+    return found
 
 
 def paid_for(told: ToldFigures) -> Paid | None:
     """The amount paid. None: the row has neither an amount nor a price."""
+    by_price = _by_price(told.net_price, told.quantity)
+    if by_price is not None and told.net_amount is not None and by_price.agrees(told.net_amount):  # most rows
+        return Paid(told.net_amount, _contradicts(told))
     gross = _gross(told)
-    ways = [way for way in (_by_price(told.net_price, told.quantity), _less_discount(gross, told)) if way is not None]
+    ways = [way for way in (by_price, _less_discount(gross, told)) if way is not None]
     if told.net_amount is None:
         return _without_amount(told, gross, ways)
     known = ways or ([gross] if gross is not None else [])
-    if any(way.agrees(told.net_amount) for way in known):  # most rows
+    if any(way.agrees(told.net_amount) for way in known):
         return Paid(told.net_amount, _contradicts(told))
     without_fee = _less(told.net_amount, told.fee)
     for amount, price in (
@@ -127,8 +133,10 @@ def _gross(told: ToldFigures) -> _Way | None:
 
 def _contradicts(told: ToldFigures) -> bool:
     """True if the amount before the discount is not the price before it, times the quantity."""
+    if told.gross_amount is None:
+        return False
     by_price = _by_price(told.retail_price, told.quantity)
-    return told.gross_amount is not None and by_price is not None and not by_price.agrees(told.gross_amount)
+    return by_price is not None and not by_price.agrees(told.gross_amount)
 
 
 def _by_price(price: Decimal | None, quantity: Decimal) -> _Way | None:

@@ -38,16 +38,28 @@ def receipt_time(day: str | None, clock: str | None, state: str) -> tuple[dateti
     """The local time in the state, and whether the file tells it; noon stands for a day alone. A time that names its
     zone is brought to the state's. Raises RowFault."""
     found, rest = receipt_day(day)
-    clock = None if clock == day else clock  # one column for both
-    said = cell_line(clock).rpartition(" ")[2] if _DATED.match(cell_line(clock)) else cell_line(clock)
-    said = said or (rest if rest != "00:00:00" else "")  # a day in a spreadsheet
-    if not said:
-        return datetime.combine(found, time(12)), False
-    zoned = _ZONE.fullmatch(said)
-    if zoned is None:
-        return datetime.combine(found, _time(said)), True
-    written = datetime.combine(found, _time(zoned["clock"]), _zone(zoned["zone"].upper()))
+    at = _read_clock("" if clock == day else cell_line(clock), rest)  # one column may be both
+    if at is None:
+        return datetime.combine(found, _NOON), False
+    written = datetime.combine(found, at)
+    if written.tzinfo is None:
+        return written, True
     return written.astimezone(ZoneInfo(zone_of(state, None))).replace(tzinfo=None), True
+
+
+_NOON = time(12)
+
+
+@lru_cache(maxsize=10_000)  # a day has 1,440 minutes
+def _read_clock(clock: str, behind_day: str) -> time | None:
+    """The time that the cell tells, else the text behind the day; with a zone if it names one. None: no time is told.
+    Raises RowFault."""
+    said = clock.rpartition(" ")[2] if _DATED.match(clock) else clock
+    said = said or (behind_day if behind_day != "00:00:00" else "")  # a day in a spreadsheet
+    zoned = _ZONE.fullmatch(said)
+    if zoned is not None:
+        return _time(zoned["clock"]).replace(tzinfo=_zone(zoned["zone"].upper()))
+    return _time(said) if said else None
 
 
 def receipt_day(cell: str | None) -> tuple[date, str]:

@@ -41,18 +41,24 @@ class PurchasePlace(NamedTuple):
 
 def place_of(given: Mapping[str, Any]) -> PurchasePlace:
     """Raises RowFault when the row tells no state or province: the tax depends on it."""
-    location, city = cell_line(given.get("location")), cell_line(given.get("city"))
-    name = _with_brand(location, cell_line(given.get("brand"))) or None
-    written = cell_line(given.get("state"))
+    return _place(*map(given.get, ("location", "brand", "city", "state", "address")))
+
+
+@lru_cache(maxsize=10_000)  # a fleet buys at the same places again and again
+def _place(
+    location: str | None, brand: str | None, city: str | None, state: str | None, address: str | None
+) -> PurchasePlace:
+    location, city, written = cell_line(location), cell_line(city), cell_line(state)
+    name = _with_brand(location, cell_line(brand)) or None
     if written:
-        state = state_code(written)
-        if state is None:
+        code = state_code(written)
+        if code is None:
             raise RowFault(f"{written!r} is no state or province")
-        return PurchasePlace(name, city or None, state)
-    for text, is_town in ((city, True), (location, False), (cell_line(given.get("address")), False)):
-        before, state = _divided(text)
-        if state is not None:
-            return PurchasePlace(name, (before if is_town else city or _town_in(before)) or None, state)
+        return PurchasePlace(name, city or None, code)
+    for text, is_town in ((city, True), (location, False), (cell_line(address), False)):
+        before, code = _divided(text)
+        if code is not None:
+            return PurchasePlace(name, (before if is_town else city or _town_in(before)) or None, code)
     raise RowFault("the state is missing: it tells the tax")
 
 
