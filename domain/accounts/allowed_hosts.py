@@ -1,8 +1,7 @@
 """The hosts that URLs of a company may lead to: contacts of drivers, endpoints of webhooks, vendors of telematics.
 
-Companies bring these URLs, so they are treated as hostile: they lead to the public internet, and inside our own network
-only to the hosts that the operator names.
-"""
+Companies bring these URLs, so they are treated as hostile: they may lead to the public internet, and inside our own
+network only to the hosts that the operator names."""
 
 import ipaddress
 import unicodedata
@@ -29,7 +28,7 @@ _NEVER_PUBLIC = tuple(
         ),
     )
 )
-"""Addresses that can be reached only from inside some network, whatever this version of Python calls them."""
+"""Addresses that can be reached only from inside some network, even where this version of Python calls them public."""
 
 _LONGEST_URL = 2_000
 
@@ -38,7 +37,7 @@ _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class AllowedHosts(NamedTuple):
-    """The operator's own hosts: they may stand inside the network."""
+    """The operator's own hosts, which may stand inside the network."""
 
     names: frozenset[str] = frozenset()
     networks: tuple[_Network, ...] = ()
@@ -69,20 +68,20 @@ class AllowedHosts(NamedTuple):
         return cls(frozenset(names), tuple(networks))
 
     def have(self, host: str) -> bool:
-        """True when the operator names this host, whatever its address."""
+        """True if the operator names this host, whatever its address."""
         return host.lower().rstrip(".") in self.names
 
     def take(self, address: Address) -> bool:
-        """True when a connection to this address is allowed."""
+        """True if a connection to this address is allowed."""
         return any(address in network for network in self.networks) or _is_public(address)
 
     def exempts(self, host: str) -> bool:
-        """True when the operator names this host, or a network that has its literal address."""
+        """True if the operator names this host, or a network around its numeric address."""
         address = literal_address(host.strip("[]"))
         return self.have(host) or (address is not None and any(address in network for network in self.networks))
 
     def may_take(self, host: str) -> bool:
-        """Judges a host without resolving it. The host may be written in any way that a resolver understands."""
+        """Judge a host without resolving it, in any spelling that a resolver understands."""
         name = unicodedata.normalize("NFKC", host).strip("[]").rstrip(".").lower()
         if self.have(name):
             return True
@@ -109,13 +108,13 @@ NO_HOST = "names a host that cannot be one: names have parts of 1 to 63 letters,
 
 
 def not_on_internet(setting: str) -> str:
-    """The end of the sentence about an address that must not be called."""
+    """The end of the sentence about a forbidden address."""
     return f"is not on the public internet; {setting} names the exceptions"
 
 
 def url_fault(url: str, allowed: AllowedHosts, setting: str) -> str | None:
-    """The reason why a company cannot have this URL called, as the end of a sentence that names it; None when it can.
-    `setting` is the variable that names the exceptions. No name is resolved."""
+    """Why a company cannot have this URL called, as the end of a sentence that names it; None when it can. `setting` is
+    the variable that names the exceptions. No name is resolved."""
     import httpx  # here: it takes long to load, and few commands need it
 
     if len(url) > _LONGEST_URL or not url.isprintable() or " " in url:

@@ -22,14 +22,14 @@ LONGEST_WAIT = timedelta(minutes=15)
 
 
 class Bound(NamedTuple):
-    """A limit of attempts. `free` of them need no wait; after each further one the wait doubles, from a second to
-    `LONGEST_WAIT`. One attempt is forgotten after each `leak`."""
+    """A limit of attempts. The first `free` ones need no wait; after each further one the wait doubles, from a second
+    to `LONGEST_WAIT`. One attempt is forgotten after each `leak`."""
 
     free: int
     leak: timedelta
 
     def left_of(self, attempts: float, last_at: datetime, now: datetime) -> float:
-        """The number of attempts that still count."""
+        """How many attempts still count."""
         return max(0.0, attempts - max(now - last_at, timedelta()) / self.leak)
 
     def wait(self, attempts: float, last_at: datetime, now: datetime) -> timedelta:
@@ -46,7 +46,7 @@ ACCOUNT_FROM_NETWORK = Bound(free=5, leak=timedelta(hours=1))
 ACCOUNT = Bound(free=50, leak=timedelta(minutes=15))
 NETWORK = Bound(free=50, leak=timedelta(minutes=1))
 PASSWORD_CHECKS = Bound(free=30, leak=timedelta(seconds=20))
-"""The limit of an account's checks of a password, the right ones too."""
+"""The limit of an account's password checks, right passwords included."""
 SITE = Bound(free=500, leak=timedelta(seconds=10))
 """The limit of a /48 of IPv6, which has 65,536 networks and often one owner."""
 
@@ -64,11 +64,9 @@ class Subject(NamedTuple):
 
 
 def subjects_of(email: str, network: str, *, known_device: str | None, is_known_network: bool) -> list[Subject]:
-    """Everything that an attempt counts for, always in this order: two attempts never wait for each other's rows.
-
-    `network` is an address of IPv4 or a /64 of IPv6. `known_device` is the token of a browser in which this account has
-    signed in before, a known network is one from which it has.
-    """
+    """All counters of an attempt, always in one order, so that two attempts never wait for each other's rows. `network`
+    is an IPv4 address or a /64 of IPv6. `known_device` is the token of a browser in which this account has signed in
+    before; a known network is one from which it has."""
     if known_device is not None:
         return [Subject.of(DEVICE, "device", known_device, email)]
     return [
@@ -80,7 +78,7 @@ def subjects_of(email: str, network: str, *, known_device: str | None, is_known_
 
 
 def checks_of(email: str, network: str, *, known_device: str | None) -> Subject:
-    """The count that a success does not take back: a right password keeps a processor as busy as a wrong one.
+    """The counter that a success does not take back: a right password keeps a processor as busy as a wrong one.
     Strangers elsewhere add nothing: all known browsers of an account count together, other attempts by network."""
     if known_device is not None:
         return Subject.of(PASSWORD_CHECKS, "checks in known browsers", email)
@@ -88,7 +86,7 @@ def checks_of(email: str, network: str, *, known_device: str | None) -> Subject:
 
 
 def subjects_of_openid(network: str) -> list[Subject]:
-    """The same for an attempt by an account at a provider, which is not known before. These counts are apart from
+    """All counters of an attempt with an account at a provider, which is not known in advance. They are apart from
     those of passwords: neither slows the other down."""
     return [
         *_of_site("openid site", network),
@@ -97,7 +95,7 @@ def subjects_of_openid(network: str) -> list[Subject]:
 
 
 def site_of(network: str) -> str:
-    """The owner of a network, as far as an address tells: a /48 of IPv6; any other network itself."""
+    """The owner of a network, as far as an address tells: a /48 of IPv6, or the network itself."""
     try:
         found = ipaddress.ip_network(network)
     except ValueError:
@@ -125,8 +123,8 @@ _SET_CLOCK = Command("UPDATE sign_in_attempts SET last_at = %(now)s WHERE subjec
 
 
 def take_attempt(connection: Connection, subjects: Sequence[Subject], *, now: datetime) -> timedelta:
-    """Counts one attempt before it is made, so that many at the same time count too. Returns zero; or the
-    time to wait, and then it has counted nothing and added no row."""
+    """Counts one attempt before it is made, so that attempts at the same moment count too. Returns zero, or the time to
+    wait; in that case nothing was counted and no row added."""
     found: list[tuple[Subject, _Attempts]] = []
     with connection.transaction() as counting:
         for subject in subjects:
@@ -153,8 +151,8 @@ _FORGET = Command("DELETE FROM sign_in_attempts WHERE subject = %s")
 
 
 def forgive(connection: Connection, subjects: Sequence[Subject]) -> None:
-    """Takes a successful attempt back. Counts to which other people add, such as a network's, lose this attempt
-    only."""
+    """Takes back the count of a successful attempt. Counters that other people add to, such as a network's, lose only
+    this attempt."""
     for subject in subjects:
         if subject.bound in (DEVICE, ACCOUNT_FROM_NETWORK):
             _FORGET.execute(connection, (subject.hash,))
@@ -169,5 +167,5 @@ _FORGET_OLD = Command(
 
 
 def forget_attempts(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Deletes up to `limit` rows that have counted for nothing for `days`. Returns how many."""
+    """Deletes up to `limit` rows whose attempts stopped counting `days` ago. Returns how many."""
     return _FORGET_OLD.execute(connection, (now - timedelta(days=days), limit)).rowcount

@@ -28,11 +28,8 @@ Percent = Annotated[float, Meta(ge=0, le=100)]
 
 
 class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The settings of a company; None leaves a value as it is.
-
-    Each value is declared here: its limits, and the caption that the console's form and the options of the command
-    line show, with the default that the table has for it.
-    """
+    """The settings of a company; None leaves a value as it is. Each field declares its limits, and the caption that the
+    console's form and the command line show, with the default of the table."""
 
     name: Annotated[Annotated[str, Meta(min_length=1, max_length=200)] | None, Caption("Name of the company")] = None
     time_zone: Annotated[
@@ -184,13 +181,13 @@ class RetiredCompany(FuelrouteError):
 
 
 class UnusablePolicy(FuelrouteError):
-    """A value that cannot be set; the text names it."""
+    """A value cannot be set; the text names it."""
 
 
 _INSERT = Command("INSERT INTO companies (id, name) VALUES (%s, %s)")
 
 _PLAIN = [name for name in Policy.__struct_fields__ if name not in ("message_url", "max_stops")]
-"""The columns that always have a value: NULL leaves them as they are."""
+"""Columns that are never NULL: a parameter of NULL leaves them as they are."""
 
 _SET_POLICY = Statement(
     StoredCompany,
@@ -202,7 +199,7 @@ _SET_POLICY = Statement(
 
 
 def create_company(connection: Connection, policy: Policy, *, contacts: Contacts = IN_CLEAR) -> UUID:
-    """Stores a new company. Returns its id. Raises UnusablePolicy."""
+    """Stores a new company. Returns its id. Raises UnusablePolicy, which names the value that cannot be set."""
     company_id = new_id()
     values = _checked(policy, contacts)
     _INSERT.execute(connection, (company_id, policy.name))
@@ -219,8 +216,8 @@ def set_policy(
     contacts: Contacts = IN_CLEAR,
 ) -> StoredCompany:
     """Changes the values that are given. `lifts_max_stops` removes the limit of stops. Returns the company as it is
-    now. Raises UnknownCompany, MovedCompany, UnusablePolicy, and UnreadableContact for a message URL that was sealed
-    with another key."""
+    now. Raises UnusablePolicy, which names the value; UnknownCompany and MovedCompany; and UnreadableContact for a
+    message URL that was sealed with another key."""
     require_not_fenced(connection, company_id)
     values = {"id": company_id, **_checked(policy, contacts), "lifts_max_stops": lifts_max_stops}
     row = _SET_POLICY.first(connection, values)
@@ -233,7 +230,7 @@ _READ = Statement(StoredCompany, f"SELECT {', '.join(StoredCompany._fields)} FRO
 
 
 def read_company(connection: Connection, company_id: UUID) -> StoredCompany:
-    """The company with its message URL as it is stored. Raises UnknownCompany."""
+    """The company, with its message URL still sealed. Raises UnknownCompany."""
     row = _READ.first(connection, (company_id,))
     if row is None:
         raise UnknownCompany(shown_id("cmp", company_id))
@@ -245,7 +242,8 @@ _LOCK = Command("SELECT FROM companies WHERE id = %s FOR NO KEY UPDATE")
 
 
 def require_company(connection: Connection, company_id: UUID, *, even_retired: bool = False) -> None:
-    """Raises UnknownCompany, and RetiredCompany and MovedCompany unless `even_retired`."""
+    """Check that the company exists here. Raises UnknownCompany otherwise, and RetiredCompany or MovedCompany unless
+    `even_retired`; commands print them, and the console answers 404."""
     if not even_retired:
         require_not_fenced(connection, company_id)
     is_retired = _IS_RETIRED.first(connection, (company_id,))
@@ -267,11 +265,8 @@ def time_zone_of(connection: Connection, company_id: UUID) -> str:
 
 
 def lock_company(connection: Connection, company_id: UUID, *, even_retired: bool = False) -> None:
-    """Locks the company's row. Every change of a fleet waits here for its turn, so that two imports never make a
-    vehicle twice.
-
-    Raises UnknownCompany, and RetiredCompany unless `even_retired`.
-    """
+    """Locks the company's row. Each change of a fleet waits here for its turn, so two imports never make one vehicle
+    twice. Raises UnknownCompany, and RetiredCompany unless `even_retired`."""
     _LOCK.execute(connection, (company_id,))
     require_company(connection, company_id, even_retired=even_retired)
 
@@ -291,7 +286,7 @@ def names_of(connection: Connection, company_ids: Iterable[UUID]) -> dict[UUID, 
 
 
 _IN_FLIGHT = timedelta(hours=1)
-"""Requests and jobs that were under way when a company was retired have ended after this time."""
+"""Time after which requests and jobs under way when a company was retired have ended."""
 
 
 _RETIRE = Command("UPDATE companies SET retired_at = coalesce(retired_at, %s) WHERE id = %s")
@@ -300,16 +295,13 @@ _RETIRED_SINCE = Scalar(UUID, "SELECT id FROM companies WHERE retired_at > %s")
 
 def retire_company(connection: Connection, company_id: UUID, *, now: datetime) -> None:
     """Retires a company: from the commit on its keys are refused and none of its routes is imported. The caller closes
-    its routes.
-
-    Raises UnknownCompany. Retiring twice keeps the first time.
-    """
+    its routes. A second call keeps the first time. Raises UnknownCompany."""
     if _RETIRE.execute(connection, (now, company_id)).rowcount == 0:
         raise UnknownCompany(shown_id("cmp", company_id))
 
 
 def lately_retired_companies(connection: Connection, *, now: datetime) -> list[UUID]:
-    """Companies that a request in flight may have given a route after their routes were closed."""
+    """Retired companies that a request in flight may have given a route after their routes were closed."""
     return _RETIRED_SINCE.all(connection, (now - _IN_FLIGHT,))
 
 
@@ -331,7 +323,7 @@ def seal_message_urls(connection: Connection, company_ids: Sequence[UUID], conta
 
 
 def _checked(policy: Policy, contacts: Contacts) -> dict[str, Any]:
-    """The parameters of `_SET_POLICY`. Raises UnusablePolicy."""
+    """The parameters of `_SET_POLICY`. Raises UnusablePolicy, which names the value that cannot be set."""
     values: dict[str, Any] = {
         name: value for name, value in msgspec.structs.asdict(policy).items() if value is not None
     }
@@ -354,7 +346,7 @@ def _checked(policy: Policy, contacts: Contacts) -> dict[str, Any]:
 
 
 def _autodrive(text: str) -> str:
-    """The setting as it is stored: `off`, or a speed such as `60x`. Raises UnusablePolicy."""
+    """The setting as it is stored: `off`, or a speed such as `60x`. Raises UnusablePolicy for any other text."""
     if text.strip().lower() == AUTODRIVE_OFF:
         return AUTODRIVE_OFF
     given = _SPEEDUP.fullmatch(text.strip())

@@ -2,11 +2,10 @@
 
 A contact is an Apprise URL. Drivers and companies bring it, so it is treated as hostile: only the gateways and
 parameters listed here are allowed, and no host that is known to be inside our own network. `messages/gateways.py` hands
-messages over, and looks at the addresses that a host's name resolves to.
+messages over, and checks the addresses that a host's name resolves to.
 
 A contact may also be in-cab: `samsara://4242` or `motive://4242` names a driver in the app of a vendor, and
-`messages/in_cab.py` hands messages to it.
-"""
+`messages/in_cab.py` hands messages to it."""
 
 import re
 from collections.abc import Mapping
@@ -21,7 +20,8 @@ from domain.settings import get_settings
 _GENERAL = frozenset({"to", "from", "name", "user", "pass", "password", "port", "format"})
 _MAIL = frozenset({"cc", "bcc", "reply", "region", "batch"})
 _WEBHOOK = frozenset({"method"})
-"""Webhooks may also have headers, fields and parameters of the request: names that begin with +, : or -."""
+"""Parameters of webhooks. They may also have headers, fields and parameters of the request: names that begin with +, :
+or -."""
 
 _PARAMETERS: dict[str, frozenset[str]] = {
     # text messages
@@ -62,13 +62,11 @@ _PARAMETERS: dict[str, frozenset[str]] = {
     # systems of the company's own
     **dict.fromkeys(("form", "forms", "json", "jsons", "xml", "xmls"), _WEBHOOK),
 }
-"""The parameters that a contact may have, for each kind of gateway that it may name. All speak HTTP or SMTP. Parameters
-that name a file or a template, follow redirects, trust any certificate, wait, repeat, or report success after a failure
-are not allowed."""
+"""Allowed parameters for each allowed kind of gateway. All gateways speak HTTP or SMTP. Parameters that name a file or
+a template, follow redirects, trust any certificate, wait, repeat, or report success after a failure are not allowed."""
 
 _OWN_HOST = re.compile(r"(form|json|xml|mailto|gotify|mmost|ntfy|rocket|signal|workflow)s?|workflows|infobip")
-"""Kinds of gateways whose URL names the host that is called, unless that is their cloud. Other kinds know their
-host."""
+"""Kinds of gateways whose URL names the host to call, unless that is their cloud. Other kinds have a fixed host."""
 
 _LIKE = "such as mailtos://user:password@host"
 NOT_PUBLIC = "is not on the public internet; FUELROUTE_MESSAGE_ALLOWED_HOSTS names the exceptions"
@@ -77,7 +75,7 @@ _FRAMING_HEADERS = frozenset(
     {"connection", "content-encoding", "content-length", "expect", "host", "http2-settings", "keep-alive"}
     | {"te", "trailer", "transfer-encoding", "upgrade"}
 )
-"""Headers that tell where a request ends and to whom it goes. A second one contradicts the client's own."""
+"""Headers that tell where a request ends and to whom it goes. A second one would contradict the client's own."""
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]{0,1000}")
@@ -97,9 +95,9 @@ class InCabContact(NamedTuple):
 
     vendor: InCabVendor
     driver_id: str | None
-    """The vendor's id of the driver; None: the driver's external id."""
+    """The vendor's id of the driver; None for the driver's external id."""
     sender_id: str | None
-    """Motive's id of the user who sends; None: the vendor chooses."""
+    """Motive's id of the user who sends; None if the vendor chooses."""
 
 
 _IN_CAB_VENDORS = frozenset(map(str, InCabVendor))
@@ -109,7 +107,7 @@ _IN_CAB = re.compile(
 
 
 def in_cab_contact(url: str) -> InCabContact | None:
-    """The in-cab contact of a URL; None for any other gateway. Raises UnusableContact."""
+    """The in-cab contact of a URL; None for any other gateway. Raises UnusableContact if its ids are malformed."""
     if channel_of(url) not in _IN_CAB_VENDORS:
         return None
     found = _IN_CAB.fullmatch(url)
@@ -124,8 +122,8 @@ def in_cab_contact(url: str) -> InCabContact | None:
 
 
 def fault_of(url: str, allowed: AllowedHosts | None = None, *, in_cab: bool = False) -> str | None:
-    """The reason why a contact cannot be used, as the end of a sentence that names it; None when it can. No name is
-    resolved. `in_cab`: it takes drivers' messages, so it may be an app in the cab."""
+    """Why a contact cannot be used, as the end of a sentence that names it; None when it can. No name is resolved. With
+    `in_cab` the contact takes drivers' messages, so it may be an app in the cab."""
     try:
         if in_cab and in_cab_contact(url) is not None:
             return None
@@ -146,7 +144,7 @@ class UnusableContact(Exception):
 
 
 def gateway_of(url: str, allowed: AllowedHosts) -> Any:
-    """The Apprise plugin of a contact. Raises UnusableContact."""
+    """The Apprise plugin of a contact. Raises UnusableContact, with the reason, if the contact breaks the rule."""
     import apprise  # here, as in `_asset`: it takes long to load, and few commands need it
     from apprise.plugins import url_to_dict
 
@@ -172,7 +170,7 @@ def gateway_of(url: str, allowed: AllowedHosts) -> Any:
 
 
 def _check_host(host: str, port: int | None, allowed: AllowedHosts) -> None:
-    """Raises UnusableContact."""
+    """Check host and port. Raises UnusableContact, with the reason, if either must not be used."""
     if not is_host(host.strip("[]")):
         raise UnusableContact(NO_HOST)
     if port is not None and not 0 < port < 1 << 16:
@@ -182,7 +180,8 @@ def _check_host(host: str, port: int | None, allowed: AllowedHosts) -> None:
 
 
 def _check_headers(headers: Mapping[str, str]) -> None:
-    """Refuses headers that belong to the connection, and those that end before their end. Raises UnusableContact."""
+    """Check the headers. Raises UnusableContact for a header that belongs to the connection, or one with a line end
+    inside."""
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise UnusableContact("has a header that no request can have")
@@ -195,7 +194,7 @@ def _check_headers(headers: Mapping[str, str]) -> None:
 def _asset() -> Any:
     import apprise
 
-    # no time limit of its own: it would hand over in a small pool of threads that all share
+    # No time limit of its own: with one it would hand over in a small pool of threads that all share.
     return apprise.AppriseAsset(
         app_id="Fuelroute", http_redirects=False, allow_templates=False, service_timeout=0, storage_mode="memory"
     )

@@ -1,9 +1,8 @@
-"""Sealing of drivers' contacts and companies' message URLs, which hold secrets of gateways.
+"""Seals drivers' contacts and companies' message URLs, which hold secrets of gateways.
 
-They are sealed with a key that the database does not have. Without a key they are stored as they are, and the log says
-so. With several keys, the newest first, a key can be replaced: contacts that an older key sealed can still be read, and
-`housekeeping` seals them with the newest key.
-"""
+The key is not in the database. Without a key they are stored as they are, and the log says so. With several keys, the
+newest first, a key can be replaced: contacts that an older key sealed can still be read, and `housekeeping` seals them
+with the newest key."""
 
 import hashlib
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 log = get_logger(__name__)
 
 _SEALED = "sealed:"
-"""A sealed contact begins with this and the fingerprint of its key. No Apprise URL does."""
+"""The beginning of a sealed contact, before the fingerprint of its key. No Apprise URL begins so."""
 
 
 def is_sealed(contact: str) -> bool:
@@ -39,14 +38,14 @@ class UnreadableContact(FuelrouteError):
 
 
 class StoredContact(NamedTuple):
-    """A contact as it is stored, and the id of its driver or company."""
+    """A stored contact, and the id of its driver or company."""
 
     id: UUID
     contact: NotNull[str]
 
 
 class Sealed(NamedTuple):
-    """The number of stored contacts that were sealed anew, and of those that could not be opened."""
+    """How many stored contacts were sealed again, and how many could not be opened."""
 
     sealed: int = 0
     unreadable: int = 0
@@ -71,17 +70,17 @@ class Contacts:
 
     @cached_property
     def fingerprints(self) -> list[str]:
-        """The fingerprint of each key, the newest first. It does not tell the key."""
+        """The fingerprint of each key, the newest first. It does not reveal the key."""
         return [hashlib.sha256(key.encode()).hexdigest()[:8] for key in self._keys]
 
     @property
     def fingerprint(self) -> str | None:
-        """The newest key's fingerprint; None: there is no key."""
+        """The newest key's fingerprint; None without a key."""
         return self.fingerprints[0] if self.fingerprints else None
 
     @cached_property
     def prefix(self) -> str | None:
-        """The beginning of every contact that is sealed with the newest key; None: there is no key."""
+        """The beginning of contacts that are sealed with the newest key; None without a key."""
         return f"{_SEALED}{self.fingerprint}:" if self._keys else None
 
     def seal(self, contact: str | None) -> str | None:
@@ -99,7 +98,7 @@ class Contacts:
         return f"{self.prefix}{self._fernet.encrypt(contact.encode()).decode()}"
 
     def open(self, stored: str | None) -> str | None:
-        """The contact itself. Raises UnreadableContact."""
+        """The opened contact. Raises UnreadableContact if this process does not have its key."""
         if stored is None or not is_sealed(stored):
             return stored
         from cryptography.fernet import InvalidToken
@@ -112,7 +111,7 @@ class Contacts:
             raise UnreadableContact from None
 
     def open_or_keep(self, stored: str | None) -> str | None:
-        """The contact itself, or the sealed one where it cannot be opened."""
+        """The opened contact, or the sealed one if it cannot be opened."""
         try:
             return self.open(stored)
         except UnreadableContact:
@@ -120,7 +119,7 @@ class Contacts:
 
     def seal_anew(self, stored: Sequence[StoredContact]) -> list[tuple[str, UUID]]:
         """Seals contacts that are stored in the clear or under an older key with the newest key. Returns each with its
-        id, without those that cannot be opened."""
+        id; contacts that cannot be opened are left out."""
         opened = [(self.open_or_keep(row.contact), row.id) for row in stored]
         return [(self._sealed(contact), id_) for contact, id_ in opened if contact and not is_sealed(contact)]
 

@@ -30,7 +30,7 @@ from domain.settings import get_settings
 
 _PREFIXES = {Environment.LIVE: "svc_live_", Environment.SANDBOX: "svc_test_"}
 FIRST_CELL = 1
-"""Its keys do not name it: they look like those that were made before there were cells."""
+"""The number of the first cell. Its keys do not name it, like all keys from the time before there were cells."""
 
 _ALPHABET = string.ascii_letters + string.digits
 _KEY = re.compile(r"(svc_(?:live|test)_(?:c[1-9][0-9]{0,3}_)?[^\x00]{8})[^\x00]{32}", re.ASCII | re.DOTALL)
@@ -60,7 +60,7 @@ class Caller:
 class NewKey:
     id: UUID
     key: str
-    """The whole key. It is shown now and never again."""
+    """The whole key, which is shown now and never again."""
     prefix: str
 
 
@@ -80,8 +80,8 @@ def create_key(
     expires_at: datetime | None = None,
     cell: int | None = None,
 ) -> NewKey:
-    """Stores a fresh key of the cell; None: this process's. Raises UnknownScope; psycopg.errors.ForeignKeyViolation for
-    an unknown company."""
+    """Stores a fresh key of the cell, by default this process's. Raises UnknownScope;
+    psycopg.errors.ForeignKeyViolation for an unknown company."""
     for scope in scopes:
         if scope not in SCOPES:
             raise UnknownScope(scope)
@@ -104,7 +104,8 @@ _REVOKE = Command("UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) 
 
 
 def revoke_key(connection: Connection, key_id: UUID) -> bool:
-    """Ends a key at once, on every process. False: no such key. Revoking twice keeps the first time."""
+    """Ends a key at once, on every process. Returns False if there is no such key. A second call keeps the first
+    time."""
     return _REVOKE.execute(connection, (key_id,)).rowcount == 1
 
 
@@ -114,7 +115,7 @@ _REVOKE_OF_COMPANY = Command(
 
 
 def revoke_key_of(connection: Connection, company_id: UUID, key_id: UUID) -> bool:
-    """Ends a company's key at once, on every process. False: the company has no such key."""
+    """Ends a company's key at once, on every process. Returns False if the company has no such key."""
     return _REVOKE_OF_COMPANY.execute(connection, (company_id, key_id)).rowcount == 1
 
 
@@ -135,7 +136,7 @@ def rotate_key(
     connection: Connection, company_id: UUID, key_id: UUID, *, overlap: timedelta, now: datetime
 ) -> NewKey | None:
     """Makes a key with the same name, environment and scopes, and no end. Both keys are valid for the overlap, in which
-    the programs that use the old one are changed. None: the company has no such key, or it is not valid any more."""
+    programs change from the old one. None if the company has no such key, or it is no longer valid."""
     row = _END_BY.first(connection, (now + overlap, company_id, key_id, now))
     if row is None:
         return None
@@ -151,7 +152,7 @@ _USED = Command(
 
 
 def note_use(connection: Connection, key_ids: Collection[UUID], *, now: datetime) -> None:
-    """Notes that these keys were used since the last note. People see the time; it decides nothing."""
+    """Notes that these keys were used since the last note. The time is for people and decides nothing."""
     _USED.execute(connection, (now, list(key_ids)))
 
 
@@ -197,7 +198,7 @@ _IS_VALID = """
       AND c.retired_at IS NULL
 """
 VALID = f"FROM api_keys k JOIN companies c ON c.id = k.company_id {_IS_VALID}"
-"""The keys that are valid at this moment, `k`, with their companies, `c`: the end of a SELECT. `AND` may follow."""
+"""The end of a SELECT of the keys valid at this moment, `k`, with their companies, `c`. `AND` may follow."""
 
 
 _VALID_POSITIONS = Scalar(
@@ -215,7 +216,7 @@ _VALID_BY_PREFIX = Statement(
 
 
 def still_valid(key_ids: Sequence[UUID]) -> Query[list[bool]]:
-    """One query that tells, for each of these keys in order, whether it is still valid."""
+    """One query that tells for each of these keys, in order, whether it is still valid."""
 
     def read(positions: list[int]) -> list[bool]:
         valid = set(positions)
@@ -225,7 +226,7 @@ def still_valid(key_ids: Sequence[UUID]) -> Query[list[bool]]:
 
 
 class PresentedKey(NamedTuple):
-    """The prefix and the hash of the text that a caller sent as a key. Nobody can make the key from them."""
+    """The prefix and the hash of a text that a caller sent as a key. The key cannot be made from them."""
 
     prefix: str | None
     hash: bytes
@@ -236,12 +237,12 @@ class PresentedKey(NamedTuple):
 
 
 _NO_KEY = PresentedKey(None, b"")
-"""Stands for every text that cannot be one of our keys."""
+"""Stands for any text that cannot be one of our keys."""
 
 
 def find_callers(keys: Sequence[PresentedKey]) -> Query[list[Caller | None]]:
-    """The caller behind each presented key, in order; None: unknown, revoked, expired, or of a retired company. One
-    query for all."""
+    """One query for the caller behind each presented key, in order. None for a key that is unknown, revoked, expired,
+    or of a retired company."""
 
     def read(rows: list[_Found]) -> list[Caller | None]:
         by_prefix: dict[str | None, list[tuple[bytes, Caller]]] = {}
@@ -264,7 +265,7 @@ def _matching(key: PresentedKey, candidates: Sequence[tuple[bytes, Caller]]) -> 
 
 
 def hash_of(key: str) -> bytes:
-    """The hash that is stored of a key. It tells keys apart, and no key can be made from it."""
+    """The stored hash of a key. It tells keys apart, and the key cannot be made from it."""
     return hashlib.sha256(key.encode()).digest()
 
 

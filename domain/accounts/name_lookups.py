@@ -20,14 +20,14 @@ from typing import NamedTuple
 from domain.addresses import literal_address
 
 LOOKUP_SECONDS = 8.0
-"""A name whose addresses are not known after that time counts as silent. glibc asks again after 5 s."""
+"""A name without addresses after this time counts as silent. glibc asks again after 5 s."""
 KEPT_SECONDS = 30.0
-"""A name without an address is not asked for again within that time."""
+"""A name without an address is not looked up again within this time."""
 MOST_OF_OWNER = 4
 MOST_THREADS = 256
-"""Beyond that, only a company without any thread gets one."""
+"""Most threads; beyond that, only a company without any thread gets one."""
 _MOST_WAITING = 1_000
-"""Questions of one company that wait."""
+"""Most waiting questions of one company."""
 _MOST_REMEMBERED = 10_000
 
 _SILENT = "has a name whose server does not answer"
@@ -36,12 +36,12 @@ _owner: ContextVar[str] = ContextVar("owner", default="")
 
 
 class NoAddress(Exception):
-    """The name has no address, or none that came in time. The text ends a sentence that begins with `it`."""
+    """The name has no address, or none came in time. The text ends a sentence that begins with `it`."""
 
 
 @contextmanager
 def looking_up_for(owner: object) -> Iterator[None]:
-    """Questions in this context use the share of `owner`, the id of a company."""
+    """Makes questions in this context use the share of `owner`, the id of a company."""
     token = _owner.set(str(owner))
     try:
         yield
@@ -50,7 +50,7 @@ def looking_up_for(owner: object) -> Iterator[None]:
 
 
 def ask_system(host: str) -> list[str]:
-    """The addresses of a name, by the system's resolver, which may take long. Raises OSError."""
+    """The addresses of a name, by the system's resolver, which may take long. Raises OSError if it finds none."""
     found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(one[4][0]) for one in found))
 
@@ -73,14 +73,14 @@ class NameLookups:
         self._seconds = seconds
         self._lock = threading.Lock()
         self._lookups: dict[_Question, _Lookup] = {}
-        """Questions that wait or are being asked."""
+        """Questions that wait or are under way."""
         self._failed: OrderedDict[_Question, float] = OrderedDict()
         """Names without an address, each with the time until which that counts."""
         self._waiting: OrderedDict[str, deque[_Question]] = OrderedDict()
         self._running: Counter[str] = Counter()
 
     async def addresses(self, host: str) -> list[str]:
-        """The addresses, for a task of any event loop. Raises NoAddress."""
+        """The addresses, for a task of any event loop. Raises NoAddress if there is none in time."""
         if (known := literal_address(host)) is not None:
             return [str(known)]
         answer, left = self._find(host)
@@ -90,7 +90,7 @@ class NameLookups:
             raise NoAddress(_SILENT) from None
 
     def wait_for_addresses(self, host: str, *, seconds: float) -> list[str]:
-        """The addresses, for a thread, which waits for `seconds` at most. Raises NoAddress."""
+        """The addresses, for a thread, which waits at most `seconds`. Raises NoAddress if there is none in time."""
         if (known := literal_address(host)) is not None:
             return [str(known)]
         answer, left = self._find(host)
@@ -100,7 +100,8 @@ class NameLookups:
             raise NoAddress(_SILENT) from None
 
     def _find(self, host: str) -> tuple["Future[list[str]]", float]:
-        """The addresses to come, and the seconds for which to wait for them. Raises NoAddress."""
+        """The addresses to come, and how long to wait for them. Raises NoAddress if the last lookup found none, or too
+        many questions wait."""
         question, now = _Question(_owner.get(), host), time.monotonic()
         with self._lock:
             if self._failed.get(question, now) > now:
@@ -124,7 +125,7 @@ class NameLookups:
         return lookup
 
     def _begin_next(self) -> None:
-        """Begins every question that may begin. Companies take turns."""
+        """Begins every question whose turn it is. Companies take turns."""
         for owner in list(self._waiting):
             line = self._waiting[owner]
             while line and self._may_begin(owner):

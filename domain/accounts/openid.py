@@ -23,15 +23,16 @@ from domain.addresses import is_host, is_local
 from domain.settings import Settings
 
 PROVIDER_SECONDS = 10.0
-"""The time that all requests of one step may take together."""
+"""Time for all requests of one step together."""
 _DISCOVERED_SECONDS = 300.0
 _LEEWAY_SECONDS = 60
-"""The difference between two clocks that is forgiven."""
+"""The difference between two clocks that is tolerated."""
 _LONGEST_SUBJECT = 255
 _LONGEST_EMAIL = 200
 
 _ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
-"""Signatures by keys of the provider. None may be left out, and none is made with our client secret."""
+"""Accepted signatures, made with keys of the provider. An unsigned token does not count, nor one signed with our client
+secret."""
 
 
 class OpenIdAttempt(NamedTuple):
@@ -43,7 +44,7 @@ class OpenIdAttempt(NamedTuple):
 
     @classmethod
     def of(cls, token: str) -> "OpenIdAttempt":
-        """The secrets that belong to the random token in a browser's cookie. It cannot be made from them."""
+        """The secrets that belong to the random token in a browser's cookie. The token cannot be made from them."""
         return cls(*(_derived(token, purpose) for purpose in cls._fields))
 
 
@@ -57,7 +58,7 @@ class ProvedIdentity(NamedTuple):
     issuer: str
     subject: str
     email: str | None
-    """None: the provider names none, or has not verified it."""
+    """The verified address; None if the provider has none."""
 
 
 class OpenIdProvider:
@@ -80,11 +81,12 @@ class OpenIdProvider:
 
     @classmethod
     def of(cls, settings: Settings) -> "OpenIdProvider | None":
-        """None: people sign in by passwords alone."""
+        """The provider of the settings; None where people sign in by passwords alone."""
         return cls(settings) if settings.openid_issuer is not None else None
 
     async def sign_in_url(self, attempt: OpenIdAttempt, *, redirect_uri: str) -> str:
-        """The address of the provider to which the browser goes. Raises ProviderAway."""
+        """The address of the provider to which the browser goes. Raises ProviderAway if the provider cannot be
+        asked."""
         async with _limited(), self._session({}, redirect_uri) as session:
             endpoint = self._endpoint(await self._discover(session), "authorization_endpoint")
             url, _ = session.create_authorization_url(
@@ -95,8 +97,9 @@ class OpenIdProvider:
     async def prove(
         self, attempt: OpenIdAttempt, code: str, *, issuer: str, redirect_uri: str, now: datetime
     ) -> ProvedIdentity:
-        """The account that the code stands for. `issuer` is the one that the answer names; empty where it names none.
-        Raises ProviderAway, ProofRefused."""
+        """The account behind the code. `issuer` is the one in the answer, empty if it names none. Raises ProviderAway
+        if the provider cannot be asked, and ProofRefused if its answer proves nothing; the console then asks the person
+        to try again."""
         async with _limited():
             async with self._session({}, redirect_uri) as session:
                 metadata = await self._discover(session)
@@ -143,7 +146,7 @@ class OpenIdProvider:
         return metadata
 
     def _endpoint(self, metadata: Mapping[str, Any], name: str) -> str:
-        """An address of the provider. It is https, unless the provider itself is on this machine without it."""
+        """An address of the provider: https, unless the provider itself is on this machine without it."""
         url = metadata.get(name)
         scheme, host = _scheme_and_host(url if isinstance(url, str) else "")
         is_http = scheme == "http" and self._issuer.startswith("http://") and is_local(host)
@@ -152,7 +155,8 @@ class OpenIdProvider:
         return str(url)
 
     def _verified(self, token: object, keys: dict[str, Any], attempt: OpenIdAttempt, now: datetime) -> dict[str, Any]:
-        """The claims of an ID token that is signed by the provider, for us, for this attempt, and has not expired."""
+        """The claims of an ID token that the provider signed for us and for this attempt, and that has not expired.
+        Raises ProofRefused for any other token."""
         from joserfc.errors import JoseError
         from joserfc.jwk import KeySet
 
@@ -185,7 +189,7 @@ class OpenIdProvider:
     async def _with_user_info(
         self, session: Any, metadata: Mapping[str, Any], tokens: Mapping[str, Any], claims: dict[str, Any]
     ) -> dict[str, Any]:
-        """The claims with the e-mail address that some providers tell only when they are asked for it."""
+        """The claims, with the e-mail address that some providers give only on request."""
         headers = {"Authorization": f"Bearer {tokens.get('access_token')}"}
         told = await self._http.get_json(session, self._endpoint(metadata, "userinfo_endpoint"), headers=headers)
         if told.get("sub") != claims["sub"]:
@@ -194,7 +198,7 @@ class OpenIdProvider:
 
 
 def _scheme_and_host(url: str) -> tuple[str, str]:
-    """Both empty for what is no address."""
+    """Scheme and host of an address; both empty if it is none."""
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -211,7 +215,7 @@ def _verified_email(claims: Mapping[str, Any]) -> str | None:
 
 @asynccontextmanager
 async def _limited() -> AsyncIterator[None]:
-    """The time limit of one step. Raises ProviderAway."""
+    """Limits the time of one step. Raises ProviderAway when it is over."""
     try:
         async with asyncio.timeout(PROVIDER_SECONDS):
             yield

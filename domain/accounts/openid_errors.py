@@ -1,10 +1,10 @@
-"""How signing in with an account at the OpenID Connect provider fails."""
+"""The failures of signing in with an account at the OpenID Connect provider."""
 
 from domain.errors import FuelrouteError
 
 
 class ProviderAway(FuelrouteError):
-    """The provider does not answer, or not as a provider does. The text, for the log, says what it did."""
+    """The provider does not answer, or answers unlike a provider. The text, for the log, says what it did."""
 
 
 class ProofRefused(FuelrouteError):

@@ -21,7 +21,8 @@ _MOST_BYTES = 512 << 10
 
 
 async def redeem(session: Any, endpoint: str, code: str, verifier: str) -> dict[str, Any]:
-    """The tokens for a code, which the provider gives once. Raises ProviderAway, ProofRefused."""
+    """The tokens for a code, which the provider gives once. Raises ProviderAway if it does not answer, and ProofRefused
+    if it refuses the code."""
     try:
         tokens = await session.fetch_token(endpoint, grant_type="authorization_code", code=code, code_verifier=verifier)
         return dict(tokens)
@@ -34,7 +35,7 @@ async def redeem(session: Any, endpoint: str, code: str, verifier: str) -> dict[
 
 
 async def get_json(session: Any, url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The JSON object at an address of the provider. Raises ProviderAway."""
+    """The JSON object at an address of the provider. Raises ProviderAway if there is none."""
     try:
         answer = await session.request("GET", url, headers=headers, withhold_token=True)
         document = json.loads(answer.content) if answer.status_code == 200 else None
@@ -48,7 +49,7 @@ async def get_json(session: Any, url: str, headers: Mapping[str, str] | None = N
 
 
 class _TooMuch(httpx.TransportError):
-    """An answer that is larger than any of a provider, or compressed although nobody asked for that."""
+    """An answer larger than any provider's, or compressed although that was not asked for."""
 
 
 class BoundedTransport(httpx.AsyncHTTPTransport):
@@ -67,7 +68,7 @@ class BoundedTransport(httpx.AsyncHTTPTransport):
         return httpx.Response(answer.status_code, headers=answer.headers, content=bytes(body))
 
     async def _first_answer(self, request: httpx.Request) -> httpx.Response:
-        """The answer of the first address that can be connected to."""
+        """The answer of the first address that accepts a connection."""
         failure: httpx.TransportError = httpx.ConnectError("its name has no address")
         try:
             addresses = await lookups().addresses(request.url.host)
@@ -82,7 +83,7 @@ class BoundedTransport(httpx.AsyncHTTPTransport):
 
 
 def _at_address(request: httpx.Request, address: str) -> httpx.Request:
-    """The request to an address of its host. The certificate is still that of the host."""
+    """The request, sent to one address of its host. The certificate must still be the host's."""
     return httpx.Request(
         request.method,
         request.url.copy_with(host=address),

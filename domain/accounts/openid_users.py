@@ -1,10 +1,9 @@
 """The users to whom accounts at the OpenID Connect provider belong.
 
-An account signs in the user to whom it is bound, whatever its e-mail address becomes. It is bound to a user who was
-invited with its verified address, or whose invitation was opened, and only after the person has agreed to that on a
-page of ours: whoever invites could otherwise have a stranger work as a user of his. Nobody gets access without an
-invitation.
-"""
+An account signs in the user to whom it is bound, even if its e-mail address changes. It is bound to a user who was
+invited with its verified address, or whose invitation was opened, and only after the person has agreed on a page of
+ours: otherwise an inviter could make a stranger work as one of the inviter's users. Without an invitation there is no
+access."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -26,13 +25,13 @@ class NoUser(StrEnum):
 
     UNKNOWN = "unknown"
     UNVERIFIED = "unverified"
-    """The provider names no verified e-mail address."""
+    """The provider has no verified e-mail address for it."""
     OTHER_ACCOUNT = "other_account"
     """The user is bound to another account."""
     OTHER_USER = "other_user"
-    """The account is bound to another user than the invited one."""
+    """The account is bound to a user other than the invited one."""
     OTHER_ADDRESS = "other_address"
-    """The account has another verified e-mail address than the invited user."""
+    """The account's verified e-mail address differs from the invited user's."""
     LINK_ENDED = "link_ended"
     ASKED_LONG_AGO = "asked_long_ago"
     """The page that asked is too old, or was answered already."""
@@ -101,14 +100,14 @@ _TAKE_PROOF = Statement(
 )
 
 ASKED_FOR = timedelta(minutes=10)
-"""The time that a person has to agree."""
+"""How long a person may take to agree."""
 
 
 def user_of_identity(
     connection: Connection, identity: ProvedIdentity, *, link: str, now: datetime
 ) -> BoundUser | UnboundUser | NoUser:
     """The user to whom the account belongs, or may belong. `link` is the token of the invitation that was opened
-    before; empty: none was."""
+    before, empty if none was."""
     return _user_of(connection, identity, hash_of_token(link) if link else None, now)
 
 
@@ -144,7 +143,7 @@ def _judged(user: _User, identity: ProvedIdentity, *, by_link: bool) -> BoundUse
 def remember_proof(
     connection: Connection, identity: ProvedIdentity, user: UnboundUser, *, link: str, next_path: str, now: datetime
 ) -> str:
-    """The token with which the person agrees, within `ASKED_FOR`."""
+    """Stores the proof. Returns the token by which the person agrees, within `ASKED_FOR`."""
     token = new_token()
     link_hash = hash_of_token(link) if link else None
     values = (identity.issuer, identity.subject, identity.email, next_path, now)
@@ -161,8 +160,9 @@ class Agreed(NamedTuple):
 
 
 def bind_proved_account(connection: Connection, token: str, *, now: datetime) -> Agreed | NoUser:
-    """Binds the account to the user, as the person was asked on the page that gave the token. Whatever signed the user
-    in before ends: sessions, known browsers and links; after an invitation the password too, as with a new one."""
+    """Binds the account to the user, after the person agreed on the page with the token. Everything that signed the
+    user in before ends: sessions, known browsers and links; after an invitation also the password, as with a new
+    one."""
     proof = _TAKE_PROOF.first(connection, (hash_of_token(token), now - ASKED_FOR))
     if proof is None:
         return NoUser.ASKED_LONG_AGO
@@ -185,17 +185,17 @@ def _by_verified_email(connection: Connection, identity: ProvedIdentity) -> _Use
 
 
 def _is_address_of(written: str, stored: str) -> bool:
-    """Compares the address as the provider wrote it: only the case of letters of ASCII may differ."""
+    """Tell if the provider's spelling is this address: only the case of ASCII letters may differ."""
     return _is_plain(written) and tidy_email(written) == stored
 
 
 def _is_plain(email: str) -> bool:
-    """False for an address with spaces or characters that are not seen: taking them out would make another address."""
+    """False for an address with spaces or invisible characters: without them it would be another address."""
     return email.isprintable() and not any(map(str.isspace, email))
 
 
 def _bind(connection: Connection, identity: ProvedIdentity, user: UnboundUser) -> bool:
-    """False: somebody bound the account to another user at the same moment."""
+    """Binds the account. Returns False if another user was bound to it at the same moment."""
     end_access(connection, user.id)
     if user.by_link:
         remove_password(connection, user.id)

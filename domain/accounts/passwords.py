@@ -1,8 +1,7 @@
 """Passwords of the console's users, hashed with Argon2id.
 
-A check takes 64 MiB and some tens of milliseconds of a processor. So the console does it in a few threads that do
-nothing else.
-"""
+A check takes 64 MiB and some tens of milliseconds of a processor, so the console does it in a few threads of their
+own."""
 
 import functools
 import secrets
@@ -19,11 +18,11 @@ _hasher = PasswordHasher()
 
 
 class UnusablePassword(FuelrouteError):
-    """The text says what is wrong with a new password."""
+    """A new password cannot be used; the text says what is wrong with it."""
 
 
 def hash_password(password: str, email: str) -> str:
-    """The password as it is stored. Raises UnusablePassword."""
+    """The password in its stored form. Raises UnusablePassword if it is too short or easy to guess."""
     if not MIN_CHARACTERS <= len(password) <= MAX_CHARACTERS:
         raise UnusablePassword(f"a password has {MIN_CHARACTERS} to {MAX_CHARACTERS} characters")
     if password.lower() in (email, email.partition("@")[0]) or len(set(password)) < 5:
@@ -34,7 +33,8 @@ def hash_password(password: str, email: str) -> str:
 
 
 def is_password(stored: str | None, password: str) -> bool:
-    """True for the right password. It takes as long when none is stored, so that nobody learns who is a user."""
+    """True for the right password. The check takes as long when none is stored, so its time does not tell who is a
+    user."""
     if len(password) > MAX_CHARACTERS:
         return False
     try:

@@ -1,8 +1,7 @@
 """Connections to addresses that companies bring, and never to one inside our own network.
 
-A name is resolved once, the addresses are judged, and the connection goes to the judged address. So a name server that
-answers differently the next time gains nothing.
-"""
+A name is resolved once, the addresses are judged, and the connection goes to the judged address. So a name server gains
+nothing by answering differently the next time."""
 
 import ssl
 from functools import cache
@@ -20,7 +19,7 @@ class RefusedAddress(Exception):
 
 
 class PublicBackend(httpcore.AnyIOBackend):
-    """Connects to judged addresses only. Raises RefusedAddress."""
+    """Connects to judged addresses only. Raises RefusedAddress for any other."""
 
     def __init__(self, allowed: AllowedHosts) -> None:
         self._allowed = allowed

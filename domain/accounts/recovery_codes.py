@@ -13,7 +13,7 @@ from domain.database.statements import Command, Scalar
 RECOVERY_CODES = 10
 
 _LETTERS = "abcdefghjkmnpqrstuvwxyz23456789"
-"""Letters and digits that nobody takes for one another."""
+"""Letters and digits that are hard to confuse."""
 _GROUPS, _LETTERS_OF_GROUP = 4, 4
 
 _FORGET = Command("DELETE FROM recovery_codes WHERE user_id = %s")
@@ -25,7 +25,7 @@ _COUNT = Scalar(int, "SELECT count(*) FROM recovery_codes WHERE user_id = %s")
 
 
 def make_recovery_codes(connection: Connection, user_id: UUID, *, now: datetime) -> list[str]:
-    """New codes, in place of all earlier ones. They cannot be shown again."""
+    """New codes, which replace all earlier ones. They cannot be shown again."""
     codes = [_new_code() for _ in range(RECOVERY_CODES)]
     _FORGET.execute(connection, (user_id,))
     _ADD.execute(connection, (user_id, [_hash(user_id, code) for code in codes], now))
@@ -38,12 +38,12 @@ def _new_code() -> str:
 
 
 def use_recovery_code(connection: Connection, user_id: UUID, code: str) -> bool:
-    """Uses a code up. False: the user has no such code, or another sign-in has used it."""
+    """Uses up a code. Returns False if the user has no such code, or another sign-in has used it."""
     return _USE.execute(connection, (user_id, _hash(user_id, code))).rowcount == 1
 
 
 def count_recovery_codes(connection: Connection, user_id: UUID) -> int:
-    """The number of codes that are left."""
+    """How many codes are left."""
     return _COUNT.one(connection, (user_id,))
 
 
@@ -52,5 +52,5 @@ def forget_recovery_codes(connection: Connection, user_id: UUID) -> None:
 
 
 def _hash(user_id: UUID, code: str) -> bytes:
-    """The hash of a code, however it is spaced and written."""
+    """The hash of a code, in any spacing and case."""
     return hash_of_token(f"{user_id} {''.join(filter(str.isalnum, code.lower()))}")

@@ -8,19 +8,19 @@ from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
 
 MOST_SAVED_FILTERS = 20
-"""The limit for one list and user."""
+"""Most filters of one user for one list."""
 LONGEST_FILTER_NAME = 60
 LONGEST_FILTER_QUERY = 2_000
 
 
 class UnusableFilter(FuelrouteError):
-    """A filter that cannot be saved; the text says why."""
+    """A filter cannot be saved; the text says why."""
 
 
 class SavedFilter(NamedTuple):
     name: str
     query: str
-    """The fields of the list's address, as an address writes them."""
+    """The fields of the list's address, encoded as in an address."""
 
 
 _LIST = Statement(
@@ -45,7 +45,7 @@ def list_saved_filters(connection: Connection, company_id: UUID, user_id: UUID, 
 
 
 def save_filter(connection: Connection, company_id: UUID, user_id: UUID, list_name: str, name: str, query: str) -> None:
-    """Saves a filter, in place of the one with that name. Raises UnusableFilter."""
+    """Saves a filter, in place of one with that name. Raises UnusableFilter, with the reason, if it cannot be saved."""
     name = _checked_name(name)
     if len(query) > LONGEST_FILTER_QUERY:
         raise UnusableFilter("this filter is too long: shorten its words")
@@ -60,7 +60,8 @@ def save_filter(connection: Connection, company_id: UUID, user_id: UUID, list_na
 def rename_filter(
     connection: Connection, company_id: UUID, user_id: UUID, list_name: str, name: str, new_name: str
 ) -> bool:
-    """False: there is no filter with that name. Raises UnusableFilter."""
+    """Renames a filter. Returns False if there is none with that name. Raises UnusableFilter, with the reason, if the
+    new name cannot be used."""
     new_name = _checked_name(new_name)
     _LOCK_USER.execute(connection, (company_id, user_id))
     taken = {one.name for one in list_saved_filters(connection, company_id, user_id, list_name)} - {name}

@@ -1,8 +1,8 @@
 """Signing in to the console, and the sessions of people who are signed in.
 
-A session is looked up at every request, so one that ended ends at once. It ends by signing out, with a new password,
-`IDLE_HOURS` after its last request, `LONGEST_DAYS` after it began, and when its user or company is removed.
-"""
+Each request looks its session up, so a session that has ended is refused at once. It ends by signing out, with a new
+password, `IDLE_HOURS` after its last request, `LONGEST_DAYS` after it began, and when its user or company is
+removed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ IDLE_HOURS = 12
 LONGEST_DAYS = 7
 DEVICE_DAYS = 365
 MOST_BROWSERS = 50
-"""The most sessions of a user, and the most known browsers. The newest stay."""
+"""Most sessions of a user, and most known browsers. The newest stay."""
 
 _SEEN_EACH = timedelta(minutes=1)
 _CODE_SECONDS = 30
@@ -42,12 +42,12 @@ class SignedIn:
     session: str
     device: str
     recovery_codes_left: int | None = None
-    """Set when a recovery code stood in for the one-time code."""
+    """How many recovery codes are left, if one stood in for the one-time code."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignInRefused:
-    """`wait` is how long the next attempt has to wait; zero: e-mail, password or code is wrong."""
+    """A refused sign-in. `wait` is how long the next attempt has to wait; zero if e-mail, password or code is wrong."""
 
     wait: timedelta = timedelta()
 
@@ -62,7 +62,7 @@ class Session(NamedTuple):
     has_totp: bool
     has_openid: bool
     company_id: UUID | None
-    """None: an operator who has not chosen a company."""
+    """The company whose pages are shown; None for an operator who has not chosen one."""
     company_name: str | None
     time_zone: str
 
@@ -109,8 +109,8 @@ _KEEP_NEWEST = {
 
 
 def share_of_device(connection: Connection, device: str, email: str, *, now: datetime) -> str | None:
-    """The owner of the share that sign-ins of a known browser use: the user's company, or the operator. A user has many
-    browsers. None: the user has not signed in with this token before."""
+    """The owner of the share that sign-ins of a known browser use: the user's company, or the operator's own id, since
+    a user has many browsers. None if the user has not signed in with this token before."""
     oldest = now - timedelta(days=DEVICE_DAYS)
     found = _SHARE_OF_DEVICE.first(connection, (hash_of_token(device), tidy_email(email), oldest))
     if found is None:
@@ -135,11 +135,11 @@ def sign_in(
     recovered: Callable[[Connection, int], object],
     now: datetime,
 ) -> SignedIn | SignInRefused:
-    """Checks e-mail, password and code; a recovery code is as good as a one-time code, once. `recovered` is called in
-    the transaction that uses one up, with the number of those that are left.
-
-    A refusal does not tell which of them was wrong, nor whether the user exists. The password is checked outside of the
-    transactions: it takes long. `network` is an address of IPv4 or a /64 of IPv6. Raises UnreadableContact."""
+    """Checks e-mail, password and code. A recovery code is as good as a one-time code, once; `recovered` is called in
+    the transaction that uses it up, with the number of codes left. A refusal does not tell which of them was wrong, nor
+    whether the user exists. The password is checked outside of the transactions, because that takes long. `network` is
+    an IPv4 address or a /64 of IPv6. Raises UnreadableContact if the secret of one-time codes is sealed with another
+    key."""
     email = tidy_email(email)
     with transaction() as connection:
         if device is not None and not is_known_device(connection, device, email, now=now):
@@ -177,15 +177,15 @@ def sign_in(
 def sign_in_by_openid(
     connection: Connection, user: BoundUser, *, device: str | None, network: str, now: datetime
 ) -> SignedIn:
-    """Signs in the user to whom a proved account at the provider belongs. Whether a second factor is needed is the
-    provider's to say."""
+    """Signs in the user to whom a proved account at the provider belongs. The provider decides whether a second factor
+    is needed."""
     if device is not None and not is_known_device(connection, device, user.email, now=now):
         device = None
     return _begin(connection, user.id, device=device, network=network, now=now)
 
 
 def _begin(connection: Connection, user_id: UUID, *, device: str | None, network: str, now: datetime) -> SignedIn:
-    """A session in a browser that is known from now on, if it was not before."""
+    """A session in a browser, which is known from now on."""
     session = begin_session(connection, user_id, address=network, now=now)
     if device is None:
         device = add_device(connection, user_id, network=network, now=now)
@@ -195,7 +195,7 @@ def _begin(connection: Connection, user_id: UUID, *, device: str | None, network
 
 
 def add_device(connection: Connection, user_id: UUID, *, network: str, now: datetime) -> str:
-    """The token of a browser whose user has proved who they are: guessing elsewhere does not slow it down."""
+    """The token of a browser whose user has proved who they are. Guessing elsewhere does not slow it down."""
     token = new_token()
     _ADD_DEVICE.execute(connection, (hash_of_token(token), user_id, network, now))
     _KEEP_NEWEST["devices"].execute(connection, (user_id,))
@@ -211,7 +211,7 @@ def begin_session(connection: Connection, user_id: UUID, *, address: str, now: d
 
 
 def step_of_code(secret: str, code: str, now: datetime) -> int | None:
-    """The time step of a one-time code, at most one away from now; None: it is the code of no such step."""
+    """The time step of a one-time code, at most one away from now; None if the code belongs to no such step."""
     code = "".join(code.split())
     if not (len(code) == 6 and code.isascii() and code.isdecimal()):
         return None
@@ -256,7 +256,7 @@ _SEEN = Command("UPDATE sessions SET seen_at = %s WHERE token_hash = %s")
 
 
 def find_session(connection: Connection, token: str, *, now: datetime) -> Session | None:
-    """The session of this token; None: there is none, or it has ended."""
+    """The session of this token; None if there is none, or it has ended."""
     token_hash = hash_of_token(token)
     row = _FIND.first(connection, {"hash": token_hash, "now": now})
     if row is None:
@@ -298,7 +298,7 @@ def choosable_companies(connection: Connection, text: str, *, limit: int) -> lis
 
 
 def choose_company(connection: Connection, token: str, company_id: UUID) -> bool:
-    """Makes an operator's session show that company. False: there is none, or the user is no operator."""
+    """Makes an operator's session show that company. Returns False if there is none, or the user is no operator."""
     return _CHOOSE.execute(connection, (hash_of_token(token), company_id)).rowcount == 1
 
 
@@ -306,7 +306,7 @@ _PASSWORD_OF = Statement(_User, "SELECT id, password_hash, totp_secret, totp_use
 
 
 def is_password_of(connection: Connection, user_id: UUID, password: str) -> bool:
-    """Checks the password of a user who changes how they sign in."""
+    """Check the password of a user who changes how they sign in."""
     user = _PASSWORD_OF.first(connection, (user_id,))
     return is_password(user.password_hash if user is not None else None, password)
 
@@ -329,7 +329,7 @@ _END_EVERY_LINK = Command("DELETE FROM password_links")
 
 
 def sign_out_everybody(connection: Connection) -> int:
-    """Ends every session, and every link that sets a password. Returns how many sessions there were."""
+    """Ends every session, and every link that sets a password. Returns how many sessions ended."""
     _END_EVERY_LINK.execute(connection)
     return _END_EVERY_SESSION.execute(connection).rowcount
 
@@ -349,8 +349,7 @@ _FORGET = {
 
 
 def forget_sessions(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Deletes sessions, known browsers and links that have ended, up to `limit` of each. `days` is how long sessions
-    last."""
+    """Deletes ended sessions, known browsers and links, up to `limit` of each. `days` is how long sessions last."""
     kept = {"sessions": days, "devices": float(DEVICE_DAYS), "password_links": days, "openid_proofs": days}
     return max(
         forget.execute(connection, (now - timedelta(days=kept[table]), limit)).rowcount

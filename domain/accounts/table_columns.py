@@ -15,7 +15,7 @@ _FORGET = Command("DELETE FROM table_columns WHERE user_id = %s AND table_name =
 
 
 def read_table_columns(connection: Connection, user_id: UUID, table_name: str) -> list[str] | None:
-    """The names of the chosen columns; None: the user has chosen none, and sees the usual ones."""
+    """The names of the chosen columns; None if the user has chosen none, and sees the usual ones."""
     return _READ.first(connection, (user_id, table_name))
 
 

@@ -15,7 +15,7 @@ def hash_of_token(token: str) -> bytes:
 
 
 def form_token(token: str) -> str:
-    """The token in the forms of the browser with this cookie. The cookie cannot be made from it."""
+    """The token for forms in the browser with this cookie. The cookie cannot be made from it."""
     return hmac.new(token.encode(errors="replace"), b"form", hashlib.sha256).hexdigest()
 
 

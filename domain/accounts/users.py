@@ -26,9 +26,9 @@ MAY_MANAGE_USERS: Collection[Role] = MAY_MANAGE_KEYS
 MAY_MANAGE_NOTICES: Collection[Role] = MAY_MATCH
 MAY_EDIT_FLEET: Collection[Role] = MAY_MATCH
 MAY_EDIT_POLICY: Collection[Role] = MAY_MANAGE_KEYS
-"""These roles may also edit the company's deals."""
+"""Roles that may edit a company's policy, and its deals."""
 MAY_EDIT_STATIONS: Collection[Role] = frozenset({Role.OPERATOR})
-"""These roles may also edit taxes. Both are the same for all companies."""
+"""Roles that may edit stations and taxes, which all companies share."""
 
 MAX_EMAIL_CHARACTERS = 200
 
@@ -39,11 +39,11 @@ class UnknownUser(FuelrouteError):
 
 
 class UnusableUser(FuelrouteError):
-    """A user that cannot be made; the text says why."""
+    """A user cannot be made; the text says why."""
 
 
 class LastOwner(FuelrouteError):
-    """The company would have nobody left who may manage it."""
+    """Without this owner the company would have no one left to manage it."""
 
     def __init__(self, email: str) -> None:
         super().__init__(f"{email} is the company's only owner: make somebody else an owner first")
@@ -59,7 +59,7 @@ class StoredUser(NamedTuple):
     has_password: bool
     has_totp: bool
     has_openid: bool
-    """An account of the OpenID Connect provider is bound."""
+    """True if an account of the OpenID Connect provider is bound."""
     created_at: datetime
 
 
@@ -67,8 +67,8 @@ _IN_LOWER_CASE = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 def tidy_email(email: str) -> str:
-    """The e-mail address in the form that is stored and compared. Only letters of ASCII change: in Unicode the KELVIN
-    SIGN has the lower case k, and an address with it would be another person's."""
+    """The e-mail address as it is stored and compared. Only ASCII letters change: in Unicode the KELVIN SIGN has the
+    lower case k, and an address with it would be another person's."""
     return email.strip(string.whitespace).translate(_IN_LOWER_CASE)
 
 
@@ -81,10 +81,8 @@ _INSERT = Command(
 def create_user(
     connection: Connection, *, email: str, role: Role, company_id: UUID | None, password: str | None = None
 ) -> UUID:
-    """Stores a user and returns the id. Without a password the user needs a link that sets one.
-
-    The caller has checked the company. Raises UnusableUser, UnusablePassword.
-    """
+    """Stores a user and returns the id. Without a password the user needs a link that sets one. The caller has checked
+    the company. Raises UnusableUser or UnusablePassword, with the reason."""
     email = tidy_email(email)
     name, at, host = email.partition("@")
     if not (name and at and host) or any(character.isspace() or not character.isprintable() for character in email):
@@ -112,7 +110,7 @@ _DELETE = Command("DELETE FROM users WHERE id = %s")
 
 
 def list_users(connection: Connection, company_id: UUID | None) -> list[StoredUser]:
-    """A company's users; None: all there are, operators too."""
+    """A company's users; with None all users, operators included."""
     return _LIST.all(connection, {"company_id": company_id})
 
 
@@ -125,7 +123,7 @@ def find_user(connection: Connection, email: str) -> UUID:
 
 
 def remove_user(connection: Connection, user_id: UUID) -> None:
-    """Removes a user. All sessions end at once."""
+    """Removes a user and ends all their sessions at once."""
     _DELETE.execute(connection, (user_id,))
 
 
@@ -139,14 +137,16 @@ _SET_ROLE = Command("UPDATE users SET role = %s WHERE company_id = %s AND id = %
 
 
 def lock_user_of(connection: Connection, company_id: UUID, user_id: UUID) -> StoredUser | None:
-    """A user of the company, who stays as he is until the transaction ends, and so do its owners; None: the company has
-    no such user. The owners first: two of them who act on each other would wait for each other for ever."""
+    """A user of the company, locked until the transaction ends, together with the company's owners; None if the company
+    has no such user. The owners are locked first: otherwise two of them who act on each other would wait for each other
+    for ever."""
     _LOCK_OWNERS.all(connection, (company_id,))
     return _BY_ID.first(connection, (company_id, user_id))
 
 
 def set_role(connection: Connection, company_id: UUID, user: StoredUser, role: Role) -> None:
-    """Gives a locked user another role, which counts from the next page on. Raises LastOwner, UnusableUser."""
+    """Gives a locked user another role, which counts from the next page on. Raises LastOwner if no owner would be left,
+    and UnusableUser for an unsuitable role."""
     if role is Role.OPERATOR:
         raise UnusableUser("an operator belongs to no company")
     if role is not Role.OWNER:
@@ -155,7 +155,7 @@ def set_role(connection: Connection, company_id: UUID, user: StoredUser, role: R
 
 
 def remove_user_of(connection: Connection, company_id: UUID, user: StoredUser) -> None:
-    """Removes a locked user. All sessions end at once. Raises LastOwner."""
+    """Removes a locked user and ends all their sessions at once. Raises LastOwner if no owner would be left."""
     _require_other_owner(connection, company_id, user)
     remove_user(connection, user.id)
 
@@ -207,14 +207,14 @@ def make_password_link(connection: Connection, user_id: UUID, *, now: datetime) 
 
 
 def email_of_link(connection: Connection, token: str, *, now: datetime) -> str | None:
-    """The e-mail address of the user whose password a link sets; None: the link was used already, or is too old."""
+    """The e-mail address of the user whose password a link sets; None if the link was used or is too old."""
     row = find_link(connection, token, now=now)
     return row.email if row is not None else None
 
 
 def set_password_by_link(connection: Connection, token: str, password: str, *, now: datetime) -> UUID | None:
-    """Sets the password and uses up the link. Returns the user's id; None: the link was used already, or is too old.
-    Raises UnusablePassword."""
+    """Sets the password and uses up the link. Returns the user's id; None if the link was used or is too old. Raises
+    UnusablePassword, with the reason."""
     row = find_link(connection, token, now=now)
     if row is None:
         return None
@@ -227,13 +227,13 @@ def find_link_by_hash(connection: Connection, link_hash: bytes, *, now: datetime
 
 
 def find_link(connection: Connection, token: str, *, now: datetime) -> PasswordLink | None:
-    """The user of a link; None: it was used already, or is too old."""
+    """The user of a link; None if it was used or is too old."""
     return find_link_by_hash(connection, hash_of_token(token), now=now)
 
 
 def set_password(connection: Connection, user_id: UUID, email: str, password: str) -> None:
-    """Sets a password. The account of the provider is bound no more, and whatever else signed the user in before ends.
-    Raises UnusablePassword."""
+    """Sets a password. Ends the binding to the provider's account, and everything else that signed the user in before.
+    Raises UnusablePassword, with the reason."""
     _SET_PASSWORD.execute(connection, (hash_password(password, email), user_id))
     end_access(connection, user_id)
 
@@ -256,7 +256,7 @@ _SET_TOTP = Command("UPDATE users SET totp_secret = %s, totp_used_step = %s WHER
 def set_totp(
     connection: Connection, user_id: UUID, secret: str | None, *, used_step: int = 0, contacts: Contacts
 ) -> None:
-    """Makes every sign-in by password ask for a code; with None none does. `used_step` is the step of the code that
+    """Makes every sign-in by password ask for a code, or with None for none. `used_step` is the step of the code that
     proved that the user's app knows the secret. Earlier recovery codes end."""
     forget_recovery_codes(connection, user_id)
     _SET_TOTP.execute(connection, (contacts.seal(secret), used_step, user_id))
@@ -271,7 +271,7 @@ _SET_SECRET = Command("UPDATE users SET totp_secret = %s WHERE id = %s")
 
 
 def seal_totp_secrets(connection: Connection, contacts: Contacts) -> Sealed:
-    """Seals the secrets that are not sealed with the newest key."""
+    """Seals the secrets that are not yet sealed with the newest key."""
     stored = _TO_SEAL.all(connection, (contacts.prefix,))
     sealed = contacts.seal_anew(stored)
     with connection.cursor() as cursor:

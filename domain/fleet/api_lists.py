@@ -15,7 +15,7 @@ from domain.fleet.matching import MappingKind, Matched
 from domain.ids import shown_id, with_shown_ids
 
 _MOST_SKIPPED = 2**62
-"""An offset beyond any table that still is a bigint."""
+"""An offset beyond any table, within a bigint."""
 
 
 _VEHICLE_FILTERS = ("unit_number", "vin")
@@ -24,7 +24,7 @@ _VEHICLES = {
     + " AND ".join(("company_id = %(company_id)s", "retired_at IS NULL", *(f"{name} = %({name})s" for name in names)))
     for names in chain.from_iterable(combinations(_VEHICLE_FILTERS, size) for size in range(3))
 }
-"""The vehicles that a query asks for, by the names of the filters that it gives."""
+"""The vehicles that a query asks for, by the names of its filters."""
 
 _VEHICLE_PAGE = {
     names: Statement(
@@ -50,7 +50,7 @@ def list_vehicles(connection: Connection, company_id: UUID, query: VehicleQuery)
 
 
 _shown_columns = attrgetter(*Vehicle.__struct_fields__[1:])
-"""The stored columns that the API shows under the same names: all fields but the id."""
+"""The stored columns that the API shows under their own names: all fields but the id."""
 
 
 def _vehicle(row: StoredVehicle) -> Vehicle:
@@ -58,7 +58,7 @@ def _vehicle(row: StoredVehicle) -> Vehicle:
 
 
 class _DriverRow(NamedTuple):
-    """The columns of the API's `Driver`: a contact is never read for it."""
+    """The columns of the API's `Driver`, without the contact."""
 
     id: UUID
     name: str | None
@@ -68,7 +68,7 @@ class _DriverRow(NamedTuple):
 
 _ALL_DRIVERS = "FROM drivers WHERE company_id = %(company_id)s AND retired_at IS NULL"
 _DRIVERS_CALLED = f"{_ALL_DRIVERS} AND strpos(lower(name), lower(%(name)s)) > 0"
-"""Not with LIKE: a `%` or `_` in the query means itself."""
+"""No LIKE: a `%` or `_` in the query means itself."""
 
 _DRIVER_PAGE, _DRIVER_PAGE_CALLED = (
     Statement(
@@ -102,7 +102,7 @@ class FleetRecord(NamedTuple):
     name: str | None
     """The unit number, or the driver's name."""
     other: str | None
-    """The VIN, or the driver's external id."""
+    """The VIN, or the driver's external id; None where there is none."""
     about: str
 
     def stored(self, kind: MappingKind) -> str | None:
@@ -125,5 +125,5 @@ _RECORDS: dict[Matched, Statement[FleetRecord]] = {
 
 
 def list_records(connection: Connection, company_id: UUID, subject: Matched) -> list[FleetRecord]:
-    """The vehicles or drivers in service, to which a reference can be mapped."""
+    """The vehicles or drivers in service, as targets for mappings."""
     return _RECORDS[subject].all(connection, (company_id,))

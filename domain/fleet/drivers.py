@@ -27,7 +27,7 @@ from domain.ids import new_id
 
 
 class DriverRow(Struct, frozen=True):
-    """A driver as people give it. The CSV file, the table and the form have these fields."""
+    """A driver as people enter it: in the CSV file, the table and the form."""
 
     name: Annotated[Reference, Caption("Name", "as your TMS sends it")]
     display_name: Annotated[ShortText | None, Caption("Display name")] = None
@@ -49,7 +49,7 @@ _COLUMN_NAMES = ColumnNames(
     },
     ("name", ("firstname", "lastname")),
 )
-"""The names of columns in lists of telematics vendors and spreadsheets of fleets, as tests/cases/fleet has them."""
+"""Names of columns in lists of telematics vendors and spreadsheets of fleets; tests/cases/fleet has examples."""
 
 _DRIVERS = FleetTable("drivers", StoredDriver, DriverRow)
 _NAMES = tuple(name for name in DriverRow.__struct_fields__ if name != "contact")
@@ -64,12 +64,10 @@ def store_drivers(
     contacts: Contacts = IN_CLEAR,
     progress: Progress = lambda _: None,
 ) -> tuple[ImportReport, list[DriverRow]]:
-    """Adds and updates drivers, found by external id, else by name. A row that names a retired driver makes a new one.
-    Returns the rows that changed something, too.
-
-    `routes.intake.fleet_changes` calls it, and finds the routes that waited for these drivers. Raises UnknownCompany,
-    RetiredCompany, UnreadableFile.
-    """
+    """Adds and updates drivers, found by external id, or by name. A row that names a retired driver makes a new one.
+    Returns the report, and the rows that changed something. `routes.intake.fleet_changes` calls it, and finds the
+    routes that waited for these drivers. Raises UnknownCompany, RetiredCompany, and UnreadableFile for a file that is
+    refused as a whole."""
     report = ImportReport()
     lock_company(connection, company_id)
     before = {row.id: row for row in _DRIVERS.in_service(connection, company_id)}
@@ -98,10 +96,8 @@ _RENAME = Command(
 
 
 def store_driver(connection: Connection, company_id: UUID, row: DriverRow, *, contacts: Contacts = IN_CLEAR) -> UUID:
-    """Adds one driver and returns the id. Two drivers may have the same name.
-
-    `routes.intake.fleet_changes` calls it. Raises UnknownCompany, RetiredCompany, AlreadyInFleet.
-    """
+    """Adds one driver and returns the id. Two drivers may have the same name. `routes.intake.fleet_changes` calls it.
+    Raises UnknownCompany, RetiredCompany, and AlreadyInFleet if another driver has the external id."""
     lock_company(connection, company_id)
     record = _record(new_id(), row, contacts)
     _require_free(connection, company_id, record.id, row)
@@ -119,9 +115,8 @@ def change_driver(
     contacts: Contacts = IN_CLEAR,
 ) -> None:
     """Stores the driver's values from `row`. With `keep_contact` the stored contact stays, because forms never show it.
-
-    `routes.intake.fleet_changes` calls it. Raises UnknownCompany, RetiredCompany, UnknownTarget, AlreadyInFleet.
-    """
+    `routes.intake.fleet_changes` calls it. Raises UnknownCompany, RetiredCompany, UnknownTarget, and AlreadyInFleet if
+    another driver has the external id."""
     lock_company(connection, company_id)
     require_in_service(connection, company_id, "driver", driver_id)
     _require_free(connection, company_id, driver_id, row)
@@ -137,7 +132,8 @@ def _record(driver_id: UUID, row: DriverRow, contacts: Contacts) -> Record:
 
 
 def _require_free(connection: Connection, company_id: UUID, driver_id: UUID, row: DriverRow) -> None:
-    """Raises AlreadyInFleet when another driver has the external id. The company is locked."""
+    """Check that no other driver has the external id. Raises AlreadyInFleet, whose text people see. The company is
+    locked."""
     if _EXTERNAL_ID_TAKEN.first(connection, (company_id, row.external_id, driver_id)) is not None:
         raise AlreadyInFleet("driver", "external id", str(row.external_id))
 
@@ -151,7 +147,7 @@ _SET_CONTACT = Command("UPDATE drivers SET contact = %s WHERE id = %s")
 
 
 def seal_contacts(connection: Connection, company_ids: Sequence[UUID], contacts: Contacts) -> Sealed:
-    """Seals the contacts of drivers of locked companies that are not sealed with the newest key."""
+    """Seals the contacts of locked companies' drivers that are not yet sealed with the newest key."""
     stored = _TO_SEAL.all(connection, (list(company_ids), contacts.prefix))
     sealed = contacts.seal_anew(stored)
     with connection.cursor() as cursor:

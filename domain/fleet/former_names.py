@@ -1,7 +1,6 @@
-"""Names that a driver had before: earlier names and external ids, and the values of mappings that are gone.
+"""Names that a driver had before: earlier names and external ids, and the values of removed mappings.
 
-Only an erasure reads them: routes that were never matched still name the driver so. They go with the driver.
-"""
+Only an erasure reads them, because routes that were never matched still hold such a name. They go with the driver."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -31,22 +30,22 @@ _FORGET = Command(
 
 
 def keep_stored_names(connection: Connection, company_id: UUID, driver_ids: Sequence[UUID]) -> None:
-    """Keeps the names that drivers have now. Called before they get other names."""
+    """Keeps the present names of drivers. Call it before they get other names."""
     _KEEP_STORED.execute(connection, (company_id, list(driver_ids)))
 
 
 def keep_names_mapped_to(connection: Connection, company_id: UUID, record_id: UUID) -> None:
-    """Keeps the values that are mapped to a driver. Called before these mappings are removed; for a vehicle it keeps
+    """Keeps the values that are mapped to a driver. Call it before these mappings are removed; for a vehicle it keeps
     nothing."""
     _KEEP_MAPPED_TO.execute(connection, (company_id, record_id))
 
 
 def keep_mapped_value(connection: Connection, company_id: UUID, kind: str, value: str) -> None:
-    """Keeps a mapped value as a name of its driver. Called before the mapping is removed, or leads to another
+    """Keeps a mapped value as a name of its driver. Call it before the mapping is removed, or leads to another
     record."""
     _KEEP_MAPPED_VALUE.execute(connection, (company_id, kind, value))
 
 
 def forget_former_names(connection: Connection, company_id: UUID, driver_id: UUID) -> None:
-    """Removes the driver's former names, also where the same name was mapped to another driver for a while."""
+    """Removes the driver's former names, also where a name was mapped to another driver for a while."""
     _FORGET.execute(connection, {"company_id": company_id, "driver_id": driver_id})

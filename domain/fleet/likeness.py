@@ -13,13 +13,13 @@ from domain.fleet.api_lists import FleetRecord
 from domain.fleet.matching import MappingKind
 
 LEAST_PERCENT = 55
-"""The least likeness of a suggestion. Below it a person sees nothing in common."""
+"""Least likeness of a suggestion, in percent. Below it a person sees nothing in common."""
 
 _LEAST_OF_PART, _MOST_OF_PART = 60.0, 90.0
-"""The likeness of two values of which one is a part of the other. It grows with the part."""
+"""Likeness in percent of a value that is a part of the other; it grows with the part."""
 
 _LEAST_SHARE = 0.7
-"""The least share of letters that a shorter value must have of a longer one: `41` does not resemble `4101`."""
+"""A shorter value must have at least this share of a longer one's letters: `41` does not resemble `4101`."""
 
 _NEAR = 100
 
@@ -31,14 +31,14 @@ _RUN = re.compile(r"\d+|[^\W\d_]+")
 class Suggestion(NamedTuple):
     record: FleetRecord
     percent: int | None
-    """None: the record was not compared. 100: only case, accents, punctuation, the order of words and leading zeros
-    differ."""
+    """Likeness; None if the record was not compared. At 100 only case, accents, punctuation, the order of words and
+    leading zeros differ."""
     is_likely: bool = False
-    """One click may map the reference to this record. A person confirms any other."""
+    """True if one click may map the reference to this record. For any other record a person confirms."""
 
 
 def tidy(value: str) -> str:
-    """`TRUCK-0101` is `truck 101`, `José` is `jose`."""
+    """The value without case, accents and punctuation: `TRUCK-0101` is `truck 101`, `José` is `jose`."""
     letters = value.casefold()
     if not letters.isascii():
         letters = "".join(filter(_is_no_accent, unicodedata.normalize("NFKD", letters)))
@@ -85,13 +85,13 @@ class Likeness:
         self._records = records
         self._tidied = [tidy(record.stored(kind) or "") for record in records]
         self._ordered = [_ordered(text) for text in self._tidied]
-        # a unit number may be a part of what the TMS calls the truck; ids are whole
+        # A unit number may be a part of the TMS's name for the truck; ids are whole.
         self._is_number = kind == "unit_number"
         self._has_parts = self._is_number or kind == "driver_name"
         self._runs = [_runs(text) if self._has_parts else frozenset[str]() for text in self._tidied]
         self._same: dict[str, list[int]] = {}
         self._numbers: dict[tuple[str, ...], dict[int, list[int]]] = {}
-        """The unit numbers by each of their ends with a number in it, and by the count of words before that end."""
+        """Unit numbers, by each of their ends that has a number, and by how many words stand before that end."""
         is_name = self._has_parts and not self._is_number
         for index, text in enumerate(self._ordered if is_name else self._tidied):
             self._same.setdefault(text, []).append(index)
@@ -100,7 +100,7 @@ class Likeness:
                 self._numbers.setdefault(end, {}).setdefault(words, []).append(index)
 
     def rank(self, value: str, *, limit: int) -> list[Suggestion]:
-        """The records that resemble the value, the most alike first."""
+        """The records that resemble the value, the most similar first."""
         wanted = tidy(value)
         if not wanted:
             return []
@@ -115,8 +115,8 @@ class Likeness:
         ]
 
     def likely(self, value: str) -> FleetRecord | None:
-        """The one record that the value names, though it is written in another way. None if there is no such record, or
-        several. It takes no time: a page may ask about every reference that waits."""
+        """The one record that the value names in another spelling; None if there is none, or several. It is quick, so a
+        page may ask about every reference that waits."""
         wanted = tidy(value)
         index = self._likely(wanted) if wanted else None
         return None if index is None else self._records[index]
@@ -129,8 +129,8 @@ class Likeness:
         return found[0] if len(found) == 1 else None
 
     def _with_fewest_words_before(self, wanted: str) -> list[int]:
-        """The unit numbers that are the same but for words before them: `4101` for `trk 4101`, and the other way round.
-        A letter behind a number makes another truck of it, so `4101a` is not 4101."""
+        """The unit numbers that differ only by words in front: `4101` for `trk 4101`, and the other way round. A letter
+        behind a number makes it another truck, so `4101a` is not 4101."""
         ends = list(_ends(wanted))
         if not ends:
             return []
@@ -155,8 +155,8 @@ class Likeness:
         return max(alike, self._percent_of_part(runs, own))
 
     def _percent_of_part(self, one: frozenset[str], other: frozenset[str]) -> float:
-        """0 unless the numbers and words of the one are among the other's. A part of a number or word is no likeness: a
-        `0` is in every other unit number. In a unit number only the numbers count, if it has any."""
+        """The likeness if all numbers and words of one are among the other's, otherwise 0. A part of a number or word
+        does not count: a `0` is in every other unit number. In a unit number only the numbers count, if it has any."""
         part, whole = sorted((one, other), key=len)
         if not part <= whole:
             return 0
@@ -167,9 +167,9 @@ class Likeness:
         return _LEAST_OF_PART + sum(map(len, part)) / sum(map(len, whole)) * (_MOST_OF_PART - _LEAST_OF_PART)
 
     def _near(self, wanted: str, runs: frozenset[str]) -> set[int]:
-        """The numbers of the records that are compared closely: records with the most letters in common, in any order
-        of the words, and records that are a part of the value or contain it. Comparing each record of a large fleet
-        closely takes too long for a page."""
+        """The positions of the records to compare closely: those that share the most letters, in any order of the
+        words, and those that are a part of the value or contain it. Comparing each record of a large fleet closely
+        takes too long for a page."""
         (alike,) = process.cdist([wanted], self._tidied, scorer=fuzz.ratio)
         (in_order,) = process.cdist([_ordered(wanted)], self._ordered, scorer=fuzz.ratio)
         alike = np.maximum(alike, in_order)

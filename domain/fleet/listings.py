@@ -8,7 +8,7 @@ from domain.database.listing import Listing
 
 
 class StoredVehicle(NamedTuple):
-    """A vehicle as it is stored: the fields of `VehicleRow`, between its id and the time when it was retired."""
+    """A stored vehicle: the fields of `VehicleRow`, with its id and the time when it was retired."""
 
     id: UUID
     unit_number: str | None
@@ -30,8 +30,8 @@ class StoredVehicle(NamedTuple):
 
 
 class StoredDriver(NamedTuple):
-    """A driver as it is stored, with the contact sealed: the fields of `DriverRow`, between its id and the time when it
-    was retired."""
+    """A stored driver with the contact sealed: the fields of `DriverRow`, with the id and the time when it was
+    retired."""
 
     id: UUID
     name: str | None

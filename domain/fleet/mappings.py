@@ -20,11 +20,9 @@ _STORE = Command(
 
 
 def store_mapping(connection: Connection, company_id: UUID, kind: MappingKind, value: str, target_id: UUID) -> None:
-    """Stores that `value` means this vehicle or driver. It replaces an earlier mapping of the value.
-
+    """Stores that `value` means this vehicle or driver, in place of an earlier mapping of the value.
     `routes.intake.fleet_changes` calls it, and finds the routes that waited for it. Raises UnknownCompany,
-    RetiredCompany, UnknownTarget.
-    """
+    RetiredCompany, UnknownTarget."""
     lock_company(connection, company_id)
     require_in_service(connection, company_id, MATCHED_BY[kind], target_id)
     keep_mapped_value(connection, company_id, kind, value)
@@ -39,7 +37,7 @@ class StoredMapping(NamedTuple):
     target_id: UUID
     target_name: str | None
     target_other: str | None
-    """Unit number and VIN, or name and external id."""
+    """The VIN or the driver's external id; the field before has the unit number or name."""
     created_at: datetime
 
 
@@ -63,7 +61,7 @@ _LIST: dict[Matched, Statement[StoredMapping]] = {
 def list_mappings(
     connection: Connection, company_id: UUID, subject: Matched, text: str, *, limit: int, offset: int
 ) -> list[StoredMapping]:
-    """The mappings that contain `text` in their value or in their record's names; the newest first."""
+    """The mappings with `text` in their value or in their record's names, the newest first."""
     return _LIST[subject].all(
         connection,
         {"company_id": company_id, "kinds": list(KINDS[subject]), "text": text, "limit": limit, "offset": offset},
@@ -94,8 +92,8 @@ _REMOVE = Command("DELETE FROM mappings WHERE company_id = %s AND kind = %s AND 
 
 
 def remove_mapping(connection: Connection, company_id: UUID, kind: MappingKind, value: str) -> bool:
-    """Removes a mapping. Routes that were matched through it stay as they are. False: there is no such mapping. Raises
-    UnknownCompany, RetiredCompany."""
+    """Removes a mapping. Routes that were matched through it stay as they are. Returns False if there is no such
+    mapping. Raises UnknownCompany, RetiredCompany."""
     lock_company(connection, company_id)
     keep_mapped_value(connection, company_id, kind, value)
     return _REMOVE.execute(connection, (company_id, kind, value)).rowcount == 1

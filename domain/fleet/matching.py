@@ -1,9 +1,8 @@
-"""The references of a route to its vehicle and its driver: which of them are unclear, and why.
+"""The rule for a route's references to its vehicle and driver: which of them are unclear, and why. Rules only.
 
-Rules only. The records that a value can mean are looked up elsewhere: the target of a mapping made in the matching
-screens, else every record that stores exactly that value, else the vehicles that a spelling rule makes of it. The
-fleet's README describes the rule.
-"""
+The records that a value can mean are looked up elsewhere, in three steps: the target of a mapping made in the matching
+screens; without one, every record that stores exactly that value; without one, the vehicles that a spelling rule makes
+of it. The fleet's README describes the rule."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
@@ -33,17 +32,17 @@ class GivenReference(NamedTuple):
     """One pushed value and the records it can mean."""
 
     kind: str
-    """The kind as people read it: `unit number`, `VIN`, `name`, `external id`."""
+    """The kind in people's words: `unit number`, `VIN`, `name`, `external id`."""
     value: str
     candidates: Sequence[UUID]
 
 
 def unclear_references(references: Sequence[GivenReference]) -> list[GivenReference]:
-    """The references that prevent a match: the first that fits no record or several, else all when they lead to
-    different records. The list is empty when all lead to one record.
+    """The references that prevent a match: the first that fits no record or several; without one, all references if
+    they lead to different records. Empty when all lead to one record.
 
-    The import decides the same in SQL (`routes.intake.route_matching`), and a test compares the two. This function
-    serves the matching screens, which group many routes before they ask."""
+    The import decides by the same rule in SQL (`routes.intake.route_matching`), and a test compares the two. This
+    function serves the matching screens, which group many routes before they ask."""
     for reference in references:
         if len(reference.candidates) != 1:
             return [reference]

@@ -1,5 +1,5 @@
-"""The rules by which rows of a CSV file are merged into the stored vehicles or drivers: they find the record that a row
-means, and the changes that it makes."""
+"""Merges rows of a CSV file into the stored vehicles or drivers: finds the record that a row means, and the changes
+that it makes. Rules only."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ CellValue = str | float | None
 
 @dataclass(eq=False, slots=True)
 class Record:
-    """A stored vehicle or driver, or one about to be."""
+    """A stored vehicle or driver, or one about to be stored."""
 
     id: UUID
     values: dict[str, CellValue]
@@ -25,7 +25,7 @@ class Record:
 
 
 class Merged(NamedTuple, Generic[RowShape]):
-    """The records to write. Updates come first: an insert may take a unit number that an update has freed."""
+    """The records to write, updates first: an insert may take a unit number that an update has freed."""
 
     updates: list[Record]
     inserts: list[Record]
@@ -42,8 +42,8 @@ def merge_rows(
     second_is_own: bool,
 ) -> Merged[RowShape]:
     """Merges rows into stored records. An empty cell leaves a stored value as it is. A row that fits several records,
-    or the same one as an earlier line, goes into the report. `second_is_own`: no two records share a second key, which
-    is true of VINs and false of names."""
+    or the record of an earlier line, goes into the report. `second_is_own`: no two records share a second key, as with
+    VINs, but not with names."""
     records = _Records(keys, stored, second_is_own=second_is_own)
     merged: Merged[RowShape] = Merged([], [], [])
     for number, row, cleared, _ in lines:
@@ -110,7 +110,8 @@ class _Records:
                 known.append(record)
 
     def find(self, given: dict[str, CellValue]) -> Record | None:
-        """Raises _Ambiguous."""
+        """The record that a row means; None for a new one. Raises _Ambiguous if it fits several, and the row goes into
+        the report."""
         first, second = self._keys
         found = self._having(first, given)
         if not found:

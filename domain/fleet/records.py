@@ -1,5 +1,4 @@
-"""The common part of vehicles and drivers: routes are matched to them, and they are in service until they are
-retired."""
+"""What vehicles and drivers have in common: routes are matched to them, and they are in service until retired."""
 
 from datetime import datetime, timedelta
 from typing import Any, Generic, get_args
@@ -103,21 +102,19 @@ _RETIRED_SINCE: dict[Matched, Scalar[UUID]] = {
 }
 
 _IN_FLIGHT = timedelta(hours=1)
-"""Imports that were under way when a record was retired have ended after this time."""
+"""Time after which imports under way when a record was retired have ended."""
 
 
 def require_in_service(connection: Connection, company_id: UUID, kind: Matched, record_id: UUID) -> None:
-    """Raises UnknownTarget, also for a retired record."""
+    """Check that the record is in service. Raises UnknownTarget otherwise; the console answers 404."""
     if _FIND[kind].first(connection, (company_id, record_id)) is None:
         raise UnknownTarget(kind, shown_record(kind, record_id))
 
 
 def retire_record(connection: Connection, company_id: UUID, kind: Matched, record_id: UUID, *, now: datetime) -> None:
-    """Retires a vehicle or driver: no reference leads to it any more. Its mappings are deleted; its history stays.
-    Retiring twice keeps the first time.
-
-    `routes.intake.retiring` calls it, and then changes the record's routes. Raises UnknownTarget.
-    """
+    """Retires a vehicle or driver: references no longer lead to it. Its mappings are deleted; its history stays. A
+    second call keeps the first time. `routes.intake.retiring` calls it, and then changes the record's routes. Raises
+    UnknownTarget."""
     if _RETIRE[kind].execute(connection, (now, company_id, record_id)).rowcount == 0:
         raise UnknownTarget(kind, shown_record(kind, record_id))
     keep_names_mapped_to(connection, company_id, record_id)

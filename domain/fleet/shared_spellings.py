@@ -1,5 +1,5 @@
-"""References that differ from the fleet's own names in the same way, such as `TRK 4101` and `TRK 4102`: a person looks
-at them and accepts them together. Rules only."""
+"""References that differ from the fleet's own names in one way, such as `TRK 4101` and `TRK 4102`: a person accepts
+them together. Rules only."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -9,12 +9,12 @@ from domain.fleet.likeness import Likeness
 from domain.fleet.matching import MappingKind
 
 FEWEST = 2
-"""One reference alone is mapped where it stands."""
+"""Fewest references of a spelling; a single one is mapped by itself."""
 
 
 class Spelling(NamedTuple):
-    """A way in which a TMS writes the fleet's names. `before` is what it writes before them; None where the difference
-    is another one: signs, leading zeros, upper case, the order of a name's words, or fewer words."""
+    """A way in which a TMS writes the fleet's names. `before` is its text before them; None where the difference is
+    another one: signs, leading zeros, upper case, the order of a name's words, or fewer words."""
 
     kind: MappingKind
     before: str | None
@@ -28,7 +28,8 @@ class Spelled(NamedTuple):
 
 
 def shared_spellings(values: Iterable[str], kind: MappingKind, likeness: Likeness) -> dict[Spelling, list[Spelled]]:
-    """The likely references of one kind by their spelling, the most frequent one first. `likeness` has the fleet."""
+    """The likely references of one kind by their spelling, the most frequent spelling first. `likeness` has the
+    fleet."""
     found: dict[Spelling, list[Spelled]] = {}
     for value in dict.fromkeys(values):
         record = likeness.likely(value)

@@ -1,8 +1,8 @@
-"""Spelling rules: what a company's TMS writes around its unit numbers, such as `TRK` before each. A person accepted it.
+"""Spelling rules: the letters that a company's TMS writes around its unit numbers, such as `TRK` before each. A person
+has accepted each rule.
 
 A rule applies to pushed unit numbers that neither a mapping nor a stored unit number explains. The function
-`units_by_rule` of the database applies them while routes are imported, and `units_meant` is the same in Python.
-"""
+`units_by_rule` of the database applies them while routes are imported; `units_meant` is its twin in Python."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -15,14 +15,14 @@ from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
 
 MOST_RULES = 10
-"""Rules of a company, at most: a unit number that nothing else explains is compared with each."""
+"""Most rules of a company: a unit number that nothing else explains is compared with each."""
 
 LONGEST_RULE = 50
-"""The letters of each side, at most."""
+"""Most letters on each side."""
 
 
 class UnusableRule(FuelrouteError):
-    """A rule that cannot be stored; the text says why."""
+    """A rule cannot be stored; the text says why."""
 
 
 class SpellingRule(NamedTuple):
@@ -31,19 +31,19 @@ class SpellingRule(NamedTuple):
     before: str
     after: str
     created_at: datetime | None = None
-    """None: it is not stored."""
+    """When it was stored; None before."""
 
     def spells(self, unit: str) -> str:
         return f"{self.before}{unit}{self.after}"
 
     def unit_in(self, value: str) -> str | None:
-        """The unit number that a value spells. None: it is not spelled so."""
+        """The unit number in a value; None if the value is not spelled by this rule."""
         unit = value[len(self.before) : len(value) - len(self.after)]
         return unit if unit and value == self.spells(unit) else None
 
 
 def units_meant(rules: Iterable[SpellingRule], value: str) -> Iterator[str]:
-    """The unit numbers that a value can mean, without duplicates."""
+    """The unit numbers that a value can mean by the rules, without duplicates."""
     yield from dict.fromkeys(unit for rule in rules if (unit := rule.unit_in(value)) is not None)
 
 
@@ -64,7 +64,7 @@ def list_spelling_rules(connection: Connection, company_id: UUID) -> list[Spelli
 
 
 def checked_rule(before: str, after: str) -> SpellingRule:
-    """The rule of these letters. Raises UnusableRule."""
+    """The rule of these letters. Raises UnusableRule, with the reason, if they make none."""
     if not before + after:
         raise UnusableRule("say what your TMS writes before or after the unit numbers")
     if max(len(before), len(after)) > LONGEST_RULE:
@@ -75,8 +75,8 @@ def checked_rule(before: str, after: str) -> SpellingRule:
 
 
 def store_spelling_rule(connection: Connection, company_id: UUID, rule: SpellingRule) -> None:
-    """Stores a rule; one that is stored already stays. `routes.intake.fleet_changes` calls it, and finds the routes
-    that waited for it. Raises UnusableRule, UnknownCompany, RetiredCompany."""
+    """Stores a rule, unless it is stored already. `routes.intake.fleet_changes` calls it, and finds the routes that
+    waited for it. Raises UnusableRule if the company has too many, UnknownCompany, RetiredCompany."""
     lock_company(connection, company_id)
     stored = {one[:2] for one in list_spelling_rules(connection, company_id)}
     if rule[:2] not in stored and len(stored) >= MOST_RULES:
@@ -85,12 +85,12 @@ def store_spelling_rule(connection: Connection, company_id: UUID, rule: Spelling
 
 
 def remove_spelling_rule(connection: Connection, company_id: UUID, rule: SpellingRule) -> bool:
-    """Routes that were matched through it stay as they are. False: there is no such rule. Raises UnknownCompany,
-    RetiredCompany."""
+    """Removes a rule. Routes that were matched through it stay as they are. Returns False if there is no such rule.
+    Raises UnknownCompany, RetiredCompany."""
     lock_company(connection, company_id)
     return _REMOVE.execute(connection, (company_id, rule.before, rule.after)).rowcount == 1
 
 
 def spellings_of(rules: Sequence[SpellingRule], units: Iterable[str]) -> list[str]:
-    """The values by which routes may name these units: each as it stands, and as each rule spells it."""
+    """The values by which routes may name these units: each unit itself, and its spelling by each rule."""
     return [value for unit in units for value in (unit, *(rule.spells(unit) for rule in rules))]

@@ -1,9 +1,9 @@
-"""The vehicles that had a unit number, each until when: a purchase of last month belongs to the truck that had the
+"""The vehicles that had a unit number, and until when: a purchase of last month belongs to the truck that had the
 number then, not to its successor.
 
-Nobody tells when a truck got its number, only when it was entered here. So a number belongs to its first holder from
-the beginning, and to a successor from the moment when the one before gave it up. A mapping goes before a number.
-"""
+The time when a truck got its number is not known, only when it was entered here. So a number belongs to its first
+holder from the beginning, and to a successor from the moment when the one before gave it up. A mapping comes before a
+stored number."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -22,7 +22,7 @@ class UnitHolder(NamedTuple):
     unit_number: NotNull[str]
     vehicle_id: NotNull[UUID]
     until: datetime | None
-    """The moment when it was retired or got another number. None: it has the number now."""
+    """When it was retired or got another number; None if it has the number now."""
     is_mapping: NotNull[bool]
 
 
@@ -49,14 +49,14 @@ _HOLDERS = Statement(
 def read_unit_holders(
     connection: Connection, company_id: UUID, unit_numbers: Iterable[str]
 ) -> dict[str, list[UnitHolder]]:
-    """The holders of each number: those by mapping first, the earliest first."""
+    """The holders of each number: holders by a mapping first, then the earliest first."""
     named = sorted(set(unit_numbers))
     rows = _HOLDERS.all(connection, {"company_id": company_id, "unit_numbers": named}) if named else []
     return {number: list(held) for number, held in groupby(rows, lambda row: row.unit_number)}
 
 
 def vehicle_of_unit(holders: Sequence[UnitHolder], at: datetime, time_zone: str) -> UUID | None:
-    """The vehicle that had the number at that time. None: there was none, or it changed hands on that day."""
+    """The vehicle that had the number at that time; None if there was none, or the number changed hands on that day."""
     for is_mapping, held in groupby(holders, lambda one: one.is_mapping):
         candidates = _holders_on_day(list(held), at, time_zone)
         if candidates:
@@ -67,7 +67,7 @@ def vehicle_of_unit(holders: Sequence[UnitHolder], at: datetime, time_zone: str)
 
 
 def _holders_on_day(held: Sequence[UnitHolder], at: datetime, time_zone: str) -> list[UUID]:
-    """The vehicles that had the number on the day of that moment, by the clock of the place."""
+    """The vehicles that had the number on the day of that moment, by the local clock."""
     day = at.astimezone(ZoneInfo(time_zone)).date()
     found: list[UUID] = []
     for one in held:

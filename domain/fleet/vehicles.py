@@ -1,8 +1,5 @@
-"""A company's vehicles, as imported from CSV files or edited by hand.
-
-Whatever changes a fleet holds the lock of its company's row (`lock_company`), so that changes happen one after the
-other.
-"""
+"""A company's vehicles, imported from CSV files or edited by hand. Each change of a fleet holds the lock of its
+company's row (`lock_company`), so changes happen one after the other."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -27,10 +24,10 @@ TankGallons = Annotated[float, Meta(gt=0, le=1000)]
 MilesPerGallon = Annotated[float, Meta(gt=0, le=50)]
 
 MOST_TANK_GALLONS, MOST_MPG = 600.0, 25.0
-"""More is another unit, or a slip: a plan with it would send the truck past its range. Too small a figure only sends it
-to a pump early, and vans and yard trucks have small tanks."""
+"""Largest believable values. A larger one is in another unit, or a slip, and a plan with it would send the truck past
+its range. A value that is too small only sends it to a pump early, and vans and yard trucks have small tanks."""
 
-# As much as Valhalla takes: beyond these it falls back to its defaults without a word.
+# Valhalla's limits: beyond these it silently falls back to its defaults.
 HeightFeet = Annotated[float, Meta(ge=5, le=30)]
 WidthFeet = Annotated[float, Meta(ge=5, le=30)]
 LengthFeet = Annotated[float, Meta(ge=10, le=160)]
@@ -47,7 +44,7 @@ class Hazmat(StrEnum):
 
 
 class VehicleRow(Struct, frozen=True):
-    """A vehicle as people give it. The CSV file, the table and the form have these fields."""
+    """A vehicle as people enter it: in the CSV file, the table and the form."""
 
     unit_number: Annotated[Reference | None, Caption("Unit number", "as your TMS sends it")] = None
     vin: Annotated[Vin | None, Caption("VIN", "17 characters")] = None
@@ -85,7 +82,7 @@ _NAMES = ColumnNames(
         **dict.fromkeys(("modelyear", "vehicleyear"), "year"),
     }
 )
-"""The names of columns in lists of telematics vendors and spreadsheets of fleets, as tests/cases/fleet has them."""
+"""Names of columns in lists of telematics vendors and spreadsheets of fleets; tests/cases/fleet has examples."""
 
 _VEHICLES = FleetTable("vehicles", StoredVehicle, VehicleRow)
 
@@ -93,12 +90,10 @@ _VEHICLES = FleetTable("vehicles", StoredVehicle, VehicleRow)
 def store_vehicles(
     connection: Connection, company_id: UUID, path: Path, *, progress: Progress = lambda _: None
 ) -> tuple[ImportReport, list[VehicleRow]]:
-    """Adds and updates vehicles, found by unit number, else by VIN. A row that names a retired vehicle makes a new one.
-    Returns the rows that changed something, too.
-
-    `routes.intake.fleet_changes` calls it, and finds the routes that waited for these vehicles. Raises UnknownCompany,
-    RetiredCompany, UnreadableFile.
-    """
+    """Adds and updates vehicles, found by unit number, or by VIN. A row that names a retired vehicle makes a new one.
+    Returns the report, and the rows that changed something. `routes.intake.fleet_changes` calls it, and finds the
+    routes that waited for these vehicles. Raises UnknownCompany, RetiredCompany, and UnreadableFile for a file that is
+    refused as a whole."""
     report = ImportReport()
     lock_company(connection, company_id)
     stored = [Record(row.id, row._asdict()) for row in _VEHICLES.in_service(connection, company_id)]
@@ -115,7 +110,7 @@ _UNIT_NUMBER_TAKEN = Command(
 
 def store_vehicle(connection: Connection, company_id: UUID, row: VehicleRow) -> UUID:
     """Adds one vehicle and returns its id. `routes.intake.fleet_changes` calls it. Raises UnknownCompany,
-    RetiredCompany, AlreadyInFleet."""
+    RetiredCompany, and AlreadyInFleet if another vehicle has the unit number."""
     lock_company(connection, company_id)
     record = Record(new_id(), asdict(row))
     _require_free(connection, company_id, record)
@@ -125,7 +120,7 @@ def store_vehicle(connection: Connection, company_id: UUID, row: VehicleRow) -> 
 
 def change_vehicle(connection: Connection, company_id: UUID, vehicle_id: UUID, row: VehicleRow) -> None:
     """Stores the vehicle's values from `row`. `routes.intake.fleet_changes` calls it. Raises UnknownCompany,
-    RetiredCompany, UnknownTarget, AlreadyInFleet."""
+    RetiredCompany, UnknownTarget, and AlreadyInFleet if another vehicle has the unit number."""
     lock_company(connection, company_id)
     require_in_service(connection, company_id, "vehicle", vehicle_id)
     record = Record(vehicle_id, asdict(row))
@@ -134,7 +129,8 @@ def change_vehicle(connection: Connection, company_id: UUID, vehicle_id: UUID, r
 
 
 def _require_free(connection: Connection, company_id: UUID, record: Record) -> None:
-    """Raises AlreadyInFleet when another vehicle has the unit number. The company is locked."""
+    """Check that no other vehicle has the unit number. Raises AlreadyInFleet, whose text people see. The company is
+    locked."""
     unit_number = record.values["unit_number"]
     if _UNIT_NUMBER_TAKEN.first(connection, (company_id, unit_number, record.id)) is not None:
         raise AlreadyInFleet("vehicle", "unit number", str(unit_number))

@@ -1,4 +1,4 @@
-"""Messages are discarded when their route has changed or ended."""
+"""Discards messages whose route has changed or ended."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -13,6 +13,6 @@ _DISCARD = Command(
 
 
 def discard_messages(connection: Connection, route_ids: Sequence[UUID], why: str) -> None:
-    """Let undelivered messages fail. A message that a worker is handing over at this moment cannot be stopped: the
-    worker stores how that ended, and the driver's next message says that it is a correction."""
+    """Make undelivered messages fail. A message that a worker is handing over now cannot be stopped: the worker stores
+    its outcome, and the driver's next message says that it is a correction."""
     _DISCARD.execute(connection, (why, list(route_ids)))

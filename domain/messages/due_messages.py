@@ -1,4 +1,4 @@
-"""Messages that are being sent, are due, come next for a driver, or belong to a company."""
+"""Lists messages: those being sent, those due, a driver's next ones, a company's."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -24,7 +24,7 @@ _NEXT = Statement(
 
 
 def next_messages(connection: Connection, driver_id: UUID, environment: str) -> list[Job]:
-    """Jobs for a driver's messages that had no attempt yet: they may have waited for the message before them."""
+    """Jobs for a driver's messages without an attempt so far: they may have waited for the message before them."""
     return [send_message_job(row.id, row.company_id) for row in _NEXT.all(connection, (driver_id, environment))]
 
 
@@ -38,8 +38,8 @@ _OVERDUE = Statement(
 
 
 def due_messages(connection: Connection, *, now: datetime, limit: int = 10_000) -> dict[UUID, UUID]:
-    """Pending messages that are due, each with its company: for a first attempt whose job was lost, or for their next
-    attempt."""
+    """Pending messages that are due, each with its company: the job of a first attempt was lost, or a next attempt is
+    due."""
     return dict(_OVERDUE.all(connection, (now, limit)))
 
 
@@ -53,16 +53,16 @@ class Message(NamedTuple):
     status: str
     channel: str | None
     text: str | None
-    """None after retention has deleted it."""
+    """The text; None after retention has deleted it."""
     attempts: int
     error: str | None
     created_at: datetime
     retry_at: datetime | None
     sent_at: datetime | None
     read_at: datetime | None
-    """When the driver was known to have read it; None: not read, or the gateway does not tell."""
+    """When the driver was known to have read it; None if not read, or the gateway does not tell."""
     request_id: str | None
-    """The request whose push brought the present input of its route."""
+    """The request that brought the present input of its route; None if it did not come by the API."""
 
 
 _LIST = Statement(

@@ -2,8 +2,7 @@
 
 A contact is an Apprise URL that a driver or a company chose, so it is treated as hostile. Only gateways that
 `accounts/contact_urls.py` allows are called, at no address inside our own network, without redirects, proxies and
-second attempts. A call ends after a fixed time, whatever the URL says and whatever the gateway does.
-"""
+second attempts. A call ends after a fixed time, whatever the URL contains or the gateway does."""
 
 import io
 import os
@@ -29,7 +28,7 @@ from domain.addresses import literal_address
 from domain.telemetry import tracing
 
 _MAX_BYTES = 1 << 20
-"""So much of a gateway's unpacked answer is read. An answer may have no end, or unpack to far more than was sent."""
+"""Most bytes read of a gateway's unpacked answer. An answer may have no end, or unpack to far more than was sent."""
 
 _CHECK_SECONDS = 0.05
 _BYTES_RECEIVED = struct.Struct("128xQ")  # of Linux's struct tcp_info
@@ -37,15 +36,15 @@ _BYTES_RECEIVED = struct.Struct("128xQ")  # of Linux's struct tcp_info
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing resets the connection, so the gateway's side ends too
 
 _GRACE_SECONDS = 1
-"""The libraries' own time-outs are so much longer than ours. So the guard cuts a connection before a library closes it,
-and knows that it was open."""
+"""How much longer the libraries' own time-outs are than ours. So the guard cuts a connection before a library closes
+it, and knows that it was open."""
 
 
 class Fault(NamedTuple):
-    """The reason why an attempt failed, in one sentence without secrets. The message may have arrived all the same.
+    """Why an attempt failed, in one sentence without secrets. The message may have arrived all the same.
+
     `in_doubt`: the time ran out on an open connection. `unanswered`: a request over HTTP had no answer within the time.
-    `final`: no attempt may follow. `wait_seconds`: how long the gateway wants to be left alone.
-    """
+    `final`: no attempt may follow. `wait_seconds`: how long the gateway wants to be left alone."""
 
     sentence: str
     in_doubt: bool = False
@@ -55,8 +54,8 @@ class Fault(NamedTuple):
 
 
 def call_gateway(url: str, title: str, body: str, *, allowed: AllowedHosts, timeout_seconds: float) -> Fault | None:
-    """Try once to give a plain text to the gateway. None when the gateway took it. The attempt ends within the time,
-    however long a name server is silent."""
+    """Try once to give a plain text to the gateway. Returns None when the gateway took it. The attempt ends within the
+    time, even if a name server is silent."""
     try:
         gateway = gateway_of(url, allowed)
     except UnusableContact as error:
@@ -69,7 +68,7 @@ def call_gateway(url: str, title: str, body: str, *, allowed: AllowedHosts, time
     messenger.add(gateway)
     with _guarded(allowed, timeout_seconds) as guard:
         try:
-            # as plain text: a name from outside must not act as markup
+            # Plain text: a name from outside must not act as markup.
             if messenger.notify(title=title, body=body, body_format=apprise.NotifyFormat.TEXT):
                 return None
             reason = "the gateway did not accept the message"
@@ -89,9 +88,9 @@ class GatewayRequest(NamedTuple):
     url: str
     headers: Mapping[str, str]
     document: Any = None
-    """Sent as JSON; None: no body."""
+    """The body, sent as JSON; None for no body."""
     most_bytes: int = _MAX_BYTES
-    """So much of the unpacked answer is read. A longer one is no answer."""
+    """Most bytes read of the unpacked answer. A longer answer counts as none."""
 
 
 class GatewayAnswer(NamedTuple):
@@ -101,7 +100,7 @@ class GatewayAnswer(NamedTuple):
 
 
 def ask_gateway(request: GatewayRequest, *, allowed: AllowedHosts, timeout_seconds: float) -> GatewayAnswer | Fault:
-    """Make one request under the same protections as `call_gateway`, and return the answer whatever its status."""
+    """Make one request under the protections of `call_gateway`, and return the answer, whatever its status."""
     seconds = timeout_seconds + _GRACE_SECONDS
     with _guarded(allowed, timeout_seconds, request.most_bytes) as guard:
         try:
@@ -148,7 +147,7 @@ class _Guard:
 
     @property
     def has_cut(self) -> bool:
-        """A connection was open when the time was over, so the gateway may have received the message."""
+        """True if a connection was open when the time was over, so that the gateway may have received the message."""
         with self._lock:
             return self._cut
 
@@ -174,7 +173,7 @@ class _Guard:
 
     def cut_late_connections(self) -> None:
         """Cut the open connections when the time is over or too many bytes have come. A library's own time-out is not
-        enough: it starts anew with each byte, so a gateway that sends one now and then would keep us for ever."""
+        enough: it starts again with each byte, so a gateway that sends one now and then would hold us for ever."""
         while not self._done.wait(max(0, min(_CHECK_SECONDS, self._ends_at - time.monotonic()))):
             with self._lock:
                 for connection in self._connections:
@@ -198,7 +197,7 @@ class _Guard:
 
 
 def _bytes_received(connection: socket.socket) -> int:
-    """The bytes that came in, or 0 where the system does not tell: only Linux does."""
+    """The number of bytes that came in, or 0 where the system does not tell: only Linux does."""
     if sys.platform != "linux":
         return 0
     with suppress(OSError):
@@ -237,7 +236,7 @@ class _Session(requests.Session):
 
 
 def _is_before_the_request(error: requests.RequestException) -> bool:
-    """Tell if there was no connection yet on which the request could have gone out."""
+    """Tell if no connection was open yet on which the request could have gone out."""
     reason = getattr(error.args[0], "reason", None) if error.args else None
     return isinstance(reason, urllib3.exceptions.ConnectTimeoutError | urllib3.exceptions.SSLError)
 
@@ -253,7 +252,7 @@ _ask_system = socket.getaddrinfo
 
 
 def _look_up(host: Any, port: Any, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0) -> list[Any]:
-    """`socket.getaddrinfo`. During a hand-over it ends within the time, which the system's resolver would not."""
+    """`socket.getaddrinfo` that ends within the time during a hand-over; the system's resolver would not."""
     guard = _current.get()
     if guard is None or not host:
         return _ask_system(host, port, family, type, proto, flags)
@@ -267,7 +266,7 @@ def _look_up(host: Any, port: Any, family: int = 0, type: int = 0, proto: int = 
 
 
 def _numeric(address: str, port: Any, family: int, type: int, proto: int) -> list[Any]:
-    """The address as `socket.getaddrinfo` gives it; nothing if it is of another family."""
+    """The address as `socket.getaddrinfo` returns it; empty for another family."""
     token = _current.set(None)  # what is asked here is no name
     try:
         return _ask_system(address, port, family, type, proto, socket.AI_NUMERICHOST)

@@ -1,11 +1,10 @@
-"""Messages to drivers through the app in their cab: Samsara's or Motive's.
+"""Messages to drivers through the app in their cab: Samsara's or Motive's. The company's connector has the credential.
 
-The credential is the one of the company's connector. A message must not reach the driver twice. Samsara lists what was
-sent, so before an attempt is repeated we look for the message there. Motive shows nobody else what was sent, so an
-attempt that may have arrived is the last one: a person asks the driver, and sends the message again.
+A message must not reach the driver twice. Samsara lists what was sent, so before an attempt is repeated we search the
+list for the message. Motive has no such list, so an attempt that may have arrived is the last one: a person asks the
+driver, and sends the message again.
 
-Samsara also tells whether the driver has read a message. Motive's public description gives no field for it.
-"""
+Samsara also tells whether the driver has read a message. Motive's public description has no field for it."""
 
 import json
 import re
@@ -28,11 +27,11 @@ from domain.messages.message_text import fitted
 from domain.settings import Settings
 
 LONGEST_IN_CAB = {InCabVendor.SAMSARA: 2500}
-"""developers.samsara.com, "Send a message to a list of driver ids". Motive publishes no limit."""
+"""Most characters; developers.samsara.com, "Send a message to a list of driver ids". Motive publishes no limit."""
 
 _MOST_LISTED_BYTES = 16 << 20
 _MOST_LISTED_VALUES = 500_000
-"""Values in a list of messages, counted before it is decoded: each message has some ten."""
+"""Most values in a list of messages, counted before it is decoded: each message has some ten."""
 _LONGEST_WAIT_SECONDS = 3600.0
 _NAMES = {InCabVendor.SAMSARA: "Samsara", InCabVendor.MOTIVE: "Motive"}
 _MESSAGE_LINE = re.compile(r"Message (msg_[0-9a-z]+)")
@@ -40,14 +39,14 @@ _ASK_THE_DRIVER = "the message may have arrived: ask the driver, and send it aga
 
 
 class InCabAccount(NamedTuple):
-    """The access to a vendor that a connector of the company has, as it is stored."""
+    """The access to a vendor that a connector of the company has, in its stored form."""
 
     url: str
     """The address of the vendor's API, without a path."""
     sealed_credentials: str
 
     def token(self, settings: Settings) -> str:
-        """Raises UnreadableContact."""
+        """The token. Raises UnreadableContact if it is sealed with another key."""
         return open_access(*self, Contacts.of(settings)).credentials.get("token", "")
 
 
@@ -59,16 +58,16 @@ _ACCOUNT = Statement(
 
 
 def connector_account(connection: Connection, company_id: UUID, vendor: InCabVendor) -> InCabAccount | None:
-    """The account of the company's first connector of a vendor that is not paused."""
+    """The account of the company's first connector of a vendor that is not paused; None without one."""
     return _ACCOUNT.first(connection, (company_id, vendor))
 
 
 class InCabTarget(NamedTuple):
-    """The driver to whom a claimed message goes, as known when it was claimed."""
+    """The driver to whom a claimed message goes, as of the claim."""
 
     contact: InCabContact
     account: InCabAccount | None
-    """None: the company has no connector of this vendor."""
+    """The account; None if the company has no connector of this vendor."""
     external_id: str | None
     """The driver's external id, used where the contact names no driver."""
 
@@ -83,8 +82,8 @@ def hand_over_in_cab(
     settings: Settings,
     now: datetime,
 ) -> Fault | None:
-    """Give a message to the vendor. None: the vendor has it. `repeats`: there was an attempt before this one.
-    `in_doubt`: that attempt may have reached the driver."""
+    """Give a message to the vendor. Returns None when the vendor has it. `repeats`: there was an attempt before this
+    one. `in_doubt`: that attempt may have reached the driver."""
     vendor, name = target.contact.vendor, _NAMES[target.contact.vendor]
     driver_id = target.contact.driver_id or target.external_id or ""
     if not (driver_id.isascii() and driver_id.isdecimal()):
@@ -132,7 +131,7 @@ def _send(
 
 
 class Listed(NamedTuple):
-    """A message of ours as Samsara lists it."""
+    """One of our messages in Samsara's list."""
 
     driver_id: str
     message_id: UUID
@@ -142,7 +141,7 @@ class Listed(NamedTuple):
 def list_in_samsara(
     url: str, token: str, *, since: datetime, settings: Settings, now: datetime
 ) -> list[Listed] | Fault:
-    """Our messages that Samsara took since a time, found by the ids in their last lines."""
+    """Our messages that Samsara took since a time, recognized by the ids in their last lines."""
     milliseconds = {"endMs": _milliseconds(now + timedelta(minutes=1)), "durationMs": _milliseconds(now - since)}
     answer = _ask(
         GatewayRequest(
@@ -182,7 +181,7 @@ def _ask(request: GatewayRequest, settings: Settings) -> GatewayAnswer | Fault:
 
 
 def _fault_of_answer(answer: GatewayAnswer | Fault, name: str, question: str) -> Fault:
-    """The fault of an attempt that did not succeed. It repeats nothing that the vendor says."""
+    """The fault of an attempt that did not succeed. It quotes nothing from the vendor."""
     if isinstance(answer, Fault):
         return answer._replace(sentence=f"{name}: {answer.sentence}", in_doubt=answer.in_doubt or answer.unanswered)
     match answer.status:

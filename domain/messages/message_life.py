@@ -3,12 +3,11 @@
 A message is claimed in one transaction, handed over to the gateway outside any, and settled in another one. A claim
 holds for a limited time, so a worker that crashes keeps no message for ever. Outbox and sandbox need no gateway: one
 transaction does everything, so each of those messages is delivered exactly once. Toward a gateway, a crash between the
-gateway's answer and our commit repeats the message. Its id in the text shows that the two are one. An app in the cab
+gateway's answer and our commit repeats the message; the id in its text shows that both are one. An app in the cab
 (`in_cab.py`) gets no message twice.
 
 `routes.plans.delivery` calls `claim` and `settle` with the route locked, and moves the route on. Routes are locked
-before messages everywhere.
-"""
+before messages everywhere."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -41,15 +40,15 @@ _FIRST_RETRY = timedelta(seconds=30)
 _LONGEST_RETRY = timedelta(minutes=30)
 
 _DOUBT_FACTOR = 3
-"""Each wait is so many times longer than the one before, when the message may have gone out or its sender crashed. So
-the driver gets it at most eight times in a day."""
+"""How much longer each wait is than the last, when the message may have gone out or its sender crashed. So the driver
+gets it at most eight times in a day."""
 
 _REHEARSED_DELAY = timedelta(minutes=1)
-"""The time for which the sandbox keeps a route `planned` that asks for it."""
+"""How long the sandbox keeps a route `planned` that asks for it."""
 
 _CLAIM_ATTEMPTS = 4
-"""A claim holds for the time of so many attempts. One attempt fits in even with a slow resolver, a slow
-database and clocks that differ."""
+"""A claim holds for the time of this many attempts. One attempt fits in even with a slow resolver, a slow database and
+clocks that differ."""
 
 
 class MessageStatus(StrEnum):
@@ -69,12 +68,12 @@ class Claim:
     text: str
     until: datetime
     in_doubt_since: datetime | None
-    """The time when an earlier attempt ended without a known outcome, so that it may have reached the driver. None:
-    there is no such attempt."""
+    """When an earlier attempt ended without a known outcome, so that it may have reached the driver; None without such
+    an attempt."""
     attempts: int = 0
-    """The number of attempts before this one."""
+    """How many attempts came before this one."""
     in_cab: InCabTarget | None = None
-    """The app in the cab that the URL names; None: another gateway."""
+    """The app in the cab that the URL names; None for another gateway."""
 
 
 AttemptEnd = Literal["delivered", "to_retry", "given_up", "discarded"]
@@ -110,17 +109,17 @@ class _Due(NamedTuple):
     plan_id: UUID
     driver_id: UUID
     text: NotNull[str]
-    """A text is deleted only after its message has ended."""
+    """The text, which is deleted only after its message has ended."""
     claimed_until: datetime | None
     attempts: int
     error: str | None
     queued_at: datetime
     contact: str | None
     external_id: str | None
-    """The driver's."""
+    """The driver's external id."""
     message_url: str | None
     rehearses_delay: bool | None
-    """Its route asks the sandbox to be `planned` for a while."""
+    """True if its route asks the sandbox to stay `planned` for a while."""
     wanted: bool | None
 
 
@@ -152,12 +151,11 @@ _CLAIM = Command(
 
 
 def claim(connection: Connection, message_id: UUID, *, settings: Settings, now: datetime) -> Claim | Settled | None:
-    """Begin an attempt: return a claim where a gateway is to be called, else deliver the message at once. None when
-    there is nothing to do, or not now. The caller has locked the route.
+    """Begin an attempt. Returns a claim if a gateway must be called; otherwise the message is delivered at once. None
+    if nothing is to be done, or not now. The caller has locked the route.
 
-    While a worker hands over another message for the same load to this driver, this one waits. If the driver has the
-    other plan, or may have it, this message says that it is a correction.
-    """
+    While a worker hands over another message for this load to this driver, this one waits. If the driver has the other
+    plan, or may have it, this message says that it is a correction."""
     message = _DUE.first(connection, {"id": message_id, "now": now})
     if message is None:
         return None
@@ -168,7 +166,7 @@ def claim(connection: Connection, message_id: UUID, *, settings: Settings, now: 
         _WAIT_FOR_EARLIER.execute(connection, (earlier.busy_until, message.id))
         return None
     if message.attempts and now >= _last_moment(message, settings):
-        # a message without an error: the worker crashed in each attempt
+        # A message without an error: the worker crashed in each attempt.
         return _give_up(connection, message, message.error or "no attempt has come to an end")
     text = corrected(message.text) if earlier.sent or earlier.in_doubt else message.text
     if message.rehearses_delay:
@@ -205,7 +203,7 @@ def _in_cab_target(connection: Connection, message: _Due, url: str) -> InCabTarg
 
 
 def hand_over(claimed: Claim, settings: Settings) -> Fault | None:
-    """Give the text to the gateway, outside any transaction. None when the gateway took it."""
+    """Give the text to the gateway, outside any transaction. Returns None when the gateway took it."""
     if is_sealed(claimed.url):
         return Fault(str(UnreadableContact()))
     if claimed.in_cab is not None:
@@ -257,10 +255,8 @@ _END_CLAIM = Command("UPDATE messages SET channel = %s, claimed_until = %s WHERE
 def settle(
     connection: Connection, claimed: Claim, fault: Fault | None, *, settings: Settings, now: datetime
 ) -> Settled | None:
-    """Store how an attempt ended. The caller has locked the route.
-
-    None when the claim has run out and another worker has the message: that worker's attempt counts.
-    """
+    """Store the end of an attempt. The caller has locked the route. None when the claim has run out and another worker
+    has the message: that worker's attempt counts."""
     message = _HANDED_OVER.first(connection, (claimed.message_id, claimed.until))
     if message is None:
         return None
@@ -312,7 +308,7 @@ _DISCARD = Command(
 
 
 def _discard(connection: Connection, message: _Due | _HandedOver) -> Settled:
-    """End a message whose plan is not the route's any more. A message that failed before keeps its reason."""
+    """End a message whose plan is no longer the route's. A message that failed before keeps its reason."""
     _DISCARD.execute(connection, (message.id,))
     return _settled("discarded", MessageStatus.FAILED, message)
 
@@ -333,5 +329,5 @@ def _wait_in_doubt(first: timedelta, attempts_before: int) -> timedelta:
 
 
 def _last_moment(message: _Due | _HandedOver, settings: Settings) -> datetime:
-    """The time after which no attempt begins."""
+    """The time after which no attempt may begin."""
     return message.queued_at + timedelta(hours=settings.message_retry_hours)

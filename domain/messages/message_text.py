@@ -1,7 +1,7 @@
-"""The text of a message that a driver reads. Every line of it is written here: a name from outside cannot forge one.
+"""The text of a message to a driver.
 
-No line is longer than a text message. Our own words need only the characters of plain text messages.
-"""
+Every line is written here: a name from outside cannot forge one. No line is longer than a text message. Our own words
+need only the characters of plain text messages."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,8 @@ LONGEST_LINE = 160
 """Characters of one text message."""
 
 OFF_ROAD_NOTICE_MILES = 2.0
-"""A nearer truck stop stands at an exit, and the map leads there."""
+"""Distance from the road above which the text mentions it. A nearer truck stop stands at an exit, and the map leads
+there."""
 
 _CUT = "..."
 _BEGINS_STOP = re.compile(r"[0-9]+\. ")
@@ -85,7 +86,7 @@ def compose(
 
 
 def _title(route_name: str, unit_number: str | None) -> str:
-    """The first line, short enough to become that of a correction."""
+    """The first line, short enough that the longer one of a correction fits, too."""
     room = LONGEST_LINE - len(_OPENING_CORRECTED) + len(_OPENING)
     if unit_number:
         return _line(f"{_OPENING} for {{}}, truck {{}}", route_name, unit_number, longest=room)
@@ -144,7 +145,8 @@ def _low_fuel(plan: Mapping[str, Any], is_cut: bool) -> str:
 
 
 def corrected(text: str) -> str:
-    """The same text for a driver who has, or may have, another plan for this load. A corrected text stays as it is."""
+    """The text for a driver who has, or may have, another plan for this load: it says that it is a correction. A
+    corrected text stays as it is."""
     first, line_end, rest = text.partition("\n")
     if first.startswith(_LOW_FUEL):
         return first + line_end + corrected(rest)
@@ -152,12 +154,12 @@ def corrected(text: str) -> str:
 
 
 def one_line(name: str) -> str:
-    """A name from outside that cannot end a line of ours."""
+    """A name from outside, made unable to end a line of ours."""
     return _NOT_IN_A_LINE.sub(" ", name).strip()
 
 
 def _line(template: str, *names: str, longest: int = LONGEST_LINE) -> str:
-    """The template with a name for each `{}`. Where the line would be too long, the longest names are cut."""
+    """The template with a name for each `{}`. If the line would be too long, the longest names are cut."""
     shown = [one_line(name) for name in names]
     room = longest - len(template.format(*("" for _ in shown)))
     most = next(most for most in range(room, 0, -1) if sum(min(len(name), most) for name in shown) <= room)
@@ -169,8 +171,8 @@ def _shortened(name: str, most: int) -> str:
 
 
 def fitted(text: str, most_characters: int) -> str:
-    """The text for an app that takes so many characters. A longer one ends after a whole fuel stop; then a line says
-    so, and the message's id stays the last line."""
+    """The text for an app that takes at most this many characters. A longer text ends after a whole fuel stop; then a
+    line says so, and the message's id stays the last line."""
     if len(text) <= most_characters:
         return text
     *lines, last = text.split("\n")

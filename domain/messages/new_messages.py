@@ -1,6 +1,5 @@
-"""The message of a new plan is written and stored, to be sent. It says that it is a correction where the driver has
-another plan of the same load.
-"""
+"""Writes and stores the message of a new plan. It says that it is a correction if the driver has another plan for the
+load."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -95,14 +94,14 @@ def queue_message(
 
 
 class EarlierMessages(NamedTuple):
-    """Other messages to the driver for the same load."""
+    """Other messages to the driver about this load."""
 
     sent: bool
-    """The driver has another plan of the load."""
+    """True if the driver has another plan of the load."""
     in_doubt: bool
-    """The driver may have another plan of the load."""
+    """True if the driver may have another plan of the load."""
     busy_until: datetime | None
-    """Until then a worker may be handing over another message."""
+    """Until when a worker may be handing over another message; None if no worker is."""
 
 
 _EARLIER = Statement(
@@ -124,9 +123,8 @@ _EARLIER = Statement(
 def earlier_messages(
     connection: Connection, message_id: UUID, route_id: UUID, driver_id: UUID, environment: str
 ) -> EarlierMessages:
-    """Read the earlier messages to the driver about the same load. The load may have been another route then, which was
-    canceled and pushed again, or superseded.
-    """
+    """Read the earlier messages to the driver about this load. Another route may have had the load then: one that was
+    canceled and pushed again, or superseded."""
     return _EARLIER.one(
         connection, {"id": message_id, "route_id": route_id, "driver_id": driver_id, "environment": environment}
     )

@@ -1,8 +1,7 @@
-"""Tells whether drivers have read their messages, where a vendor's app in the cab says so: Samsara's.
+"""Finds out whether drivers have read their messages, where a vendor's app in the cab tells it: Samsara's.
 
 Samsara lists whether a message was read, not when. So the stored time is when we were told, at most one pass late. A
-company's messages are asked for together, until they are read or a day old.
-"""
+company's messages are asked for together, until they are read or a day old."""
 
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -19,7 +18,7 @@ from domain.settings import Settings
 
 _ASKED_FOR = timedelta(hours=24)
 _ASK_AGAIN = timedelta(seconds=50)
-"""Two jobs for one company within this time ask once."""
+"""Two jobs for one company within this time ask only once."""
 
 _MOST_COMPANIES = 1_000
 
@@ -40,13 +39,13 @@ _TO_ASK = Scalar(
 
 
 def read_status_jobs(connection: Connection, *, now: datetime) -> list[Job]:
-    """One job for each company with messages that nobody is known to have read."""
+    """One job for each company with messages not known to be read."""
     found = _TO_ASK.all(connection, {**_times(now), "limit": _MOST_COMPANIES})
     return [ask_read_status_job(company_id) for company_id in found]
 
 
 class Unread(NamedTuple):
-    """A company's messages that are to be asked for."""
+    """A company's messages to ask about."""
 
     account: InCabAccount
     since: datetime
@@ -69,8 +68,8 @@ _ASK = Statement(
 
 
 def claim_unread(connection: Connection, company_id: UUID, *, now: datetime) -> Unread | None:
-    """Note that the company's unread messages are asked for now, so that no other worker asks too. None: there are
-    none, or no connector to ask with."""
+    """Note that the company's unread messages are asked about now, so that no other worker asks too. None if there are
+    none, or no connector to ask by."""
     account = connector_account(connection, company_id, InCabVendor.SAMSARA)
     if account is None:
         return None

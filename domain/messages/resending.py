@@ -1,9 +1,7 @@
-"""A message that failed for good is queued again when a dispatcher asks for it, after the driver's contact was
-corrected.
+"""Queues a failed message again when a dispatcher asks for it, after the driver's contact was corrected.
 
-It stays one message with the same row and the same id in its text. The driver can get it twice only where an earlier
-attempt may have arrived. Then the dispatcher must have asked the driver first.
-"""
+It stays one message with its row and the id in its text. The driver can get it twice only if an earlier attempt may
+have arrived, and then the dispatcher must have asked the driver first."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -16,7 +14,7 @@ from domain.messages.message_life import WANTED, MessageStatus
 
 
 class CannotResend(FuelrouteError):
-    """A message cannot be sent again. The text says why."""
+    """A message cannot be sent again; the text says why."""
 
 
 class _Ended(NamedTuple):
@@ -24,7 +22,7 @@ class _Ended(NamedTuple):
     is_withheld: bool
     has_text: bool
     in_doubt: bool
-    """An attempt may have reached the driver."""
+    """True if an attempt may have reached the driver."""
     wanted: bool | None
 
 
@@ -52,7 +50,8 @@ def requeue(
     even_if_in_doubt: bool,
     now: datetime,
 ) -> None:
-    """Give a failed message a fresh set of attempts. The caller has locked the route. Raises CannotResend."""
+    """Give a failed message a fresh set of attempts. The caller has locked the route. Raises CannotResend, with the
+    reason for the dispatcher, if it has not failed, or may have arrived."""
     message = _LOCK.first(connection, (*tenant, route_id, message_id))
     if message is None:
         raise CannotResend("the route has no such message")

@@ -92,7 +92,7 @@ def list_withheld_messages(connection: Connection, company_id: UUID | None) -> l
 def lock_withheld_messages(
     connection: Connection, company_id: UUID | None, ids: Sequence[UUID] | None
 ) -> list[Withheld]:
-    """The same, only these if ids are given, with their routes locked."""
+    """Lock the routes of the withheld messages, or of those with these ids, and read the messages."""
     return _LOCK.all(connection, {"company_id": company_id, "ids": list(ids) if ids is not None else None})
 
 

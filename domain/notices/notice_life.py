@@ -1,9 +1,8 @@
 """The life of a notice that is due: claimed, handed over, settled. The functions stand in that order.
 
 A notice is claimed in one transaction, handed over to the gateway outside any, and settled in another one. A person
-gets it at most once: an attempt whose end nobody knows is never repeated. A gateway that refuses is asked again, with
-growing waits.
-"""
+gets it at most once: an attempt with an unknown end is never repeated. A gateway that refuses is asked again, with
+growing waits."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,13 +23,13 @@ from domain.settings import Settings
 from domain.telemetry import tracing
 
 RETRIED_FOR = timedelta(hours=6)
-"""A notice that was refused for so long is out of date."""
+"""After this time of refusals a notice is out of date."""
 
 _FIRST_RETRY = timedelta(seconds=30)
 _LONGEST_RETRY = timedelta(minutes=30)
 
 _CLAIM_ATTEMPTS = 4
-"""A claim holds for the time of so many attempts, as of a driver's message."""
+"""A claim holds for the time of this many attempts, as for a driver's message."""
 
 SettledStatus = Literal["pending", "sent", "failed", "doubtful"]
 
@@ -44,7 +43,7 @@ class NoticeClaim:
     text: str
     until: datetime
     attempts: int
-    """The number of attempts before this one."""
+    """How many attempts came before this one."""
     due_at: datetime
 
 
@@ -79,7 +78,7 @@ _CLAIM = Command("UPDATE notices SET attempts = attempts + 1, claimed_until = %s
 def claim_notice(
     connection: Connection, company_id: UUID, notice_id: UUID, *, settings: Settings, now: datetime
 ) -> NoticeClaim | None:
-    """Begins an attempt. None: there is nothing to do, or not now."""
+    """Begins an attempt. None if nothing is to be done, or not now."""
     notice = _DUE.first(connection, {"id": notice_id, "company_id": company_id, "now": now})
     if notice is None or (notice.part != "test" and _is_quiet(notice, now)):
         return None
@@ -97,7 +96,7 @@ def _is_quiet(notice: _Due, now: datetime) -> bool:
 
 
 def hand_over_notice(claimed: NoticeClaim, settings: Settings) -> Fault | None:
-    """Gives the text to the gateway, outside any transaction. None when the gateway took it."""
+    """Gives the text to the gateway, outside any transaction. Returns None when the gateway took it."""
     try:
         url = Contacts.of(settings).open(claimed.stored_url) or ""
     except UnreadableContact as error:
@@ -126,7 +125,7 @@ _SETTLE = Command(
 def settle_notice(
     connection: Connection, claimed: NoticeClaim, fault: Fault | None, *, now: datetime
 ) -> SettledStatus | None:
-    """Stores how an attempt ended. None: the claim has run out, and the notice counts as doubtful already."""
+    """Stores the end of an attempt. None if the claim has run out, so that the notice counts as doubtful already."""
     status, retry_at = _outcome(claimed, fault, now)
     parameters = {
         "status": status,

@@ -1,4 +1,4 @@
-"""The notices of a company for people: the newest first. Tests of a channel, and retention."""
+"""The notices of a company for people, the newest first; tests of a channel; and retention."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -14,17 +14,17 @@ from domain.queue.jobs import Job, send_notice_job
 
 MOST_TESTS = 10
 TESTS_WITHIN = timedelta(minutes=10)
-"""An owner of subscriptions sends at most so many tests within this time: whoever is tested need not have asked for
-it."""
+"""The span in which tests of one owner's subscriptions are counted and limited, because the person behind a channel
+need not have asked for a test."""
 
 
 class Notice(NamedTuple):
-    """One text to a subscription, and what came of it."""
+    """One text to a subscription, and its outcome."""
 
     id: UUID
     subscription_id: UUID
     name: str | None
-    """The subscription's name. None: it was removed."""
+    """The subscription's name; None if it was removed."""
     kind: str
     part: str
     opened_at: datetime
@@ -92,5 +92,6 @@ _FORGET = Command(
 
 
 def forget_notices(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Deletes old notices whose need is over: while it lasts, they keep it from being told again. Returns how many."""
+    """Deletes old notices whose need is over. A notice stays while its need lasts, and keeps the need from being told
+    again. Returns how many were deleted."""
     return _FORGET.execute(connection, (first_id_of(now - timedelta(days=days)), limit)).rowcount

@@ -1,4 +1,4 @@
-"""The texts of notices: plain, short enough for a text message, and each leads to its page."""
+"""The texts of notices: plain, short enough for a text message, each with a link to its page."""
 
 from datetime import datetime
 from typing import Literal
@@ -9,7 +9,7 @@ from domain.needs.need import Need, Summary
 from domain.text import printable
 
 _NAMED = 3
-"""Routes that a text names, at most; the page has the others."""
+"""Most routes named in a text; the page has the others."""
 
 _LONGEST_EXTERNAL_ID = 40
 _LONGEST_ALERT = 200
@@ -18,7 +18,7 @@ Part = Literal["beginning", "end", "test"]
 
 
 def beginning_text(found: RoutesInNeed | Summary, *, company: str, console: str) -> str:
-    """The text that a need began. Its first line is the title."""
+    """The text about the beginning of a need. Its first line is the title."""
     if isinstance(found, Summary):
         what, detail, path = _short(found.what, _LONGEST_ALERT), _what_to_do(found), found.path
     else:
@@ -43,13 +43,13 @@ def _names(found: RoutesInNeed) -> str:
 
 
 def end_text(need: Need, opened_at: datetime, *, company: str, console: str, time_zone: str) -> str:
-    """The text that a need ended, with the time of its beginning by the person's clock."""
+    """The text about the end of a need, with the time of its beginning by the person's clock."""
     since = opened_at.astimezone(ZoneInfo(time_zone)).strftime("%b %-d, %H:%M %Z")
     return f"{_of_company(company)}: over. {need.ended}\nIt began {since}.\n{console}{need.path}"
 
 
 def text_of_test(name: str, *, company: str, address: str) -> str:
-    """The text that a person asks for, to see that the channel works. `address` leads to the subscriptions."""
+    """The text of a test, by which a person sees that the channel works. `address` leads to the subscriptions."""
     return f'{_of_company(company)}: a test of "{name}"\nNotices of Fuelroute arrive here.\n{address}'
 
 

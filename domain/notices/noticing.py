@@ -1,13 +1,10 @@
-"""Compares the needs of a company with what its subscriptions were told: opens notices, makes them due, ends them.
+"""Compares the needs of a company with the notices of its subscriptions: opens notices, makes them due, ends them.
 
-The beginning of a need is a row. It waits until the need has lasted long enough and it is not quiet, then it is
-`pending`, and a worker sends it; see `notice_life`. When the need is gone, its end is another row, if the beginning
-may have arrived. Whoever was told nothing is told of no end. A need that was told counts as over once it has been
-gone for a while (`FUELROUTE_NOTICES_END_SECONDS`): one that comes and goes is one need.
-
-At most one notice of a kind is on its way to a subscription, so an end never overtakes its beginning, nor a beginning
-the end before it.
-"""
+The beginning of a need is a row. It waits until the need has lasted long enough and the quiet hours are over; then it
+is `pending`, and a worker sends it, see `notice_life`. When the need is gone, its end is another row, if the beginning
+may have arrived. A person who was not told the beginning is not told the end. A told need counts as over once it has
+been gone for a while (`FUELROUTE_NOTICES_END_SECONDS`), so one that comes and goes is one need. At most one notice of a
+kind is on its way to a subscription: an end never overtakes its beginning, nor a beginning the end before it."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -137,7 +134,7 @@ _OPERATORS_WAIT = Scalar(
 
 
 def are_operators_told(connection: Connection) -> bool:
-    """Tell if an operator wants to be told of something, or a notice to one is open or on its way."""
+    """Tell if an operator wants to be told something, or a notice to one is open or on its way."""
     return _OPERATORS_WAIT.one(connection, {"owner": OPERATORS})
 
 
@@ -160,11 +157,11 @@ class _Look(NamedTuple):
 
     connection: Connection
     company_id: UUID
-    """Or OPERATORS."""
+    """The company, or OPERATORS."""
     company: str
     console: str
     subscriptions: Mapping[UUID, Subscription]
-    """The enabled ones."""
+    """The enabled subscriptions."""
     needs: Mapping[str, RoutesInNeed | Summary]
     end_after: timedelta
     now: datetime
@@ -177,8 +174,8 @@ class _Look(NamedTuple):
         return OperatorsTold(opened, ended, self.make_due(_UNDER_WAY.all(self.connection, (self.company_id,))))
 
     def end_what_is_over(self, under_way: Sequence[_UnderWay]) -> int:
-        """Ends open notices whose need is gone, and drops what nobody wants any more. What a worker is sending right
-        now waits for the next look."""
+        """Ends open notices whose need is gone, and drops those that no subscription wants any more. Notices that a
+        worker is sending now wait for the next comparison."""
         ended = 0
         for notice in under_way:
             if notice.status == "pending" and notice.is_claimed:
@@ -204,7 +201,7 @@ class _Look(NamedTuple):
         return ended
 
     def _is_over(self, notice: _UnderWay) -> bool:
-        """Tell if the need has been gone for long enough. From the first look without it, that is noted."""
+        """Tell if the need has been gone for long enough. The first comparison without it is noted."""
         if notice.gone_at is None:
             _GONE.execute(self.connection, (self.now, self.company_id, notice.id))
         return self.now - (notice.gone_at or self.now) >= self.end_after
@@ -222,8 +219,8 @@ class _Look(NamedTuple):
         return len(began)
 
     def make_due(self, under_way: Sequence[_UnderWay]) -> list[UUID]:
-        """Makes due what has waited long enough, and lists all that is due. Notices are read in their order: what comes
-        first holds up what follows it of the same kind."""
+        """Makes due the notices that have waited long enough, and lists all that are due. Notices are read in their
+        order, because an earlier one holds up later ones of its kind."""
         due, on_their_way = list[UUID](), set[tuple[UUID, str]]()
         for notice in under_way:
             subscription = self.subscriptions.get(notice.subscription_id)
@@ -240,7 +237,7 @@ class _Look(NamedTuple):
         return due
 
     def _become_due(self, notice: _UnderWay, subscription: Subscription) -> bool:
-        """Writes the text of a waiting notice. False: it has to wait longer."""
+        """Writes the text of a waiting notice. Returns False if it has to wait longer."""
         if notice.part == "end":
             text, routes = self._end_text(needs_of(self.company_id)[notice.kind], notice, subscription), None
         elif self.now - notice.opened_at < timedelta(minutes=subscription.minutes_of(notice.kind)):

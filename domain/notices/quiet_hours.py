@@ -8,7 +8,7 @@ MINUTES_OF_DAY = 24 * 60
 
 
 class QuietHours(NamedTuple):
-    """From one minute of the day to before another one, by the clock on the person's wall. They may span midnight."""
+    """From one minute of the day to before another one, by the person's local clock. They may span midnight."""
 
     begin: int
     end: int
@@ -16,7 +16,7 @@ class QuietHours(NamedTuple):
 
     @classmethod
     def of(cls, begin: int | None, end: int | None, time_zone: str) -> "QuietHours | None":
-        """The hours as they are stored. None: there are none."""
+        """The hours from their stored form; None if there are none."""
         return cls(begin, end, time_zone) if begin is not None and end is not None else None
 
     def have(self, moment: datetime) -> bool:

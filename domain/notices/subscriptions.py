@@ -1,8 +1,7 @@
-"""Subscriptions: who is told of which needs, by which channel, and when not.
+"""Subscriptions: who is told which needs, by which channel, and when not.
 
-People of a company bring the URL of the channel, so it is treated as hostile, as a driver's contact is:
-`accounts/contact_urls.py` has the rule.
-"""
+People of a company bring the URL of the channel, so it is treated as hostile, as a driver's contact is, by the rule in
+`accounts/contact_urls.py`."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -27,10 +26,10 @@ from domain.needs.operator_needs import OPERATOR_NEEDS
 from domain.notices.quiet_hours import MINUTES_OF_DAY, QuietHours
 
 OPERATORS = UUID(int=0)
-"""The owner of subscriptions and notices of the operators, in place of a company: no company has this id."""
+"""The owner of the operators' subscriptions and notices, in place of a company: no company has this id."""
 
 MOST_SUBSCRIPTIONS = 50
-"""Subscriptions of a company, at most: each costs a look at its needs every minute, and may send as often."""
+"""Most subscriptions of a company: each is compared with its needs every minute, and may send as often."""
 
 LONGEST_NAME = 100
 LONGEST_WAIT_MINUTES = 7 * MINUTES_OF_DAY
@@ -38,7 +37,7 @@ _LONGEST_URL = 2_000
 
 
 class UnusableSubscription(FuelrouteError):
-    """A value that cannot be set; the text names it."""
+    """A value cannot be set; the text names it."""
 
 
 class UnknownSubscription(Unknown):
@@ -47,19 +46,19 @@ class UnknownSubscription(Unknown):
 
 
 class Subscription(NamedTuple):
-    """A subscription as it is stored, but for its URL."""
+    """A stored subscription without its URL."""
 
     id: UUID
     company_id: UUID
     user_id: UUID | None
-    """The person whose it is. None: it is the company's."""
+    """The person who subscribed; None for the company's own."""
     name: str
     kinds: list[str]
     channel: str
-    """The kind of gateway that its URL names, such as `slack`."""
+    """The kind of gateway in its URL, such as `slack`."""
     after_minutes: int
     minutes_by_kind: dict[str, int]
-    """The kinds that are told of after another time than `after_minutes`."""
+    """Kinds that are told after another number of minutes than `after_minutes`."""
     quiet_from: int | None
     quiet_until: int | None
     time_zone: str
@@ -74,17 +73,17 @@ class Subscription(NamedTuple):
         return self.quiet_hours is not None and self.quiet_hours.have(now)
 
     def minutes_of(self, kind: str) -> int:
-        """A need of this kind is told of once it has lasted so long."""
+        """Minutes that a need of this kind must last before it is told."""
         return self.minutes_by_kind.get(kind, self.after_minutes)
 
     def is_for(self, user_id: UUID, role: Role) -> bool:
-        """Tell if this person sees and changes it: a dispatcher the company's and the own ones, an owner also those of
+        """Tell if this person sees and changes it. Dispatchers see the company's and their own, owners also those of
         others."""
         return self.user_id in (None, user_id) or role in MAY_MANAGE_USERS
 
 
 class SubscriptionValues(NamedTuple):
-    """The values that people choose. `url`: None leaves it as it is."""
+    """The values that people choose. A `url` of None leaves it as it is."""
 
     name: str
     kinds: Sequence[str]
@@ -105,7 +104,7 @@ _NEEDS_OF_COMPANIES: Mapping[str, Need] = {need.kind: need for need in COMPANY_N
 
 
 def needs_of(owner_id: UUID) -> Mapping[str, Need]:
-    """The needs that the owner of a subscription can be told of, by their kinds: a company's, or those of OPERATORS."""
+    """The needs that the owner of a subscription can be told, by their kinds: a company's, or those of OPERATORS."""
     return _NEEDS_OF_OPERATORS if owner_id == OPERATORS else _NEEDS_OF_COMPANIES
 
 
@@ -130,8 +129,8 @@ def add_subscription(
     allowed: AllowedHosts,
     contacts: Contacts,
 ) -> Subscription:
-    """Stores a new, enabled subscription of a company, or of the OPERATORS. Raises UnusableSubscription,
-    UnknownCompany, RetiredCompany."""
+    """Stores a new, enabled subscription of a company, or of the OPERATORS. Raises UnusableSubscription, which names
+    the value that cannot be set, UnknownCompany, RetiredCompany."""
     if values.url is None:
         raise UnusableSubscription("give the address that the notices go to")
     values = _checked(company_id, values, allowed)
@@ -173,7 +172,8 @@ def change_subscription(
     allowed: AllowedHosts,
     contacts: Contacts,
 ) -> None:
-    """Raises UnknownSubscription, UnusableSubscription."""
+    """Changes a subscription. Raises UnknownSubscription, and UnusableSubscription, which names the value that cannot
+    be set."""
     SUBSCRIPTIONS.lock(connection, company_id, subscription_id)
     values = _checked(company_id, values, allowed)
     parameters = (
@@ -192,13 +192,13 @@ def change_subscription(
 
 
 def enable_subscription(connection: Connection, company_id: UUID, subscription_id: UUID) -> None:
-    """Needs that there are now are told of as if they began now. Raises UnknownSubscription."""
+    """Enables a subscription. Present needs are told as if they began now. Raises UnknownSubscription."""
     SUBSCRIPTIONS.lock(connection, company_id, subscription_id)
     _DISABLE.execute(connection, (None, company_id, subscription_id))
 
 
 def disable_subscription(connection: Connection, company_id: UUID, subscription_id: UUID, *, now: datetime) -> None:
-    """Nothing is sent to it any more, not even the end of a need. Raises UnknownSubscription."""
+    """Disables a subscription: nothing more is sent to it, not even the end of a need. Raises UnknownSubscription."""
     SUBSCRIPTIONS.lock(connection, company_id, subscription_id)
     _DISABLE.execute(connection, (now, company_id, subscription_id))
 
@@ -219,7 +219,7 @@ _SEAL = Command("UPDATE notice_subscriptions SET url = %s WHERE id = %s")
 
 
 def seal_channels(connection: Connection, contacts: Contacts) -> Sealed:
-    """Seals the URLs that are not sealed with the newest key."""
+    """Seals the URLs that are not yet sealed with the newest key."""
     stored = _TO_SEAL.all(connection, (contacts.prefix,))
     anew = contacts.seal_anew(stored)
     for parameters in anew:
@@ -231,7 +231,7 @@ def seal_channels(connection: Connection, contacts: Contacts) -> Sealed:
 
 
 def _checked(owner_id: UUID, values: SubscriptionValues, allowed: AllowedHosts) -> SubscriptionValues:
-    """The values to store. Raises UnusableSubscription."""
+    """The values to store. Raises UnusableSubscription, which names the value that cannot be set."""
     known = needs_of(owner_id)
     name, url = values.name.strip(), values.url.strip() if values.url is not None else None
     if not name or len(name) > LONGEST_NAME or not name.isprintable():

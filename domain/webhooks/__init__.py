@@ -1,1 +1,1 @@
-"""Webhooks: companies are told of their routes' changes by HTTP requests to endpoints of their own."""
+"""Webhooks: HTTP requests to companies' own endpoints tell of changes of their routes."""

@@ -27,7 +27,7 @@ from domain.webhooks.endpoints import disable_endpoint
 from domain.webhooks.events import CapturedEvent, prepare_payloads
 
 GONE = 410
-"""The status by which an endpoint says that it wants no more events."""
+"""The status with which an endpoint asks for no more events."""
 
 _FIRST_RETRY = timedelta(seconds=5)
 _LONGEST_RETRY = timedelta(hours=3)
@@ -35,8 +35,7 @@ _RETRY_FACTOR = 4
 
 _CLAIM_ATTEMPTS = 2
 _CLAIM_GRACE = timedelta(seconds=5)
-"""A claim holds for the time of so many attempts, and a little longer: one attempt fits in even with a slow
-database."""
+"""How much longer a claim holds than the time of its attempts: one attempt fits in even with a slow database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class Claimed:
     failures: int
     queued_at: datetime
     trace: Trace = NO_TRACE
-    """The push whose input the route has."""
+    """The trace of the push whose input the route has."""
 
 
 class ClaimedBatch(NamedTuple):
@@ -61,7 +60,7 @@ class ClaimedBatch(NamedTuple):
 
     url: str
     secrets: Sequence[str]
-    """Each signs: the current one, and for a day the one before it."""
+    """The secrets that sign: the current one, and for a day the one before it."""
     claimed: Sequence[Claimed]
 
 
@@ -128,8 +127,9 @@ _CLAIM = Statement(
     """,
 )
 """Two indexes give the rows in the order that is asked for, so this reads no more of a backlog than the limit. A join,
-as of `NOT EXISTS`, would read it whole. So would a sort, which PostgreSQL prefers while its statistics say that the
-table has a row or two: therefore `>=`, whose first row is one of the same route, and `in_index_order`."""
+as of `NOT EXISTS`, would read the whole backlog. So would a sort, which PostgreSQL prefers while its statistics say
+that the table has a row or two. That is why it says `>=`, whose first row is one of the same route, and uses
+`in_index_order`."""
 _FAIL = Command(
     "UPDATE webhook_deliveries SET status = 'failed', ended_at = %s, error = %s, claimed_until = NULL"
     " WHERE endpoint_id = %s AND number = ANY(%s)"
@@ -139,8 +139,8 @@ _FAIL = Command(
 def claim_deliveries(
     connection: Connection, endpoint_id: UUID, *, most: int, under_way: int = 0, settings: Settings, now: datetime
 ) -> ClaimedBatch | None:
-    """Begins attempts, so that `most` are under way; to an endpoint that failed last one at a time. None: there is
-    nothing to do, or not now."""
+    """Begins attempts until `most` are under way; an endpoint that failed last gets one at a time. None if nothing is
+    to be done, or not now."""
     target = _TARGET.first(connection, (endpoint_id,))
     if target is None:
         return None
@@ -184,7 +184,7 @@ def _claimed(row: _Due, payload: str, until: datetime, traces: Mapping[UUID, Tra
 
 
 def _open_secrets(target: _Target, contacts: Contacts, now: datetime) -> list[str]:
-    """The secrets that sign. Empty where the current one cannot be opened."""
+    """The secrets that sign; empty if the current one cannot be opened."""
     try:
         secrets = [contacts.open(target.secret) or ""]
         if target.former_secret_until is not None and now < target.former_secret_until:
@@ -252,17 +252,15 @@ _DELAY_NEXT = Command(
         ORDER BY route_id, number))
     """
 )
-"""The next events of a route wait as long as the failed one, so that a claim does not look at them in vain. The order
-is that of an index, as for `_CLAIM`."""
+"""The next events of a route wait as long as the failed one, so that claims do not meet them in vain. The order is that
+of an index, as for `_CLAIM`."""
 
 
 def settle_deliveries(
     connection: Connection, endpoint_id: UUID, outcomes: Sequence[Outcome], *, settings: Settings, now: datetime
 ) -> Disabled | None:
-    """Stores how attempts ended. An attempt whose claim has run out is logged, and changes nothing else.
-
-    Returns the endpoint if it is disabled because of its answers: it is gone, or it has taken nothing for days.
-    """
+    """Stores how attempts ended. An attempt whose claim has run out is logged, and changes nothing else. Returns the
+    endpoint if its answers disabled it: it is gone, or it has taken nothing for days."""
     endpoint = _LOCK_ENDPOINT.first(connection, (endpoint_id,))
     documents = [_document(outcome, settings=settings, now=now) for outcome in outcomes]
     numbers = [outcome.claimed.number for outcome in outcomes]
@@ -286,7 +284,7 @@ def settle_deliveries(
 
 
 def _document(outcome: Outcome, *, settings: Settings, now: datetime) -> dict[str, object]:
-    """A row of `_LOG_AND_END`, and what `_DELAY_NEXT` needs of it."""
+    """A row of `_LOG_AND_END`, with the fields that `_DELAY_NEXT` needs."""
     claimed = outcome.claimed
     status, retry_at = "delivered", None
     if outcome.error is not None:

@@ -1,5 +1,5 @@
-"""The log of deliveries for people: what was sent to an endpoint, when, and what it answered. Deliveries can be
-replayed: they go out again with the same id."""
+"""The log of deliveries for people: what was sent to an endpoint, when, and the answer. A replayed delivery goes out
+again with its id."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ DELIVERY_STATUSES: Sequence[DeliveryStatus] = get_args(DeliveryStatus)
 
 
 class Delivery(NamedTuple):
-    """An event on its way to an endpoint."""
+    """An event for one endpoint, on its way or delivered."""
 
     number: int
     event_id: UUID
@@ -30,7 +30,7 @@ class Delivery(NamedTuple):
     status: str
     attempts: int
     retry_at: datetime | None
-    """When the next attempt is due; None: there is none."""
+    """When the next attempt is due; None if there is none."""
     ended_at: datetime | None
     error: str | None
 
@@ -47,7 +47,7 @@ class Attempt(NamedTuple):
 class DeliveryDetails(NamedTuple):
     delivery: Delivery
     payload: str | None
-    """None: it is not prepared yet, or it named a driver who was erased."""
+    """The body; None if it is not prepared yet, or named an erased driver."""
     attempts: list[Attempt]
 
 
@@ -73,7 +73,7 @@ _LIST = Statement(
     """,
 )
 NEWEST = 2**63 - 1
-"""The number before which all deliveries are."""
+"""A number above those of all deliveries."""
 
 
 def list_deliveries(
@@ -110,8 +110,8 @@ _ATTEMPTS = Statement(
 
 
 def read_delivery(connection: Connection, company_id: UUID, endpoint_id: UUID, event_id: UUID) -> DeliveryDetails:
-    """One delivery with its payload and each attempt. Raises UnknownDelivery."""
-    # the attempts first: whoever sees one sees what became of the delivery by it
+    """One delivery with its payload and each attempt. Raises UnknownDelivery; the console answers 404."""
+    # The attempts are read first, so that each has its outcome in the delivery.
     attempts = _ATTEMPTS.all(connection, (company_id, event_id, endpoint_id))
     delivery = _FIND.first(connection, (company_id, endpoint_id, event_id))
     if delivery is None:
@@ -139,8 +139,8 @@ _REPLAY_FAILED = Command(
 def replay_delivery(
     connection: Connection, company_id: UUID, endpoint_id: UUID, event_id: UUID, *, now: datetime
 ) -> None:
-    """Sends an event to an endpoint again, whatever came of it before. Raises UnknownEndpoint, UnknownDelivery,
-    UnusableEndpoint."""
+    """Sends an event to an endpoint again, whatever its last outcome. Raises UnknownEndpoint, UnknownDelivery, and
+    UnusableEndpoint if the endpoint is disabled."""
     _require_enabled(ENDPOINTS.lock(connection, company_id, endpoint_id))
     parameters = {"company_id": company_id, "endpoint_id": endpoint_id, "event_id": event_id, "now": now}
     if _REPLAY_ONE.execute(connection, parameters).rowcount == 0:
@@ -150,8 +150,8 @@ def replay_delivery(
 def replay_failed(
     connection: Connection, company_id: UUID, endpoint_id: UUID, *, since: datetime, now: datetime
 ) -> int:
-    """Sends again what failed of the events since then. Returns how many. Raises UnknownEndpoint,
-    UnusableEndpoint."""
+    """Sends failed events since then again. Returns how many. Raises UnknownEndpoint, and UnusableEndpoint if the
+    endpoint is disabled."""
     _require_enabled(ENDPOINTS.lock(connection, company_id, endpoint_id))
     parameters = {"company_id": company_id, "endpoint_id": endpoint_id, "first_id": first_id_of(since), "now": now}
     return _REPLAY_FAILED.execute(connection, parameters).rowcount
@@ -162,7 +162,7 @@ _INSERT_TEST = Command(
 )
 MOST_TEST_EVENTS = 10
 TEST_EVENTS_WITHIN = timedelta(minutes=10)
-"""A company sends at most so many tests within this time."""
+"""The span in which a company's tests are counted and limited."""
 
 
 _COUNT_TESTS = Scalar(
@@ -175,7 +175,8 @@ _INSERT_DELIVERY = Command(
 
 
 def send_test(connection: Connection, company_id: UUID, endpoint_id: UUID, *, now: datetime) -> UUID:
-    """Queues an event that tells of no route. Returns its id. Raises UnknownEndpoint, UnusableEndpoint."""
+    """Queues an event about no route. Returns its id. Raises UnknownEndpoint, and UnusableEndpoint if the endpoint is
+    disabled or too many tests were sent."""
     endpoint = ENDPOINTS.lock(connection, company_id, endpoint_id)
     _require_enabled(endpoint)
     lately = _COUNT_TESTS.one(connection, (company_id, TEST, first_id_of(now - TEST_EVENTS_WITHIN)))

@@ -1,7 +1,6 @@
 """Endpoints of webhooks: URLs of companies, the types of events that each wants, and its secrets.
 
-Owners bring the URLs, so they are treated as hostile: `accounts/allowed_hosts.py` has the rule.
-"""
+Owners bring the URLs, so they are treated as hostile by the rule in `accounts/allowed_hosts.py`."""
 
 import base64
 import secrets
@@ -22,10 +21,10 @@ from domain.queue.jobs import Job, deliver_webhooks_job
 from domain.webhooks.events import EVENT_TYPES
 
 MOST_ENDPOINTS = 10
-"""Endpoints of a company in one environment."""
+"""Most endpoints of a company in one environment."""
 
 SECRET_OVERLAP = timedelta(hours=24)
-"""The time after a rotation in which the former secret signs, too."""
+"""How long after a rotation the former secret signs, too."""
 
 LONGEST_DESCRIPTION = 200
 _SECRET_BYTES = 32
@@ -34,7 +33,7 @@ ALLOWED_HOSTS_OF_WEBHOOKS = "FUELROUTE_WEBHOOK_ALLOWED_HOSTS"
 
 
 class UnusableEndpoint(FuelrouteError):
-    """A value that cannot be set; the text names it."""
+    """A value cannot be set; the text names it."""
 
 
 class UnknownEndpoint(Unknown):
@@ -43,7 +42,7 @@ class UnknownEndpoint(Unknown):
 
 
 class Endpoint(NamedTuple):
-    """An endpoint as people see it: without its secrets."""
+    """An endpoint as people see it, without its secrets."""
 
     id: UUID
     company_id: UUID
@@ -51,7 +50,7 @@ class Endpoint(NamedTuple):
     url: str
     description: str
     event_types: list[str] | None
-    """None: all types."""
+    """The wanted types; None for all."""
     created_at: datetime
     disabled_at: datetime | None
     disabled_reason: str | None
@@ -68,7 +67,7 @@ class EndpointChanges(NamedTuple):
 
 
 class NewSecret(NamedTuple):
-    """An endpoint with the secret that is shown only now."""
+    """An endpoint with its secret, which is shown only now."""
 
     endpoint: Endpoint
     secret: str
@@ -100,7 +99,8 @@ _SET = Statement(
 def add_endpoint(
     connection: Connection, tenant: Tenant, values: EndpointChanges, *, allowed: AllowedHosts, contacts: Contacts
 ) -> NewSecret:
-    """Stores a new, enabled endpoint. Raises UnusableEndpoint, UnknownCompany, RetiredCompany."""
+    """Stores a new, enabled endpoint. Raises UnusableEndpoint, which names the value that cannot be set,
+    UnknownCompany, RetiredCompany."""
     url, description, event_types = _checked(values, allowed)
     lock_company(connection, tenant.company_id)
     full = UnusableEndpoint(
@@ -115,7 +115,8 @@ def add_endpoint(
 def change_endpoint(
     connection: Connection, company_id: UUID, endpoint_id: UUID, values: EndpointChanges, *, allowed: AllowedHosts
 ) -> Endpoint:
-    """Raises UnknownEndpoint, UnusableEndpoint."""
+    """Changes an endpoint, and returns it as it is now. Raises UnknownEndpoint, and UnusableEndpoint, which names the
+    value that cannot be set."""
     stored = ENDPOINTS.lock(connection, company_id, endpoint_id)
     url, description, event_types = _checked(
         values._replace(url=stored.url if values.url is None else values.url), allowed
@@ -139,7 +140,7 @@ _REMOVE = Command("DELETE FROM webhook_endpoints WHERE id = %s")
 
 
 def enable_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID) -> None:
-    """From now on events are captured for it. Those of the time before can be replayed. Raises UnknownEndpoint."""
+    """Lets events be captured for it from now on. Earlier events can be replayed. Raises UnknownEndpoint."""
     ENDPOINTS.lock(connection, company_id, endpoint_id)
     _ENABLE.execute(connection, (endpoint_id,))
 
@@ -153,8 +154,8 @@ def disable_endpoint(
     now: datetime,
     failing_since: datetime | None = None,
 ) -> bool:
-    """Ends the deliveries that are under way as failed, and captures nothing more. `failing_since` is None where a
-    person asks for it. False: it was disabled already. Raises UnknownEndpoint."""
+    """Captures no more events for it, and ends its waiting deliveries as failed. `failing_since` is None if a person
+    asks for it. Returns False if it was disabled already. Raises UnknownEndpoint."""
     if ENDPOINTS.lock(connection, company_id, endpoint_id).disabled_at is not None:
         return False
     _DISABLE.execute(connection, (now, reason, failing_since, endpoint_id))
@@ -163,7 +164,7 @@ def disable_endpoint(
 
 
 def remove_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID, *, now: datetime) -> None:
-    """Removes it for good. Retention forgets its deliveries. Raises UnknownEndpoint."""
+    """Removes it for good. Retention deletes its deliveries. Raises UnknownEndpoint."""
     ENDPOINTS.lock(connection, company_id, endpoint_id)
     _END_PENDING.execute(connection, (now, "The endpoint was removed", endpoint_id))
     _REMOVE.execute(connection, (endpoint_id,))
@@ -181,7 +182,7 @@ _ROTATE = Statement(
 def rotate_secret(
     connection: Connection, company_id: UUID, endpoint_id: UUID, *, contacts: Contacts, now: datetime
 ) -> NewSecret:
-    """Gives it a new secret. The former one signs beside it for a day. Raises UnknownEndpoint."""
+    """Gives it a new secret. The former one signs along with it for a day. Raises UnknownEndpoint."""
     secret = _new_secret()
     parameters = (now + SECRET_OVERLAP, contacts.seal(secret), company_id, endpoint_id)
     ENDPOINTS.lock(connection, company_id, endpoint_id)
@@ -207,7 +208,7 @@ _SEAL_FORMER = Command("UPDATE webhook_endpoints SET former_secret = %s WHERE id
 
 
 def seal_secrets(connection: Connection, contacts: Contacts) -> Sealed:
-    """Seals the secrets that are not sealed with the newest key."""
+    """Seals the secrets that are not yet sealed with the newest key."""
     sealed, unreadable = 0, 0
     for find, store in ((_SECRETS_TO_SEAL, _SEAL_SECRET), (_FORMER_TO_SEAL, _SEAL_FORMER)):
         stored = find.all(connection, (contacts.prefix,))
@@ -219,7 +220,7 @@ def seal_secrets(connection: Connection, contacts: Contacts) -> Sealed:
 
 
 def shown_url(url: str) -> str:
-    """The URL for lists, pages and logs: its query may hold a secret of the receiver."""
+    """The URL for lists, pages and logs, without its query, which may hold a secret of the receiver."""
     before, question, _ = url.partition("?")
     return f"{before}?***" if question else before
 
@@ -240,7 +241,7 @@ def delivery_jobs(connection: Connection, company_ids: Iterable[UUID]) -> list[J
 
 
 def _checked(values: EndpointChanges, allowed: AllowedHosts) -> tuple[str | None, str | None, list[str] | None]:
-    """URL, description and types to store. Raises UnusableEndpoint."""
+    """URL, description and types to store. Raises UnusableEndpoint, which names the value that cannot be set."""
     url = values.url.strip() if values.url is not None else None
     if url is not None and (fault := url_fault(url, allowed, ALLOWED_HOSTS_OF_WEBHOOKS)) is not None:
         raise UnusableEndpoint(f"the URL {fault}")

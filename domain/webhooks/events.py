@@ -1,8 +1,7 @@
-"""Webhook events: their types, and the body that tells of one.
+"""Webhook events: their types and their body.
 
-A trigger on `routes` captures them (`migrations/versions/webhook_event_types.py`), so no change is missed, whoever
-makes it. Nothing is captured for a company without an enabled endpoint.
-"""
+A trigger on `routes` captures them (`migrations/versions/webhook_event_types.py`), so no change is missed, whichever
+code makes it. For a company without an enabled endpoint nothing is captured."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -40,11 +39,11 @@ class Body(Struct):
     timestamp: datetime
     """When the route changed."""
     data: Route | dict[str, Any]
-    """The route as GET /v1/routes/{id} answered it when the first attempt was prepared. Of a test: empty."""
+    """The route in the form of GET /v1/routes/{id}, as of the first attempt; empty for a test."""
 
 
 class CapturedEvent(NamedTuple):
-    """An event that has no payload yet."""
+    """An event without a payload so far."""
 
     id: UUID
     type: str
@@ -76,8 +75,8 @@ def payload_of(event: CapturedEvent, route: Route | None) -> str:
 
 
 def prepare_payloads(connection: Connection, tenant: Tenant, events: Sequence[CapturedEvent]) -> dict[UUID, str]:
-    """Gives each event its payload, with its route as it is now. From then on every attempt sends these bytes. An
-    event whose route is gone gets none."""
+    """Gives each event its payload, with the present state of its route. From then on every attempt sends these bytes.
+    An event whose route is gone gets none."""
     about = [event for event in events if event.route_id is not None]
     found = read_routes([(tenant, event.route_id) for event in about if event.route_id is not None]).on(connection)
     routes = {event.id: versioned.route for event, versioned in zip(about, found, strict=True) if versioned is not None}

@@ -1,8 +1,7 @@
-"""Sends events to endpoints: signed as Standard Webhooks says, and never to an address inside our own network.
+"""Sends events to endpoints, signed by the rules of Standard Webhooks, and never to an address inside our own network.
 
 Redirects are not followed, proxies of the environment are not used, and an attempt ends in time, whatever the endpoint
-does.
-"""
+does."""
 
 import asyncio
 import time
@@ -25,10 +24,10 @@ from domain.webhooks.deliveries import Claimed, Outcome
 from domain.webhooks.endpoints import ALLOWED_HOSTS_OF_WEBHOOKS
 
 MOST_ANSWER_BYTES = 1 << 10
-"""The beginning of an answer's body, which is kept."""
+"""Bytes kept of the beginning of an answer's body."""
 
 _MOST_READ_BYTES = 1 << 16
-"""An answer is read so far at most: an answer that goes on costs its connection."""
+"""Most bytes read of an answer; a longer one costs its connection."""
 
 _IDLE_SECONDS = 15.0
 _USER_AGENT = b"Fuelroute-Webhooks/1"
@@ -91,7 +90,7 @@ class Sender:
                 await connection.aclose()
 
     async def _connection(self, origin: httpcore.Origin) -> httpcore.AsyncHTTPConnection:
-        """The connection that was used last, if its server keeps it open; else a new one."""
+        """The connection used last, if its server keeps it open, or a new one."""
         while self._idle:
             connection = self._idle.pop()
             if connection.can_handle_request(origin) and not connection.has_expired():
@@ -108,15 +107,15 @@ class Sender:
 
 @lru_cache(maxsize=4096)
 def _target(url: str) -> tuple[httpcore.URL, bytes]:
-    """A URL that `endpoints.url_fault` has judged, read by the same parser, and its header Host."""
+    """A URL that `endpoints.url_fault` has judged, read by the same parser, with its header Host."""
     parsed = httpx.URL(url)
     core = httpcore.URL(scheme=parsed.raw_scheme, host=parsed.raw_host, port=parsed.port, target=parsed.raw_path)
     return core, parsed.netloc
 
 
 def headers_of(claimed: Claimed, secrets: Iterable[str], at: datetime) -> list[tuple[bytes, bytes]]:
-    """The headers of Standard Webhooks, and the trace that is bound. Each secret signs: a receiver needs to know one of
-    them."""
+    """The headers of Standard Webhooks, and the bound trace. Each secret signs, since a receiver needs to know only one
+    of them."""
     event_id = shown_id("evt", claimed.event_id)
     signatures = " ".join(Webhook(secret).sign(event_id, at, claimed.payload) for secret in secrets)
     return [
@@ -130,12 +129,12 @@ def headers_of(claimed: Claimed, secrets: Iterable[str], at: datetime) -> list[t
 
 
 def shown_answer(answer: bytes) -> str | None:
-    """The beginning of an answer, harmless to show, with `***` for what looks like a secret."""
+    """The beginning of an answer, harmless to show, with `***` in place of likely secrets."""
     return without_secrets(printable(answer.decode(errors="replace"), keep="\n")) or None
 
 
 def _sentence(failure: Exception) -> str:
-    """Why a request got no answer, without anything that the endpoint says."""
+    """Why a request got no answer, without quoting the endpoint."""
     match failure:
         case httpcore.ConnectError():
             return "it could not be connected to"
