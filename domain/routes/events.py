@@ -1,8 +1,7 @@
-"""Events of a route that no other table keeps: requests of dispatchers, and failures. Each is written in the
-transaction that does it.
+"""Events of a route that no other table keeps: requests of dispatchers, and failures.
 
-A push writes none, so that it costs nothing: when a changed input came in is not stored.
-"""
+Each is written in the transaction that does it. A push writes none, to cost nothing, so the time of a changed input is
+not stored."""
 
 from datetime import datetime
 from typing import Literal, NamedTuple
@@ -16,13 +15,13 @@ from domain.ids import new_id
 EventKind = Literal[
     "plan_again", "plan_kept", "send_again", "import_failed", "plan_failed", "review_failed", "message_failed"
 ]
-"""`plan_kept`: a plan was made again because a dispatcher asked, and did not replace the one that there was."""
+"""`plan_kept`: a plan that a dispatcher asked for was made and did not replace the present one."""
 
 LONGEST_DETAIL = 500
 
 
 class ImpossibleStep(FuelrouteError):
-    """A dispatcher's request cannot be done to the route as it is; the text says why."""
+    """A dispatcher's request does not fit the state of the route; the text says why."""
 
 
 class Requester(NamedTuple):
@@ -36,9 +35,9 @@ class Event(NamedTuple):
     at: datetime
     kind: str
     actor: str | None
-    """An e-mail address; None: the service itself."""
+    """An e-mail address; None for the service itself."""
     detail: str | None
-    """The reason, or the error; None once it was forgotten."""
+    """The reason or the error; None once deleted by retention."""
 
 
 _KEEP = Command(
@@ -54,10 +53,10 @@ _EVENTS = Statement(
 def record_event(
     connection: Connection, route_id: UUID, kind: EventKind, detail: str, *, by: str | None = None, now: datetime
 ) -> None:
-    """`detail` is the reason or the error; `by` is the e-mail address of the person who asked."""
+    """Writes an event. `detail` is the reason or the error; `by` is the e-mail address of the person who asked."""
     _KEEP.execute(connection, (new_id(), now, kind, by, detail[:LONGEST_DETAIL], route_id))
 
 
 def events_of(connection: Connection, company_id: UUID, route_id: UUID) -> list[Event]:
-    """Oldest first."""
+    """The events of a route, oldest first."""
     return _EVENTS.all(connection, (company_id, route_id))

@@ -1,4 +1,4 @@
-"""The traces of routes, for jobs: the request of the push that a route's input came with, and its trace context."""
+"""The traces of routes, for jobs: the request of the push that brought a route's input, and its trace context."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -23,7 +23,7 @@ _OF_MESSAGE = Statement(
 
 
 def traces_of(connection: Connection, route_ids: Iterable[UUID]) -> dict[UUID, Trace]:
-    """The trace of each route that there is."""
+    """The trace of each of the routes that exist."""
     rows = _OF_ROUTES.all(connection, (as_array(route_ids),))
     return {row.id: Trace(row.request_id, row.traceparent) for row in rows}
 

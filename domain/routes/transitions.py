@@ -37,9 +37,9 @@ START_OVER = f"""
 """
 """The assignments that bring a route `r` back to before its import. The one parameter is when that import is due.
 
-Its visits and its former truck stay until the import decides two things: which visits could have begun the route as it
-is then, and whether the route lets that truck go. Until then no other draft of the truck starts. So a route that is
-pushed again while its truck is at the first stop keeps it."""
+Its visits and its former truck stay until the import decides which visits could have begun the present route, and
+whether the route lets that truck go. Until then no other draft of the truck starts. So a route that is pushed again
+while its truck is at the first stop keeps it."""
 
 
 # The ways to end
@@ -62,7 +62,7 @@ def end(
 def end_but_keep_trucks(
     connection: Connection, ending: Scalar[UUID], parameters: Parameters, undelivered: str
 ) -> list[UUID]:
-    """Ends routes like `end`, for a caller that locks further routes. Afterwards it has the trucks processed again by
+    """Ends routes like `end`, for a caller that locks further routes, and afterwards has the trucks processed again by
     `recheck_trucks`."""
     ids = ending.all(connection, parameters)
     if ids:
@@ -101,7 +101,7 @@ CANCEL = Scalar(
 
 
 def canceling(route_ids: Sequence[UUID], reason: str) -> tuple[Parameters, str]:
-    """The arguments of `end` beside CANCEL."""
+    """The arguments of `end` that follow CANCEL."""
     return (reason, list(route_ids), sorted(CANCELABLE)), f"The route was canceled before delivery: {reason}"
 
 
@@ -139,16 +139,14 @@ _LOCK_COMPANYS_UNFINISHED = {
 def lock_unfinished(
     connection: Connection, kind: Matched, record_ids: Sequence[UUID], *, wait: bool = True
 ) -> list[UnfinishedRoute]:
-    """The routes of these vehicles or drivers that may still move. They are locked, in the order of their ids.
-
-    Without `wait`, those that another transaction has locked are left out: the next pass finds them.
-    """
+    """The routes of these vehicles or drivers that may still move, locked in the order of their ids. Without `wait`,
+    routes that another transaction has locked are left out: the next pass finds them."""
     lock = _WAITING if wait else _SKIPPING
     return _LOCK_UNFINISHED[kind, lock].all(connection, (list(record_ids), _UNFINISHED))
 
 
 def unfinished_routes(connection: Connection, company_id: UUID, *, limit: int, wait: bool = True) -> list[UUID]:
-    """Some of a company's routes that may still move, in both environments. They are locked; `wait` as above."""
+    """Some of a company's routes that may still move, in both environments, locked; `wait` as in `lock_unfinished`."""
     lock = _WAITING if wait else _SKIPPING
     return _LOCK_COMPANYS_UNFINISHED[lock].all(connection, (company_id, _UNFINISHED, limit))
 
@@ -158,7 +156,7 @@ _START_OVER = Command(f"UPDATE routes r SET {START_OVER} WHERE id = ANY(%s)")
 
 def match_again(connection: Connection, kind: Matched, route_ids: Sequence[UUID], *, now: datetime) -> None:
     """Brings routes of a retired vehicle or driver back to before their import. The caller has them imported again:
-    another record may fit, else they wait for a mapping. They are locked, and none of them is active."""
+    another record may fit, or they wait for a mapping. They are locked, and none of them is active."""
     ids = list(route_ids)
     _START_OVER.execute(connection, (now + SWEEP_GRACE, ids))
     discard_messages(connection, ids, f"The {kind} was retired before delivery")
@@ -218,17 +216,17 @@ _UNPLANNED = "The route ended without a plan before delivery"
 
 
 def lock_for_plan(connection: Connection, route_id: UUID, revision: int) -> bool:
-    """True if the route still waits for the plan of this revision of its input. It is locked then."""
+    """True if the route still waits for the plan of this revision of its input; it is locked then."""
     return _LOCK_FOR_PLAN.first(connection, (route_id, revision)) is not None
 
 
 def planned(connection: Connection, route_id: UUID, plan_id: UUID, distance_miles: float) -> None:
-    """A locked draft has its plan."""
+    """Gives a locked draft its plan."""
     _PLANNED.execute(connection, (plan_id, distance_miles, route_id))
 
 
 def plan_later(connection: Connection, route_id: UUID, revision: int, *, at: datetime) -> None:
-    """A draft whose truck has arrived waits for its plan until then."""
+    """Makes a draft whose truck has arrived wait for its plan until `at`."""
     _PLAN_LATER.execute(connection, (at, route_id, revision))
 
 
@@ -275,7 +273,7 @@ _CORRECT = Scalar(
 
 
 _COMPLETED_MEANWHILE = Command("SELECT FROM routes WHERE id = %s AND plan_id = %s AND status = 'completed'")
-"""The truck was at the last stop before its message was handed over."""
+"""Finds a route whose truck was at the last stop before its message was handed over."""
 
 
 def message_sent(connection: Connection, route_id: UUID, plan_id: UUID, *, now: datetime) -> None:
@@ -295,8 +293,8 @@ _DROP_CORRECTION = Command("UPDATE routes SET correction_id = NULL, replan = NUL
 
 
 def message_given_up(connection: Connection, route_id: UUID, plan_id: UUID) -> None:
-    """The driver cannot be given this plan. If it is a correction, the plan that was sent stays, and another correction
-    may follow. A planned route stays as it is."""
+    """Stores that the driver cannot be given this plan. If it is a correction, the plan that was sent stays, and
+    another correction may follow. A planned route stays as it is."""
     _DROP_CORRECTION.execute(connection, (route_id, plan_id))
 
 

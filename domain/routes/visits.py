@@ -1,9 +1,8 @@
-"""Visits: the arrival and the departure of a route's truck at each stop, with their evidence.
+"""Visits: arrival and departure of a route's truck at each stop, with their evidence.
 
 The evidence of either end is stored as `{"rule": ..., "fixes": [...]}`; `fixes` may be empty. A manual stop event also
-has `"source": "dispatcher"`, `by`, `reason` and `markedAt`. A departure that is only implied has `"source": "implied"`
-and the `stop` that the truck had reached.
-"""
+has `"source": "dispatcher"`, `by`, `reason` and `markedAt`. An implied departure has `"source": "implied"` and the
+`stop` that the truck had reached."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -42,7 +41,7 @@ _VISITS = Statement(
 
 
 def load_visits(connection: Connection, route_ids: Sequence[UUID]) -> dict[UUID, dict[int, Visit]]:
-    """The visits of these routes, without the fixes behind them: by route, then by position of the stop."""
+    """The visits of these routes, without their fixes: by route, then by position of the stop."""
     visits: dict[UUID, dict[int, Visit]] = {}
     for row in _VISITS.all(connection, (list(route_ids),)):
         visits.setdefault(row.route_id, {})[row.stop] = Visit(
@@ -83,7 +82,7 @@ _STORE_VISITS = Command(
 
 
 def store_visits(connection: Connection, visits: Mapping[UUID, Mapping[int, Visit]], *, now: datetime) -> None:
-    """Visits by route, then by position of the stop. A visit without evidence keeps the one that is stored."""
+    """Stores visits by route, then by position of the stop. A visit without evidence keeps the stored evidence."""
     rows = [
         {
             "route_id": route_id,

@@ -39,7 +39,7 @@ _GIVE_UP = Scalar(
 
 
 REHEARSED_ATTEMPTS = 2
-"""A failure that the sandbox rehearses ends its route after so many attempts, so that nobody waits for long."""
+"""How often a failure that the sandbox rehearses is attempted before its route ends, so that the rehearsal is short."""
 
 _LOGGED = "it failed on our side; see the log"
 

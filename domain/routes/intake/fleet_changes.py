@@ -1,7 +1,6 @@
 """Changes of a fleet. Held routes that waited for them are imported at once, after the commit.
 
-Each function raises UnknownCompany and RetiredCompany.
-"""
+Each function raises UnknownCompany if there is no such company, and RetiredCompany if it is retired."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from domain.routes.intake.holds import routes_spelled_by, routes_waiting_for
 def import_vehicles(
     connection: Connection, company_id: UUID, path: Path, *, progress: Progress = lambda _: None
 ) -> ImportReport:
-    """Adds and updates vehicles from a CSV file. Raises UnreadableFile."""
+    """Adds and updates vehicles from a CSV file. Raises UnreadableFile for a file that is refused as a whole."""
     report, rows = store_vehicles(connection, company_id, path, progress=progress)
     _import_waiting(
         connection, company_id, {"unit_number": [row.unit_number for row in rows], "vin": [row.vin for row in rows]}
@@ -38,7 +37,7 @@ def import_drivers(
     contacts: Contacts = IN_CLEAR,
     progress: Progress = lambda _: None,
 ) -> ImportReport:
-    """Adds and updates drivers from a CSV file. Raises UnreadableFile."""
+    """Adds and updates drivers from a CSV file. Raises UnreadableFile for a file that is refused as a whole."""
     report, rows = store_drivers(connection, company_id, path, contacts=contacts, progress=progress)
     _import_waiting(
         connection,
@@ -49,13 +48,14 @@ def import_drivers(
 
 
 def add_mapping(connection: Connection, company_id: UUID, kind: MappingKind, value: str, target_id: UUID) -> int:
-    """From now on `value` means that vehicle or driver. Returns how many held routes waited for it. Raises
-    UnknownTarget."""
+    """Makes `value` mean that vehicle or driver from now on. Returns how many held routes waited for it. Raises
+    UnknownTarget if the company has no such record in service."""
     return add_mappings(connection, company_id, kind, {value: target_id})
 
 
 def add_mappings(connection: Connection, company_id: UUID, kind: MappingKind, targets: Mapping[str, UUID]) -> int:
-    """The same of several values at once."""
+    """Maps several values at once. Returns how many held routes waited for them. Raises UnknownTarget if the company
+    lacks one of the records."""
     for value, target_id in sorted(targets.items()):
         store_mapping(connection, company_id, kind, value, target_id)
     waiting = routes_waiting_for(connection, company_id, kind, list(targets))
@@ -64,8 +64,8 @@ def add_mappings(connection: Connection, company_id: UUID, kind: MappingKind, ta
 
 
 def add_spelling_rule(connection: Connection, company_id: UUID, rule: SpellingRule) -> int:
-    """From now on unit numbers spelled so mean the unit between. Returns how many held routes waited for it.
-    Raises UnusableRule."""
+    """Makes unit numbers with this spelling mean the unit inside. Returns how many held routes waited for it. Raises
+    UnusableRule if the company has too many rules."""
     store_spelling_rule(connection, company_id, rule)
     waiting = routes_spelled_by(connection, company_id, rule)
     _import(connection, company_id, waiting)
@@ -73,20 +73,21 @@ def add_spelling_rule(connection: Connection, company_id: UUID, rule: SpellingRu
 
 
 def add_vehicle(connection: Connection, company_id: UUID, row: VehicleRow) -> UUID:
-    """Adds one vehicle. Returns its id. Raises AlreadyInFleet."""
+    """Adds one vehicle. Returns its id. Raises AlreadyInFleet if another vehicle has the unit number."""
     vehicle_id = store_vehicle(connection, company_id, row)
     _import_for_vehicle(connection, company_id, row)
     return vehicle_id
 
 
 def edit_vehicle(connection: Connection, company_id: UUID, vehicle_id: UUID, row: VehicleRow) -> None:
-    """Changes one vehicle. Routes that it was matched to keep it. Raises UnknownTarget, AlreadyInFleet."""
+    """Changes one vehicle. Routes that it was matched to keep it. Raises UnknownTarget, and AlreadyInFleet if another
+    vehicle has the unit number."""
     change_vehicle(connection, company_id, vehicle_id, row)
     _import_for_vehicle(connection, company_id, row)
 
 
 def add_driver(connection: Connection, company_id: UUID, row: DriverRow, *, contacts: Contacts = IN_CLEAR) -> UUID:
-    """Adds one driver. Returns the id. Raises AlreadyInFleet."""
+    """Adds one driver. Returns the id. Raises AlreadyInFleet if another driver has the external id."""
     driver_id = store_driver(connection, company_id, row, contacts=contacts)
     _import_for_driver(connection, company_id, row)
     return driver_id
@@ -101,8 +102,8 @@ def edit_driver(
     keep_contact: bool,
     contacts: Contacts = IN_CLEAR,
 ) -> None:
-    """Changes one driver. Routes that the driver was matched to keep the driver. Raises UnknownTarget,
-    AlreadyInFleet."""
+    """Changes one driver. Routes that the driver was matched to keep the driver. Raises UnknownTarget, and
+    AlreadyInFleet if another driver has the external id."""
     change_driver(connection, company_id, driver_id, row, keep_contact=keep_contact, contacts=contacts)
     _import_for_driver(connection, company_id, row)
 
@@ -119,7 +120,7 @@ def _import_for_driver(connection: Connection, company_id: UUID, row: DriverRow)
 def _import_waiting(
     connection: Connection, company_id: UUID, names: Mapping[MappingKind, Sequence[str | None]]
 ) -> None:
-    """A route that waits for several of the names is imported once."""
+    """Has the routes that wait for these names imported; a route that waits for several is imported once."""
     waiting: dict[UUID, None] = {}
     for kind, given in names.items():
         if values := [value for value in given if value is not None]:

@@ -1,4 +1,4 @@
-"""Finds held routes: those that can be imported now, wait for a certain value, are due again, or are too old."""
+"""Finds held routes that can be imported now, wait for a certain value, are due again, or are too old."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,7 +16,7 @@ from domain.routes.intake.route_matching import REFERENCES
 from domain.routes.transitions import end
 
 _REASON = {"vehicles": PendingReason.VEHICLE_UNMAPPED, "drivers": PendingReason.DRIVER_UNMAPPED}
-"""Why a route is held when it names nothing that the table has."""
+"""The reason of a hold for a reference that fits no record of the table."""
 
 # There may be very many held routes, so the pass does not read them all. It starts from what lets a route move (each
 # company's window, each vehicle and driver, each mapping) and finds the routes by an index.
@@ -57,8 +57,8 @@ _MOVABLE = Statement(
 
 
 def routes_that_can_move(connection: Connection, *, now: datetime) -> dict[UUID, UUID]:
-    """The five-minute pass: held routes whose start entered the window, or whose missing record now exists, each with
-    its company."""
+    """Held routes whose start has entered the window, or whose missing record now exists, each with its company; for
+    the five-minute pass."""
     return dict(_MOVABLE.all(connection, {"now": now}))
 
 
@@ -88,7 +88,7 @@ _WAITING_FOR_RULE = Statement(
 
 
 def routes_spelled_by(connection: Connection, company_id: UUID, rule: SpellingRule) -> list[UUID]:
-    """A company's held routes whose unit number this stored rule leads to a vehicle, perhaps to several."""
+    """A company's held routes whose unit number means a vehicle, or several, by this stored rule."""
     return [row.id for row in _WAITING_FOR_RULE.all(connection, (company_id, rule.before, rule.after))]
 
 
@@ -136,14 +136,14 @@ _TAKE_DUE = Scalar(
 
 
 def count_due_imports(connection: Connection, *, now: datetime, maximum: int) -> dict[UUID, int]:
-    """The number of pending routes of each company that are due for an import attempt, up to `maximum` of one. Their
-    job seems lost, or the pause after a failed attempt is over."""
+    """Each company's number of pending routes that are due for an import attempt, counted up to `maximum`. Their job
+    seems lost, or the pause after a failed attempt is over."""
     return dict(_COUNT_DUE.all(connection, (maximum, now)))
 
 
 def take_due_imports(
     connection: Connection, *, now: datetime, company_id: UUID | None = None, limit: int = JOB_ITEMS
 ) -> list[UUID]:
-    """Pending routes that are due, longest first; with `company_id` only that company's. They are locked, for an import
-    attempt in this transaction."""
+    """Pending routes that are due, longest waiting first; with `company_id` only that company's. They stay locked for
+    an import attempt in this transaction."""
     return _TAKE_DUE.all(connection, {"now": now, "company_id": company_id, "limit": limit})

@@ -36,7 +36,7 @@ class ImportOutcome(Struct, frozen=True, array_like=True):
     revision: int = 0
     """The revision of the input that was tried; 0 from a worker of an earlier release."""
     request_id: str | None = None
-    """The request that the input came with."""
+    """The request that brought the input."""
 
 
 def import_routes(
@@ -166,11 +166,11 @@ class _Held(Struct):
 
 
 class _Change(Struct):
-    """A route that waits for something else than before."""
+    """A route that now waits for something else."""
 
     id: UUID
     updated_at: str
-    """The time of the change that the attempt saw last."""
+    """The time of the last change that the attempt saw."""
     status: RouteStatus
     reason: PendingReason
     detail: str

@@ -1,7 +1,5 @@
-"""Pushes: new routes are created, known routes are updated, and older routes are superseded.
-
-Pushes are stored in batches, each inside one transaction.
-"""
+"""Pushes: new routes are created, known routes updated, and older routes superseded. Pushes are stored in batches, each
+inside one transaction."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -29,12 +27,12 @@ class Push(NamedTuple):
     tenant: Tenant
     route: RouteInput
     key_id: UUID | None = None
-    """The API key that it came with. The ingress checks the key again as it stores the push."""
+    """The API key of the push. The ingress checks the key again as it stores the push."""
     trace: Trace = NO_TRACE
 
     @property
     def identity(self) -> tuple[Tenant, str]:
-        """Two pushes with the same one are about the same route."""
+        """Names the route of the push: pushes with one identity are about one route."""
         return self.tenant, self.route.external_id
 
 
@@ -44,21 +42,18 @@ class Pushed(NamedTuple):
     route_id: UUID
     effect: PushEffect
     created_at: datetime | None = None
-    """The creation time of a route that the push created."""
+    """When the push created the route; None if the route existed."""
     revision: int = 1
     """The revision of the route's input after the push."""
 
 
 def create_routes(pushes: Sequence[Push], *, now: datetime) -> Query[list[Pushed | None]]:
-    """The quick way for new routes that were pushed with keys which were valid at their last check: one statement,
-    which checks the keys again and needs no transaction around it.
-
-    A push without a result (None) is left to `store_pushes`: its key is not valid any more, its route exists already, a
-    push before it in this list creates it, or it may supersede others.
+    """The quick way for new routes whose keys were valid at their last check: one statement, which checks the keys
+    again and needs no transaction around it. A push without a result (None) is left to `store_pushes`: its key is no
+    longer valid, its route exists already, an earlier push in this list creates it, or it may supersede others.
 
     The statement does not wait until its commit is on disk. The caller makes sure of that before it answers the push:
-    the worker's commit of the import writes both commits to disk, and so does `database.wait_until_durable`.
-    """
+    the worker's commit of the import writes both commits to disk, and so does `database.wait_until_durable`."""
     return _insert(_CREATE, pushes, now=now)
 
 
@@ -106,13 +101,12 @@ def _store_round(
     to_lock: Sequence[Push],
     now: datetime,
 ) -> dict[int, Pushed]:
-    """Stores the pushes at these positions, no two of the same `externalId`. Returns the result of each, by position.
-    The routes of `to_lock` are locked with those that they may supersede. That comes after the inserts, which may wait
-    for another process that inserts the same route. So a transaction that waits there holds no lock of a stored route.
+    """Stores the pushes at these positions, no two with one `externalId`. Returns the result of each, by position.
 
-    A push is missing in the result when its route was there as we tried to create it, but another transaction had
-    canceled it before we locked it: the next round creates it.
-    """
+    The routes of `to_lock` are locked, and those that they may supersede. That comes after the inserts, which may wait
+    for another process that inserts one of the routes, so a transaction that waits there holds no lock of a stored
+    route. A push is missing in the result if its route was there as we tried to create it, but another transaction
+    canceled it before we locked it: the next round creates it."""
     created = _insert(_INSERT, [pushes[position] for position in positions], now=now).on(connection)
     stored = {position: pushed for position, pushed in zip(positions, created, strict=True) if pushed is not None}
     if to_lock:
@@ -160,7 +154,8 @@ _CREATE = Statement(
 
 
 def _insert(insert: Statement[_Created], pushes: Sequence[Push], *, now: datetime) -> Query[list[Pushed | None]]:
-    """None for a push whose route exists already: another process created it, or a push before it in this list."""
+    """Inserts the routes of the pushes. None for a push whose route exists already: another process created it, or an
+    earlier push in this list."""
     ids = [new_id() for _ in pushes]
     routes = [
         {
@@ -173,7 +168,7 @@ def _insert(insert: Statement[_Created], pushes: Sequence[Push], *, now: datetim
             "traceparent": push.trace.traceparent,
             "body": push.route,
         }
-        # in one order everywhere, so that two processes that create the same routes never deadlock
+        # Sorted everywhere, so that two processes that create the same routes never deadlock.
         for ordinal, push in sorted(enumerate(pushes), key=lambda entry: (entry[1].route.external_id, entry[1].tenant))
     ]
 

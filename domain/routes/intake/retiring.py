@@ -1,4 +1,4 @@
-"""Retires a vehicle, a driver or a company, and ends its routes or has them matched again."""
+"""Retires a vehicle, a driver or a company; ends its routes, or has them matched again."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -24,7 +24,7 @@ class StillDriving(FuelrouteError):
         self.some = ", ".join(shown_id("rte", route_id) for route_id in route_ids[:3]) + (
             ", ..." if len(route_ids) > 3 else ""
         )
-        """The first ids, as people see them."""
+        """The first ids in their form for people."""
         super().__init__(
             f"the {kind} {shown_record(kind, record_id)!r} has {len(route_ids)} planned or active routes ({self.some}):"
             " wait until they are finished, or end them with --force"
@@ -32,17 +32,17 @@ class StillDriving(FuelrouteError):
 
 
 def is_driven(environment: str, status: str) -> bool:
-    """True when a driver has the plan of such a route, or is about to get it."""
+    """True if a driver has the plan of such a route, or is about to get it."""
     return environment == Environment.LIVE and status in (RouteStatus.PLANNED, RouteStatus.ACTIVE)
 
 
 class Retirement(NamedTuple):
-    """The numbers of routes that a retired vehicle or driver had."""
+    """What happened to the routes of a retired vehicle or driver."""
 
     matched_again: int
-    """Routes that had not started: they are imported again."""
+    """Routes that had not started and are imported again."""
     ended: int
-    """Active routes, which became `error`; only by force."""
+    """Active routes that became `error`; only by force."""
 
 
 def retire(
@@ -68,8 +68,8 @@ def retire(
 
 
 def match_again_lately_retired(connection: Connection, *, now: datetime) -> list[UUID]:
-    """The five-minute pass: an import that ran while a vehicle or driver was retired may have matched a route to it.
-    Such routes are matched again, except those that another transaction has locked. Returns their ids, to import."""
+    """Routes matched to a vehicle or driver by an import that ran while it was retired; for the five-minute pass. They
+    are matched again, except for those that another transaction has locked. Returns their ids, to import."""
     again: list[UUID] = []
     for kind in get_args(Matched):
         records = lately_retired_records(connection, kind, now=now)

@@ -1,9 +1,8 @@
 """Matches held routes to vehicles and drivers, and imports those that wait for nothing.
 
-The rule stands here once, as SQL: one statement looks up the records that each reference can mean, decides, and stores
-the imported routes. Deciding in Python between two statements cost a fifth of the routes a second. `imports` words the
-reasons of the other routes from the statement's rows.
-"""
+The rule stands only here, as SQL: one statement looks up the records that each reference can mean, decides, and stores
+the imported routes. Deciding in Python between two statements would cost a fifth of the routes a second. `imports`
+words the reasons of the other routes from the statement's rows."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -20,7 +19,7 @@ from domain.magic_values import REHEARSED_IMPORT, UNMAPPED
 
 
 class RouteReference(NamedTuple):
-    """A pushed value that leads to a vehicle or driver."""
+    """A pushed value that may mean a vehicle or driver."""
 
     kind: MappingKind
     column: str
@@ -45,28 +44,28 @@ class AttemptedRoute(NamedTuple):
     revision: int
     request_id: str | None
     reason: str | None
-    """A `PendingReason`; None when the route waits for nothing. `error`: the sandbox rehearses a failed import."""
+    """A `PendingReason`, or `error` if the sandbox rehearses a failed import; None when the route waits for nothing."""
     has_visits: bool
     vehicle_id: UUID | None
-    """The vehicle that all references lead to, also while the route waits for something else."""
+    """The vehicle that all references mean, even while the route waits for something else."""
     unit_number: str | None
     driver_id: UUID | None
     driver_name: str | None
     held: dict[str, Any] | None
-    """The document from which `imports` reads why the route waits; None when it waits for nothing."""
+    """The findings from which `imports` words why the route waits; None when it waits for nothing."""
 
 
 _CANDIDATES = """
     CASE {never} WHEN r.{column} IS NOT NULL THEN coalesce((SELECT ARRAY[target_id] FROM mappings
      WHERE company_id = r.company_id AND kind = '{kind}' AND value = r.{column}),
     {stored_ids}) END AS {kind}_ids"""
-"""The target of a value's mapping, else the records that store the value. Two of these show that it is ambiguous."""
+"""The target of a value's mapping, or else the records that store the value. Two of them show that it is ambiguous."""
 
 _STORED = """ARRAY(SELECT id FROM {table}
     WHERE company_id = r.company_id AND {stored} = r.{column} AND retired_at IS NULL LIMIT 2)"""
 
 _STORED_OR_BY_RULE = f"nullif({_STORED}, '{{{{}}}}'), units_by_rule(r.company_id, r.{{column}})"
-"""The vehicles that store the value, else those that the company's spelling rules make of it. Routes whose value is
+"""The vehicles that store the value, or else those that the company's spelling rules make of it. Routes whose value is
 stored read no rule."""
 
 _NEVER = f"WHEN environment = 'sandbox' AND {{column}} = '{UNMAPPED}' THEN '{{{{}}}}'"
@@ -85,14 +84,15 @@ _UNCLEAR = """
          WHEN cardinality({other}_ids) <> 1 THEN ARRAY['{other}']
          WHEN {one}_ids <> {other}_ids THEN ARRAY['{one}', '{other}']
     END"""
-"""The references that prevent a match: the first that fits no record or several, else both when they lead to different
-records. NULL: all that were pushed lead to one record. The candidates of a reference that was not pushed are NULL."""
+"""The references that prevent a match: the first that fits no record or several, or else both if they lead to different
+records. NULL when all that were pushed lead to one record. The candidates of a reference that was not pushed are
+NULL."""
 
 
-# What is looked up for one route is a subquery: joined, a batch would read a small table from end to end.
-# The text has at most 4,096 characters: psycopg would parse a longer one again for each batch.
+# Lookups for one route are subqueries: with joins, a batch would read a small table from end to end. The text has at
+# most 4,096 characters: psycopg would parse a longer one again for each batch.
 def _attempt(lock: str) -> str:
-    """The statement. `lock`: SKIP LOCKED passes over the routes that another transaction has locked."""
+    """The statement. With SKIP LOCKED as `lock` it passes over the routes that another transaction has locked."""
     text = f"""
     WITH held AS MATERIALIZED (
         SELECT id, revision, request_id, updated_at, environment, status, pending_reason, pending_detail, vehicle_id,

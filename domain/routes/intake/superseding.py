@@ -29,16 +29,14 @@ _LOCK = Scalar(
 
 
 def lock_references(connection: Connection, references: Iterable[tuple[Tenant, str]]) -> bool:
-    """Until the transaction ends, other pushes with one of these references wait, where the company has superseding on.
+    """Makes other pushes with one of these references wait until the transaction ends, where the company has
+    superseding on. Otherwise two transactions that push LOAD-1 and LOAD-2 at one moment would not see each other's
+    route, and neither would cancel the older one.
 
-    Without that, two transactions that push LOAD-1 and LOAD-2 at the same time would not see each other's route, and
-    neither would cancel the older one. All references are locked in one order and before anything else, so that no two
-    batches wait for each other. References with the same hash, which a caller can make, wait for each other needlessly,
-    but not longer than a batch takes.
-
-    Returns whether one of the companies has superseding on. Then routes may be superseded, and `lock_with_older` is
-    next.
-    """
+    All references are locked in one order and before anything else, so that no two batches wait for each other.
+    References with equal hashes, which a caller can make, wait for each other needlessly, but not longer than a batch
+    takes. Returns whether one of the companies has superseding on. Then routes may be superseded, and `lock_with_older`
+    is next."""
     tenants_and_references = list(references)
     if not tenants_and_references:
         return False
@@ -75,7 +73,7 @@ _LOCK_WITH_OLDER = Command(
 
 def lock_with_older(connection: Connection, pushed: Sequence[tuple[Tenant, RouteInput]]) -> None:
     """Locks the routes that these pushes name, and those that they may supersede, together in the order of their ids,
-    like every transaction that locks several routes. Without that, a push that holds its own route and waits for an
+    as every transaction does that locks several routes. Otherwise a push that holds its own route and waits for an
     older one, and an import that holds the older one, would wait for each other."""
     wanted = [
         {**tenant._asdict(), "externalId": body.external_id, "reference": body.reference} for tenant, body in pushed
@@ -86,7 +84,7 @@ def lock_with_older(connection: Connection, pushed: Sequence[tuple[Tenant, Route
 class _Superseded(NamedTuple):
     id: UUID
     external_id: str
-    """The `externalId` of the route that supersedes it."""
+    """The `externalId` of the superseding route."""
 
 
 _LOCK_OLDER = Statement(

@@ -1,4 +1,4 @@
-"""A push of an `externalId` that names a route already: the route as it is, and how new input replaces the old one."""
+"""A push of an `externalId` that names a route already: reads the route, and replaces its input."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -20,13 +20,13 @@ from domain.telemetry.tracing import NO_TRACE, Trace
 
 
 class CurrentRoute(NamedTuple):
-    """The route that an `externalId` names now, as far as a push has to know it."""
+    """The route that an `externalId` names now, with the fields that a push needs."""
 
     id: UUID
     status: RouteStatus
     revision: int
     same_input: bool
-    """The push brings the stored input again."""
+    """True if the push brings the stored input again."""
 
 
 class Update(NamedTuple):
@@ -99,7 +99,7 @@ _VISITED = Scalar(
     "SELECT stops FROM routes WHERE id = %s AND EXISTS (SELECT FROM visits WHERE route_id = routes.id)",
 )
 _FORGET_OTHERS = Command("DELETE FROM visits WHERE route_id = %s AND stop <> ALL(%s)")
-# a visit moves by way of a negative number, so that no two rows meet on the way
+# A visit moves by way of a negative number, so that no two rows collide on the way.
 _MOVE_ASIDE = Command(
     "UPDATE visits SET stop = -1 - moved.target FROM unnest(%s::int[], %s::int[]) AS moved (source, target)"
     " WHERE route_id = %s AND stop = moved.source"
@@ -108,8 +108,8 @@ _MOVE_BACK = Command("UPDATE visits SET stop = -1 - stop WHERE route_id = %s AND
 
 
 def _keep_visits(connection: Connection, update: Update) -> None:
-    """The visits of the stops that stay move to the stops' new positions. The others are forgotten. The import decides
-    later which of the remaining visits could have begun the route as it is now, because it knows the truck."""
+    """Moves the visits of the stops that stay to the stops' new positions, and forgets the others. The import decides
+    later which of the remaining visits could have begun the present route, because it knows the truck."""
     route_id, new = update.route_id, update.body
     old = _VISITED.first(connection, (route_id,))
     if old is None:

@@ -1,7 +1,5 @@
-"""The references that held routes wait for, as the matching screens show them, and the progress of these routes.
-
-A mapping counts for both environments, so the routes of both are shown together.
-"""
+"""The references that held routes wait for, grouped for the matching screens, and the progress of these routes. A
+mapping counts for both environments, so the routes of both are shown together."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ from domain.fleet.spelling_rules import SpellingRule, list_spelling_rules, units
 from domain.lifecycle import PendingReason
 
 MOST_GROUPS = 2_000
-"""The most vehicles or drivers, as the TMS names them, that a screen shows: those that the most routes wait for."""
+"""Most vehicles or drivers, by the TMS's names, that a screen shows: those that the most routes wait for."""
 
 
 class _Group(NamedTuple):
@@ -26,7 +24,7 @@ class _Group(NamedTuple):
 
     first: str | None
     second: str | None
-    """Unit number and VIN, or name and external id."""
+    """The VIN or the driver's external id; the field before has the unit number or name."""
     routes: int
     sandbox_routes: int
     earliest_start: NotNull[datetime]
@@ -58,13 +56,14 @@ class WaitingReference:
     sandbox_routes: int
     earliest_start: datetime
     fits: tuple[UUID, ...]
-    """The records that it can mean: none, several, or one that another reference of the same route contradicts."""
+    """The records that the value can mean: none, several, or one that another reference of the route contradicts."""
 
 
 def waiting_references(
     connection: Connection, company_id: UUID, subject: Matched, records: Sequence[FleetRecord]
 ) -> list[WaitingReference]:
-    """The references that a company's held routes wait for, the most waited-for first. `records` is its fleet."""
+    """The references that a company's held routes wait for, those with the most routes first. `records` is its
+    fleet."""
     groups = _GROUPS[subject].all(connection, (company_id,))
     values = {value for group in groups for value in (group.first, group.second) if value is not None}
     mapped = mappings_of(connection, company_id, subject, list(values)) if values else {}
@@ -139,5 +138,5 @@ _NOW = Statement(
 
 
 def routes_now(connection: Connection, company_id: UUID, route_ids: Sequence[UUID]) -> list[RouteNow]:
-    """The routes among `route_ids` that are the company's."""
+    """The company's routes among `route_ids`."""
     return _NOW.all(connection, (company_id, list(route_ids)))

@@ -1,8 +1,7 @@
-"""A message is delivered and its route moves on: one transaction with the steps of the message and of the route.
+"""Delivers a message and moves its route on: one transaction with the steps of the message and of the route.
 
 A worker calls `start_delivery`, then `message_life.hand_over` outside any transaction, then `finish_delivery`. The two
-transactions lock the route before the message, as everywhere.
-"""
+transactions lock the route before the message, as everywhere."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -33,7 +32,7 @@ _LOCK_ROUTE = Command("SELECT FROM routes WHERE id = (SELECT route_id FROM messa
 def start_delivery(
     connection: Connection, message_id: UUID, *, settings: Settings, now: datetime
 ) -> Claim | DeliveryOutcome:
-    """Begins an attempt: a claim where a gateway is to be called, else the outcome. See `message_life.claim`."""
+    """Begins an attempt: a claim if a gateway must be called, otherwise the outcome. See `message_life.claim`."""
     _LOCK_ROUTE.execute(connection, (message_id,))
     step = message_life.claim(connection, message_id, settings=settings, now=now)
     return step if isinstance(step, Claim) else _move_on(connection, step, now=now)
@@ -42,7 +41,7 @@ def start_delivery(
 def finish_delivery(
     connection: Connection, claimed: Claim, fault: Fault | None, *, settings: Settings, now: datetime
 ) -> DeliveryOutcome:
-    """Stores how an attempt ended. `fault` is the gateway's fault; None when the gateway took the message. See
+    """Stores the end of an attempt. `fault` is the gateway's fault; None when the gateway took the message. See
     `message_life.settle`."""
     _LOCK_ROUTE.execute(connection, (claimed.message_id,))
     settled = message_life.settle(connection, claimed, fault, settings=settings, now=now)
@@ -52,8 +51,8 @@ def finish_delivery(
 
 
 def _move_on(connection: Connection, settled: Settled | None, *, now: datetime) -> DeliveryOutcome:
-    """Moves the route on after the end of an attempt: the route may wait for it to be completed, and the driver's other
-    messages may wait for this one."""
+    """Moves the route on after the end of an attempt, since the route may have waited for it to be completed, and the
+    driver's other messages for their turn."""
     if settled is None:
         return DeliveryOutcome(None, [])
     route_id, plan_id, jobs = settled.route_id, settled.plan_id, list[Job]()

@@ -1,7 +1,5 @@
-"""Compares trucks on their way with the roads of their plans. `replans` makes the plans anew.
-
-The rules are in `planning/deviations.py`; `telematics/watches.py` says which fixes are compared.
-"""
+"""Compares trucks on their way with the roads of their plans. `replans` makes new plans. The rules are in
+`planning/deviations.py`; `telematics/watches.py` says which fixes are compared."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -26,23 +24,23 @@ from domain.telematics.arrivals import Visit
 from domain.telematics.tracks import Track
 
 _NEAR_MILES = 30.0
-"""A fuel stop further from a road is not on it: no plan leads further off its road."""
+"""Furthest distance of a fuel stop that counts as on a road: no plan leads further off its road."""
 
 
 class Followed(NamedTuple):
-    """A route whose truck is on its way, with the plan that the driver has and the road of the newest plan. The newest
-    may be a plan made anew of which the driver was not told."""
+    """A route whose truck is on its way, with the driver's plan and the road of the newest plan, of which the driver
+    may not have been told."""
 
     id: UUID
     replans_en_route: bool
     may_replan: bool | None
-    """The plan was made anew less often than MOST_REPLANS."""
+    """True while fewer than MOST_REPLANS plans were made on the way."""
     waits: bool | None
-    """A new plan or its message is under way."""
+    """True while a new plan or its message is under way."""
     document: NotNull[FuelPlanDocument]
     drivers_road_miles: NotNull[float]
     road_miles: NotNull[float]
-    """The whole way by the driver's plan, and by the newest one."""
+    """The miles to the destination by the driver's plan, and by the newest one."""
     road_is_drivers: bool | None
     as_of: NotNull[datetime]
     timeline: list[TimelineEntry]
@@ -51,8 +49,8 @@ class Followed(NamedTuple):
     explanation: bytes | None
 
     def way(self, arrivals: Mapping[int, datetime]) -> PlannedWay | None:
-        """The way that the truck is compared with; `arrivals` are those at the route's stops. None where no road is
-        known, for the plan's line is straight there; and once the explanation of the plan was forgotten."""
+        """The way that the truck is compared with; `arrivals` has the route's stops. None where no road is known,
+        because the plan's line is straight there, and once the explanation of the plan was deleted."""
         if self.explanation is None:
             return None
         explanation = unpack_explanation(self.explanation)
@@ -84,8 +82,8 @@ class Followed(NamedTuple):
         )
 
     def _stop_miles(self, line: np.ndarray, line_miles: np.ndarray) -> list[float | None]:
-        """The road miles of the driver's fuel stops. Another plan's road leads to the same destination: there each stop
-        is looked for where it is as far from the destination as before."""
+        """The road miles of the driver's fuel stops. On another plan's road, which leads to the same destination, each
+        stop is searched for at its old distance from the destination."""
         stops = self.document["stops"]
         if self.road_is_drivers or not stops:
             return [stop["milesFromOrigin"] for stop in stops]
@@ -125,7 +123,7 @@ def followed_routes(connection: Connection, route_ids: Sequence[UUID]) -> dict[U
 
 
 class WatchedTruck(NamedTuple):
-    """A truck on an active route; `until`: only its fixes before that time are known by now."""
+    """A truck on an active route. `until`: only its fixes before that time are known so far."""
 
     track: Track
     route_id: UUID
@@ -182,7 +180,7 @@ def follow_trucks(
 def _spans(
     trucks: Sequence[WatchedTruck], routes: Mapping[UUID, Followed]
 ) -> dict[UUID, tuple[datetime, datetime | None]]:
-    """When the compared fixes of each truck begin and end. Trucks whose plan may not be made anew are left out."""
+    """The first and last time of each truck's compared fixes. Trucks whose plan may not be made again are left out."""
     spans = {}
     for truck in trucks:
         route, since = routes.get(truck.route_id), truck.track.watch_from

@@ -1,4 +1,4 @@
-"""A route gets its fuel plan: the plan is stored, the route moves on, and its message is queued, in one transaction."""
+"""Gives a route its fuel plan: stores the plan, moves the route on, and queues its message, in one transaction."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,9 +21,9 @@ PlanOutcome = Literal["planned", "infeasible", "outdated"]
 
 
 def begin_plan(connection: Connection, route_id: UUID, *, wait: timedelta, now: datetime) -> PlanTask | None:
-    """The task of a route's first plan. None where no plan is due, or where it waits for the truck's next fuel level:
-    miles and time do not explain the newest one, and it came within `wait`. After that the plan is made with what is
-    known: the level before, less the fuel burned since."""
+    """The task of a route's first plan. None if no plan is due, or if it waits for the truck's next fuel level because
+    miles and time do not explain the newest one. After `wait` the plan is made by the level before, less the fuel
+    burned since."""
     task = load_plan_task(connection, route_id, now=now)
     if task is not None and task.fuel is not None and task.fuel.doubted is not None:
         return None if _wait_for_level(connection, task, wait=wait, now=now) else task
@@ -33,9 +33,9 @@ def begin_plan(connection: Connection, route_id: UUID, *, wait: timedelta, now: 
 def without_disputed_level(
     connection: Connection, task: PlanTask, *, wait: timedelta, now: datetime
 ) -> PlanTask | Literal["certain", "waits"]:
-    """The task to try where no plan is feasible with this one: with the policy's assumed level, since no route ends in
-    error on a level that one reading alone says, or that the newest reading contradicts. `waits`: for the next
-    level."""
+    """The task to try when no plan is feasible with this one: with the policy's assumed level, because no route may end
+    in error on a level that one reading alone says, or that the newest reading contradicts. `waits`: the next level may
+    come soon."""
     if task.fuel is None or task.fuel.disputed_since is None:
         return "certain"
     return "waits" if _wait_for_level(connection, task, wait=wait, now=now) else replace(task, fuel=None)
@@ -57,7 +57,7 @@ _AWAITED = Statement(
 
 
 def awaited_levels(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> list[Job]:
-    """The jobs of those of the routes whose plan waits for a fuel level; new fixes may have brought it."""
+    """Jobs for the routes whose plan waits for a fuel level that new fixes may have brought."""
     if not route_ids:
         return []
     rows = _AWAITED.all(connection, (list(route_ids), now + SWEEP_GRACE))
@@ -113,5 +113,5 @@ _DUE_PLANS = Statement(
 
 
 def due_plans(connection: Connection, *, now: datetime, limit: int = 10_000) -> dict[UUID, UUID]:
-    """Routes whose plan is due, each with its company: its job was lost, or its next attempt is due."""
+    """Routes whose plan is due, each with its company: the job was lost, or the next attempt is due."""
     return dict(_DUE_PLANS.all(connection, (now, limit)))

@@ -1,6 +1,5 @@
-"""Changes of stations, deals and taxes, and the plans that they may change: those of trucks that are still at their
-first stop are reviewed.
-"""
+"""Changes of stations, deals and taxes, with a review of the plans that they may change: those of trucks still at their
+first stop."""
 
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -39,7 +38,7 @@ def import_stations(
     believe: bool = False,
     progress: Progress = lambda _: None,
 ) -> ImportReport:
-    """Raises UnreadableFile."""
+    """Imports stations with retail prices. Raises UnreadableFile for a file that is refused as a whole."""
     report = price_imports.store_station_rows(connection, path, now=now, unit=unit, believe=believe, progress=progress)
     after_new_prices(connection, None, now=now)
     return report
@@ -55,7 +54,8 @@ def import_deals(
     believe: bool = False,
     progress: Progress = lambda _: None,
 ) -> ImportReport:
-    """Raises UnknownCompany, RetiredCompany, UnreadableFile."""
+    """Imports a company's deals. Raises UnknownCompany, RetiredCompany, and UnreadableFile for a file that is refused
+    as a whole."""
     require_company(connection, company_id)
     report = price_imports.store_deal_rows(
         connection, company_id, path, now=now, unit=unit, believe=believe, progress=progress
@@ -67,7 +67,7 @@ def import_deals(
 def import_taxes(
     connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
 ) -> ImportReport:
-    """Raises UnreadableFile."""
+    """Imports fuel taxes. Raises UnreadableFile for a file that is refused as a whole."""
     report = price_imports.store_tax_rows(connection, path, now=now, progress=progress)
     after_new_prices(connection, None, now=now)
     return report
@@ -85,7 +85,8 @@ def import_price_file(
     priced_at: datetime | None = None,
     progress: Progress = lambda _: None,
 ) -> PriceReport:
-    """Raises UnknownCompany, RetiredCompany, UnreadableFile."""
+    """Imports a company's price file. Raises UnknownCompany, RetiredCompany, and UnreadableFile for a file that is
+    refused as a whole."""
     require_company(connection, company_id)
     report = store_price_file(
         connection,
@@ -114,7 +115,8 @@ def accept_held_price(
     now: datetime,
     rates: ExchangeRates = NO_RATES,
 ) -> None:
-    """Raises UnknownHeldPrice, NeedsStation, NeedsOperator, NeedsRate, UnknownStation."""
+    """Accepts a held price. Raises UnknownHeldPrice, UnknownStation, and NeedsStation, NeedsOperator or NeedsRate for
+    what the person still has to give."""
     held = held_prices.accept_price(
         connection,
         company_id,
@@ -129,9 +131,8 @@ def accept_held_price(
 
 
 def wake_prices(connection: Connection, *, since: datetime, now: datetime) -> None:
-    """Prices whose time has come begin to hold: retail prices are stored, and the plans of waiting trucks are reviewed
-    where prices change by the clock alone; see `stations/price_moments.py`. `since` is the last time that this was
-    done."""
+    """Applies prices whose time has come: stores retail prices, and has the plans of waiting trucks reviewed where
+    prices change by the clock alone; see `stations/price_moments.py`. `since` is the last call."""
     if apply_coming_prices(connection, now=now):
         after_new_prices(connection, None, now=now)
     elif changed := begin_moments(connection, companies_with_waiting_trucks(connection), since=since, now=now):
@@ -139,19 +140,21 @@ def wake_prices(connection: Connection, *, since: datetime, now: datetime) -> No
 
 
 def add_station(connection: Connection, row: StationRow, *, now: datetime, believe: bool = False) -> None:
-    """Raises StationExists, UnbelievablePrice."""
+    """Adds one station. Raises StationExists, and UnbelievablePrice for a price that looks wrong, unless `believe` is
+    set."""
     price_imports.insert_station(connection, row, now=now, believe=believe)
     after_new_prices(connection, None, now=now)
 
 
 def edit_station(connection: Connection, row: StationRow, *, now: datetime, believe: bool = False) -> None:
-    """Changes one station; a retired one is back. Raises UnbelievablePrice."""
+    """Changes one station; a retired one is back. Raises UnbelievablePrice for a price that looks wrong, unless
+    `believe` is set."""
     price_imports.store_station(connection, row, now=now, believe=believe)
     after_new_prices(connection, None, now=now)
 
 
 def retire_stations(connection: Connection, station_ids: Sequence[str], *, now: datetime) -> None:
-    """Raises UnknownStation."""
+    """Retires stations. Raises UnknownStation if one of them does not exist."""
     price_imports.set_stations_retired(connection, station_ids, now=now)
     after_new_prices(connection, None, now=now)
 
@@ -165,8 +168,8 @@ def edit_deal(
     now: datetime,
     believe: bool = False,
 ) -> int | None:
-    """Changes one deal, or for `deal_id` None adds one. Returns its id; None: the company has no such deal. Raises
-    UnknownCompany, RetiredCompany, AlreadyPriced."""
+    """Changes one deal, or for a `deal_id` of None adds one. Returns its id; None if the company has no such deal.
+    Raises UnknownCompany, RetiredCompany, and AlreadyPriced if another deal has the place and the days."""
     require_company(connection, company_id)
     stored_id = price_imports.store_deal(connection, company_id, deal_id, row, now=now, believe=believe)
     after_new_prices(connection, company_id, now=now)
@@ -174,7 +177,7 @@ def edit_deal(
 
 
 def remove_deal(connection: Connection, company_id: UUID, deal_id: int, *, now: datetime) -> bool:
-    """False: the company has no such deal."""
+    """Removes a deal. Returns False if the company has no such deal."""
     if not price_imports.delete_deal(connection, company_id, deal_id, now=now):
         return False
     after_new_prices(connection, company_id, now=now)
@@ -182,8 +185,8 @@ def remove_deal(connection: Connection, company_id: UUID, deal_id: int, *, now: 
 
 
 def edit_tax(connection: Connection, old: tuple[str, date] | None, row: TaxRow, *, now: datetime) -> bool:
-    """Changes the tax of a state from a day on, or for `old` None adds one. False: there is no such tax. Raises
-    AlreadyPriced."""
+    """Changes the tax of a state from a day on, or for an `old` of None adds one. Returns False if there is no such
+    tax. Raises AlreadyPriced if there is one for that state and day."""
     if not price_imports.store_tax(connection, old, row, now=now):
         return False
     after_new_prices(connection, None, now=now)
@@ -191,7 +194,7 @@ def edit_tax(connection: Connection, old: tuple[str, date] | None, row: TaxRow, 
 
 
 def remove_tax(connection: Connection, state: str, valid_from: date, *, now: datetime) -> bool:
-    """False: there is no such tax."""
+    """Removes a tax. Returns False if there is no such tax."""
     if not price_imports.delete_tax(connection, state, valid_from, now=now):
         return False
     after_new_prices(connection, None, now=now)

@@ -1,8 +1,7 @@
-"""A look at a source of price files: takes the files that have come since, and says what became of each.
+"""Checks a source of price files: imports the files that have come since, and records each outcome.
 
-A file is imported in one transaction with the record of its run, so a process that dies in between takes it again. The
-very same file, read in the same way, is imported once; the same content at a later time is a newer file.
-"""
+A file is imported in one transaction with the record of its run, so a process that dies in between takes it again. One
+file, read in one way, is imported once; its content at a later time is a newer file."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -43,14 +42,14 @@ from domain.wording import counted
 log = get_logger(__name__)
 
 TRY_AGAIN = timedelta(hours=1)
-"""A file that could not be imported is tried again so soon, since its cause may be gone: a station is known now, a
-limit was changed. Once its profile has changed, it is tried at the next look."""
+"""Wait until a file that failed is tried again, since the cause may be gone: a station is known now, a limit was
+changed. If its profile has changed, it is tried at the next check."""
 MOST_FILES_READ = 4 * MOST_FILES_TAKEN
-"""Files that one look fetches, those that turn out to be known included."""
+"""Most files that one check fetches, those included that turn out to be known."""
 
 
 class SourceLook(NamedTuple):
-    """The outcome of a look: files that were imported or refused, those that may still be written."""
+    """The outcome of a check: files imported, files refused, and files that may still be growing."""
 
     files: int
     waiting: int
@@ -58,8 +57,8 @@ class SourceLook(NamedTuple):
 
 
 def price_profile_of(connection: Connection, company_id: Any, name: str, path: Path) -> FileProfile:
-    """The profile of this name; for `auto` the one that fits the file's headings. Raises UnknownProfile,
-    UnreadableFile."""
+    """The profile of this name; for `auto` the one that fits the file's headings. Raises UnknownProfile if there is
+    none, and UnreadableFile if the file cannot be read."""
     if name != AUTO:
         return price_profile(connection, company_id, name)
     kept = kept_profiles(connection, company_id, PRICE_FIELDS.subject)
@@ -67,7 +66,7 @@ def price_profile_of(connection: Connection, company_id: Any, name: str, path: P
 
 
 def price_profile(connection: Connection, company_id: Any, name: str) -> FileProfile:
-    """A profile that the company keeps, or one that is built in. Raises UnknownProfile."""
+    """A profile of the company, or a built-in one. Raises UnknownProfile if there is neither."""
     found = read_kept_profile(connection, company_id, PRICE_FIELDS.subject, name) or BUILT_IN.get(name)
     if found is None:
         raise UnknownProfile(name, sorted(BUILT_IN))
@@ -83,7 +82,7 @@ def look_at_source(
     now: datetime,
     retry: bool = False,
 ) -> SourceLook:
-    """Takes the files that are whole. With `retry` those that failed are tried again at once. A fault of the source is
+    """Takes the files that are complete. With `retry` failed ones are tried again at once. A fault of the source is
     stored with it, and never raised."""
     with transaction() as connection:
         read_with = _read_with(connection, source)
@@ -104,7 +103,7 @@ def look_at_source(
 
 
 def _read_with(connection: Connection, source: PriceSource) -> str:
-    """A digest of the profiles by which the source's files are read: another one once any of them has changed."""
+    """A digest of the profiles by which the source's files are read; it changes with each of them."""
     if source.profile == AUTO:
         profiles = [*kept_profiles(connection, source.company_id, PRICE_FIELDS.subject), *BUILT_IN.values()]
     else:
@@ -115,7 +114,7 @@ def _read_with(connection: Connection, source: PriceSource) -> str:
 
 @dataclass(slots=True)
 class _Look:
-    """One look, on its way through the listed files, the oldest first."""
+    """One check, which goes through the listed files, the oldest first."""
 
     transaction: Transaction
     source: PriceSource
@@ -127,9 +126,9 @@ class _Look:
     files: int = 0
     read: int = 0
     fault: str | None = None
-    """The fault of the newest file; None once a newer one was taken."""
+    """The fault of the newest file; None after a newer one was imported."""
     again: bool = False
-    """An older file was taken late: those after it are read once more, so that the newest counts."""
+    """True if an older file was imported late: the files after it are read again, so that the newest counts."""
     is_listed: bool = False
     wholes: set[str] = field(default_factory=set)
     """The names of listed files that are not empty, with and without their endings."""
@@ -139,11 +138,12 @@ class _Look:
         return int(self.now.timestamp())
 
     def all_seen(self) -> dict[str, SeenFile] | None:
-        """What is known after a look that broke off. None: nothing new."""
+        """The state of the files after a check that broke off; None if it learned nothing new."""
         return self.source.seen_files | self.seen if self.is_listed else None
 
     def take(self, opened: OpenSource, target: Path) -> None:
-        """Raises FetchFailed when the source does not go on."""
+        """Goes through the files of the source. Raises FetchFailed when the source stops answering; the check then ends
+        with that fault."""
         before = self.source.seen_files
         listed = opened.files()
         self.is_listed = True
@@ -169,8 +169,7 @@ class _Look:
         return SeenFile(file.size_bytes, file.modified_at, "", since)
 
     def _is_old(self, file: ListedFile) -> bool:
-        """True when no price of it can count, unless its rows say another time. A source that tells no time has
-        none."""
+        """True if no price of it can count, unless its rows have another time. False for a source without times."""
         return 0 < file.modified_at < (self.now - STALE_AFTER).timestamp()
 
     def _is_due(self, file: ListedFile, one: SeenFile, before: SeenFile | None) -> bool:
@@ -180,16 +179,16 @@ class _Look:
         if one.state == "failed":
             return (waited or one.read_with != self.read_with) and not self._is_old(file)
         if one.state == "taken":
-            # without a time only the content tells that the file is another one
+            # Without a time only the content tells that the file is another one.
             return (waited and not file.modified_at) or (one.read_with != self.read_with and not self._is_old(file))
         return one.state == "again" or (before is not None and before.is_like(file.size_bytes, file.modified_at))
 
     def is_waiting(self, one: SeenFile) -> bool:
-        """True for a file that is worth another look soon."""
+        """True for a file to check again soon."""
         return one.state == "again" or (not one.state and self.seconds - one.since < STILL_WRITTEN.total_seconds())
 
     def _tell(self, file: ListedFile, one: SeenFile) -> None:
-        """Notes the fault of the file, or that a newer file was taken."""
+        """Notes the fault of the file, or that a newer file was imported."""
         if one.state == "taken" and one.tried:
             self.fault = None
         elif one.fault:
@@ -199,7 +198,8 @@ class _Look:
             self.fault = f"{file.name}: it has been {what} for an hour: ask whoever sends it"
 
     def _take(self, opened: OpenSource, file: ListedFile, one: SeenFile, target: Path) -> SeenFile:
-        """Fetches and imports a file. Raises FetchFailed when the source does not go on."""
+        """Fetches and imports a file. Raises FetchFailed when the source stops answering; the check then ends with that
+        fault."""
         tried = one._replace(tried=self.seconds, read_with=self.read_with, fault="")
         self.read += 1
         try:
@@ -231,7 +231,8 @@ class _Look:
         return tried._replace(state="failed", fault=fault)
 
     def _import(self, file: ListedFile, one: SeenFile, path: Path) -> bool:
-        """False: it was taken before. Raises FuelrouteError when it cannot be imported, with a run of its own."""
+        """Imports a fetched file. Returns False if it was imported before. Raises FuelrouteError if it cannot be
+        imported, after recording a run with the fault."""
         modified_at = datetime.fromtimestamp(file.modified_at, UTC) if file.modified_at else None
         source, first_seen = self.source, datetime.fromtimestamp(one.since or self.seconds, UTC)
         run = RunFile(
@@ -258,7 +259,7 @@ class _Look:
                     takes_retail=source.takes_retail,
                     limits=self.limits,
                     now=self.now,
-                    # a clock that is ahead does not make the file newer than it can be
+                    # A clock that is ahead does not make the file newer than it can be.
                     priced_at=min(modified_at or first_seen, first_seen, self.now),
                 )
                 if report.created + report.updated + report.unchanged + report.held == 0:
@@ -273,7 +274,7 @@ class _Look:
         return True
 
     def _record_failure(self, file: ListedFile, one: SeenFile, run: RunFile, why: str, report: PriceReport) -> None:
-        """A run of the file, unless it has failed in the same way before."""
+        """Records a run of the failed file, unless it has failed in this way before."""
         fault = f"{file.name}: {why}"[:1_000]
         if one.fault != fault:
             with self.transaction() as connection:
@@ -281,7 +282,7 @@ class _Look:
 
 
 class _Unused(FuelrouteError):
-    """The file can be read, and brings no price at all."""
+    """The file can be read and brings no price at all."""
 
     def __init__(self, report: PriceReport) -> None:
         self.report = report

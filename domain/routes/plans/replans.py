@@ -1,16 +1,15 @@
-"""Replans: plans that are made anew on the way. They are begun and finished here, and the driver is told or not.
+"""Replans: plans that are made again on the way. They are begun and finished here, and the driver is told or not.
 
-A route whose driver has a plan is watched, where its company wants that, from the moment of which the plan was made:
+A route whose driver has a plan is watched, where its company wants that, from the moment for which the plan was made:
 
-1. `deviating_trucks.follow_trucks`, when the truck's fixes are processed: they show a deviation. Its cause is stored in
-   `routes.replan`, and the truck is not watched meanwhile.
-2. `begin_replan`, `finish_replan`: the job of reviews makes the plan, with its retries. Every plan made anew is stored
-   with its cause, and counts as one of the two of a trip.
-3. If the driver is told, the plan is a correction (`routes.correction_id`), which the route shows once its message is
-   out. If he is not, he keeps his plan, and the truck is compared with the road of the new one.
-4. `watch_again`, when that message has ended, or at once: the truck is watched from the moment of which the newest plan
-   was made.
-"""
+1. `deviating_trucks.follow_trucks` runs when the truck's fixes are processed and show a deviation. The cause is
+stored in `routes.replan`, and the truck is not watched meanwhile.
+2. `begin_replan`, `finish_replan`: the job of reviews makes the plan, with its retries. Each replan is stored with
+its cause, and counts as one of the two of a trip.
+3. If the driver is told, the plan is a correction (`routes.correction_id`), which the route shows once its message
+is out. If not, the driver keeps the old plan, and the truck is compared with the road of the new one.
+4. `watch_again`, when that message has ended, or at once: the truck is watched from the moment for which the newest
+plan was made."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,18 +31,18 @@ from domain.stations.corridor_offers import Corridor
 from domain.telematics import watches
 
 MOST_REPLANS = 2
-"""The most plans that are made anew on one trip."""
+"""Most replans on one trip."""
 
 MADE_ANEW = """(SELECT count(*) FROM plans made WHERE made.route_id = r.id AND made.revision = r.revision
                    AND made.cause->>'kind' IN ('off_road', 'stop_passed'))"""
 
 
 class DueReplan(NamedTuple):
-    """A plan that is to be made anew."""
+    """A replan that is due."""
 
     replan: NotNull[PlanCause]
     plan_id: NotNull[UUID]
-    """The one that the driver has."""
+    """The driver's plan."""
     document: NotNull[FuelPlanDocument]
     timeline: list[TimelineEntry]
     review_requests: int
@@ -67,15 +66,15 @@ _DUE = Statement(
 
 @dataclass(frozen=True, slots=True)
 class Replan:
-    """A plan that is being made anew, and its inputs."""
+    """A replan under way, and its inputs."""
 
     due: DueReplan
     task: PlanTask
 
 
 def _load_replan(connection: Connection, route_id: UUID, *, now: datetime) -> Replan | None:
-    """A live plan is made anew from where the truck is now; a sandbox plan from where it was at the fix that is the
-    reason, because the sandbox's time is simulated. None where none is due."""
+    """A replan that is due; None where none is. A live plan starts where the truck is now; a sandbox plan where it was
+    at the fix that is the reason, because time is simulated there."""
     due = _DUE.first(connection, (route_id,))
     route = route_to_plan(connection, route_id) if due is not None else None
     if due is None or route is None:
@@ -91,9 +90,9 @@ _FORGET = Command("UPDATE routes SET replan = NULL WHERE id = %s AND replan = %s
 
 
 def begin_replan(connection: Connection, route_id: UUID, *, now: datetime) -> Replan | None:
-    """The plan of a route that is to be made anew. None where none is: the route has ended, its truck has reached the
-    last stop, or the driver is just being told of another plan. Once that message has ended, the truck is compared with
-    the road of that plan."""
+    """The replan of a route; None where none can be made: the route has ended, its truck has reached the last stop, or
+    the driver is just being told another plan. Once that message has ended, the truck is compared with the road of that
+    plan."""
     _FORGET_WHERE_IMPOSSIBLE.execute(connection, (route_id,))
     replan = _load_replan(connection, route_id, now=now)
     if replan is not None and not replan.task.stops_left:
@@ -138,8 +137,8 @@ def finish_replan(
 
 
 def _is_worth_telling(old: FuelPlanDocument, fuel_stops_passed: int, new: ComputedPlan) -> bool:
-    """True if the driver is told of the new plan: one of his fuel stops is no longer ahead, or his payments from here
-    on change by more than $10."""
+    """True if the driver is told the new plan: one of his fuel stops is no longer ahead, or his payments from here on
+    change by more than $10."""
     ahead = old["stops"][fuel_stops_passed:]
     if ahead:
         found = index_of_stops(ahead).passes(new.inputs.road, new.limits.max_detour_miles)

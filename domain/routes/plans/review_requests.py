@@ -1,8 +1,5 @@
 """Requests for reviews of a route's plan: fuel or prices changed at its first stop, the truck has just left that stop,
-or a dispatcher asks.
-
-`reviews` makes the reviews, and describes the values that a route keeps of them.
-"""
+or a dispatcher asks. `reviews` makes the reviews, and describes the values that a route keeps for them."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,7 +13,7 @@ from domain.planning.plan_changes import fuel_changed
 from domain.queue.jobs import SWEEP_GRACE, Job, after_commit, review_plan_job
 
 _REQUEST = "review_requests = review_requests + 1, review_at = coalesce(review_at, %(due)s)"
-"""A review that is due stays due: requests that come all the time must not put it off."""
+"""A due review stays due: requests that keep coming must not put it off."""
 
 
 class _Planned(NamedTuple):
@@ -46,7 +43,7 @@ class _Requested(NamedTuple):
     id: UUID
     company_id: UUID
     attempts: int
-    """Failed ones of the review that waits already."""
+    """Failed attempts of the review that waits already."""
 
 
 _REQUEST_OF_ROUTES = Statement(
@@ -59,8 +56,8 @@ _IS_WAITING = f"""
     AND NOT EXISTS (SELECT FROM visits v WHERE v.route_id = t.id AND v.departed_at IS NOT NULL)
     AND {is_at_work("t.company_id")}
 """
-"""The condition that the truck of a route `t` with a plan waits at its first stop. Nothing is changed of a company that
-is paused, or behind the fence of a move: the cell that it comes to has prices of its own."""
+"""The condition that the truck of a route `t` with a plan waits at its first stop. Routes of a company that is paused,
+or behind the fence of a move, are left alone: the cell that it comes to has prices of its own."""
 
 _REQUEST_WHERE_STANDING = Statement(
     _Requested,
@@ -88,15 +85,13 @@ def after_new_fixes(connection: Connection, route_ids: Sequence[UUID], *, now: d
 
 
 def after_new_prices(connection: Connection, company_id: UUID | None, *, now: datetime) -> None:
-    """Asks for reviews of all routes whose truck is at the first stop; with `company_id` only of that company's.
-
-    Routes are locked in the order of their ids, as everywhere.
-    """
+    """Asks for reviews of all routes whose truck is at the first stop; with `company_id` only of that company's. Routes
+    are locked in the order of their ids, as everywhere."""
     after_new_prices_of(connection, [company_id] if company_id is not None else None, now=now)
 
 
 def after_new_prices_of(connection: Connection, company_ids: Sequence[UUID] | None, *, now: datetime) -> None:
-    """The same for these companies; None: for all."""
+    """Asks for reviews of these companies' routes whose truck is at the first stop; None for all companies."""
     companies = list(company_ids) if company_ids is not None else None
     rows = _REQUEST_WHERE_STANDING.all(connection, {"due": now + SWEEP_GRACE, "companies": companies})
     after_commit(connection, *_jobs(rows))
@@ -140,6 +135,6 @@ _DUE_REVIEWS = Statement(
 
 
 def due_reviews(connection: Connection, *, now: datetime, limit: int = 10_000) -> dict[UUID, UUID]:
-    """Routes whose review is due and whose job seems lost, each with its company. Some may have ended since: their
-    review just ends."""
+    """Routes whose review is due and whose job seems lost, each with its company. Reviews of routes that have ended
+    since just end."""
     return dict(_DUE_REVIEWS.all(connection, (now, limit)))

@@ -60,33 +60,33 @@ from domain.routes.plans.first_plan import queue_message_of
 from domain.stations.corridor_offers import Corridor
 
 _READINGS = 10
-"""So many of the newest readings are read. Two are compared, but those from further along the road may say nothing."""
+"""Most readings that are read, the newest. Two are compared, but those from further along the road may say nothing."""
 
 
 class PlanUnderReview(NamedTuple):
-    """The plan that a route has: the correction that waits to be sent, else the current one."""
+    """The plan under review: the correction that waits to be sent, or the current one."""
 
     id: UUID
     document: NotNull[FuelPlanDocument]
     road_miles: NotNull[float]
     fuel_percent: float
-    """The level that the truck read when it was made, or for which a review found nothing better."""
+    """The level by which it was made, or at which a review found nothing better."""
     fuel_at: datetime | None
-    """When the truck read the level that it was made with; None: none was known."""
+    """When the truck measured the level by which it was made; None if no level was known."""
     price_set: int | None
-    """The newest import of prices that it was made or reviewed with."""
+    """The newest import of prices by which it was made or reviewed."""
     review_requests: int
-    """The number of reviews of the route that had been asked for when this one began."""
+    """How many reviews of the route had been asked for when this one began."""
     review_cause: str | None
-    """`dispatcher`: a dispatcher asked for this one."""
+    """`dispatcher` if a dispatcher asked for this review."""
     departed_at: datetime | None
     """When the truck was seen to leave its first stop: the time of the fix that decided it."""
     newest_price_set: int | None
-    """The newest import of prices by now."""
+    """The newest import of prices so far."""
 
     @property
     def prices_changed(self) -> bool:
-        """Prices were imported since it was made or reviewed: they may be those of other stations."""
+        """True if prices were imported since it was made or reviewed; they may be of other stations."""
         return self.newest_price_set != self.price_set
 
 
@@ -100,7 +100,7 @@ class Review:
 
     @property
     def is_needed(self) -> bool:
-        """True when fuel or prices have changed, or a dispatcher asked: otherwise a new plan would be the same."""
+        """True if fuel or prices have changed, or a dispatcher asked: otherwise a new plan would equal the old one."""
         return self.fuel_changed or self.plan.prices_changed or self.plan.review_cause is not None
 
 
@@ -121,16 +121,14 @@ _PLAN_UNDER_REVIEW = Statement(
 
 
 def _plan_under_review(connection: Connection, route_id: UUID) -> PlanUnderReview | None:
-    """None when no review of the route is due, or none can be: its plan is over, or was corrected already."""
+    """The plan to review. None if no review is due, or none is possible: the plan is over, or was corrected already."""
     return _PLAN_UNDER_REVIEW.first(connection, (route_id,))
 
 
 def _load_review(connection: Connection, route_id: UUID, plan: PlanUnderReview, *, now: datetime) -> Review | None:
-    """Everything that a review of the plan needs; None where the route was pushed again just now.
-
-    A live plan is reviewed as of now. A sandbox plan is reviewed as of the departure from the first stop, or before the
-    departure as of the newest fix from that stop, because the sandbox's time is simulated.
-    """
+    """Everything that a review of the plan needs; None if the route was pushed again just now. A live plan is reviewed
+    as of now. In the sandbox, where time is simulated, it is reviewed as of the departure from the first stop, or
+    before that as of the newest fix from that stop."""
     route = route_to_plan(connection, route_id)
     if route is None:
         return None
@@ -145,10 +143,10 @@ class _ReadingAtStop(NamedTuple):
     latitude: float
     longitude: float
     stop: StopDocument
-    """The first one that was reached."""
+    """The first stop that was reached."""
 
     def road_miles(self) -> float:
-        """The road from that stop."""
+        """The miles of the road from that stop."""
         return CIRCUITY * great_circle_miles(stop_point(self.stop), Point(self.latitude, self.longitude))
 
 
@@ -167,11 +165,8 @@ _READINGS_AT_FIRST_STOP = Statement(
 
 
 def _fuel_changed(connection: Connection, route: RouteToPlan, plan: PlanUnderReview, *, until: datetime) -> bool:
-    """True if the tank held something else at the first stop than the plan was made with.
-
-    `until` is when the truck left the stop, or now. Later readings are left out, because the trip itself burns fuel and
-    later stops fill the tank.
-    """
+    """True if the tank at the first stop held another level than the plan was made with. `until` is when the truck left
+    the stop, or now. Later readings are left out, because the trip burns fuel and later stops fill the tank."""
     rows = _READINGS_AT_FIRST_STOP.all(
         connection, {"id": route.id, "until": until, "fuel_at": plan.fuel_at, "most": _READINGS}
     )
@@ -192,7 +187,7 @@ def _fuel_changed(connection: Connection, route: RouteToPlan, plan: PlanUnderRev
 def _counted(
     rows: Sequence[_ReadingAtStop], route: RouteToPlan, *, mpg: float, capacity_gallons: float
 ) -> Sequence[Reading]:
-    """The readings that count, of rows with the newest first."""
+    """The readings that count, from rows with the newest first."""
     return count_readings(
         [Reading(row.fuel_percent, row.recorded_at, Point(row.latitude, row.longitude)) for row in reversed(rows)],
         mpg=mpg,
@@ -205,8 +200,8 @@ _END_WHERE_IMPOSSIBLE = Command(
     "UPDATE routes SET review_at = NULL, review_cause = NULL WHERE id = %s AND review_at IS NOT NULL"
     " AND (status NOT IN ('planned', 'active') OR corrected_at IS NOT NULL) AND replan IS NULL"
 )
-"""The plan is over, or was corrected: without this its review would be due for ever. A replan that was asked for since
-`begin_replan` found none stays due, here and below."""
+"""Ends a review that can no longer be made, because the plan is over or was corrected: it would be due for ever. A
+replan that was asked for since `begin_replan` found none stays due, here and below."""
 
 _END_REVIEW = Command(
     """
@@ -235,9 +230,8 @@ ReviewOutcome = Literal["confirmed", "replaced", "corrected", "being_sent", "out
 
 
 def begin_review(connection: Connection, route_id: UUID, *, now: datetime) -> Review | None:
-    """The review of a route's plan that is due. None where none is, or where neither fuel nor prices have changed: then
-    the review has ended.
-    """
+    """The review that is due for a route's plan. None if none is, or if neither fuel nor prices have changed: then the
+    review has ended."""
     plan = _plan_under_review(connection, route_id)
     if plan is None:
         _END_WHERE_IMPOSSIBLE.execute(connection, (route_id,))
@@ -308,8 +302,8 @@ def _is_worth_replacing(review: Review, new: ComputedPlan | NoPlan) -> bool:
 
 
 def _costs_more_by_now(old: PlanUnderReview, new: ComputedPlan) -> bool:
-    """True if the gallons of the new plan would cost more than $10 more at the stops of the old one, at the prices of
-    now; also where a station of the old plan has no price any more, or is retired."""
+    """True if the gallons of the new plan would cost more than $10 more at the stops of the old one, at today's prices;
+    also if a station of the old plan is retired or has no price any more."""
     prices = {
         (station.name, station.latitude, station.longitude): price
         for station, price in ((offer.station, offer.net_price) for offer in new.inputs.offers)
@@ -324,7 +318,7 @@ def _costs_more_by_now(old: PlanUnderReview, new: ComputedPlan) -> bool:
 
 
 def _cause_of(review: Review, *, now: datetime) -> PlanCause:
-    """Why the plan under review is replaced."""
+    """The cause that is stored with the plan that replaces the one under review."""
     if review.plan.review_cause is not None:
         return PlanCause(kind="dispatcher", at=now.isoformat(), text="a dispatcher asked for it")
     if review.fuel_changed:
@@ -374,9 +368,8 @@ _RETRY_REVIEW = Scalar(
 
 
 def review_failed(connection: Connection, route_id: UUID, *, max_attempts: int, now: datetime) -> bool:
-    """A review, or a plan made anew, failed unexpectedly: it is repeated after a growing wait. After the last attempt
-    the plan stays until a review is asked for again. Returns whether this was the last attempt.
-    """
+    """Stores that a review or a replan failed unexpectedly: it is repeated after a growing wait. After the last attempt
+    the plan stays until a review is asked for again. Returns whether this was the last attempt."""
     was_last = _RETRY_REVIEW.first(connection, {"most": max_attempts, "now": now, "id": route_id})
     if was_last is not None:
         events.record_event(connection, route_id, "review_failed", "it failed on our side; see the log", now=now)

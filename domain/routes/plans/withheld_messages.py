@@ -1,4 +1,4 @@
-"""A person decides on messages that are withheld after a restore: they are released, or discarded."""
+"""Releases or discards messages that are withheld after a restore, as a person decides."""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,1 +1,1 @@
-"""The progress of routes: they follow their trucks, and dispatchers enter events that the trucks did not show."""
+"""The progress of routes: they follow their trucks, and dispatchers enter events that fixes did not show."""

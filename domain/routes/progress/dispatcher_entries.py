@@ -32,7 +32,8 @@ from domain.telematics.rechecks import recheck_trucks
 # --- An arrival or a departure is entered ----------------------------------------------------------------------
 
 _FURTHEST_AHEAD_IN_THE_SANDBOX = timedelta(days=366)
-"""The latest time after the route's start. Time is simulated there and may run ahead of the clock."""
+"""How far after the route's start an entry in the sandbox may lie: time is simulated there and may run ahead of the
+clock."""
 
 
 class _Others(NamedTuple):
@@ -82,7 +83,7 @@ def enter_stop_event(
     stale = arrivals.STALE_DRAFT_AFTER
     which = {**tenant._asdict(), "id": route_id, "moment": moment, "early": early, "stale": stale}
     others = _OTHERS.first(connection, which)
-    # Routes are locked together, in the order of their ids, as everywhere: the truck may be on another one.
+    # Routes are locked together, in the order of their ids, as everywhere, because the truck may be on another one.
     locked = _LOCK.all(connection, (*tenant, [*(others.route_ids if others is not None else ()), route_id]))
     route = next((one for one in locked if one.id == route_id), None)
     if others is None or route is None:
@@ -90,7 +91,7 @@ def enter_stop_event(
     before = load_visits(connection, [route_id]).get(route_id, {})
     if manual_stop_events.is_known(before, stop, end):
         return False, []
-    # From here on the track is locked, so no import and no worker starts another route of the truck meanwhile.
+    # From here on the track is locked, so no import and no worker starts another route of the truck.
     recheck = recheck_trucks(connection, [route_id], since=moment, now=now)
     others = _OTHERS.one(connection, which)
     if not {one.id for one in locked}.issuperset(others.route_ids):
@@ -118,7 +119,7 @@ def _require_possible(
     is_live = route.environment == Environment.LIVE
     if route.status not in _OPEN:
         raise ImpossibleStep("the route has ended")
-    # Differences of times are compared: a start in the year 9999 plus some days is no datetime.
+    # Compares differences of times: a start in the year 9999 plus some days is no datetime.
     if moment > now if is_live else moment - route.scheduled_start > _FURTHEST_AHEAD_IN_THE_SANDBOX:
         raise ImpossibleStep("the time is in the future")
     if route.scheduled_start - moment > early:

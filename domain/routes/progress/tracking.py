@@ -1,4 +1,4 @@
-"""A route follows its truck: fixes that wait become visits, and visits move the route on."""
+"""Makes a route follow its truck: waiting fixes become visits, and visits move the route on."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -33,9 +33,8 @@ class Processed(NamedTuple):
 def process_vehicles(
     connection: Connection, environment: str, vehicle_ids: Sequence[UUID], *, settings: Settings, now: datetime
 ) -> Processed:
-    """Compares the unprocessed fixes of these vehicles with the stops of the routes they are on. Vehicles without
-    unprocessed fixes, and those that another worker processes at this moment, are left alone.
-    """
+    """Compares the unprocessed fixes of these vehicles with the stops of their present routes. Vehicles without
+    unprocessed fixes are left alone, and those that another worker processes at this moment."""
     early = timedelta(hours=settings.early_arrival_hours)
 
     # Lock: routes before tracks, as everywhere, so that no two transactions wait for each other.
@@ -76,13 +75,13 @@ def process_vehicles(
 
 
 class _Findings(NamedTuple):
-    """The result of comparing the fixes of several trucks with the stops of their routes."""
+    """The outcome of comparing several trucks' fixes with the stops of their routes."""
 
     flags: list[Flag]
     changed: list[OpenRoute]
     """The routes whose visits have changed."""
     standing: list[UUID]
-    """The routes whose truck was at the first stop before."""
+    """The routes whose truck was at the first stop before these fixes."""
     visits: dict[UUID, dict[int, Visit]]
     """All visits after these fixes: by route, then by position of the stop."""
 
@@ -187,8 +186,8 @@ def _watched(
     batches: Mapping[UUID, FixBatch],
     visits: Mapping[UUID, Mapping[int, Visit]],
 ) -> tuple[list[WatchedTruck], list[UUID]]:
-    """The trucks whose fixes are to be compared with the roads of their plans; and the trucks that are not watched any
-    more, for they are on no active route."""
+    """The trucks whose fixes are compared with the roads of their plans; and those no longer watched, because they are
+    on no active route."""
     watched = [track for track in locked if track.watch_at is not None]
     active = {track.vehicle_id for track in watched} & {
         vehicle_id for vehicle_id, route in current.items() if route.status == RouteStatus.ACTIVE
@@ -214,7 +213,7 @@ _LOCK_OPEN_ROUTES = Statement(
 
 
 def _lock_open_routes(connection: Connection, waiting: Iterable[WaitingTruck]) -> list[OpenRoute]:
-    """The open routes among which the trucks' current ones are, locked in the order of their ids."""
+    """The open routes of the trucks, their current ones among them, locked in the order of their ids."""
     trucks = {truck.vehicle_id: truck.route_ids for truck in waiting}
     routes = _LOCK_OPEN_ROUTES.all(connection, ([route_id for ids in trucks.values() for route_id in ids],))
     return [route for route in routes if route.vehicle_id in trucks]

@@ -1,1 +1,1 @@
-"""Reading of routes for the API and the console."""
+"""Reads routes for the API and the console."""

@@ -1,4 +1,4 @@
-"""A route as the API answers it: the contract's Route, made of a stored row."""
+"""A route in the API's form: the contract's Route, made of a stored row."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -37,21 +37,21 @@ class RouteRow(NamedTuple):
     driver_id: UUID | None
     scheduled_start: datetime
     stops: str
-    """JSON, like the other documents below: `route_answer` reads them into shapes."""
+    """The stops as JSON, like the documents below; `route_answer` reads them into shapes."""
     distance_miles: float | None
     created_at: datetime
     unit_number: str | None
-    """The vehicle's unit number; until there is a vehicle, the pushed one."""
+    """The vehicle's unit number, or the pushed one before there is a vehicle."""
     driver_name: str | None
-    """The driver's name; until there is a driver, the pushed one."""
+    """The driver's name, or the pushed one before there is a driver."""
     plan: str | None = None
     timeline: str | None = None
     visits: str | None = None
     """Arrival and departure, by the position of the stop."""
     version: str = ""
-    """Differs whenever the answer does; lists have none."""
+    """A text that changes with the answer; empty in lists."""
     total: int = 0
-    """The number of routes in the list that it was read for."""
+    """How many routes the whole list has."""
     position: int = 0
     """The position among the questions, from 1, where they came with keys."""
 
@@ -99,13 +99,13 @@ class _Stop(Struct, gc=False):
 
 
 class _FuelPlan(FuelPlan, kw_only=True):
-    """A `FuelPlanDocument`. Its status is that of its route."""
+    """A `FuelPlanDocument` with the status of its route."""
 
     status: FuelPlanStatus = FuelPlanStatus.PLANNED
 
 
 class _Ahead(Struct, rename="camel", gc=False):
-    """A `TimelineEntry`."""
+    """The part of a `TimelineEntry` that an answer needs."""
 
     stop: int
     mile: float | None
@@ -128,11 +128,9 @@ def _fuel_plan(document: str | None, status: RouteStatus) -> FuelPlan | None:
 
 
 def _stops(row: RouteRow, plan: FuelPlan | None) -> list[RouteStop]:
-    """The pushed stops in order; between them, once the driver has the plan, its fuel stops by road mile.
-
-    The destination comes last, whatever the miles say, so that no purchase is missing. Example: stops at mile 0, 120
-    and 300, fuel at 90 and 300.004 (rounding): stop, fuel, stop, fuel, destination.
-    """
+    """The pushed stops in order, and between them, once the driver has the plan, its fuel stops by road mile. The
+    destination comes last at any mile, so that no purchase is missing. For example, stops at mile 0, 120 and 300, and
+    fuel at 90 and 300.004 (rounding): stop, fuel, stop, fuel, destination."""
     pushed = _read_stops(row.stops)
     visits = _read_visits(row.visits) if row.visits is not None else {}
     timeline = _read_timeline(row.timeline) if row.timeline is not None and row.status in SHOWS_PLAN else ()

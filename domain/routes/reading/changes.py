@@ -28,28 +28,29 @@ from domain.routes.reading.lookups import read_routes
 from domain.settings import get_settings
 
 MOST_CHANGES_COUNTED = 1_000
-"""A `total` never says more: a caller who comes back after a year would count a million routes on each page."""
+"""Most changes counted in a `total`: for a caller who comes back after a year each page would count a million
+routes."""
 
 MARKS_KEPT_DAYS = 90
-"""A list that begins earlier reads the whole history of the company."""
+"""How long marks are kept. A list that begins earlier reads the whole history of the company."""
 
 LONGEST_TRANSACTION = timedelta(days=1)
-"""No transaction that changes a route runs so long. A list that begins before the first mark, or in another cell leaves
-out what was last changed so long before its time."""
+"""A limit that no transaction which changes a route exceeds. A list that begins before the first mark, or in another
+cell, leaves out routes last changed this long before its time."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_ID = UUID(int=0)
 _CURSOR = re.compile(r"1 (-?\d{1,18}) (\d{1,18}) ([0-9a-f]{32})(?: c(\d{1,4}))?", re.ASCII)
-"""The version of its form, then `since` in microseconds of Unix time, `transaction`, the id, and the cell that counts
-the transactions unless it is the first."""
+"""The form of a cursor: its version, `since` in microseconds of Unix time, `transaction`, the id, and the cell that
+counts the transactions unless it is the first."""
 _FIRST_CELL = 1
 
 
 class PlaceInChanges(NamedTuple):
-    """A place in the list of changes: the routes after it come next."""
+    """A place in the list of changes: the next page begins after it."""
 
     since: datetime
-    """Each change that was committed at this time or later is listed."""
+    """Changes committed at this time or later are listed."""
     transaction: int
     id: UUID
 
@@ -92,16 +93,14 @@ _MARK = Command(
     WHERE NOT EXISTS (SELECT FROM change_marks WHERE marked_at > clock_timestamp() - %s::interval)
     """
 )
-"""The snapshot is older than the time beside it. So a transaction that changes a route after that time still runs at
+"""The snapshot is older than the time beside it, so a transaction that changes a route after that time still runs at
 the snapshot or begins later."""
 _FORGET_MARKS = Command("DELETE FROM change_marks WHERE marked_at < %s")
 
 
 def list_changes(connection: Connection, tenant: Tenant, query: RouteQuery) -> RouteList:
-    """The next routes after the query's cursor, or the first since its time, in the order of their last changes.
-
-    Raises Invalid when the cursor cannot be read, or when the query asks for anything else but a limit.
-    """
+    """The next routes after the query's cursor, or the first since its time, in the order of their last changes. Raises
+    Invalid for an unreadable cursor, or if the query asks for anything else but a limit."""
     after = _place_of(connection, query)
     asked = {**tenant._asdict(), **after._asdict(), "longest_transaction": LONGEST_TRANSACTION, "limit": query.limit}
     changes = _CHANGES.all(connection, asked)
@@ -156,7 +155,7 @@ def _write(place: PlaceInChanges) -> str:
 
 
 def _read(cursor: str) -> tuple[PlaceInChanges, int]:
-    """The place, and the cell whose transactions it counts by."""
+    """The place in a cursor, and the cell by whose transactions it counts."""
     try:
         text = urlsafe_b64decode(f"{cursor}{'=' * (-len(cursor) % 4)}").decode("ascii")
         parts = _CURSOR.fullmatch(text)

@@ -1,10 +1,10 @@
-"""The number of routes by company, environment, status and day of the scheduled start, without counting them.
+"""The number of routes by company, environment, status and day of the scheduled start, kept up to date without counting
+routes.
 
 Triggers on `routes` write the changes of each statement into `route_count_deltas`, in the statement's own transaction.
-So committed changes are counted, and changes that are rolled back are not. Each transaction only adds rows, so none
-waits for another's counter. `fold` sums the deltas up in `route_counts`. A reader adds counts and deltas in one
-statement, so a count is exact at any moment, even while deltas are folded.
-"""
+So committed changes are counted, and rolled back ones are not. Each transaction only adds rows, so none waits for
+another's counter. `fold` sums the deltas up in `route_counts`. A reader adds counts and deltas in one statement, so a
+count is exact at any moment, even while deltas are folded."""
 
 from typing import NamedTuple
 from uuid import UUID
@@ -13,7 +13,7 @@ from domain.database.connections import COUNTING_LOCKS, Connection
 from domain.database.statements import Command, Scalar, Statement
 
 COUNTED_COLUMNS = "(TABLE route_counts UNION ALL TABLE route_count_deltas)"
-"""Every count, in parts that are to be summed up."""
+"""All parts of all counts, to be summed up."""
 
 
 _FOLD = Scalar(
@@ -35,8 +35,8 @@ _FOLD = Scalar(
 
 
 def fold(connection: Connection, *, limit: int) -> int:
-    """Adds up to `limit` deltas to the counts, and returns how many. Deltas that another fold has locked are left to
-    it."""
+    """Adds up to `limit` deltas to the counts, and returns how many. Deltas that another fold has locked are
+    skipped."""
     return _FOLD.one(connection, (limit,))
 
 
@@ -47,7 +47,7 @@ class Difference(NamedTuple):
     environment: str
     status: str
     routes: int
-    """The routes that the count lacked; negative: those that it had too many."""
+    """The routes that the count lacked; negative if it had too many."""
 
 
 _ONE_AT_A_TIME = Command(f"SELECT FROM pg_advisory_xact_lock({COUNTING_LOCKS}, 0)")
@@ -97,7 +97,7 @@ _COUNT_ANEW = Command(
 
 
 def count_anew(connection: Connection, company_id: UUID) -> None:
-    """Counts the routes of a company that nothing changes meanwhile: no trigger has counted those that replication
+    """Counts the routes of a company while nothing changes them: triggers have not counted the routes that replication
     brought."""
     for forget in _FORGET_COUNTS:
         forget.execute(connection, (company_id,))
@@ -108,8 +108,7 @@ def reconcile(connection: Connection) -> list[Difference]:
     """Counts all routes, corrects the stored counts, and returns the differences.
 
     One statement sees the routes and their counts as of one moment. It adds each difference as one more delta, so it
-    delays no other transaction, and changes made meanwhile count as well. Of two runs at the same time one waits.
-    """
+    delays no other transaction, and changes made meanwhile count as well. A second run at the same time waits."""
     _ONE_AT_A_TIME.execute(connection)
     differences = _RECONCILE.all(connection)
     _FORGET_EMPTY.execute(connection)

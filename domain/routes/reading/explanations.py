@@ -1,4 +1,4 @@
-"""The explanation of a route's plan, as `fuelroute explain` shows it."""
+"""The explanation of a route's plan, for `fuelroute explain`."""
 
 from datetime import datetime
 from typing import NamedTuple

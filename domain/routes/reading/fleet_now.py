@@ -1,5 +1,5 @@
-"""The present of a company's trucks: where each is, its current route, its fuel, and what a dispatcher has to know of
-it. The page Map shows it."""
+"""The present of a company's trucks: where each is, its current route, its fuel, and what a dispatcher has to know. The
+page Map shows it."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,14 +19,14 @@ from domain.telematics.arrivals import STALE_DRAFT_AFTER
 from domain.telematics.readings import LastFixes, read_last_fixes
 
 TRUCK_SILENT_AFTER = timedelta(hours=1)
-"""A truck on a route is silent when it has sent no position for this time. Gateways send one every minute or so."""
+"""A truck on a route counts as silent when its last position is this old. Gateways send one every minute or so."""
 
 RECENT = timedelta(days=7)
-"""Older errors and messages are history: nobody does anything about them."""
+"""Errors and messages older than this are history that needs no one."""
 
 OFF_ROAD_SHOWN_FOR = timedelta(hours=1)
-"""A truck that was found off the road of its plan counts as off its road for this time, by the times of its own fixes.
-A truck that is still off the road then has been found so again."""
+"""A truck found off the road of its plan counts as off its road for this time, by the times of its own fixes. If it is
+still off the road then, it has been found so again."""
 
 ON_ITS_WAY = "r.status = ANY('{planned,active}')"
 IS_SILENT = "t.newest_at < %(silent)s::timestamptz"
@@ -38,15 +38,15 @@ NEXT_STOP = "(SELECT coalesce(max(reached.stop) + 1, 0) FROM visits reached WHER
 IS_OFF_ROAD = """(coalesce(r.replan->>'kind' = 'off_road', false) OR EXISTS (
     SELECT FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision AND n.cause->>'kind' = 'off_road'
       AND (n.cause->>'at')::timestamptz > t.newest_at - %(off_road)s::interval))"""
-"""SQL of a route `r` and its truck's track `t`; `off_road` is OFF_ROAD_SHOWN_FOR. The driver need not have been told of
+"""SQL on a route `r` and its truck's track `t`; `off_road` is OFF_ROAD_SHOWN_FOR. The driver need not have been told
 the plan that was made because of it."""
 IS_LATE = "(next.stop->'arrivalWindow'->>'end')::timestamptz < %(now)s::timestamptz"
-"""SQL of a route's `next` stop."""
+"""SQL on a route's `next` stop."""
 
 _PORTION = 1_000
 
 _STANDING_MILES = 0.02
-"""The noise of a standing truck's fixes: they tell no heading."""
+"""Distance within the noise of a standing truck's fixes, which therefore has no heading."""
 
 
 class StopAhead(NamedTuple):
@@ -72,19 +72,19 @@ class RouteOfTruck(NamedTuple):
     status: str
     driver: str | None
     next_stop: StopAhead | None
-    """None: it has reached all of them."""
+    """The next stop; None once it has reached all of them."""
     next_fuel_stop: FuelStopAhead | None
 
 
 class TruckNow(NamedTuple):
-    """A truck of the fleet. Without a fix there are no position, heading and level."""
+    """A truck of the fleet. Without a fix it has no position, heading and level."""
 
     id: UUID
     unit_number: str | None
     fix_at: datetime | None
     place: Point | None
     heading: int | None
-    """Degrees clockwise from north, from the last two fixes; None: it stands."""
+    """Degrees clockwise from north, from the last two fixes; None if it stands."""
     fuel_percent: float | None
     reserve_percent: float
     """The company's reserve."""
@@ -92,7 +92,7 @@ class TruckNow(NamedTuple):
     is_late: bool
     is_silent: bool
     is_low: bool
-    """Its level is at or below the company's reserve, or its plan began there."""
+    """True if its level is at or below the company's reserve, or its plan began there."""
     is_off_road: bool
 
 
@@ -112,8 +112,8 @@ class _Truck(NamedTuple):
     next_stop: str | None
     fuel_stops: str | None
     timeline: str | None
-    """These three are JSON: psycopg takes several times as long to read it as msgspec, which skips what is not needed.
-    """
+    """JSON, like the two fields after it: psycopg takes several times as long to read it as msgspec, which skips
+    unneeded parts."""
     is_late: bool | None
     is_silent: bool | None
     begins_low: bool | None
@@ -199,7 +199,7 @@ _IN_ORDER = Scalar(
 
 
 def truck_ids(connection: Connection, company_id: UUID) -> list[UUID]:
-    """The trucks of the company that are not retired, in the order of their unit numbers."""
+    """The company's trucks that are not retired, in the order of their unit numbers."""
     return _IN_ORDER.all(connection, (company_id,))
 
 
@@ -211,9 +211,9 @@ def read_trucks(
     before: Mapping[UUID, TruckNow] = MappingProxyType({}),
     now: datetime,
 ) -> list[TruckNow]:
-    """The trucks among these that the company has in service, in the same order. They are read in portions: no
-    statement runs into the time limit of pages, however large the fleet. Of a truck without a new fix, heading and
-    level are those that were read `before`."""
+    """The trucks among these that the company has in service, in the same order. They are read in portions, so that no
+    statement of a large fleet runs into the time limit of pages. A truck without a new fix keeps the heading and level
+    that were read `before`."""
     asked = {
         **tenant._asdict(),
         "now": now,
@@ -246,7 +246,7 @@ def read_fleet(
 
 
 def read_truck(connection: Connection, tenant: Tenant, vehicle_id: UUID, *, now: datetime) -> TruckNow | None:
-    """None where the company has no such truck in service."""
+    """A truck of the company; None if it has no such truck in service."""
     return next(iter(read_trucks(connection, tenant, [vehicle_id], now=now)), None)
 
 

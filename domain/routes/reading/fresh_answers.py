@@ -1,4 +1,5 @@
-"""The answer to a push that created a route. Apart from the other answers, for it needs the whole import."""
+"""The answer to a push that created a route. It stands apart from the other answers, because it needs the whole
+import."""
 
 from domain.contract.shapes import Route, RouteDriver, RouteStop, RouteVehicle, StopType
 from domain.ids import shown_id
@@ -8,7 +9,7 @@ from domain.routes.reading.answers import pending_part, shown_or_none
 
 
 def fresh_route(push: Push, pushed: Pushed, outcome: ImportOutcome) -> Route:
-    """The answer to a push that created a route. It is made of the push and the outcome of the import, so nothing is
+    """The answer to a push that created a route, made of the push and the outcome of the import, so that nothing is
     read again."""
     route = push.route
     if pushed.created_at is None:

@@ -42,7 +42,7 @@ class StoredRoute(NamedTuple):
     created_at: datetime
     updated_at: datetime
     request_id: str | None
-    """The request whose push brought its present input."""
+    """The request whose push brought its present input; None if it did not come by the API."""
     traceparent: str | None
 
     @property
@@ -51,7 +51,7 @@ class StoredRoute(NamedTuple):
 
 
 class StoredVisit(NamedTuple):
-    """The evidence of each end is as `visits` stores it; None once it was forgotten."""
+    """A visit with the stored evidence of each end; None once deleted by retention."""
 
     stop: int
     arrived_at: datetime
@@ -61,7 +61,7 @@ class StoredVisit(NamedTuple):
 
     @property
     def is_departure_implied(self) -> bool:
-        """No fix showed the departure: the truck had left by then at the latest."""
+        """True if no fix showed the departure; its time is then the latest possible one."""
         return self.departure_evidence is not None and self.departure_evidence.get("source") == IMPLIED
 
 
@@ -70,12 +70,13 @@ class StoredPlan(NamedTuple):
     revision: int
     generated_at: datetime
     as_of: datetime | None
-    """The time of the truck's position that it starts from, which may be simulated. Older plans have none."""
+    """The time of the truck's position where the plan starts, which may be simulated. None for plans of earlier
+    versions."""
     document: FuelPlanDocument | None
-    """None where no plan is feasible."""
+    """The plan's document; None where no plan is feasible."""
     fuel_percent: float
     cause: PlanCause | None
-    """Why it was made although there was one."""
+    """Why it was made for a route that had a plan; None for the first plan."""
     timeline: list[TimelineEntry]
 
 
@@ -91,9 +92,9 @@ class StoredMessage(NamedTuple):
     retry_at: datetime | None
     sent_at: datetime | None
     read_at: datetime | None
-    """When the driver was known to have read it; None: not read, or the gateway does not tell."""
+    """When the driver was known to have read it; None if not read, or the gateway does not tell."""
     in_doubt: bool
-    """An attempt may have reached the driver, or does so at this moment."""
+    """True if an attempt may have reached the driver, or does so at this moment."""
 
 
 class LastPosition(NamedTuple):
@@ -110,7 +111,7 @@ class History(NamedTuple):
     plans: list[StoredPlan]
     messages: list[StoredMessage]
     truck: LastPosition | None
-    """While the route is not finished."""
+    """The truck's last position, while the route is not finished."""
     events: list[Event]
     """Oldest first."""
 
@@ -152,13 +153,13 @@ _ENVIRONMENT = Scalar(str, "SELECT environment FROM routes WHERE company_id = %s
 
 
 def find_tenant(connection: Connection, company_id: UUID, route_id: UUID) -> Tenant | None:
-    """The company with the environment of its route. None where the company has no such route."""
+    """The company with the environment of its route; None if it has no such route."""
     environment = _ENVIRONMENT.first(connection, (company_id, route_id))
     return Tenant(company_id, Environment(environment)) if environment is not None else None
 
 
 def read_history(connection: Connection, company_id: UUID, route_id: UUID) -> History | None:
-    """None where the company has no such route, in either environment."""
+    """The history of a route in either environment; None if the company has no such route."""
     route = _ROUTE.first(connection, (company_id, route_id))
     if route is None:
         return None
@@ -177,13 +178,13 @@ def read_history(connection: Connection, company_id: UUID, route_id: UUID) -> Hi
 
 
 def read_packed_explanation(connection: Connection, company_id: UUID, route: StoredRoute) -> StoredExplanation | None:
-    """The inputs of the route's current plan. None before there is one, and once it was forgotten."""
+    """The inputs of the route's current plan. None before there is one, and once deleted by retention."""
     packed = _EXPLANATION.first(connection, (company_id, route.plan_id)) if route.plan_id is not None else None
     return StoredExplanation(packed) if packed else None
 
 
 class DrivenLevel(NamedTuple):
-    """A level that the truck sent, at the mile of the plan's road that it had reached."""
+    """A level that the truck sent, at the mile of the plan's road that it had reached then."""
 
     mile: float
     percent: float

@@ -1,9 +1,8 @@
-"""The last write of each company's callers of the API, so that no read from a replica is older than that.
+"""The last write by each company's callers of the API, so that no read from a replica is older.
 
 A write is known by its LSN, the place in PostgreSQL's write-ahead log up to which a replica must have replayed. The
-table is on the primary, which is asked at every read anyway whether the key is still valid. It is not logged: after a
-crash, and on a replica that was promoted, it is empty, and a company without a row is read from the primary.
-"""
+table is on the primary, which each read asks anyway whether the key is still valid. It is not logged: after a crash,
+and on a promoted replica, it is empty, and a company without a row is read from the primary."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -15,7 +14,7 @@ from domain.database.statements import NotNull, Query, Scalar, Statement
 from domain.lifecycle import Environment
 
 _WRITTEN = "(pg_current_wal_insert_lsn() - '0/0')::int8"
-"""All commits until now are before this, also those that do not wait for the disk."""
+"""A place behind all commits so far, those included that do not wait for the disk."""
 _FLUSHED = "(pg_current_wal_flush_lsn() - '0/0')::int8"
 
 
@@ -33,7 +32,7 @@ _NOTE = Scalar(
 
 
 def note_writes(tenants: Iterable[Tenant]) -> Query[None]:
-    """Stores that callers of these tenants have written, up to now. Ask it after the commit and before the answer."""
+    """Stores that callers of these tenants have written, up to now. Run it after the commit and before the answer."""
     wanted = sorted(set(tenants))
     parameters = (as_array(one.company_id for one in wanted), [str(one.environment) for one in wanted])
     return Query(_NOTE, parameters, lambda _: None)
@@ -44,7 +43,7 @@ class PrimaryState(NamedTuple):
 
     tenant: Tenant
     last_write: int | None
-    """The LSN that a replica must have replayed. None: it is not known."""
+    """The LSN that a replica must have replayed; None if it is not known."""
     flushed: int
     """The LSN up to which the primary has written its log to disk."""
 
@@ -69,7 +68,7 @@ _ASK = Statement(
 
 
 def ask_primary(key_ids: Sequence[UUID]) -> Query[list[PrimaryState | None]]:
-    """The state of each key, in order. None: the key is not valid any more."""
+    """The state of each key, in order; None for a key that is no longer valid."""
 
     def read(rows: list[_StateRow]) -> list[PrimaryState | None]:
         states: list[PrimaryState | None] = [None] * len(key_ids)
@@ -82,5 +81,5 @@ def ask_primary(key_ids: Sequence[UUID]) -> Query[list[PrimaryState | None]]:
 
 
 REPLAYED = Scalar(int | None, "SELECT CASE WHEN pg_is_in_recovery() THEN (pg_last_wal_replay_lsn() - '0/0')::int8 END")
-"""The LSN that a replica has replayed; NULL from a server that is none. Ask it in a statement of its own before the
+"""The LSN that a replica has replayed; NULL from a server that is none. Run it in a statement of its own before the
 read: the snapshot of a statement is older than the functions in it."""

@@ -16,8 +16,8 @@ from domain.routes.reading.answers import RouteRow, route_answer
 from domain.routes.reading.counts import COUNTED_COLUMNS
 
 _VERSION = "md5(ROW(r.id, r.updated_at, v.unit_number, coalesce(d.name, r.driver_name))::text)"
-"""Differs whenever the answer does: whatever changes a route, its visits or its plan sets `updated_at`. An erasure,
-which takes the driver's name away, leaves it: it tells the age of a finished route."""
+"""A text that changes with the answer, because each change of a route, its visits or its plan sets `updated_at`. An
+erasure takes the driver's name away and leaves `updated_at`, which tells the age of a finished route."""
 
 _ROUTE = """
     r.id, r.company_id, r.environment, r.external_id, r.reference, r.status, r.pending_reason, r.pending_detail,
@@ -42,7 +42,7 @@ _ASKED = f"""
     FROM unnest(%(key_ids)s::uuid[], %(asked)s::{{type}}[]) WITH ORDINALITY AS asked (key_id, {{name}}, position)
     CROSS JOIN LATERAL (SELECT k.company_id, k.environment {VALID} AND k.id = asked.key_id LIMIT 1) AS w
 """
-"""The questions that came with a key that is valid at this moment, with the tenant `w` of the key."""
+"""The questions whose key is valid at this moment, with the tenant `w` of the key."""
 
 _ASKED_BY_ID = f"""
     {_ASKED.format(type="uuid", name="id")}
@@ -51,10 +51,10 @@ _ASKED_BY_ID = f"""
 
 
 class Versioned(NamedTuple):
-    """A route as the API answers it."""
+    """A route in the API's form."""
 
     version: str
-    """Another answer about the same route has another version."""
+    """A text that changes with the answer."""
     route: Route
 
 
@@ -77,8 +77,8 @@ _NEWEST = """coalesce(
      WHERE (canceled.company_id, canceled.environment, canceled.external_id)
          = (w.company_id, w.environment, {external_id}) AND canceled.status = 'canceled'
      ORDER BY canceled.created_at DESC, canceled.id DESC LIMIT 1))"""
-"""The newest route of tenant `w` with an externalId: the one that is not canceled, else the one that was created last.
-A push creates another route only after the one before it was canceled."""
+"""The newest route of tenant `w` with an externalId: the one that is not canceled, or else the one that was created
+last. A push creates another route only after the one before was canceled."""
 
 _FIND = Statement(
     RouteRow,
@@ -93,7 +93,7 @@ _FIND = Statement(
 
 
 def read_routes(wanted: Sequence[tuple[Tenant, UUID]]) -> Query[list[Versioned | None]]:
-    """Each wanted route, in order; None where that tenant has no such route. One query for all."""
+    """One query for all wanted routes, in order; None where the tenant has no such route."""
 
     def read(rows: list[RouteRow]) -> list[Versioned | None]:
         found = {row.id: row for row in rows}
@@ -114,8 +114,8 @@ def read_any_route(connection: Connection, route_id: UUID) -> tuple[Tenant, Rout
 
 
 def ask_routes(asked: Sequence[tuple[UUID, UUID]]) -> Query[list[Versioned | None]]:
-    """Each route, in order, by a key and the route's id. None where the key is not valid any more, or its tenant has no
-    such route. One query for all."""
+    """One query for routes by a key and the route's id, in order. None if the key is no longer valid, or its tenant has
+    no such route."""
     return _asked(_OF_KEYS, asked, as_array(route_id for _, route_id in asked), _versioned)
 
 
@@ -166,8 +166,9 @@ _OF_EXTERNAL_ID = f"""{_TENANTS_ROUTES}{_ANY_STATUS}{_BETWEEN}
                      AS w (company_id, environment, external_id))"""
 """The plan of a list by key is made before its parameters are known (`BY_KEY`). So a filter that an index serves stands
 in the text without `OR`: `from` and `to` always, with infinity where they are not given, and the status where it is.
-`coalesce` stands in a SELECT of its own, for behind the second wall no index serves it (`domain.database.visibility`).
-`IS NULL OR` is for what narrows few routes further. An `externalId` names one route, to which the others apply."""
+`coalesce` stands in a SELECT of its own, because behind the second wall no index serves it
+(`domain.database.visibility`). `IS NULL OR` is for filters that narrow few routes further. An `externalId` names one
+route, to which the others apply."""
 
 _DAY_OF_START = "date_bin('1 day', %(start_{end})s::timestamptz, timestamptz 'epoch')"
 _FIRST_DAY, _LAST_DAY = _DAY_OF_START.format(end="from"), _DAY_OF_START.format(end="to")
@@ -183,8 +184,9 @@ def _counted(status: str) -> str:
 
 
 def _counted_between(status: str) -> str:
-    """The same where `from` or `to` is given. Of the days that they cut through, which may be the same day, the wanted
-    part is counted. Example: from Monday 08:00 to Thursday 17:00; Tuesday and Wednesday need no counting."""
+    """How many listed routes start on each day, between `from` and `to`. On the days that these cut through, perhaps
+    one day, the wanted part is counted. For example, from Monday 08:00 to Thursday 17:00 Tuesday and Wednesday need no
+    counting."""
     listed = f"{_TENANTS_ROUTES}{status}{_BETWEEN}"
     return f"""
     SELECT day, sum(routes)::int AS routes FROM (
@@ -204,7 +206,7 @@ def _counted_between(status: str) -> str:
 
 
 class _List(NamedTuple):
-    """The two statements of a list: a page with the total in each row, and the total of an empty page."""
+    """The two statements of a list: a page with the total in each row, and the total for an empty page."""
 
     page: Statement[RouteRow]
     total: Scalar[int]
@@ -228,7 +230,7 @@ def _short_total(listed: str) -> str:
 
 
 def _short_page(listed: str) -> str:
-    """A page of few routes, which are counted."""
+    """A page from a list of few routes, which are counted."""
     return _page(listed, "%(offset)s::int", _short_total(listed))
 
 
@@ -237,8 +239,8 @@ def _long_total(counted: str) -> str:
 
 
 def _long_page(listed: str, counted: str) -> str:
-    """A page of routes that `counts` has counted by day. The skipped routes are looked for in an index, and only from
-    the day on which the page begins: the days before it are skipped by their counts."""
+    """A page from a list of routes that `counts` has counted by day. The skipped routes are searched in an index, and
+    only from the day on which the page begins: the days before are skipped by their counts."""
     days = f"""
         days AS MATERIALIZED ({counted}),
         first AS MATERIALIZED (
@@ -288,14 +290,14 @@ def _list_for(query: RouteQuery) -> _List:
 
 
 _FURTHEST = 2**31 - 1
-"""No list has more entries: an offset beyond is as good as this one."""
+"""Largest offset that is used; no list has more entries."""
 
 
 _NO_VEHICLE = UUID(int=0)
 
 
 def list_routes(connection: Connection, tenant: Tenant, query: RouteQuery) -> RouteList:
-    """One page, newest scheduled start first, ties by id, and how many routes there are in all, as of one moment."""
+    """One page, newest scheduled start first, ties by id, with the total of routes as of the same moment."""
     parameters = {
         **tenant._asdict(),
         **msgspec.structs.asdict(query),

@@ -1,4 +1,4 @@
-"""A company's day at a glance: today's routes by status, and the things that it needs before its first route."""
+"""A company's day at a glance: today's routes by status, and what the company still lacks for its first route."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -31,7 +31,7 @@ def routes_by_status(connection: Connection, tenant: Tenant, span: Span) -> dict
 
 
 class SetUp(NamedTuple):
-    """The things that a company needs, in the order in which it makes them: whether it has them."""
+    """What a company needs before its first route, in the usual order; True for what it has."""
 
     vehicles: bool | None
     drivers: bool | None
@@ -63,6 +63,7 @@ _MADE = Statement(
 
 
 def read_set_up(connection: Connection, company_id: UUID, *, now: datetime) -> SetUp:
-    """`stations`: there are prices that count, without which no plan can be made."""
+    """What the company has so far. `stations` is True if there are prices that count, without which no plan can be
+    made."""
     made = _MADE.one(connection, {"company": company_id})
     return SetUp(**made._asdict(), stations=has_prices(connection, company_id, now=now))

@@ -1,10 +1,9 @@
 """The console's list of routes: the filters of the API, and the words that people know a route by.
 
 With the API's filters alone, the list is the API's, with its exact totals. Words have no index, because every push
-would pay for it. So they are searched among a bounded number of routes, those that start last. A truck's and a driver's
-routes are found by their index, and so are a whole `externalId`, however old its route is, and the whole reference of a
-route that its truck has not started.
-"""
+would pay for it. So they are searched among a bounded number of routes, those with the latest start. A truck's and a
+driver's routes are found by their index, and so are a whole `externalId`, however old its route is, and the whole
+reference of a route whose truck has not started it."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -23,24 +22,24 @@ from domain.lifecycle import PendingReason, RouteStatus
 from domain.routes.reading.lookups import list_routes, read_routes
 
 MOST_ROUTES_SEARCHED = 10_000
-"""The most routes in which words are looked for."""
+"""Most routes in which words are searched."""
 MOST_RECORDS = 20
-"""The most vehicles, or drivers, that a word may mean."""
+"""Most vehicles, or drivers, that a word may mean."""
 
 
 class RouteSearch(NamedTuple):
-    """A search by a user of the console. An empty text asks for nothing."""
+    """A search by a user of the console. Empty filters match everything."""
 
     status: RouteStatus | None = None
     start_from: datetime | None = None
     start_to: datetime | None = None
     held: PendingReason | None = None
     unit: str = ""
-    """A part of a unit number; all of it where a vehicle has that one."""
+    """Part of a unit number, or the whole of one."""
     driver: str = ""
-    """A part of a name; all of it where a driver has that one."""
+    """Part of a driver's name, or the whole of one."""
     text: str = ""
-    """A part of the `externalId`, of the reference or of a stop's name; or a route's id."""
+    """Part of the `externalId`, of the reference or of a stop's name; or a route's id."""
 
 
 class FoundRoutes(NamedTuple):
@@ -48,7 +47,8 @@ class FoundRoutes(NamedTuple):
     """One page in the asked order of the scheduled start, ties by id."""
     total: int
     is_partial: bool
-    """Others may fit too: the search stopped at MOST_ROUTES_SEARCHED routes, or at MOST_RECORDS vehicles or drivers."""
+    """True if others may fit too: the search stopped at MOST_ROUTES_SEARCHED routes, or at MOST_RECORDS vehicles or
+    drivers."""
 
 
 def search_routes(
@@ -104,8 +104,8 @@ def search_routes(
 
 
 def _from_the_end(connection: Connection, tenant: Tenant, query: RouteQuery) -> RouteList:
-    """A page counted from the list's end, in the opposite order. The total is exact, so it is known where that page
-    is."""
+    """A page counted from the list's end, in the opposite order. The total is exact, so the place of that page is
+    known."""
     total = list_routes(connection, tenant, msgspec.structs.replace(query, limit=1, offset=0)).total
     end = max(0, total - query.offset)
     begin = max(0, end - query.limit)
@@ -116,7 +116,7 @@ def _from_the_end(connection: Connection, tenant: Tenant, query: RouteQuery) -> 
 
 
 def _status(wanted: RouteSearch) -> RouteStatus | None:
-    """A route is held for a reason in one status only, and that has an index."""
+    """The wanted status. Each reason for a hold belongs to one status, which has an index."""
     match wanted.held:
         case None:
             return wanted.status
@@ -139,7 +139,7 @@ def _source(wanted: RouteSearch) -> str:
 
 
 def _named(table: str, column: str) -> str:
-    """SQL for the records whose name contains a word. If the word is the whole name of some, only these."""
+    """SQL for the records whose name contains a word. If the word is some records' whole name, only those."""
     return f"""
         SELECT id FROM {table} WHERE company_id = %(company_id)s AND position(%(word)s::text IN lower({column})) > 0
             AND (lower({column}) = %(word)s::text OR NOT EXISTS (
@@ -189,7 +189,7 @@ _LATEST = "ORDER BY r.scheduled_start DESC, r.id LIMIT %(most)s::int"
 
 
 def _of_records(kind: str) -> list[str]:
-    """The routes of these vehicles or drivers, and those that wait until it is known which one is meant."""
+    """The routes of these vehicles or drivers, and those that wait until it is clear which one is meant."""
     return [
         f"SELECT theirs.* FROM unnest(%({kind}_ids)s::uuid[]) AS record (id)"
         f" CROSS JOIN LATERAL ({_READ} AND r.{kind}_id = record.id {_LATEST}) AS theirs",
@@ -210,7 +210,7 @@ _NAMED = [
     f"{_READ} AND r.reference = %(whole_text)s::text AND r.reference <> ''"
     " AND r.status IN ('pending', 'pending_mapping', 'pending_window', 'draft', 'planned') LIMIT %(most)s::int",
 ]
-"""Found by an index, wherever they are."""
+"""Routes that an index finds at any age."""
 
 
 def _search(sources: Sequence[str]) -> str:
