@@ -18,9 +18,11 @@ from uuid import uuid4
 import httpx
 import psycopg
 import pytest
+from argon2 import PasswordHasher
 from hypothesis import settings as hypothesis_settings
 
 from deploy.embedded import EmbeddedPostgres, EmbeddedRedis, running
+from domain.accounts import passwords
 from domain.database.connections import Connection, Database
 from domain.migrations import migrate
 from domain.queue.job_queue import JobQueue
@@ -196,6 +198,15 @@ def fleet(connection: Connection) -> Fleet:
     return make_fleet(connection)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _quick_passwords() -> Iterator[None]:
+    """Passwords of tests' users are hashed with little work. A hash says how much work its check takes, so that signing
+    in is quick too; the hashes that processes make themselves take as much as ever."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
+        yield
+
+
 @pytest.fixture(scope="session")
 def service(settings: Settings, worker_id: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """The whole service, shared by all tests of this parallel worker: each takes a company of its own.
@@ -240,5 +251,5 @@ def receiver() -> Iterator[Receiver]:
 @pytest.fixture
 def anonymous(service: Service) -> Iterator[httpx.Client]:
     """A client that sends no key."""
-    with httpx.Client(base_url=service.url, timeout=30) as one:
+    with httpx.Client(base_url=service.url, timeout=30, verify=False) as one:
         yield one

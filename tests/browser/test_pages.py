@@ -103,8 +103,12 @@ def open_visit(visit: Visit, site: Site, people: People) -> Page:
 
 
 @pytest.mark.parametrize("visit", PAGES, ids=lambda visit: visit.name)
-def test_each_page_is_accessible(visit: Visit, site: Site, people: People) -> None:
-    assert_accessible(open_visit(visit, site, people))
+def test_each_page_is_for_everybody_and_for_the_keyboard_alone(visit: Visit, site: Site, people: People) -> None:
+    """Both in one visit, since opening a page takes longer than either."""
+    page = open_visit(visit, site, people)
+    if visit in SHOWN:
+        assert_reached_by_keyboard(page)
+    assert_accessible(page)
 
 
 def test_a_page_that_refuses_is_accessible(people: People) -> None:
@@ -114,11 +118,8 @@ def test_a_page_that_refuses_is_accessible(people: People) -> None:
     assert_accessible(page)
 
 
-@pytest.mark.parametrize("visit", SHOWN, ids=lambda visit: visit.name)
-def test_the_keyboard_reaches_everything_in_order_and_shows_where_it_is(
-    visit: Visit, site: Site, people: People
-) -> None:
-    page = open_visit(visit, site, people)
+def assert_reached_by_keyboard(page: Page) -> None:
+    """The keyboard reaches everything in order, and shows where it is."""
     stops = page.evaluate(_STOPS)
     reached: list[int] = []
     for _ in range(4 * len(stops)):
