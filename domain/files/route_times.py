@@ -104,7 +104,7 @@ def _on_clock(written: re.Match[str], year: int, month: int, day: int) -> dateti
     return datetime(year if year > 99 else 2000 + year, month, day, hour, minute, int(written[6] or 0))
 
 
-_WINDOWS_ZONE = re.compile(r"^\((?:UTC|GMT)[-+]\d\d:\d\d\) *| *\(US (?:&|AND) CANADA\)$", re.ASCII)
+_WINDOWS_ZONE = re.compile(r"^\((?:UTC|GMT)[-+]\d\d:\d\d\) *|(?<! ) *\(US (?:&|AND) CANADA\)$", re.ASCII)
 
 
 @lru_cache(maxsize=1_000)
