@@ -6,13 +6,11 @@ cell stands in quotes.
 """
 
 import csv
-import itertools
 import re
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TextIO, TypeVar
@@ -20,16 +18,9 @@ from typing import Any, Generic, NamedTuple, TextIO, TypeVar
 import msgspec
 
 from domain.contract.checking import Invalid, read_query
+from domain.files.column_names import heading_delimiter, named_rows, named_width
 from domain.files.reading_ends import UnreadableFile as UnreadableFile
-from domain.files.text_rows import (
-    MOST_LINES_ABOVE,
-    Refuse,
-    RefusedRow,
-    encoding_of,
-    heading_delimiter,
-    heading_row_at,
-    text_rows,
-)
+from domain.files.text_rows import RefusedRow, file_text_rows
 from domain.text import printable
 
 RowShape = TypeVar("RowShape", bound=msgspec.Struct)
@@ -185,125 +176,34 @@ def read_rows(
     value. With `clearing` a `-` in a column that is not required clears it. `progress` is called for every row. Raises
     UnreadableFile when there is no such file, no header with the columns that `shape` requires, or no text.
     """
-    known = {field.encode_name for field in msgspec.structs.fields(shape)}
-    required = {field.encode_name for field in msgspec.structs.fields(shape) if field.required}
-    clearable = known - required if clearing else set()
-    with opened(path) as file:
-        yield from _read(file, path, shape, known, required, clearable, report, progress, names)
+    fields = msgspec.structs.fields(shape)
+    known = [field.encode_name for field in fields]
+    required = {field.encode_name for field in fields if field.required}
 
+    def is_known(name: str) -> bool:
+        return names.is_known(name, known)
 
-@contextmanager
-def opened(path: Path) -> Iterator[TextIO]:
-    """The file, to be read as CSV. Raises UnreadableFile for every fault that is found inside, so only the reader of
-    the file works there."""
-    try:
-        with path.open(encoding=encoding_of(path), newline="") as file:
-            yield file
-    except OSError as error:
-        raise UnreadableFile(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeError:
-        raise UnreadableFile(f"{path} is not UTF-8 text, nor that of a spreadsheet: save it as CSV UTF-8") from None
-
-
-BEGINNING_CHARACTERS = 8_192
-"""So much of a file is looked at to find out its delimiter."""
-
-
-def numbered_rows(
-    file: TextIO, refuse: Refuse, known: Callable[[str], bool]
-) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """The cells of the line that names the columns, which may stand below titles, and those of each row below it with
-    the line it begins on. `refuse` is told the rows that cannot be read. `known` tells whether a name is that of a
-    column of ours: the delimiter is the one that divides a line into most of them. Raises UnreadableFile when the first
-    line cannot be read."""
-    beginning = file.read(BEGINNING_CHARACTERS)
-    file.seek(0)
-    early: list[RefusedRow] = []
-    refusing: list[Refuse] = [early.append]
-    rows = text_rows(file, heading_delimiter(beginning, known), lambda row: refusing[0](row))
-    first = list(itertools.islice(rows, MOST_LINES_ABOVE))
-    at = heading_row_at([cells for _, cells in first], known)
-    heading_line, names = first[at] if first else (1, [])
-    if early and early[0].line == 1:
-        raise UnreadableFile(f"line 1, which must name the columns, cannot be read: {early[0].message}")
-    refusing[0] = refuse
-    return [name.strip() for name in names], _below(heading_line, first[at + 1 :], early, rows, refuse)
-
-
-def _below(
-    heading_line: int,
-    first: Sequence[tuple[int, list[str]]],
-    early: Sequence[RefusedRow],
-    rows: Iterator[tuple[int, list[str]]],
-    refuse: Refuse,
-) -> Iterator[tuple[int, list[str]]]:
-    """The rows below the heading; those that cannot be read are told in their places."""
-    faults = deque(row for row in early if row.line > heading_line)
-    for line, cells in first:
-        while faults and faults[0].line < line:
-            refuse(faults.popleft())
-        yield line, cells
-    for fault in faults:
-        refuse(fault)
-    yield from rows
-
-
-def _read(
-    file: TextIO,
-    path: Path,
-    shape: type[RowShape],
-    known: set[str],
-    required: set[str],
-    clearable: set[str],
-    report: ImportReport,
-    progress: Progress,
-    column_names: ColumnNames,
-) -> Iterator[FileRow[RowShape]]:
-    names, rows = numbered_rows(file, report.refuse, lambda name: column_names.is_known(name, known))
-    header = column_names.fields(names, known)
-    parts = column_names.parts(names, header)
-    report.unused_columns = [
-        printable(name)
-        for place, name in enumerate(names)
-        if name and header[place] not in known and place not in parts.places
-    ]
-    missing = required - set(header) - {parts.field}
-    if missing:
+    open_rows = partial(file_text_rows, path, delimiter_of=partial(heading_delimiter, known=is_known))
+    found, rows = named_rows(open_rows, report.refuse, is_known)
+    columns = _columns_of(found, names, known, set(known) - required if clearing else set())
+    report.unused_columns = columns.unused(found)
+    absent = frozenset(set(known) - set(columns.header) - {columns.parts.field})
+    if missing := absent & required:
         raise UnreadableFile(
             f"{path} lacks the column{'s' if len(missing) > 1 else ''} {', '.join(sorted(missing))}; "
-            f"its first line must name the columns: {', '.join(sorted(known, key=list(known).index))}"
+            f"its first line must name the columns: {', '.join(known)}"
         )
-
-    absent = frozenset(known - set(header) - {parts.field})
-    twice = {name for name in known if header.count(name) > 1}
-    columns = [(place, name) for place, name in enumerate(header) if name in known]
-    named = named_width(header)
     for count, (line, cells) in enumerate(rows):
         if count >= MOST_FILE_ROWS:
             raise UnreadableFile(f"{path} has more than {MOST_FILE_ROWS:,} rows: divide it")
         progress(1)
-        width = len(cells)
-        values = {
-            name: armed(cell) if "'" in cell or cell[:1] == "=" else cell
-            for place, name in columns
-            if place < width and (cell := cells[place].strip())
-        }
-        if parts.places:
-            values[parts.field] = " ".join(filter(None, (cells[at].strip() for at in parts.places if at < width)))
+        values = columns.values(cells)
         if not values and not any(map(str.strip, cells)):
             continue
-        if (width > named or twice) and (fault := _fault(header, cells, twice)):
+        if (len(cells) > columns.width or columns.repeated) and (fault := columns.fault(cells)):
             report.reject(line, fault)
             continue
-        cleared = _NO_COLUMNS
-        if clearable:
-            cleared = frozenset(
-                name
-                for place, name in columns
-                if name in values and name in clearable and cells[place].strip() == CLEARED
-            )
-            for name in cleared:
-                del values[name]
+        cleared = columns.clear(cells, values) if columns.clearable else _NO_COLUMNS
         try:
             yield FileRow(line, read_query(values, shape), cleared, absent)
         except Invalid as invalid:
@@ -313,22 +213,65 @@ def _read(
 _NO_COLUMNS: frozenset[str] = frozenset()
 
 
-def named_width(names: Sequence[str]) -> int:
-    """The number of columns without those at the end that have no name."""
-    return next((index for index in range(len(names), 0, -1) if names[index - 1]), 0)
+class _Columns(NamedTuple):
+    """The columns of a file."""
+
+    header: list[str]
+    """The field of each; its name where it is none."""
+    fields: list[tuple[int, str]]
+    """The columns that are fields, each with its place."""
+    parts: _Parts
+    clearable: set[str]
+    width: int
+    """The columns without those at the end that have no name."""
+    repeated: set[str]
+    """The fields that several columns are."""
+
+    def unused(self, names: Sequence[str]) -> list[str]:
+        used = {place for place, _ in self.fields}.union(self.parts.places)
+        return [printable(name) for place, name in enumerate(names) if name and place not in used]
+
+    def values(self, cells: Sequence[str]) -> dict[str, str]:
+        """The cells that are not empty, by field."""
+        width = len(cells)
+        values = {
+            name: armed(cell) if "'" in cell or cell[:1] == "=" else cell
+            for place, name in self.fields
+            if place < width and (cell := cells[place].strip())
+        }
+        if self.parts.places:
+            texts = (cells[at].strip() for at in self.parts.places if at < width)
+            values[self.parts.field] = " ".join(filter(None, texts))
+        return values
+
+    def clear(self, cells: Sequence[str], values: dict[str, str]) -> frozenset[str]:
+        """Takes the fields that the row clears out of the values."""
+        cleared = frozenset(
+            name
+            for place, name in self.fields
+            if name in values and name in self.clearable and cells[place].strip() == CLEARED
+        )
+        for name in cleared:
+            del values[name]
+        return cleared
+
+    def fault(self, cells: Sequence[str]) -> str:
+        """The fault of a row as a whole: too many cells, or columns that disagree. Empty when there is none."""
+        if len(cells) > self.width and (len(cells) > len(self.header) or any(map(str.strip, cells[self.width :]))):
+            return f"{len(cells)} cells, but the header names {self.width} columns"
+        for name in self.repeated:
+            told = {cell.strip() for other, cell in zip(self.header, cells, strict=False) if other == name} - {""}
+            if len(told) > 1:
+                times, values = self.header.count(name), " and ".join(map(repr, sorted(told)))
+                return f"the column {name} is there {times} times, with {values}"
+        return ""
 
 
-def _fault(header: list[str], cells: list[str], twice: set[str]) -> str:
-    """The fault of a row as a whole: too many cells, or columns that disagree. Empty when there is none."""
-    if len(cells) > len(header) or any(cell.strip() for cell in cells[named_width(header) :]):
-        return f"{len(cells)} cells, but the header names {named_width(header)} columns"
-    for name in twice:
-        said = {cell.strip() for column, cell in zip(header, cells, strict=False) if column == name} - {""}
-        if len(said) > 1:
-            return (
-                f"the column {name} is there {header.count(name)} times, with {' and '.join(map(repr, sorted(said)))}"
-            )
-    return ""
+def _columns_of(names: list[str], known_names: ColumnNames, known: Sequence[str], clearable: set[str]) -> _Columns:
+    header = known_names.fields(names, known)
+    fields = [(place, name) for place, name in enumerate(header) if name in known]
+    repeated = {name for name in known if header.count(name) > 1}
+    return _Columns(header, fields, known_names.parts(names, header), clearable, named_width(header), repeated)
 
 
 def without_repeats(lines: Iterable[FileRow[RowShape]], report: ImportReport, *key: str) -> Iterator[FileRow[RowShape]]:

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from domain.files.cells import cell_text, converter, says_nothing
-from domain.files.csvfiles import BEGINNING_CHARACTERS, ImportReport, Progress, UnreadableFile, armed, opened
+from domain.files.column_names import MOST_LINES_ABOVE, usual_delimiter
+from domain.files.csvfiles import ImportReport, Progress, UnreadableFile
 from domain.files.day_order import refuse_days_first
 from domain.files.headings import FieldPlace, Heading, field_places, find_heading, heading_of, values_above
 from domain.files.profiles import FileProfile, RecordField, RecordFields, plain_name
-from domain.files.spreadsheets import Cell, Row, excel_rows, is_excel_file
-from domain.files.text_rows import MOST_LINES_ABOVE, Refuse, text_rows, usual_delimiter
+from domain.files.spreadsheets import Cell, Row, file_rows, is_excel_file
+from domain.files.text_rows import Refuse
 
 AUTO = "auto"
 """The name that stands for the profile which fits the headings of a file."""
@@ -228,20 +229,7 @@ def _rows(path: Path, refuse: Refuse, tell: Callable[[int, str], None] = lambda 
     def tell_sheet(name: str) -> None:
         tell(1, f"the sheet {name[:60]!r} has rows, too, and only the first is read: save it as a file of its own")
 
-    return excel_rows(path, tells_sheet=tell_sheet) if is_excel_file(path) else _text_rows(path, refuse)
-
-
-def _text_rows(path: Path, refuse: Refuse) -> Generator[Row]:
-    with opened(path) as file:
-        beginning = file.read(BEGINNING_CHARACTERS)
-        file.seek(0)
-        for line, cells in text_rows(file, usual_delimiter(beginning, MOST_LINES_ABOVE), refuse):
-            texts = list(map(str.strip, cells))
-            written = "".join(texts)
-            if "'" in written or "=" in written:
-                texts = list(map(armed, texts))
-            if written:
-                yield Row(line, texts)
+    return file_rows(path, refuse, usual_delimiter, is_excel=is_excel_file(path), tells_sheet=tell_sheet)
 
 
 # --- Records -----------------------------------------------------------------------------------------------------

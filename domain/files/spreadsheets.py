@@ -1,7 +1,6 @@
 """Tables that people make: the first sheet of an Excel file, or a CSV file, row by row. No CSV file is held in memory
 whole; an Excel file is held by a process of its own, with bounds."""
 
-import itertools
 import select
 import subprocess
 import sys
@@ -10,22 +9,21 @@ import zipfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from domain.files import excel_process
-from domain.files.csvfiles import UnreadableFile, armed, named_width, numbered_rows, opened
+from domain.files.column_names import heading_delimiter, named_rows, named_width
+from domain.files.csvfiles import UnreadableFile, armed
 from domain.files.reading_ends import go_on
 from domain.files.reading_time import check_reading_time, reading_seconds_left
-from domain.files.text_rows import MOST_COLUMNS, MOST_LINES_ABOVE, Refuse, RefusedRow, heading_row_at
+from domain.files.text_rows import MOST_COLUMNS, Refuse, RefusedRow, file_text_rows
 
 Cell: TypeAlias = str | int | float | bool | datetime | None
 """A cell of a CSV file is a text. A time in a cell of Excel has no zone."""
-
-_ROWS_BETWEEN_LOOKS = 1_024
-"""The clock is looked at after so many rows."""
 
 MOST_UNPACKED_BYTES = 512 << 20
 """An Excel file is packed, and a small one may unpack to more than any disk has."""
@@ -52,53 +50,69 @@ def is_excel_file(path: Path) -> bool:
         raise UnreadableFile(f"cannot read {path}: {error.strerror}") from None
 
 
-def read_table(
-    path: Path, refuse: Refuse, known: Callable[[str], bool], *, is_excel: bool, stored: IO[bytes] | None = None
-) -> Generator[Row]:
-    """The row of the columns' names, which may be empty, and then the rows that are not. `refuse` is told the rows that
-    cannot be read. `known` tells whether a name is that of a column of ours. `stored` is an empty
-    file that gets the rows of Excel, or one that has them. Raises UnreadableFile, also while the rows are read."""
-    return _excel_table(excel_rows(path, stored), refuse, known) if is_excel else _csv_rows(path, refuse, known)
-
-
-def _csv_rows(path: Path, refuse: Refuse, known: Callable[[str], bool]) -> Generator[Row]:
-    with opened(path) as file:
-        names, rows = numbered_rows(file, refuse, known)
-        yield Row(1, list(names))
-        named = named_width(names)
-        for line, cells in rows:
-            if not line % _ROWS_BETWEEN_LOOKS:
-                check_reading_time()
-            texts = [cell.strip() for cell in cells]
-            if len(cells) > len(names) or any(texts[named:]):
-                fault = f"{len(cells)} cells, but the header names {named} columns"
-                refuse(RefusedRow(line, fault, texts, len(cells) - named))
-            elif any(texts):
-                yield Row(line, [armed(text) for text in texts])
-
-
-def _excel_table(rows: Generator[Row], refuse: Refuse, known: Callable[[str], bool]) -> Generator[Row]:
-    first = list(itertools.islice(rows, MOST_LINES_ABOVE))
-    at = heading_row_at([row.cells for row in first], known)
-    names = list(first[at].cells) if first else []
-    while names and names[-1] is None:
-        names.pop()
-    yield Row(1, names)
-    for row in itertools.chain(first[at + 1 :], rows):
-        if beyond := sum(cell is not None for cell in row.cells[len(names) :]):
-            fault = f"cells beyond the {len(names)} columns that are named"
-            refuse(RefusedRow(row.line, fault, row.cells, beyond))
-        else:
-            yield Row(row.line, row.cells[: len(names)])
-
-
 TellsSheet = Callable[[str], None]
 """Is told the name of each further sheet that has rows, once those of the first one are read."""
 
 
-def excel_rows(
-    path: Path, stored: IO[bytes] | None = None, tells_sheet: TellsSheet = lambda name: None
+def _tell_nobody(name: str) -> None:
+    """Nobody wants to know of further sheets."""
+
+
+def file_rows(
+    path: Path,
+    refuse: Refuse,
+    delimiter_of: Callable[[str], str],
+    *,
+    is_excel: bool,
+    stored: IO[bytes] | None = None,
+    tells_sheet: TellsSheet = _tell_nobody,
 ) -> Generator[Row]:
+    """The rows of a table that are not empty: of text, whose delimiter the beginning tells, or of the first sheet of
+    Excel. `refuse` is told the rows that cannot be read. `stored` is an empty file that gets the rows of Excel, or
+    one that has them. Raises UnreadableFile, also while the rows are read."""
+    return excel_rows(path, stored, tells_sheet) if is_excel else _text_rows(path, refuse, delimiter_of)
+
+
+def _text_rows(path: Path, refuse: Refuse, delimiter_of: Callable[[str], str]) -> Generator[Row]:
+    for line, cells in file_text_rows(path, refuse, delimiter_of):
+        texts = list(map(str.strip, cells))
+        written = "".join(texts)
+        if "'" in written or "=" in written:
+            texts = list(map(armed, texts))
+        if written:
+            yield Row(line, texts)
+
+
+def read_table(
+    path: Path, refuse: Refuse, known: Callable[[str], bool], *, is_excel: bool, stored: IO[bytes] | None = None
+) -> Generator[Row]:
+    """The row of the columns' names, which may be empty, and then the rows below it, as `file_rows` gives them. A row
+    with cells beyond the columns is refused, too. `known` tells whether a name is that of a column of ours."""
+    delimiter_of = partial(heading_delimiter, known=known)
+
+    def open_rows(refuse: Refuse) -> Generator[Row]:
+        return file_rows(path, refuse, delimiter_of, is_excel=is_excel, stored=stored)
+
+    names, rows = named_rows(open_rows, refuse, known)
+    width = named_width(names)
+    yield Row(1, names[:width] if is_excel else names)
+    for row in rows:
+        if beyond := _cells_beyond(row, names, width, is_excel=is_excel):
+            fault = f"{width + beyond} cells, but the header names {width} columns"
+            refuse(RefusedRow(row.line, fault, row.cells, beyond))
+        else:
+            yield row
+
+
+def _cells_beyond(row: Row, names: Sequence[Cell], width: int, *, is_excel: bool) -> int:
+    """The number of cells too many. In text an empty cell is one, too: a delimiter stands before it."""
+    more = row.cells[width:]
+    if is_excel:
+        return len(more) - more.count(None)
+    return len(more) if len(row.cells) > len(names) or any(more) else 0
+
+
+def excel_rows(path: Path, stored: IO[bytes] | None = None, tells_sheet: TellsSheet = _tell_nobody) -> Generator[Row]:
     """The rows of the first sheet that are not empty. `stored` is an empty file that gets them, or one that has them.
     Raises UnreadableFile, also while they are read."""
     if stored is not None and stored.tell():

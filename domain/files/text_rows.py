@@ -7,8 +7,8 @@ no row is lost unseen. Lines, cells and columns are bounded while they are read:
 import csv
 import itertools
 import re
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -26,14 +26,14 @@ MOST_CELL_CHARACTERS = 32_767
 """A cell of Excel has no more."""
 
 DELIMITERS = ",;\t|"
-MOST_LINES_ABOVE = 30
-"""The lines of titles above the row that names the columns."""
 MOST_UNREADABLE = 100_000
 """The rows with misplaced quotes after which the reading ends. Each may cost the reading of many lines."""
 _UNREADABLE_AT_ONCE = 50
 _SKIPPED_AT_ONCE = 1 << 16
 _ROWS_AT_ONCE = 1_000
-"""The rows between two looks whether somebody still waits."""
+"""The rows between two looks at the clock, and whether somebody still waits."""
+_BEGINNING_CHARACTERS = 8_192
+"""The part of a file that is looked at to find its delimiter."""
 
 
 class RefusedRow(NamedTuple):
@@ -92,45 +92,18 @@ def _encoding_of_nuls(beginning: bytes) -> str:
     return "utf-16-le" if odd > even else "utf-16-be"
 
 
-def usual_delimiter(beginning: str, most_lines: int = MOST_LINES_ABOVE) -> str:
-    """The sign that divides most lines into most cells, and into equally many. A short table may stand below a longer
-    title, so lines without a sign say nothing against it."""
-    lines = beginning.splitlines()[:most_lines]
-
-    def fit(sign: str) -> tuple[int, bool]:
-        counts = Counter(line.count(sign) for line in lines)
-        return max((count * times for count, times in counts.items()), default=0), sign == ","
-
-    return max(DELIMITERS, key=fit)
-
-
-def heading_delimiter(beginning: str, known: Callable[[str], bool]) -> str:
-    """The sign that divides one of the first lines into most names of columns that are known."""
-    lines = beginning.splitlines()[:MOST_LINES_ABOVE] or [""]
-
-    def fit(sign: str) -> tuple[int, int, bool]:
-        names = [[name.strip().strip('"') for name in line.split(sign)[:MOST_COLUMNS]] for line in lines]
-        return max(sum(map(known, one)) for one in names), len(names[0]), sign == ","
-
-    return max(DELIMITERS, key=fit)
-
-
-def heading_row_at(rows: Sequence[Sequence[Any]], known: Callable[[str], bool]) -> int:
-    """The place of the row that names the columns, among the first rows of a table: titles may stand above it. It is
-    the first row unless that one knows at most one column, and another one more. Where no row knows one and the first
-    is a title by itself, it is the first of the widest rows."""
-    names = [[cell.strip() for cell in row if isinstance(cell, str) and cell.strip()] for row in rows]
-    counts = [sum(map(known, one)) for one in names]
-    if not rows or counts[0] > 1:
-        return 0
-    best = max(counts)
-    is_title = counts[0] == 0 and len(names[0]) < 2
-    if best > counts[0] and (best > 1 or is_title):
-        return counts.index(best)
-    if best == 0 and is_title:
-        widths = list(map(len, names))
-        return widths.index(max(widths))
-    return 0
+def file_text_rows(path: Path, refuse: Refuse, delimiter_of: Callable[[str], str]) -> Generator[tuple[int, list[str]]]:
+    """The rows of a text file, as `text_rows` gives them. `delimiter_of` tells the delimiter by the file's beginning.
+    Raises UnreadableFile."""
+    try:
+        with path.open(encoding=encoding_of(path), newline="") as file:
+            beginning = file.read(_BEGINNING_CHARACTERS)
+            file.seek(0)
+            yield from text_rows(file, delimiter_of(beginning), refuse)
+    except OSError as error:
+        raise UnreadableFile(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeError:
+        raise UnreadableFile(f"{path} is not UTF-8 text, nor that of a spreadsheet: save it as CSV UTF-8") from None
 
 
 def text_rows(file: TextIO, delimiter: str, refuse: Refuse) -> Iterator[tuple[int, list[str]]]:
@@ -142,6 +115,7 @@ def text_rows(file: TextIO, delimiter: str, refuse: Refuse) -> Iterator[tuple[in
     for count in itertools.count():
         if count % _ROWS_AT_ONCE == 0:
             go_on()
+            check_reading_time()
         line = lines.begin_row()
         try:
             cells = next(reader)

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.files.text_rows import MOST_COLUMNS, MOST_ROW_CHARACTERS, encoding_of, text_rows, usual_delimiter
+from domain.files.column_names import usual_delimiter
+from domain.files.text_rows import MOST_COLUMNS, MOST_ROW_CHARACTERS, encoding_of, text_rows
 
 SIGNS = st.sampled_from([",", ";", "\t", "|"])
 
