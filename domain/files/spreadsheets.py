@@ -108,7 +108,7 @@ def _cells_beyond(row: Row, names: Sequence[Cell], width: int, *, is_excel: bool
     """The number of cells too many. In text an empty cell is one, too: a delimiter stands before it."""
     more = row.cells[width:]
     if is_excel:
-        return len(more) - more.count(None)
+        return len(more) - sum(cell is None for cell in more)
     return len(more) if len(row.cells) > len(names) or any(more) else 0
 
 
