@@ -3,27 +3,26 @@
 An attempt is claimed, handed over, settled; see `messages`. Two other jobs share the queue: notices to people
 (`workers/notices.py`), and asking whether messages were read (`workers/read_status.py`)."""
 
-import time
+from functools import partial
 from uuid import UUID
 
 import dramatiq
-import psycopg
 
 from domain import clock
 from domain.accounts.name_lookups import looking_up_for
+from domain.database.connections import Connection
 from domain.messages import message_life
 from domain.messages.gateways import Fault
-from domain.messages.message_life import Claim, MessageStatus
+from domain.messages.message_life import MessageClaim, MessageStatus
 from domain.routes.plans import delivery
 from domain.routes.plans.delivery import DeliveryOutcome
 from domain.telemetry.logs import get_logger
 from domain.telemetry.metrics import MESSAGES
 from workers import notices, read_status
+from workers.claims import store_while_claimed
 from workers.context import Context
 
 log = get_logger(__name__)
-
-_STORE_AGAIN_SECONDS = 1.0
 
 
 def register(broker: dramatiq.Broker, context: Context) -> None:
@@ -38,27 +37,17 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
         with context.about_message("messages.send", UUID(message_id)):
             send_one(UUID(message_id))
 
+    def finish(claimed: MessageClaim, fault: Fault | None, connection: Connection) -> DeliveryOutcome:
+        return delivery.finish_delivery(connection, claimed, fault, settings=context.settings, now=clock.now())
+
     def send_one(message_id: UUID) -> None:
         with context.database.transaction_by_key() as connection:
             step = delivery.start_delivery(connection, message_id, settings=context.settings, now=clock.now())
-        if isinstance(step, Claim):
+        if isinstance(step, MessageClaim):
             with looking_up_for(step.company_id):
                 fault = message_life.hand_over(step, context.settings)
-            step = _store(context, step, fault)
+            step = store_while_claimed(context, step, partial(finish, step, fault))
         context.jobs.put(*step.jobs)
         if step.status is not None:
             MESSAGES.labels(step.status).inc()
             log.info("messages.delivered", message_id=message_id, status=step.status)
-
-
-def _store(context: Context, claimed: Claim, fault: Fault | None) -> DeliveryOutcome:
-    """Stores the end of the attempt. While the database is away it tries again as long as the claim holds, because a
-    message without a stored outcome is sent again."""
-    while True:
-        try:
-            with context.database.transaction_by_key() as connection:
-                return delivery.finish_delivery(connection, claimed, fault, settings=context.settings, now=clock.now())
-        except psycopg.OperationalError:
-            if clock.now() >= claimed.until:
-                raise
-            time.sleep(_STORE_AGAIN_SECONDS)

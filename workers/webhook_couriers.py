@@ -29,7 +29,7 @@ from domain.ids import shown_id
 from domain.telemetry.logs import get_logger
 from domain.telemetry.metrics import WEBHOOKS
 from domain.webhooks import deliveries
-from domain.webhooks.deliveries import Claimed, ClaimedBatch, Disabled, Outcome
+from domain.webhooks.deliveries import ClaimedBatch, DeliveryClaim, Disabled, Outcome
 from domain.webhooks.sending import Sender
 from workers.context import Context
 
@@ -130,7 +130,7 @@ class Courier:
         self._settings = couriers.context.settings
         self._endpoint_id = endpoint_id
         self._company_id = company_id
-        self._sending: dict[asyncio.Task[Outcome], Claimed] = {}
+        self._sending: dict[asyncio.Task[Outcome], DeliveryClaim] = {}
         self._sender = Sender(
             allowed=AllowedHosts.of_webhooks(self._settings),
             timeout_seconds=self._settings.webhook_timeout_seconds,

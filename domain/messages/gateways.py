@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
+from datetime import timedelta
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contact_urls import NOT_PUBLIC, UnusableContact, gateway_of
 from domain.accounts.name_lookups import NoAddress, lookups
 from domain.addresses import literal_address
+from domain.settings import Settings
 from domain.telemetry import tracing
 
 _MAX_BYTES = 1 << 20
@@ -51,6 +53,22 @@ class Fault(NamedTuple):
     unanswered: bool = False
     final: bool = False
     wait_seconds: float = 0
+
+
+_CLAIM_ATTEMPTS = 4
+"""One attempt fits into a claim even with a slow resolver, a slow database and clocks that differ."""
+
+
+def claim_time(settings: Settings) -> timedelta:
+    """The time for which a claim to call a gateway holds: that of four attempts."""
+    return _CLAIM_ATTEMPTS * timedelta(seconds=settings.message_timeout_seconds)
+
+
+def give_text(url: str, text: str, settings: Settings) -> Fault | None:
+    """Try once to give a text, whose first line is its title, to the gateway. None when the gateway took it."""
+    title, _, body = text.partition("\n")
+    allowed = AllowedHosts.of(settings)
+    return call_gateway(url, title, body, allowed=allowed, timeout_seconds=settings.message_timeout_seconds)
 
 
 def call_gateway(url: str, title: str, body: str, *, allowed: AllowedHosts, timeout_seconds: float) -> Fault | None:

@@ -1,10 +1,9 @@
-"""The life of a stored message: claimed, handed over, settled. The functions stand in that order.
+"""The life of a stored message: claimed, handed over, settled, as `domain/claims.py` describes it. The functions stand
+in that order.
 
-A message is claimed in one transaction, handed over to the gateway outside any, and settled in another one. A claim
-holds for a limited time, so a worker that crashes keeps no message for ever. Outbox and sandbox need no gateway: one
-transaction does everything, so each of those messages is delivered exactly once. Toward a gateway, a crash between the
-gateway's answer and our commit repeats the message; the id in its text shows that both are one. An app in the cab
-(`in_cab.py`) gets no message twice.
+A message arrives at least once. Toward a gateway, a crash between the gateway's answer and our commit repeats it; its
+id in the text shows that the two are one. An app in the cab (`in_cab.py`) gets no message twice. Outbox and sandbox
+need no gateway: one transaction does everything, so each of those messages is delivered exactly once.
 
 `routes.plans.delivery` calls `claim` and `settle` with the route locked, and moves the route on. Routes are locked
 before messages everywhere."""
@@ -16,17 +15,15 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 from domain import clock
-from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contact_urls import UnusableContact, channel_of, in_cab_contact
 from domain.accounts.contacts import Contacts, UnreadableContact, is_sealed
-from domain.backoff import backoff
+from domain.claims import Claim, Retries
 from domain.database.connections import Connection
 from domain.database.fence import is_at_work
 from domain.database.statements import Command, NotNull, Statement
 from domain.lifecycle import Environment
 from domain.magic_values import LATE_MESSAGE, named
-from domain.messages import gateways
-from domain.messages.gateways import Fault
+from domain.messages.gateways import Fault, claim_time, give_text
 from domain.messages.in_cab import InCabTarget, connector_account, hand_over_in_cab
 from domain.messages.message_text import corrected
 from domain.messages.new_messages import earlier_messages
@@ -36,19 +33,15 @@ from domain.telemetry import tracing
 OUTBOX = "outbox"
 SANDBOX = "sandbox"
 
-_FIRST_RETRY = timedelta(seconds=30)
-_LONGEST_RETRY = timedelta(minutes=30)
+_RETRIES = Retries(timedelta(seconds=30), longest=timedelta(minutes=30))
 
 _DOUBT_FACTOR = 3
-"""How much longer each wait is than the last, when the message may have gone out or its sender crashed. So the driver
-gets it at most eight times in a day."""
+_RETRIES_IN_DOUBT = Retries(timedelta(seconds=30), factor=_DOUBT_FACTOR)
+"""The waits when the message may have gone out, without a longest one: the driver gets it at most eight times in a
+day."""
 
 _REHEARSED_DELAY = timedelta(minutes=1)
 """How long the sandbox keeps a route `planned` that asks for it."""
-
-_CLAIM_ATTEMPTS = 4
-"""A claim holds for the time of this many attempts. One attempt fits in even with a slow resolver, a slow database and
-clocks that differ."""
 
 
 class MessageStatus(StrEnum):
@@ -59,14 +52,13 @@ class MessageStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """The right of one worker to hand over a message, until `until`."""
+class MessageClaim(Claim):
+    """The right of one worker to hand over a message."""
 
     message_id: UUID
     company_id: UUID
     url: str
     text: str
-    until: datetime
     in_doubt_since: datetime | None
     """When an earlier attempt ended without a known outcome, so that it may have reached the driver; None without such
     an attempt."""
@@ -150,7 +142,9 @@ _CLAIM = Command(
 )
 
 
-def claim(connection: Connection, message_id: UUID, *, settings: Settings, now: datetime) -> Claim | Settled | None:
+def claim(
+    connection: Connection, message_id: UUID, *, settings: Settings, now: datetime
+) -> MessageClaim | Settled | None:
     """Begin an attempt. Returns a claim if a gateway must be called; otherwise the message is delivered at once. None
     if nothing is to be done, or not now. The caller has locked the route.
 
@@ -176,16 +170,25 @@ def claim(connection: Connection, message_id: UUID, *, settings: Settings, now: 
     needs_gateway = message.environment != Environment.SANDBOX and url is not None
     until = retry_at = None
     if needs_gateway:
-        lease = _CLAIM_ATTEMPTS * timedelta(seconds=settings.message_timeout_seconds)
+        lease = claim_time(settings)
         until = now + lease
-        retry_at = max(until, min(now + _wait_in_doubt(lease, message.attempts), _last_moment(message, settings)))
+        crashed = Retries(lease, factor=_DOUBT_FACTOR).wait(message.attempts)
+        retry_at = max(until, min(now + crashed, _last_moment(message, settings)))
     _CLAIM.execute(connection, (text, until, retry_at, message.id))
     if message.environment == Environment.SANDBOX:
         return _deliver(connection, message, MessageStatus.SUPPRESSED, SANDBOX, now=now)
     if url is None or until is None:
         return _deliver(connection, message, MessageStatus.SENT, OUTBOX, now=now)
-    in_cab = _in_cab_target(connection, message, url)
-    return Claim(message.id, message.company_id, url, text, until, message.claimed_until, message.attempts, in_cab)
+    return MessageClaim(
+        message.id,
+        message.company_id,
+        url,
+        text,
+        message.claimed_until,
+        message.attempts,
+        _in_cab_target(connection, message, url),
+        until=until,
+    )
 
 
 def _in_cab_target(connection: Connection, message: _Due, url: str) -> InCabTarget | None:
@@ -202,26 +205,21 @@ def _in_cab_target(connection: Connection, message: _Due, url: str) -> InCabTarg
 # --- Handed over -----------------------------------------------------------------------------------------------
 
 
-def hand_over(claimed: Claim, settings: Settings) -> Fault | None:
+def hand_over(claimed: MessageClaim, settings: Settings) -> Fault | None:
     """Give the text to the gateway, outside any transaction. Returns None when the gateway took it."""
     if is_sealed(claimed.url):
         return Fault(str(UnreadableContact()))
-    if claimed.in_cab is not None:
-        with tracing.working("messages.hand_over", "client"):
-            return hand_over_in_cab(
-                claimed.in_cab,
-                claimed.message_id,
-                claimed.text,
-                repeats=claimed.attempts > 0,
-                in_doubt=claimed.in_doubt_since is not None,
-                settings=settings,
-                now=clock.now(),
-            )
-    title, _, body = claimed.text.partition("\n")
-    allowed = AllowedHosts.of(settings)
     with tracing.working("messages.hand_over", "client"):
-        return gateways.call_gateway(
-            claimed.url, title, body, allowed=allowed, timeout_seconds=settings.message_timeout_seconds
+        if claimed.in_cab is None:
+            return give_text(claimed.url, claimed.text, settings)
+        return hand_over_in_cab(
+            claimed.in_cab,
+            claimed.message_id,
+            claimed.text,
+            repeats=claimed.attempts > 0,
+            in_doubt=claimed.in_doubt_since is not None,
+            settings=settings,
+            now=clock.now(),
         )
 
 
@@ -253,7 +251,7 @@ _END_CLAIM = Command("UPDATE messages SET channel = %s, claimed_until = %s WHERE
 
 
 def settle(
-    connection: Connection, claimed: Claim, fault: Fault | None, *, settings: Settings, now: datetime
+    connection: Connection, claimed: MessageClaim, fault: Fault | None, *, settings: Settings, now: datetime
 ) -> Settled | None:
     """Store the end of an attempt. The caller has locked the route. None when the claim has run out and another worker
     has the message: that worker's attempt counts."""
@@ -266,10 +264,15 @@ def settle(
     _END_CLAIM.execute(connection, (channel, now if fault.in_doubt else claimed.in_doubt_since, message.id))
     if not message.wanted:
         return _discard(connection, message)
-    wait = max(_wait_until_retry(fault, message.attempts - 1), timedelta(seconds=fault.wait_seconds))
-    if fault.final or now + wait > _last_moment(message, settings):
+    retry_at = (_RETRIES_IN_DOUBT if fault.in_doubt else _RETRIES).next_at(
+        message.attempts - 1,
+        now=now,
+        last_moment=_last_moment(message, settings),
+        least=timedelta(seconds=fault.wait_seconds),
+    )
+    if fault.final or retry_at is None:
         return _give_up(connection, message, fault.sentence)
-    return _retry(connection, message, fault.sentence, now + wait)
+    return _retry(connection, message, fault.sentence, retry_at)
 
 
 _DELIVER = Command(
@@ -315,17 +318,6 @@ def _discard(connection: Connection, message: _Due | _HandedOver) -> Settled:
 
 def _settled(end: AttemptEnd, status: MessageStatus, message: _Due | _HandedOver) -> Settled:
     return Settled(end, status, message.route_id, message.plan_id, message.driver_id, message.environment)
-
-
-def _wait_until_retry(fault: Fault, attempts_before: int) -> timedelta:
-    """30 s, 1 min, 2 min and so on, at most 30 min. In doubt: 30 s, 90 s, 4.5 min and so on, without a limit."""
-    if fault.in_doubt:
-        return _wait_in_doubt(_FIRST_RETRY, attempts_before)
-    return backoff(_FIRST_RETRY, attempts_before, longest=_LONGEST_RETRY)
-
-
-def _wait_in_doubt(first: timedelta, attempts_before: int) -> timedelta:
-    return backoff(first, attempts_before, factor=_DOUBT_FACTOR)
 
 
 def _last_moment(message: _Due | _HandedOver, settings: Settings) -> datetime:

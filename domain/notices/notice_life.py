@@ -1,8 +1,8 @@
-"""The life of a notice that is due: claimed, handed over, settled. The functions stand in that order.
+"""The life of a notice that is due: claimed, handed over, settled, as `domain/claims.py` describes it. The functions
+stand in that order.
 
-A notice is claimed in one transaction, handed over to the gateway outside any, and settled in another one. A person
-gets it at most once: an attempt with an unknown end is never repeated. A gateway that refuses is asked again, with
-growing waits."""
+A person gets a notice at most once: an attempt with an unknown end is never repeated. A gateway that refuses is asked
+again, with growing waits."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,12 +12,11 @@ from uuid import UUID
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contact_urls import fault_of
 from domain.accounts.contacts import Contacts, UnreadableContact
-from domain.backoff import backoff
+from domain.claims import Claim, Retries
 from domain.database.connections import Connection
 from domain.database.fence import is_at_work
 from domain.database.statements import Command, NotNull, Statement
-from domain.messages import gateways
-from domain.messages.gateways import Fault
+from domain.messages.gateways import Fault, claim_time, give_text
 from domain.notices.quiet_hours import QuietHours
 from domain.settings import Settings
 from domain.telemetry import tracing
@@ -25,23 +24,18 @@ from domain.telemetry import tracing
 RETRIED_FOR = timedelta(hours=6)
 """After this time of refusals a notice is out of date."""
 
-_FIRST_RETRY = timedelta(seconds=30)
-_LONGEST_RETRY = timedelta(minutes=30)
-
-_CLAIM_ATTEMPTS = 4
-"""A claim holds for the time of this many attempts, as for a driver's message."""
+_RETRIES = Retries(timedelta(seconds=30), longest=timedelta(minutes=30))
 
 SettledStatus = Literal["pending", "sent", "failed", "doubtful"]
 
 
 @dataclass(frozen=True, slots=True)
-class NoticeClaim:
-    """The right of one worker to hand over a notice, until `until`."""
+class NoticeClaim(Claim):
+    """The right of one worker to hand over a notice."""
 
     notice_id: UUID
     stored_url: str
     text: str
-    until: datetime
     attempts: int
     """How many attempts came before this one."""
     due_at: datetime
@@ -82,9 +76,9 @@ def claim_notice(
     notice = _DUE.first(connection, {"id": notice_id, "company_id": company_id, "now": now})
     if notice is None or (notice.part != "test" and _is_quiet(notice, now)):
         return None
-    until = now + _CLAIM_ATTEMPTS * timedelta(seconds=settings.message_timeout_seconds)
+    until = now + claim_time(settings)
     _CLAIM.execute(connection, (until, notice.id))
-    return NoticeClaim(notice.id, notice.url, notice.text, until, notice.attempts, notice.due_at)
+    return NoticeClaim(notice.id, notice.url, notice.text, notice.attempts, notice.due_at, until=until)
 
 
 def _is_quiet(notice: _Due, now: datetime) -> bool:
@@ -101,14 +95,10 @@ def hand_over_notice(claimed: NoticeClaim, settings: Settings) -> Fault | None:
         url = Contacts.of(settings).open(claimed.stored_url) or ""
     except UnreadableContact as error:
         return Fault(str(error))
-    allowed = AllowedHosts.of(settings)
-    if (fault := fault_of(url, allowed)) is not None:
+    if (fault := fault_of(url, AllowedHosts.of(settings))) is not None:
         return Fault(f"the address {fault}")
-    title, _, body = claimed.text.partition("\n")
     with tracing.working("notices.hand_over", "client"):
-        return gateways.call_gateway(
-            url, title, body, allowed=allowed, timeout_seconds=settings.message_timeout_seconds
-        )
+        return give_text(url, claimed.text, settings)
 
 
 # --- Settled ---------------------------------------------------------------------------------------------------
@@ -143,5 +133,5 @@ def _outcome(claimed: NoticeClaim, fault: Fault | None, now: datetime) -> tuple[
         return "sent", None
     if fault.in_doubt or fault.unanswered:
         return "doubtful", None
-    retry_at = now + backoff(_FIRST_RETRY, claimed.attempts, longest=_LONGEST_RETRY)
-    return ("pending", retry_at) if retry_at <= claimed.due_at + RETRIED_FOR else ("failed", None)
+    retry_at = _RETRIES.next_at(claimed.attempts, now=now, last_moment=claimed.due_at + RETRIED_FOR)
+    return "pending" if retry_at is not None else "failed", retry_at

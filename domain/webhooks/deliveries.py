@@ -1,10 +1,8 @@
-"""The life of a delivery: claimed, sent, settled. The functions stand in that order.
+"""The life of a delivery: claimed, sent, settled, as `domain/claims.py` describes it. The functions stand in that
+order.
 
-A delivery is claimed in one transaction, sent outside any, and settled in another one. A claim holds for a limited
-time, so a worker that crashes keeps no delivery for ever: another one sends it again, with the same id. So an endpoint
-gets each event at least once.
-
-The next event of a route waits until the one before it was delivered or given up. Different routes wait for nothing.
+An endpoint gets each event at least once: after a crash another worker sends it again, with the same id. The next event
+of a route waits until the one before it was delivered or given up. Different routes wait for nothing.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -14,7 +12,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.accounts.contacts import Contacts, UnreadableContact
-from domain.backoff import backoff
+from domain.claims import Claim, Retries
 from domain.database.connections import Connection, Tenant, as_json
 from domain.database.fence import is_at_work
 from domain.database.index_order import in_index_order
@@ -29,9 +27,7 @@ from domain.webhooks.events import CapturedEvent, prepare_payloads
 GONE = 410
 """The status with which an endpoint asks for no more events."""
 
-_FIRST_RETRY = timedelta(seconds=5)
-_LONGEST_RETRY = timedelta(hours=3)
-_RETRY_FACTOR = 4
+_RETRIES = Retries(timedelta(seconds=5), longest=timedelta(hours=3), factor=4)
 
 _CLAIM_ATTEMPTS = 2
 _CLAIM_GRACE = timedelta(seconds=5)
@@ -39,8 +35,8 @@ _CLAIM_GRACE = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
-    """The right of one worker to send an event to an endpoint, until `until`."""
+class DeliveryClaim(Claim):
+    """The right of one worker to send an event to an endpoint."""
 
     number: int
     attempt: int
@@ -48,7 +44,6 @@ class Claimed:
     route_id: UUID | None
     type: str
     payload: str
-    until: datetime
     failures: int
     queued_at: datetime
     trace: Trace = NO_TRACE
@@ -61,13 +56,13 @@ class ClaimedBatch(NamedTuple):
     url: str
     secrets: Sequence[str]
     """The secrets that sign: the current one, and for a day the one before it."""
-    claimed: Sequence[Claimed]
+    claimed: Sequence[DeliveryClaim]
 
 
 class Outcome(NamedTuple):
     """The end of an attempt. `error` is None when the endpoint took the event."""
 
-    claimed: Claimed
+    claimed: DeliveryClaim
     at: datetime
     milliseconds: float
     status: int | None
@@ -168,8 +163,8 @@ def claim_deliveries(
     return ClaimedBatch(target.url, _open_secrets(target, Contacts.of(settings), now), claimed)
 
 
-def _claimed(row: _Due, payload: str, until: datetime, traces: Mapping[UUID, Trace]) -> Claimed:
-    return Claimed(
+def _claimed(row: _Due, payload: str, until: datetime, traces: Mapping[UUID, Trace]) -> DeliveryClaim:
+    return DeliveryClaim(
         number=row.number,
         attempt=row.attempts,
         event_id=row.event_id,
@@ -288,9 +283,9 @@ def _document(outcome: Outcome, *, settings: Settings, now: datetime) -> dict[st
     claimed = outcome.claimed
     status, retry_at = "delivered", None
     if outcome.error is not None:
-        wait = backoff(_FIRST_RETRY, claimed.failures, longest=_LONGEST_RETRY, factor=_RETRY_FACTOR)
         last_moment = claimed.queued_at + timedelta(hours=settings.webhook_retry_hours)
-        status, retry_at = ("pending", now + wait) if now + wait <= last_moment else ("failed", None)
+        retry_at = _RETRIES.next_at(claimed.failures, now=now, last_moment=last_moment)
+        status = "pending" if retry_at is not None else "failed"
     return {
         "number": claimed.number,
         "route_id": claimed.route_id,
@@ -322,7 +317,9 @@ _RELEASE = Command(
 )
 
 
-def release_claims(connection: Connection, endpoint_id: UUID, claimed: Sequence[Claimed], *, now: datetime) -> None:
+def release_claims(
+    connection: Connection, endpoint_id: UUID, claimed: Sequence[DeliveryClaim], *, now: datetime
+) -> None:
     """Gives up claims whose attempts were cut off, so that another worker sends them at once."""
     _RELEASE.execute(connection, (now, endpoint_id, [one.number for one in claimed]))
 

@@ -20,7 +20,7 @@ from domain.accounts.public_connections import PublicBackend, RefusedAddress, tl
 from domain.ids import shown_id
 from domain.telemetry import tracing
 from domain.text import printable, without_secrets
-from domain.webhooks.deliveries import Claimed, Outcome
+from domain.webhooks.deliveries import DeliveryClaim, Outcome
 from domain.webhooks.endpoints import ALLOWED_HOSTS_OF_WEBHOOKS
 
 MOST_ANSWER_BYTES = 1 << 10
@@ -43,12 +43,12 @@ class Sender:
         self._backend = PublicBackend(allowed)
         self._idle: list[httpcore.AsyncHTTPConnection] = []
 
-    async def send(self, url: str, secrets: Sequence[str], claimed: Claimed) -> Outcome:
+    async def send(self, url: str, secrets: Sequence[str], claimed: DeliveryClaim) -> Outcome:
         """Makes one attempt. It never raises, unless it is canceled."""
         with tracing.working("webhooks.send", "client", claimed.trace):
             return await self._attempt(url, secrets, claimed)
 
-    async def _attempt(self, url: str, secrets: Sequence[str], claimed: Claimed) -> Outcome:
+    async def _attempt(self, url: str, secrets: Sequence[str], claimed: DeliveryClaim) -> Outcome:
         at, started = clock.now(), time.perf_counter()
         status: int | None = None
         answer: bytes = b""
@@ -113,7 +113,7 @@ def _target(url: str) -> tuple[httpcore.URL, bytes]:
     return core, parsed.netloc
 
 
-def headers_of(claimed: Claimed, secrets: Iterable[str], at: datetime) -> list[tuple[bytes, bytes]]:
+def headers_of(claimed: DeliveryClaim, secrets: Iterable[str], at: datetime) -> list[tuple[bytes, bytes]]:
     """The headers of Standard Webhooks, and the bound trace. Each secret signs, since a receiver needs to know only one
     of them."""
     event_id = shown_id("evt", claimed.event_id)

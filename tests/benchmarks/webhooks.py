@@ -16,7 +16,7 @@ from domain.ids import new_id
 from domain.lifecycle import Environment, PendingReason, RouteStatus
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import deliver_webhooks_job
-from domain.webhooks.deliveries import Claimed
+from domain.webhooks.deliveries import DeliveryClaim
 from domain.webhooks.endpoints import EndpointChanges, NewSecret, add_endpoint
 from domain.webhooks.sending import Sender
 from tests.benchmarks.harness import Bench, Figure, Stack, busiest
@@ -120,7 +120,7 @@ def _deliver(stack: Stack, fleets: list[Fleet], made: list[NewSecret]) -> _Run:
 def _post_bare(stack: Stack, url: str, made: NewSecret) -> _Run:
     """The same client posts signed bodies to the same receiver, and keeps nothing."""
     body = write(route_body(datetime.now(UTC))).decode() * 3  # about as long as a route
-    claimed = Claimed(1, 1, new_id(), None, "route.imported", body, datetime.now(UTC), 0, datetime.now(UTC))
+    claimed = DeliveryClaim(1, 1, new_id(), None, "route.imported", body, 0, datetime.now(UTC), until=datetime.now(UTC))
 
     async def post() -> float:
         sender = Sender(allowed=AllowedHosts.read(_ALLOWED), timeout_seconds=10)

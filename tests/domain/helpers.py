@@ -14,7 +14,7 @@ from domain.database.visibility import SERVICE_ROLE, Visibility, set_visibility
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
 from domain.messages import message_life
-from domain.messages.message_life import Claim
+from domain.messages.message_life import MessageClaim
 from domain.messages.new_messages import queue_message
 from domain.roads import Point
 from domain.routes.events import Requester
@@ -138,7 +138,7 @@ def deliver(connection: Connection, message_id: UUID, *, settings: Settings, now
     """One attempt at a message, with all the steps of the worker. Gateways of this machine may be called."""
     allowing = settings.model_copy(update={"message_allowed_hosts": "127.0.0.1", "message_timeout_seconds": 5})
     step = delivery.start_delivery(connection, message_id, settings=allowing, now=now)
-    if isinstance(step, Claim):
+    if isinstance(step, MessageClaim):
         fault = message_life.hand_over(step, allowing)
         step = delivery.finish_delivery(connection, step, fault, settings=allowing, now=now)
     return step

@@ -17,6 +17,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
+from domain.claims import Retries
 from domain.settings import Settings
 from ingress.http.serving import free_port
 from tests.faults.points import Point, When, install
@@ -24,10 +25,11 @@ from tests.service import eventually
 
 SHORTER: Mapping[str, Any] = {
     "domain.queue.jobs:SWEEP_GRACE": timedelta(seconds=1),
-    "domain.messages.message_life:_CLAIM_ATTEMPTS": 1.5,
-    "domain.messages.message_life:_FIRST_RETRY": timedelta(seconds=1),
+    "domain.messages.gateways:_CLAIM_ATTEMPTS": 1.5,
+    "domain.messages.message_life:_RETRIES": Retries(timedelta(seconds=1)),
+    "domain.messages.message_life:_RETRIES_IN_DOUBT": Retries(timedelta(seconds=1), factor=3),
     "domain.webhooks.deliveries:_CLAIM_GRACE": timedelta(seconds=0.5),
-    "domain.webhooks.deliveries:_FIRST_RETRY": timedelta(seconds=0.5),
+    "domain.webhooks.deliveries:_RETRIES": Retries(timedelta(seconds=0.5), factor=4),
     "domain.operations.import_records:SILENT_SECONDS": 2,
     "workers.broker:_RECOVER_SECONDS": 0.5,
     "scheduler.process:_CANDIDATE_SECONDS": 0.2,

@@ -12,7 +12,7 @@ from domain.database.statements import Command
 from domain.messages import message_life
 from domain.messages.due_messages import next_messages
 from domain.messages.gateways import Fault
-from domain.messages.message_life import Claim, MessageStatus, Settled
+from domain.messages.message_life import MessageClaim, MessageStatus, Settled
 from domain.queue.jobs import Job
 from domain.routes import events, transitions
 from domain.routes.plans import replans
@@ -31,15 +31,15 @@ _LOCK_ROUTE = Command("SELECT FROM routes WHERE id = (SELECT route_id FROM messa
 
 def start_delivery(
     connection: Connection, message_id: UUID, *, settings: Settings, now: datetime
-) -> Claim | DeliveryOutcome:
+) -> MessageClaim | DeliveryOutcome:
     """Begins an attempt: a claim if a gateway must be called, otherwise the outcome. See `message_life.claim`."""
     _LOCK_ROUTE.execute(connection, (message_id,))
     step = message_life.claim(connection, message_id, settings=settings, now=now)
-    return step if isinstance(step, Claim) else _move_on(connection, step, now=now)
+    return step if isinstance(step, MessageClaim) else _move_on(connection, step, now=now)
 
 
 def finish_delivery(
-    connection: Connection, claimed: Claim, fault: Fault | None, *, settings: Settings, now: datetime
+    connection: Connection, claimed: MessageClaim, fault: Fault | None, *, settings: Settings, now: datetime
 ) -> DeliveryOutcome:
     """Stores the end of an attempt. `fault` is the gateway's fault; None when the gateway took the message. See
     `message_life.settle`."""

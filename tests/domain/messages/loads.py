@@ -8,7 +8,7 @@ from uuid import UUID
 from domain.database.connections import Connection, Database
 from domain.lifecycle import RouteStatus
 from domain.messages.gateways import Fault
-from domain.messages.message_life import Claim
+from domain.messages.message_life import MessageClaim
 from domain.routes.plans import delivery
 from domain.routes.plans.delivery import DeliveryOutcome
 from domain.settings import Settings
@@ -55,17 +55,17 @@ class Load:
         self.message_id = planned_by_hand(connection, self.route_id, now=self.now)
         return self.message_id
 
-    def claim(self, message_id: UUID | None = None, *, seconds: float = 0) -> Claim | DeliveryOutcome:
+    def claim(self, message_id: UUID | None = None, *, seconds: float = 0) -> MessageClaim | DeliveryOutcome:
         now = self.now + timedelta(seconds=seconds)
         with self.database.transaction() as connection:
             return delivery.start_delivery(connection, message_id or self.message_id, settings=self.settings, now=now)
 
-    def claimed(self, message_id: UUID | None = None, *, seconds: float = 0) -> Claim:
+    def claimed(self, message_id: UUID | None = None, *, seconds: float = 0) -> MessageClaim:
         claimed = self.claim(message_id, seconds=seconds)
-        assert isinstance(claimed, Claim)
+        assert isinstance(claimed, MessageClaim)
         return claimed
 
-    def settle(self, claimed: Claim, fault: Fault | None = None, *, seconds: float = 0) -> DeliveryOutcome:
+    def settle(self, claimed: MessageClaim, fault: Fault | None = None, *, seconds: float = 0) -> DeliveryOutcome:
         now = self.now + timedelta(seconds=seconds)
         with self.database.transaction() as connection:
             return delivery.finish_delivery(connection, claimed, fault, settings=self.settings, now=now)

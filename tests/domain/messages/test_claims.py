@@ -15,7 +15,7 @@ from domain.ids import shown_id
 from domain.lifecycle import RouteStatus
 from domain.messages import message_life
 from domain.messages.due_messages import due_messages, list_messages
-from domain.messages.message_life import Claim, MessageStatus
+from domain.messages.message_life import MessageClaim, MessageStatus
 from domain.queue.jobs import send_message_job
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
@@ -56,7 +56,7 @@ def test_only_one_of_several_workers_claims_a_message(load: Load) -> None:
     with ThreadPoolExecutor(4) as threads:
         steps = list(threads.map(lambda _: load.claim(), range(4)))
 
-    assert [isinstance(step, Claim) for step in steps].count(True) == 1
+    assert [isinstance(step, MessageClaim) for step in steps].count(True) == 1
     assert steps.count(DeliveryOutcome(None, [])) == 3
 
 
@@ -80,7 +80,7 @@ def test_an_outcome_counts_only_for_its_own_claim(load: Load) -> None:
 
 def test_a_message_that_crashes_each_worker_is_repeated_only_a_few_times(load: Load) -> None:
     seconds, attempts = 0.0, 0
-    while isinstance(load.claim(seconds=seconds), Claim):
+    while isinstance(load.claim(seconds=seconds), MessageClaim):
         attempts += 1
         seconds = (load.row().retry_at - load.now).total_seconds()
 
@@ -298,7 +298,7 @@ def test_the_driver_can_always_tell_which_plan_holds_while_pushes_and_messages_r
                 with database.transaction() as connection:  # its pause after a refusal is over
                     connection.execute("UPDATE messages SET retry_at = %s WHERE id = %s", (now, row.id))
                 step = load.claim(row.id)
-                if isinstance(step, Claim):
+                if isinstance(step, MessageClaim):
                     time.sleep(chance.random() / 50)
                     taken = chance.random() < 0.4
                     handed_over.append((step.message_id, step.text, taken))

@@ -95,7 +95,7 @@ def test_a_time_out_on_an_open_connection_is_in_doubt(connection: Connection, fl
 
 
 def test_the_gateway_gets_the_text_by_the_rules_of_drivers_messages(settings: Settings, gateway: Gateway) -> None:
-    claimed = NoticeClaim(new_id(), gateway.url, "Title\nFirst line\nhttps://c/routes", NOW, 0, NOW)
+    claimed = NoticeClaim(new_id(), gateway.url, "Title\nFirst line\nhttps://c/routes", 0, NOW, until=NOW)
     inside = hand_over_notice(claimed, settings)
     assert inside is not None
     assert "is not on the public internet" in inside.sentence
@@ -132,7 +132,7 @@ def test_a_sealed_channel_is_opened_by_its_key_alone(
     subscribe(connection, fleet.company_id, url=gateway.url, contacts=Contacts(KEY))
     (row,) = connection.execute("SELECT url FROM notice_subscriptions WHERE company_id = %s", (fleet.company_id,))
     assert row[0].startswith("sealed:")
-    claimed = NoticeClaim(new_id(), row[0], "Title\nBody", NOW, 0, NOW)
+    claimed = NoticeClaim(new_id(), row[0], "Title\nBody", 0, NOW, until=NOW)
     allowed = settings.model_copy(update={"message_allowed_hosts": "127.0.0.0/8"})
     fault = hand_over_notice(claimed, allowed)
     assert fault is not None

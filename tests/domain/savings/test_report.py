@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from domain.database.connections import Connection, Database, Tenant
 from domain.housekeeping.retention import delete_routes
 from domain.lifecycle import TRANSITIONS, RouteStatus
-from domain.messages.message_life import Claim
+from domain.messages.message_life import MessageClaim
 from domain.routes import transitions
 from domain.routes.plans import delivery
 from domain.savings.export import CSV_COLUMNS, line_row, plan_row, write_savings_csv
@@ -104,7 +104,7 @@ def test_a_route_that_is_completed_while_its_message_is_handed_over_counts(
     message = planned_by_hand(connection, route_id, now=NOON, savingsTotal=31.5)
     allowing = settings.model_copy(update={"message_allowed_hosts": "127.0.0.1"})
     claimed = delivery.start_delivery(connection, message, settings=allowing, now=NOON)
-    assert isinstance(claimed, Claim)
+    assert isinstance(claimed, MessageClaim)
     complete(connection, route_id)
     assert total(connection, fleet.live).plans == 0
 

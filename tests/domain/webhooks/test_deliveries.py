@@ -18,8 +18,8 @@ from domain.routes.transitions import cancel_route
 from domain.settings import Settings
 from domain.webhooks import delivery_log
 from domain.webhooks.deliveries import (
-    Claimed,
     ClaimedBatch,
+    DeliveryClaim,
     Outcome,
     claim_deliveries,
     due_endpoints,
@@ -63,7 +63,7 @@ def claim(
     return batch or ClaimedBatch("", [], [])
 
 
-def outcome(claimed: Claimed, now: datetime, status: int | None = 204, answer: str | None = None) -> Outcome:
+def outcome(claimed: DeliveryClaim, now: datetime, status: int | None = 204, answer: str | None = None) -> Outcome:
     error = None if status is not None and 200 <= status < 300 else f"it answered {status}"
     return Outcome(claimed, now, 12.3, status, error, answer)
 
@@ -496,7 +496,7 @@ def check_order(connection: Connection, fleet: Fleet, settings: Settings, now: d
         route_with_two_events(connection, fleet, now)
     route_of = {event.number: event.route_id for event in events_of(connection, endpoint_id)}
     moment = now + timedelta(minutes=1)
-    held: list[Claimed] = []
+    held: list[DeliveryClaim] = []
     for step in [*steps, "lose", "wait", *["claim", "succeed"] * 12]:
         if step.startswith("claim"):
             most = 1 if step == "claim 1" else 100

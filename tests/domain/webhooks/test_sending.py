@@ -18,7 +18,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from domain.accounts.allowed_hosts import AllowedHosts, url_fault
 from domain.ids import new_id
-from domain.webhooks.deliveries import Claimed, Outcome
+from domain.webhooks.deliveries import DeliveryClaim, Outcome
 from domain.webhooks.endpoints import ALLOWED_HOSTS_OF_WEBHOOKS, shown_url
 from domain.webhooks.sending import Sender, _target, headers_of, shown_answer
 from tests.domain.webhooks.endpoints import HERE
@@ -30,9 +30,9 @@ NEW, OLD, OTHER = (f"whsec_{base64.b64encode(bytes([n]) * 32).decode()}" for n i
 Result = TypeVar("Result")
 
 
-def a_claim(payload: str = '{"type":"route.imported"}') -> Claimed:
+def a_claim(payload: str = '{"type":"route.imported"}') -> DeliveryClaim:
     now = datetime.now(UTC)
-    return Claimed(1, 1, new_id(), None, "route.imported", payload, now, 0, now)
+    return DeliveryClaim(1, 1, new_id(), None, "route.imported", payload, 0, now, until=now)
 
 
 def run(work: Callable[[Sender], Coroutine[Any, Any, Result]], allowed: AllowedHosts, seconds: float = 2) -> Result:
