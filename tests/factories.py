@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from domain.accounts.companies import Policy, create_company
+from domain.accounts.companies import create_company
+from domain.accounts.policy import Policy
 from domain.accounts.sessions import begin_session, choose_company
 from domain.accounts.users import create_user
 from domain.contract.checking import read_body

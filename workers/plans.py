@@ -139,7 +139,7 @@ def _compute(context: Context, task: PlanTask, now: datetime) -> tuple[Corridor,
     """Computes a plan. No transaction is open while the road is looked up, the plan is computed and its explanation is
     packed."""
     road = road_ahead(task, context.roads).up_to(context.settings.plan_horizon_miles)
-    detour_miles = task.route.max_detour_miles
+    detour_miles = task.policy.max_detour_miles
     corridor = _corridor(context, task, road, detour_miles, now)
     plan = plan_for_task(task, road, corridor, now=now)
     if isinstance(plan, NoPlan):

@@ -15,10 +15,10 @@ from deploy.cli.records import Records, add_commands, by_id
 from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts import companies
-from domain.accounts.companies import Policy
 from domain.accounts.contact_urls import channel_of
 from domain.accounts.contacts import Contacts
 from domain.accounts.listings import ALL_COMPANIES
+from domain.accounts.policy import Policy
 from domain.contract.captions import CaptionedField, captioned_fields
 from domain.database import fence
 from domain.ids import read_id, shown_id, with_shown_ids

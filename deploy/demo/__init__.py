@@ -15,8 +15,9 @@ from rich.table import Table
 
 from deploy.drive import drive_route
 from deploy.embedded import write_private
-from domain.accounts.companies import Policy, create_company
+from domain.accounts.companies import create_company
 from domain.accounts.keys import create_key
+from domain.accounts.policy import Policy
 from domain.accounts.users import create_user
 from domain.contract.shapes import SCOPES
 from domain.database.connections import Connection, Database

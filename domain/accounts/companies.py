@@ -1,173 +1,25 @@
-"""Companies, with their import and planning policy."""
+"""Companies: making them, changing their policy, locking and retiring them."""
 
 import re
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 from zoneinfo import available_timezones
 
 import msgspec
-from msgspec import Meta, Struct
 
 from domain.accounts.contact_urls import fault_of
 from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact
-from domain.contract.captions import Caption
+from domain.accounts.policy import AUTODRIVE_OFF, PlanPolicy, Policy, StoredCompany
 from domain.database.connections import Connection
 from domain.database.fence import require_not_fenced
 from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.ids import new_id, shown_id
-from domain.lifecycle import MapLink, Objective
 from domain.magic_values import FASTEST_SPEEDUP
 
-AUTODRIVE_OFF = "off"
 _SPEEDUP = re.compile(r"([1-9][0-9]{0,3})x?", re.ASCII | re.IGNORECASE)
-
-Percent = Annotated[float, Meta(ge=0, le=100)]
-
-
-class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The settings of a company; None leaves a value as it is. Each field declares its limits, and the caption that the
-    console's form and the command line show, with the default of the table."""
-
-    name: Annotated[Annotated[str, Meta(min_length=1, max_length=200)] | None, Caption("Name of the company")] = None
-    time_zone: Annotated[
-        str | None,
-        Caption(
-            "Time zone",
-            "for times in messages, and the beginning of a day for deals and taxes, such as America/Chicago",
-            default="UTC",
-        ),
-    ] = None
-    import_window_days: Annotated[
-        Annotated[float, Meta(ge=0, le=3660)] | None,
-        Caption("Import window, days", "routes that start more days ahead are held", default="7"),
-    ] = None
-    superseding: Annotated[
-        bool | None,
-        Caption(
-            "A newer load with the same reference",
-            default="false",
-            choices={"false": "keep both routes", "true": "the newer route replaces the one before"},
-        ),
-    ] = None
-    reserve_percent: Annotated[
-        Percent | None, Caption("Reserve, percent", "the tank never falls below it", default="15")
-    ] = None
-    end_fuel_percent: Annotated[Percent | None, Caption("Fuel at the destination, percent", default="25")] = None
-    assumed_fuel_percent: Annotated[
-        Percent | None,
-        Caption("Assumed fuel, percent", "the level of a truck that has sent none for 24 hours", default="50"),
-    ] = None
-    fuel_margin_percent: Annotated[
-        Percent | None,
-        Caption(
-            "Margin, percent",
-            "kept beyond the reserve until the first purchase, in case the gauge shows too much",
-            default="0",
-        ),
-    ] = None
-    min_purchase_gallons: Annotated[
-        Annotated[float, Meta(ge=0, le=1000)] | None, Caption("Smallest purchase, gallons", default="30")
-    ] = None
-    stop_cost: Annotated[
-        Annotated[float, Meta(ge=0, le=10_000)] | None, Caption("Cost of a stop, dollars", default="20")
-    ] = None
-    max_detour_miles: Annotated[
-        Annotated[float, Meta(ge=0, le=100)] | None,
-        Caption("Longest detour, miles", "to a truck stop, each way", default="5"),
-    ] = None
-    max_stops: Annotated[
-        Annotated[int, Meta(ge=0, le=100)] | None, Caption("Most fuel stops of a plan", "no limit unless set")
-    ] = None
-    objective: Annotated[
-        Objective | None,
-        Caption(
-            "Prices that plans compare",
-            default=Objective.PUMP,
-            choices={Objective.PUMP: "at the pump", Objective.TAX_ADJUSTED: "less the fuel tax"},
-        ),
-    ] = None
-    leftover_value_per_gallon: Annotated[
-        Annotated[float, Meta(ge=0, lt=100)] | None,
-        Caption("Value of leftover fuel, dollars a gallon", default="0"),
-    ] = None
-    savings_target_per_week: Annotated[
-        Annotated[float, Meta(ge=0, le=10_000_000)] | None,
-        Caption("Savings target, dollars a week", "a line in the chart of savings; 0: no line", default="0"),
-    ] = None
-    map_link: Annotated[
-        MapLink | None,
-        Caption(
-            "Maps in messages",
-            default=MapLink.GOOGLE,
-            choices={MapLink.GOOGLE: "a link that any phone opens", MapLink.GEO: "the phone's own map"},
-        ),
-    ] = None
-    replan_en_route: Annotated[
-        bool | None,
-        Caption(
-            "A truck that leaves its plan's road, or passes a fuel stop without fueling",
-            default="false",
-            choices={"false": "keeps its plan", "true": "gets a new plan"},
-        ),
-    ] = None
-    driven_lanes: Annotated[
-        bool | None,
-        Caption(
-            "A route whose stops trucks of the company have driven before",
-            default="true",
-            choices={
-                "true": "takes the road that three of them agree on",
-                "false": "takes the quickest road, and nothing is learned",
-            },
-        ),
-    ] = None
-    sandbox_autodrive: Annotated[
-        str | None,
-        Caption(
-            "Simulated trucks in the sandbox",
-            "how much faster than the clock they drive its routes, from 1x to 3600x, such as 60x; off: they do not",
-            default=AUTODRIVE_OFF,
-        ),
-    ] = None
-    message_url: Annotated[
-        str | None,
-        Caption(
-            "Message address",
-            "an Apprise URL for drivers without a contact, such as mailtos://user:password@host",
-            is_secret=True,
-        ),
-    ] = None
-
-
-class StoredCompany(NamedTuple):
-    """A company as it is stored. `fuelroute companies set --json` shows it in this order."""
-
-    id: UUID
-    name: str
-    time_zone: str
-    import_window_days: float
-    superseding: bool
-    reserve_percent: float
-    end_fuel_percent: float
-    assumed_fuel_percent: float
-    min_purchase_gallons: float
-    stop_cost: float
-    max_detour_miles: float
-    max_stops: int | None
-    message_url: str | None
-    created_at: datetime
-    objective: str
-    leftover_value_per_gallon: float
-    fuel_margin_percent: float
-    map_link: str
-    replan_en_route: bool
-    driven_lanes: bool
-    sandbox_autodrive: str
-    savings_target_per_week: float
-    retired_at: datetime | None
 
 
 class UnknownCompany(FuelrouteError):
@@ -235,6 +87,13 @@ def read_company(connection: Connection, company_id: UUID) -> StoredCompany:
     if row is None:
         raise UnknownCompany(shown_id("cmp", company_id))
     return row
+
+
+_PLAN_POLICY = Statement(PlanPolicy, f"SELECT {', '.join(PlanPolicy._fields)} FROM companies WHERE id = %s")
+
+
+def read_plan_policy(connection: Connection, company_id: UUID) -> PlanPolicy:
+    return _PLAN_POLICY.one(connection, (company_id,))
 
 
 _IS_RETIRED = Scalar(NotNull[bool], "SELECT retired_at IS NOT NULL FROM companies WHERE id = %s")

@@ -1,6 +1,6 @@
 """The list of companies, for operators."""
 
-from domain.accounts.companies import StoredCompany
+from domain.accounts.policy import StoredCompany
 from domain.database.listing import Listing
 
 ALL_COMPANIES = Listing(

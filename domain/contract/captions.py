@@ -27,6 +27,8 @@ class Caption:
     choices: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The values that the field may have, each with its meaning."""
     is_secret: bool = False
+    group: str = ""
+    """The part of a long form in which the field stands."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,10 @@ class CaptionedField:
     @property
     def choices(self) -> Mapping[str, str]:
         return self.caption.choices
+
+    @property
+    def group(self) -> str:
+        return self.caption.group
 
     @property
     def kind(self) -> Literal["text", "number", "date", "secret"]:

@@ -7,12 +7,13 @@ reader unpacks the document and takes what it needs from it.
 
 import zlib
 from collections.abc import Iterable, Sequence
-from typing import Generic, NotRequired, TypedDict, TypeVar, cast
+from typing import Any, Generic, NotRequired, TypedDict, TypeVar, cast
 
 import msgspec
 
 from domain.documents import PlanCause
 from domain.encoding import write
+from domain.planning.trips import NUMBERS, Trip
 
 MOST_CANDIDATES = 5_000
 """The candidates on one page of an explanation: more than an ordinary trip has."""
@@ -45,6 +46,12 @@ class ExplainedInputs(TypedDict):
     max_stops: int | None
     objective: str
     roads: str
+
+
+def explained_inputs(trip: Trip, **others: Any) -> ExplainedInputs:
+    """The inputs as they are explained: the values of the trip, and those that it does not have."""
+    values = {**{name: getattr(trip, name) for name in NUMBERS}, **others}
+    return cast("ExplainedInputs", {name: values[name] for name in ExplainedInputs.__annotations__})
 
 
 class ExplainedLimit(TypedDict):

@@ -18,8 +18,8 @@ import numpy as np
 from domain.documents import FuelPlanDocument, FuelStopDocument
 from domain.encoding import utc_text
 from domain.lifecycle import Objective
-from domain.planning.explanation import Explanation, pack_explanation
-from domain.planning.plan_inputs import DEFAULT_MPG, MILE_DECIMALS, PlanInputs
+from domain.planning.explanation import Explanation, explained_inputs, pack_explanation
+from domain.planning.plan_inputs import DEFAULT_MPG, MILE_DECIMALS, PlanInputs, by_policy
 from domain.planning.relaxation import PlanLimits, RelaxedLimit, least_relaxation
 from domain.planning.rounding import solve_rounded
 from domain.planning.schedule import RoadPoint, arrival_times
@@ -195,7 +195,7 @@ def _trip(inputs: PlanInputs, limits: PlanLimits) -> Trip:
     policy = inputs.policy
     candidates = []
     for offer in inputs.within(limits.max_detour_miles).offers:
-        price = offer.net_price if policy.objective is Objective.PUMP else offer.adjusted_price
+        price = offer.net_price if policy.objective == Objective.PUMP else offer.adjusted_price
         detour_miles = round(offer.detour_miles, MILE_DECIMALS)
         candidates.append(
             Candidate(
@@ -209,16 +209,10 @@ def _trip(inputs: PlanInputs, limits: PlanLimits) -> Trip:
     return Trip(
         distance_miles=round(inputs.road.distance_miles, MILE_DECIMALS),
         start_gallons=inputs.start_gallons,
-        end_gallons=limits.end_gallons,
-        reserve_gallons=limits.reserve_gallons,
         usable_gallons=inputs.usable_gallons,
-        min_purchase_gallons=limits.min_purchase_gallons,
-        stop_cost=policy.stop_cost,
         mpg=inputs.mpg or DEFAULT_MPG,
-        max_stops=limits.max_stops,
         candidates=tuple(candidates),
-        leftover_value_per_gallon=policy.leftover_value_per_gallon,
-        margin_gallons=limits.margin_gallons,
+        **by_policy(policy, limits),
     )
 
 
@@ -270,24 +264,14 @@ def _explanation(
     """The explanation. `gallons` has the gallons bought, by candidate. `result` is the value of the objective, or why
     there is none."""
     return {
-        "inputs": {
-            "capacity_gallons": inputs.rated_gallons,
-            "usable_gallons": trip.usable_gallons,
-            "reserve_gallons": trip.reserve_gallons,
-            "margin_gallons": trip.margin_gallons,
-            "start_gallons": trip.start_gallons,
-            "end_gallons": trip.end_gallons,
-            "min_purchase_gallons": trip.min_purchase_gallons,
-            "stop_cost": trip.stop_cost,
-            "leftover_value_per_gallon": trip.leftover_value_per_gallon,
-            "mpg": trip.mpg,
-            "distance_miles": trip.distance_miles,
-            "road_miles": inputs.road_miles,
-            "max_detour_miles": limits.max_detour_miles,
-            "max_stops": trip.max_stops,
-            "objective": inputs.policy.objective,
-            "roads": inputs.road.source,
-        },
+        "inputs": explained_inputs(
+            trip,
+            capacity_gallons=inputs.rated_gallons,
+            road_miles=inputs.road_miles,
+            max_detour_miles=limits.max_detour_miles,
+            objective=inputs.policy.objective,
+            roads=inputs.road.source,
+        ),
         "relaxed": [
             {"limit": limit, "policy": policy, "used": used}
             for limit, policy, used in limits.relaxed_from(inputs.limits)

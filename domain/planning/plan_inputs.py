@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
-from domain.lifecycle import Objective
+from domain.accounts.policy import PlanPolicy
 from domain.planning.explanation import Sources
 from domain.planning.relaxation import PlanLimits
 from domain.roads import Road
@@ -26,32 +27,27 @@ def gallons_at(percent: float, capacity_gallons: float) -> float:
     return round(capacity_gallons * percent / 100, GALLON_DECIMALS)
 
 
-@dataclass(frozen=True, slots=True)
-class PlanPolicy:
-    """The rules by which a company wants its trucks fueled. Percents are of the rated capacity."""
+def limits_of(policy: PlanPolicy, capacity_gallons: float) -> PlanLimits:
+    """The policy's limits for a tank, before any is relaxed."""
+    return PlanLimits(
+        end_gallons=gallons_at(policy.end_fuel_percent, capacity_gallons),
+        min_purchase_gallons=policy.min_purchase_gallons,
+        max_stops=policy.max_stops,
+        max_detour_miles=policy.max_detour_miles,
+        margin_gallons=gallons_at(policy.fuel_margin_percent, capacity_gallons),
+        reserve_gallons=gallons_at(policy.reserve_percent, capacity_gallons),
+    )
 
-    reserve_percent: float = 15.0
-    end_fuel_percent: float = 25.0
-    assumed_fuel_percent: float = 50.0
-    min_purchase_gallons: float = 30.0
-    stop_cost: float = 20.0
-    max_detour_miles: float = 5.0
-    max_stops: int | None = None
-    leftover_value_per_gallon: float = 0.0
-    objective: Objective = Objective.PUMP
-    fuel_margin_percent: float = 0.0
-    """Percent kept beyond the reserve until the first purchase, in case the gauge shows too much."""
 
-    def limits_for(self, capacity_gallons: float) -> PlanLimits:
-        """The policy's limits for a tank, before any is relaxed."""
-        return PlanLimits(
-            end_gallons=gallons_at(self.end_fuel_percent, capacity_gallons),
-            min_purchase_gallons=self.min_purchase_gallons,
-            max_stops=self.max_stops,
-            max_detour_miles=self.max_detour_miles,
-            margin_gallons=gallons_at(self.fuel_margin_percent, capacity_gallons),
-            reserve_gallons=gallons_at(self.reserve_percent, capacity_gallons),
-        )
+def by_policy(policy: PlanPolicy, limits: PlanLimits) -> dict[str, Any]:
+    """The values of a `Trip` that the policy decides, with these limits; its candidates apart."""
+    kept = limits._asdict()
+    del kept["max_detour_miles"]  # decides which stations are candidates
+    return {
+        **kept,
+        "stop_cost": policy.stop_cost,
+        "leftover_value_per_gallon": policy.leftover_value_per_gallon,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +101,7 @@ class PlanInputs:
     @property
     def limits(self) -> PlanLimits:
         """The policy's limits, before any is relaxed."""
-        return self.policy.limits_for(self.rated_gallons)
+        return limits_of(self.policy, self.rated_gallons)
 
     def within(self, max_detour_miles: float) -> "PlanInputs":
         """The inputs with the offers up to this far off the road."""

@@ -5,6 +5,8 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from domain.accounts.companies import read_plan_policy
+from domain.accounts.policy import PlanPolicy
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import NotNull, Statement
 from domain.documents import StopDocument
@@ -23,7 +25,7 @@ _SAME_PLACE_MILES = 1.0
 
 
 class RouteToPlan(NamedTuple):
-    """A route whose truck has arrived, with its vehicle and its company's policy."""
+    """A route whose truck has arrived, with its vehicle and what its company decides about messages."""
 
     id: UUID
     company_id: UUID
@@ -46,16 +48,6 @@ class RouteToPlan(NamedTuple):
     axle_weight_pounds: float | None
     axle_count: int | None
     hazmat: str | None
-    reserve_percent: float
-    end_fuel_percent: float
-    assumed_fuel_percent: float
-    min_purchase_gallons: float
-    stop_cost: float
-    max_detour_miles: float
-    max_stops: int | None
-    leftover_value_per_gallon: float
-    objective: str
-    fuel_margin_percent: float
     time_zone: str
     map_link: str
     newest_at: datetime | None
@@ -84,6 +76,7 @@ class PlanTask:
     `position`; None where only the stop that it reached is known."""
 
     route: RouteToPlan
+    policy: PlanPolicy
     as_of: datetime
     position: Point
     position_at: datetime | None
@@ -96,7 +89,7 @@ class PlanTask:
     def read_percent(self) -> float:
         """The level of the truck's reading, believed or not, with which later readings are compared. The policy's
         assumed level where nothing is known."""
-        return self.fuel.percent if self.fuel is not None else self.route.assumed_fuel_percent
+        return self.fuel.percent if self.fuel is not None else self.policy.assumed_fuel_percent
 
     @property
     def newest_percent(self) -> float:
@@ -111,8 +104,6 @@ _ROUTE = """
            r.vehicle_id, r.driver_id, r.arrived_at,
            v.unit_number, v.fuel_tank_capacity_gallons, v.mpg,
            v.height_feet, v.width_feet, v.length_feet, v.weight_pounds, v.axle_weight_pounds, v.axle_count, v.hazmat,
-           c.reserve_percent, c.end_fuel_percent, c.assumed_fuel_percent, c.min_purchase_gallons, c.stop_cost,
-           c.max_detour_miles, c.max_stops, c.leftover_value_per_gallon, c.objective, c.fuel_margin_percent,
            c.time_zone, c.map_link, t.newest_at
     FROM routes r JOIN vehicles v ON v.id = r.vehicle_id JOIN companies c ON c.id = r.company_id
     LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
@@ -202,6 +193,7 @@ def plan_task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime)
     at_first_stop = reached == 0 and visit is not None and (visit.departed_at is None or visit.departed_at > as_of)
     return PlanTask(
         route=route,
+        policy=read_plan_policy(connection, route.company_id),
         as_of=as_of,
         position=Point(truck.latitude, truck.longitude) if truck is not None else stop_point(route.stops[reached]),
         position_at=truck.recorded_at if truck is not None else None,

@@ -5,12 +5,12 @@ two simple ways of fueling would have cost.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from domain.lifecycle import Objective
 from domain.planning.each_stop import costs_with_each_stop
 from domain.planning.explanation import ExplainedInputs, ExplainedWay, Explanation, FullExplanation
-from domain.planning.trips import DOLLAR_TOLERANCE, GALLON_TOLERANCE, Candidate, Purchase, Trip, drive_trip
+from domain.planning.trips import DOLLAR_TOLERANCE, GALLON_TOLERANCE, NUMBERS, Candidate, Purchase, Trip, drive_trip
 
 CHOSEN = "chosen"
 NOT_NEEDED = "not needed"
@@ -33,18 +33,10 @@ class Reason(NamedTuple):
 
 def trip_of(explanation: Explanation | FullExplanation) -> Trip:
     """The trip that the optimizer was given."""
-    inputs = explanation["inputs"]
+    inputs: dict[str, Any] = {**explanation["inputs"]}
     tax_adjusted = inputs["objective"] == Objective.TAX_ADJUSTED
     return Trip(
-        distance_miles=inputs["distance_miles"],
-        start_gallons=inputs["start_gallons"],
-        end_gallons=inputs["end_gallons"],
-        reserve_gallons=inputs["reserve_gallons"],
-        usable_gallons=inputs["usable_gallons"],
-        min_purchase_gallons=inputs["min_purchase_gallons"],
-        stop_cost=inputs["stop_cost"],
-        mpg=inputs["mpg"],
-        max_stops=inputs["max_stops"],
+        **{name: inputs[name] for name in NUMBERS if name in inputs},
         candidates=tuple(
             Candidate(
                 one["station_id"],
@@ -55,8 +47,6 @@ def trip_of(explanation: Explanation | FullExplanation) -> Trip:
             )
             for one in explanation["candidates"]
         ),
-        leftover_value_per_gallon=inputs["leftover_value_per_gallon"],
-        margin_gallons=inputs["margin_gallons"],
     )
 
 

@@ -11,7 +11,6 @@ from domain.database.statements import Command
 from domain.documents import PlanCause, StopDocument, TimelineEntry
 from domain.encoding import utc_text
 from domain.ids import new_id
-from domain.lifecycle import Objective
 from domain.planning.explanation import (
     FUEL_BEFORE_DRIVE,
     FUEL_BY_POLICY,
@@ -21,7 +20,7 @@ from domain.planning.explanation import (
 )
 from domain.planning.fuel_on_board import FuelOnBoard
 from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
-from domain.planning.plan_inputs import PlanInputs, PlanPolicy
+from domain.planning.plan_inputs import PlanInputs
 from domain.planning.plan_tasks import PlanTask
 from domain.planning.road_notes import road_origin
 from domain.roads import Road
@@ -37,25 +36,13 @@ def plan_for_task(
     """The cheapest feasible plan of a task on its road. The `further` corridor reaches as far off the road as
     `FURTHEST_DETOUR_MILES`; with it, limits of the policy are relaxed where no plan keeps them all."""
     route = task.route
-    policy = PlanPolicy(
-        reserve_percent=route.reserve_percent,
-        end_fuel_percent=route.end_fuel_percent,
-        assumed_fuel_percent=route.assumed_fuel_percent,
-        min_purchase_gallons=route.min_purchase_gallons,
-        stop_cost=route.stop_cost,
-        max_detour_miles=route.max_detour_miles,
-        max_stops=route.max_stops,
-        leftover_value_per_gallon=route.leftover_value_per_gallon,
-        objective=Objective(route.objective),
-        fuel_margin_percent=route.fuel_margin_percent,
-    )
     return compute_plan(
         PlanInputs(
             road=road,
             capacity_gallons=route.fuel_tank_capacity_gallons,
             mpg=route.mpg,
             fuel_percent=task.fuel.level_percent if task.fuel is not None else None,
-            policy=policy,
+            policy=task.policy,
             offers=corridor.offers,
             further_offers=further.offers if further is not None else None,
             departure=task.departure,
@@ -80,7 +67,7 @@ def _sources(task: PlanTask, road: Road, corridor: Corridor, now: datetime) -> S
         "position": {"source": "gps" if task.position_at else "the stop reached", "at": _moment(task.position_at)},
         "fuel": _source_of(fuel)
         if fuel is not None
-        else {"source": FUEL_BY_POLICY, "percent": route.assumed_fuel_percent, "at": None},
+        else {"source": FUEL_BY_POLICY, "percent": task.policy.assumed_fuel_percent, "at": None},
         "capacity_gallons": {"source": "the vehicle" if route.fuel_tank_capacity_gallons else "the default"},
         "mpg": {"source": "the vehicle" if route.mpg else "the default"},
         "roads": road_origin(road, route.truck_dimensions, lane=task.lane, second_ways=corridor.second_ways),

@@ -5,7 +5,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 DOLLAR_TOLERANCE = 1e-9
@@ -68,6 +68,10 @@ class Trip:
         optimizer fast: pointless detours would multiply the levels from station to station."""
         detour_gallons = (candidate.detour_miles_in + candidate.detour_miles_out) / self.mpg
         return max(self.min_purchase_gallons, PUMP_STEP_GALLONS, detour_gallons)
+
+
+NUMBERS = tuple(one.name for one in fields(Trip) if one.name != "candidates")
+"""The values of a trip except its candidates. The inputs of an explanation have the same names."""
 
 
 class Purchase(NamedTuple):

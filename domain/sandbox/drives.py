@@ -13,7 +13,7 @@ from uuid import UUID
 import msgspec
 from psycopg.errors import UniqueViolation
 
-from domain.accounts.companies import AUTODRIVE_OFF
+from domain.accounts.policy import AUTODRIVE_OFF
 from domain.contract.shapes import Position
 from domain.database.connections import Connection, Tenant, as_json
 from domain.database.fence import is_at_work

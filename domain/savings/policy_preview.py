@@ -11,10 +11,12 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from domain.accounts.policy import PlanPolicy
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Scalar
+from domain.lifecycle import Objective
 from domain.planning.explanation import FUEL_BY_POLICY, Explanation, StoredExplanation
-from domain.planning.plan_inputs import PlanPolicy, gallons_at
+from domain.planning.plan_inputs import by_policy, gallons_at, limits_of
 from domain.planning.reasons import trip_of
 from domain.planning.relaxation import PlanLimits, least_relaxation
 from domain.planning.rounding import solve_rounded
@@ -127,17 +129,15 @@ def plan_under(explanation: Explanation, policy: PlanPolicy) -> Totals | Left:
     if policy.max_detour_miles > max(inputs["max_detour_miles"], _policy_detour(explanation)):
         return Left.TOO_FAR
     stored = trip_of(explanation)
-    limits = policy.limits_for(inputs["capacity_gallons"])
+    limits = limits_of(policy, inputs["capacity_gallons"])
     detours = [max(one.detour_miles_in, one.detour_miles_out) for one in stored.candidates]
     prices = [
-        round(one["adjusted_price"] if policy.objective == "tax-adjusted" else one["net_price"], PRICE_DECIMALS)
+        round(one["adjusted_price"] if policy.objective == Objective.TAX_ADJUSTED else one["net_price"], PRICE_DECIMALS)
         for one in explanation["candidates"]
     ]
     trip = replace(
         stored,
         start_gallons=_start_gallons(explanation, policy),
-        stop_cost=policy.stop_cost,
-        leftover_value_per_gallon=policy.leftover_value_per_gallon,
         candidates=tuple(one._replace(price=price) for one, price in zip(stored.candidates, prices, strict=True)),
     )
 
@@ -146,12 +146,8 @@ def plan_under(explanation: Explanation, policy: PlanPolicy) -> Totals | Left:
         return (
             replace(
                 trip,
-                end_gallons=given.end_gallons,
-                min_purchase_gallons=given.min_purchase_gallons,
-                max_stops=given.max_stops,
-                margin_gallons=given.margin_gallons,
-                reserve_gallons=given.reserve_gallons,
                 candidates=tuple(trip.candidates[index] for index in kept),
+                **by_policy(policy, given),
             ),
             kept,
         )

@@ -27,7 +27,7 @@ from domain.driven_lanes.snapping import TimedPlace, UnusableFixes, snapped
 from domain.driven_lanes.taking import road_by_lane
 from domain.ids import new_id
 from domain.planning.fuel_plan import ComputedPlan, compute_plan
-from domain.planning.plan_inputs import PlanInputs, PlanPolicy
+from domain.planning.plan_inputs import PlanInputs
 from domain.roads import Leg, Point, Road
 from domain.roads.highways import HighwayRoads, default_highway_finder
 from domain.roads.truck_dimensions import ANY_TRUCK
@@ -35,6 +35,7 @@ from domain.stations.corridor import StationIndex
 from domain.stations.offers import Offer, Station
 from tests.benchmarks.plan import interchanges, stations
 from tests.domain.driven_lanes.driving import fixes_along
+from tests.domain.planning.plans import usual_policy
 
 LANES = 12
 TRIPS = 10
@@ -127,7 +128,7 @@ class Chooser:
         self.prices = [round(rng.uniform(3.2, 4.6), 3) for _ in self.places]
 
     def chosen(self, road: Road) -> set[str]:
-        policy = PlanPolicy()
+        policy = usual_policy()
         passes = self.index.passes(road, policy.max_detour_miles)
         offers = [Offer(self.places[at], mile, detour, self.prices[at]) for at, mile, detour in passes]
         plan = compute_plan(PlanInputs(road, 40.0, policy, offers, DAY, capacity_gallons=TANK_GALLONS))

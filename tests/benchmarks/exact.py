@@ -11,11 +11,12 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
+from domain.accounts.policy import PlanPolicy
 from domain.lifecycle import Objective
 from domain.planning.fuel_plan import ComputedPlan, compute_plan
 from domain.planning.gauges import Gauge, Reading, judge_newest_reading
 from domain.planning.optimizer import solve
-from domain.planning.plan_inputs import PlanInputs, PlanPolicy
+from domain.planning.plan_inputs import PlanInputs
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
 from domain.planning.trips import Infeasible, Trip
 from domain.roads import Leg, Point, Road

@@ -12,8 +12,9 @@ from uuid import UUID
 
 import psycopg
 
-from domain.accounts.companies import Policy, create_company
+from domain.accounts.companies import create_company
 from domain.accounts.keys import create_key
+from domain.accounts.policy import Policy
 from domain.contract.shapes import RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS, SCOPES
 from domain.database.connections import Connection, Database
 from domain.database.options import HOUSEKEEPING

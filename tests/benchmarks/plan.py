@@ -21,7 +21,7 @@ from domain.planning import fuel_plan as planning
 from domain.planning.each_stop import costs_with_each_stop
 from domain.planning.fuel_plan import ComputedPlan
 from domain.planning.optimizer import solve
-from domain.planning.plan_inputs import PlanInputs, PlanPolicy
+from domain.planning.plan_inputs import PlanInputs
 from domain.planning.reasons import with_reasons
 from domain.planning.trips import Trip
 from domain.queue.job_queue import JobQueue
@@ -37,6 +37,7 @@ from domain.stations.price_imports import store_station_rows
 from tests.benchmarks import exact, optimizer
 from tests.benchmarks.harness import Bench, Figure, Stack, busiest
 from tests.benchmarks.loader import Fleet, load_fleet
+from tests.domain.planning.plans import usual_policy
 from tests.domain.roads.test_highways import city_pair_errors, highway_pair_errors, stations_of_the_demo
 
 STATIONS = 8_000
@@ -161,7 +162,7 @@ def _explained_in(candidates: int, seed: int) -> float:
     inputs = PlanInputs(
         road,
         22.0,
-        PlanPolicy(),
+        usual_policy(),
         [Offer(place, *offer) for place, offer in zip(places, offers, strict=True)],
         datetime(2026, 12, 1, 14, tzinfo=UTC),
     )
@@ -213,7 +214,7 @@ def _in_memory(bench: Bench) -> list[Figure]:
             started = time.perf_counter()
             passes = index.passes(road, 5.0)
             offers = [Offer(near[at], mile, detour, prices[at]) for at, mile, detour in passes]
-            inputs = PlanInputs(road, fuel_percent, PlanPolicy(), offers, departure)
+            inputs = PlanInputs(road, fuel_percent, usual_policy(), offers, departure)
             plan = planning.compute_plan(inputs)
             if isinstance(plan, ComputedPlan):
                 plan.document()

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from domain.accounts.companies import Policy, create_company
+from domain.accounts.companies import create_company
+from domain.accounts.policy import Policy
 from domain.database.connections import Connection
 from domain.fleet.drivers import DriverRow
 from domain.fleet.vehicles import VehicleRow

@@ -11,7 +11,8 @@ from rich.console import Console
 from deploy import demo
 from deploy.drive import START_FUEL_PERCENT
 from deploy.explain import print_explanation
-from domain.accounts.companies import Policy, create_company
+from domain.accounts.companies import create_company
+from domain.accounts.policy import Policy
 from domain.database.connections import Connection, Tenant
 from domain.lifecycle import Environment, Objective
 from domain.planning import stored_plans

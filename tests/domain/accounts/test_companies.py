@@ -4,15 +4,8 @@ from typing import Any
 
 import pytest
 
-from domain.accounts.companies import (
-    Policy,
-    StoredCompany,
-    UnknownCompany,
-    UnusablePolicy,
-    create_company,
-    require_company,
-    set_policy,
-)
+from domain.accounts.companies import UnknownCompany, UnusablePolicy, create_company, require_company, set_policy
+from domain.accounts.policy import PlanPolicy, Policy, StoredCompany
 from domain.contract.captions import CaptionedField, captioned_fields
 from domain.database.connections import Connection
 from domain.ids import new_id, shown_id
@@ -36,6 +29,10 @@ def test_a_new_company_has_the_defaults_of_the_design(connection: Connection) ->
 def test_a_stored_company_has_every_value_of_the_policy_and_every_column_of_the_table() -> None:
     assert set(StoredCompany._fields) == {*Policy.__struct_fields__, "id", "created_at", "retired_at"}
     assert set(StoredCompany._fields) == set(_COLUMNS.keys())
+
+
+def test_plans_are_made_by_values_of_the_policy() -> None:
+    assert set(PlanPolicy._fields) < set(Policy.__struct_fields__)
 
 
 @pytest.mark.parametrize("field", captioned_fields(Policy), ids=lambda field: field.name)

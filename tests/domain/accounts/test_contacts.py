@@ -13,8 +13,9 @@ import structlog
 from pydantic import SecretStr
 from structlog.testing import capture_logs
 
-from domain.accounts.companies import Policy, lock_company, set_policy
+from domain.accounts.companies import lock_company, set_policy
 from domain.accounts.contacts import Contacts, UnreadableContact
+from domain.accounts.policy import Policy
 from domain.database.connections import Connection
 from domain.housekeeping.sealing import seal_stored
 from domain.routes.intake.fleet_changes import import_drivers

@@ -6,7 +6,8 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from domain.accounts.companies import Policy, set_policy
+from domain.accounts.companies import set_policy
+from domain.accounts.policy import Policy
 from domain.database.connections import Connection, Database, Tenant
 from domain.driven_lanes import lanes, learning
 from domain.driven_lanes.lanes import MOST_ROADS, LearnedLane, learned_lane_for, list_lanes

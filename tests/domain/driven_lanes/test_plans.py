@@ -3,7 +3,8 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from domain.accounts.companies import Policy, set_policy
+from domain.accounts.companies import set_policy
+from domain.accounts.policy import Policy
 from domain.database.connections import Connection
 from domain.driven_lanes.taking import DRIVEN_LANE
 from domain.ids import shown_id

@@ -11,7 +11,6 @@ import psycopg
 import pytest
 
 from domain.accounts.companies import (
-    Policy,
     RetiredCompany,
     create_company,
     lately_retired_companies,
@@ -19,6 +18,7 @@ from domain.accounts.companies import (
     retire_company,
 )
 from domain.accounts.keys import PresentedKey, create_key, find_callers
+from domain.accounts.policy import Policy
 from domain.contract.shapes import DriverQuery, VehicleQuery
 from domain.database.connections import Connection, Database
 from domain.fleet.api_lists import list_drivers, list_vehicles

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from domain.accounts.companies import Policy, create_company
+from domain.accounts.companies import create_company
+from domain.accounts.policy import Policy
 from domain.accounts.sessions import begin_session
 from domain.accounts.users import create_user
 from domain.database.connections import Database

@@ -8,7 +8,8 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from domain.accounts.companies import Policy, create_company
+from domain.accounts.companies import create_company
+from domain.accounts.policy import Policy
 from domain.contract.shapes import FuelPlan
 from domain.database.connections import Connection, Database
 from domain.fleet.drivers import DriverRow

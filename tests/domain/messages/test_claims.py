@@ -9,7 +9,8 @@ from uuid import UUID
 
 import pytest
 
-from domain.accounts.companies import Policy, set_policy
+from domain.accounts.companies import set_policy
+from domain.accounts.policy import Policy
 from domain.database.connections import Database
 from domain.ids import shown_id
 from domain.lifecycle import RouteStatus

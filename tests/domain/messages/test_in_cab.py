@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from domain.accounts.allowed_hosts import AllowedHosts
-from domain.accounts.companies import Policy, UnusablePolicy, set_policy
+from domain.accounts.companies import UnusablePolicy, set_policy
 from domain.accounts.contact_urls import fault_of
 from domain.accounts.contacts import IN_CLEAR
+from domain.accounts.policy import Policy
 from domain.connectors.connectors import ConnectorValues, add_connector, pause_connector
 from domain.database.connections import Database
 from domain.ids import shown_id

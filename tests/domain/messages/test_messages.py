@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from domain.accounts.companies import Policy, set_policy
+from domain.accounts.companies import set_policy
 from domain.accounts.contact_urls import channel_of
+from domain.accounts.policy import Policy
 from domain.database.connections import Connection
 from domain.ids import shown_id
 from domain.lifecycle import RouteStatus

@@ -9,8 +9,9 @@ import psycopg
 import pytest
 
 from domain import clock
-from domain.accounts.companies import Policy, set_policy
+from domain.accounts.companies import set_policy
 from domain.accounts.keys import PresentedKey, create_key, find_callers
+from domain.accounts.policy import Policy
 from domain.accounts.users import create_user
 from domain.database import fence
 from domain.database.fence import MovedCompany, is_key_of_paused

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
+from domain.accounts.policy import PlanPolicy, Policy
+from domain.contract.captions import captioned_fields
 from domain.planning.explanation import Explanation
 from domain.planning.fuel_plan import ComputedPlan, compute_plan
-from domain.planning.plan_inputs import PlanInputs, PlanPolicy
+from domain.planning.plan_inputs import PlanInputs
 from domain.planning.reasons import trip_of
 from domain.planning.trips import Purchase, drive_trip
 from domain.roads import Leg, Road
@@ -57,12 +59,21 @@ def offers(road: Road, stations: Sequence[Priced], max_detour_miles: float = 5.0
     ]
 
 
+def usual_policy(**changes: Any) -> PlanPolicy:
+    """The policy of a new company, with these changes."""
+    usual: dict[str, Any] = {
+        field.name: field.type(field.default) if field.default else None
+        for field in captioned_fields(Policy, *PlanPolicy._fields)
+    }
+    return PlanPolicy(**usual | changes)
+
+
 def inputs(road: Road, *stations: Priced, fuel_percent: float | None = 50.0, **policy: Any) -> PlanInputs:
     """A truck of 200 gal and 5 mpg. Half full it can drive 350 miles down to its reserve of 30 gal."""
     return PlanInputs(
         road=road,
         fuel_percent=fuel_percent,
-        policy=PlanPolicy(**policy),
+        policy=usual_policy(**policy),
         offers=offers(road, stations),
         departure=NOW,
         capacity_gallons=200.0,

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from domain.accounts.policy import PlanPolicy
 from domain.lifecycle import Objective
 from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
-from domain.planning.plan_inputs import PlanInputs, PlanPolicy
+from domain.planning.plan_inputs import PlanInputs
 from domain.planning.reasons import trip_of, with_reasons
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
 from domain.planning.trips import Purchase, drive_trip

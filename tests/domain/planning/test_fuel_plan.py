@@ -131,7 +131,7 @@ def test_a_station_in_a_state_without_a_known_tax_counts_with_its_price() -> Non
 def test_leftover_fuel_with_a_value_is_bought_where_it_is_cheap() -> None:
     given = inputs(meridian(600.0), priced(300, 3.5))
     assert feasible(given).total_gallons == 70.0
-    richer = feasible(replace(given, policy=replace(given.policy, leftover_value_per_gallon=3.6)))
+    richer = feasible(replace(given, policy=given.policy._replace(leftover_value_per_gallon=3.6)))
     assert richer.total_gallons == 150.0  # as much as there is room for
 
 

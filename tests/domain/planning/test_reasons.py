@@ -5,10 +5,14 @@ from dataclasses import replace
 
 import pytest
 
+from domain.accounts.policy import PlanPolicy
 from domain.planning import reasons
-from domain.planning.explanation import FullExplanation
+from domain.planning.explanation import ExplainedInputs, FullExplanation
 from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
+from domain.planning.plan_inputs import by_policy
 from domain.planning.reasons import with_reasons
+from domain.planning.relaxation import PlanLimits
+from domain.planning.trips import NUMBERS
 from tests.domain.planning.plans import feasible, inputs, meridian, priced
 from tests.domain.planning.test_each_stop import cost_with_stop
 
@@ -80,7 +84,7 @@ def test_no_other_way_is_cheaper_than_the_plan(seed: int) -> None:
     rng = random.Random(seed)
     stations = [priced(rng.uniform(0, 1500), round(rng.uniform(3, 4.5), 3)) for _ in range(30)]
     given = inputs(meridian(1500.0), *stations)
-    plan = compute_plan(replace(given, policy=replace(given.policy, max_stops=rng.choice([None, 3]))))
+    plan = compute_plan(replace(given, policy=given.policy._replace(max_stops=rng.choice([None, 3]))))
     if isinstance(plan, NoPlan):
         return
     explanation = explained(plan)
@@ -98,3 +102,13 @@ def test_no_other_way_is_cheaper_than_the_plan(seed: int) -> None:
             assert cost >= objective - 0.5
             assert one["extra_cost"] == pytest.approx(max(cost - objective, 0), abs=0.01)
             assert one["why"] != reasons.CHOSEN or (one["extra_cost"] or 0.0) <= 0.01
+
+
+def test_an_explanation_has_every_value_of_the_trip() -> None:
+    assert set(NUMBERS) <= set(ExplainedInputs.__annotations__)
+
+
+def test_a_trip_has_every_value_of_the_policy_and_its_limits_of_the_same_name() -> None:
+    given = inputs(meridian(100.0))
+    same_names = {*PlanPolicy._fields, *PlanLimits._fields} & set(NUMBERS)
+    assert set(by_policy(given.policy, given.limits)) == same_names

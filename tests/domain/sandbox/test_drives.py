@@ -6,7 +6,8 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from domain.accounts.companies import Policy, UnusablePolicy, set_policy
+from domain.accounts.companies import UnusablePolicy, set_policy
+from domain.accounts.policy import Policy
 from domain.database.connections import Connection, Database
 from domain.lifecycle import RouteStatus
 from domain.sandbox.drives import begin_drives, drive_on, due_drives, read_drive

@@ -1,7 +1,6 @@
 """Plans that were made are made again under another policy."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
@@ -13,9 +12,8 @@ from hypothesis import strategies as st
 from domain.database.connections import Connection
 from domain.planning.explanation import FUEL_BY_POLICY, Explanation, pack_explanation
 from domain.planning.fuel_plan import ComputedPlan, compute_plan
-from domain.planning.plan_inputs import PlanPolicy
 from domain.savings.policy_preview import PLANS, Left, Totals, plan_under, preview_policy
-from tests.domain.planning.plans import inputs, meridian, priced
+from tests.domain.planning.plans import inputs, meridian, priced, usual_policy
 from tests.domain.savings.sent_plans import store_sent_plan
 from tests.factories import Fleet
 
@@ -53,7 +51,7 @@ def test_a_plan_made_again_is_the_plan_that_the_policy_makes(made: dict[str, flo
     _, explanation = planned(**made)
     expected, _ = planned(**wanted)
 
-    again = plan_under(explanation, PlanPolicy(**wanted))  # type: ignore[arg-type]
+    again = plan_under(explanation, usual_policy(**wanted))
 
     assert isinstance(again, Totals)
     assert again.cost == pytest.approx(expected.total_cost, abs=0.02 * max(1, len(expected.stops)))
@@ -63,19 +61,19 @@ def test_a_plan_made_again_is_the_plan_that_the_policy_makes(made: dict[str, flo
 
 def test_a_shorter_detour_leaves_stations_out_and_a_longer_one_is_not_known() -> None:
     _, explanation = planned()
-    policy = PlanPolicy()
-    near, same = (plan_under(explanation, replace(policy, max_detour_miles=miles)) for miles in (2.0, 5.0))
+    policy = usual_policy()
+    near, same = (plan_under(explanation, policy._replace(max_detour_miles=miles)) for miles in (2.0, 5.0))
     assert isinstance(near, Totals)
     assert isinstance(same, Totals)
     assert near.cost > same.cost, "the cheapest station is 3.5 miles off the road"
-    assert plan_under(explanation, replace(policy, max_detour_miles=5.1)) is Left.TOO_FAR
+    assert plan_under(explanation, policy._replace(max_detour_miles=5.1)) is Left.TOO_FAR
 
 
 def test_the_assumed_level_counts_only_where_no_truck_has_sent_one() -> None:
     plan = compute_plan(inputs(meridian(600), *STATIONS, fuel_percent=None))
     assert isinstance(plan, ComputedPlan)
     explanation = plan.explanation()
-    fuller = PlanPolicy(assumed_fuel_percent=60.0)
+    fuller = usual_policy(assumed_fuel_percent=60.0)
     explanation["sources"] = {"fuel": {"source": "the truck's reading", "percent": 50.0, "at": None}}
     read = plan_under(explanation, fuller)
     explanation["sources"] = {"fuel": {"source": FUEL_BY_POLICY, "percent": 50.0, "at": None}}
@@ -87,11 +85,11 @@ def test_the_assumed_level_counts_only_where_no_truck_has_sent_one() -> None:
 
 def test_limits_that_no_plan_keeps_are_relaxed_or_there_is_no_plan() -> None:
     _, explanation = planned()
-    again = plan_under(explanation, PlanPolicy(max_stops=0))
+    again = plan_under(explanation, usual_policy(max_stops=0))
     assert isinstance(again, Totals)
     assert (again.relaxed, again.stops > 0) == (1, True)
     explanation["candidates"] = []
-    assert plan_under(explanation, PlanPolicy()) is Left.INFEASIBLE
+    assert plan_under(explanation, usual_policy()) is Left.INFEASIBLE
 
 
 def store(connection: Connection, fleet: Fleet, explanation: bytes | None, number: int) -> None:
@@ -104,20 +102,20 @@ def test_the_last_plans_are_summed_and_the_others_are_counted(connection: Connec
     packed = pack_explanation(explanation)
     for number, one in enumerate((packed, packed, None)):
         store(connection, fleet, one, number)
-    cheaper = PlanPolicy(reserve_percent=5.0, end_fuel_percent=20.0)
+    cheaper = usual_policy(reserve_percent=5.0, end_fuel_percent=20.0)
 
-    same = preview_policy(connection, fleet.live, PlanPolicy(), PlanPolicy())
+    same = preview_policy(connection, fleet.live, usual_policy(), usual_policy())
     assert (same.found, same.computed, same.left_out) == (3, 2, {Left.FORGOTTEN: 1})
     assert same.before == same.after
     assert same.before.cost == pytest.approx(2 * plan.total_cost, abs=0.1)
     assert same.saved == 0
 
-    preview = preview_policy(connection, fleet.live, PlanPolicy(), cheaper)
+    preview = preview_policy(connection, fleet.live, usual_policy(), cheaper)
     assert preview.after.cost < preview.before.cost
     assert preview.after.left_gallons < preview.before.left_gallons
     used = preview.before.cost - preview.after.cost
     assert preview.saved < used, "fuel that is left in the tank is no loss"
-    assert preview_policy(connection, fleet.sandbox, PlanPolicy(), cheaper).found == 0
+    assert preview_policy(connection, fleet.sandbox, usual_policy(), cheaper).found == 0
 
 
 def test_only_the_last_plans_are_looked_at_and_not_for_long(connection: Connection, fleet: Fleet) -> None:
@@ -127,7 +125,7 @@ def test_only_the_last_plans_are_looked_at_and_not_for_long(connection: Connecti
     steps: Iterator[int] = count()
 
     preview = preview_policy(
-        connection, fleet.live, PlanPolicy(), PlanPolicy(), seconds=2, clock=lambda: float(next(steps))
+        connection, fleet.live, usual_policy(), usual_policy(), seconds=2, clock=lambda: float(next(steps))
     )
 
     assert (preview.found, preview.computed) == (PLANS, 1)

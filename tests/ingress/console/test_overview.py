@@ -2,7 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 
-from domain.accounts.companies import Policy, create_company
+from domain.accounts.companies import create_company
+from domain.accounts.policy import Policy
 from domain.ids import new_id
 from domain.lifecycle import Role
 from tests.domain.helpers import imported

@@ -2,21 +2,22 @@
 with other values."""
 
 from functools import cache
+from itertools import groupby
 from typing import NamedTuple
 from zoneinfo import available_timezones
 
 import msgspec
 from starlette.responses import Response
 
-from domain.accounts.companies import Policy, StoredCompany, UnusablePolicy, read_company, set_policy
+from domain.accounts.companies import UnusablePolicy, read_company, set_policy
 from domain.accounts.contacts import UnreadableContact
+from domain.accounts.policy import PlanPolicy, Policy, StoredCompany
 from domain.accounts.users import MAY_EDIT_POLICY
 from domain.audit.entries import Actor, actions_on_subject, record_action
 from domain.contract.captions import captioned_fields
 from domain.contract.checking import Invalid, read_query
 from domain.database.connections import Tenant
-from domain.lifecycle import Environment, Objective
-from domain.planning.plan_inputs import PlanPolicy
+from domain.lifecycle import Environment
 from domain.savings.policy_preview import Preview, preview_policy
 from domain.wording import sentence
 from ingress.console.addresses import action_at, in_report_threads, page_at
@@ -30,19 +31,8 @@ FIELDS = [field for field in _ON_PAGE if not field.choices and field.kind != "se
 _CHOICES = {field.name: field.choices for field in _ON_PAGE if field.choices}
 _SWITCHES = ("superseding", "driven_lanes", "replan_en_route")
 _LABELS = {field.name: field.label for field in _ON_PAGE}
-GROUPS = {
-    "Company": ("name", "time_zone"),
-    "Import": ("import_window_days", "superseding"),
-    "Tank and reserve": ("reserve_percent", "end_fuel_percent", "assumed_fuel_percent", "fuel_margin_percent"),
-    "Purchases": ("min_purchase_gallons", "stop_cost", "max_detour_miles", "max_stops"),
-    "Prices": ("objective", "leftover_value_per_gallon"),
-    "Roads": ("driven_lanes", "replan_en_route"),
-    "Savings": ("savings_target_per_week",),
-    "Messages": ("map_link", "message_url"),
-    "Sandbox": ("sandbox_autodrive",),
-}
+GROUPS = {group: [field.name for field in fields] for group, fields in groupby(_ON_PAGE, lambda field: field.group)}
 """The fields of the form by what they are about."""
-_PLANNING = [field.name for field in FIELDS if field.name in PlanPolicy.__dataclass_fields__]
 (_MESSAGE_URL,) = captioned_fields(Policy, "message_url")
 _SUBJECT = "policy"
 _ENTRIES = 10
@@ -197,11 +187,11 @@ def preview(page: Page) -> Response:
 
 
 def _plan_policy(company: StoredCompany, changes: Policy, *, lifts_max_stops: bool) -> PlanPolicy:
-    values = {name: getattr(company, name) for name in _PLANNING} | {"objective": company.objective}
+    values = {name: getattr(company, name) for name in PlanPolicy._fields}
     values |= {name: changed for name in values if (changed := getattr(changes, name)) is not None}
     if lifts_max_stops:
         values["max_stops"] = None
-    return PlanPolicy(**values | {"objective": Objective(values["objective"])})
+    return PlanPolicy(**values)
 
 
 ADDRESSES = [

@@ -8,7 +8,8 @@ from uuid import UUID
 
 import pytest
 
-from domain.accounts.companies import Policy, set_policy
+from domain.accounts.companies import set_policy
+from domain.accounts.policy import Policy
 from domain.database.connections import Connection, Tenant
 from domain.lifecycle import RouteStatus
 from domain.planning import stored_plans
@@ -65,7 +66,7 @@ def arrived(
 
 def build(connection: Connection, task: PlanTask, *, now: datetime) -> tuple[Corridor, ComputedPlan | NoPlan]:
     road = road_ahead(task, HighwayRoads())
-    limit = task.route.max_detour_miles
+    limit = task.policy.max_detour_miles
     corridor = offers_along(connection, task.route.company_id, road, limit, StationPlaces(), now=now)
     return corridor, stored_plans.plan_for_task(task, road, corridor, now=now)
 

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from domain.accounts.companies import Policy, set_policy
+from domain.accounts.companies import set_policy
+from domain.accounts.policy import Policy
 from domain.contract.shapes import Position
 from domain.database.connections import Connection
 from domain.planning.explanation import unpack_explanation

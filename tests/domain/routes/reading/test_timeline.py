@@ -14,13 +14,13 @@ from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import Environment, RouteStatus
 from domain.planning.fuel_plan import ComputedPlan, compute_plan
-from domain.planning.plan_inputs import PlanInputs, PlanPolicy
+from domain.planning.plan_inputs import PlanInputs
 from domain.planning.plan_tasks import PlanTask, RouteToPlan
 from domain.planning.stored_plans import timeline_of
 from domain.roads import Point
 from domain.routes.reading.answers import RouteRow, route_answer
 from domain.stations.offers import Offer, Station
-from tests.domain.planning.plans import meridian
+from tests.domain.planning.plans import meridian, usual_policy
 
 NOW = datetime(2026, 11, 21, 14, 0, 0, 123456, tzinfo=UTC)
 
@@ -34,7 +34,7 @@ def computed(
         PlanInputs(
             road=meridian(*stop_miles) if stop_miles else meridian(0.0),
             fuel_percent=fuel_percent,
-            policy=PlanPolicy(min_purchase_gallons=1.0, stop_cost=0.0),
+            policy=usual_policy(min_purchase_gallons=1.0, stop_cost=0.0),
             offers=[
                 Offer(Station(f"S{mile}", f"fuel at {mile}", None, None, None, None, 30.0, -100.0), mile, 0.0, price)
                 for mile, price in zip(sorted(station_miles), (3.0 - 0.01 * n for n in range(99)), strict=False)
@@ -68,7 +68,7 @@ def planned(
     known: dict[str, Any] = {"stops": stops, "scheduled_start": scheduled_start}
     route = RouteToPlan(**{**dict.fromkeys(RouteToPlan._fields), **known})
     stops_left = tuple(range(reached + 1, len(stops)))
-    task = PlanTask(route, NOW, Point(30.0, -100.0), NOW, None, stops_left, NOW)
+    task = PlanTask(route, usual_policy(), NOW, Point(30.0, -100.0), NOW, None, stops_left, NOW)
     row = RouteRow(
         id=new_id(),
         company_id=new_id(),

@@ -1,0 +1,197 @@
+"""The policy of a company: how its routes are imported, and how the fuel of its trucks is planned."""
+
+from datetime import datetime
+from typing import Annotated, NamedTuple
+from uuid import UUID
+
+from msgspec import Meta, Struct
+
+from domain.contract.captions import Caption
+from domain.lifecycle import MapLink, Objective
+
+AUTODRIVE_OFF = "off"
+
+Percent = Annotated[float, Meta(ge=0, le=100)]
+
+
+class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The settings of a company; None leaves a value as it is. Each field declares its limits, and the caption that the
+    console's form and the command line show, with the default of the table and the field's group in the form."""
+
+    name: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=200)] | None, Caption("Name of the company", group="Company")
+    ] = None
+    time_zone: Annotated[
+        str | None,
+        Caption(
+            "Time zone",
+            "for times in messages, and the beginning of a day for deals and taxes, such as America/Chicago",
+            default="UTC",
+            group="Company",
+        ),
+    ] = None
+    import_window_days: Annotated[
+        Annotated[float, Meta(ge=0, le=3660)] | None,
+        Caption("Import window, days", "routes that start more days ahead are held", default="7", group="Import"),
+    ] = None
+    superseding: Annotated[
+        bool | None,
+        Caption(
+            "A newer load with the same reference",
+            default="false",
+            choices={"false": "keep both routes", "true": "the newer route replaces the one before"},
+            group="Import",
+        ),
+    ] = None
+    reserve_percent: Annotated[
+        Percent | None,
+        Caption("Reserve, percent", "the tank never falls below it", default="15", group="Tank and reserve"),
+    ] = None
+    end_fuel_percent: Annotated[
+        Percent | None, Caption("Fuel at the destination, percent", default="25", group="Tank and reserve")
+    ] = None
+    assumed_fuel_percent: Annotated[
+        Percent | None,
+        Caption(
+            "Assumed fuel, percent",
+            "the level of a truck that has sent none for 24 hours",
+            default="50",
+            group="Tank and reserve",
+        ),
+    ] = None
+    fuel_margin_percent: Annotated[
+        Percent | None,
+        Caption(
+            "Margin, percent",
+            "kept beyond the reserve until the first purchase, in case the gauge shows too much",
+            default="0",
+            group="Tank and reserve",
+        ),
+    ] = None
+    min_purchase_gallons: Annotated[
+        Annotated[float, Meta(ge=0, le=1000)] | None,
+        Caption("Smallest purchase, gallons", default="30", group="Purchases"),
+    ] = None
+    stop_cost: Annotated[
+        Annotated[float, Meta(ge=0, le=10_000)] | None,
+        Caption("Cost of a stop, dollars", default="20", group="Purchases"),
+    ] = None
+    max_detour_miles: Annotated[
+        Annotated[float, Meta(ge=0, le=100)] | None,
+        Caption("Longest detour, miles", "to a truck stop, each way", default="5", group="Purchases"),
+    ] = None
+    max_stops: Annotated[
+        Annotated[int, Meta(ge=0, le=100)] | None,
+        Caption("Most fuel stops of a plan", "no limit unless set", group="Purchases"),
+    ] = None
+    objective: Annotated[
+        Objective | None,
+        Caption(
+            "Prices that plans compare",
+            default=Objective.PUMP,
+            choices={Objective.PUMP: "at the pump", Objective.TAX_ADJUSTED: "less the fuel tax"},
+            group="Prices",
+        ),
+    ] = None
+    leftover_value_per_gallon: Annotated[
+        Annotated[float, Meta(ge=0, lt=100)] | None,
+        Caption("Value of leftover fuel, dollars a gallon", default="0", group="Prices"),
+    ] = None
+    driven_lanes: Annotated[
+        bool | None,
+        Caption(
+            "A route whose stops trucks of the company have driven before",
+            default="true",
+            choices={
+                "true": "takes the road that three of them agree on",
+                "false": "takes the quickest road, and nothing is learned",
+            },
+            group="Roads",
+        ),
+    ] = None
+    replan_en_route: Annotated[
+        bool | None,
+        Caption(
+            "A truck that leaves its plan's road, or passes a fuel stop without fueling",
+            default="false",
+            choices={"false": "keeps its plan", "true": "gets a new plan"},
+            group="Roads",
+        ),
+    ] = None
+    savings_target_per_week: Annotated[
+        Annotated[float, Meta(ge=0, le=10_000_000)] | None,
+        Caption(
+            "Savings target, dollars a week", "a line in the chart of savings; 0: no line", default="0", group="Savings"
+        ),
+    ] = None
+    map_link: Annotated[
+        MapLink | None,
+        Caption(
+            "Maps in messages",
+            default=MapLink.GOOGLE,
+            choices={MapLink.GOOGLE: "a link that any phone opens", MapLink.GEO: "the phone's own map"},
+            group="Messages",
+        ),
+    ] = None
+    message_url: Annotated[
+        str | None,
+        Caption(
+            "Message address",
+            "an Apprise URL for drivers without a contact, such as mailtos://user:password@host",
+            is_secret=True,
+            group="Messages",
+        ),
+    ] = None
+    sandbox_autodrive: Annotated[
+        str | None,
+        Caption(
+            "Simulated trucks in the sandbox",
+            "how much faster than the clock they drive its routes, from 1x to 3600x, such as 60x; off: they do not",
+            default=AUTODRIVE_OFF,
+            group="Sandbox",
+        ),
+    ] = None
+
+
+class StoredCompany(NamedTuple):
+    """A company as it is stored. `fuelroute companies set --json` shows it in this order."""
+
+    id: UUID
+    name: str
+    time_zone: str
+    import_window_days: float
+    superseding: bool
+    reserve_percent: float
+    end_fuel_percent: float
+    assumed_fuel_percent: float
+    min_purchase_gallons: float
+    stop_cost: float
+    max_detour_miles: float
+    max_stops: int | None
+    message_url: str | None
+    created_at: datetime
+    objective: str
+    leftover_value_per_gallon: float
+    fuel_margin_percent: float
+    map_link: str
+    replan_en_route: bool
+    driven_lanes: bool
+    sandbox_autodrive: str
+    savings_target_per_week: float
+    retired_at: datetime | None
+
+
+class PlanPolicy(NamedTuple):
+    """The values of the policy by which the fuel of a company's trucks is planned. Percents are of the rated
+    capacity."""
+
+    reserve_percent: float
+    end_fuel_percent: float
+    assumed_fuel_percent: float
+    fuel_margin_percent: float
+    min_purchase_gallons: float
+    stop_cost: float
+    max_detour_miles: float
+    max_stops: int | None
+    objective: str
+    leftover_value_per_gallon: float
