@@ -16,6 +16,9 @@ from domain.files.csvfiles import ImportReport, count_rows
 from domain.text import printable
 from domain.wording import counted
 
+MOST_PASSED_SHOWN = 50
+"""The most rows that are printed which an import passed over."""
+
 screen = Terminal(width=None if sys.stdout.isatty() else 160)
 errors = Terminal(stderr=True)
 
@@ -56,8 +59,10 @@ def finish_import(as_json: bool, what: str, report: ImportReport, **more: str) -
     """Show the outcome. JSON has `more`, too."""
 
     def text() -> None:
-        screen.print(f"{what}: {report.created} created, {report.updated} updated, {report.unchanged} unchanged")
-        if report.passed_over:
+        screen.print(f"{what}: {report.told()}")
+        for line, message in sorted(report.passed_rows)[:MOST_PASSED_SHOWN]:
+            errors.print(f"line {line} is passed over: {printable(message)}", highlight=False)
+        if report.passed_over and not report.passed_rows:
             screen.print(f"{counted(report.passed_over, 'line was', 'lines were')} passed over: no purchases of fuel")
         if report.unused_columns:
             errors.print(f"columns that are not used: {printable(', '.join(report.unused_columns))}", highlight=False)

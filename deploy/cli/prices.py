@@ -8,7 +8,8 @@ import typer
 
 from deploy.cli.arguments import AsJson, CompanyId, Currency, Unit, acting, read_secret
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import counting_lines, errors, print_fields, print_table, screen, show
+from deploy.cli.importing import store_file
+from deploy.cli.output import finish_import, print_fields, print_table, screen, show
 from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts.companies import require_company
@@ -19,6 +20,7 @@ from domain.files.csvfiles import write_rows
 from domain.files.kept_profiles import kept_profiles, remove_profile
 from domain.files.reading import AUTO
 from domain.ids import read_id, shown_id, with_shown_ids
+from domain.operations.import_kinds import PricesFile
 from domain.routes.plans import price_changes
 from domain.routes.plans.price_sources import look_at_source, price_profile, price_profile_of
 from domain.settings import get_settings
@@ -26,7 +28,7 @@ from domain.stations import held_prices, price_sources
 from domain.stations.held_prices import UnknownHeldPrice
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, with_unit
-from domain.stations.price_runs import RunFile, file_hash_of, latest_runs, record_run, refused_rows
+from domain.stations.price_runs import latest_runs, refused_rows
 from domain.stations.price_sources import NewSource, PriceSource, SourceAddress
 from domain.stations.price_units import ExchangeRates
 from domain.text import printable
@@ -65,43 +67,20 @@ def prices_import(
 
     Unlikely prices are held for a person: see `prices held`. Rows of other products than diesel are passed over.
     """
-    now = clock.now()
-    limits = OutlierLimits.of(get_settings())
-    with counting_lines("rows", file, quiet=as_json) as progress, transaction() as connection:
+    with transaction() as connection:
         found = with_unit(price_profile_of(connection, company_id, profile, file), currency, unit)
-        report = price_changes.import_price_file(
-            connection, company_id, file, found, takes_retail=retail, limits=limits, now=now, progress=progress
-        )
-        run = RunFile(None, file.name, file_hash_of(file), found.name, acting().name)
-        record_run(connection, company_id, run, report, None, now=now)
-        affected = report.created + report.updated
-        record_action(
-            connection,
-            acting(),
-            "prices.import",
-            f"profile {found.name}",
-            company_id=company_id,
-            affected=affected,
-            now=now,
-        )
-
-    def text() -> None:
-        if profile == AUTO:
-            screen.print(f"read by the profile {printable(found.name)}", highlight=False)
-        screen.print(
-            f"prices: {report.created} created, {report.updated} updated, {report.unchanged} unchanged, "
-            f"{report.held} held for a person"
-        )
-        for line, message in sorted(report.passed_rows)[:50]:
-            errors.print(f"line {line} is passed over: {printable(message)}", highlight=False)
-        for line, message in sorted(report.rejected)[:50]:
-            errors.print(f"line {line}: {printable(message)}", highlight=False)
-        if report.rejected:
-            errors.print(f"{counted(report.refused, 'row was', 'rows were')} refused; the others are imported")
-
-    show(as_json, report.as_json() | {"profile": found.name}, text)
-    if report.rejected:
-        raise typer.Exit(2)
+    if profile == AUTO and not as_json:
+        screen.print(f"read by the profile {printable(found.name)}", highlight=False)
+    prices = PricesFile(
+        path=file,
+        company_id=company_id,
+        profile=found,
+        takes_retail=retail,
+        limits=OutlierLimits.of(get_settings()),
+        file_name=file.name,
+        sender=acting().name,
+    )
+    finish_import(as_json, "prices", store_file(prices, bar="rows", as_json=as_json), profile=found.name)
 
 
 @prices_app.command("held")

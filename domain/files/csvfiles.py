@@ -64,12 +64,21 @@ class ImportReport:
     passed_over: int | None = None
     """Lines between the rows that are about something else: totals, titles, things that are not stored. None: files of
     this kind have none."""
-
+    passed_rows: list[Rejected] = field(default_factory=list)
+    """The rows that are passed over with a reason, such as those of other products."""
     unused_columns: list[str] = field(default_factory=list)
     """The columns of the file that are no field."""
 
     def pass_over(self) -> None:
         self.passed_over = (self.passed_over or 0) + 1
+
+    def pass_row(self, line: int, message: str) -> None:
+        self.pass_over()
+        self.passed_rows.append(Rejected(line, message))
+
+    def told(self) -> str:
+        """The rows that were stored, in words."""
+        return f"{self.created} created, {self.updated} updated, {self.unchanged} unchanged"
 
     def reject(self, line: int, message: str) -> None:
         """Raises TooManyRefused."""

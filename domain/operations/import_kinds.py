@@ -32,6 +32,9 @@ from domain.routes.intake import fleet_changes
 from domain.routes.intake.pushes import Push, store_pushes
 from domain.routes.plans import price_changes
 from domain.stations.believed_prices import NO_OPTION, UnitOption
+from domain.stations.price_files import PriceReport
+from domain.stations.price_outliers import OutlierLimits
+from domain.stations.price_runs import RunFile, file_hash_of, record_run
 
 
 class StoredRows(NamedTuple):
@@ -72,6 +75,11 @@ class ImportFile(ABC):
     def kinds(cls) -> list[str]:
         """The names of its kinds in `csv_imports`."""
         return [cls.name]
+
+    @property
+    def audited_as(self) -> tuple[str, str]:
+        """The action and its subject in the audit log."""
+        return "import", self.kind
 
     def rows_total(self) -> int:
         """About how many rows it has; 0: nobody knows before."""
@@ -141,6 +149,39 @@ class TaxesFile(ImportFile):
 
     def finish(self, connection: Connection, now: datetime, progress: Progress) -> None:
         self.report = price_changes.import_taxes(connection, self.path, now=now, progress=progress)
+
+
+@dataclass(kw_only=True)
+class PricesFile(ImportFile):
+    """Prices of a chain or a card. Its result is a price run, beside those of the company's sources."""
+
+    name = "prices"
+    company_id: UUID
+    profile: FileProfile
+    takes_retail: bool
+    limits: OutlierLimits
+    file_name: str
+    sender: str
+    report: PriceReport = field(default_factory=PriceReport)
+    run_id: UUID = field(init=False)
+
+    @property
+    def audited_as(self) -> tuple[str, str]:
+        return "prices.import", f"profile {self.profile.name}"
+
+    def finish(self, connection: Connection, now: datetime, progress: Progress) -> None:
+        self.report = price_changes.import_price_file(
+            connection,
+            self.company_id,
+            self.path,
+            self.profile,
+            takes_retail=self.takes_retail,
+            limits=self.limits,
+            now=now,
+            progress=progress,
+        )
+        run = RunFile(None, self.file_name, file_hash_of(self.path), self.profile.name, self.sender)
+        self.run_id = record_run(connection, self.company_id, run, self.report, None, now=now)
 
 
 # --- Stored in batches -------------------------------------------------------------------------------------------
@@ -256,6 +297,7 @@ IMPORT_FILES: tuple[type[ImportFile], ...] = (
     StationsFile,
     DealsFile,
     TaxesFile,
+    PricesFile,
     RoutesFile,
     FillsFile,
 )

@@ -88,8 +88,7 @@ class ImportRun:
         record_action(
             connection,
             Actor(self._actor, f"{report.created} added, {report.updated} changed, {report.refused} refused"),
-            "import",
-            self._file.kind,
+            *self._file.audited_as,
             company_id=self._file.company_id,
             affected=report.created + report.updated,
             now=self._time(),

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 from domain.database.connections import Connection, as_json
 from domain.database.staging import stage
 from domain.database.statements import Command, Scalar, Statement
-from domain.files.csvfiles import ImportReport, Progress, Rejected, UnreadableFile
+from domain.files.csvfiles import ImportReport, Progress, UnreadableFile
 from domain.files.profiles import FileProfile
 from domain.files.reading import FileRecord, open_profiled
 from domain.ids import new_id
@@ -59,12 +59,9 @@ class PriceReport(ImportReport):
     """The outcome of a price file: its rows, of which those that are held wait for a person."""
 
     held: int = 0
-    passed_rows: list[Rejected] = field(default_factory=list)
-    """Rows that are passed over, such as those of other products, with the reason."""
 
-    def pass_row(self, line: int, message: str) -> None:
-        self.pass_over()
-        self.passed_rows.append(Rejected(line, message))
+    def told(self) -> str:
+        return f"{ImportReport.told(self)}, {self.held} held for a person"
 
     def as_json(self) -> dict[str, Any]:
         passed_rows = [row._asdict() for row in sorted(self.passed_rows)]

@@ -1,7 +1,7 @@
 """The page Prices: price files with a preview and a mapping of their columns, held prices, sources, and what came."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import islice
 from typing import Any
 from uuid import UUID
@@ -18,6 +18,8 @@ from domain.files.reading import AUTO, open_profiled, read_sample
 from domain.files.reading_time import reading_within
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
+from domain.operations.import_kinds import PricesFile
+from domain.operations.import_runs import ImportRun
 from domain.routes.plans import price_changes
 from domain.routes.plans.price_sources import price_profile_of
 from domain.stations import held_prices, price_sources
@@ -25,7 +27,7 @@ from domain.stations.held_prices import NeedsOperator, NeedsRate, NeedsStation
 from domain.stations.price_imports import UnknownStation
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, UnknownProfile, with_usual_columns
-from domain.stations.price_runs import RunFile, file_hash_of, latest_runs, record_run, refused_rows
+from domain.stations.price_runs import latest_runs, refused_rows
 from domain.stations.price_sources import PriceSource
 from domain.stations.price_units import ExchangeRates
 from domain.wording import sentence
@@ -33,7 +35,7 @@ from ingress.console.addresses import action_at, as_download, page_at, upload_at
 from ingress.console.downloads import Download
 from ingress.console.importer import MOST_COLUMNS_SHOWN, Upload
 from ingress.console.refusals import Refused, not_found
-from ingress.console.signed_in import AuditedAction, Page, named_in_address, record_in_audit_log, see_other
+from ingress.console.signed_in import AuditedAction, Page, named_in_address, see_other
 
 MOST_FILE_BYTES_SENT = 5 << 20
 """The file is imported while the browser waits. Larger ones are for the command."""
@@ -193,21 +195,17 @@ def _import(page: Page, upload: Upload, profile: FileProfile) -> Response:
         if profile.name in BUILT_IN:
             raise UnreadableFile(f"{profile.name!r} is the name of a profile that is built in: choose another name")
         keep_profile(page.connection, page.company_id, profile, now=page.now)
-    report = price_changes.import_price_file(
-        page.connection,
-        page.company_id,
-        upload.path,
-        profile,
+    file = PricesFile(
+        path=upload.path,
+        company_id=page.company_id,
+        profile=profile,
         takes_retail=_is_operator(page),
         limits=OutlierLimits.of(page.console.settings),
-        now=page.now,
+        file_name=page.form.text("filename", most=400),
+        sender=page.session.email,
     )
-    name = page.form.text("filename", most=400)
-    run = RunFile(None, name, file_hash_of(upload.path), profile.name, page.session.email)
-    run_id = record_run(page.connection, page.company_id, run, report, None, now=page.now)
-    page.audited = AuditedAction(f"profile {profile.name}", affected=report.created + report.updated)
-    record_in_audit_log(page, "prices.import", is_own=False)
-    return see_other(f"/prices?run={shown_id('imp', run_id)}")
+    ImportRun(file, lambda: nullcontext(page.connection), page.session.email, time=lambda: page.now).store()
+    return see_other(f"/prices?run={shown_id('imp', file.run_id)}")
 
 
 def refused_csv(page: Page) -> Response:
