@@ -15,7 +15,6 @@ from deploy.cli.records import Limit, Offset
 from deploy.cli.storing import enqueue, transaction
 from domain import clock
 from domain.accounts import companies
-from domain.audit.entries import require_reason
 from domain.contract.shapes import Route, StopType
 from domain.database.connections import Tenant
 from domain.ids import read_id
@@ -112,14 +111,12 @@ def routes_cancel(
     as_json: AsJson = False,
 ) -> None:
     """Cancels a route that has not started, as the API's DELETE does."""
-    from domain.routes.transitions import cancel_route
+    from domain.routes.progress import dispatcher_entries
 
-    by = require_reason(acting(reason))
+    by = acting(reason)
     tenant, route = _find(route_id)
     with transaction() as connection:
-        effect, jobs = cancel_route(
-            connection, tenant, _read(route.id), now=clock.now(), reason=f"Canceled by {by.name}: {by.reason}"
-        )
+        effect, jobs = dispatcher_entries.cancel(connection, tenant, _read(route.id), by, now=clock.now())
     enqueue(jobs)
     if effect == "refuse":
         raise CommandFailed(f"the route is {_find(route_id)[1].status}: it can no longer be canceled")

@@ -32,7 +32,12 @@ class Actor(NamedTuple):
     """The person who acts, and the reason."""
 
     name: str
+    """The e-mail address of a user of the console, or `user@host` of a person at the command line."""
     reason: str = ""
+
+    def with_reason(self, text: str) -> "Actor":
+        """The same person. The text is the reason unless there is one already."""
+        return self if self.reason.strip() else self._replace(reason=text)
 
 
 class AuditRow(NamedTuple):

@@ -24,13 +24,6 @@ class ImpossibleStep(FuelrouteError):
     """A dispatcher's request does not fit the state of the route; the text says why."""
 
 
-class Requester(NamedTuple):
-    """The person who asks for something, and the reason."""
-
-    email: str
-    reason: str
-
-
 class Event(NamedTuple):
     at: datetime
     kind: str

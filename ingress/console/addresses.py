@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from domain.accounts.sessions import Session
 from domain.accounts.tokens import is_form_token
+from domain.audit.entries import LONGEST_REASON, Actor
 from domain.files.reading_ends import ReadingEnded, reading_ends
 from domain.files.reading_time import reading_within
 from domain.lifecycle import Role
@@ -150,32 +151,42 @@ def stream_at(
     return Route(path, endpoint, methods=["GET"])
 
 
-def action_at(
+ActionHandler = Callable[[Page, Actor], Response]
+"""A function that hands the user and the reason to the action in `domain`, which writes to the audit log. One that
+needs no entry names the argument `_`."""
+
+
+def action_at(path: str, handler: ActionHandler, *, by: Collection[Role], run: Runner = in_page_threads) -> Route:
+    """An address that changes something, for the roles `by`."""
+
+    def act(page: Page) -> Response:
+        return handler(page, Actor(page.session.email, page.form.text("reason", most=LONGEST_REASON)))
+
+    async def endpoint(request: Request) -> Response:
+        form = await _read_checked_form(request)
+        return await run(request, partial(answer_signed_in, request, act, form, by=by))
+
+    return Route(path, endpoint, methods=["POST"])
+
+
+def audited_action_at(
     path: str,
     handler: Handler,
     *,
     by: Collection[Role],
-    audited_as: str | None,
+    audited_as: str,
     is_own: bool = False,
     run: Runner = in_page_threads,
 ) -> Route:
-    """An address that changes something, for the roles `by`.
+    """An action that the console itself writes to the audit log, under the name `audited_as`."""
 
-    The audit log keeps each action that was not refused under the name `audited_as`, in the transaction that did it.
-    The names are stored data and never change. None: the handler, or its rule in `domain`, writes to the audit log,
-    or nothing needs to. `is_own`: the action changes the user's own account."""
-
-    def act_and_record(page: Page) -> Response:
+    def act_and_record(page: Page, _: Actor) -> Response:
         response = handler(page)
-        if response.status_code < 400 and audited_as is not None:
+        if response.status_code < 400:
             record_in_audit_log(page, audited_as, is_own=is_own)
         return response
 
-    async def endpoint(request: Request) -> Response:
-        form = await _read_checked_form(request)
-        return await run(request, partial(answer_signed_in, request, act_and_record, form, by=by))
-
-    return Route(path, endpoint, methods=["POST"])
+    return action_at(path, act_and_record, by=by, run=run)
 
 
 _LOOK_SECONDS = 8.0

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from domain.accounts.contacts import IN_CLEAR
+from domain.audit.entries import Actor
 from domain.contract.shapes import Position
 from domain.database.connections import Connection, Database, Tenant, as_json
 from domain.database.visibility import SERVICE_ROLE, Visibility, set_visibility
@@ -17,7 +18,6 @@ from domain.messages import message_life
 from domain.messages.message_life import MessageClaim
 from domain.messages.new_messages import queue_message
 from domain.roads import Point
-from domain.routes.events import Requester
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
 from domain.routes.plans import delivery
@@ -28,7 +28,7 @@ from domain.telematics.feed import Feed, store_positions
 from tests.factories import PLAN, Fleet, route_input
 from tests.rows import named
 
-DOT = Requester("dot@example.com", "the driver called")
+DOT = Actor("dot@example.com", "the driver called")
 
 METERS_PER_DEGREE = 6_371_008.8 * math.pi / 180
 

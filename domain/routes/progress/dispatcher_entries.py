@@ -1,5 +1,5 @@
-"""Entries of a dispatcher in the console, beside canceling: an arrival or a departure, a plan that is made again, a
-failed message that is sent again. Each is a step inside the caller's transaction.
+"""What a dispatcher does to a route: cancels it, enters an arrival or a departure, has its plan made again, sends a
+failed message again. Each is a step inside the caller's transaction, and writes to the audit log.
 
 All of them go the ways that the service goes by itself, so whatever protects the driver from a second message there
 protects here.
@@ -9,17 +9,19 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
+from domain.audit.entries import Actor, record_action, require_reason
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Command, Scalar, Statement
 from domain.ids import shown_id
-from domain.lifecycle import Environment, RouteStatus
+from domain.lifecycle import CancelEffect, Environment, RouteStatus
 from domain.messages import resending
 from domain.queue.jobs import SWEEP_GRACE, Job, build_plan_job, review_plan_job, send_message_job
 from domain.roads import Point
 from domain.routes import events
-from domain.routes.events import ImpossibleStep, Requester
+from domain.routes.events import ImpossibleStep
 from domain.routes.plans import review_requests
 from domain.routes.progress.tracking import is_standing, move_on
+from domain.routes.transitions import cancel_route
 from domain.routes.visits import load_visits
 from domain.settings import Settings
 from domain.telematics import arrivals, manual_stop_events
@@ -28,6 +30,20 @@ from domain.telematics.due_trucks import OPEN_ROUTES_OF_TRUCK
 from domain.telematics.fixes_to_visits import OpenRoute
 from domain.telematics.manual_stop_events import VisitEnd
 from domain.telematics.rechecks import recheck_trucks
+
+# --- The route is canceled -------------------------------------------------------------------------------------
+
+
+def cancel(
+    connection: Connection, tenant: Tenant, route_id: UUID, by: Actor, *, now: datetime
+) -> tuple[CancelEffect | None, list[Job]]:
+    """Cancels the route by the rule of the API's DELETE. The route keeps the person and the reason. Raises NoReason."""
+    reason = f"Canceled by {by.name}: {require_reason(by).reason}"
+    effect, jobs = cancel_route(connection, tenant, route_id, now=now, reason=reason)
+    if effect is not None and effect != "refuse":
+        _record(connection, by, "route_actions.cancel", tenant, route_id, now=now)
+    return effect, jobs
+
 
 # --- An arrival or a departure is entered ----------------------------------------------------------------------
 
@@ -68,7 +84,7 @@ def enter_stop_event(
     stop: int,
     end: VisitEnd,
     moment: datetime,
-    by: Requester,
+    by: Actor,
     *,
     settings: Settings,
     now: datetime,
@@ -88,6 +104,7 @@ def enter_stop_event(
     route = next((one for one in locked if one.id == route_id), None)
     if others is None or route is None:
         raise ImpossibleStep("the route waits to be imported, so no truck is on it yet")
+    _record(connection, by, "route_actions.mark", tenant, route_id, now=now)
     before = load_visits(connection, [route_id]).get(route_id, {})
     if manual_stop_events.is_known(before, stop, end):
         return False, []
@@ -99,7 +116,7 @@ def enter_stop_event(
     _require_possible(route, locked, moment, free_since=others.free_since, early=early, now=now)
     stops = [Point(one["latitude"], one["longitude"]) for one in route.stops]
     after = manual_stop_events.with_stop_event(
-        stops, before, stop, end, moment, ManualStopEvent(by.email, by.reason, now)
+        stops, before, stop, end, moment, ManualStopEvent(by.name, by.reason, now)
     )
     standing = [route_id] if is_standing(route, before) else []
     jobs = move_on(connection, [route], {route_id: after}, standing=standing, now=now)
@@ -149,7 +166,7 @@ _PLAN_NOW = Scalar(
 )
 
 
-def plan_again(connection: Connection, tenant: Tenant, route_id: UUID, by: Requester, *, now: datetime) -> list[Job]:
+def plan_again(connection: Connection, tenant: Tenant, route_id: UUID, by: Actor, *, now: datetime) -> list[Job]:
     """Has the plan made anew from where the truck is. The review that makes it decides about it by the usual rules: the
     driver is told only if any other review would tell him.
 
@@ -164,7 +181,8 @@ def plan_again(connection: Connection, tenant: Tenant, route_id: UUID, by: Reque
             "there is no plan to make again: the truck has not arrived yet, the driver has had the one correction that"
             " is sent, or the route has ended"
         )
-    events.record_event(connection, route_id, "plan_again", by.reason, by=by.email, now=now)
+    events.record_event(connection, route_id, "plan_again", by.reason, by=by.name, now=now)
+    _record(connection, by, "route_actions.plan", tenant, route_id, now=now)
     return jobs
 
 
@@ -178,7 +196,7 @@ def send_again(
     tenant: Tenant,
     route_id: UUID,
     message_id: UUID,
-    by: Requester,
+    by: Actor,
     *,
     driver_was_asked: bool,
     now: datetime,
@@ -189,5 +207,13 @@ def send_again(
     """
     _LOCK_ROUTE.execute(connection, (*tenant, route_id))
     resending.requeue(connection, tenant, route_id, message_id, even_if_in_doubt=driver_was_asked, now=now)
-    events.record_event(connection, route_id, "send_again", by.reason, by=by.email, now=now)
+    events.record_event(connection, route_id, "send_again", by.reason, by=by.name, now=now)
+    _record(connection, by, "route_actions.send", tenant, route_id, now=now)
     return [send_message_job(message_id, tenant.company_id)]
+
+
+# --- The audit log ---------------------------------------------------------------------------------------------
+
+
+def _record(connection: Connection, by: Actor, action: str, tenant: Tenant, route_id: UUID, *, now: datetime) -> None:
+    record_action(connection, by, action, shown_id("rte", route_id), company_id=tenant.company_id, now=now)

@@ -10,6 +10,7 @@ from domain.accounts.saved_filters import (
     save_filter,
 )
 from domain.accounts.table_columns import store_table_columns
+from domain.audit.entries import Actor
 from domain.lifecycle import Role
 from domain.wording import sentence
 from ingress.console.addresses import action_at
@@ -26,7 +27,7 @@ _OF_COMPANY = frozenset(Role) - {Role.OPERATOR}
 _LONGEST_PATH = 4_000
 
 
-def choose_columns(page: Page) -> Response:
+def choose_columns(page: Page, _: Actor) -> Response:
     table = _TABLES.get(page.request.path_params["name"])
     if table is None:
         raise not_found()
@@ -36,7 +37,7 @@ def choose_columns(page: Page) -> Response:
     return see_other(own_path(page.form.text("next", most=_LONGEST_PATH)))
 
 
-def save(page: Page) -> Response:
+def save(page: Page, _: Actor) -> Response:
     """Save the present filter. The list is shown with it."""
     wanted = _list(page)
     query = wanted.query_of(page.form.text("query", most=LONGEST_FILTER_QUERY * 3))
@@ -53,7 +54,7 @@ def _store(page: Page, wanted: FilteredList, query: str) -> None:
         raise _unusable(error) from None
 
 
-def rename(page: Page) -> Response:
+def rename(page: Page, _: Actor) -> Response:
     wanted, name = _list(page), page.form.packed("name")
     try:
         is_known = rename_filter(
@@ -66,7 +67,7 @@ def rename(page: Page) -> Response:
     return _back(page, wanted)
 
 
-def remove(page: Page) -> Response:
+def remove(page: Page, _: Actor) -> Response:
     wanted = _list(page)
     remove_filter(page.connection, page.company_id, page.session.user_id, wanted.name, page.form.packed("name"))
     return _back(page, wanted)
@@ -89,8 +90,8 @@ def _list(page: Page) -> FilteredList:
 
 
 ADDRESSES = [
-    action_at("/tables/{name}", choose_columns, by=EVERYBODY, audited_as=None),
-    action_at("/filters/{name}", save, by=_OF_COMPANY, audited_as=None),
-    action_at("/filters/{name}/rename", rename, by=_OF_COMPANY, audited_as=None),
-    action_at("/filters/{name}/remove", remove, by=_OF_COMPANY, audited_as=None),
+    action_at("/tables/{name}", choose_columns, by=EVERYBODY),
+    action_at("/filters/{name}", save, by=_OF_COMPANY),
+    action_at("/filters/{name}/rename", rename, by=_OF_COMPANY),
+    action_at("/filters/{name}/remove", remove, by=_OF_COMPANY),
 ]

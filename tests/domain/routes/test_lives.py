@@ -12,10 +12,11 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from domain.audit.entries import Actor
 from domain.database.connections import Connection, Database, Tenant
 from domain.lifecycle import HELD, Environment, RouteStatus
 from domain.routes import transitions
-from domain.routes.events import ImpossibleStep, Requester
+from domain.routes.events import ImpossibleStep
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
@@ -159,7 +160,7 @@ class World:
     def enter_arrival(self, load: str) -> None:
         route = self.route(load)
         if route is not None:
-            moment, by = self.now + self.simulated, Requester("ann@example.com", "he says so")
+            moment, by = self.now + self.simulated, Actor("ann@example.com", "he says so")
             with contextlib.suppress(ImpossibleStopEvent, ImpossibleStep):
                 enter_stop_event(
                     *(self.connection, self.tenant, route.id, 0, "arrival", moment, by),

@@ -13,7 +13,7 @@ from domain.accounts.recovery_codes import RECOVERY_CODES, count_recovery_codes,
 from domain.accounts.users import end_access, set_password, set_totp
 from domain.ids import read_id, shown_id
 from domain.wording import counted, sentence
-from ingress.console.addresses import action_at, in_password_thread, page_at
+from ingress.console.addresses import audited_action_at, in_password_thread, page_at
 from ingress.console.browser import SESSION, network_of_client, own_path, remove_cookie
 from ingress.console.pages.company.sign_in import remember_device
 from ingress.console.refusals import Refused, not_found
@@ -141,14 +141,16 @@ def choose_company(page: Page) -> Response:
     return see_other(own_path(page.form.text("next")))
 
 
-_own_action_at = partial(action_at, by=EVERYBODY, is_own=True, run=in_password_thread)
+_own_action_at = partial(audited_action_at, by=EVERYBODY, is_own=True, run=in_password_thread)
 ADDRESSES = [
     page_at("/account", show),
     _own_action_at("/account/password", change_password, audited_as="account.change_password"),
-    action_at("/account/openid/remove", remove_openid, by=EVERYBODY, is_own=True, audited_as="account.remove_openid"),
+    audited_action_at(
+        "/account/openid/remove", remove_openid, by=EVERYBODY, is_own=True, audited_as="account.remove_openid"
+    ),
     _own_action_at("/account/codes", use_codes, audited_as="account.use_codes"),
     _own_action_at("/account/recovery-codes", renew_recovery_codes, audited_as="account.renew_recovery_codes"),
     _own_action_at("/account/codes/remove", remove_codes, audited_as="account.remove_codes"),
     page_at("/companies", list_companies, by=OPERATORS),
-    action_at("/companies", choose_company, by=OPERATORS, audited_as="account.choose_company"),
+    audited_action_at("/companies", choose_company, by=OPERATORS, audited_as="account.choose_company"),
 ]

@@ -12,7 +12,7 @@ from domain.contract.shapes import SCOPES
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.telemetry.logs import get_logger
-from ingress.console.addresses import action_at, page_at
+from ingress.console.addresses import audited_action_at, page_at
 from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import AuditedAction, Page, see_other
 
@@ -145,7 +145,7 @@ def _key_id(page: Page) -> UUID:
 
 ADDRESSES = [
     page_at("/keys", show),
-    action_at("/keys", create, by=MAY_MANAGE_KEYS, audited_as="keys.create"),
-    action_at("/keys/{id}/revoke", revoke, by=MAY_MANAGE_KEYS, audited_as="keys.revoke"),
-    action_at("/keys/{id}/rotate", rotate, by=MAY_MANAGE_KEYS, audited_as="keys.rotate"),
+    audited_action_at("/keys", create, by=MAY_MANAGE_KEYS, audited_as="keys.create"),
+    audited_action_at("/keys/{id}/revoke", revoke, by=MAY_MANAGE_KEYS, audited_as="keys.revoke"),
+    audited_action_at("/keys/{id}/rotate", rotate, by=MAY_MANAGE_KEYS, audited_as="keys.rotate"),
 ]

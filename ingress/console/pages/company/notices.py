@@ -29,7 +29,7 @@ from domain.notices.subscriptions import (
 )
 from domain.telemetry.logs import get_logger
 from domain.wording import sentence
-from ingress.console.addresses import action_at, page_at
+from ingress.console.addresses import audited_action_at, page_at
 from ingress.console.refusals import not_found
 from ingress.console.signed_in import OPERATORS as BY_OPERATORS
 from ingress.console.signed_in import AuditedAction, Handler, Page, named_in_address, see_other
@@ -285,7 +285,7 @@ _ACTIONS: Sequence[tuple[str, Handler]] = (
 
 def _addresses(path: str, by: Collection[Role], *, is_of_operators: bool) -> list[Route]:
     """The audit log keeps what operators do here as done to no company (`is_own`)."""
-    action = partial(action_at, by=by, is_own=is_of_operators)
+    action = partial(audited_action_at, by=by, is_own=is_of_operators)
     return [
         page_at(path, show, by=by),
         action(path, add, audited_as="notices.add"),

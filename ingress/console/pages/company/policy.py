@@ -124,7 +124,7 @@ def _read_form(page: Page, company: StoredCompany) -> _Typed:
     return _Typed(typed, policy, lifts_max_stops, {})
 
 
-def save(page: Page) -> Response:
+def save(page: Page, by: Actor) -> Response:
     """Store the fields that were changed in the form, and no others."""
     form, company = page.form, read_company(page.connection, page.company_id)
     read = _read_form(page, company)
@@ -150,8 +150,14 @@ def save(page: Page) -> Response:
         pass  # the message address that is stored: it was not asked for
     except UnusablePolicy as error:
         return _policy(page, company, read.typed, fault=sentence(str(error)), status=400)
-    by = Actor(page.session.email, ", ".join(changed))
-    record_action(page.connection, by, "change", _SUBJECT, company_id=page.company_id, now=page.now)
+    record_action(
+        page.connection,
+        by._replace(reason=", ".join(changed)),
+        "change",
+        _SUBJECT,
+        company_id=page.company_id,
+        now=page.now,
+    )
     return see_other("/policy?done=changed")
 
 
@@ -162,7 +168,7 @@ class Previewed(NamedTuple):
     found: Preview | None
 
 
-def preview(page: Page) -> Response:
+def preview(page: Page, _: Actor) -> Response:
     """The last plans with the values in the form. Nothing is stored. Without scripts the whole page is shown again."""
     company = read_company(page.connection, page.company_id)
     read = _read_form(page, company)
@@ -196,6 +202,6 @@ def _plan_policy(company: StoredCompany, changes: Policy, *, lifts_max_stops: bo
 
 ADDRESSES = [
     page_at("/policy", show),
-    action_at("/policy", save, by=MAY_EDIT_POLICY, audited_as=None),
-    action_at("/policy/preview", preview, by=MAY_EDIT_POLICY, audited_as=None, run=in_report_threads),
+    action_at("/policy", save, by=MAY_EDIT_POLICY),
+    action_at("/policy/preview", preview, by=MAY_EDIT_POLICY, run=in_report_threads),
 ]

@@ -17,7 +17,7 @@ from domain.database.connections import Connection
 from domain.database.visibility import EVERYTHING
 from domain.telemetry.logs import get_logger
 from domain.wording import counted, sentence
-from ingress.console.addresses import action_at, open_page_at
+from ingress.console.addresses import action_at, audited_action_at, open_page_at
 from ingress.console.browser import (
     DEVICE,
     SESSION,
@@ -101,7 +101,7 @@ def remember_device(request: Request, response: Response, device: str) -> None:
     set_cookie(request, response, DEVICE, device, seconds=DEVICE_DAYS * 86_400)
 
 
-def sign_out(page: Page) -> Response:
+def sign_out(page: Page, _: Actor) -> Response:
     sessions.sign_out(page.connection, page.token)
     return _signed_out(page, "out")
 
@@ -172,8 +172,8 @@ def _link_page(console: Console, request: Request, email: str | None, fault: str
 ADDRESSES = [
     open_page_at("/sign-in", show, act),
     open_page_at("/set-password/{token}", show_link, use_link),
-    action_at("/sign-out", sign_out, by=EVERYBODY, audited_as=None),
-    action_at(
+    action_at("/sign-out", sign_out, by=EVERYBODY),
+    audited_action_at(
         "/sign-out-everywhere",
         sign_out_everywhere,
         by=EVERYBODY,

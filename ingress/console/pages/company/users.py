@@ -22,7 +22,7 @@ from domain.accounts.users import (
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
 from domain.wording import sentence
-from ingress.console.addresses import action_at, page_at
+from ingress.console.addresses import audited_action_at, page_at
 from ingress.console.refusals import not_found
 from ingress.console.signed_in import AuditedAction, Page, see_other
 
@@ -130,8 +130,8 @@ def _user(page: Page) -> StoredUser:
 
 ADDRESSES = [
     page_at("/users", show, by=MAY_MANAGE_USERS),
-    action_at("/users", invite, by=MAY_MANAGE_USERS, audited_as="users.create"),
-    action_at("/users/{id}/role", change_role, by=MAY_MANAGE_USERS, audited_as="users.change_role"),
-    action_at("/users/{id}/link", renew_link, by=MAY_MANAGE_USERS, audited_as="users.reset"),
-    action_at("/users/{id}/remove", remove, by=MAY_MANAGE_USERS, audited_as="users.remove"),
+    audited_action_at("/users", invite, by=MAY_MANAGE_USERS, audited_as="users.create"),
+    audited_action_at("/users/{id}/role", change_role, by=MAY_MANAGE_USERS, audited_as="users.change_role"),
+    audited_action_at("/users/{id}/link", renew_link, by=MAY_MANAGE_USERS, audited_as="users.reset"),
+    audited_action_at("/users/{id}/remove", remove, by=MAY_MANAGE_USERS, audited_as="users.remove"),
 ]

@@ -19,7 +19,7 @@ from domain.webhooks.delivery_log import DELIVERY_STATUSES
 from domain.webhooks.endpoints import ENDPOINTS, Endpoint, EndpointChanges, NewSecret, UnusableEndpoint, shown_url
 from domain.webhooks.events import EVENT_TYPES
 from domain.wording import sentence
-from ingress.console.addresses import action_at, page_at
+from ingress.console.addresses import audited_action_at, page_at
 from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import AuditedAction, Page, named_in_address, see_other
 
@@ -245,11 +245,11 @@ def _done(page: Page, endpoint: Endpoint, done: str) -> Response:
 
 ADDRESSES = [
     page_at("/webhooks", show),
-    action_at("/webhooks", add, by=MAY_MANAGE_WEBHOOKS, audited_as="webhooks.add"),
+    audited_action_at("/webhooks", add, by=MAY_MANAGE_WEBHOOKS, audited_as="webhooks.add"),
     page_at("/webhooks/{id}", show_one),
     page_at("/webhooks/{id}/{event}", show_delivery),
     *(
-        action_at(f"/webhooks/{{id}}/{path}", handler, by=MAY_MANAGE_WEBHOOKS, audited_as=f"webhooks.{name}")
+        audited_action_at(f"/webhooks/{{id}}/{path}", handler, by=MAY_MANAGE_WEBHOOKS, audited_as=f"webhooks.{name}")
         for path, handler, name in (
             ("change", change, "change"),
             ("enable", enable, "enable"),

@@ -24,7 +24,7 @@ from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.telemetry.logs import get_logger
 from domain.wording import sentence
-from ingress.console.addresses import action_at, page_at
+from ingress.console.addresses import audited_action_at, page_at
 from ingress.console.refusals import Refused
 from ingress.console.signed_in import AuditedAction, Page, named_in_address, see_other
 
@@ -234,11 +234,13 @@ def _done(page: Page, connector: Connector, done: str) -> Response:
 
 ADDRESSES = [
     page_at("/connectors", show),
-    action_at("/connectors", add, by=MAY_MANAGE_CONNECTORS, audited_as="connectors.add"),
+    audited_action_at("/connectors", add, by=MAY_MANAGE_CONNECTORS, audited_as="connectors.add"),
     page_at("/connectors/{id}", show_one),
-    action_at("/connectors/{id}/link", link, by=MAY_MATCH, audited_as="connectors.link"),
+    audited_action_at("/connectors/{id}/link", link, by=MAY_MATCH, audited_as="connectors.link"),
     *(
-        action_at(f"/connectors/{{id}}/{name}", handler, by=MAY_MANAGE_CONNECTORS, audited_as=f"connectors.{name}")
+        audited_action_at(
+            f"/connectors/{{id}}/{name}", handler, by=MAY_MANAGE_CONNECTORS, audited_as=f"connectors.{name}"
+        )
         for name, handler in (
             ("test", test),
             ("change", change),

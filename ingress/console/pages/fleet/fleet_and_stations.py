@@ -214,15 +214,15 @@ def _secrets(subject: AnySubject) -> Collection[str]:
     return {field.name for field in subject.fields if field.kind == "secret"}
 
 
-def add(subject: AnySubject, page: Page) -> Response:
-    return _save(subject, page, None)
+def add(subject: AnySubject, page: Page, by: Actor) -> Response:
+    return _save(subject, page, None, by)
 
 
-def save(subject: AnySubject, page: Page) -> Response:
-    return _save(subject, page, subject.read(page, page.form.packed("id")))
+def save(subject: AnySubject, page: Page, by: Actor) -> Response:
+    return _save(subject, page, subject.read(page, page.form.packed("id")), by)
 
 
-def _save(subject: Subject[Stored, Typed], page: Page, stored: Stored | None) -> Response:
+def _save(subject: Subject[Stored, Typed], page: Page, stored: Stored | None, by: Actor) -> Response:
     """Store the typed record, or show the form again with its faults."""
     typed = {field.name: _typed(page, field, stored) for field in subject.fields}
     refuse = partial(_form, subject, page, stored, typed)
@@ -246,7 +246,7 @@ def _save(subject: Subject[Stored, Typed], page: Page, stored: Stored | None) ->
     except FuelrouteError as error:
         return refuse(fault=sentence(str(error)), status=409)
     what = ", ".join(changed) if stored is not None else "by hand"
-    record_change(subject, page, "change" if stored is not None else "add", key, what)
+    record_change(subject, page, "change" if stored is not None else "add", key, by._replace(reason=what))
     done = "changed" if stored is not None else "added"
     return see_other(f"/{subject.name}/one?{urlencode({'id': key, 'done': done})}")
 
@@ -282,7 +282,7 @@ def _changed(subject: Subject[Stored, Typed], page: Page, stored: Stored | None,
     return changed
 
 
-def end(subject: AnySubject, page: Page) -> Response:
+def end(subject: AnySubject, page: Page, by: Actor) -> Response:
     """Retire a vehicle, driver or station; remove a deal or tax."""
     stored = subject.read(page, page.form.packed("id"))
     if subject.is_retired(stored):
@@ -290,15 +290,14 @@ def end(subject: AnySubject, page: Page) -> Response:
     key = subject.key(stored)
     subject.end(page, stored)
     act: str = "retire" if subject.retires else "remove"
-    record_change(subject, page, act, key, page.form.text("reason") or "by hand")
+    record_change(subject, page, act, key, by.with_reason("by hand"))
     if subject.retires:
         return see_other(f"/{subject.name}/one?{urlencode({'id': key, 'done': 'retired'})}")
     return see_other(f"/{subject.name}?done=removed")
 
 
-def record_change(subject: AnySubject, page: Page, act: str, key: str, what: str) -> None:
+def record_change(subject: AnySubject, page: Page, act: str, key: str, by: Actor) -> None:
     """Record an action on a record in the audit log."""
-    by = Actor(page.session.email, what)
     company_id = subject.company_id(page)
     record_action(page.connection, by, act, subject.audit_subject(key), company_id=company_id, now=page.now)
 
@@ -323,10 +322,10 @@ def _addresses_of(subject: AnySubject) -> list[Route]:
         page_at(f"/{subject.name}", partial(show, subject)),
         page_at(f"/{subject.name}/list.csv", partial(export_shown, subject), run=as_download),
         page_at(f"/{subject.name}/new", partial(show_new, subject), by=may_edit),
-        action_at(f"/{subject.name}/new", partial(add, subject), by=may_edit, audited_as=None),
+        action_at(f"/{subject.name}/new", partial(add, subject), by=may_edit),
         page_at(f"/{subject.name}/one", partial(show_one, subject)),
-        action_at(f"/{subject.name}/one", partial(save, subject), by=may_edit, audited_as=None),
-        action_at(f"/{subject.name}/end", partial(end, subject), by=may_edit, audited_as=None),
+        action_at(f"/{subject.name}/one", partial(save, subject), by=may_edit),
+        action_at(f"/{subject.name}/end", partial(end, subject), by=may_edit),
     ]
 
 

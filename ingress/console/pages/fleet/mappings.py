@@ -6,7 +6,7 @@ from domain.accounts.users import MAY_MATCH
 from domain.fleet.mappings import list_mappings, mappings_of, remove_mapping
 from domain.fleet.records import ID_KIND
 from domain.ids import shown_id
-from ingress.console.addresses import action_at, page_at
+from ingress.console.addresses import audited_action_at, page_at
 from ingress.console.pages.fleet.matching import KIND_NAMES, in_words, kind_of, subject_of
 from ingress.console.refusals import not_found
 from ingress.console.signed_in import AuditedAction, Page, see_other
@@ -49,5 +49,5 @@ def remove(page: Page) -> Response:
 
 ADDRESSES = [
     page_at("/mappings/{subject}", show),
-    action_at("/mappings/{subject}/remove", remove, by=MAY_MATCH, audited_as="mappings.remove"),
+    audited_action_at("/mappings/{subject}/remove", remove, by=MAY_MATCH, audited_as="mappings.remove"),
 ]

@@ -21,7 +21,7 @@ from domain.routes.intake.holds import routes_waiting_for
 from domain.routes.intake.waiting_references import WaitingReference, routes_now, waiting_references
 from domain.text import printable
 from domain.wording import counted
-from ingress.console.addresses import action_at, page_at
+from ingress.console.addresses import audited_action_at, page_at
 from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import AuditedAction, Page, see_other
 
@@ -289,7 +289,9 @@ ADDRESSES = [
     page_at("/matching/{subject}", show),
     page_at("/matching/{subject}/candidates", candidates),
     page_at("/matching/{subject}/progress", progress),
-    action_at("/matching/{subject}/map", map_reference, by=MAY_MATCH, audited_as="matching.map_reference"),
-    action_at("/matching/{subject}/map-together", map_together, by=MAY_MATCH, audited_as="matching.map_together"),
-    action_at("/matching/{subject}/new", make_record, by=MAY_MATCH, audited_as="matching.make_record"),
+    audited_action_at("/matching/{subject}/map", map_reference, by=MAY_MATCH, audited_as="matching.map_reference"),
+    audited_action_at(
+        "/matching/{subject}/map-together", map_together, by=MAY_MATCH, audited_as="matching.map_together"
+    ),
+    audited_action_at("/matching/{subject}/new", make_record, by=MAY_MATCH, audited_as="matching.make_record"),
 ]

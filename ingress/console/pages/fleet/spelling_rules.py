@@ -20,7 +20,7 @@ from domain.routes.intake.fleet_changes import add_spelling_rule
 from domain.routes.intake.waiting_references import WaitingReference, waiting_references
 from domain.text import printable
 from domain.wording import counted, sentence
-from ingress.console.addresses import action_at, page_at
+from ingress.console.addresses import audited_action_at, page_at
 from ingress.console.refusals import not_found
 from ingress.console.signed_in import AuditedAction, Page, see_other
 
@@ -127,6 +127,6 @@ def remove(page: Page) -> Response:
 
 ADDRESSES = [
     page_at(_PATH, show),
-    action_at(_PATH, add, by=MAY_MATCH, audited_as="rules.add"),
-    action_at(f"{_PATH}/remove", remove, by=MAY_MATCH, audited_as="rules.remove"),
+    audited_action_at(_PATH, add, by=MAY_MATCH, audited_as="rules.add"),
+    audited_action_at(f"{_PATH}/remove", remove, by=MAY_MATCH, audited_as="rules.remove"),
 ]

@@ -19,7 +19,7 @@ from domain.fleet.records import UnknownTarget
 from domain.ids import read_id
 from domain.lifecycle import Environment
 from domain.wording import sentence
-from ingress.console.addresses import action_at, in_report_threads, page_at
+from ingress.console.addresses import audited_action_at, in_report_threads, page_at
 from ingress.console.signed_in import AuditedAction, Page, see_other
 
 
@@ -90,5 +90,5 @@ def _assign(page: Page, card: str) -> int:
 
 ADDRESSES = [
     page_at("/fills/cards", show),
-    action_at("/fills/cards", assign, by=MAY_DISPATCH, audited_as="fills.assign", run=in_report_threads),
+    audited_action_at("/fills/cards", assign, by=MAY_DISPATCH, audited_as="fills.assign", run=in_report_threads),
 ]

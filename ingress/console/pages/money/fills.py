@@ -42,7 +42,7 @@ from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.savings.spans import month_of
 from domain.wording import sentence
-from ingress.console.addresses import action_at, as_download, in_report_threads, page_at
+from ingress.console.addresses import as_download, audited_action_at, in_report_threads, page_at
 from ingress.console.downloads import Download
 from ingress.console.refusals import Refused, not_found
 from ingress.console.report_days import span_of, today_of
@@ -242,9 +242,9 @@ def _address(shown: Page, path: str, **changes: object) -> str:
 
 ADDRESSES = [
     page_at("/fills", show),
-    action_at("/fills/match", match_again, by=MAY_DISPATCH, audited_as="fills.match", run=in_report_threads),
+    audited_action_at("/fills/match", match_again, by=MAY_DISPATCH, audited_as="fills.match", run=in_report_threads),
     page_at("/fills/{id}", show_fill),
-    action_at("/fills/{id}", decide_fill, by=MAY_DISPATCH, audited_as="fills.decide"),
+    audited_action_at("/fills/{id}", decide_fill, by=MAY_DISPATCH, audited_as="fills.decide"),
     page_at("/bought", show_bought),
     page_at("/bought.csv", export_bought, run=as_download),
 ]

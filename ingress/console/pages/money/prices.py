@@ -31,7 +31,7 @@ from domain.stations.price_runs import latest_runs, refused_rows
 from domain.stations.price_sources import PriceSource
 from domain.stations.price_units import ExchangeRates
 from domain.wording import sentence
-from ingress.console.addresses import action_at, as_download, page_at, upload_at
+from ingress.console.addresses import as_download, audited_action_at, page_at, upload_at
 from ingress.console.downloads import Download
 from ingress.console.importer import MOST_COLUMNS_SHOWN, Upload
 from ingress.console.refusals import Refused, not_found
@@ -290,8 +290,8 @@ ADDRESSES = [
     page_at("/prices", show, by=MAY_EDIT_POLICY),
     upload_at("/prices", take, by=MAY_EDIT_POLICY, check=_may_send),
     page_at("/price-runs/{id}.csv", refused_csv, by=MAY_EDIT_POLICY, run=as_download),
-    action_at("/prices/{id}/accept", accept, by=MAY_EDIT_POLICY, audited_as="prices.accept"),
-    action_at("/prices/{id}/refuse", refuse, by=MAY_EDIT_POLICY, audited_as="prices.refuse"),
-    action_at("/price-sources/{id}/pause", pause, by=MAY_EDIT_POLICY, audited_as="sources.pause"),
-    action_at("/price-sources/{id}/resume", resume, by=MAY_EDIT_POLICY, audited_as="sources.resume"),
+    audited_action_at("/prices/{id}/accept", accept, by=MAY_EDIT_POLICY, audited_as="prices.accept"),
+    audited_action_at("/prices/{id}/refuse", refuse, by=MAY_EDIT_POLICY, audited_as="prices.refuse"),
+    audited_action_at("/price-sources/{id}/pause", pause, by=MAY_EDIT_POLICY, audited_as="sources.pause"),
+    audited_action_at("/price-sources/{id}/resume", resume, by=MAY_EDIT_POLICY, audited_as="sources.resume"),
 ]

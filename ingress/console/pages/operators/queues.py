@@ -12,7 +12,7 @@ from uuid import UUID
 from starlette.responses import Response
 
 from domain.accounts.companies import names_of
-from domain.audit.entries import LONGEST_REASON, Actor, latest_actions
+from domain.audit.entries import Actor, latest_actions
 from domain.ids import IdKind, read_id, shown_id
 from domain.needs import overdue
 from domain.needs.figures import FIGURES
@@ -231,7 +231,7 @@ def _groups(page: Page, letters: Sequence[DeadLetter]) -> dict[str, list[tuple[s
     }
 
 
-def act_on_dead(page: Page) -> Response:
+def act_on_dead(page: Page, by: Actor) -> Response:
     """Replay or discard the letters that match, if they are as many as the page has shown."""
     act = {"replay": dead_letters.replay, "discard": dead_letters.discard}.get(page.form.text("act"))
     if act is None:
@@ -240,7 +240,7 @@ def act_on_dead(page: Page) -> Response:
     letters = dead_letters.find(page.connection, page.console.jobs.client, wanted)
     if len(letters) != page.form.number("count"):
         return _dead(page, fault=f"There are {len(letters)} of them now. Look at them, then try again.", status=409)
-    taken = act(page.connection, page.console.jobs.client, letters, wanted, _actor(page), page.now)
+    taken = act(page.connection, page.console.jobs.client, letters, wanted, by, page.now)
     return see_other(f"/queues/dead?{page.form.text('act')}={taken}")
 
 
@@ -252,18 +252,14 @@ def _taken(page: Page) -> str:
     return ""
 
 
-def pause(page: Page) -> Response:
-    changed = pauses.pause(page.connection, page.form.text("queue"), _actor(page), now=page.now)
+def pause(page: Page, by: Actor) -> Response:
+    changed = pauses.pause(page.connection, page.form.text("queue"), by, now=page.now)
     return see_other(f"/queues?done={'paused' if changed else 'paused-before'}")
 
 
-def resume(page: Page) -> Response:
-    changed = pauses.resume(page.connection, page.form.text("queue"), _actor(page), now=page.now)
+def resume(page: Page, by: Actor) -> Response:
+    changed = pauses.resume(page.connection, page.form.text("queue"), by, now=page.now)
     return see_other(f"/queues?done={'resumed' if changed else 'not-paused'}")
-
-
-def _actor(page: Page) -> Actor:
-    return Actor(page.session.email, page.form.text("reason", most=LONGEST_REASON))
 
 
 def _filter(page: Page) -> Filter:
@@ -291,7 +287,7 @@ def _id(page: Page, name: Literal["company", "route"], kind: IdKind) -> UUID | N
 
 
 _page_at = partial(page_at, by=OPERATORS)
-_action_at = partial(action_at, by=OPERATORS, audited_as=None)
+_action_at = partial(action_at, by=OPERATORS)
 ADDRESSES = [
     _page_at("/queues", show),
     _page_at("/queues/dead", show_dead),

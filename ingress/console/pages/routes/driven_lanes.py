@@ -10,7 +10,7 @@ from domain.database.connections import Tenant
 from domain.driven_lanes.lanes import list_lanes, reset_lane
 from domain.ids import shown_id
 from domain.lifecycle import Environment
-from ingress.console.addresses import action_at, page_at
+from ingress.console.addresses import audited_action_at, page_at
 from ingress.console.refusals import not_found
 from ingress.console.signed_in import AuditedAction, Page, see_other
 
@@ -56,5 +56,5 @@ def reset(page: Page) -> Response:
 
 ADDRESSES = [
     page_at(_PATH, show),
-    action_at(f"{_PATH}/reset", reset, by=MAY_EDIT_POLICY, audited_as="lanes.reset"),
+    audited_action_at(f"{_PATH}/reset", reset, by=MAY_EDIT_POLICY, audited_as="lanes.reset"),
 ]

@@ -1,6 +1,6 @@
 """The actions on a route's page: cancel it, enter an arrival or departure, make its plan again, send a message again.
 
-Each needs a reason. The rules are in `domain/routes/transitions.py` and `domain/routes/progress/dispatcher_entries.py`.
+Each needs a reason. The rules are in `domain/routes/progress/dispatcher_entries.py`.
 """
 
 from datetime import UTC, datetime
@@ -11,12 +11,11 @@ from zoneinfo import ZoneInfo
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_DISPATCH
+from domain.audit.entries import Actor
 from domain.database.connections import Tenant
 from domain.ids import read_id, shown_id
-from domain.routes.events import Requester
 from domain.routes.progress import dispatcher_entries
 from domain.routes.reading.history import find_tenant
-from domain.routes.transitions import cancel_route
 from domain.telematics.manual_stop_events import VisitEnd
 from domain.telemetry.logs import get_logger
 from ingress.console.addresses import action_at
@@ -28,13 +27,9 @@ log = get_logger(__name__)
 _ENDS: dict[str, VisitEnd] = {"arrival": "arrival", "departure": "departure"}
 
 
-def cancel(page: Page) -> Response:
-    """Cancel the route by the rule of the API's DELETE. The route keeps the reason and the person."""
+def cancel(page: Page, by: Actor) -> Response:
     tenant, route_id = _route(page)
-    by = _by(page)
-    effect, jobs = cancel_route(
-        page.connection, tenant, route_id, now=page.now, reason=f"Canceled by {by.email}: {by.reason}"
-    )
+    effect, jobs = dispatcher_entries.cancel(page.connection, tenant, route_id, _with_reason(page, by), now=page.now)
     page.jobs += jobs
     if effect is None:
         raise not_found()
@@ -43,12 +38,11 @@ def cancel(page: Page) -> Response:
     return _done(page, route_id, "canceled", "console.route_canceled" if effect == "cancel" else None)
 
 
-def enter_stop_event(page: Page) -> Response:
+def enter_stop_event(page: Page, by: Actor) -> Response:
     """Enter an arrival or departure that the dispatcher learned from the driver.
 
     Raises ImpossibleStopEvent, ImpossibleStep."""
     tenant, route_id = _route(page)
-    by = _by(page)
     name, _, number = page.form.text("what").partition(" ")
     if name not in _ENDS or not (number.isascii() and number.isdecimal()):
         raise Refused(400, "Say which stop", "Go back and choose what the truck did.")
@@ -59,7 +53,7 @@ def enter_stop_event(page: Page) -> Response:
         int(number[:4]),
         _ENDS[name],
         _moment(page),
-        by,
+        _with_reason(page, by),
         settings=page.console.settings,
         now=page.now,
     )
@@ -80,17 +74,17 @@ def _moment(page: Page) -> datetime:
         raise Refused(400, "This is no time", "Go back and say when it was.") from None
 
 
-def plan(page: Page) -> Response:
+def plan(page: Page, by: Actor) -> Response:
     """Make the plan again. Raises ImpossibleStep."""
     tenant, route_id = _route(page)
-    page.jobs += dispatcher_entries.plan_again(page.connection, tenant, route_id, _by(page), now=page.now)
+    page.jobs += dispatcher_entries.plan_again(page.connection, tenant, route_id, _with_reason(page, by), now=page.now)
     return _done(page, route_id, "plan", "console.plan_requested")
 
 
-def send(page: Page) -> Response:
+def send(page: Page, by: Actor) -> Response:
     """Send a failed message again. Raises CannotResend."""
     tenant, route_id = _route(page)
-    by, message_id = _by(page), read_id("msg", page.form.text("message"))
+    message_id = read_id("msg", page.form.text("message"))
     if message_id is None:
         raise not_found()
     page.jobs += dispatcher_entries.send_again(
@@ -98,7 +92,7 @@ def send(page: Page) -> Response:
         tenant,
         route_id,
         message_id,
-        by,
+        _with_reason(page, by),
         driver_was_asked=page.form.text("asked") == "yes",
         now=page.now,
     )
@@ -114,12 +108,11 @@ def _route(page: Page) -> tuple[Tenant, UUID]:
     return tenant, route_id
 
 
-def _by(page: Page) -> Requester:
-    """The user and the reason in the form. Raises Refused."""
-    reason = page.form.text("reason")
-    if not reason:
+def _with_reason(page: Page, by: Actor) -> Actor:
+    """Raises Refused."""
+    if not page.form.text("reason"):  # a route keeps a shorter text than the audit log
         raise Refused(400, "Say why", "Go back and give a reason: it is kept with the route.")
-    return Requester(page.session.email, reason)
+    return by
 
 
 def _done(page: Page, route_id: UUID, done: str, logged: str | None) -> Response:
@@ -130,8 +123,8 @@ def _done(page: Page, route_id: UUID, done: str, logged: str | None) -> Response
 
 _dispatch_at = partial(action_at, by=MAY_DISPATCH)
 ADDRESSES = [
-    _dispatch_at("/routes/{id}/cancel", cancel, audited_as="route_actions.cancel"),
-    _dispatch_at("/routes/{id}/stop-event", enter_stop_event, audited_as="route_actions.mark"),
-    _dispatch_at("/routes/{id}/plan", plan, audited_as="route_actions.plan"),
-    _dispatch_at("/routes/{id}/send", send, audited_as="route_actions.send"),
+    _dispatch_at("/routes/{id}/cancel", cancel),
+    _dispatch_at("/routes/{id}/stop-event", enter_stop_event),
+    _dispatch_at("/routes/{id}/plan", plan),
+    _dispatch_at("/routes/{id}/send", send),
 ]

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from domain.audit.entries import Actor
 from domain.database.connections import Connection
 from domain.lifecycle import RouteStatus
 from domain.queue.jobs import review_plan_job
-from domain.routes.events import Requester
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, Pushed, store_pushes
 from domain.routes.plans import review_requests
@@ -224,6 +224,6 @@ def test_a_route_that_starts_again_gets_its_reviews_again(
     assert (row.corrected_at, row.review_at, row.review_cause) == (None, None, None)
     import_routes(connection, [route_id], now=now)
     planned_by_hand(connection, route_id, now=now)
-    assert plan_again(connection, fleet.live, route_id, Requester("ann@example.com", "prices"), now=now) == [
+    assert plan_again(connection, fleet.live, route_id, Actor("ann@example.com", "prices"), now=now) == [
         review_plan_job(route_id)
     ]

@@ -7,12 +7,12 @@ from uuid import UUID
 
 import pytest
 
+from domain.audit.entries import Actor
 from domain.database.connections import Connection, Tenant
 from domain.fleet.matching import Matched
 from domain.lifecycle import RouteStatus
 from domain.queue.jobs import Job, build_plan_job
 from domain.routes import transitions
-from domain.routes.events import Requester
 from domain.routes.intake import holds
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.intake.imports import import_routes
@@ -137,7 +137,7 @@ def test_an_entered_arrival_stays_like_any_visit(
         0,
         "arrival",
         now,
-        Requester("ann@example.com", "he says so"),
+        Actor("ann@example.com", "he says so"),
         settings=settings,
         now=now,
     )

@@ -203,7 +203,7 @@ def test_an_update_keeps_the_entries_of_the_stops_that_stay(
     assert again == route_id
     assert visits_of(connection, route_id) == {1: (now, None)}
     (evidence,) = evidence_of(connection, route_id)
-    assert evidence.arrival["by"] == DOT.email
+    assert evidence.arrival["by"] == DOT.name
     assert status_of(connection, route_id) is RouteStatus.DRAFT
 
 

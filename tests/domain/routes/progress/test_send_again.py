@@ -75,7 +75,7 @@ def test_a_failed_message_is_sent_again_as_the_same_one(
     assert f"{received['title']}\n{received['message']}" == text
     assert status_of(connection, route_id) is RouteStatus.ACTIVE
     told = [(event.kind, event.actor) for event in events.events_of(connection, fleet.company_id, route_id)]
-    assert told == [("message_failed", None), ("send_again", DOT.email)]
+    assert told == [("message_failed", None), ("send_again", DOT.name)]
 
 
 def test_a_message_that_is_sent_again_has_a_fresh_day_of_attempts(
