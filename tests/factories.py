@@ -11,6 +11,7 @@ from domain.accounts.companies import create_company
 from domain.accounts.policy import Policy
 from domain.accounts.sessions import begin_session, choose_company
 from domain.accounts.users import create_user
+from domain.audit.entries import Actor
 from domain.contract.checking import read_body
 from domain.contract.shapes import RouteInput
 from domain.database.connections import Connection, Tenant
@@ -25,6 +26,9 @@ STATIONS = Path(__file__).parents[1] / "deploy" / "demo" / "stations.csv"
 JOLIET: dict[str, Any] = {"name": "Joliet terminal", "latitude": 41.462, "longitude": -88.125}
 PERRYSBURG: dict[str, Any] = {"name": "Perrysburg yard", "latitude": 41.535, "longitude": -83.470}
 NEWARK: dict[str, Any] = {"name": "Port Newark", "latitude": 40.695, "longitude": -74.155}
+
+DOT = Actor("dot@example.com", "the driver called")
+"""A dispatcher."""
 
 PLAN: dict[str, Any] = {
     "generatedAt": "2026-11-20T10:00:00Z",

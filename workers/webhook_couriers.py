@@ -269,5 +269,4 @@ def _record(connection: Connection, disabled: Disabled) -> None:
         "webhooks.disable",
         audit_subject("webhook endpoint", shown_id("whe", disabled.endpoint_id)),
         company_id=disabled.company_id,
-        now=clock.now(),
     )

@@ -306,7 +306,6 @@ def _record(connection: Connection, action: str, connector: Connector, reason: s
         f"connectors.{action}",
         audit_subject("connector", shown_id("con", connector.id)),
         company_id=connector.company_id,
-        now=clock.now(),
     )
 
 

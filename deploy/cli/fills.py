@@ -193,7 +193,7 @@ def fills_review(
             now=now,
         )
         shown = shown_id("fil", fill_id)
-        record_action(connection, by, "fills.decide", shown, company_id=company_id, now=now)
+        record_action(connection, by, "fills.decide", shown, company_id=company_id)
     show(as_json, {"fill_id": shown, "decided": True}, lambda: screen.print(f"decided {shown}"))
 
 
@@ -287,7 +287,7 @@ def fills_assign(
         settled = sum(
             match_card_again(connection, Tenant(company_id, one), card, far_miles=far_miles) for one in Environment
         )
-        record_action(connection, by, "fills.assign", f"card …{card}", company_id=company_id, affected=settled, now=now)
+        record_action(connection, by, "fills.assign", f"card …{card}", company_id=company_id, affected=settled)
     show(
         as_json,
         {"card": card, "settled": settled},

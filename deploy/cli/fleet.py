@@ -15,6 +15,7 @@ from deploy.cli.arguments import (
     Force,
     VehicleArgument,
     Yes,
+    acting,
     columns_of,
     confirm,
     read_record_id,
@@ -115,7 +116,7 @@ def _retire(company_id: UUID, kind: Matched, record_id: UUID, force: bool, as_js
     from domain.routes.intake.retiring import retire
 
     with transaction() as connection:
-        done, jobs = retire(connection, company_id, kind, record_id, force=force, now=clock.now())
+        done, jobs = retire(connection, company_id, kind, record_id, acting(), force=force, now=clock.now())
     enqueue(jobs)
     shown = shown_record(kind, record_id)
     show(
@@ -169,12 +170,12 @@ def mappings_add(
     with transaction() as connection:
         companies.require_company(connection, company_id)
         waiting = fleet_changes.add_mapping(
-            connection, company_id, mapping_kind, value, read_record_id(MATCHED_BY[mapping_kind], target_id)
+            connection, company_id, mapping_kind, value, read_record_id(MATCHED_BY[mapping_kind], target_id), acting()
         )
     show(
         as_json,
-        {"kind": kind, "value": value, "to": target_id, "waiting_routes": waiting},
+        {"kind": kind, "value": value, "to": target_id, "waiting_routes": len(waiting)},
         lambda: screen.print(
-            f"{value!r} now means {target_id}; {counted(waiting, 'held route is', 'held routes are')} imported"
+            f"{value!r} now means {target_id}; {counted(len(waiting), 'held route is', 'held routes are')} imported"
         ),
     )

@@ -128,7 +128,6 @@ def _decide(
                 "withheld messages",
                 company_id=company_id,
                 affected=affected,
-                now=clock.now(),
             )
     enqueue(jobs)
     rows: list[dict[str, Any]] = [with_shown_ids(message._asdict(), id="msg") for message in messages]

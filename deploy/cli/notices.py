@@ -10,7 +10,6 @@ import typer
 from deploy.cli.arguments import AsJson, CompanyId, acting, read_secret
 from deploy.cli.output import print_fields, print_table, screen, show
 from deploy.cli.storing import transaction
-from domain import clock
 from domain.accounts import companies
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import Contacts
@@ -130,7 +129,7 @@ def notices_operators_remove(
 
 def _record(connection: Connection, verb: str, subscription_id: UUID, reason: str) -> None:
     subject = audit_subject("operators' subscription", shown_id("sub", subscription_id))
-    record_action(connection, acting(reason), f"notices.{verb}", subject, company_id=None, now=clock.now())
+    record_action(connection, acting(reason), f"notices.{verb}", subject, company_id=None)
 
 
 def _document(one: Subscription) -> dict[str, Any]:

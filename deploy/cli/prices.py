@@ -14,8 +14,6 @@ from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts.companies import require_company
 from domain.accounts.contacts import Contacts
-from domain.audit.entries import record_action
-from domain.database.connections import Connection
 from domain.files.csvfiles import write_rows
 from domain.files.kept_profiles import kept_profiles, remove_profile
 from domain.files.reading import AUTO
@@ -115,19 +113,17 @@ def prices_accept(
     as_json: AsJson = False,
 ) -> None:
     """Uses a held price."""
-    actor, now = acting(reason), clock.now()
     with transaction() as connection:
         price_changes.accept_held_price(
             connection,
             company_id,
             _held_id(held_id),
+            acting(reason),
             station_id=station,
             may_change_retail=True,
-            by=actor.name,
-            now=now,
+            now=clock.now(),
             rates=ExchangeRates.of(get_settings()),
         )
-        record_action(connection, actor, "prices.accept", held_id, company_id=company_id, affected=1, now=now)
     show(as_json, {"id": held_id, "status": "accepted"}, lambda: screen.print(f"accepted {held_id}"))
 
 
@@ -139,10 +135,8 @@ def prices_refuse(
     as_json: AsJson = False,
 ) -> None:
     """Never uses a held price, not even when its file comes again."""
-    actor, now = acting(reason), clock.now()
     with transaction() as connection:
-        held_prices.refuse_price(connection, company_id, _held_id(held_id), by=actor.name, now=now)
-        record_action(connection, actor, "prices.refuse", held_id, company_id=company_id, affected=1, now=now)
+        held_prices.refuse_price(connection, company_id, _held_id(held_id), acting(reason), now=clock.now())
     show(as_json, {"id": held_id, "status": "refused"}, lambda: screen.print(f"refused {held_id}"))
 
 
@@ -262,10 +256,10 @@ def sources_add(
             connection,
             company_id,
             NewSource(name, kind, profile, address, secret, retail, expected_hours),
+            acting(),
             contacts=Contacts.of(get_settings()),
             now=clock.now(),
         )
-        _record(connection, price_sources.read_source(connection, company_id, name), "add")
     shown = shown_id("src", source_id)
     show(as_json, {"id": shown, "name": name}, lambda: screen.print(f"added {printable(name)} ({shown})"))
 
@@ -360,8 +354,7 @@ def sources_pause(company_id: CompanyId, name: SourceArgument, as_json: AsJson =
     """Looks at a source no more, until it is resumed. It is never late."""
     with transaction() as connection:
         source = price_sources.read_source(connection, company_id, name)
-        price_sources.pause_source(connection, source, now=clock.now())
-        _record(connection, source, "pause")
+        price_sources.pause_source(connection, source, acting(), now=clock.now())
     show(as_json, {"name": name, "paused": True}, lambda: screen.print(f"paused {printable(name)}"))
 
 
@@ -370,8 +363,7 @@ def sources_resume(company_id: CompanyId, name: SourceArgument, as_json: AsJson 
     """Looks at a paused source again, at once."""
     with transaction() as connection:
         source = price_sources.read_source(connection, company_id, name)
-        price_sources.resume_source(connection, source)
-        _record(connection, source, "resume")
+        price_sources.resume_source(connection, source, acting())
     show(as_json, {"name": name, "paused": False}, lambda: screen.print(f"resumed {printable(name)}"))
 
 
@@ -380,18 +372,5 @@ def sources_remove(company_id: CompanyId, name: SourceArgument, as_json: AsJson 
     """Removes a source with its password. The prices that it brought stay."""
     with transaction() as connection:
         source = price_sources.read_source(connection, company_id, name)
-        price_sources.remove_source(connection, source)
-        _record(connection, source, "remove")
+        price_sources.remove_source(connection, source, acting())
     show(as_json, {"name": name, "removed": True}, lambda: screen.print(f"removed {printable(name)}"))
-
-
-def _record(connection: Connection, source: PriceSource, action: str) -> None:
-    record_action(
-        connection,
-        acting(),
-        f"sources.{action}",
-        price_sources.source_subject(source),
-        company_id=source.company_id,
-        affected=1,
-        now=clock.now(),
-    )

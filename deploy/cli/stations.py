@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from deploy.cli.arguments import AsJson, Believe, CompanyId, CsvFile, Currency, Unit, columns_of
+from deploy.cli.arguments import AsJson, Believe, CompanyId, CsvFile, Currency, Unit, acting, columns_of
 from deploy.cli.importing import store_file
 from deploy.cli.output import finish_import, screen, show
 from deploy.cli.records import Records, add_commands, by_id
@@ -133,7 +133,7 @@ def stations_retire(
     """Takes truck stops out of use: no plan stops there until `stations import` names them again by their ids."""
     now = clock.now()
     with transaction() as connection:
-        price_changes.retire_stations(connection, station_ids, now=now)
+        price_changes.retire_stations(connection, station_ids, acting(), now=now)
     show(
         as_json,
         {"ids": station_ids, "retired": True},

@@ -111,7 +111,7 @@ def users_remove(email: Email, yes: Yes = False, as_json: AsJson = False) -> Non
 
 
 def _keep(connection: Connection, action: str, subject: str, company_id: UUID | None) -> None:
-    record_action(connection, acting(), action, subject, company_id=company_id, now=clock.now())
+    record_action(connection, acting(), action, subject, company_id=company_id)
 
 
 def _show_link(as_json: bool, document: dict[str, Any], token: str | None) -> None:

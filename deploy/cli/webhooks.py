@@ -271,7 +271,6 @@ def _record(connection: Connection, action: str, endpoint: Endpoint, reason: str
         audit_subject("webhook endpoint", shown_id("whe", endpoint.id)),
         company_id=endpoint.company_id,
         affected=affected,
-        now=clock.now(),
     )
 
 

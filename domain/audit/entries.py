@@ -59,7 +59,7 @@ def audit_subject(kind: str, key: str) -> str:
 
 _RECORD = Command(
     "INSERT INTO audit_log (id, company_id, at, actor, action, subject, reason, affected)"
-    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
+    " VALUES (%s, %s, clock_timestamp(), %s, %s, %s, %s, %s)"
 )
 
 
@@ -71,14 +71,11 @@ def record_action(
     *,
     company_id: UUID | None,
     affected: int = 1,
-    now: datetime,
 ) -> None:
     """Write one row. `company_id` is None for an action on the whole service. Neither subject nor reason may hold a
     secret. The subject names drivers by id only, because drivers can be erased."""
     reason = by.reason.strip()[:LONGEST_REASON]
-    _RECORD.execute(
-        connection, (new_id(), company_id, now, by.name, action, subject[:_LONGEST_SUBJECT], reason, affected)
-    )
+    _RECORD.execute(connection, (new_id(), company_id, by.name, action, subject[:_LONGEST_SUBJECT], reason, affected))
 
 
 def require_reason(by: Actor) -> Actor:

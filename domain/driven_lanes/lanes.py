@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, TypedDict
 from uuid import UUID
 
+from domain.accounts.companies import lock_company
+from domain.audit.entries import Actor, record_action
 from domain.database.connections import Connection, Tenant, as_json
 from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.driven_lanes.agreement import COUNTED_DAYS, FEWEST_AGREEING, Witness, count_independent, vote
@@ -201,13 +203,16 @@ def _delete(connection: Connection, lane_ids: Sequence[UUID]) -> None:
 _ONE = Statement(_Lane, "SELECT id, places FROM driven_lanes WHERE id = %s AND company_id = %s AND environment = %s")
 
 
-def reset_lane(connection: Connection, tenant: Tenant, lane_id: UUID) -> bool:
+def reset_lane(connection: Connection, tenant: Tenant, lane_id: UUID, by: Actor) -> bool:
     """Forget a lane with its driven roads, so that it is learned again from the trips to come. Returns False if there
-    is no such lane. The caller holds the lock of the company."""
+    is no such lane."""
+    lock_company(connection, tenant.company_id)
     row = _ONE.first(connection, (lane_id, *tenant))
-    if row is not None:
-        _delete(connection, [row.id])
-    return row is not None
+    if row is None:
+        return False
+    _delete(connection, [row.id])
+    record_action(connection, by, "lanes.reset", f"driven lane {lane_id}", company_id=tenant.company_id)
+    return True
 
 
 class ListedLane(NamedTuple):

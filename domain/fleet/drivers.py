@@ -3,7 +3,7 @@
 Like every change of a fleet, an import holds the lock of the company's row (`lock_company`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 from uuid import UUID
@@ -13,14 +13,15 @@ from msgspec.structs import asdict
 
 from domain.accounts.companies import lock_company
 from domain.accounts.contact_urls import fault_of
-from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact
+from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact, is_sealed
+from domain.audit.entries import Actor, audit_subject, record_action
 from domain.contract.captions import Caption
 from domain.contract.shapes import Reference, ShortText, Text
 from domain.database.connections import Connection
 from domain.database.statements import Command, Statement
 from domain.files.csvfiles import ColumnNames, ImportReport, Progress, read_rows
 from domain.fleet.former_names import forget_former_names, keep_stored_names
-from domain.fleet.listings import StoredDriver
+from domain.fleet.listings import DRIVERS, StoredDriver
 from domain.fleet.merging import Record, merge_rows
 from domain.fleet.records import AlreadyInFleet, FleetTable, require_in_service
 from domain.ids import new_id
@@ -164,3 +165,19 @@ def forget_driver(connection: Connection, company_id: UUID, driver_id: UUID) -> 
     """Removes all values of a retired driver except the id, because routes name it."""
     forget_former_names(connection, company_id, driver_id)
     _BLANK.execute(connection, (driver_id,))
+
+
+def export_contacts(
+    connection: Connection, company_id: UUID, by: Actor, *, contacts: Contacts
+) -> Iterator[StoredDriver]:
+    """The drivers in service with their contacts in clear, which are secrets. A contact that cannot be opened is left
+    out."""
+    by = by._replace(reason="The contacts were taken away as a CSV file")
+    record_action(connection, by, "export contacts", audit_subject("driver", "all"), company_id=company_id)
+    rows = DRIVERS.all(connection, {"company_id": company_id})
+    return (row._replace(contact=_readable(row.contact, contacts)) for row in rows)
+
+
+def _readable(contact: str | None, contacts: Contacts) -> str | None:
+    opened = contacts.open_or_keep(contact)
+    return None if opened is None or is_sealed(opened) else opened

@@ -6,11 +6,27 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.accounts.companies import lock_company
+from domain.audit.entries import Actor, record_action
 from domain.database.connections import Connection
-from domain.database.statements import Command, Statement
+from domain.database.statements import Command, Scalar, Statement
 from domain.fleet.former_names import keep_mapped_value
 from domain.fleet.matching import KINDS, MATCHED_BY, MappingKind, Matched
-from domain.fleet.records import require_in_service
+from domain.fleet.records import require_in_service, shown_record
+from domain.text import printable
+
+KIND_NAMES: dict[MappingKind, str] = {
+    "unit_number": "unit number",
+    "vin": "VIN",
+    "driver_name": "name",
+    "driver_external_id": "external id",
+}
+
+
+def reference_in_words(kind: MappingKind, value: str) -> str:
+    """The reference as the audit log names it. A driver's name is left out: an erasure would not find it there."""
+    name = KIND_NAMES[kind]
+    return f"{name} {printable(value)}" if MATCHED_BY[kind] == "vehicle" else f"a driver's {name}"
+
 
 _STORE = Command(
     "INSERT INTO mappings (company_id, kind, value, target_id) VALUES (%s, %s, %s, %s)"
@@ -88,12 +104,17 @@ def mappings_of(
     return {(row.kind, row.value): row.target_id for row in rows}
 
 
-_REMOVE = Command("DELETE FROM mappings WHERE company_id = %s AND kind = %s AND value = %s")
+_REMOVE = Scalar(UUID, "DELETE FROM mappings WHERE company_id = %s AND kind = %s AND value = %s RETURNING target_id")
 
 
-def remove_mapping(connection: Connection, company_id: UUID, kind: MappingKind, value: str) -> bool:
+def remove_mapping(connection: Connection, company_id: UUID, kind: MappingKind, value: str, by: Actor) -> bool:
     """Removes a mapping. Routes that were matched through it stay as they are. Returns False if there is no such
     mapping. Raises UnknownCompany, RetiredCompany."""
     lock_company(connection, company_id)
     keep_mapped_value(connection, company_id, kind, value)
-    return _REMOVE.execute(connection, (company_id, kind, value)).rowcount == 1
+    target_id = _REMOVE.first(connection, (company_id, kind, value))
+    if target_id is None:
+        return False
+    subject = f"{reference_in_words(kind, value)} was {shown_record(MATCHED_BY[kind], target_id)}"
+    record_action(connection, by, "mappings.remove", subject, company_id=company_id)
+    return True

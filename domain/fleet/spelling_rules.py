@@ -10,9 +10,11 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.accounts.companies import lock_company
+from domain.audit.entries import Actor, record_action
 from domain.database.connections import Connection
 from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
+from domain.text import printable
 
 MOST_RULES = 10
 """Most rules of a company: a unit number that nothing else explains is compared with each."""
@@ -35,6 +37,9 @@ class SpellingRule(NamedTuple):
 
     def spells(self, unit: str) -> str:
         return f"{self.before}{unit}{self.after}"
+
+    def in_words(self) -> str:
+        return printable(f"“{self.spells('…')}”")
 
     def unit_in(self, value: str) -> str | None:
         """The unit number in a value; None if the value is not spelled by this rule."""
@@ -84,11 +89,14 @@ def store_spelling_rule(connection: Connection, company_id: UUID, rule: Spelling
     _INSERT.execute(connection, (company_id, rule.before, rule.after))
 
 
-def remove_spelling_rule(connection: Connection, company_id: UUID, rule: SpellingRule) -> bool:
+def remove_spelling_rule(connection: Connection, company_id: UUID, rule: SpellingRule, by: Actor) -> bool:
     """Removes a rule. Routes that were matched through it stay as they are. Returns False if there is no such rule.
     Raises UnknownCompany, RetiredCompany."""
     lock_company(connection, company_id)
-    return _REMOVE.execute(connection, (company_id, rule.before, rule.after)).rowcount == 1
+    if _REMOVE.execute(connection, (company_id, rule.before, rule.after)).rowcount == 0:
+        return False
+    record_action(connection, by, "rules.remove", f"spelling rule {rule.in_words()}", company_id=company_id)
+    return True
 
 
 def spellings_of(rules: Sequence[SpellingRule], units: Iterable[str]) -> list[str]:

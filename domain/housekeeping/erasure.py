@@ -23,7 +23,7 @@ from domain.fleet.drivers import forget_driver
 from domain.fleet.records import shown_record
 from domain.housekeeping.retention import delete_routes
 from domain.queue.jobs import in_batches
-from domain.routes.intake.retiring import is_driven, retire
+from domain.routes.intake.retiring import end_service, is_driven
 from domain.routes.transitions import end_routes
 
 ErasureProgress = Callable[[int], object]
@@ -184,7 +184,7 @@ def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *,
             ERASED,
             now=now,
         )
-        retire(connection, company_id, "driver", driver_id, force=force, now=now)
+        end_service(connection, company_id, "driver", driver_id, force=force, now=now)
     for batch in in_batches([route.id for route in routes], _PORTION):
         with transaction() as connection:
             _blank_routes(connection, batch)

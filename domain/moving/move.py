@@ -236,8 +236,8 @@ class CompanyMove:
         subject = f"cell {self.target_cell.number}"
         reason = f"{step} {now_there(self.source):%Y-%m-%d %H:%M:%S.%f}"
         by = Actor(self.by.name, reason)
-        now, patience = now_there(self.source), time.monotonic() + _CHANGES_SECONDS
-        record_action(self.source, by, "companies.move", subject, company_id=self.company_id, now=now)
+        patience = time.monotonic() + _CHANGES_SECONDS
+        record_action(self.source, by, "companies.move", subject, company_id=self.company_id)
         while _HAS_ENTRY.first(self.target, (self.company_id, subject, reason)) is None:
             replication.bytes_behind(self.source, self.company_id)
             if deadline is not None and time.monotonic() > deadline:

@@ -92,4 +92,4 @@ def _record(
     now: datetime,
 ) -> None:
     by = require_reason(by)
-    record_action(connection, by, action, str(wanted), company_id=None, affected=len(letters), now=now)
+    record_action(connection, by, action, str(wanted), company_id=None, affected=len(letters))

@@ -91,5 +91,4 @@ class ImportRun:
             *self._file.audited_as,
             company_id=self._file.company_id,
             affected=report.created + report.updated,
-            now=self._time(),
         )

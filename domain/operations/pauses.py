@@ -43,7 +43,7 @@ def pause(connection: Connection, queue: str, by: Actor, *, now: datetime) -> bo
     reason = require_reason(by).reason.strip()[:LONGEST_REASON]
     changed = bool(_PAUSE.execute(connection, (require_queue(queue), now, by.name, reason)).rowcount)
     if changed:
-        record_action(connection, by, "pause", queue, company_id=None, now=now)
+        record_action(connection, by, "pause", queue, company_id=None)
     return changed
 
 
@@ -52,7 +52,7 @@ def resume(connection: Connection, queue: str, by: Actor, *, now: datetime) -> b
     require_reason(by)
     changed = bool(_RESUME.execute(connection, (require_queue(queue),)).rowcount)
     if changed:
-        record_action(connection, by, "resume", queue, company_id=None, now=now)
+        record_action(connection, by, "resume", queue, company_id=None)
     return changed
 
 

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 from uuid import UUID
 
+from domain.audit.entries import Actor, audit_subject, record_action
 from domain.database.connections import Connection
 from domain.database.statements import Command, Scalar, Statement
 from domain.errors import FuelrouteError, Unknown
@@ -110,10 +111,10 @@ def accept_price(
     connection: Connection,
     company_id: UUID,
     held_id: UUID,
+    by: Actor,
     *,
     station_id: str = "",
     may_change_retail: bool,
-    by: str,
     now: datetime,
     rates: ExchangeRates = NO_RATES,
 ) -> HeldPrice:
@@ -144,8 +145,13 @@ def accept_price(
         store_coming_prices(connection, row)
     else:
         store_retail_prices(connection, row, now=now)
-    _DECIDE.execute(connection, ("accepted", now, by, station, company_id, held_id))
+    _DECIDE.execute(connection, ("accepted", now, by.name, station, company_id, held_id))
+    record_action(connection, by, "prices.accept", _subject(held_id), company_id=company_id)
     return held
+
+
+def _subject(held_id: UUID) -> str:
+    return audit_subject("held price", shown_id("hld", held_id))
 
 
 def _in_dollars(held: HeldPrice, rates: ExchangeRates) -> float:
@@ -156,11 +162,11 @@ def _in_dollars(held: HeldPrice, rates: ExchangeRates) -> float:
     return told.price
 
 
-def refuse_price(connection: Connection, company_id: UUID, held_id: UUID, *, by: str, now: datetime) -> HeldPrice:
+def refuse_price(connection: Connection, company_id: UUID, held_id: UUID, by: Actor, *, now: datetime) -> None:
     """Never use a held price, not even when its file comes again. Raises UnknownHeldPrice."""
-    held = _locked(connection, company_id, held_id)
-    _DECIDE.execute(connection, ("refused", now, by, None, company_id, held_id))
-    return held
+    _locked(connection, company_id, held_id)
+    _DECIDE.execute(connection, ("refused", now, by.name, None, company_id, held_id))
+    record_action(connection, by, "prices.refuse", _subject(held_id), company_id=company_id)
 
 
 def _locked(connection: Connection, company_id: UUID, held_id: UUID) -> HeldPrice:

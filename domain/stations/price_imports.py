@@ -20,6 +20,7 @@ from psycopg import sql
 from psycopg.errors import UniqueViolation
 from psycopg.rows import args_row
 
+from domain.audit.entries import Actor, audit_subject, record_action
 from domain.contract.captions import Caption
 from domain.contract.shapes import Latitude, Longitude, Reference, SentMoment, Text, in_utc
 from domain.database.connections import Connection
@@ -196,15 +197,25 @@ def store_station_rows(
     return report
 
 
-def insert_station(connection: Connection, row: StationRow, *, now: datetime, believe: bool = False) -> None:
+def insert_station(connection: Connection, row: StationRow, by: Actor, *, now: datetime, believe: bool = False) -> None:
     """Add one station. Raises StationExists, also where the station is retired, and UnbelievablePrice."""
     if not _store_one(connection, row, now=now, believe=believe).created:
         raise StationExists(row.station_id)
+    _record(connection, by, "add", "station", row.station_id)
 
 
-def store_station(connection: Connection, row: StationRow, *, now: datetime, believe: bool = False) -> None:
+def store_station(connection: Connection, row: StationRow, by: Actor, *, now: datetime, believe: bool = False) -> None:
     """Change one station, as an import of this row does. Raises UnbelievablePrice."""
     _store_one(connection, row, now=now, believe=believe)
+    _record(connection, by, "change", "station", row.station_id)
+
+
+def _record(
+    connection: Connection, by: Actor, action: str, kind: str, key: object, company_id: UUID | None = None
+) -> None:
+    """Write to the audit log what was done to a station, a deal or a tax. Stations and taxes belong to no company."""
+    subject = audit_subject(kind, str(key))
+    record_action(connection, by.with_reason("by hand"), action, subject, company_id=company_id)
 
 
 def _store_one(connection: Connection, row: StationRow, *, now: datetime, believe: bool) -> ImportReport:
@@ -373,12 +384,15 @@ _RETIRE = Scalar(
 )
 
 
-def set_stations_retired(connection: Connection, station_ids: Sequence[str], *, now: datetime) -> None:
+def set_stations_retired(connection: Connection, station_ids: Sequence[str], by: Actor, *, now: datetime) -> None:
     """Retire stations: no plan stops there until an import names them again. Raises UnknownStation."""
     begin_price_set(connection, "stations", None, now=now)  # so that every process reads its index again
-    unknown = set(station_ids).difference(_RETIRE.all(connection, (now, list(station_ids))))
+    retired = _RETIRE.all(connection, (now, list(station_ids)))
+    unknown = set(station_ids).difference(retired)
     if unknown:
         raise UnknownStation(min(unknown))
+    for station_id in retired:
+        _record(connection, by, "retire", "station", station_id)
 
 
 def store_deal_rows(
@@ -508,6 +522,7 @@ def store_deal(
     company_id: UUID,
     deal_id: int | None,
     row: DealRow,
+    by: Actor,
     *,
     now: datetime,
     believe: bool = False,
@@ -525,16 +540,24 @@ def store_deal(
         if deal_id is None:
             _require_room(connection, company_id, more=1)
             number = _DEALS_NOW.one(connection, (company_id,)).last_number + 1
-            return _ADD_DEAL.one(connection, (company_id, *values, number))
-        return _CHANGE_DEAL.first(connection, (*values, company_id, deal_id))
+            stored = _ADD_DEAL.first(connection, (company_id, *values, number))
+        else:
+            stored = _CHANGE_DEAL.first(connection, (*values, company_id, deal_id))
     except UniqueViolation:
         raise AlreadyPriced("deal for this place", row.valid_from) from None
+    if stored is None:
+        return None
+    _record(connection, by, "add" if deal_id is None else "change", "deal", stored, company_id)
+    return stored
 
 
-def delete_deal(connection: Connection, company_id: UUID, deal_id: int, *, now: datetime) -> bool:
+def delete_deal(connection: Connection, company_id: UUID, deal_id: int, by: Actor, *, now: datetime) -> bool:
     """Delete one deal. False: the company has no such deal."""
     begin_price_set(connection, "deals", company_id, now=now)
-    return _DELETE_DEAL.execute(connection, (company_id, deal_id)).rowcount == 1
+    if _DELETE_DEAL.execute(connection, (company_id, deal_id)).rowcount == 0:
+        return False
+    _record(connection, by, "remove", "deal", deal_id, company_id)
+    return True
 
 
 def store_tax_rows(
@@ -568,23 +591,33 @@ _CHANGE_TAX = Command(
 _DELETE_TAX = Command("DELETE FROM fuel_taxes WHERE state = %s AND valid_from = %s")
 
 
-def store_tax(connection: Connection, old: tuple[str, date] | None, row: TaxRow, *, now: datetime) -> bool:
+def store_tax(connection: Connection, old: tuple[str, date] | None, row: TaxRow, by: Actor, *, now: datetime) -> bool:
     """Change the tax of a state from a day on, or for None add one. False: there is no such tax. Raises AlreadyPriced
     when there is another one of the same state and day. The transaction must then roll back."""
     begin_price_set(connection, "taxes", None, now=now)
     values = msgspec.structs.astuple(row)
     try:
-        if old is None:
-            return _ADD_TAX.execute(connection, values).rowcount == 1
-        return _CHANGE_TAX.execute(connection, (*values, *old)).rowcount == 1
+        done = _ADD_TAX.execute(connection, values) if old is None else _CHANGE_TAX.execute(connection, (*values, *old))
     except UniqueViolation:
         raise AlreadyPriced(f"tax of {row.state}", row.valid_from) from None
+    if done.rowcount == 0:
+        return False
+    _record(connection, by, "add" if old is None else "change", "tax", tax_key(row.state, row.valid_from))
+    return True
 
 
-def delete_tax(connection: Connection, state: str, valid_from: date, *, now: datetime) -> bool:
+def delete_tax(connection: Connection, state: str, valid_from: date, by: Actor, *, now: datetime) -> bool:
     """Delete one tax. False: there is no such tax."""
     begin_price_set(connection, "taxes", None, now=now)
-    return _DELETE_TAX.execute(connection, (state, valid_from)).rowcount == 1
+    if _DELETE_TAX.execute(connection, (state, valid_from)).rowcount == 0:
+        return False
+    _record(connection, by, "remove", "tax", tax_key(state, valid_from))
+    return True
+
+
+def tax_key(state: str, valid_from: date) -> str:
+    """The name of a tax for people, by which addresses find it."""
+    return f"{state} {valid_from}"
 
 
 def _stage(

@@ -17,6 +17,7 @@ from domain.accounts.allowed_hosts import NO_HOST
 from domain.accounts.companies import lock_company
 from domain.accounts.contacts import Contacts, Sealed, StoredContact
 from domain.addresses import is_host
+from domain.audit.entries import Actor, audit_subject, record_action
 from domain.contract.shapes import Text
 from domain.database.connections import Connection, as_json
 from domain.database.owned import Owned
@@ -185,7 +186,7 @@ _CAME = Command("UPDATE price_sources SET file_at = %s WHERE company_id = %s AND
 
 
 def add_source(
-    connection: Connection, company_id: UUID, source: NewSource, *, contacts: Contacts, now: datetime
+    connection: Connection, company_id: UUID, source: NewSource, by: Actor, *, contacts: Contacts, now: datetime
 ) -> UUID:
     """Raises UnusableSource, UnknownCompany, RetiredCompany."""
     _check(source)
@@ -197,7 +198,13 @@ def add_source(
     values = (source_id, company_id, source.name, source.kind, source.profile, address, contacts.seal(source.secret))
     if _ADD.execute(connection, (*values, source.takes_retail, source.expected_hours, now)).rowcount == 0:
         raise UnusableSource(f"there is a source {source.name!r} already: give another name, or remove it first")
+    _record(connection, by, "sources.add", company_id, source_id)
     return source_id
+
+
+def _record(connection: Connection, by: Actor, action: str, company_id: UUID, source_id: UUID) -> None:
+    subject = audit_subject("price source", shown_id("src", source_id))
+    record_action(connection, by, action, subject, company_id=company_id)
 
 
 def _check(source: NewSource) -> None:
@@ -231,16 +238,19 @@ def read_source(connection: Connection, company_id: UUID, name: str) -> PriceSou
     return found
 
 
-def pause_source(connection: Connection, source: PriceSource, *, now: datetime) -> None:
+def pause_source(connection: Connection, source: PriceSource, by: Actor, *, now: datetime) -> None:
     _PAUSE.execute(connection, (now, source.company_id, source.id))
+    _record(connection, by, "sources.pause", source.company_id, source.id)
 
 
-def resume_source(connection: Connection, source: PriceSource) -> None:
+def resume_source(connection: Connection, source: PriceSource, by: Actor) -> None:
     _RESUME.execute(connection, (source.company_id, source.id))
+    _record(connection, by, "sources.resume", source.company_id, source.id)
 
 
-def remove_source(connection: Connection, source: PriceSource) -> None:
+def remove_source(connection: Connection, source: PriceSource, by: Actor) -> None:
     _REMOVE.execute(connection, (source.company_id, source.id))
+    _record(connection, by, "sources.remove", source.company_id, source.id)
 
 
 def due_sources(connection: Connection, *, now: datetime, limit: int) -> Sequence[PriceSource]:

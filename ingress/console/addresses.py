@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from domain.accounts.sessions import Session
 from domain.accounts.tokens import is_form_token
-from domain.audit.entries import LONGEST_REASON, Actor
+from domain.audit.entries import Actor
 from domain.files.reading_ends import ReadingEnded, reading_ends
 from domain.files.reading_time import reading_within
 from domain.lifecycle import Role
@@ -160,7 +160,7 @@ def action_at(path: str, handler: ActionHandler, *, by: Collection[Role], run: R
     """An address that changes something, for the roles `by`."""
 
     def act(page: Page) -> Response:
-        return handler(page, Actor(page.session.email, page.form.text("reason", most=LONGEST_REASON)))
+        return handler(page, page.actor())
 
     async def endpoint(request: Request) -> Response:
         form = await _read_checked_form(request)

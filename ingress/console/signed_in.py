@@ -69,6 +69,10 @@ class Page:
             raise ChooseCompany
         return self.session.company_id
 
+    def actor(self) -> Actor:
+        """The user, with the reason in the form."""
+        return Actor(self.session.email, self.form.text("reason", most=LONGEST_REASON))
+
     @property
     def is_fragment(self) -> bool:
         """True when htmx asks for a part of a page."""
@@ -166,5 +170,4 @@ def record_in_audit_log(page: Page, action: str, *, is_own: bool) -> None:
         audited.subject or in_address or ("own account" if is_own else ""),
         company_id=company_id,
         affected=audited.affected,
-        now=page.now,
     )

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from domain.accounts.users import MAY_EDIT_FLEET, MAY_EDIT_POLICY, MAY_EDIT_STATIONS
-from domain.audit.entries import audit_subject
+from domain.audit.entries import Actor, audit_subject
 from domain.contract.captions import CaptionedField, captioned_fields
 from domain.database.listing import Listing
 from domain.fleet import listings as fleet_listings
@@ -29,7 +29,7 @@ from domain.routes.intake import fleet_changes
 from domain.routes.intake.retiring import StillDriving, retire
 from domain.routes.plans import price_changes
 from domain.stations.listings import DEALS, STATIONS, TAXES, StoredDeal, StoredStation, StoredTax
-from domain.stations.price_imports import DealFileRow, StationFileRow, TaxRow
+from domain.stations.price_imports import DealFileRow, StationFileRow, TaxRow, tax_key
 from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import Page
 
@@ -105,11 +105,11 @@ class Subject(ABC, Generic[Stored, Typed]):
         """A file of such rows that has arrived."""
 
     @abstractmethod
-    def save(self, page: Page, stored: Stored | None, typed: Typed) -> str:
+    def save(self, page: Page, stored: Stored | None, typed: Typed, by: Actor) -> str:
         """Store the typed row, as a new one where `stored` is None. Returns its key."""
 
     @abstractmethod
-    def end(self, page: Page, stored: Stored) -> None:
+    def end(self, page: Page, stored: Stored, by: Actor) -> None:
         """Retire the row, or remove it."""
 
 
@@ -142,10 +142,10 @@ class _FleetSubject(Subject[FleetRow, Typed]):
         found = read_id(ID_KIND[self.kind], key)
         return {"id": found} if found is not None else None
 
-    def end(self, page: Page, stored: FleetRow) -> None:
+    def end(self, page: Page, stored: FleetRow, by: Actor) -> None:
         force = page.form.text("force") == "yes" and page.session.role in MAY_EDIT_POLICY
         try:
-            _, jobs = retire(page.connection, page.company_id, self.kind, stored.id, force=force, now=page.now)
+            _, jobs = retire(page.connection, page.company_id, self.kind, stored.id, by, force=force, now=page.now)
         except StillDriving as driving:
             raise Refused(
                 409,
@@ -172,11 +172,11 @@ class Vehicles(_FleetSubject[StoredVehicle, VehicleRow]):
     def file(self, page: Page, path: Path) -> ImportFile:
         return VehiclesFile(path=path, company_id=page.company_id)
 
-    def save(self, page: Page, stored: StoredVehicle | None, typed: VehicleRow) -> str:
+    def save(self, page: Page, stored: StoredVehicle | None, typed: VehicleRow, by: Actor) -> str:
         if stored is None:
-            vehicle_id = fleet_changes.add_vehicle(page.connection, page.company_id, typed)
+            vehicle_id = fleet_changes.add_vehicle(page.connection, page.company_id, typed, by)
             return shown_id("veh", vehicle_id)
-        fleet_changes.edit_vehicle(page.connection, page.company_id, stored.id, typed)
+        fleet_changes.edit_vehicle(page.connection, page.company_id, stored.id, typed, by)
         return self.key(stored)
 
 
@@ -203,16 +203,17 @@ class Drivers(_FleetSubject[StoredDriver, DriverRow]):
     def file(self, page: Page, path: Path) -> ImportFile:
         return DriversFile(path=path, company_id=page.company_id, contacts=page.console.contacts)
 
-    def save(self, page: Page, stored: StoredDriver | None, typed: DriverRow) -> str:
+    def save(self, page: Page, stored: StoredDriver | None, typed: DriverRow, by: Actor) -> str:
         contacts = page.console.contacts
         if stored is None:
-            driver_id = fleet_changes.add_driver(page.connection, page.company_id, typed, contacts=contacts)
+            driver_id = fleet_changes.add_driver(page.connection, page.company_id, typed, by, contacts=contacts)
             return shown_id("drv", driver_id)
         fleet_changes.edit_driver(
             page.connection,
             page.company_id,
             stored.id,
             typed,
+            by,
             keep_contact=typed.contact is None and page.form.text("contact_removed") != "yes",
             contacts=contacts,
         )
@@ -253,10 +254,10 @@ class Stations(Subject[StoredStation, StationFileRow]):
     def file(self, page: Page, path: Path) -> ImportFile:
         return StationsFile(path=path)
 
-    def save(self, page: Page, stored: StoredStation | None, typed: StationFileRow) -> str:
+    def save(self, page: Page, stored: StoredStation | None, typed: StationFileRow, by: Actor) -> str:
         checked = page.form.text("price_checked") == "yes"
         if stored is None:
-            price_changes.add_station(page.connection, typed, now=page.now, believe=checked)
+            price_changes.add_station(page.connection, typed, by, now=page.now, believe=checked)
         else:
             is_same = typed.retail_price == stored.retail_price
             if is_same:
@@ -264,11 +265,11 @@ class Stations(Subject[StoredStation, StationFileRow]):
             typed = msgspec.structs.replace(
                 typed, station_id=stored.station_id, priced_at=stored.priced_at if is_same and not checked else None
             )
-            price_changes.edit_station(page.connection, typed, now=page.now, believe=checked or is_same)
+            price_changes.edit_station(page.connection, typed, by, now=page.now, believe=checked or is_same)
         return str(typed.station_id)
 
-    def end(self, page: Page, stored: StoredStation) -> None:
-        price_changes.retire_stations(page.connection, [stored.station_id], now=page.now)
+    def end(self, page: Page, stored: StoredStation, by: Actor) -> None:
+        price_changes.retire_stations(page.connection, [stored.station_id], by, now=page.now)
 
 
 class Deals(Subject[StoredDeal, DealFileRow]):
@@ -298,7 +299,7 @@ class Deals(Subject[StoredDeal, DealFileRow]):
     def file(self, page: Page, path: Path) -> ImportFile:
         return DealsFile(path=path, company_id=page.company_id)
 
-    def save(self, page: Page, stored: StoredDeal | None, typed: DealFileRow) -> str:
+    def save(self, page: Page, stored: StoredDeal | None, typed: DealFileRow, by: Actor) -> str:
         old = stored.id if stored is not None else None
         checked = page.form.text("price_checked") == "yes"
         if stored is not None and (stored.net_price, stored.discount_per_gallon) == (
@@ -306,13 +307,15 @@ class Deals(Subject[StoredDeal, DealFileRow]):
             typed.discount_per_gallon,
         ):
             checked, typed = True, msgspec.structs.replace(typed, currency=stored.currency, unit=stored.unit)
-        deal_id = price_changes.edit_deal(page.connection, page.company_id, old, typed, now=page.now, believe=checked)
+        deal_id = price_changes.edit_deal(
+            page.connection, page.company_id, old, typed, by, now=page.now, believe=checked
+        )
         if deal_id is None:
             raise not_found()
         return str(deal_id)
 
-    def end(self, page: Page, stored: StoredDeal) -> None:
-        if not price_changes.remove_deal(page.connection, page.company_id, stored.id, now=page.now):
+    def end(self, page: Page, stored: StoredDeal, by: Actor) -> None:
+        if not price_changes.remove_deal(page.connection, page.company_id, stored.id, by, now=page.now):
             raise not_found()
 
 
@@ -336,7 +339,7 @@ class Taxes(Subject[StoredTax, TaxRow]):
         return f"Tax of {row.state} from {row.valid_from}"
 
     def key(self, row: StoredTax) -> str:
-        return _tax_key(row.state, row.valid_from)
+        return tax_key(row.state, row.valid_from)
 
     def parameters(self, key: str) -> dict[str, object] | None:
         state, _, day = key.partition(" ")
@@ -348,19 +351,15 @@ class Taxes(Subject[StoredTax, TaxRow]):
     def file(self, page: Page, path: Path) -> ImportFile:
         return TaxesFile(path=path)
 
-    def save(self, page: Page, stored: StoredTax | None, typed: TaxRow) -> str:
+    def save(self, page: Page, stored: StoredTax | None, typed: TaxRow, by: Actor) -> str:
         old = (stored.state, stored.valid_from) if stored is not None else None
-        if not price_changes.edit_tax(page.connection, old, typed, now=page.now):
+        if not price_changes.edit_tax(page.connection, old, typed, by, now=page.now):
             raise not_found()
-        return _tax_key(typed.state, typed.valid_from)
+        return tax_key(typed.state, typed.valid_from)
 
-    def end(self, page: Page, stored: StoredTax) -> None:
-        if not price_changes.remove_tax(page.connection, stored.state, stored.valid_from, now=page.now):
+    def end(self, page: Page, stored: StoredTax, by: Actor) -> None:
+        if not price_changes.remove_tax(page.connection, stored.state, stored.valid_from, by, now=page.now):
             raise not_found()
-
-
-def _tax_key(state: str, valid_from: date) -> str:
-    return f"{state} {valid_from}"
 
 
 AnySubject: TypeAlias = Subject[Any, Any]

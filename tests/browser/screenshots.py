@@ -30,6 +30,7 @@ from domain.routes.intake.fleet_changes import add_mapping
 from domain.settings import STACK_FILE
 from tests.browser.chromium import NO_CHROMIUM, THEMES, WIDTHS, Theme, find_chromium, running_chromium
 from tests.browser.pages import PAGES, SHOWN, WITH_MAP, Site, Visit, wait_for_maps
+from tests.factories import DOT
 from tests.service import eventually
 
 SMALL = Path(__file__).parents[2] / "ingress" / "console" / "screenshots"
@@ -58,7 +59,7 @@ def running_demo() -> Iterator[Site]:
                     truck = list_vehicles(connection, company_id, VehicleQuery(limit=1)).data[0]
                     vehicle_id = read_id("veh", truck.id)
                     assert vehicle_id is not None
-                    add_mapping(connection, company_id, "unit_number", f"TRK {truck.unit_number}", vehicle_id)
+                    add_mapping(connection, company_id, "unit_number", f"TRK {truck.unit_number}", vehicle_id, DOT)
                 _fail(demo)
                 yield Site(stack["console_url"], database, company_id)
         finally:

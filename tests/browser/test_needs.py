@@ -22,7 +22,7 @@ from tests.browser.conftest import People, add_session
 from tests.browser.pages import see_trucks
 from tests.conftest import make_database
 from tests.domain.helpers import imported
-from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_body, signed_in
+from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_body, signed_in
 from tests.gateway import HOST, Gateway
 from tests.ingress.console.conftest import running_console
 from tests.pipeline.world import store_prices
@@ -45,8 +45,8 @@ def test_an_empty_company_takes_its_steps_up_to_its_first_push(people: People, s
     expect(steps.nth(2)).to_contain_text("done")
 
     with service.database.transaction() as connection:
-        add_vehicle(connection, empty.company_id, VehicleRow(unit_number="101"))
-        add_driver(connection, empty.company_id, DriverRow(name="Ann Lee"))
+        add_vehicle(connection, empty.company_id, VehicleRow(unit_number="101"), DOT)
+        add_driver(connection, empty.company_id, DriverRow(name="Ann Lee"), DOT)
     page.clock.fast_forward(16_000)
     expect(steps.nth(0)).to_contain_text("done")
     expect(steps.nth(1)).to_contain_text("done")

@@ -68,9 +68,7 @@ def busy_fleet(chromium_path: str, service: Service) -> Iterator[Fleet]:
             company_id = client.fleet.company_id
             store_deal_rows(connection, company_id, DEMO / "deals.csv", now=datetime.now(UTC))
             by = Actor("ann.lee@example.com", "the yard was closed")
-            record_action(
-                connection, by, "route_actions.cancel", "LOAD-1", company_id=company_id, now=datetime.now(UTC)
-            )
+            record_action(connection, by, "route_actions.cancel", "LOAD-1", company_id=company_id)
             store_mapping(connection, company_id, "unit_number", "OLD-7", client.fleet.trucks[1])
             environment = Environment.SANDBOX
             more: dict[str, Any] = {"environment": environment, "scopes": list(SCOPES)}

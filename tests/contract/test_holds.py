@@ -10,7 +10,7 @@ from domain.fleet.matching import MappingKind
 from domain.ids import new_id, shown_id
 from domain.routes.intake.fleet_changes import add_mapping
 from tests.contract.checks import accepted, stored_route
-from tests.factories import route_body
+from tests.factories import DOT, route_body
 from tests.rows import stored_id
 from tests.service import Client, eventually
 
@@ -39,7 +39,7 @@ def execute(client: Client, statement: str, *values: Any) -> None:
 def map_to(client: Client, kind: MappingKind, value: str, target: UUID) -> None:
     """Adds a mapping like the matching screens, jobs included."""
     with client.service.database.transaction() as connection:
-        add_mapping(connection, client.fleet.company_id, kind, value, target)
+        add_mapping(connection, client.fleet.company_id, kind, value, target, DOT)
 
 
 def add_vehicle(client: Client, unit_number: str | None, vin: str | None = None) -> UUID:

@@ -23,7 +23,7 @@ from domain.accounts.contacts import Contacts
 from domain.database.connections import Database
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.settings import CONTACT_KEY_FILE, STACK_FILE, Settings
-from tests.factories import JOLIET, NEWARK, Fleet, route_body
+from tests.factories import DOT, JOLIET, NEWARK, Fleet, route_body
 from tests.gateway import Gateway, running_gateway
 from tests.pipeline.world import store_prices
 from tests.rows import named, stored_id
@@ -246,7 +246,7 @@ def nothing_is_sent_twice(
         released = push(late)
         late.post_fixes(JOLIET, fuelPercent=60)
         with service.database.transaction() as connection:
-            add_mapping(connection, acme.fleet.company_id, "unit_number", "TRUCK-9", acme.fleet.trucks[0])
+            add_mapping(connection, acme.fleet.company_id, "unit_number", "TRUCK-9", acme.fleet.trucks[0], DOT)
         acme.post_fixes(NEWARK, at=datetime.now(UTC) + timedelta(seconds=30))
         acme.wait_for(started, "planned")
         late.wait_for(released, "planned")

@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from domain.accounts.contacts import IN_CLEAR
-from domain.audit.entries import Actor
 from domain.contract.shapes import Position
 from domain.database.connections import Connection, Database, Tenant, as_json
 from domain.database.visibility import SERVICE_ROLE, Visibility, set_visibility
@@ -25,10 +24,8 @@ from domain.routes.plans.delivery import DeliveryOutcome
 from domain.settings import Settings
 from domain.stations.price_sources import DEFAULT_EXPECTED_HOURS, NewSource, SourceAddress, add_source
 from domain.telematics.feed import Feed, store_positions
-from tests.factories import PLAN, Fleet, route_input
+from tests.factories import DOT, PLAN, Fleet, route_input
 from tests.rows import named
-
-DOT = Actor("dot@example.com", "the driver called")
 
 METERS_PER_DEGREE = 6_371_008.8 * math.pi / 180
 
@@ -61,7 +58,7 @@ def late_source(connection: Connection, company_id: UUID, *, now: datetime) -> U
     """A source of price files whose file was due an hour ago."""
     new = NewSource("daily", "folder", "loves", SourceAddress("/incoming"), None, takes_retail=False)
     then = now - timedelta(hours=DEFAULT_EXPECTED_HOURS + 1)
-    return add_source(connection, company_id, new, contacts=IN_CLEAR, now=then)
+    return add_source(connection, company_id, new, DOT, contacts=IN_CLEAR, now=then)
 
 
 def go_behind_the_wall(connection: Connection, visible: Visibility) -> None:

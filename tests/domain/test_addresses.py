@@ -14,7 +14,7 @@ from domain.addresses import is_host
 from domain.database.connections import Connection
 from domain.settings import Settings
 from domain.stations.price_sources import NewSource, SourceAddress, UnusableSource, add_source
-from tests.factories import Fleet
+from tests.factories import DOT, Fleet
 
 ANYWHERE = AllowedHosts()
 IMPOSSIBLE = [
@@ -73,7 +73,7 @@ def test_an_issuer_and_a_server_of_price_files_follow_the_same_rule(
     place = SourceAddress(path="/out", host=host, user="fuel", host_key="ssh-ed25519 AAAA")
     source = NewSource("daily", "sftp", "opis", place, "secret", takes_retail=False)
     with pytest.raises(UnusableSource, match="names a host that cannot be one"):
-        add_source(connection, fleet.company_id, source, contacts=IN_CLEAR, now=now)
+        add_source(connection, fleet.company_id, source, DOT, contacts=IN_CLEAR, now=now)
 
 
 @given(st.text(max_size=80))

@@ -7,7 +7,7 @@ import pytest
 
 from deploy.drive import drive_route
 from domain.lifecycle import Environment
-from tests.factories import JOLIET, NEWARK, PERRYSBURG, route_body
+from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, route_body
 from tests.pipeline.world import messages_of, store_prices
 from tests.service import Client, Service, eventually
 
@@ -190,9 +190,9 @@ def test_a_mapping_imports_waiting_routes_at_once(client: Client, service: Servi
     assert (held.status_code, held.json()["status"]) == (202, "pending_mapping")
 
     with service.database.transaction() as connection:
-        waiting = add_mapping(connection, client.fleet.company_id, "unit_number", "X-77", client.fleet.trucks[1])
+        waiting = add_mapping(connection, client.fleet.company_id, "unit_number", "X-77", client.fleet.trucks[1], DOT)
 
-    assert waiting == 1
+    assert len(waiting) == 1
     route = client.wait_for(held.json()["id"], "draft")
     assert route["vehicle"] == {"id": client.fleet.shown_trucks[1], "unitNumber": "102"}
 
@@ -204,7 +204,7 @@ def test_the_import_pass_imports_a_mapped_route_whose_job_was_lost(client: Clien
     assert held.json()["pending"]["reason"] == "driver_unmapped"
 
     with service.database.transaction() as connection:
-        add_mapping(connection, client.fleet.company_id, "driver_name", "A. Lee", client.fleet.drivers[0])
+        add_mapping(connection, client.fleet.company_id, "driver_name", "A. Lee", client.fleet.drivers[0], DOT)
 
     route = client.wait_for(held.json()["id"], "draft")
     assert route["driver"] == {"id": client.fleet.shown_drivers[0], "name": "Ann Lee"}

@@ -14,7 +14,7 @@ from domain.routes.intake.fleet_changes import add_mapping
 from domain.settings import Settings
 from tests.conftest import make_database
 from tests.domain.notices.subscriptions import notices_of
-from tests.factories import route_body
+from tests.factories import DOT, route_body
 from tests.gateway import HOST, Gateway, running_gateway
 from tests.service import Client, Service, eventually, running_service
 
@@ -74,7 +74,7 @@ def test_a_route_that_waits_is_told_and_so_is_its_mapping(client: Client, gatewa
     assert page == f"{CONSOLE}/matching/vehicles"
 
     with client.service.database.transaction() as connection:
-        add_mapping(connection, client.fleet.company_id, "unit_number", "X-77", client.fleet.trucks[1])
+        add_mapping(connection, client.fleet.company_id, "unit_number", "X-77", client.fleet.trucks[1], DOT)
     assert wait_for(gateway, 2)[1] == "Acme: over. No route waits for an unknown vehicle any more"
 
     with client.service.database.transaction() as connection:

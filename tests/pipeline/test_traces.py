@@ -15,7 +15,7 @@ from domain.routes.reading.history import read_history
 from domain.settings import Settings
 from tests.conftest import make_database
 from tests.domain.webhooks.endpoints import make_endpoint
-from tests.factories import JOLIET, NEWARK, route_body
+from tests.factories import DOT, JOLIET, NEWARK, route_body
 from tests.gateway import HOST, Gateway, running_gateway
 from tests.pipeline.world import give_contacts, store_prices
 from tests.rows import stored_id
@@ -120,7 +120,7 @@ def test_a_held_route_is_imported_later_with_the_id_of_its_push(client: Client, 
     pushed = client.post("/v1/routes", json=body, headers={"X-Request-Id": request_id})
     assert pushed.status_code == 202
     with client.service.database.transaction() as connection:
-        add_mapping(connection, client.fleet.company_id, "unit_number", "UNKNOWN", client.fleet.trucks[1])
+        add_mapping(connection, client.fleet.company_id, "unit_number", "UNKNOWN", client.fleet.trucks[1], DOT)
     client.wait_for(pushed.json()["id"], "draft")
 
     def outcomes() -> list[dict[str, int]]:

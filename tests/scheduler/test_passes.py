@@ -23,7 +23,7 @@ from domain.webhooks.delivery_log import send_test
 from scheduler.passes import Passes
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, pushed, status_of
 from tests.domain.webhooks.endpoints import make_endpoint
-from tests.factories import JOLIET, Fleet, make_fleet
+from tests.factories import DOT, JOLIET, Fleet, make_fleet
 from tests.rows import named
 from tests.scheduler.jobs import Enqueued, in_transaction
 
@@ -47,7 +47,7 @@ def test_the_import_pass_enqueues_held_routes_that_can_move_and_expires_old_ones
         entered = imported(connection, fleet.live, now=now - timedelta(days=3), start=now + timedelta(days=6))
         imported(connection, fleet.live, now=now, start=now + timedelta(days=8))
         old = imported(connection, fleet.live, now=now, start=now - timedelta(days=8), vehicle=unknown)
-        add_mapping(connection, fleet.company_id, "unit_number", "new", fleet.trucks[0])
+        add_mapping(connection, fleet.company_id, "unit_number", "new", fleet.trucks[0], DOT)
 
     passes.import_pass()
 
@@ -144,7 +144,7 @@ def test_due_work_is_enqueued_once_however_long_all_workers_are_away(
         planned_by_hand(connection, imported(connection, make_fleet(connection).live, now=ago), now=ago)
         held_fleet = make_fleet(connection)
         imported(connection, held_fleet.live, now=now, vehicle={"unitNumber": "new"})
-        add_mapping(connection, held_fleet.company_id, "unit_number", "new", held_fleet.trucks[0])
+        add_mapping(connection, held_fleet.company_id, "unit_number", "new", held_fleet.trucks[0], DOT)
 
     for _ in range(5):
         passes.import_pass()

@@ -18,7 +18,7 @@ from scheduler import passes as scheduler_passes
 from scheduler import source_looks
 from scheduler.passes import Passes
 from scheduler.source_looks import SourceLooks, in_turns_of_companies
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 from tests.sftp_server import sftp_server, silent_server
 
 FILE = "Store No.,City,State,Best Discounted Price,Retail Price,Latitude,Longitude\n305,Elkhart,IN,3.4,3.9,41.7,-85.9\n"
@@ -36,7 +36,7 @@ def add(passes: Passes, company: Fleet, name: str, address: SourceAddress, secre
     kind = "sftp" if address.host else "folder"
     with passes.database.transaction() as connection:
         new = NewSource(name, kind, "loves", address, secret, takes_retail=True)  # type: ignore[arg-type]
-        add_source(connection, company.company_id, new, contacts=IN_CLEAR, now=datetime.now().astimezone())
+        add_source(connection, company.company_id, new, DOT, contacts=IN_CLEAR, now=datetime.now().astimezone())
 
 
 def source(passes: Passes, company: Fleet, name: str) -> PriceSource:

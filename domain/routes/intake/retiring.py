@@ -6,10 +6,11 @@ from typing import NamedTuple, get_args
 from uuid import UUID
 
 from domain.accounts.companies import lock_company
+from domain.audit.entries import Actor
 from domain.database.connections import Connection
 from domain.errors import FuelrouteError
 from domain.fleet.matching import Matched
-from domain.fleet.records import lately_retired_records, retire_record, shown_record
+from domain.fleet.records import lately_retired_records, record_fleet_action, retire_record, shown_record
 from domain.ids import shown_id
 from domain.lifecycle import Environment, RouteStatus
 from domain.queue.jobs import Job, import_routes_job, in_batches
@@ -46,6 +47,15 @@ class Retirement(NamedTuple):
 
 
 def retire(
+    connection: Connection, company_id: UUID, kind: Matched, record_id: UUID, by: Actor, *, force: bool, now: datetime
+) -> tuple[Retirement, list[Job]]:
+    """Retires a vehicle or driver, as `end_service` does, and writes to the audit log."""
+    done = end_service(connection, company_id, kind, record_id, force=force, now=now)
+    record_fleet_action(connection, company_id, kind, record_id, by, "retire")
+    return done
+
+
+def end_service(
     connection: Connection, company_id: UUID, kind: Matched, record_id: UUID, *, force: bool, now: datetime
 ) -> tuple[Retirement, list[Job]]:
     """Retires a vehicle or driver. Its routes that have not started are matched again; active ones become `error`.

@@ -8,6 +8,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from domain.accounts.companies import require_company, time_zone_of
+from domain.audit.entries import Actor
 from domain.database.connections import Connection
 from domain.files.csvfiles import ImportReport, Progress
 from domain.files.profiles import FileProfile
@@ -108,10 +109,10 @@ def accept_held_price(
     connection: Connection,
     company_id: UUID,
     held_id: UUID,
+    by: Actor,
     *,
     station_id: str = "",
     may_change_retail: bool,
-    by: str,
     now: datetime,
     rates: ExchangeRates = NO_RATES,
 ) -> None:
@@ -121,9 +122,9 @@ def accept_held_price(
         connection,
         company_id,
         held_id,
+        by,
         station_id=station_id,
         may_change_retail=may_change_retail,
-        by=by,
         now=now,
         rates=rates,
     )
@@ -139,23 +140,23 @@ def wake_prices(connection: Connection, *, since: datetime, now: datetime) -> No
         after_new_prices_of(connection, changed, now=now)
 
 
-def add_station(connection: Connection, row: StationRow, *, now: datetime, believe: bool = False) -> None:
+def add_station(connection: Connection, row: StationRow, by: Actor, *, now: datetime, believe: bool = False) -> None:
     """Adds one station. Raises StationExists, and UnbelievablePrice for a price that looks wrong, unless `believe` is
     set."""
-    price_imports.insert_station(connection, row, now=now, believe=believe)
+    price_imports.insert_station(connection, row, by, now=now, believe=believe)
     after_new_prices(connection, None, now=now)
 
 
-def edit_station(connection: Connection, row: StationRow, *, now: datetime, believe: bool = False) -> None:
+def edit_station(connection: Connection, row: StationRow, by: Actor, *, now: datetime, believe: bool = False) -> None:
     """Changes one station; a retired one is back. Raises UnbelievablePrice for a price that looks wrong, unless
     `believe` is set."""
-    price_imports.store_station(connection, row, now=now, believe=believe)
+    price_imports.store_station(connection, row, by, now=now, believe=believe)
     after_new_prices(connection, None, now=now)
 
 
-def retire_stations(connection: Connection, station_ids: Sequence[str], *, now: datetime) -> None:
+def retire_stations(connection: Connection, station_ids: Sequence[str], by: Actor, *, now: datetime) -> None:
     """Retires stations. Raises UnknownStation if one of them does not exist."""
-    price_imports.set_stations_retired(connection, station_ids, now=now)
+    price_imports.set_stations_retired(connection, station_ids, by, now=now)
     after_new_prices(connection, None, now=now)
 
 
@@ -164,6 +165,7 @@ def edit_deal(
     company_id: UUID,
     deal_id: int | None,
     row: DealRow,
+    by: Actor,
     *,
     now: datetime,
     believe: bool = False,
@@ -171,31 +173,31 @@ def edit_deal(
     """Changes one deal, or for a `deal_id` of None adds one. Returns its id; None if the company has no such deal.
     Raises UnknownCompany, RetiredCompany, and AlreadyPriced if another deal has the place and the days."""
     require_company(connection, company_id)
-    stored_id = price_imports.store_deal(connection, company_id, deal_id, row, now=now, believe=believe)
+    stored_id = price_imports.store_deal(connection, company_id, deal_id, row, by, now=now, believe=believe)
     after_new_prices(connection, company_id, now=now)
     return stored_id
 
 
-def remove_deal(connection: Connection, company_id: UUID, deal_id: int, *, now: datetime) -> bool:
+def remove_deal(connection: Connection, company_id: UUID, deal_id: int, by: Actor, *, now: datetime) -> bool:
     """Removes a deal. Returns False if the company has no such deal."""
-    if not price_imports.delete_deal(connection, company_id, deal_id, now=now):
+    if not price_imports.delete_deal(connection, company_id, deal_id, by, now=now):
         return False
     after_new_prices(connection, company_id, now=now)
     return True
 
 
-def edit_tax(connection: Connection, old: tuple[str, date] | None, row: TaxRow, *, now: datetime) -> bool:
+def edit_tax(connection: Connection, old: tuple[str, date] | None, row: TaxRow, by: Actor, *, now: datetime) -> bool:
     """Changes the tax of a state from a day on, or for an `old` of None adds one. Returns False if there is no such
     tax. Raises AlreadyPriced if there is one for that state and day."""
-    if not price_imports.store_tax(connection, old, row, now=now):
+    if not price_imports.store_tax(connection, old, row, by, now=now):
         return False
     after_new_prices(connection, None, now=now)
     return True
 
 
-def remove_tax(connection: Connection, state: str, valid_from: date, *, now: datetime) -> bool:
+def remove_tax(connection: Connection, state: str, valid_from: date, by: Actor, *, now: datetime) -> bool:
     """Removes a tax. Returns False if there is no such tax."""
-    if not price_imports.delete_tax(connection, state, valid_from, now=now):
+    if not price_imports.delete_tax(connection, state, valid_from, by, now=now):
         return False
     after_new_prices(connection, None, now=now)
     return True

@@ -41,7 +41,7 @@ def cancel(
     reason = f"Canceled by {by.name}: {require_reason(by).reason}"
     effect, jobs = cancel_route(connection, tenant, route_id, now=now, reason=reason)
     if effect is not None and effect != "refuse":
-        _record(connection, by, "route_actions.cancel", tenant, route_id, now=now)
+        _record(connection, by, "route_actions.cancel", tenant, route_id)
     return effect, jobs
 
 
@@ -104,7 +104,7 @@ def enter_stop_event(
     route = next((one for one in locked if one.id == route_id), None)
     if others is None or route is None:
         raise ImpossibleStep("the route waits to be imported, so no truck is on it yet")
-    _record(connection, by, "route_actions.mark", tenant, route_id, now=now)
+    _record(connection, by, "route_actions.mark", tenant, route_id)
     before = load_visits(connection, [route_id]).get(route_id, {})
     if manual_stop_events.is_known(before, stop, end):
         return False, []
@@ -182,7 +182,7 @@ def plan_again(connection: Connection, tenant: Tenant, route_id: UUID, by: Actor
             " is sent, or the route has ended"
         )
     events.record_event(connection, route_id, "plan_again", by.reason, by=by.name, now=now)
-    _record(connection, by, "route_actions.plan", tenant, route_id, now=now)
+    _record(connection, by, "route_actions.plan", tenant, route_id)
     return jobs
 
 
@@ -208,12 +208,12 @@ def send_again(
     _LOCK_ROUTE.execute(connection, (*tenant, route_id))
     resending.requeue(connection, tenant, route_id, message_id, even_if_in_doubt=driver_was_asked, now=now)
     events.record_event(connection, route_id, "send_again", by.reason, by=by.name, now=now)
-    _record(connection, by, "route_actions.send", tenant, route_id, now=now)
+    _record(connection, by, "route_actions.send", tenant, route_id)
     return [send_message_job(message_id, tenant.company_id)]
 
 
 # --- The audit log ---------------------------------------------------------------------------------------------
 
 
-def _record(connection: Connection, by: Actor, action: str, tenant: Tenant, route_id: UUID, *, now: datetime) -> None:
-    record_action(connection, by, action, shown_id("rte", route_id), company_id=tenant.company_id, now=now)
+def _record(connection: Connection, by: Actor, action: str, tenant: Tenant, route_id: UUID) -> None:
+    record_action(connection, by, action, shown_id("rte", route_id), company_id=tenant.company_id)

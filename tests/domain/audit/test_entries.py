@@ -12,7 +12,7 @@ from tests.factories import Fleet, make_fleet
 
 def keep(connection: Connection, fleet: Fleet, reason: str, now: datetime) -> None:
     by = Actor("ann@example.com", reason)
-    record_action(connection, by, "routes.cancel", "rte_1", company_id=fleet.company_id, now=now)
+    record_action(connection, by, "routes.cancel", "rte_1", company_id=fleet.company_id)
 
 
 def reasons(connection: Connection, fleet: Fleet, text: str = "") -> list[str]:
@@ -21,7 +21,7 @@ def reasons(connection: Connection, fleet: Fleet, text: str = "") -> list[str]:
 
 def test_long_texts_are_cut(connection: Connection, fleet: Fleet, now: datetime) -> None:
     by = Actor("ann@example.com", " x" * 1_000)
-    record_action(connection, by, "keys.create", "y" * 1_000, company_id=fleet.company_id, now=now)
+    record_action(connection, by, "keys.create", "y" * 1_000, company_id=fleet.company_id)
     (entry,) = search_actions(connection, fleet.company_id, limit=10)
     assert (len(entry.reason), len(entry.subject)) == (500, 300)
 

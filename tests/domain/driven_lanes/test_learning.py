@@ -28,7 +28,7 @@ from tests.domain.driven_lanes.driving import (
     learn,
     stop_at,
 )
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 from tests.rows import named
 
 PLACES = [JOLIET, MEMPHIS]
@@ -192,11 +192,11 @@ def test_a_lane_is_reset_by_its_own_company_only(connection: Connection, now: da
     trips(connection, fleet, fleet.live, 3, now)
     lane_id = found(connection, fleet.live, now).id
     for tenant in (fleet.sandbox, other.live):
-        assert not lanes.reset_lane(connection, tenant, lane_id)
+        assert not lanes.reset_lane(connection, tenant, lane_id, DOT)
     assert lane(connection, fleet.live, now) is not None
-    assert lanes.reset_lane(connection, fleet.live, lane_id)
+    assert lanes.reset_lane(connection, fleet.live, lane_id, DOT)
     assert lane(connection, fleet.live, now) is None
-    assert not lanes.reset_lane(connection, fleet.live, lane_id)
+    assert not lanes.reset_lane(connection, fleet.live, lane_id, DOT)
 
 
 def test_an_erased_company_leaves_no_road(database: Database, now: datetime) -> None:

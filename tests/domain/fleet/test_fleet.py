@@ -46,7 +46,7 @@ from tests.domain.helpers import (
     status_of,
     visits_of,
 )
-from tests.factories import JOLIET, Fleet, make_fleet
+from tests.factories import DOT, JOLIET, Fleet, make_fleet
 from tests.jobs import jobs_of
 from tests.rows import named
 
@@ -107,11 +107,11 @@ def test_the_database_refuses_a_duplicate(connection: Connection, fleet: Fleet, 
 
 def retired(connection: Connection, fleet: Fleet, kind: Matched, *, now: datetime, force: bool = False) -> Retirement:
     record = {"vehicle": fleet.trucks, "driver": fleet.drivers}[kind][0]
-    return retire(connection, fleet.company_id, kind, record, force=force, now=now)[0]
+    return retire(connection, fleet.company_id, kind, record, DOT, force=force, now=now)[0]
 
 
 def test_no_reference_leads_to_a_retired_vehicle(connection: Connection, fleet: Fleet, now: datetime) -> None:
-    add_mapping(connection, fleet.company_id, "unit_number", "T-1", fleet.trucks[0])
+    add_mapping(connection, fleet.company_id, "unit_number", "T-1", fleet.trucks[0], DOT)
     retired(connection, fleet, "vehicle", now=now)
 
     references = ({"unitNumber": "101"}, {"vin": "1XKAD49X0CJ000101"}, {"unitNumber": "T-1"})
@@ -125,11 +125,11 @@ def test_no_reference_leads_to_a_retired_vehicle(connection: Connection, fleet: 
     assert ([vehicle.id for vehicle in listed.data], listed.total) == ([fleet.shown_trucks[1]], 1)
     assert not {route.id for route in routes}.intersection(routes_that_can_move(connection, now=now))
     with pytest.raises(UnknownTarget):
-        add_mapping(connection, fleet.company_id, "unit_number", "T-1", fleet.trucks[0])
+        add_mapping(connection, fleet.company_id, "unit_number", "T-1", fleet.trucks[0], DOT)
 
 
 def test_no_reference_leads_to_a_retired_driver(connection: Connection, fleet: Fleet, now: datetime) -> None:
-    add_mapping(connection, fleet.company_id, "driver_name", "A. Lee", fleet.drivers[0])
+    add_mapping(connection, fleet.company_id, "driver_name", "A. Lee", fleet.drivers[0], DOT)
     retired(connection, fleet, "driver", now=now)
 
     references = ({"name": "Ann Lee"}, {"externalId": "D-1"}, {"name": "A. Lee"})
@@ -150,7 +150,7 @@ def test_routes_that_have_not_started_are_matched_again(
     process_vehicles(connection, Environment.LIVE, fleet.trucks, settings=settings, now=now)
     assert visits_of(connection, draft)
 
-    retirement, jobs = retire(connection, fleet.company_id, "vehicle", fleet.trucks[0], force=False, now=now)
+    retirement, jobs = retire(connection, fleet.company_id, "vehicle", fleet.trucks[0], DOT, force=False, now=now)
 
     assert retirement == Retirement(matched_again=2, ended=0)
     assert jobs == [import_routes_job([draft, waiting])]
@@ -242,7 +242,7 @@ def test_a_second_retirement_keeps_the_first_time_and_another_company_s_record_i
     assert row == (now,)
     for company_id, target in ((fleet.company_id, new_id()), (make_fleet(connection).company_id, fleet.trucks[1])):
         with pytest.raises(UnknownTarget):
-            retire(connection, company_id, "vehicle", target, force=True, now=now)
+            retire(connection, company_id, "vehicle", target, DOT, force=True, now=now)
 
 
 @pytest.mark.parametrize("kind", ["vehicle", "driver"])
@@ -302,7 +302,7 @@ def test_nothing_is_added_to_a_retired_company(
 
     for add in (
         lambda: import_vehicles(connection, fleet.company_id, tmp_path / "fleet.csv"),
-        lambda: add_mapping(connection, fleet.company_id, "unit_number", "T", fleet.trucks[0]),
+        lambda: add_mapping(connection, fleet.company_id, "unit_number", "T", fleet.trucks[0], DOT),
         lambda: require_company(connection, fleet.company_id),
     ):
         with pytest.raises(RetiredCompany):

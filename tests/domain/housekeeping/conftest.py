@@ -16,7 +16,7 @@ from domain.lifecycle import Role
 from domain.routes.intake.fleet_changes import add_mapping, import_drivers, import_vehicles
 from domain.stations.price_imports import store_deal_rows
 from tests.domain.housekeeping.traces import ids_of
-from tests.factories import Fleet
+from tests.factories import DOT, Fleet
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def company(database: Database, tmp_path: Path, now: datetime) -> Iterator[Fleet
         import_drivers(connection, company_id, drivers)
         store_deal_rows(connection, company_id, deals, now=now)
         trucks, people = (ids_of(connection, table, company_id) for table in ("vehicles", "drivers"))
-        add_mapping(connection, company_id, "driver_name", "Q. ZOE", people[0])
+        add_mapping(connection, company_id, "driver_name", "Q. ZOE", people[0], DOT)
         boss = create_user(connection, email="qh-boss@example.com", role=Role.OWNER, company_id=company_id)
         begin_session(connection, boss, address="192.0.2.1", now=now)
     yield Fleet(company_id, (trucks[0], trucks[0]), (people[0], people[1]))

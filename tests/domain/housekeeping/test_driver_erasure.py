@@ -30,7 +30,7 @@ from domain.webhooks.delivery_log import read_delivery
 from tests.domain.helpers import planned_by_hand, pushed, route_row, status_of
 from tests.domain.housekeeping.traces import COMPANY, PERSON, driven, route_of, traces
 from tests.domain.webhooks.endpoints import make_endpoint
-from tests.factories import Fleet
+from tests.factories import DOT, Fleet
 from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -93,15 +93,15 @@ def test_the_names_of_a_driver_are_erased_from_routes_that_were_never_matched(
         (before,) = read_routes([(company.live, canceled)]).on(connection)
     with database.transaction() as connection:
         if how == "retired":
-            retire(connection, company.company_id, "driver", zoe, force=False, now=now)
+            retire(connection, company.company_id, "driver", zoe, DOT, force=False, now=now)
         elif how == "mapping removed":
-            remove_mapping(connection, company.company_id, "driver_name", "Q. ZOE")
+            remove_mapping(connection, company.company_id, "driver_name", "Q. ZOE", DOT)
         elif how == "mapped to another":
-            add_mapping(connection, company.company_id, "driver_name", "Q. ZOE", cy)
-            remove_mapping(connection, company.company_id, "driver_name", "Q. ZOE")
+            add_mapping(connection, company.company_id, "driver_name", "Q. ZOE", cy, DOT)
+            remove_mapping(connection, company.company_id, "driver_name", "Q. ZOE", DOT)
         elif how == "renamed":
             row = DriverRow(name="Zoë Married", external_id="EMP-1")
-            edit_driver(connection, company.company_id, zoe, row, keep_contact=True)
+            edit_driver(connection, company.company_id, zoe, row, DOT, keep_contact=True)
         elif how == "imported":
             (tmp_path / "again.csv").write_text("name,external_id\nZoë Married,EMP-4711\n")
             import_drivers(connection, company.company_id, tmp_path / "again.csv")
@@ -126,7 +126,7 @@ def test_a_name_that_now_means_another_driver_is_not_erased(database: Database, 
     with database.transaction() as connection:
         held = waiting_under(connection, company, now, name="Q. ZOE")
         both = waiting_under(connection, company, now, name="Q. ZOE", externalId="EMP-4711")
-        add_mapping(connection, company.company_id, "driver_name", "Q. ZOE", cy)
+        add_mapping(connection, company.company_id, "driver_name", "Q. ZOE", cy, DOT)
 
     erase_driver(database.transaction, company.company_id, zoe, force=False, now=now)
 
@@ -141,9 +141,9 @@ def test_texts_about_an_erased_driver_go_and_similar_texts_stay(
 ) -> None:
     zoe = company.drivers[0]
     with database.transaction() as connection:
-        add_mapping(connection, company.company_id, "driver_name", "7", zoe)
-        add_mapping(connection, company.company_id, "driver_name", "D", zoe)
-        edit_driver(connection, company.company_id, zoe, DriverRow(name="Al", external_id="7"), keep_contact=True)
+        add_mapping(connection, company.company_id, "driver_name", "7", zoe, DOT)
+        add_mapping(connection, company.company_id, "driver_name", "D", zoe, DOT)
+        edit_driver(connection, company.company_id, zoe, DriverRow(name="Al", external_id="7"), DOT, keep_contact=True)
         canceled, other = (route_of(connection, company.live, now=now, driver={"name": "Cy Oh"}) for _ in range(2))
         cancel_route(connection, company.live, canceled, now=now, reason="Al is ill")
         cancel_route(connection, company.live, other, now=now, reason="Held until 7 days past: d alas")

@@ -15,7 +15,7 @@ from domain.needs.figures import FIGURES
 from domain.stations.price_sources import pause_source, read_source
 from tests.conftest import own_database
 from tests.domain.helpers import imported, late_source, planned_by_hand, pushed
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 
 
 @pytest.fixture(scope="module")
@@ -138,5 +138,5 @@ def test_a_source_of_price_files_is_late_after_its_hours_unless_it_is_paused(
     assert overdue.shown_row_id("late-price-files", row) == shown_id("src", source_id)
     assert row.since == read_source(connection, fleet.company_id, "daily").late_since(now) == now - timedelta(hours=1)
 
-    pause_source(connection, read_source(connection, fleet.company_id, "daily"), now=now)
+    pause_source(connection, read_source(connection, fleet.company_id, "daily"), DOT, now=now)
     assert counted(connection, now) == {}

@@ -21,9 +21,9 @@ from domain.routes.plans.withheld_messages import discard_withheld, release_with
 from domain.routes.progress import dispatcher_entries
 from domain.settings import Settings
 from tests.conftest import own_database
-from tests.domain.helpers import DOT, deliver, imported, planned_by_hand, status_of
+from tests.domain.helpers import deliver, imported, planned_by_hand, status_of
 from tests.domain.messages.loads import message
-from tests.factories import Fleet
+from tests.factories import DOT, Fleet
 
 EARLY = timedelta(hours=12)
 

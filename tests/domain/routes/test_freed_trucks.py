@@ -24,7 +24,7 @@ from tests.domain.database.test_statements import MODULES
 from tests.domain.helpers import deliver, imported, planned_by_hand, status_of
 from tests.domain.test_one_writer import statements_of
 from tests.domain.trucks import hours, process, stand_at
-from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_input
+from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_input
 
 FIRST: dict[str, Any] = {"externalId": "FIRST", "reference": "PO-1"}
 
@@ -89,7 +89,7 @@ def ended(truck: Truck) -> list[Job]:
 
 def driver_retired(truck: Truck) -> list[Job]:
     driver_id = truck.fleet.drivers[0]
-    _, jobs = retire(truck.connection, truck.fleet.company_id, "driver", driver_id, force=True, now=truck.now)
+    _, jobs = retire(truck.connection, truck.fleet.company_id, "driver", driver_id, DOT, force=True, now=truck.now)
     return jobs + import_routes(truck.connection, [truck.first], now=truck.now)[1]
 
 
@@ -105,7 +105,7 @@ def moved(truck: Truck) -> list[Job]:
 
 
 def moved_by_a_mapping(truck: Truck) -> list[Job]:
-    add_mapping(truck.connection, truck.fleet.company_id, "unit_number", "101", truck.fleet.trucks[1])
+    add_mapping(truck.connection, truck.fleet.company_id, "unit_number", "101", truck.fleet.trucks[1], DOT)
     return truck.push(truck.now - hours(2.5))
 
 

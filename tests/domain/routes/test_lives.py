@@ -27,7 +27,7 @@ from domain.telematics.arrivals import TruckRoute, current_route
 from domain.telematics.manual_stop_events import ImpossibleStopEvent
 from tests.domain.helpers import deliver, planned_by_hand, positions_at, post
 from tests.domain.trucks import hours, minutes, process
-from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_input
+from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_input
 from tests.rows import named
 
 EARLY = hours(12)
@@ -101,7 +101,7 @@ class World:
             store_pushes(self.connection, [Push(self.tenant, body)], now=self.now)
 
     def map_unit(self, number: int) -> None:
-        add_mapping(self.connection, self.fleet.company_id, "unit_number", "mapped", self.fleet.trucks[number])
+        add_mapping(self.connection, self.fleet.company_id, "unit_number", "mapped", self.fleet.trucks[number], DOT)
 
     def stand(self, unit: str, place: str) -> None:
         self.simulated += hours(self.jumps.pop() if self.jumps else 0)

@@ -19,7 +19,7 @@ from domain.stations.price_sources import (
     add_source,
     read_source,
 )
-from tests.factories import Fleet
+from tests.factories import DOT, Fleet
 from tests.sftp_server import SftpServer
 
 HEADER = "Store No.,City,State,Retail Price,Best Discounted Price,Latitude,Longitude\n"
@@ -46,7 +46,7 @@ class World:
         self.now = datetime.now().astimezone()
         with database.transaction() as connection:
             new = NewSource(name, kind, profile, address, secret, takes_retail=True)
-            add_source(connection, company.company_id, new, contacts=CONTACTS, now=self.now)
+            add_source(connection, company.company_id, new, DOT, contacts=CONTACTS, now=self.now)
 
     @property
     def source(self) -> PriceSource:

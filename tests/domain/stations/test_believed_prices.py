@@ -21,7 +21,7 @@ from domain.stations.price_imports import (
 )
 from tests.domain.csv_files import CsvFile, rejected
 from tests.domain.stations.price_lists import stations
-from tests.factories import Fleet
+from tests.factories import DOT, Fleet
 from tests.rows import named
 
 STATIONS = "station_id,name,brand,city,state,latitude,longitude,retail_price"
@@ -156,7 +156,7 @@ def test_money_that_is_not_known_is_refused(load: Load) -> None:
 
 def test_a_retired_station_comes_back_under_its_own_id_only(connection: Connection, load: Load, now: datetime) -> None:
     load("a,Pilot #9,Pilot,Gary,IN,41.6,-87.3,3.999")
-    set_stations_retired(connection, ["a"], now=now)
+    set_stations_retired(connection, ["a"], DOT, now=now)
 
     report = load("b,PILOT TRAVEL CENTER,,Gary,IN,41.6005,-87.3005,3.999", "c,Love's,,Gary,IN,41.6005,-87.3,3.9")
 
@@ -169,7 +169,7 @@ def test_a_retired_station_comes_back_under_its_own_id_only(connection: Connecti
 
 def test_a_station_that_is_known_stays_beside_a_retired_one(connection: Connection, load: Load, now: datetime) -> None:
     load("a,Pilot,Pilot,Gary,IN,41.6,-87.3,3.999", "b,Pilot,Pilot,Gary,IN,41.6005,-87.3,3.999")
-    set_stations_retired(connection, ["a"], now=now)
+    set_stations_retired(connection, ["a"], DOT, now=now)
 
     assert load("b,Pilot,Pilot,Gary,IN,41.6005,-87.3,3.899").rejected == []
     assert stations(connection)["b"] == 3.899
@@ -226,13 +226,13 @@ def test_one_price_by_hand_is_judged_alike(connection: Connection, fleet: Fleet,
     row = StationFileRow("a", "A", 41.6, -87.3, "Pilot", retail_price=0.05)
 
     with pytest.raises(UnbelievablePrice, match="say that you have checked it"), connection.transaction():
-        insert_station(connection, row, now=now)
+        insert_station(connection, row, DOT, now=now)
     assert "a" not in stations(connection)
-    insert_station(connection, row, now=now, believe=True)
+    insert_station(connection, row, DOT, now=now, believe=True)
     with pytest.raises(UnbelievablePrice), connection.transaction():
-        store_station(connection, row, now=now)
+        store_station(connection, row, DOT, now=now)
     with pytest.raises(UnbelievablePrice):
-        store_deal(connection, fleet.company_id, None, DealFileRow("a", discount_per_gallon=3.5), now=now)
+        store_deal(connection, fleet.company_id, None, DealFileRow("a", discount_per_gallon=3.5), DOT, now=now)
     assert store_deal(
-        connection, fleet.company_id, None, DealFileRow("a", discount_per_gallon=3.5), now=now, believe=True
+        connection, fleet.company_id, None, DealFileRow("a", discount_per_gallon=3.5), DOT, now=now, believe=True
     )

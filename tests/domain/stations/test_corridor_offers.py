@@ -20,7 +20,7 @@ from domain.stations.price_imports import (
     store_tax_rows,
 )
 from tests.conftest import own_database
-from tests.factories import STATIONS, Fleet, make_fleet
+from tests.factories import DOT, STATIONS, Fleet, make_fleet
 from tests.rows import named, rows_read
 
 
@@ -197,7 +197,7 @@ def test_a_retired_station_is_offered_to_no_plan_until_an_import_names_it_again(
 
     before = offered()
     gone = min(before)
-    set_stations_retired(connection, [gone], now=now)
+    set_stations_retired(connection, [gone], DOT, now=now)
     assert offered() == before - {gone}
 
     report = store_station_rows(connection, STATIONS, now=now)
@@ -207,7 +207,7 @@ def test_a_retired_station_is_offered_to_no_plan_until_an_import_names_it_again(
 
 def test_an_unknown_station_cannot_be_retired(connection: Connection, now: datetime) -> None:
     with pytest.raises(UnknownStation, match="nowhere"):
-        set_stations_retired(connection, ["nowhere"], now=now)
+        set_stations_retired(connection, ["nowhere"], DOT, now=now)
 
 
 def test_the_stations_of_a_road_are_read_by_key_though_the_plan_was_made_for_few(now: datetime) -> None:

@@ -13,7 +13,7 @@ from domain.stations.held_prices import accept_price, held_prices
 from domain.stations.price_imports import set_stations_retired
 from domain.stations.station_codes import keep_codes, plain_code
 from tests.domain.stations.price_lists import OPIS, Import, add_station, loves_row, reasons, stations
-from tests.factories import Fleet
+from tests.factories import DOT, Fleet
 from tests.rows import named
 
 BESIDE = (41.7365, -85.971)
@@ -260,7 +260,7 @@ def test_what_a_person_decided_is_believed(
     named_station(connection, "nobody", "Elkhart Truck Stop")
     imported(loves_row(retail=""))
     (held,) = held_prices(connection, fleet.company_id)
-    accept_price(connection, fleet.company_id, held.id, station_id="nobody", may_change_retail=True, by="ann", now=now)
+    accept_price(connection, fleet.company_id, held.id, DOT, station_id="nobody", may_change_retail=True, now=now)
     keep_codes(connection, fleet.company_id, [("loves", "305", "elsewhere")])
 
     report = imported(loves_row(), at=now + timedelta(hours=1))
@@ -298,7 +298,7 @@ def test_a_retired_station_stays_retired_and_comes_under_no_other_id(
 ) -> None:
     named_station(connection, station_id, "Love's #305", "Love's")
     imported(loves_row())
-    set_stations_retired(connection, [station_id], now=now)
+    set_stations_retired(connection, [station_id], DOT, now=now)
 
     report = imported(loves_row(), at=now + timedelta(hours=1))
 
@@ -312,7 +312,7 @@ def test_a_retired_station_stays_retired_and_comes_under_no_other_id(
 
 def test_another_brand_may_follow_a_retired_station(connection: Connection, imported: Import, now: datetime) -> None:
     named_station(connection, "ours", "Pilot #9", "Pilot")
-    set_stations_retired(connection, ["ours"], now=now)
+    set_stations_retired(connection, ["ours"], DOT, now=now)
 
     imported(loves_row())
 
@@ -324,7 +324,7 @@ def test_a_station_in_use_goes_before_a_retired_one_at_the_same_place(
 ) -> None:
     named_station(connection, "old", "Love's", "Love's")
     imported(loves_row())
-    set_stations_retired(connection, ["old"], now=now)
+    set_stations_retired(connection, ["old"], DOT, now=now)
     named_station(connection, "new", "Love's", "Love's")
 
     imported(loves_row(), at=now + timedelta(hours=1))

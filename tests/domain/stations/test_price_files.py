@@ -28,7 +28,7 @@ from tests.domain.stations.price_lists import (
     reasons,
     stations,
 )
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 
 
 @pytest.fixture(autouse=True)
@@ -135,10 +135,10 @@ def test_a_leap_is_held_and_used_only_once_it_is_accepted(
     assert offered(connection, fleet, later) == {"loves-305": 3.499}
     (held,) = held_prices(connection, fleet.company_id)
     assert held.reason == "2.499 is 29 % less than the price before, 3.499"
-    accept_price(connection, fleet.company_id, held.id, may_change_retail=False, by="ann", now=later)
+    accept_price(connection, fleet.company_id, held.id, DOT, may_change_retail=False, now=later)
     assert offered(connection, fleet, later) == {"loves-305": 2.499}
     with pytest.raises(UnknownHeldPrice):
-        refuse_price(connection, fleet.company_id, held.id, by="bo", now=later)
+        refuse_price(connection, fleet.company_id, held.id, DOT, now=later)
 
 
 def test_a_refused_price_is_not_held_again(
@@ -147,7 +147,7 @@ def test_a_refused_price_is_not_held_again(
     imported(loves_row())
     row, later = loves_row(net="2.499", at=now.isoformat()), now + timedelta(hours=1)
     imported(row, at=later)
-    refuse_price(connection, fleet.company_id, held_prices(connection, fleet.company_id)[0].id, by="ann", now=later)
+    refuse_price(connection, fleet.company_id, held_prices(connection, fleet.company_id)[0].id, DOT, now=later)
 
     report = imported(row, at=later)
 
@@ -185,10 +185,10 @@ def test_only_an_operator_accepts_a_retail_price(
     (held,) = held_prices(connection, fleet.company_id)
 
     with pytest.raises(NeedsOperator):
-        accept_price(connection, fleet.company_id, held.id, may_change_retail=False, by="ann", now=now)
+        accept_price(connection, fleet.company_id, held.id, DOT, may_change_retail=False, now=now)
     with pytest.raises(UnknownHeldPrice):
-        accept_price(connection, make_fleet(connection).company_id, held.id, may_change_retail=True, by="bo", now=now)
-    accept_price(connection, fleet.company_id, held.id, may_change_retail=True, by="bo", now=now)
+        accept_price(connection, make_fleet(connection).company_id, held.id, DOT, may_change_retail=True, now=now)
+    accept_price(connection, fleet.company_id, held.id, DOT, may_change_retail=True, now=now)
     assert stations(connection) == {"loves-305": 6.999}
 
 
@@ -218,8 +218,8 @@ def test_where_only_the_town_matches_a_person_says_which_station_is_meant(
     assert (held.candidates, held.reason, report.held) == (["a", "b"], "its town matches, but not its exit", 1)
     assert [one.line for one in report.rejected] == [3]
     with pytest.raises(NeedsStation):
-        accept_price(connection, fleet.company_id, held.id, may_change_retail=True, by="ann", now=now)
-    accept_price(connection, fleet.company_id, held.id, station_id="b", may_change_retail=True, by="ann", now=now)
+        accept_price(connection, fleet.company_id, held.id, DOT, may_change_retail=True, now=now)
+    accept_price(connection, fleet.company_id, held.id, DOT, station_id="b", may_change_retail=True, now=now)
     assert stations(connection) == {"a": None, "b": 3.89}
     imported(row.replace("3.89", "3.91"), header=OPIS, profile="opis", at=now + timedelta(hours=1))
     assert stations(connection) == {"a": None, "b": 3.91}

@@ -32,7 +32,7 @@ from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN
 from domain.stations.price_sets import begin_price_set, lock_prices
 from tests.domain.csv_files import CsvFile, counts, rejected
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -237,7 +237,7 @@ def deal(brand: str) -> DealRow:
 def edited(database: Database, company_id: UUID, brand: str, now: datetime) -> int | None:
     """An edit of a person, who does not wait: another change that holds the lock is refused within a second."""
     with database.transaction(limits=SERVING) as connection:
-        return store_deal(connection, company_id, None, deal(brand), now=now)
+        return store_deal(connection, company_id, None, deal(brand), DOT, now=now)
 
 
 @pytest.mark.parametrize("kind", ["stations", "deals", "taxes", "price file"])
@@ -364,11 +364,11 @@ def test_deals_are_numbered_within_their_company(database: Database, csv_file: C
         store_deal_rows(connection, other.company_id, csv_file(DEALS, *(f"{one},3" for one in range(20))), now=now)
         store_deal_rows(connection, mine.company_id, csv_file(DEALS, "A,3", "B,3"), now=now)
         store_deal_rows(connection, mine.company_id, csv_file(DEALS, "A,4", "B,3", "C,3"), now=now)
-        assert store_deal(connection, mine.company_id, None, deal("D"), now=now) == 4
+        assert store_deal(connection, mine.company_id, None, deal("D"), DOT, now=now) == 4
         stored = list(DEALS_LISTED.all(connection, {"company_id": mine.company_id}))
-        assert store_deal(connection, mine.company_id, 3, deal("E"), now=now) == 3
-        assert not delete_deal(connection, mine.company_id, 20, now=now)
-        assert delete_deal(connection, mine.company_id, 4, now=now)
+        assert store_deal(connection, mine.company_id, 3, deal("E"), DOT, now=now) == 3
+        assert not delete_deal(connection, mine.company_id, 20, DOT, now=now)
+        assert delete_deal(connection, mine.company_id, 4, DOT, now=now)
 
     assert sorted(one.id for one in stored) == [1, 2, 3, 4]
     assert {one.brand: one.id for one in stored}["C"] == 3
@@ -383,8 +383,8 @@ def test_a_deal_of_an_earlier_release_keeps_its_id_as_number(connection: Connect
     found = DEALS_LISTED.read(connection, {"company_id": fleet.company_id}, id=row.id)
     assert found is not None
     assert found.brand == "A"
-    assert store_deal(connection, fleet.company_id, row.id, deal("B"), now=now) == row.id
-    assert store_deal(connection, fleet.company_id, None, deal("C"), now=now) == row.id + 1
+    assert store_deal(connection, fleet.company_id, row.id, deal("B"), DOT, now=now) == row.id
+    assert store_deal(connection, fleet.company_id, None, deal("C"), DOT, now=now) == row.id + 1
 
 
 def test_twenty_thousand_deals_come_again_within_seconds(database: Database, csv_file: CsvFile, now: datetime) -> None:

@@ -10,7 +10,7 @@ from domain.routes.reading.overview import read_set_up
 from domain.stations.price_imports import DealRow, store_deal
 from domain.stations.price_presence import has_prices
 from tests.domain.notices.subscriptions import look, notices_of, subscribe
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def alone(connection: Connection) -> Connection:
 
 
 def deal(connection: Connection, fleet: Fleet, now: datetime, **row: Any) -> None:
-    store_deal(connection, fleet.company_id, None, DealRow(**row), now=now)
+    store_deal(connection, fleet.company_id, None, DealRow(**row), DOT, now=now)
 
 
 def quote(connection: Connection, fleet: Fleet, at: datetime, station: str = "S1") -> None:

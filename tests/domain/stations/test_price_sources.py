@@ -33,7 +33,7 @@ from domain.stations.price_sources import (
     seal_source_secrets,
 )
 from tests.domain.stations.source_world import CONTACTS, HEADER, KEY, ROW, World, sftp_world
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 from tests.sftp_server import sftp_server, silent_server
 
 
@@ -208,7 +208,7 @@ def test_a_source_that_fails_is_asked_less_often_and_at_once_when_it_is_resumed(
         world.look()
     assert (is_due(59), is_due(61)) == (False, True)
     with stored.transaction() as connection:
-        resume_source(connection, world.source)
+        resume_source(connection, world.source, DOT)
     assert is_due(0)
     (folder / "none").mkdir()
     world.look()
@@ -242,7 +242,7 @@ def test_a_source_that_fails_for_an_hour_is_in_trouble_though_its_file_is_not_la
     with stored.transaction() as connection:
         (row,) = overdue.rows(connection, "late-price-files", limit=9, now=later)
         assert (row.about, row.since, "No such file" in row.detail) == ("daily", began, True)
-        pause_source(connection, world.source, now=later)
+        pause_source(connection, world.source, DOT, now=later)
     assert world.source.trouble_since(later) is None
 
 
@@ -267,6 +267,7 @@ def test_a_source_that_cannot_work_is_refused(
             connection,
             fleet.company_id,
             NewSource("daily", kind, "loves", address, secret, takes_retail=False),
+            DOT,
             contacts=CONTACTS,
             now=now,
         )
@@ -278,7 +279,7 @@ def test_a_source_is_late_once_no_file_came_in_time_and_never_while_it_is_paused
     assert source.late_since(watched.now + timedelta(hours=26)) is None
     assert source.late_since(late) == watched.now + timedelta(hours=26)
     with watched.database.transaction() as connection:
-        pause_source(connection, source, now=late)
+        pause_source(connection, source, DOT, now=late)
         assert watched.source.id not in {one.id for one in due_sources(connection, now=late, limit=9)}
     assert watched.source.late_since(late) is None
 
@@ -297,7 +298,7 @@ def test_a_source_that_is_removed_while_it_is_looked_at_brings_nothing(watched: 
     watched.look()
     source = watched.source
     with watched.database.transaction() as connection:
-        remove_source(connection, source)
+        remove_source(connection, source, DOT)
 
     look_at_source(watched.database.transaction, source, contacts=CONTACTS, limits=OutlierLimits(), now=watched.now)
 

@@ -25,7 +25,7 @@ from domain.stations.price_units import (
     unit_of_price,
 )
 from tests.domain.stations.price_lists import reasons, stations
-from tests.factories import Fleet
+from tests.factories import DOT, Fleet
 
 RATES = ExchangeRates(cad_per_usd=1.4, mxn_per_usd=18.0)
 PLACES = {"MB": (49.9, -97.3), "ON": (43.2, -79.8), "IN": (41.7, -86.0), "BC": (49.3, -121.5), "NLE": (25.7, -100.3)}
@@ -111,8 +111,8 @@ def test_without_a_rate_a_price_is_held_until_one_is_set(connection: Connection,
     assert (held.price, held.shown_unit) == (1.999, "CAD a litre")
     assert held.reason == "1.999 is in CAD a litre, and no rate of exchange is set: see FUELROUTE_CAD_PER_USD"
     with pytest.raises(NeedsRate):
-        accept_price(connection, fleet.company_id, held.id, may_change_retail=True, by="ann", now=files.now)
-    accept_price(connection, fleet.company_id, held.id, may_change_retail=True, by="ann", now=files.now, rates=RATES)
+        accept_price(connection, fleet.company_id, held.id, DOT, may_change_retail=True, now=files.now)
+    accept_price(connection, fleet.company_id, held.id, DOT, may_change_retail=True, now=files.now, rates=RATES)
     assert files.price("MB") == 5.405
 
 

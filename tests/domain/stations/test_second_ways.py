@@ -9,7 +9,7 @@ from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from domain.stations.corridor_offers import StationPlaces, offers_along
 from domain.stations.price_imports import StationRow, store_station
-from tests.factories import Fleet
+from tests.factories import DOT, Fleet
 
 DENVER, MINNEAPOLIS = Point(39.739, -104.985), Point(44.98, -93.264)
 ROAD = HighwayRoads().through([DENVER, MINNEAPOLIS])
@@ -30,7 +30,7 @@ def station(connection: Connection, station_id: str, place: Point, city: str | N
         longitude=place.longitude,
         retail_price=3.5,
     )
-    store_station(connection, row, now=now)
+    store_station(connection, row, DOT, now=now)
 
 
 def test_a_second_way_is_named_by_a_town_and_compared_by_its_stations(

@@ -30,7 +30,7 @@ from tests.domain.helpers import (
 )
 from tests.domain.test_one_writer import statements_of
 from tests.domain.webhooks.endpoints import events_of, make_endpoint, types_of
-from tests.factories import Fleet, make_fleet, route_input
+from tests.factories import DOT, Fleet, make_fleet, route_input
 
 
 def count_events(connection: Connection) -> int:
@@ -77,7 +77,7 @@ def test_a_held_route_tells_each_reason_once(connection: Connection, fleet: Flee
     import_routes(connection, [route_id], now=now)
     assert types_of(connection, endpoint.id) == ["route.held"]
 
-    add_mapping(connection, fleet.company_id, "unit_number", "T-9", fleet.trucks[0])
+    add_mapping(connection, fleet.company_id, "unit_number", "T-9", fleet.trucks[0], DOT)
     import_routes(connection, [route_id], now=now)
     assert types_of(connection, endpoint.id) == ["route.held", "route.held"]
 

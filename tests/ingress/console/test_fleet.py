@@ -14,6 +14,7 @@ from domain.lifecycle import Role, RouteStatus
 from domain.operations import import_records
 from domain.routes.intake.fleet_changes import edit_driver
 from tests.domain.helpers import imported, status_of
+from tests.factories import DOT
 from tests.ingress.console.conftest import Fields, World, words
 from tests.ingress.console.records import drivers_of, form_of, stored_rows, vehicles_of
 from tests.ingress.console.uploads import exported, import_file, send
@@ -209,13 +210,13 @@ def test_an_edited_contact_is_stored_sealed_when_there_is_a_key(world: World) ->
     fleet, contacts = world.new_fleet(), Contacts(Fernet.generate_key().decode())
     row = DriverRow(name="Ann Lee", contact="json://gate.example.com")
     with world.database.transaction() as connection:
-        edit_driver(connection, fleet.company_id, fleet.drivers[0], row, keep_contact=False, contacts=contacts)
+        edit_driver(connection, fleet.company_id, fleet.drivers[0], row, DOT, keep_contact=False, contacts=contacts)
     sealed = drivers_of(world, fleet)[0][4]
     assert is_sealed(sealed)
     assert contacts.open(sealed) == "json://gate.example.com"
     with world.database.transaction() as connection:
         row = DriverRow(name="Ann B. Lee")
-        edit_driver(connection, fleet.company_id, fleet.drivers[0], row, keep_contact=True, contacts=contacts)
+        edit_driver(connection, fleet.company_id, fleet.drivers[0], row, DOT, keep_contact=True, contacts=contacts)
     assert drivers_of(world, fleet)[0][1] == "Ann B. Lee"
     assert drivers_of(world, fleet)[0][4] == sealed
 

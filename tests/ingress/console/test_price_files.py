@@ -11,7 +11,7 @@ from domain.accounts.contacts import IN_CLEAR
 from domain.ids import shown_id
 from domain.lifecycle import Role
 from domain.stations.price_sources import NewSource, SourceAddress, add_source
-from tests.factories import Fleet
+from tests.factories import DOT, Fleet
 from tests.ingress.console.conftest import Browser, World, words
 from tests.ingress.console.records import stored_rows
 
@@ -167,6 +167,7 @@ def test_a_source_is_paused_and_resumed_by_its_own_company_only(world: World) ->
             connection,
             fleet.company_id,
             NewSource("daily", "folder", "loves", SourceAddress("/tmp"), None, takes_retail=False),
+            DOT,
             contacts=IN_CLEAR,
             now=datetime(2026, 1, 1, tzinfo=UTC),
         )

@@ -219,7 +219,7 @@ def ask_again(console: Console, request: Request, _: Form) -> Response:
 def _record_binding(connection: Connection, agreed: Agreed, now: datetime) -> None:
     """Write to the audit log that the user signs in with this account from now on."""
     by, company_id = Actor(agreed.user.email, f"Signed in at {agreed.issuer}"), agreed.user.company_id
-    record_action(connection, by, "sign_in.bind_openid", "own account", company_id=company_id, now=now)
+    record_action(connection, by, "sign_in.bind_openid", "own account", company_id=company_id)
 
 
 def _away(provider: OpenIdProvider, error: ProviderAway) -> Refused:

@@ -156,7 +156,6 @@ def save(page: Page, by: Actor) -> Response:
         "change",
         _SUBJECT,
         company_id=page.company_id,
-        now=page.now,
     )
     return see_other("/policy?done=changed")
 

@@ -66,7 +66,7 @@ def _sign_in(console: Console, request: Request, form: Form) -> Response:
     def recovered(connection: Connection, left: int) -> None:
         by = Actor(email, f"{left} left")
         company_id = company_of_user(connection, email)
-        record_action(connection, by, "sign_in.use_recovery_code", "own account", company_id=company_id, now=now)
+        record_action(connection, by, "sign_in.use_recovery_code", "own account", company_id=company_id)
 
     answer = sessions.sign_in(
         partial(console.database.transaction, EVERYTHING),
@@ -143,7 +143,6 @@ def _use_link(console: Console, request: Request, form: Form) -> Response:
                     "sign_in.set_password",
                     "own account",
                     company_id=company_of_user(connection, email),
-                    now=now,
                 )
                 response = see_other("/sign-in?done=password")
                 if user_id is not None:

@@ -1,22 +1,20 @@
 """CSV files of the pages Fleet and Stations: imports with their progress, and exports that imports read again."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 
 from starlette.responses import Response
 from starlette.routing import Route
 
-from domain.accounts.contacts import Contacts, is_sealed
 from domain.accounts.users import MAY_EDIT_POLICY
 from domain.audit.entries import Actor
 from domain.files.csvfiles import write_rows
-from domain.fleet.listings import StoredDriver
+from domain.fleet import drivers
 from domain.operations import import_records
 from ingress.console.addresses import action_at, as_download, page_at, upload_at
 from ingress.console.downloads import Download
 from ingress.console.importer import Upload
 from ingress.console.pages.company_files import begin_import, read_import, show_import
-from ingress.console.pages.fleet.fleet_and_stations import record_change
 from ingress.console.signed_in import Page
 from ingress.console.subjects import DRIVERS, SUBJECTS, AnySubject
 
@@ -47,17 +45,10 @@ def export(subject: AnySubject, page: Page) -> Response:
 def export_contacts(page: Page, by: Actor) -> Response:
     """The drivers with their contacts, which are secrets: for owners, and recorded in the audit log."""
     names = DRIVERS.shape.__struct_fields__
-    rows = DRIVERS.listing.all(page.connection, DRIVERS.scope(page))
-    by = by._replace(reason="The contacts were taken away as a CSV file")
-    record_change(DRIVERS, page, "export contacts", "all", by)
-    return _csv(f"fuelroute-{DRIVERS.name}-contacts.csv", names, _with_contacts(rows, names, page.console.contacts))
-
-
-def _with_contacts(rows: Iterable[StoredDriver], names: tuple[str, ...], contacts: Contacts) -> Iterator[list[object]]:
-    for row in rows:
-        contact = contacts.open_or_keep(row.contact)
-        readable = None if contact is None or is_sealed(contact) else contact
-        yield [readable if name == "contact" else getattr(row, name) for name in names]
+    rows = drivers.export_contacts(page.connection, page.company_id, by, contacts=page.console.contacts)
+    return _csv(
+        f"fuelroute-{DRIVERS.name}-contacts.csv", names, ([getattr(row, name) for name in names] for row in rows)
+    )
 
 
 def _csv(name: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Response:

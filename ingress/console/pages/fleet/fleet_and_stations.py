@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from domain.accounts.users import MAY_EDIT_POLICY
-from domain.audit.entries import Actor, AuditRow, actions_on_subject, record_action
+from domain.audit.entries import Actor, AuditRow, actions_on_subject
 from domain.contract.captions import CaptionedField
 from domain.contract.checking import Invalid, read_query
 from domain.database.listing import MOST_COUNTED, ListOrder
@@ -240,13 +240,12 @@ def _save(subject: Subject[Stored, Typed], page: Page, stored: Stored | None, by
     changed = _changed(subject, page, stored, row)
     if stored is not None and not changed:
         return see_other(f"/{subject.name}/one?{urlencode({'id': subject.key(stored), 'done': 'same'})}")
+    by = by._replace(reason=", ".join(changed) if stored is not None else "by hand")
     try:
         with page.connection.transaction():  # what fails in it leaves the page its connection
-            key = subject.save(page, stored, row)
+            key = subject.save(page, stored, row, by)
     except FuelrouteError as error:
         return refuse(fault=sentence(str(error)), status=409)
-    what = ", ".join(changed) if stored is not None else "by hand"
-    record_change(subject, page, "change" if stored is not None else "add", key, by._replace(reason=what))
     done = "changed" if stored is not None else "added"
     return see_other(f"/{subject.name}/one?{urlencode({'id': key, 'done': done})}")
 
@@ -288,18 +287,10 @@ def end(subject: AnySubject, page: Page, by: Actor) -> Response:
     if subject.is_retired(stored):
         raise Refused(409, f"This {subject.one} is retired already", "Somebody else has retired it in the meantime.")
     key = subject.key(stored)
-    subject.end(page, stored)
-    act: str = "retire" if subject.retires else "remove"
-    record_change(subject, page, act, key, by.with_reason("by hand"))
+    subject.end(page, stored, by)
     if subject.retires:
         return see_other(f"/{subject.name}/one?{urlencode({'id': key, 'done': 'retired'})}")
     return see_other(f"/{subject.name}?done=removed")
-
-
-def record_change(subject: AnySubject, page: Page, act: str, key: str, by: Actor) -> None:
-    """Record an action on a record in the audit log."""
-    company_id = subject.company_id(page)
-    record_action(page.connection, by, act, subject.audit_subject(key), company_id=company_id, now=page.now)
 
 
 def plain_words(message: str) -> str:

@@ -3,13 +3,12 @@
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_MATCH
-from domain.fleet.mappings import list_mappings, mappings_of, remove_mapping
-from domain.fleet.records import ID_KIND
-from domain.ids import shown_id
-from ingress.console.addresses import audited_action_at, page_at
-from ingress.console.pages.fleet.matching import KIND_NAMES, in_words, kind_of, subject_of
+from domain.audit.entries import Actor
+from domain.fleet.mappings import KIND_NAMES, list_mappings, remove_mapping
+from ingress.console.addresses import action_at, page_at
+from ingress.console.pages.fleet.matching import kind_of, subject_of
 from ingress.console.refusals import not_found
-from ingress.console.signed_in import AuditedAction, Page, see_other
+from ingress.console.signed_in import Page, see_other
 
 _PAGE_SIZE = 50
 
@@ -37,17 +36,15 @@ def show(page: Page) -> Response:
     )
 
 
-def remove(page: Page) -> Response:
+def remove(page: Page, by: Actor) -> Response:
     subject = subject_of(page)
     kind, value = kind_of(page, subject), page.form.packed("value")
-    target_id = mappings_of(page.connection, page.company_id, subject, [value]).get((kind, value))
-    if target_id is None or not remove_mapping(page.connection, page.company_id, kind, value):
+    if not remove_mapping(page.connection, page.company_id, kind, value, by):
         raise not_found()
-    page.audited = AuditedAction(f"{in_words(subject, kind, value)} was {shown_id(ID_KIND[subject], target_id)}")
     return see_other(f"/mappings/{subject}s?done=removed")
 
 
 ADDRESSES = [
     page_at("/mappings/{subject}", show),
-    audited_action_at("/mappings/{subject}/remove", remove, by=MAY_MATCH, audited_as="mappings.remove"),
+    action_at("/mappings/{subject}/remove", remove, by=MAY_MATCH),
 ]

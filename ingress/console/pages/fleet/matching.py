@@ -7,23 +7,24 @@ from uuid import UUID
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_MATCH
+from domain.audit.entries import Actor
 from domain.contract.checking import Invalid, read_query
 from domain.fleet.api_lists import FleetRecord, list_records
 from domain.fleet.drivers import DriverRow
 from domain.fleet.likeness import Likeness, Suggestion
+from domain.fleet.mappings import KIND_NAMES
 from domain.fleet.matching import KINDS, MappingKind, Matched
 from domain.fleet.records import ID_KIND, UnknownTarget
 from domain.fleet.shared_spellings import Spelled, Spelling, shared_spellings
 from domain.fleet.vehicles import VehicleRow
-from domain.ids import read_id, shown_id
-from domain.routes.intake.fleet_changes import add_driver, add_mapping, add_mappings, add_vehicle
+from domain.ids import read_id
+from domain.routes.intake import fleet_changes
 from domain.routes.intake.holds import routes_waiting_for
 from domain.routes.intake.waiting_references import WaitingReference, routes_now, waiting_references
-from domain.text import printable
 from domain.wording import counted
-from ingress.console.addresses import audited_action_at, page_at
+from ingress.console.addresses import action_at, page_at
 from ingress.console.refusals import Refused, not_found
-from ingress.console.signed_in import AuditedAction, Page, see_other
+from ingress.console.signed_in import Page, see_other
 
 PAGE_SIZE = 20
 _SUGGESTED = 3
@@ -34,13 +35,6 @@ _MOST_TOGETHER = 200
 """The references that one form maps together: as many as a person looks through."""
 _MOST_LOOKS = 60
 """The page refreshes itself so often, every second. A worker that has done nothing by then is away."""
-
-KIND_NAMES: dict[MappingKind, str] = {
-    "unit_number": "unit number",
-    "vin": "VIN",
-    "driver_name": "name",
-    "driver_external_id": "external id",
-}
 
 
 def subject_of(page: Page) -> Matched:
@@ -153,19 +147,17 @@ def _search(records: list[FleetRecord], kind: MappingKind, text: str) -> list[Su
     return containing or Likeness(records, kind).rank(text, limit=_FOUND)
 
 
-def map_reference(page: Page) -> Response:
+def map_reference(page: Page, by: Actor) -> Response:
     """Map a reference to a record by one click. From now on routes with that reference are imported."""
     subject = subject_of(page)
     kind, value = kind_of(page, subject), page.form.packed("value")
     target_id = read_id(ID_KIND[subject], page.form.text("target_id"))
     if not value or target_id is None:
         raise not_found()
-    waiting = routes_waiting_for(page.connection, page.company_id, kind, [value])
     try:
-        add_mapping(page.connection, page.company_id, kind, value, target_id)
+        waiting = fleet_changes.add_mapping(page.connection, page.company_id, kind, value, target_id, by)
     except UnknownTarget:  # of another company, or retired meanwhile
         raise not_found() from None
-    page.audited = _audited_mapping(subject, kind, value, target_id, waiting)
     return _watch(page, subject, kind, value, waiting)
 
 
@@ -175,7 +167,7 @@ def _seen(spelled: Sequence[Spelled]) -> str:
     return hashlib.sha256(repr(pairs).encode()).hexdigest()
 
 
-def map_together(page: Page) -> Response:
+def map_together(page: Page, by: Actor) -> Response:
     """Map the references of one spelling, after a person has looked through them. What the person saw is what is
     mapped: if other references wait by now, nothing is."""
     subject = subject_of(page)
@@ -189,55 +181,26 @@ def map_together(page: Page) -> Response:
         )
     targets = {one.value: one.record.id for one in spelled}
     try:
-        routes = add_mappings(page.connection, page.company_id, spelling.kind, targets)
+        fleet_changes.add_mappings(page.connection, page.company_id, spelling, targets, by)
     except UnknownTarget:  # retired meanwhile
         raise not_found() from None
-    before = f" with “{printable(spelling.before)}” before them" if spelling.before and subject == "vehicle" else ""
-    page.audited = AuditedAction(
-        f"{counted(len(targets), KIND_NAMES[spelling.kind])}{before}",
-        affected=routes,
-        why=f"{counted(routes, 'route')} waited for them",
-    )
     return see_other(f"/matching/{subject}s?mapped={len(targets)}")
 
 
-def _audited_mapping(
-    subject: Matched, kind: MappingKind, value: str, target_id: UUID, waiting: list[UUID]
-) -> AuditedAction:
-    return AuditedAction(
-        f"{in_words(subject, kind, value)} is {shown_id(ID_KIND[subject], target_id)}",
-        affected=len(waiting),
-        why=f"{counted(len(waiting), 'route')} waited for it" if waiting else "",
-    )
-
-
-def in_words(subject: Matched, kind: MappingKind, value: str) -> str:
-    """The reference in words for the audit log. They leave a driver's name out: an erasure would not find it there."""
-    return f"{KIND_NAMES[kind]} {printable(value)}" if subject == "vehicle" else f"a driver's {KIND_NAMES[kind]}"
-
-
-def make_record(page: Page) -> Response:
+def make_record(page: Page, by: Actor) -> Response:
     """Add a vehicle or driver for a reference that fits no record."""
     subject = subject_of(page)
     kind, value = kind_of(page, subject), page.form.packed("value")
     if not value:
         raise not_found()
-    waiting = routes_waiting_for(page.connection, page.company_id, kind, [value])
     given = {name: page.form.text(name, most=2000) for name in _fields(subject) if page.form.text(name, most=2000)}
     try:
-        if subject == "vehicle":
-            row = read_query(given, VehicleRow)
-            stored = row.unit_number if kind == "unit_number" else row.vin
-            record_id = add_vehicle(page.connection, page.company_id, row)
-        else:
-            driver = read_query(given, DriverRow)
-            stored = driver.name if kind == "driver_name" else driver.external_id
-            record_id = add_driver(page.connection, page.company_id, driver, contacts=page.console.contacts)
+        row = read_query(given, VehicleRow) if subject == "vehicle" else read_query(given, DriverRow)
     except Invalid as invalid:
         raise Refused(400, f"This is no {subject} yet", f"{invalid}. Go back and correct it.") from None
-    if stored != value:  # the fleet calls it something else
-        add_mapping(page.connection, page.company_id, kind, value, record_id)
-    page.audited = _audited_mapping(subject, kind, value, record_id, waiting)
+    waiting = fleet_changes.make_record(
+        page.connection, page.company_id, kind, value, row, by, contacts=page.console.contacts
+    )
     return _watch(page, subject, kind, value, waiting)
 
 
@@ -289,9 +252,7 @@ ADDRESSES = [
     page_at("/matching/{subject}", show),
     page_at("/matching/{subject}/candidates", candidates),
     page_at("/matching/{subject}/progress", progress),
-    audited_action_at("/matching/{subject}/map", map_reference, by=MAY_MATCH, audited_as="matching.map_reference"),
-    audited_action_at(
-        "/matching/{subject}/map-together", map_together, by=MAY_MATCH, audited_as="matching.map_together"
-    ),
-    audited_action_at("/matching/{subject}/new", make_record, by=MAY_MATCH, audited_as="matching.make_record"),
+    action_at("/matching/{subject}/map", map_reference, by=MAY_MATCH),
+    action_at("/matching/{subject}/map-together", map_together, by=MAY_MATCH),
+    action_at("/matching/{subject}/new", make_record, by=MAY_MATCH),
 ]

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_MATCH
+from domain.audit.entries import Actor
 from domain.fleet.api_lists import FleetRecord, list_records
 from domain.fleet.spelling_rules import (
     LONGEST_RULE,
@@ -18,11 +19,10 @@ from domain.fleet.spelling_rules import (
 )
 from domain.routes.intake.fleet_changes import add_spelling_rule
 from domain.routes.intake.waiting_references import WaitingReference, waiting_references
-from domain.text import printable
-from domain.wording import counted, sentence
-from ingress.console.addresses import audited_action_at, page_at
+from domain.wording import sentence
+from ingress.console.addresses import action_at, page_at
 from ingress.console.refusals import not_found
-from ingress.console.signed_in import AuditedAction, Page, see_other
+from ingress.console.signed_in import Page, see_other
 
 _PATH = "/mappings/vehicles/rules"
 _MOST_SHOWN = 200
@@ -95,38 +95,29 @@ def _show(page: Page, *, fault: str = "") -> Response:
         is_stored=(before, after) in {one[:2] for one in stored},
         preview=preview,
         most_shown=_MOST_SHOWN,
-        in_words=rule_in_words,
         fault=fault,
         done=_DONE.get(page.form.text("done"), ""),
     )
 
 
-def rule_in_words(rule: SpellingRule) -> str:
-    return printable(f"“{rule.spells('…')}”")
-
-
-def add(page: Page) -> Response:
+def add(page: Page, by: Actor) -> Response:
     try:
         rule = checked_rule(page.form.packed("before"), page.form.packed("after"))
-        routes = add_spelling_rule(page.connection, page.company_id, rule)
+        add_spelling_rule(page.connection, page.company_id, rule, by)
     except UnusableRule as error:
         return _show(page, fault=sentence(str(error)))
-    page.audited = AuditedAction(
-        f"spelling rule {rule_in_words(rule)}", affected=routes, why=f"{counted(routes, 'route')} waited for it"
-    )
     return see_other(f"{_PATH}?done=added")
 
 
-def remove(page: Page) -> Response:
+def remove(page: Page, by: Actor) -> Response:
     rule = SpellingRule(page.form.packed("before"), page.form.packed("after"))
-    if not remove_spelling_rule(page.connection, page.company_id, rule):
+    if not remove_spelling_rule(page.connection, page.company_id, rule, by):
         raise not_found()
-    page.audited = AuditedAction(f"spelling rule {rule_in_words(rule)}")
     return see_other(f"{_PATH}?done=removed")
 
 
 ADDRESSES = [
     page_at(_PATH, show),
-    audited_action_at(_PATH, add, by=MAY_MATCH, audited_as="rules.add"),
-    audited_action_at(f"{_PATH}/remove", remove, by=MAY_MATCH, audited_as="rules.remove"),
+    action_at(_PATH, add, by=MAY_MATCH),
+    action_at(f"{_PATH}/remove", remove, by=MAY_MATCH),
 ]

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_EDIT_POLICY
-from domain.audit.entries import audit_subject
+from domain.audit.entries import Actor
 from domain.files.csvfiles import ImportReport, UnreadableFile, write_rows
 from domain.files.kept_profiles import TooManyProfiles, keep_profile, kept_profiles
 from domain.files.profiles import Column, FileProfile, guessed_columns
@@ -31,11 +31,11 @@ from domain.stations.price_runs import latest_runs, refused_rows
 from domain.stations.price_sources import PriceSource
 from domain.stations.price_units import ExchangeRates
 from domain.wording import sentence
-from ingress.console.addresses import as_download, audited_action_at, page_at, upload_at
+from ingress.console.addresses import action_at, as_download, page_at, upload_at
 from ingress.console.downloads import Download
 from ingress.console.importer import MOST_COLUMNS_SHOWN, Upload
 from ingress.console.refusals import Refused, not_found
-from ingress.console.signed_in import AuditedAction, Page, named_in_address, see_other
+from ingress.console.signed_in import Page, named_in_address, see_other
 
 MOST_FILE_BYTES_SENT = 5 << 20
 """The file is imported while the browser waits. Larger ones are for the command."""
@@ -221,28 +221,27 @@ def refused_csv(page: Page) -> Response:
 # --- Held prices -------------------------------------------------------------------------------------------------
 
 
-def accept(page: Page) -> Response:
+def accept(page: Page, by: Actor) -> Response:
     held_id = _held_id(page)
     try:
         price_changes.accept_held_price(
             page.connection,
             page.company_id,
             held_id,
+            by,
             station_id=page.form.text("station").strip(),
             may_change_retail=_is_operator(page),
-            by=page.session.email,
             now=page.now,
             rates=ExchangeRates.of(page.console.settings),
         )
     except (NeedsStation, NeedsOperator, NeedsRate, UnknownStation) as error:
         return _prices(page, fault=sentence(str(error)), status=400)
-    return _decided(page, held_id, "accepted")
+    return see_other("/prices?done=accepted")
 
 
-def refuse(page: Page) -> Response:
-    held_id = _held_id(page)
-    held_prices.refuse_price(page.connection, page.company_id, held_id, by=page.session.email, now=page.now)
-    return _decided(page, held_id, "refused")
+def refuse(page: Page, by: Actor) -> Response:
+    held_prices.refuse_price(page.connection, page.company_id, _held_id(page), by, now=page.now)
+    return see_other("/prices?done=refused")
 
 
 def _held_id(page: Page) -> UUID:
@@ -252,33 +251,21 @@ def _held_id(page: Page) -> UUID:
     return held_id
 
 
-def _decided(page: Page, held_id: UUID, done: str) -> Response:
-    page.audited = AuditedAction(audit_subject("held price", shown_id("hld", held_id)))
-    return see_other(f"/prices?done={done}")
-
-
 # --- Sources -----------------------------------------------------------------------------------------------------
 
 
-def pause(page: Page) -> Response:
-    source = _source(page)
-    price_sources.pause_source(page.connection, source, now=page.now)
-    return _changed(page, source, "paused")
+def pause(page: Page, by: Actor) -> Response:
+    price_sources.pause_source(page.connection, _source(page), by, now=page.now)
+    return see_other("/prices?done=paused")
 
 
-def resume(page: Page) -> Response:
-    source = _source(page)
-    price_sources.resume_source(page.connection, source)
-    return _changed(page, source, "resumed")
+def resume(page: Page, by: Actor) -> Response:
+    price_sources.resume_source(page.connection, _source(page), by)
+    return see_other("/prices?done=resumed")
 
 
 def _source(page: Page) -> PriceSource:
     return named_in_address(page, price_sources.SOURCES)
-
-
-def _changed(page: Page, source: PriceSource, done: str) -> Response:
-    page.audited = AuditedAction(price_sources.source_subject(source))
-    return see_other(f"/prices?done={done}")
 
 
 def _may_send(page: Page) -> None:
@@ -290,8 +277,8 @@ ADDRESSES = [
     page_at("/prices", show, by=MAY_EDIT_POLICY),
     upload_at("/prices", take, by=MAY_EDIT_POLICY, check=_may_send),
     page_at("/price-runs/{id}.csv", refused_csv, by=MAY_EDIT_POLICY, run=as_download),
-    audited_action_at("/prices/{id}/accept", accept, by=MAY_EDIT_POLICY, audited_as="prices.accept"),
-    audited_action_at("/prices/{id}/refuse", refuse, by=MAY_EDIT_POLICY, audited_as="prices.refuse"),
-    audited_action_at("/price-sources/{id}/pause", pause, by=MAY_EDIT_POLICY, audited_as="sources.pause"),
-    audited_action_at("/price-sources/{id}/resume", resume, by=MAY_EDIT_POLICY, audited_as="sources.resume"),
+    action_at("/prices/{id}/accept", accept, by=MAY_EDIT_POLICY),
+    action_at("/prices/{id}/refuse", refuse, by=MAY_EDIT_POLICY),
+    action_at("/price-sources/{id}/pause", pause, by=MAY_EDIT_POLICY),
+    action_at("/price-sources/{id}/resume", resume, by=MAY_EDIT_POLICY),
 ]

@@ -4,15 +4,15 @@ from uuid import UUID
 
 from starlette.responses import Response
 
-from domain.accounts.companies import lock_company
 from domain.accounts.users import MAY_EDIT_POLICY
+from domain.audit.entries import Actor
 from domain.database.connections import Tenant
 from domain.driven_lanes.lanes import list_lanes, reset_lane
 from domain.ids import shown_id
 from domain.lifecycle import Environment
-from ingress.console.addresses import audited_action_at, page_at
+from ingress.console.addresses import action_at, page_at
 from ingress.console.refusals import not_found
-from ingress.console.signed_in import AuditedAction, Page, see_other
+from ingress.console.signed_in import Page, see_other
 
 _PATH = "/savings/lanes"
 _LANES = 50
@@ -41,20 +41,18 @@ def show(page: Page) -> Response:
     )
 
 
-def reset(page: Page) -> Response:
+def reset(page: Page, by: Actor) -> Response:
     tenant = _tenant(page)
     try:
         lane_id = UUID(page.form.text("lane"))
     except ValueError:
         raise not_found() from None
-    lock_company(page.connection, page.company_id)
-    if not reset_lane(page.connection, tenant, lane_id):
+    if not reset_lane(page.connection, tenant, lane_id, by):
         raise not_found()
-    page.audited = AuditedAction(f"driven lane {lane_id}")
     return see_other(f"{_PATH}?environment={tenant.environment}&done=reset")
 
 
 ADDRESSES = [
     page_at(_PATH, show),
-    audited_action_at(f"{_PATH}/reset", reset, by=MAY_EDIT_POLICY, audited_as="lanes.reset"),
+    action_at(f"{_PATH}/reset", reset, by=MAY_EDIT_POLICY),
 ]

@@ -10,7 +10,7 @@ from domain.routes.intake import holds
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.intake.imports import import_routes
 from tests.domain.helpers import imported, pushed, route_row, status_and_reason, status_of
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 from tests.jobs import jobs_of
 
 
@@ -47,8 +47,8 @@ def test_the_pass_finds_every_held_route_that_can_move_and_no_others_but_ambiguo
     connection.execute(
         "INSERT INTO drivers (id, company_id, name) VALUES (%s, %s, 'Later')", (new_id(), fleet.company_id)
     )
-    add_mapping(connection, fleet.company_id, "unit_number", "mapped", fleet.trucks[0])
-    add_mapping(connection, fleet.company_id, "driver_external_id", "mapped", fleet.drivers[0])
+    add_mapping(connection, fleet.company_id, "unit_number", "mapped", fleet.trucks[0], DOT)
+    add_mapping(connection, fleet.company_id, "driver_external_id", "mapped", fleet.drivers[0], DOT)
     later = now + timedelta(days=3)
 
     found = holds.routes_that_can_move(connection, now=later)
@@ -123,16 +123,16 @@ def test_a_mapping_imports_at_once_the_routes_that_waited_for_its_value(
     other = make_fleet(connection)
     imported(connection, other.live, now=now, vehicle={"unitNumber": "new"})
 
-    count = add_mapping(connection, fleet.company_id, "unit_number", "new", fleet.trucks[1])
+    held = add_mapping(connection, fleet.company_id, "unit_number", "new", fleet.trucks[1], DOT)
     jobs = jobs_of(connection)
 
-    assert count == 2
+    assert len(held) == 2
     assert jobs == [import_routes_job(waiting[::-1])]
 
 
 def test_a_mapping_made_again_replaces_the_one_before(connection: Connection, fleet: Fleet, now: datetime) -> None:
     for truck in fleet.trucks:
-        add_mapping(connection, fleet.company_id, "unit_number", "unit", truck)
+        add_mapping(connection, fleet.company_id, "unit_number", "unit", truck, DOT)
 
     row = route_row(connection, imported(connection, fleet.live, now=now, vehicle={"unitNumber": "unit"}))
 

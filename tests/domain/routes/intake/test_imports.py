@@ -14,7 +14,7 @@ from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.intake.imports import import_routes, revisions_settled
 from tests.conftest import own_database
 from tests.domain.helpers import imported, pushed, route_row, status_and_reason, status_of
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 from tests.rows import rows_read
 
 
@@ -40,11 +40,11 @@ def test_holds_are_reported_in_order_and_resolved_one_after_the_other(
     )
     assert status_and_reason(connection, route_id) == ("pending_mapping", "vehicle_unmapped")
 
-    add_mapping(connection, fleet.company_id, "unit_number", "new truck", fleet.trucks[0])
+    add_mapping(connection, fleet.company_id, "unit_number", "new truck", fleet.trucks[0], DOT)
     import_routes(connection, [route_id], now=now)
     assert status_and_reason(connection, route_id) == ("pending_mapping", "driver_unmapped")
 
-    add_mapping(connection, fleet.company_id, "driver_name", "new driver", fleet.drivers[0])
+    add_mapping(connection, fleet.company_id, "driver_name", "new driver", fleet.drivers[0], DOT)
     import_routes(connection, [route_id], now=now)
     assert status_and_reason(connection, route_id) == ("pending_window", "outside_import_window")
 
@@ -65,7 +65,7 @@ def test_a_mapping_beats_the_stored_value(
     connection: Connection, fleet: Fleet, now: datetime, kind: MappingKind, body: dict[str, Any]
 ) -> None:
     target = fleet.trucks[0] if "vehicle" in body else fleet.drivers[0]
-    add_mapping(connection, fleet.company_id, kind, next(iter(next(iter(body.values())).values())), target)
+    add_mapping(connection, fleet.company_id, kind, next(iter(next(iter(body.values())).values())), target, DOT)
 
     row = route_row(connection, imported(connection, fleet.live, now=now, **body))
 
@@ -118,7 +118,7 @@ def test_a_name_of_two_drivers_stays_unmapped_until_a_mapping_is_made(
     route_id = imported(connection, fleet.live, now=now)
     assert status_and_reason(connection, route_id) == ("pending_mapping", "driver_unmapped")
 
-    add_mapping(connection, fleet.company_id, "driver_name", "Ann Lee", fleet.drivers[0])
+    add_mapping(connection, fleet.company_id, "driver_name", "Ann Lee", fleet.drivers[0], DOT)
     import_routes(connection, [route_id], now=now)
     assert route_row(connection, route_id).driver_id == fleet.drivers[0]
 
@@ -131,7 +131,7 @@ def test_a_vehicle_of_another_company_never_matches(
     connection.execute(
         "UPDATE vehicles SET unit_number = 'theirs', vin = '1XKAD49X0CJ777777' WHERE id = %s", (other.trucks[0],)
     )
-    add_mapping(connection, other.company_id, "unit_number", "mapped", other.trucks[0])
+    add_mapping(connection, other.company_id, "unit_number", "mapped", other.trucks[0], DOT)
 
     row = route_row(connection, imported(connection, fleet.live, now=now, vehicle=body))
 
@@ -152,9 +152,9 @@ def test_a_value_cannot_be_mapped_to_a_record_of_another_company(connection: Con
     other = make_fleet(connection)
 
     with pytest.raises(UnknownTarget):
-        add_mapping(connection, fleet.company_id, "unit_number", "x", other.trucks[0])
+        add_mapping(connection, fleet.company_id, "unit_number", "x", other.trucks[0], DOT)
     with pytest.raises(UnknownTarget):
-        add_mapping(connection, fleet.company_id, "unit_number", "x", fleet.drivers[0])
+        add_mapping(connection, fleet.company_id, "unit_number", "x", fleet.drivers[0], DOT)
 
 
 def test_a_start_in_the_past_is_imported_as_a_draft(connection: Connection, fleet: Fleet, now: datetime) -> None:

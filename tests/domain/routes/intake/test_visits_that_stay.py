@@ -22,7 +22,7 @@ from domain.routes.progress.dispatcher_entries import enter_stop_event
 from domain.settings import Settings
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, route_row, status_of, visits_of
 from tests.domain.trucks import activate, hours, minutes, process, stand_at
-from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, route_input
+from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, Fleet, route_input
 
 LOAD: dict[str, Any] = {"externalId": "LOAD"}
 
@@ -182,11 +182,11 @@ def test_a_corrected_mapping_drops_the_first_truck_s_visit(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     truck: dict[str, Any] = {"vehicle": {"unitNumber": "TRUCK-9"}}
-    add_mapping(connection, fleet.company_id, "unit_number", "TRUCK-9", fleet.trucks[0])
+    add_mapping(connection, fleet.company_id, "unit_number", "TRUCK-9", fleet.trucks[0], DOT)
     load = imported(connection, fleet.live, now=now, **LOAD, **truck)
     stand_at(connection, settings, fleet, JOLIET, now)
     fail(connection, load, now=now + minutes(3))
-    add_mapping(connection, fleet.company_id, "unit_number", "TRUCK-9", fleet.trucks[1])
+    add_mapping(connection, fleet.company_id, "unit_number", "TRUCK-9", fleet.trucks[1], DOT)
 
     _, jobs = push_again(connection, fleet.live, now, now=now + minutes(4), **truck)
 
@@ -213,7 +213,7 @@ def held_after_retiring(
     """A route whose truck arrived at the first stop, and whose vehicle or driver was retired three minutes later."""
     load = imported(connection, fleet.live, now=now, **LOAD)
     stand_at(connection, settings, fleet, JOLIET, now)
-    retire(connection, fleet.company_id, kind, record_id, force=False, now=now + minutes(3))
+    retire(connection, fleet.company_id, kind, record_id, DOT, force=False, now=now + minutes(3))
     import_routes(connection, [load], now=now + minutes(3))
     assert status_of(connection, load) is RouteStatus.PENDING_MAPPING
     return load
@@ -224,7 +224,7 @@ def test_a_retired_truck_s_visit_does_not_count_for_the_next_truck(
 ) -> None:
     load = held_after_retiring(connection, fleet, settings, "vehicle", fleet.trucks[0], now=now)
 
-    add_mapping(connection, fleet.company_id, "unit_number", "101", fleet.trucks[1])
+    add_mapping(connection, fleet.company_id, "unit_number", "101", fleet.trucks[1], DOT)
     import_routes(connection, [load], now=now + minutes(4))
 
     assert waits(connection, load)
@@ -235,7 +235,7 @@ def test_a_truck_keeps_its_visit_when_its_driver_changes(
 ) -> None:
     load = held_after_retiring(connection, fleet, settings, "driver", fleet.drivers[0], now=now)
 
-    add_mapping(connection, fleet.company_id, "driver_name", "Ann Lee", fleet.drivers[1])
+    add_mapping(connection, fleet.company_id, "driver_name", "Ann Lee", fleet.drivers[1], DOT)
     _, jobs = import_routes(connection, [load], now=now + minutes(4))
 
     assert jobs[-1] == build_plan_job(load)

@@ -14,7 +14,7 @@ from domain.routes.transitions import expire_started_routes
 from domain.settings import Settings
 from tests.domain.helpers import route_row, status_of
 from tests.domain.routes.trip import SENT, Trip
-from tests.factories import Fleet
+from tests.factories import DOT, Fleet
 from tests.jobs import jobs_of
 from tests.rows import named
 
@@ -147,7 +147,7 @@ def test_a_planned_station_that_is_retired_becomes_a_new_plan(trip: Trip) -> Non
     name = plan_of(trip)["stops"][0]["name"]
     (row,) = trip.connection.execute("SELECT station_id FROM stations WHERE name = %s", (name,)).fetchall()
 
-    retire_stations(trip.connection, [row[0]], now=trip.now)
+    retire_stations(trip.connection, [row[0]], DOT, now=trip.now)
     jobs = jobs_of(trip.connection)
 
     assert reviewed(trip, jobs) == "corrected"

@@ -18,7 +18,6 @@ from domain.routes.transitions import cancel_route
 from domain.settings import Settings
 from domain.telematics.manual_stop_events import ImpossibleStopEvent, VisitEnd
 from tests.domain.helpers import (
-    DOT,
     deliver,
     imported,
     place_of,
@@ -30,7 +29,7 @@ from tests.domain.helpers import (
     visits_of,
 )
 from tests.domain.trucks import activate, hours, minutes, process, stand_at
-from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
+from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
 from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads

@@ -17,7 +17,6 @@ from domain.routes.progress import dispatcher_entries
 from domain.settings import Settings
 from domain.telematics.manual_stop_events import ImpossibleStopEvent, VisitEnd
 from tests.domain.helpers import (
-    DOT,
     deliver,
     imported,
     planned_by_hand,
@@ -28,7 +27,7 @@ from tests.domain.helpers import (
     visits_of,
 )
 from tests.domain.trucks import hours, minutes, process, stand_at
-from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
+from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
 from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads

@@ -14,14 +14,13 @@ from domain.routes.progress import dispatcher_entries
 from domain.routes.transitions import cancel_route
 from domain.settings import Settings
 from tests.domain.helpers import (
-    DOT,
     imported,
     pushed,
     route_row,
 )
 from tests.domain.routes.trip import SENT, Trip
 from tests.domain.trucks import hours, minutes
-from tests.factories import JOLIET, Fleet
+from tests.factories import DOT, JOLIET, Fleet
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 

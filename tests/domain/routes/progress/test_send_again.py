@@ -18,7 +18,6 @@ from domain.routes.progress import dispatcher_entries
 from domain.routes.transitions import cancel_route
 from domain.settings import Settings
 from tests.domain.helpers import (
-    DOT,
     corrected_by_hand,
     deliver,
     imported,
@@ -26,7 +25,7 @@ from tests.domain.helpers import (
     status_of,
 )
 from tests.domain.trucks import activate, hours
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 from tests.gateway import Gateway, running_gateway
 from tests.rows import named
 
