@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from domain.accounts.keys import create_key, revoke_key
+from domain.audit.entries import Actor
 from domain.contract.shapes import Position
 from domain.database.connections import Database
 from domain.database.statements import Statement
@@ -178,6 +179,7 @@ def _feed(
             made = create_key(
                 connection,
                 route.company_id,
+                _ACTOR,
                 name="fuelroute drive",
                 environment=Environment(route.environment),
                 scopes=["positions:write"],
@@ -202,8 +204,10 @@ def _feed(
     finally:
         if made is not None:
             with database.transaction() as connection:
-                revoke_key(connection, made.id)
+                revoke_key(connection, made.id, _ACTOR)
 
+
+_ACTOR = Actor("fuelroute drive")
 
 _JUMP_FIXES = [timedelta(seconds=seconds) for seconds in (0, 15, 30)]
 _JUMP = timedelta(seconds=1)

@@ -21,7 +21,7 @@ from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings
 from ingress.http.serving import free_port
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 
 Seen = TypeVar("Seen")
 
@@ -46,7 +46,7 @@ class Service:
         """A client with a key of its own: every scope unless some are named."""
         with self.database.transaction() as connection:
             made = create_key(
-                connection, fleet.company_id, name="test", environment=environment, scopes=scopes or list(SCOPES)
+                connection, fleet.company_id, DOT, name="test", environment=environment, scopes=scopes or list(SCOPES)
             )
         return Client(self, fleet, made.id, made.key)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyArgument, Yes, confirm, read_secret, with_options
+from deploy.cli.arguments import AsJson, CompanyArgument, Yes, acting, confirm, read_secret, with_options
 from deploy.cli.failures import CommandFailed
 from deploy.cli.moving import companies_move
 from deploy.cli.output import counting, print_fields, screen, show
@@ -101,7 +101,11 @@ def companies_set(policy: Policy, company_id: CompanyArgument, name: Name = None
     """Changes a company's policy. Options that are not given change nothing."""
     with transaction() as connection:
         company = companies.set_policy(
-            connection, company_id, msgspec.structs.replace(policy, name=name), contacts=Contacts.of(get_settings())
+            connection,
+            company_id,
+            msgspec.structs.replace(policy, name=name),
+            acting(),
+            contacts=Contacts.of(get_settings()),
         )
     document = with_shown_ids(company._asdict(), id="cmp")
     url = company.message_url

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId
+from deploy.cli.arguments import AsJson, CompanyId, acting
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_table, screen, show
 from deploy.cli.storing import transaction
@@ -47,7 +47,7 @@ def keys_create(
     with transaction() as connection:
         companies.require_company(connection, company_id)
         made = keys.create_key(
-            connection, company_id, name=name, environment=environment, scopes=scopes, expires_at=expiry
+            connection, company_id, acting(), name=name, environment=environment, scopes=scopes, expires_at=expiry
         )
     document = {
         "id": shown_id("key", made.id),
@@ -86,6 +86,6 @@ def keys_revoke(
     """Ends a key at once."""
     known = read_id("key", key_id)
     with transaction() as connection:
-        if known is None or not keys.revoke_key(connection, known):
+        if known is None or not keys.revoke_key(connection, known, acting()):
             raise CommandFailed(f"there is no key {key_id!r}: give the id that `fuelroute keys list` shows")
     show(as_json, {"id": key_id, "revoked": True}, lambda: screen.print(f"revoked {key_id}"))

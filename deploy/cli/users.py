@@ -12,8 +12,6 @@ from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts import companies, users
 from domain.accounts.contacts import IN_CLEAR
-from domain.audit.entries import record_action
-from domain.database.connections import Connection
 from domain.ids import shown_id, with_shown_ids
 from domain.lifecycle import Role
 from domain.settings import get_settings
@@ -57,9 +55,10 @@ def users_create(
     with transaction() as connection:
         if company_id is not None:
             companies.require_company(connection, company_id)
-        user_id = users.create_user(connection, email=email, role=role, company_id=company_id, password=password)
+        user_id = users.create_user(
+            connection, acting(), email=email, role=role, company_id=company_id, password=password
+        )
         token = None if password is not None else users.make_password_link(connection, user_id, now=clock.now())
-        _keep(connection, "users.create", f"{shown_id('usr', user_id)} {role}", company_id)
     _show_link(as_json, {"id": shown_id("usr", user_id), "email": users.tidy_email(email), "role": role}, token)
 
 
@@ -85,12 +84,8 @@ def users_reset(
     """Prints a link with which a user sets a new password, once. Until then the old one works."""
     with transaction() as connection:
         user_id = users.find_user(connection, email)
-        if without_codes:
-            users.set_totp(connection, user_id, None, contacts=IN_CLEAR)
-        token = users.make_password_link(connection, user_id, now=clock.now())
-        without = " without codes" if without_codes else ""
-        _keep(
-            connection, "users.reset", f"{shown_id('usr', user_id)}{without}", users.company_of_user(connection, email)
+        token = users.reset_user(
+            connection, user_id, acting(), without_codes=without_codes, contacts=IN_CLEAR, now=clock.now()
         )
     _show_link(as_json, {"id": shown_id("usr", user_id), "email": users.tidy_email(email)}, token)
 
@@ -101,17 +96,12 @@ def users_remove(email: Email, yes: Yes = False, as_json: AsJson = False) -> Non
     confirm(yes, f"{email} will no longer be able to sign in")
     with transaction() as connection:
         user_id = users.find_user(connection, email)
-        _keep(connection, "users.remove", shown_id("usr", user_id), users.company_of_user(connection, email))
-        users.remove_user(connection, user_id)
+        users.remove_user(connection, user_id, acting())
     show(
         as_json,
         {"id": shown_id("usr", user_id), "removed": True},
         lambda: screen.print(f"removed {email}", highlight=False),
     )
-
-
-def _keep(connection: Connection, action: str, subject: str, company_id: UUID | None) -> None:
-    record_action(connection, acting(), action, subject, company_id=company_id)
 
 
 def _show_link(as_json: bool, document: dict[str, Any], token: str | None) -> None:

@@ -19,6 +19,7 @@ from domain.accounts.companies import create_company
 from domain.accounts.keys import create_key
 from domain.accounts.policy import Policy
 from domain.accounts.users import create_user
+from domain.audit.entries import Actor
 from domain.contract.shapes import SCOPES
 from domain.database.connections import Connection, Database
 from domain.database.statements import Scalar, Statement
@@ -72,6 +73,7 @@ FORT_WAYNE = Point(41.08, -85.14)
 """A place south of the road from Joliet to Perrysburg."""
 
 _IN_SANDBOX = ("sandbox", "low on fuel", "off its road")
+_ACTOR = Actor("fuelroute demo")
 _USER = "demo@example.com"
 
 _DRIVES: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -151,7 +153,7 @@ def _fill(database: Database, settings: Settings, screen: Console) -> dict[str, 
         }
         keys = {environment: _make_key(connection, company_id, environment) for environment in Environment}
         password = secrets.token_urlsafe(12)
-        create_user(connection, email=_USER, role=Role.OWNER, company_id=company_id, password=password)
+        create_user(connection, _ACTOR, email=_USER, role=Role.OWNER, company_id=company_id, password=password)
     screen.print(", ".join(f"{_stored(report)} {what}" for what, report in reports.items()), highlight=False)
     screen.print("the places are real; brands, prices, trucks and people are invented", style="dim")
     return {
@@ -183,7 +185,7 @@ def _stored(report: ImportReport) -> int:
 
 def _make_key(connection: Connection, company_id: UUID, environment: Environment) -> str:
     return create_key(
-        connection, company_id, name=f"demo {environment}", environment=environment, scopes=list(SCOPES)
+        connection, company_id, _ACTOR, name=f"demo {environment}", environment=environment, scopes=list(SCOPES)
     ).key
 
 

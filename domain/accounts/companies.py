@@ -12,6 +12,8 @@ import msgspec
 from domain.accounts.contact_urls import fault_of
 from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact
 from domain.accounts.policy import AUTODRIVE_OFF, PlanPolicy, Policy, StoredCompany
+from domain.audit.entries import Actor, record_action
+from domain.contract.captions import captioned_fields
 from domain.database.connections import Connection
 from domain.database.fence import require_not_fenced
 from domain.database.statements import Command, NotNull, Scalar, Statement
@@ -63,18 +65,23 @@ def set_policy(
     connection: Connection,
     company_id: UUID,
     policy: Policy,
+    by: Actor,
     *,
     lifts_max_stops: bool = False,
     contacts: Contacts = IN_CLEAR,
 ) -> StoredCompany:
-    """Changes the values that are given. `lifts_max_stops` removes the limit of stops. Returns the company as it is
-    now. Raises UnusablePolicy, which names the value; UnknownCompany and MovedCompany; and UnreadableContact for a
+    """Changes the values that are given; the audit log keeps their names. `lifts_max_stops` removes the limit of stops.
+    Returns the company as it is now. Raises UnknownCompany, MovedCompany, UnusablePolicy, and UnreadableContact for a
     message URL that was sealed with another key."""
     require_not_fenced(connection, company_id)
     values = {"id": company_id, **_checked(policy, contacts), "lifts_max_stops": lifts_max_stops}
     row = _SET_POLICY.first(connection, values)
     if row is None:
         raise UnknownCompany(shown_id("cmp", company_id))
+    changed = [field.label for field in captioned_fields(Policy) if getattr(policy, field.name) is not None]
+    changed += [field.label for field in captioned_fields(Policy, "max_stops") if lifts_max_stops]
+    if changed:
+        record_action(connection, by._replace(reason=", ".join(changed)), "change", "policy", company_id=company_id)
     return row._replace(message_url=contacts.open(row.message_url))
 
 

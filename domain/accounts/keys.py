@@ -20,11 +20,12 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
+from domain.audit.entries import Actor, record_action
 from domain.contract.shapes import SCOPES
 from domain.database.connections import Connection, Tenant, as_array
 from domain.database.statements import Command, Query, Scalar, Statement
 from domain.errors import FuelrouteError
-from domain.ids import new_id
+from domain.ids import new_id, shown_id
 from domain.lifecycle import Environment
 from domain.settings import get_settings
 
@@ -73,6 +74,7 @@ _INSERT = Command(
 def create_key(
     connection: Connection,
     company_id: UUID,
+    by: Actor,
     *,
     name: str,
     environment: Environment,
@@ -80,8 +82,23 @@ def create_key(
     expires_at: datetime | None = None,
     cell: int | None = None,
 ) -> NewKey:
-    """Stores a fresh key of the cell, by default this process's. Raises UnknownScope;
-    psycopg.errors.ForeignKeyViolation for an unknown company."""
+    """Stores a fresh key of the cell; None: this process's. Raises UnknownScope; psycopg.errors.ForeignKeyViolation for
+    an unknown company."""
+    made = _store_new_key(connection, company_id, name, environment, scopes, expires_at, cell=cell)
+    record_action(connection, by, "keys.create", f"{shown_id('key', made.id)} {name}", company_id=company_id)
+    return made
+
+
+def _store_new_key(
+    connection: Connection,
+    company_id: UUID,
+    name: str,
+    environment: Environment,
+    scopes: Sequence[str],
+    expires_at: datetime | None = None,
+    *,
+    cell: int | None = None,
+) -> NewKey:
     for scope in scopes:
         if scope not in SCOPES:
             raise UnknownScope(scope)
@@ -100,23 +117,25 @@ def start_of_keys(environment: Environment, cell: int) -> str:
     return _PREFIXES[environment] + ("" if cell == FIRST_CELL else f"c{cell}_")
 
 
-_REVOKE = Command("UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE id = %s")
+_COMPANY_OF = Scalar(UUID, "SELECT company_id FROM api_keys WHERE id = %s")
 
 
-def revoke_key(connection: Connection, key_id: UUID) -> bool:
+def revoke_key(connection: Connection, key_id: UUID, by: Actor) -> bool:
     """Ends a key at once, on every process. Returns False if there is no such key. A second call keeps the first
     time."""
-    return _REVOKE.execute(connection, (key_id,)).rowcount == 1
+    company_id = _COMPANY_OF.first(connection, (key_id,))
+    return company_id is not None and revoke_key_of(connection, company_id, key_id, by)
 
 
-_REVOKE_OF_COMPANY = Command(
-    "UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE company_id = %s AND id = %s"
-)
+_REVOKE = Command("UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE company_id = %s AND id = %s")
 
 
-def revoke_key_of(connection: Connection, company_id: UUID, key_id: UUID) -> bool:
+def revoke_key_of(connection: Connection, company_id: UUID, key_id: UUID, by: Actor) -> bool:
     """Ends a company's key at once, on every process. Returns False if the company has no such key."""
-    return _REVOKE_OF_COMPANY.execute(connection, (company_id, key_id)).rowcount == 1
+    if _REVOKE.execute(connection, (company_id, key_id)).rowcount == 0:
+        return False
+    record_action(connection, by, "keys.revoke", shown_id("key", key_id), company_id=company_id)
+    return True
 
 
 class _Rotated(NamedTuple):
@@ -133,16 +152,17 @@ _END_BY = Statement(
 
 
 def rotate_key(
-    connection: Connection, company_id: UUID, key_id: UUID, *, overlap: timedelta, now: datetime
+    connection: Connection, company_id: UUID, key_id: UUID, by: Actor, *, overlap: timedelta, now: datetime
 ) -> NewKey | None:
     """Makes a key with the same name, environment and scopes, and no end. Both keys are valid for the overlap, in which
     programs change from the old one. None if the company has no such key, or it is no longer valid."""
     row = _END_BY.first(connection, (now + overlap, company_id, key_id, now))
     if row is None:
         return None
-    return create_key(
-        connection, company_id, name=row.name, environment=Environment(row.environment), scopes=row.scopes
-    )
+    made = _store_new_key(connection, company_id, row.name, Environment(row.environment), row.scopes)
+    subject = f"{shown_id('key', key_id)} by {shown_id('key', made.id)}"
+    record_action(connection, by, "keys.rotate", subject, company_id=company_id)
+    return made
 
 
 _USED = Command(

@@ -4,7 +4,6 @@ Each request looks its session up, so a session that has ended is refused at onc
 password, `IDLE_HOURS` after its last request, `LONGEST_DAYS` after it began, and when its user or company is
 removed."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -18,9 +17,11 @@ from domain.accounts.openid_users import BoundUser
 from domain.accounts.passwords import is_password
 from domain.accounts.recovery_codes import count_recovery_codes, use_recovery_code
 from domain.accounts.tokens import hash_of_token, new_token
-from domain.accounts.users import tidy_email
+from domain.accounts.users import record_own_action, tidy_email
+from domain.audit.entries import Actor, record_action
 from domain.database.connections import Connection, Transaction
 from domain.database.statements import Command, Scalar, Statement
+from domain.ids import shown_id
 from domain.lifecycle import Role
 
 IDLE_HOURS = 12
@@ -132,14 +133,12 @@ def sign_in(
     device: str | None,
     network: str,
     contacts: Contacts,
-    recovered: Callable[[Connection, int], object],
     now: datetime,
 ) -> SignedIn | SignInRefused:
-    """Checks e-mail, password and code. A recovery code is as good as a one-time code, once; `recovered` is called in
-    the transaction that uses it up, with the number of codes left. A refusal does not tell which of them was wrong, nor
-    whether the user exists. The password is checked outside of the transactions, because that takes long. `network` is
-    an IPv4 address or a /64 of IPv6. Raises UnreadableContact if the secret of one-time codes is sealed with another
-    key."""
+    """Checks e-mail, password and code; a recovery code is as good as a one-time code, once.
+
+    A refusal does not tell which of them was wrong, nor whether the user exists. The password is checked outside of the
+    transactions: it takes long. `network` is an address of IPv4 or a /64 of IPv6. Raises UnreadableContact."""
     email = tidy_email(email)
     with transaction() as connection:
         if device is not None and not is_known_device(connection, device, email, now=now):
@@ -166,7 +165,7 @@ def sign_in(
                     return SignInRefused()
             elif use_recovery_code(connection, user.id, code):
                 left = count_recovery_codes(connection, user.id)
-                recovered(connection, left)
+                record_own_action(connection, Actor(email, f"{left} left"), "sign_in.use_recovery_code")
             else:
                 return SignInRefused()
         forgive(connection, subjects)
@@ -297,9 +296,12 @@ def choosable_companies(connection: Connection, text: str, *, limit: int) -> lis
     return _COMPANIES.all(connection, (text, limit))
 
 
-def choose_company(connection: Connection, token: str, company_id: UUID) -> bool:
+def choose_company(connection: Connection, token: str, company_id: UUID, by: Actor) -> bool:
     """Makes an operator's session show that company. Returns False if there is none, or the user is no operator."""
-    return _CHOOSE.execute(connection, (hash_of_token(token), company_id)).rowcount == 1
+    if _CHOOSE.execute(connection, (hash_of_token(token), company_id)).rowcount == 0:
+        return False
+    record_action(connection, by, "account.choose_company", shown_id("cmp", company_id), company_id=company_id)
+    return True
 
 
 _PASSWORD_OF = Statement(_User, "SELECT id, password_hash, totp_secret, totp_used_step FROM users WHERE id = %s")

@@ -10,10 +10,11 @@ from domain.accounts.contacts import Contacts, Sealed, StoredContact
 from domain.accounts.passwords import hash_password
 from domain.accounts.recovery_codes import forget_recovery_codes
 from domain.accounts.tokens import hash_of_token, new_token
+from domain.audit.entries import Actor, record_action
 from domain.database.connections import Connection
 from domain.database.statements import Command, Scalar, Statement
 from domain.errors import FuelrouteError
-from domain.ids import new_id
+from domain.ids import new_id, shown_id
 from domain.lifecycle import Role
 
 MAY_MATCH: Collection[Role] = frozenset({Role.DISPATCHER, Role.OWNER, Role.OPERATOR})
@@ -79,7 +80,7 @@ _INSERT = Command(
 
 
 def create_user(
-    connection: Connection, *, email: str, role: Role, company_id: UUID | None, password: str | None = None
+    connection: Connection, by: Actor, *, email: str, role: Role, company_id: UUID | None, password: str | None = None
 ) -> UUID:
     """Stores a user and returns the id. Without a password the user needs a link that sets one. The caller has checked
     the company. Raises UnusableUser or UnusablePassword, with the reason."""
@@ -95,6 +96,7 @@ def create_user(
     hashed = hash_password(password, email) if password is not None else None
     if _INSERT.execute(connection, (user_id, company_id, email, role, hashed)).rowcount == 0:
         raise UnusableUser(f"there is a user {email!r} already")
+    record_action(connection, by, "users.create", f"{shown_id('usr', user_id)} {role}", company_id=company_id)
     return user_id
 
 
@@ -106,7 +108,14 @@ _LIST = Statement(
     StoredUser, f"{_USERS} WHERE %(company_id)s::uuid IS NULL OR company_id = %(company_id)s ORDER BY email"
 )
 _BY_EMAIL = Scalar(UUID, "SELECT id FROM users WHERE email = %s")
-_DELETE = Command("DELETE FROM users WHERE id = %s")
+
+
+class _Removed(NamedTuple):
+    company_id: UUID | None
+    role: str
+
+
+_DELETE = Statement(_Removed, "DELETE FROM users WHERE id = %s RETURNING company_id, role")
 
 
 def list_users(connection: Connection, company_id: UUID | None) -> list[StoredUser]:
@@ -122,9 +131,11 @@ def find_user(connection: Connection, email: str) -> UUID:
     return user_id
 
 
-def remove_user(connection: Connection, user_id: UUID) -> None:
+def remove_user(connection: Connection, user_id: UUID, by: Actor) -> None:
     """Removes a user and ends all their sessions at once."""
-    _DELETE.execute(connection, (user_id,))
+    removed = _DELETE.one(connection, (user_id,))
+    subject = f"{shown_id('usr', user_id)} {removed.role}"
+    record_action(connection, by, "users.remove", subject, company_id=removed.company_id)
 
 
 # --- Managed by an owner of the company --------------------------------------------------------------------------
@@ -144,7 +155,7 @@ def lock_user_of(connection: Connection, company_id: UUID, user_id: UUID) -> Sto
     return _BY_ID.first(connection, (company_id, user_id))
 
 
-def set_role(connection: Connection, company_id: UUID, user: StoredUser, role: Role) -> None:
+def set_role(connection: Connection, company_id: UUID, user: StoredUser, role: Role, by: Actor) -> None:
     """Gives a locked user another role, which counts from the next page on. Raises LastOwner if no owner would be left,
     and UnusableUser for an unsuitable role."""
     if role is Role.OPERATOR:
@@ -152,12 +163,14 @@ def set_role(connection: Connection, company_id: UUID, user: StoredUser, role: R
     if role is not Role.OWNER:
         _require_other_owner(connection, company_id, user)
     _SET_ROLE.execute(connection, (role, company_id, user.id))
+    subject = f"{shown_id('usr', user.id)} {role}, was {user.role}"
+    record_action(connection, by, "users.change_role", subject, company_id=company_id)
 
 
-def remove_user_of(connection: Connection, company_id: UUID, user: StoredUser) -> None:
+def remove_user_of(connection: Connection, company_id: UUID, user: StoredUser, by: Actor) -> None:
     """Removes a locked user and ends all their sessions at once. Raises LastOwner if no owner would be left."""
     _require_other_owner(connection, company_id, user)
-    remove_user(connection, user.id)
+    remove_user(connection, user.id, by)
 
 
 def _require_other_owner(connection: Connection, company_id: UUID, user: StoredUser) -> None:
@@ -166,11 +179,17 @@ def _require_other_owner(connection: Connection, company_id: UUID, user: StoredU
 
 
 _COMPANY_OF = Scalar(UUID | None, "SELECT company_id FROM users WHERE email = %s")
+_COMPANY_OF_ID = Scalar(UUID | None, "SELECT company_id FROM users WHERE id = %s")
 
 
 def company_of_user(connection: Connection, email: str) -> UUID | None:
     """The id of the user's company; None for an operator. Raises NoRow for an unknown user."""
     return _COMPANY_OF.one(connection, (tidy_email(email),))
+
+
+def record_own_action(connection: Connection, by: Actor, action: str) -> None:
+    """Writes to the audit log what users did to their own account. An operator's belongs to no company."""
+    record_action(connection, by, action, "own account", company_id=company_of_user(connection, by.name))
 
 
 # --- Passwords ---------------------------------------------------------------------------------------------------
@@ -206,6 +225,18 @@ def make_password_link(connection: Connection, user_id: UUID, *, now: datetime) 
     return token
 
 
+def reset_user(
+    connection: Connection, user_id: UUID, by: Actor, *, without_codes: bool, contacts: Contacts, now: datetime
+) -> str:
+    """The token of a link that sets a new password; the user's old one works until then. `without_codes` turns off
+    one-time codes too. Raises NoRow for an unknown user."""
+    if without_codes:
+        set_totp(connection, user_id, None, contacts=contacts)
+    subject = f"{shown_id('usr', user_id)}{' without codes' if without_codes else ''}"
+    record_action(connection, by, "users.reset", subject, company_id=_COMPANY_OF_ID.one(connection, (user_id,)))
+    return make_password_link(connection, user_id, now=now)
+
+
 def email_of_link(connection: Connection, token: str, *, now: datetime) -> str | None:
     """The e-mail address of the user whose password a link sets; None if the link was used or is too old."""
     row = find_link(connection, token, now=now)
@@ -219,6 +250,7 @@ def set_password_by_link(connection: Connection, token: str, password: str, *, n
     if row is None:
         return None
     set_password(connection, row.user_id, row.email, password)
+    record_own_action(connection, Actor(row.email, "A one-time link was used"), "sign_in.set_password")
     return row.user_id
 
 

@@ -22,7 +22,7 @@ from domain.encoding import write
 from domain.ids import new_id
 from domain.lifecycle import SHOWS_PLAN, Environment, PendingReason, RouteStatus
 from domain.routes.reading.counts import fold, reconcile
-from tests.factories import JOLIET, NEWARK, PERRYSBURG
+from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG
 from tests.rows import named
 
 FIVE_STOPS: list[dict[str, Any]] = [
@@ -94,7 +94,7 @@ def load_keys(connection: Connection, fleet: Fleet, share: float = 1.0) -> list[
     needed = MAX_REQUESTS_PER_SECOND * RATE_LIMIT_WINDOW_SECONDS / RATE_LIMIT_REQUESTS
     return [
         create_key(
-            connection, fleet.company_id, name="bench", environment=Environment.LIVE, scopes=list(SCOPES)
+            connection, fleet.company_id, DOT, name="bench", environment=Environment.LIVE, scopes=list(SCOPES)
         ).key.encode()
         for _ in range(1 + round(needed * share))
     ]

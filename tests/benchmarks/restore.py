@@ -21,7 +21,7 @@ from domain.lifecycle import Environment, RouteStatus
 from tests.benchmarks.harness import Bench, Figure, Stack
 from tests.benchmarks.load import LoadFailed
 from tests.benchmarks.loader import Fleet, Lot, load_fleet, load_routes
-from tests.factories import route_body
+from tests.factories import DOT, route_body
 from tests.rows import named
 
 TRUCKS = 4000
@@ -80,7 +80,7 @@ def _pushes_until_a_disaster(bench: Bench, stack: Stack, fleet: Fleet) -> tuple[
     with stack.database.transaction() as connection:
         keys = [
             create_key(
-                connection, fleet.company_id, name="bench", environment=Environment.LIVE, scopes=["routes:write"]
+                connection, fleet.company_id, DOT, name="bench", environment=Environment.LIVE, scopes=["routes:write"]
             ).key
             for _ in range(CLIENTS)
         ]

@@ -28,7 +28,7 @@ from domain.webhooks.delivery_log import send_test
 from domain.webhooks.endpoints import ENDPOINTS, EndpointChanges, add_endpoint
 from ingress.console.subjects import SUBJECTS
 from tests.domain.fills.cards import buy_planned_fuel
-from tests.factories import signed_in
+from tests.factories import DOT, signed_in
 from tests.rows import named
 from tests.service import eventually
 
@@ -216,7 +216,7 @@ class Site:
         """The address of a link for a new user."""
         with self.database.transaction() as connection:
             email = f"{new_id().hex[-8:]}@example.com"
-            user_id = create_user(connection, email=email, role=Role.VIEWER, company_id=self.company_id)
+            user_id = create_user(connection, DOT, email=email, role=Role.VIEWER, company_id=self.company_id)
             return f"/set-password/{make_password_link(connection, user_id, now=datetime.now(UTC))}"
 
 

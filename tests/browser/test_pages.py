@@ -22,7 +22,7 @@ from tests.browser.accessibility import assert_accessible
 from tests.browser.conftest import People, add_session
 from tests.browser.pages import NO_PAGES, PAGES, SHOWN, WITH_MAP, Site, Visit, wait_for_maps
 from tests.browser.screenshots import MOST_BYTES, MOST_BYTES_WITH_MAP, SMALL
-from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, route_body
+from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, Fleet, route_body
 from tests.pipeline.world import store_prices
 from tests.service import Service
 
@@ -72,8 +72,8 @@ def busy_fleet(chromium_path: str, service: Service) -> Iterator[Fleet]:
             store_mapping(connection, company_id, "unit_number", "OLD-7", client.fleet.trucks[1])
             environment = Environment.SANDBOX
             more: dict[str, Any] = {"environment": environment, "scopes": list(SCOPES)}
-            create_key(connection, company_id, name="TMS", expires_at=soon, **more)
-            revoke_key(connection, create_key(connection, company_id, name="old TMS", **more).id)
+            create_key(connection, company_id, DOT, name="TMS", expires_at=soon, **more)
+            revoke_key(connection, create_key(connection, company_id, DOT, name="old TMS", **more).id, DOT)
         client.wait_for(driven, "active")
         client.post_fixes(PERRYSBURG, at=datetime.now(UTC) + timedelta(seconds=30))
         yield client.fleet

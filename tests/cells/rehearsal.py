@@ -37,7 +37,7 @@ from domain.migrations import migrate
 from domain.settings import Settings
 from domain.stations.price_imports import store_station_rows
 from tests.cells.haproxy import PROGRAM, Proxy, running_haproxy
-from tests.factories import JOLIET, STATIONS, Fleet, make_fleet, route_body
+from tests.factories import DOT, JOLIET, STATIONS, Fleet, make_fleet, route_body
 from tests.gateway import HOST, Gateway, running_gateway
 from tests.service import ALL_PROCESSES, Service, eventually, running_service
 
@@ -113,7 +113,13 @@ def new_company(cell: Cell, name: str, gateway: Gateway, trucks: int) -> Company
             )
         made = [
             create_key(
-                connection, fleet.company_id, name=f"{one}", environment=Environment.LIVE, scopes=list(SCOPES), cell=1
+                connection,
+                fleet.company_id,
+                DOT,
+                name=f"{one}",
+                environment=Environment.LIVE,
+                scopes=list(SCOPES),
+                cell=1,
             ).key
             for one in range(_KEYS)
         ]

@@ -17,7 +17,7 @@ from tests.chaos.gateways import Post
 from tests.chaos.model import Account, Journey, Model
 from tests.chaos.stack import Stack, opened
 from tests.chaos.traffic import WAITING_TRUCKS
-from tests.factories import STATIONS, make_fleet, signed_in
+from tests.factories import DOT, STATIONS, make_fleet, signed_in
 
 _DRIVING_TRUCKS = 15
 """The company with a gateway has so many; the others have a third of them."""
@@ -78,7 +78,9 @@ def _account(
     connection: Connection, name: str, company_id: UUID, environment: Environment, policy: dict[str, object]
 ) -> Account:
     keys = tuple(
-        create_key(connection, company_id, name=f"chaos {number}", environment=environment, scopes=list(SCOPES)).key
+        create_key(
+            connection, company_id, DOT, name=f"chaos {number}", environment=environment, scopes=list(SCOPES)
+        ).key
         for number in range(_KEYS)
     )
     has_gateway = name == _WITH_GATEWAY and environment is Environment.LIVE

@@ -11,7 +11,7 @@ from domain.contract.shapes import SCOPES
 from domain.lifecycle import Environment
 from tests.contract.checks import accepted, count_routes, problem
 from tests.contract.conftest import Clients
-from tests.factories import JOLIET, route_body
+from tests.factories import DOT, JOLIET, route_body
 from tests.rows import named
 from tests.service import Client
 
@@ -120,7 +120,7 @@ def test_revocation_takes_effect_immediately(client: Client, now: datetime) -> N
     """Authentication 4 and decision 15: no cache outlives a revocation."""
     accepted(client.push(route_body(now)), 201)
     with client.service.database.transaction() as connection:
-        assert revoke_key(connection, client.key_id)
+        assert revoke_key(connection, client.key_id, DOT)
 
     refused(client.push(route_body(now, externalId="LATER")))
     refused(client.push({}))
@@ -137,6 +137,7 @@ def test_an_expired_key_is_unauthorized(client: Client, anonymous: httpx.Client)
             create_key(
                 connection,
                 client.fleet.company_id,
+                DOT,
                 name="partner",
                 environment=Environment.LIVE,
                 scopes=[],
@@ -186,7 +187,9 @@ def test_every_operation_needs_its_scope_and_no_other(
 def test_me_needs_no_scope(client: Client, anonymous: httpx.Client) -> None:
     """Scopes: GET /v1/me needs no particular scope, not even one."""
     with client.service.database.transaction() as connection:
-        made = create_key(connection, client.fleet.company_id, name="bare", environment=Environment.LIVE, scopes=[])
+        made = create_key(
+            connection, client.fleet.company_id, DOT, name="bare", environment=Environment.LIVE, scopes=[]
+        )
 
     answer = with_key(anonymous, f"Bearer {made.key}")
 

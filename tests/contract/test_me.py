@@ -10,6 +10,7 @@ from domain.contract.shapes import SCOPES
 from domain.ids import shown_id
 from domain.lifecycle import Environment
 from tests.contract.conftest import Clients
+from tests.factories import DOT
 from tests.service import Client
 
 
@@ -49,6 +50,7 @@ def test_me_shows_name_environment_scopes_and_expiry_of_the_key(
         made = create_key(
             connection,
             client.fleet.company_id,
+            DOT,
             name="Nightly sync – «TMS»",
             environment=environment,
             scopes=["routes:write", "routes:read"],

@@ -26,7 +26,7 @@ from domain.lifecycle import Environment
 from ingress.http.serving import free_port
 from tests.deploy.clients.test_flows import ROUTE
 from tests.deploy.commands import Cli
-from tests.factories import route_body
+from tests.factories import DOT, route_body
 from tests.service import Client
 
 COLUMNS = [
@@ -255,7 +255,7 @@ def test_a_revoked_key_ends_the_run_and_a_new_one_goes_on(folder: Folder) -> Non
             stored.append(result)
             if len(stored) == 10:
                 with client.service.database.transaction() as connection:
-                    revoke_key(connection, client.key_id)
+                    revoke_key(connection, client.key_id, DOT)
 
         async with senders(client.service.url, [client.key]) as ready:
             routes = [FileRoute(number, "", json.loads(line), None) for number, line in enumerate(lines, 1)]

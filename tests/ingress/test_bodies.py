@@ -19,7 +19,7 @@ import pytest
 from domain.accounts.keys import revoke_key
 from domain.contract.shapes import MAX_BODY_BYTES
 from domain.settings import Settings
-from tests.factories import JOLIET, route_body
+from tests.factories import DOT, JOLIET, route_body
 from tests.rows import named
 from tests.service import Client, Service, running_service
 
@@ -209,7 +209,7 @@ def test_a_body_that_comes_in_after_its_key_was_revoked_stores_nothing(client: C
     with client.service.client(client.fleet) as leaver, HalfSent(leaver, path=path) as request:
         time.sleep(0.3)  # until its key has been looked at
         with client.service.database.transaction() as connection:
-            revoke_key(connection, leaver.key_id)
+            revoke_key(connection, leaver.key_id, DOT)
 
         request.finish()
 

@@ -9,7 +9,7 @@ from domain.database.connections import Database
 from domain.lifecycle import Environment
 from domain.settings import Settings
 from ingress.api.key_use import KeyUse
-from tests.factories import make_fleet
+from tests.factories import DOT, make_fleet
 
 
 def new_keys(database: Database, count: int) -> tuple[UUID, list[UUID]]:
@@ -17,7 +17,7 @@ def new_keys(database: Database, count: int) -> tuple[UUID, list[UUID]]:
     with database.transaction() as connection:
         company_id = make_fleet(connection).company_id
         return company_id, [
-            create_key(connection, company_id, name="TMS", environment=Environment.LIVE, scopes=["routes:read"]).id
+            create_key(connection, company_id, DOT, name="TMS", environment=Environment.LIVE, scopes=["routes:read"]).id
             for _ in range(count)
         ]
 

@@ -8,7 +8,7 @@ from domain.accounts.keys import create_key
 from domain.contract.shapes import SCOPES
 from domain.database import fence
 from domain.lifecycle import Environment
-from tests.factories import route_body
+from tests.factories import DOT, route_body
 from tests.service import Client
 
 
@@ -46,7 +46,13 @@ def test_a_key_that_another_cell_made_is_unknown_here_or_known(client: Client, a
     assert stranger.json() == unknown.json()
     with client.service.database.transaction() as connection:  # as of a company that came from cell 2
         made = create_key(
-            connection, client.fleet.company_id, name="c2", environment=Environment.LIVE, scopes=list(SCOPES), cell=2
+            connection,
+            client.fleet.company_id,
+            DOT,
+            name="c2",
+            environment=Environment.LIVE,
+            scopes=list(SCOPES),
+            cell=2,
         )
     assert made.key.startswith("svc_live_c2_")
     assert me(made.key).json()["key"]["prefix"] == made.key[: len("svc_live_c2_") + 8]

@@ -18,7 +18,7 @@ from domain.migrations import migrate
 from domain.settings import Settings
 from ingress.api.replica import Freshness
 from ingress.http.serving import free_port
-from tests.factories import route_body
+from tests.factories import DOT, route_body
 from tests.metrics import Metrics
 from tests.replica import Replica, running_replica
 from tests.rows import stored_id
@@ -207,7 +207,7 @@ def test_a_revoked_key_is_refused_at_once(
     poll_until_replica_answers(client, route["id"], reads)
     replica.pause()
     with client.service.database.transaction() as connection:
-        revoke_key(connection, client.key_id)
+        revoke_key(connection, client.key_id, DOT)
     answers = [client.get(f"/v1/routes/{route['id']}"), client.get("/v1/routes"), client.get("/v1/routes?externalId=x")]
     assert [answer.status_code for answer in answers] == [401, 401, 401]
 

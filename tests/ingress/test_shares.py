@@ -18,7 +18,7 @@ from domain.queue.redis_clients import redis_client
 from domain.routes.intake.pushes import Push, store_pushes
 from ingress.api.rate_limits import counter_of
 from tests.contract.checks import count_routes, problem
-from tests.factories import route_body
+from tests.factories import DOT, route_body
 from tests.rows import named, stored_id
 from tests.service import Client, Service, eventually
 
@@ -76,7 +76,7 @@ def test_a_waiting_request_is_not_done_when_its_key_is_revoked(client: Client, s
             requests += [threads.submit(leaver.get, path) for path in paths]
             eventually(lambda: requests_of(leaver), lambda count: count == MANY + len(paths))
             with service.database.transaction() as connection:
-                revoke_key(connection, leaver.key_id)
+                revoke_key(connection, leaver.key_id, DOT)
 
         for request in requests[MANY:]:
             problem(request.result(), 401, "unauthorized")
@@ -101,7 +101,7 @@ def test_an_update_that_waits_when_its_key_is_revoked_fails_alone(client: Client
             ]
             eventually(lambda: blocked_by(connection), bool)
             with service.database.transaction() as another:
-                revoke_key(another, leaver.key_id)
+                revoke_key(another, leaver.key_id, DOT)
 
         answers = [update.result() for update in updates]
     for refused in answers[::2]:
@@ -125,7 +125,7 @@ def test_a_new_route_that_waits_when_its_key_is_revoked_is_not_stored(client: Cl
             eventually(lambda: requests_of(leaver), lambda count: count == MANY)  # with the one before
             time.sleep(0.5)  # those in other batches are stored; those behind the first wait for thrice as long
             with service.database.transaction() as another:
-                revoke_key(another, leaver.key_id)
+                revoke_key(another, leaver.key_id, DOT)
             stored = count_routes(client)
             assert {push.result().status_code for push in pushes} <= {201, 401, *GIVEN_UP}
             raise psycopg.Rollback

@@ -19,38 +19,31 @@ def fill() -> dict[str, Any]:
     from rich.console import Console
 
     from deploy.demo import run_demo
-    from domain.accounts.keys import create_key
     from domain.contract.shapes import SCOPES
-    from domain.database.connections import Database
-    from domain.ids import read_id
-    from domain.lifecycle import Environment
     from domain.settings import get_settings
 
     settings = get_settings()
     run_demo(settings, Console(file=io.StringIO()), stopping=lambda: True)
     demo: dict[str, Any] = json.loads((settings.data / "demo.json").read_text())
-    company_id = read_id("cmp", demo["company_id"])
-    assert company_id is not None
-    with Database.of(settings) as database, database.transaction() as connection:
-        made = [
-            create_key(connection, company_id, name=f"load {number}", environment=Environment.LIVE, scopes=list(SCOPES))
-            for number in range(KEYS)
-        ]
-    return demo | {"load_keys": [one.key for one in made]}
+    scopes = [part for scope in SCOPES for part in ("--scope", scope)]
+    make = ["keys", "create", "--company", demo["company_id"], "--environment", "live", *scopes]
+    return demo | {"load_keys": [_answer(*make, "--name", f"load {number}")["key"] for number in range(KEYS)]}
 
 
 def tell(company_id: str, route_ids: list[str]) -> list[Any]:
     """The documents of commands: keys, messages, and the reasons of plans."""
+    commands = [["keys", "list", "--company", company_id], ["messages", "list", "--company", company_id]]
+    return [_answer(*command) for command in [*commands, *(["explain", route_id] for route_id in route_ids)]]
+
+
+def _answer(*command: str) -> Any:
+    """The JSON document that a command prints."""
     from deploy.cli import main
 
-    commands = [["keys", "list", "--company", company_id], ["messages", "list", "--company", company_id]]
-    documents = []
-    for command in [*commands, *(["explain", route_id] for route_id in route_ids)]:
-        sys.argv = ["fuelroute", *command, "--json"]
-        with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.suppress(SystemExit):
-            main()
-        documents.append(json.loads(out.getvalue()))
-    return documents
+    sys.argv = ["fuelroute", *command, "--json"]
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.suppress(SystemExit):
+        main()
+    return json.loads(out.getvalue())
 
 
 def run() -> None:

@@ -10,6 +10,7 @@ from domain.contract.captions import CaptionedField, captioned_fields
 from domain.database.connections import Connection
 from domain.ids import new_id, shown_id
 from domain.tables.accounts import Companies
+from tests.factories import DOT
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -17,7 +18,7 @@ _COLUMNS: Any = Companies.__table__.columns  # type: ignore[attr-defined]
 
 
 def test_a_new_company_has_the_defaults_of_the_design(connection: Connection) -> None:
-    company = set_policy(connection, create_company(connection, Policy(name="Acme")), Policy())
+    company = set_policy(connection, create_company(connection, Policy(name="Acme")), Policy(), DOT)
 
     assert (company.name, company.time_zone, company.import_window_days) == ("Acme", "UTC", 7)
     assert (company.superseding, company.message_url, company.max_stops) == (False, None, None)
@@ -49,19 +50,19 @@ def test_every_value_of_the_policy_has_a_caption() -> None:
 def test_values_that_are_not_given_stay(connection: Connection) -> None:
     company_id = create_company(connection, Policy(name="Acme", stop_cost=12.5, time_zone="America/Chicago"))
 
-    company = set_policy(connection, company_id, Policy(superseding=True, max_stops=0))
+    company = set_policy(connection, company_id, Policy(superseding=True, max_stops=0), DOT)
 
     assert (company.name, company.stop_cost, company.time_zone) == ("Acme", 12.5, "America/Chicago")
     assert (company.superseding, company.max_stops) == (True, 0)
-    assert set_policy(connection, company_id, Policy(superseding=False)).superseding is False
+    assert set_policy(connection, company_id, Policy(superseding=False), DOT).superseding is False
 
 
 def test_a_policy_changes_one_company_only(connection: Connection) -> None:
     one, other = (create_company(connection, Policy(name=name)) for name in ("one", "other"))
 
-    set_policy(connection, one, Policy(stop_cost=5))
+    set_policy(connection, one, Policy(stop_cost=5), DOT)
 
-    assert set_policy(connection, other, Policy()).stop_cost == 20
+    assert set_policy(connection, other, Policy(), DOT).stop_cost == 20
 
 
 @pytest.mark.parametrize(
@@ -90,9 +91,9 @@ def test_a_value_that_cannot_be_set_is_named_and_nothing_is_stored(
     company_id = create_company(connection, Policy(name="Acme"))
 
     with pytest.raises(UnusablePolicy, match=named):
-        set_policy(connection, company_id, Policy(**{"max_stops": 3, **values}))
+        set_policy(connection, company_id, Policy(**{"max_stops": 3, **values}), DOT)
 
-    assert set_policy(connection, company_id, Policy()).max_stops is None
+    assert set_policy(connection, company_id, Policy(), DOT).max_stops is None
 
 
 def test_a_message_url_that_is_refused_is_not_shown(connection: Connection) -> None:
@@ -105,7 +106,7 @@ def test_a_message_url_that_is_refused_is_not_shown(connection: Connection) -> N
 def test_an_unknown_company_is_reported_by_its_id(connection: Connection) -> None:
     nobody = new_id()
     for act in (
-        lambda: set_policy(connection, nobody, Policy()),
+        lambda: set_policy(connection, nobody, Policy(), DOT),
         lambda: require_company(connection, nobody),
     ):
         with pytest.raises(UnknownCompany, match=shown_id("cmp", nobody)):

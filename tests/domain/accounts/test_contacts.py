@@ -23,7 +23,7 @@ from domain.settings import CONTACT_KEY_FILE, Settings, UnusableSetting, get_set
 from tests.conftest import own_database
 from tests.domain.helpers import deliver, imported, planned_by_hand
 from tests.domain.notices.subscriptions import subscribe
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 from tests.rows import named
 from tests.service import eventually
 
@@ -77,7 +77,7 @@ def test_an_imported_contact_is_stored_sealed_and_the_same_file_changes_nothing(
 def test_the_message_url_of_a_company_is_stored_sealed(connection: Connection, fleet: Fleet) -> None:
     contacts = Contacts(new_key())
 
-    shown = set_policy(connection, fleet.company_id, Policy(message_url=URL), contacts=contacts)
+    shown = set_policy(connection, fleet.company_id, Policy(message_url=URL), DOT, contacts=contacts)
 
     row = named(connection).execute("SELECT message_url FROM companies WHERE id = %s", (fleet.company_id,)).fetchone()
     assert row is not None
@@ -90,7 +90,7 @@ def test_contacts_sealed_with_an_older_key_are_read_and_sealed_with_the_newest(
 ) -> None:
     old, new = new_key(), new_key()
     load(Contacts())
-    set_policy(connection, fleet.company_id, Policy(message_url=URL), contacts=Contacts(old))
+    set_policy(connection, fleet.company_id, Policy(message_url=URL), DOT, contacts=Contacts(old))
     connection.execute("UPDATE drivers SET contact = NULL WHERE id <> %s", (fleet.drivers[0],))
     connection.execute("UPDATE companies SET message_url = NULL WHERE id <> %s", (fleet.company_id,))
     connection.execute("DELETE FROM webhook_endpoints")

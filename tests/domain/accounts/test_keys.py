@@ -21,7 +21,7 @@ from domain.accounts.keys import (
 from domain.database.connections import Connection
 from domain.ids import new_id
 from domain.lifecycle import Environment
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 from tests.rows import named
 
 
@@ -31,6 +31,7 @@ def key(
     return create_key(
         connection,
         fleet.company_id,
+        DOT,
         name="TMS",
         environment=Environment.LIVE if live else Environment.SANDBOX,
         scopes=scopes or ["routes:read"],
@@ -53,7 +54,7 @@ def test_a_key_names_the_cell_that_made_it_unless_that_is_the_first(
     connection: Connection, fleet: Fleet, cell: int, named: str
 ) -> None:
     more = {"name": "TMS", "scopes": ["routes:read"], "cell": cell}
-    made = create_key(connection, fleet.company_id, environment=Environment.SANDBOX, **more)  # type: ignore[arg-type]
+    made = create_key(connection, fleet.company_id, DOT, environment=Environment.SANDBOX, **more)  # type: ignore[arg-type]
 
     assert made.key.startswith(f"svc_test_{named}")
     assert len(made.prefix) == len(f"svc_test_{named}") + 8
@@ -101,16 +102,16 @@ def test_a_revoked_key_is_refused_and_a_second_revocation_keeps_the_first_time(
 ) -> None:
     made = key(connection, fleet)
 
-    assert revoke_key(connection, made.id)
+    assert revoke_key(connection, made.id, DOT)
     (row,) = list_keys(connection, fleet.company_id)
-    assert revoke_key(connection, made.id)
+    assert revoke_key(connection, made.id, DOT)
 
     assert find_callers([PresentedKey.of(made.key)]).on(connection) == [None]
     assert [one.revoked_at for one in list_keys(connection, fleet.company_id)] == [row.revoked_at]
 
 
 def test_a_key_that_does_not_exist_cannot_be_revoked(connection: Connection) -> None:
-    assert not revoke_key(connection, new_id())
+    assert not revoke_key(connection, new_id(), DOT)
 
 
 def test_an_expired_key_is_refused(connection: Connection, fleet: Fleet, now: datetime) -> None:
@@ -132,7 +133,7 @@ def test_a_key_that_was_found_is_valid_until_it_or_its_company_ends(
         key(connection, fleet, expires_at=now + timedelta(hours=1)),
     )
     assert still_valid([revoked.id]).on(connection) == [True]
-    revoke_key(connection, revoked.id)
+    revoke_key(connection, revoked.id, DOT)
 
     asked = [revoked.id, future.id, past.id, new_id(), future.id]
     assert still_valid(asked).on(connection) == [False, True, False, False, True]

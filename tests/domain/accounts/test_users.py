@@ -33,7 +33,7 @@ from domain.accounts.users import (
 from domain.database.connections import Connection
 from domain.ids import new_id
 from domain.lifecycle import Role
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 
 
 def fresh_email() -> str:
@@ -41,16 +41,16 @@ def fresh_email() -> str:
 
 
 def new_user(connection: Connection, fleet: Fleet, role: Role = Role.OWNER) -> UUID:
-    return create_user(connection, email=fresh_email(), role=role, company_id=fleet.company_id)
+    return create_user(connection, DOT, email=fresh_email(), role=role, company_id=fleet.company_id)
 
 
 def test_an_e_mail_address_names_one_user_in_any_case(connection: Connection, fleet: Fleet) -> None:
     email = fresh_email()
-    user_id = create_user(connection, email=f" {email.title()} ", role=Role.OWNER, company_id=fleet.company_id)
+    user_id = create_user(connection, DOT, email=f" {email.title()} ", role=Role.OWNER, company_id=fleet.company_id)
 
     assert find_user(connection, email.upper()) == user_id
     with pytest.raises(UnusableUser, match="already"):
-        create_user(connection, email=email, role=Role.VIEWER, company_id=make_fleet(connection).company_id)
+        create_user(connection, DOT, email=email, role=Role.VIEWER, company_id=make_fleet(connection).company_id)
     with pytest.raises(UnknownUser):
         find_user(connection, f"not-{email}")
 
@@ -60,14 +60,14 @@ def test_an_e_mail_address_names_one_user_in_any_case(connection: Connection, fl
 )
 def test_a_text_that_is_no_address_is_refused(connection: Connection, fleet: Fleet, email: str) -> None:
     with pytest.raises(UnusableUser):
-        create_user(connection, email=email, role=Role.OWNER, company_id=fleet.company_id)
+        create_user(connection, DOT, email=email, role=Role.OWNER, company_id=fleet.company_id)
 
 
 def test_an_operator_belongs_to_no_company_and_others_to_one(connection: Connection, fleet: Fleet) -> None:
     with pytest.raises(UnusableUser, match="operator"):
-        create_user(connection, email=fresh_email(), role=Role.OPERATOR, company_id=fleet.company_id)
+        create_user(connection, DOT, email=fresh_email(), role=Role.OPERATOR, company_id=fleet.company_id)
     with pytest.raises(UnusableUser, match="operator"):
-        create_user(connection, email=fresh_email(), role=Role.OWNER, company_id=None)
+        create_user(connection, DOT, email=fresh_email(), role=Role.OWNER, company_id=None)
 
 
 def test_a_companys_users_are_listed_without_others(connection: Connection, fleet: Fleet) -> None:
@@ -115,7 +115,7 @@ def test_a_session_shows_its_users_company(connection: Connection, fleet: Fleet,
     assert (session.user_id, session.role, session.company_id) == (user_id, Role.VIEWER, fleet.company_id)
     assert find_session(connection, token[:-1], now=now) is None
     assert count_sessions(connection, user_id, now=now) == 1
-    remove_user(connection, user_id)
+    remove_user(connection, user_id, DOT)
     assert find_session(connection, token, now=now) is None
 
 

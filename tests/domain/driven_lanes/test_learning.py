@@ -108,11 +108,11 @@ def test_trips_grow_old_and_housekeeping_forgets_them(connection: Connection, no
 def test_a_company_that_does_not_want_them_has_none(connection: Connection, now: datetime) -> None:
     fleet = make_fleet(connection)
     trips(connection, fleet, fleet.live, 3, now)
-    set_policy(connection, fleet.company_id, Policy(driven_lanes=False))
+    set_policy(connection, fleet.company_id, Policy(driven_lanes=False), DOT)
     assert lane(connection, fleet.live, now) is None
     route_id = completed(connection, fleet, fleet.live, fixes_along(QUICKEST, now - timedelta(hours=20)))
     assert learning.read_trip(connection, route_id) is None
-    set_policy(connection, fleet.company_id, Policy(driven_lanes=True))
+    set_policy(connection, fleet.company_id, Policy(driven_lanes=True), DOT)
     assert lane(connection, fleet.live, now) is not None
 
 

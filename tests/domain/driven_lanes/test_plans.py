@@ -17,7 +17,7 @@ from domain.settings import Settings
 from domain.stations.corridor_offers import StationPlaces, offers_along
 from tests.domain.driven_lanes.driving import BY_NASHVILLE, ROADS, STOPS, completed, fixes_along, learn
 from tests.domain.helpers import imported, positions_at, post
-from tests.factories import Fleet
+from tests.factories import DOT, Fleet
 
 
 def plan(connection: Connection, fleet: Fleet, settings: Settings, now: datetime) -> Any:
@@ -57,7 +57,7 @@ def test_a_new_route_takes_the_road_and_its_plan_names_the_trips(
     assert "driven-lane (© OpenStreetMap contributors); 3 trips of the company took it: rte_" in words.credit
     assert after.inputs.road_miles > before.inputs.road_miles + 20
 
-    set_policy(connection, fleet.company_id, Policy(driven_lanes=False))
+    set_policy(connection, fleet.company_id, Policy(driven_lanes=False), DOT)
     off = plan(connection, fleet, settings, now + timedelta(hours=2))
     assert off.explanation()["inputs"]["roads"] == "highway-graph"
     assert off.inputs.road_miles == before.inputs.road_miles

@@ -271,7 +271,9 @@ def test_an_import_in_flight_while_its_record_is_retired_is_made_again(
 def test_a_retired_company_has_no_keys_and_no_routes_that_move(
     connection: Connection, fleet: Fleet, now: datetime
 ) -> None:
-    key = create_key(connection, fleet.company_id, name="k", environment=Environment.LIVE, scopes=["routes:read"]).key
+    key = create_key(
+        connection, fleet.company_id, DOT, name="k", environment=Environment.LIVE, scopes=["routes:read"]
+    ).key
     draft, other = imported(connection, fleet.live, now=now), imported(connection, fleet.sandbox, now=now)
     active, planned = (imported(connection, fleet.live, now=now) for _ in range(2))
     planned_by_hand(connection, planned, now=now)

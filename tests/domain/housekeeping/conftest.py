@@ -37,7 +37,7 @@ def company(database: Database, tmp_path: Path, now: datetime) -> Iterator[Fleet
         store_deal_rows(connection, company_id, deals, now=now)
         trucks, people = (ids_of(connection, table, company_id) for table in ("vehicles", "drivers"))
         add_mapping(connection, company_id, "driver_name", "Q. ZOE", people[0], DOT)
-        boss = create_user(connection, email="qh-boss@example.com", role=Role.OWNER, company_id=company_id)
+        boss = create_user(connection, DOT, email="qh-boss@example.com", role=Role.OWNER, company_id=company_id)
         begin_session(connection, boss, address="192.0.2.1", now=now)
     yield Fleet(company_id, (trucks[0], trucks[0]), (people[0], people[1]))
     erase_company(database.transaction, company_id, now=now)

@@ -23,7 +23,7 @@ from tests.domain.housekeeping.traces import COMPANY, PERSON, driven, route_of, 
 from tests.domain.notices.subscriptions import subscribe
 from tests.domain.requests.entries import entry_of, new_caller, push_of, store
 from tests.domain.webhooks.endpoints import make_endpoint
-from tests.factories import JOLIET, Fleet
+from tests.factories import DOT, JOLIET, Fleet
 from tests.rows import named
 from tests.service import eventually
 
@@ -37,7 +37,7 @@ def test_only_the_fact_of_its_erasure_stays_of_a_company(
     monkeypatch.setattr(erasure, "_REQUESTS", 2)
     with database.transaction() as connection:
         key = create_key(
-            connection, company.company_id, name="qh key", environment=Environment.LIVE, scopes=["routes:read"]
+            connection, company.company_id, DOT, name="qh key", environment=Environment.LIVE, scopes=["routes:read"]
         ).key
         caller = new_caller(connection, company.company_id)
         store(connection, [entry_of(push_of(f"QH-LOAD-{number}"), caller=caller) for number in range(5)])

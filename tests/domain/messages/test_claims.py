@@ -26,7 +26,7 @@ from domain.routes.transitions import cancel_route
 from domain.settings import Settings
 from tests.domain.helpers import corrected_by_hand, planned_by_hand, route_row, status_of
 from tests.domain.messages.loads import NO_ANSWER, REFUSED, Load, message
-from tests.factories import route_input
+from tests.factories import DOT, route_input
 from tests.gateway import Gateway
 from tests.rows import named
 
@@ -183,7 +183,7 @@ def test_a_load_that_comes_back_under_another_external_id_is_a_correction_too(
 ) -> None:
     load = Load.planned(database, settings, now, "json://gateway.invalid/", reference="PO-1")
     with database.transaction() as connection:
-        set_policy(connection, load.fleet.company_id, Policy(superseding=True))
+        set_policy(connection, load.fleet.company_id, Policy(superseding=True), DOT)
     on_its_way = load.claimed()
     second = load.change(externalId="LOAD-B", reference="PO-1")
 

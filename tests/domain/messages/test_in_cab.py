@@ -22,6 +22,7 @@ from domain.messages.resending import CannotResend, requeue
 from domain.queue.jobs import ask_read_status_job
 from domain.settings import Settings
 from tests.domain.messages.loads import Load
+from tests.factories import DOT
 from tests.rows import named
 from tests.vendors.motive import Motive, running_motive
 from tests.vendors.samsara import MOST_CHARACTERS, Samsara, running_samsara
@@ -269,9 +270,9 @@ def test_only_messages_to_drivers_go_into_the_cab(database: Database, settings: 
 
 def test_a_company_s_message_address_may_be_in_the_cab(load: Load) -> None:
     with load.database.transaction() as connection:
-        set_policy(connection, load.fleet.company_id, Policy(message_url="motive://?from=9"), contacts=IN_CLEAR)
+        set_policy(connection, load.fleet.company_id, Policy(message_url="motive://?from=9"), DOT, contacts=IN_CLEAR)
         with pytest.raises(UnusablePolicy, match="motive://4242"):
-            set_policy(connection, load.fleet.company_id, Policy(message_url="motive://x"), contacts=IN_CLEAR)
+            set_policy(connection, load.fleet.company_id, Policy(message_url="motive://x"), DOT, contacts=IN_CLEAR)
 
 
 # --- Read ------------------------------------------------------------------------------------------------------

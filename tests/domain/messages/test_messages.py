@@ -19,7 +19,7 @@ from domain.messages.message_life import MessageStatus
 from domain.settings import Settings
 from tests.domain.helpers import deliver, imported, planned_by_hand, status_of
 from tests.domain.messages.loads import contact, message, message_url
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 from tests.gateway import Gateway
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -112,7 +112,7 @@ def test_a_company_url_that_was_emptied_leads_to_the_outbox_again(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     message_url(connection, fleet, "json://127.0.0.1:9/")
-    set_policy(connection, fleet.company_id, Policy(message_url=""))
+    set_policy(connection, fleet.company_id, Policy(message_url=""), DOT)
     message_id = planned_by_hand(connection, imported(connection, fleet.live, now=now), now=now)
 
     assert deliver(connection, message_id, settings=settings, now=now)[0] is MessageStatus.SENT

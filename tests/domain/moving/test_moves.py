@@ -26,6 +26,7 @@ from domain.moving.pause import PauseTooLong
 from domain.moving.readiness import NotReady
 from tests.domain.moving.conftest import Cells, count
 from tests.domain.planted import TABLES, WALLED, Planted
+from tests.factories import DOT
 
 OF_COMPANY = [name for name in WALLED if "company_id" in TABLES[name].c or name == "companies"]
 CARRIED = [table.name for table in moved_tables()]
@@ -118,7 +119,7 @@ def test_it_works_here_and_is_not_seen_there_while_it_is_copied(cells: Cells, co
             connection.execute("DELETE FROM mappings WHERE company_id = %s", (company,))
             connection.execute("UPDATE positions SET implausible = NOT implausible WHERE company_id = %s", (company,))
         with cells.owner[2].transaction() as connection, pytest.raises(MovedCompany, match="comes from cell 1"):
-            set_policy(connection, company, Policy(name="Other"))
+            set_policy(connection, company, Policy(name="Other"), DOT)
         rows = company_move.run(longest_pause_seconds=20).rows
 
     assert rows is not None
@@ -180,7 +181,7 @@ def test_a_command_that_died_is_given_again(
 
 def test_a_pause_ends_by_itself(cells: Cells, company: UUID) -> None:
     with cells.owner[1].transaction() as connection:
-        key = create_key(connection, company, name="TMS", environment=Environment.LIVE, scopes=[])
+        key = create_key(connection, company, DOT, name="TMS", environment=Environment.LIVE, scopes=[])
         fence.begin_copying(connection, company, to_cell=2)
         fence.pause_company(connection, company, holds=timedelta(seconds=60))
     presented = PresentedKey.of(key.key)
@@ -288,11 +289,11 @@ def test_one_company_leaves_a_cell_at_a_time(cells: Cells, companies: tuple[UUID
 
 def test_a_company_that_cannot_arrive_is_told_why(cells: Cells, company: UUID) -> None:
     with cells.owner[1].transaction() as connection:
-        create_user(connection, email="ann@example.com", role=Role.OWNER, company_id=company)
+        create_user(connection, DOT, email="ann@example.com", role=Role.OWNER, company_id=company)
         connection.execute("UPDATE drivers SET contact = 'sealed:abcdef01:xyz' WHERE company_id = %s", (company,))
         connection.execute("UPDATE stations SET retail_price = 3, priced_at = now()")
     with cells.owner[2].transaction() as connection:
-        create_user(connection, email="ann@example.com", role=Role.OPERATOR, company_id=None)
+        create_user(connection, DOT, email="ann@example.com", role=Role.OPERATOR, company_id=None)
     try:
         with cells.moving(company) as company_move, pytest.raises(NotReady) as told:
             company_move.run(longest_pause_seconds=20)

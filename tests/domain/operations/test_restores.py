@@ -157,7 +157,7 @@ def test_another_company_releases_nothing(
 
 def test_every_session_and_every_link_for_a_password_ends(connection: Connection, fleet: Fleet, now: datetime) -> None:
     email = f"{fleet.company_id}@example.com"
-    user_id = create_user(connection, email=email, role=Role.VIEWER, company_id=fleet.company_id)
+    user_id = create_user(connection, DOT, email=email, role=Role.VIEWER, company_id=fleet.company_id)
     token = begin_session(connection, user_id, address="192.0.2.1", now=now)
     link = make_password_link(connection, user_id, now=now)
 

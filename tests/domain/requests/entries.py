@@ -12,6 +12,7 @@ from domain.encoding import write
 from domain.ids import first_id_of, new_id
 from domain.lifecycle import Environment
 from domain.requests.log import WRITE_ENTRIES, Entry, text_of
+from tests.factories import DOT
 
 
 def entry_of(
@@ -49,7 +50,7 @@ def refusal(code: str, *faults: str) -> bytes:
 
 def new_caller(connection: Connection, company_id: UUID, environment: Environment = Environment.LIVE) -> Caller:
     """A caller with a key of its own."""
-    made = create_key(connection, company_id, name="TMS", environment=environment, scopes=list(SCOPES))
+    made = create_key(connection, company_id, DOT, name="TMS", environment=environment, scopes=list(SCOPES))
     return Caller(made.id, company_id, environment, frozenset(SCOPES))
 
 

@@ -14,7 +14,7 @@ from domain.sandbox.drives import begin_drives, drive_on, due_drives, read_drive
 from domain.settings import Settings
 from tests.conftest import make_database
 from tests.domain.helpers import deliver, imported, planned_by_hand, positions_at, post, status_of
-from tests.factories import JOLIET, Fleet, make_fleet
+from tests.factories import DOT, JOLIET, Fleet, make_fleet
 from tests.rows import named
 
 EARLY = timedelta(hours=12)
@@ -158,9 +158,9 @@ def test_switched_off_a_sandbox_stands_still_and_goes_on_later(
 ) -> None:
     imported(connection, company.sandbox, now=now)
     begin(connection, now)
-    set_policy(connection, company.company_id, Policy(sandbox_autodrive="off"))
+    set_policy(connection, company.company_id, Policy(sandbox_autodrive="off"), DOT)
     assert company.company_id not in due_drives(connection, limit=1000, now=now)
-    set_policy(connection, company.company_id, Policy(sandbox_autodrive="10"))
+    set_policy(connection, company.company_id, Policy(sandbox_autodrive="10"), DOT)
     assert company.company_id in due_drives(connection, limit=1000, now=now)
 
 
@@ -217,13 +217,13 @@ def test_a_route_that_is_pushed_again_after_its_end_is_driven_again(
 
 @pytest.mark.parametrize(("given", "stored"), [("60x", "60x"), ("60", "60x"), ("OFF", "off"), (" 3600X ", "3600x")])
 def test_the_speed_is_given_in_several_ways(connection: Connection, fleet: Fleet, given: str, stored: str) -> None:
-    assert set_policy(connection, fleet.company_id, Policy(sandbox_autodrive=given)).sandbox_autodrive == stored
+    assert set_policy(connection, fleet.company_id, Policy(sandbox_autodrive=given), DOT).sandbox_autodrive == stored
 
 
 @pytest.mark.parametrize("given", ["", "0", "0x", "3601", "-1", "1.5x", "60 x", "fast", "x" * 10_000, "٦٠", "60x\n60x"])
 def test_an_unusable_speed_is_refused(connection: Connection, fleet: Fleet, given: str) -> None:
     with pytest.raises(UnusablePolicy, match="speed of simulated trucks"):
-        set_policy(connection, fleet.company_id, Policy(sandbox_autodrive=given))
+        set_policy(connection, fleet.company_id, Policy(sandbox_autodrive=given), DOT)
 
 
 def test_a_message_of_the_sandbox_cannot_be_claimed_for_a_gateway(

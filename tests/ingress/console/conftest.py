@@ -19,7 +19,7 @@ from domain.lifecycle import Role
 from domain.settings import Settings
 from ingress.http.serving import free_port
 from tests.conftest import redis_database
-from tests.factories import Fleet, make_fleet, signed_in
+from tests.factories import DOT, Fleet, make_fleet, signed_in
 from tests.service import eventually
 
 PASSWORD = "correct horse battery"
@@ -82,7 +82,7 @@ class World:
         email = f"{new_id().hex}@example.com"
         company_id = None if role is Role.OPERATOR else (fleet or self.new_fleet()).company_id
         with self.database.transaction() as connection:
-            create_user(connection, email=email, role=role, company_id=company_id, password=password)
+            create_user(connection, DOT, email=email, role=role, company_id=company_id, password=password)
         return email
 
     def browser(self, role: Role | None = None, fleet: Fleet | None = None) -> Browser:

@@ -26,7 +26,7 @@ from tests.domain.connectors.helpers import added
 from tests.domain.helpers import imported
 from tests.domain.notices.subscriptions import subscribe
 from tests.domain.webhooks.endpoints import end_deliveries, make_endpoint
-from tests.factories import Fleet
+from tests.factories import DOT, Fleet
 from tests.ingress.console.conftest import Browser, World
 
 LEFT_OUT = {
@@ -79,10 +79,10 @@ def _house(world: World) -> House:
             "drv": fleet.drivers[0],
             "rte": imported(connection, fleet.live, now=now),
             "key": create_key(
-                connection, fleet.company_id, name="k", environment=Environment.LIVE, scopes=list(SCOPES)
+                connection, fleet.company_id, DOT, name="k", environment=Environment.LIVE, scopes=list(SCOPES)
             ).id,
             "usr": create_user(
-                connection, email=f"{new_id().hex}@example.com", role=Role.VIEWER, company_id=fleet.company_id
+                connection, DOT, email=f"{new_id().hex}@example.com", role=Role.VIEWER, company_id=fleet.company_id
             ),
             "whe": endpoint.id,
             "evt": send_test(connection, fleet.company_id, endpoint.id, now=now),

@@ -19,6 +19,7 @@ from domain.database.connections import Database
 from domain.lifecycle import Role
 from domain.settings import Settings
 from tests.conftest import redis_database
+from tests.factories import DOT
 from tests.ingress.console.conftest import PASSWORD, Browser, World, running_console, words
 from tests.openid_provider import CLIENT_ID, CLIENT_SECRET, Account, Provider, running_provider
 
@@ -297,7 +298,7 @@ def test_an_address_that_only_looks_like_the_invited_one_is_another(
     rest = f"ate-{world.new_user()}"
     address = f"k{rest}" if "K" in written else rest
     with world.database.transaction() as connection:
-        create_user(connection, email=address, role=Role.OWNER, company_id=world.new_fleet().company_id)
+        create_user(connection, DOT, email=address, role=Role.OWNER, company_id=world.new_fleet().company_id)
     provider.account = Account(written.format(rest))
 
     assert "You are not invited yet" in come_back(world.browser()).text

@@ -18,7 +18,7 @@ from domain.ids import shown_id
 from domain.lifecycle import Role
 from domain.settings import Settings
 from tests.domain.helpers import corrected_by_hand, deliver, imported, planned_by_hand
-from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_body
+from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_body
 from tests.ingress.console.conftest import Browser, Fields, World, words
 from tests.pipeline.world import store_prices
 from tests.service import Service
@@ -123,7 +123,7 @@ def test_the_company_s_target_is_a_line_and_a_sentence(world: World, fleet: Flee
     owner = world.browser(Role.OWNER, fleet)
     assert "target" not in words(owner.look("/savings", **NOVEMBER))
     with world.database.transaction() as connection:
-        set_policy(connection, fleet.company_id, Policy(savings_target_per_week=20))
+        set_policy(connection, fleet.company_id, Policy(savings_target_per_week=20), DOT)
     page = owner.look("/savings", **NOVEMBER)
     assert 'class="target"' in page
     assert "The target is $20.00 a week. 1 of 4 whole weeks reached it." in words(page)

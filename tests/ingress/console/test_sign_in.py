@@ -15,6 +15,7 @@ from domain.accounts.users import find_user, make_password_link, remove_user, se
 from domain.audit.entries import actions_on_subject
 from domain.ids import shown_id
 from domain.lifecycle import Role
+from tests.factories import DOT
 from tests.ingress.console.conftest import PASSWORD, Fields, World, words
 
 
@@ -148,7 +149,7 @@ def test_a_removed_user_is_signed_out_at_once(world: World) -> None:
     browser = world.browser()
     browser.sign_in(email)
     with world.database.transaction() as connection:
-        remove_user(connection, find_user(connection, email))
+        remove_user(connection, find_user(connection, email), DOT)
 
     assert browser.get("/keys").status_code == 303
 
@@ -422,5 +423,5 @@ def test_a_user_with_codes_signs_in_from_two_places_at_once(world: World) -> Non
         )
 
     with world.database.transaction() as connection:
-        remove_user(connection, find_user(connection, email))
+        remove_user(connection, find_user(connection, email), DOT)
     assert sorted(answer.status_code for answer in answers) == [303, 403], "a code is used once"

@@ -19,7 +19,7 @@ from domain.accounts.users import (
 )
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Role
-from tests.factories import Fleet
+from tests.factories import DOT, Fleet
 from tests.ingress.console.conftest import PASSWORD, Browser, Fields, World, words
 from tests.rows import named
 
@@ -142,14 +142,14 @@ def test_two_owners_who_remove_each_other_at_once_leave_one(world: World) -> Non
         with world.database.transaction() as connection:
             user = lock_user_of(connection, fleet.company_id, gone.id)
             assert user is not None
-            remove_user_of(connection, fleet.company_id, user)
+            remove_user_of(connection, fleet.company_id, user, DOT)
 
     with ThreadPoolExecutor(1) as other:
         with world.database.transaction() as connection:
             locked = lock_user_of(connection, fleet.company_id, first.id)
             assert locked is not None
             beside = other.submit(remove, second)  # it waits for the owners
-            remove_user_of(connection, fleet.company_id, locked)
+            remove_user_of(connection, fleet.company_id, locked, DOT)
         with pytest.raises(LastOwner):
             beside.result(timeout=20)
 

@@ -6,18 +6,18 @@ from functools import partial
 import pyotp
 from starlette.responses import Response
 
-from domain.accounts import sessions
+from domain.accounts import own_account, sessions
 from domain.accounts.attempts import DEVICE, Subject, forgive, take_attempt
 from domain.accounts.passwords import MIN_CHARACTERS, UnusablePassword
-from domain.accounts.recovery_codes import RECOVERY_CODES, count_recovery_codes, make_recovery_codes
-from domain.accounts.users import end_access, set_password, set_totp
-from domain.ids import read_id, shown_id
+from domain.accounts.recovery_codes import RECOVERY_CODES, count_recovery_codes
+from domain.audit.entries import Actor
+from domain.ids import read_id
 from domain.wording import counted, sentence
-from ingress.console.addresses import audited_action_at, in_password_thread, page_at
+from ingress.console.addresses import action_at, in_password_thread, page_at
 from ingress.console.browser import SESSION, network_of_client, own_path, remove_cookie
 from ingress.console.pages.company.sign_in import remember_device
 from ingress.console.refusals import Refused, not_found
-from ingress.console.signed_in import EVERYBODY, OPERATORS, AuditedAction, Page, see_other
+from ingress.console.signed_in import EVERYBODY, OPERATORS, Page, see_other
 
 _DONE = {
     "no-codes": "One-time codes are off.",
@@ -49,14 +49,14 @@ def _account(page: Page, *, fault: str = "", status: int = 200, secret: str = ""
     )
 
 
-def change_password(page: Page) -> Response:
+def change_password(page: Page, by: Actor) -> Response:
     """Change the password and end every session, this one too."""
     if page.form.secret("password") != page.form.secret("again"):
         return _account(page, fault="The two passwords differ.", status=400)
     if not _knows_password(page):
         return _account(page, fault="This is not your current password.", status=403)
     try:
-        set_password(page.connection, page.session.user_id, page.session.email, page.form.secret("password"))
+        own_account.change_password(page.connection, page.session.user_id, page.form.secret("password"), by)
     except UnusablePassword as error:
         return _account(page, fault=sentence(str(error)), status=400)
     response = see_other("/sign-in?done=password")
@@ -67,15 +67,15 @@ def change_password(page: Page) -> Response:
     return response
 
 
-def remove_openid(page: Page) -> Response:
+def remove_openid(page: Page, by: Actor) -> Response:
     """End the binding to the account of the provider, and every session, this one too."""
-    end_access(page.connection, page.session.user_id)
+    own_account.remove_openid(page.connection, page.session.user_id, by)
     response = see_other("/sign-in?done=openid")
     remove_cookie(page.request, response, SESSION)
     return response
 
 
-def use_codes(page: Page) -> Response:
+def use_codes(page: Page, by: Actor) -> Response:
     """Ask for one-time codes from now on, once the user's app has shown that it knows the secret."""
     secret = page.form.text("secret")
     if not (len(secret) == 32 and secret.isascii() and secret.isalnum() and secret.isupper()):
@@ -90,28 +90,36 @@ def use_codes(page: Page) -> Response:
         return _account(
             page, fault="This code is wrong. Type the one that your app shows now.", status=400, secret=secret
         )
-    set_totp(page.connection, page.session.user_id, secret, used_step=step, contacts=page.console.contacts)
-    return _new_recovery_codes(page, _CODES_ON)
+    codes = own_account.use_codes(
+        page.connection,
+        page.session.user_id,
+        secret,
+        by,
+        used_step=step,
+        contacts=page.console.contacts,
+        now=page.now,
+    )
+    return _recovery_codes(page, codes, _CODES_ON)
 
 
-def _new_recovery_codes(page: Page, done: str) -> Response:
+def _recovery_codes(page: Page, codes: list[str], done: str) -> Response:
     """The only page that ever shows the codes. It cannot be loaded again."""
-    codes = make_recovery_codes(page.connection, page.session.user_id, now=page.now)
     return page.render("recovery_codes.html", section="account", codes=codes, done=done)
 
 
-def renew_recovery_codes(page: Page) -> Response:
+def renew_recovery_codes(page: Page, by: Actor) -> Response:
     if not page.session.has_totp:
         return _account(page, fault="Turn on one-time codes first.", status=409)
     if not _knows_password(page):
         return _account(page, fault="This is not your current password.", status=403)
-    return _new_recovery_codes(page, "The earlier recovery codes have ended.")
+    codes = own_account.renew_recovery_codes(page.connection, page.session.user_id, by, now=page.now)
+    return _recovery_codes(page, codes, "The earlier recovery codes have ended.")
 
 
-def remove_codes(page: Page) -> Response:
+def remove_codes(page: Page, by: Actor) -> Response:
     if not _knows_password(page):
         return _account(page, fault="This is not your current password.", status=403)
-    set_totp(page.connection, page.session.user_id, None, contacts=page.console.contacts)
+    own_account.remove_codes(page.connection, page.session.user_id, by, contacts=page.console.contacts)
     return see_other("/account?done=no-codes")
 
 
@@ -133,24 +141,21 @@ def list_companies(page: Page) -> Response:
     return page.render("companies.html", section="companies", companies=found, q=text, most=_MAX_COMPANIES)
 
 
-def choose_company(page: Page) -> Response:
+def choose_company(page: Page, by: Actor) -> Response:
     company_id = read_id("cmp", page.form.text("company_id"))
-    if company_id is None or not sessions.choose_company(page.connection, page.token, company_id):
+    if company_id is None or not sessions.choose_company(page.connection, page.token, company_id, by):
         raise not_found()
-    page.audited = AuditedAction(shown_id("cmp", company_id), company_id=company_id)
     return see_other(own_path(page.form.text("next")))
 
 
-_own_action_at = partial(audited_action_at, by=EVERYBODY, is_own=True, run=in_password_thread)
+_own_action_at = partial(action_at, by=EVERYBODY, run=in_password_thread)
 ADDRESSES = [
     page_at("/account", show),
-    _own_action_at("/account/password", change_password, audited_as="account.change_password"),
-    audited_action_at(
-        "/account/openid/remove", remove_openid, by=EVERYBODY, is_own=True, audited_as="account.remove_openid"
-    ),
-    _own_action_at("/account/codes", use_codes, audited_as="account.use_codes"),
-    _own_action_at("/account/recovery-codes", renew_recovery_codes, audited_as="account.renew_recovery_codes"),
-    _own_action_at("/account/codes/remove", remove_codes, audited_as="account.remove_codes"),
+    _own_action_at("/account/password", change_password),
+    action_at("/account/openid/remove", remove_openid, by=EVERYBODY),
+    _own_action_at("/account/codes", use_codes),
+    _own_action_at("/account/recovery-codes", renew_recovery_codes),
+    _own_action_at("/account/codes/remove", remove_codes),
     page_at("/companies", list_companies, by=OPERATORS),
-    audited_action_at("/companies", choose_company, by=OPERATORS, audited_as="account.choose_company"),
+    action_at("/companies", choose_company, by=OPERATORS),
 ]

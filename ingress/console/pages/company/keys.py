@@ -8,13 +8,14 @@ from starlette.responses import Response
 
 from domain.accounts.keys import NewKey, StoredKey, create_key, list_keys, revoke_key_of, rotate_key
 from domain.accounts.users import MAY_MANAGE_KEYS
+from domain.audit.entries import Actor
 from domain.contract.shapes import SCOPES
-from domain.ids import read_id, shown_id
+from domain.ids import read_id
 from domain.lifecycle import Environment
 from domain.telemetry.logs import get_logger
-from ingress.console.addresses import audited_action_at, page_at
+from ingress.console.addresses import action_at, page_at
 from ingress.console.refusals import Refused, not_found
-from ingress.console.signed_in import AuditedAction, Page, see_other
+from ingress.console.signed_in import Page, see_other
 
 log = get_logger(__name__)
 
@@ -58,7 +59,7 @@ def _state(key: StoredKey, now: datetime) -> str:
     return "expired" if key.expires_at is not None and key.expires_at <= now else "valid"
 
 
-def create(page: Page) -> Response:
+def create(page: Page, by: Actor) -> Response:
     name, scopes, day = page.form.text("name"), page.form.all("scope"), page.form.text("expires_on")
     environment = page.form.text("environment")
     company_id = page.company_id
@@ -77,12 +78,12 @@ def create(page: Page) -> Response:
     made = create_key(
         page.connection,
         company_id,
+        by,
         name=name,
         environment=Environment(environment),
         scopes=scopes,
         expires_at=expires_at,
     )
-    page.audited = AuditedAction(f"{shown_id('key', made.id)} {name}")
     log.info("console.key_created", key_id=made.id, company_id=company_id, user_id=page.session.user_id)
     return _made(page, made, name, expires_at)
 
@@ -108,24 +109,23 @@ def _made(
     )
 
 
-def revoke(page: Page) -> Response:
+def revoke(page: Page, by: Actor) -> Response:
     key_id = _key_id(page)
-    if not revoke_key_of(page.connection, page.company_id, key_id):
+    if not revoke_key_of(page.connection, page.company_id, key_id, by):
         raise not_found()
     log.info("console.key_revoked", key_id=key_id, company_id=page.company_id, user_id=page.session.user_id)
     return see_other("/keys?done=revoked")
 
 
-def rotate(page: Page) -> Response:
+def rotate(page: Page, by: Actor) -> Response:
     key_id, hours = _key_id(page), page.form.text("overlap_hours")
     if hours not in _OVERLAPS:
         raise Refused(400, "How long shall both keys work?", "Go back and choose one of the lengths.")
     name = next((key.name for key in list_keys(page.connection, page.company_id) if key.id == key_id), "")
     overlap = timedelta(hours=int(hours))
-    made = rotate_key(page.connection, page.company_id, key_id, overlap=overlap, now=page.now)
+    made = rotate_key(page.connection, page.company_id, key_id, by, overlap=overlap, now=page.now)
     if made is None:
         raise not_found()
-    page.audited = AuditedAction(f"{shown_id('key', key_id)} by {shown_id('key', made.id)}")
     log.info(
         "console.key_rotated",
         key_id=key_id,
@@ -145,7 +145,7 @@ def _key_id(page: Page) -> UUID:
 
 ADDRESSES = [
     page_at("/keys", show),
-    audited_action_at("/keys", create, by=MAY_MANAGE_KEYS, audited_as="keys.create"),
-    audited_action_at("/keys/{id}/revoke", revoke, by=MAY_MANAGE_KEYS, audited_as="keys.revoke"),
-    audited_action_at("/keys/{id}/rotate", rotate, by=MAY_MANAGE_KEYS, audited_as="keys.rotate"),
+    action_at("/keys", create, by=MAY_MANAGE_KEYS),
+    action_at("/keys/{id}/revoke", revoke, by=MAY_MANAGE_KEYS),
+    action_at("/keys/{id}/rotate", rotate, by=MAY_MANAGE_KEYS),
 ]

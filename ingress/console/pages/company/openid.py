@@ -28,7 +28,6 @@ from domain.accounts.openid_users import (
 )
 from domain.accounts.tokens import new_token
 from domain.accounts.users import LINK_HOURS
-from domain.audit.entries import Actor, record_action
 from domain.database.connections import Connection
 from domain.database.visibility import EVERYTHING
 from domain.telemetry.logs import get_logger
@@ -205,7 +204,6 @@ def _bind(console: Console, request: Request, form: Form) -> Response:
     with console.database.transaction(EVERYTHING) as connection:
         agreed = bind_proved_account(connection, form.text("proof"), now=now)
         if isinstance(agreed, Agreed):
-            _record_binding(connection, agreed, now)
             return _signed_in(connection, request, agreed.user, own_path(agreed.next_path), now)
     log.warning("console.openid_refused", address=network_of_client(request), reason=str(agreed))
     raise _nobody(provider, None, agreed)
@@ -214,12 +212,6 @@ def _bind(console: Console, request: Request, form: Form) -> Response:
 def ask_again(console: Console, request: Request, _: Form) -> Response:
     """The page that asks is shown once, on the way back from the provider."""
     return see_other("/sign-in")
-
-
-def _record_binding(connection: Connection, agreed: Agreed, now: datetime) -> None:
-    """Write to the audit log that the user signs in with this account from now on."""
-    by, company_id = Actor(agreed.user.email, f"Signed in at {agreed.issuer}"), agreed.user.company_id
-    record_action(connection, by, "sign_in.bind_openid", "own account", company_id=company_id)
 
 
 def _away(provider: OpenIdProvider, error: ProviderAway) -> Refused:

@@ -13,7 +13,7 @@ from domain.accounts.companies import UnusablePolicy, read_company, set_policy
 from domain.accounts.contacts import UnreadableContact
 from domain.accounts.policy import PlanPolicy, Policy, StoredCompany
 from domain.accounts.users import MAY_EDIT_POLICY
-from domain.audit.entries import Actor, actions_on_subject, record_action
+from domain.audit.entries import Actor, actions_on_subject
 from domain.contract.captions import captioned_fields
 from domain.contract.checking import Invalid, read_query
 from domain.database.connections import Tenant
@@ -134,15 +134,14 @@ def save(page: Page, by: Actor) -> Response:
     message_url = form.text("message_url", most=4_000)
     if message_url or form.text("message_url_removed") == "yes":
         policy = msgspec.structs.replace(policy, message_url=message_url)
-    changed = [_LABELS[name] for name in policy.__struct_fields__ if getattr(policy, name) is not None]
-    changed += [_LABELS["max_stops"]] if lifts_max_stops else []
-    if not changed:
+    if policy == Policy() and not lifts_max_stops:
         return see_other("/policy?done=same")
     try:
         set_policy(
             page.connection,
             page.company_id,
             policy,
+            by,
             lifts_max_stops=lifts_max_stops,
             contacts=page.console.contacts,
         )
@@ -150,13 +149,6 @@ def save(page: Page, by: Actor) -> Response:
         pass  # the message address that is stored: it was not asked for
     except UnusablePolicy as error:
         return _policy(page, company, read.typed, fault=sentence(str(error)), status=400)
-    record_action(
-        page.connection,
-        by._replace(reason=", ".join(changed)),
-        "change",
-        _SUBJECT,
-        company_id=page.company_id,
-    )
     return see_other("/policy?done=changed")
 
 

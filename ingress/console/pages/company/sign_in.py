@@ -7,17 +7,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from domain import clock
-from domain.accounts import sessions
+from domain.accounts import own_account, sessions
 from domain.accounts.attempts import site_of
 from domain.accounts.passwords import MIN_CHARACTERS, UnusablePassword
 from domain.accounts.sessions import DEVICE_DAYS, SignInRefused
-from domain.accounts.users import LINK_HOURS, company_of_user, email_of_link, set_password_by_link
-from domain.audit.entries import Actor, record_action
-from domain.database.connections import Connection
+from domain.accounts.users import LINK_HOURS, email_of_link, set_password_by_link
+from domain.audit.entries import Actor
 from domain.database.visibility import EVERYTHING
 from domain.telemetry.logs import get_logger
 from domain.wording import counted, sentence
-from ingress.console.addresses import action_at, audited_action_at, open_page_at
+from ingress.console.addresses import action_at, open_page_at
 from ingress.console.browser import (
     DEVICE,
     SESSION,
@@ -63,11 +62,6 @@ def _share_of(console: Console, device: str, form: Form) -> str | None:
 def _sign_in(console: Console, request: Request, form: Form) -> Response:
     email, next_path, now = form.text("email"), own_path(form.text("next")), clock.now()
 
-    def recovered(connection: Connection, left: int) -> None:
-        by = Actor(email, f"{left} left")
-        company_id = company_of_user(connection, email)
-        record_action(connection, by, "sign_in.use_recovery_code", "own account", company_id=company_id)
-
     answer = sessions.sign_in(
         partial(console.database.transaction, EVERYTHING),
         email=email,
@@ -76,7 +70,6 @@ def _sign_in(console: Console, request: Request, form: Form) -> Response:
         device=read_cookie(request, DEVICE),
         network=network_of_client(request),
         contacts=console.contacts,
-        recovered=recovered,
         now=now,
     )
     if isinstance(answer, SignInRefused):
@@ -106,8 +99,8 @@ def sign_out(page: Page, _: Actor) -> Response:
     return _signed_out(page, "out")
 
 
-def sign_out_everywhere(page: Page) -> Response:
-    sessions.sign_out_everywhere(page.connection, page.session.user_id)
+def sign_out_everywhere(page: Page, by: Actor) -> Response:
+    own_account.sign_out_everywhere(page.connection, page.session.user_id, by)
     return _signed_out(page, "everywhere")
 
 
@@ -137,13 +130,6 @@ def _use_link(console: Console, request: Request, form: Form) -> Response:
         if email is not None and not fault:
             try:
                 user_id = set_password_by_link(connection, token, form.secret("password"), now=now)
-                record_action(
-                    connection,
-                    Actor(email, "A one-time link was used"),
-                    "sign_in.set_password",
-                    "own account",
-                    company_id=company_of_user(connection, email),
-                )
                 response = see_other("/sign-in?done=password")
                 if user_id is not None:
                     device = sessions.add_device(connection, user_id, network=network_of_client(request), now=now)
@@ -172,11 +158,5 @@ ADDRESSES = [
     open_page_at("/sign-in", show, act),
     open_page_at("/set-password/{token}", show_link, use_link),
     action_at("/sign-out", sign_out, by=EVERYBODY),
-    audited_action_at(
-        "/sign-out-everywhere",
-        sign_out_everywhere,
-        by=EVERYBODY,
-        audited_as="sign_in.sign_out_everywhere",
-        is_own=True,
-    ),
+    action_at("/sign-out-everywhere", sign_out_everywhere, by=EVERYBODY),
 ]

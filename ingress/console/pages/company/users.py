@@ -1,7 +1,5 @@
 """The page Users: owners invite people of their company, change their roles, and remove them."""
 
-from uuid import UUID
-
 from starlette.responses import Response
 
 from domain.accounts.users import (
@@ -15,16 +13,17 @@ from domain.accounts.users import (
     lock_user_of,
     make_password_link,
     remove_user_of,
+    reset_user,
     set_role,
-    set_totp,
     tidy_email,
 )
-from domain.ids import read_id, shown_id
+from domain.audit.entries import Actor
+from domain.ids import read_id
 from domain.lifecycle import Role
 from domain.wording import sentence
-from ingress.console.addresses import audited_action_at, page_at
+from ingress.console.addresses import action_at, page_at
 from ingress.console.refusals import not_found
-from ingress.console.signed_in import AuditedAction, Page, see_other
+from ingress.console.signed_in import Page, see_other
 
 _ROLES = {
     Role.VIEWER: "sees every page of the company",
@@ -57,17 +56,16 @@ def _users(page: Page, *, fault: str = "", status: int = 200) -> Response:
     )
 
 
-def invite(page: Page) -> Response:
+def invite(page: Page, by: Actor) -> Response:
     role = _role(page)
     if role is None:
         return _users(page, fault="Choose a role.", status=400)
     email = tidy_email(page.form.text("email"))
     try:
-        user_id = create_user(page.connection, email=email, role=role, company_id=page.company_id)
+        user_id = create_user(page.connection, by, email=email, role=role, company_id=page.company_id)
     except UnusableUser as error:
         return _users(page, fault=sentence(str(error)), status=400)
-    page.audited = AuditedAction(f"{shown_id('usr', user_id)} {role}")
-    return _link(page, user_id, email, is_new=True)
+    return _link(page, email, make_password_link(page.connection, user_id, now=page.now), is_new=True)
 
 
 def _role(page: Page) -> Role | None:
@@ -75,9 +73,8 @@ def _role(page: Page) -> Role | None:
     return next((role for role in _ROLES if role == page.form.text("role")), None)
 
 
-def _link(page: Page, user_id: UUID, email: str, *, is_new: bool) -> Response:
+def _link(page: Page, email: str, token: str, *, is_new: bool) -> Response:
     """The only page that ever shows the link. It cannot be loaded again."""
-    token = make_password_link(page.connection, user_id, now=page.now)
     return page.render(
         "user_link.html",
         section="users",
@@ -88,35 +85,37 @@ def _link(page: Page, user_id: UUID, email: str, *, is_new: bool) -> Response:
     )
 
 
-def renew_link(page: Page) -> Response:
+def renew_link(page: Page, by: Actor) -> Response:
     """Make a link that sets a new password; the user's old one works until then."""
     user = _user(page)
-    without_codes = bool(page.form.text("without_codes"))
-    if without_codes:
-        set_totp(page.connection, user.id, None, contacts=page.console.contacts)
-    page.audited = AuditedAction(f"{shown_id('usr', user.id)}{' without codes' if without_codes else ''}")
-    return _link(page, user.id, user.email, is_new=False)
+    token = reset_user(
+        page.connection,
+        user.id,
+        by,
+        without_codes=bool(page.form.text("without_codes")),
+        contacts=page.console.contacts,
+        now=page.now,
+    )
+    return _link(page, user.email, token, is_new=False)
 
 
-def change_role(page: Page) -> Response:
+def change_role(page: Page, by: Actor) -> Response:
     user, role = _user(page), _role(page)
     if role is None:
         return _users(page, fault="Choose a role.", status=400)
     try:
-        set_role(page.connection, page.company_id, user, role)
+        set_role(page.connection, page.company_id, user, role, by)
     except LastOwner as error:
         return _users(page, fault=sentence(str(error)), status=409)
-    page.audited = AuditedAction(f"{shown_id('usr', user.id)} {role}, was {user.role}")
     return see_other("/users?done=role")
 
 
-def remove(page: Page) -> Response:
+def remove(page: Page, by: Actor) -> Response:
     user = _user(page)
     try:
-        remove_user_of(page.connection, page.company_id, user)
+        remove_user_of(page.connection, page.company_id, user, by)
     except LastOwner as error:
         return _users(page, fault=sentence(str(error)), status=409)
-    page.audited = AuditedAction(f"{shown_id('usr', user.id)} {user.role}")
     return see_other("/users?done=removed" if user.id != page.session.user_id else "/sign-in")
 
 
@@ -130,8 +129,8 @@ def _user(page: Page) -> StoredUser:
 
 ADDRESSES = [
     page_at("/users", show, by=MAY_MANAGE_USERS),
-    audited_action_at("/users", invite, by=MAY_MANAGE_USERS, audited_as="users.create"),
-    audited_action_at("/users/{id}/role", change_role, by=MAY_MANAGE_USERS, audited_as="users.change_role"),
-    audited_action_at("/users/{id}/link", renew_link, by=MAY_MANAGE_USERS, audited_as="users.reset"),
-    audited_action_at("/users/{id}/remove", remove, by=MAY_MANAGE_USERS, audited_as="users.remove"),
+    action_at("/users", invite, by=MAY_MANAGE_USERS),
+    action_at("/users/{id}/role", change_role, by=MAY_MANAGE_USERS),
+    action_at("/users/{id}/link", renew_link, by=MAY_MANAGE_USERS),
+    action_at("/users/{id}/remove", remove, by=MAY_MANAGE_USERS),
 ]

@@ -26,7 +26,7 @@ from tests.domain.helpers import pushed
 from tests.domain.operations.doctor.conftest import Examine
 from tests.domain.planning.plans import feasible, inputs, meridian, priced
 from tests.domain.trucks import active_route
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 
 
 def texts(found: list[Finding]) -> list[str]:
@@ -58,7 +58,7 @@ def test_an_orphan_is_found(
 ) -> None:
     stranger = make_fleet(connection)
     active_route(connection, own_settings, fleet, now=now)
-    create_key(connection, fleet.company_id, name="k", environment=Environment.LIVE, scopes=["routes:read"])
+    create_key(connection, fleet.company_id, DOT, name="k", environment=Environment.LIVE, scopes=["routes:read"])
     for kind, target in (("unit_number", fleet.trucks[0]), ("driver_name", fleet.drivers[0])):
         connection.execute(
             "INSERT INTO mappings (company_id, kind, value, target_id) VALUES (%s, %s, 'X', %s)",
@@ -232,10 +232,10 @@ def test_companies_without_a_usable_key_are_named(
     connection: Connection, fleet: Fleet, now: datetime, examine: Examine
 ) -> None:
     assert texts(examine(check_api_keys)) == ["Companies have no API key: 1"]
-    made = create_key(connection, fleet.company_id, name="k", environment=Environment.LIVE, scopes=["routes:read"])
+    made = create_key(connection, fleet.company_id, DOT, name="k", environment=Environment.LIVE, scopes=["routes:read"])
     assert examine(check_api_keys) == []
 
-    revoke_key(connection, made.id)
+    revoke_key(connection, made.id, DOT)
 
     (found,) = examine(check_api_keys)
     assert (found.is_problem, found.what) == (False, "Companies have keys, and all are expired or revoked: 1")

@@ -28,7 +28,7 @@ from domain.stations.corridor_offers import Corridor, StationPlaces, offers_alon
 from domain.stations.price_imports import store_station_rows
 from domain.telematics.feed import store_positions
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, pushed, route_row, status_of
-from tests.factories import JOLIET, NEWARK, PERRYSBURG, STATIONS, Fleet
+from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, STATIONS, Fleet
 from tests.rows import named
 
 STOPS = [JOLIET, PERRYSBURG, NEWARK]
@@ -185,7 +185,7 @@ def test_a_level_that_jumped_up_on_the_road_is_not_planned_with(
 def test_the_company_s_margin_is_kept_until_the_first_purchase(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
-    set_policy(connection, fleet.company_id, Policy(fuel_margin_percent=10))
+    set_policy(connection, fleet.company_id, Policy(fuel_margin_percent=10), DOT)
     route_id = arrived(connection, fleet, settings, now, fuel_percent=40)
 
     _, plan = build(connection, task_of(connection, route_id, now + timedelta(minutes=1)), now=now)

@@ -27,7 +27,7 @@ from domain.settings import Settings
 from domain.stations.price_imports import store_station_rows
 from tests.domain.helpers import corrected_by_hand, positions_at
 from tests.domain.routes.journey import Journey, Leg, at_mile
-from tests.factories import JOLIET, NEWARK, STATIONS, Fleet, make_fleet
+from tests.factories import DOT, JOLIET, NEWARK, STATIONS, Fleet, make_fleet
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -40,7 +40,7 @@ def stations(connection: Connection, now: datetime) -> None:
 
 @pytest.fixture
 def replanning(connection: Connection, fleet: Fleet, stations: None) -> Fleet:
-    set_policy(connection, fleet.company_id, Policy(replan_en_route=True))
+    set_policy(connection, fleet.company_id, Policy(replan_en_route=True), DOT)
     return fleet
 
 
@@ -162,7 +162,7 @@ def test_no_truck_is_compared_with_its_plan_when_the_setting_is_off(
 
 
 def test_the_setting_may_be_switched_off_on_the_way(journey: Journey) -> None:
-    set_policy(journey.connection, journey.fleet.company_id, Policy(replan_en_route=False))
+    set_policy(journey.connection, journey.fleet.company_id, Policy(replan_en_route=False), DOT)
     journey.drive(*AWAY)
     assert journey.causes() == [None]
     assert journey.track.watch_at is None

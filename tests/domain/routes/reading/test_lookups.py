@@ -22,7 +22,7 @@ from domain.routes.reading.counts import fold
 from domain.routes.reading.lookups import ask_external_ids, ask_routes, ask_versions, list_routes
 from domain.routes.transitions import cancel_route
 from tests.domain.helpers import imported
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 from tests.rows import stored_id
 
 STARTS = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hours) for hours in range(0, 56, 8)]
@@ -138,7 +138,7 @@ def test_every_total_is_exact_and_every_page_a_slice(
 
 
 def key_of(connection: Connection, tenant: Tenant) -> UUID:
-    return create_key(connection, tenant.company_id, name="k", environment=tenant.environment, scopes=[]).id
+    return create_key(connection, tenant.company_id, DOT, name="k", environment=tenant.environment, scopes=[]).id
 
 
 def found_ids(routes: list[Route | None]) -> list[UUID | None]:
@@ -164,7 +164,7 @@ def test_routes_are_found_by_external_id_each_with_its_own_tenant(
 def test_a_key_that_is_not_valid_any_more_finds_nothing(connection: Connection, fleet: Fleet, now: datetime) -> None:
     route_id = imported(connection, fleet.live, now=now, externalId="LOAD")
     keys = [key_of(connection, fleet.live) for _ in range(2)]
-    revoke_key(connection, keys[0])
+    revoke_key(connection, keys[0], DOT)
 
     by_id = [(key, route_id) for key in keys]
     assert [found is not None for found in ask_routes(by_id).on(connection)] == [False, True]
