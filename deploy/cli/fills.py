@@ -16,7 +16,6 @@ from deploy.cli.output import finish_import, print_table, screen, show
 from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts.companies import require_company, time_zone_of
-from domain.audit.entries import record_action
 from domain.database.connections import Connection, Tenant
 from domain.encoding import utc_text
 from domain.files.products import Fuel
@@ -33,10 +32,10 @@ from domain.fills.bought_report import (
     total_bought,
     write_bought_csv,
 )
-from domain.fills.card_holders import FROM_THE_BEGINNING, assign_card, list_assignments, waiting_cards
+from domain.fills.card_holders import FROM_THE_BEGINNING, list_assignments, waiting_cards
 from domain.fills.fields import FILL_FIELDS
 from domain.fills.finding import find_truck
-from domain.fills.importing import finish_fills, read_stations
+from domain.fills.importing import read_stations
 from domain.fills.profiles import CARDS, card_profile_of
 from domain.fills.reviewing import (
     BY_RULE,
@@ -45,10 +44,11 @@ from domain.fills.reviewing import (
     FillList,
     ShownFill,
     UnknownFill,
+    assign_card_and_match,
     count_fills,
     decide,
+    end_matching,
     list_fills,
-    match_card_again,
     match_fills_again,
     reasons_of,
 )
@@ -180,7 +180,6 @@ def fills_review(
         if found is None:
             raise CommandFailed(f"there is no route {route!r}")
         chosen = found
-    now, by = clock.now(), acting()
     decision = Decision(unit_number, station_id, fuel, chosen, is_twice)
     with transaction() as connection:
         decide(
@@ -188,12 +187,11 @@ def fills_review(
             company_id,
             fill_id,
             decision,
-            by=by.name,
+            acting(),
             far_miles=get_settings().fill_far_miles,
-            now=now,
+            now=clock.now(),
         )
-        shown = shown_id("fil", fill_id)
-        record_action(connection, by, "fills.decide", shown, company_id=company_id)
+    shown = shown_id("fil", fill_id)
     show(as_json, {"fill_id": shown, "decided": True}, lambda: screen.print(f"decided {shown}"))
 
 
@@ -264,7 +262,7 @@ def fills_assign(
     driver = read_id("drv", driver_id) if driver_id is not None else None
     if driver_id is not None and driver is None:
         raise CommandFailed(f"there is no driver {driver_id!r}: see `fuelroute drivers list`")
-    now, by, far_miles = clock.now(), acting(), get_settings().fill_far_miles
+    now = clock.now()
     with transaction() as connection:
         require_company(connection, company_id)
         truck = None
@@ -272,22 +270,18 @@ def fills_assign(
             truck = find_truck(connection, company_id, unit_number, at=now, time_zone="UTC")
             if truck is None:
                 raise CommandFailed(f"no truck has the unit number {unit_number!r}")
-        day = first_day.date() if first_day is not None else None
-        assign_card(
+        settled = assign_card_and_match(
             connection,
             company_id,
             card,
+            acting(),
             vehicle_id=truck,
             driver_id=driver,
             driver_name=driver_name,
-            first_day=day,
-            by=by.name,
+            first_day=first_day.date() if first_day is not None else None,
+            far_miles=get_settings().fill_far_miles,
             now=now,
         )
-        settled = sum(
-            match_card_again(connection, Tenant(company_id, one), card, far_miles=far_miles) for one in Environment
-        )
-        record_action(connection, by, "fills.assign", f"card …{card}", company_id=company_id, affected=settled)
     show(
         as_json,
         {"card": card, "settled": settled},
@@ -316,7 +310,7 @@ def fills_match(company_id: CompanyId, environment: InEnvironment = Environment.
             break
         after = done.last_id
     with transaction() as connection:
-        finish_fills(connection, tenant)
+        end_matching(connection, tenant, acting(), settled=settled)
         waiting = count_fills(connection, tenant, FillList.REVIEW)
     show(
         as_json,

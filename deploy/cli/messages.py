@@ -1,6 +1,5 @@
 """Messages to drivers: the list of them, and those that are withheld after a restore."""
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Annotated, Any
 from uuid import UUID
@@ -13,7 +12,6 @@ from deploy.cli.output import print_table, screen, show
 from deploy.cli.storing import enqueue, transaction
 from domain import clock
 from domain.accounts import companies
-from domain.audit.entries import record_action
 from domain.database.connections import Connection
 from domain.ids import read_id, with_shown_ids
 from domain.messages.due_messages import list_messages
@@ -85,9 +83,9 @@ def messages_release(
 
     def release(connection: Connection, ids: list[UUID] | None) -> tuple[list[Withheld], list[Job]]:
         now = clock.now()
-        return release_withheld(connection, company_id, ids, as_corrections=as_corrections, now=now)
+        return release_withheld(connection, company_id, ids, acting(reason), as_corrections=as_corrections, now=now)
 
-    _decide("release", release, message_ids, every, reason, as_json)
+    _decide("release", release, message_ids, every, as_json)
 
 
 @app.command("discard")
@@ -103,9 +101,9 @@ def messages_discard(
     from domain.routes.plans.withheld_messages import discard_withheld
 
     def discard(connection: Connection, ids: list[UUID] | None) -> tuple[list[Withheld], list[Job]]:
-        return discard_withheld(connection, company_id, ids, now=clock.now())
+        return discard_withheld(connection, company_id, ids, acting(reason), now=clock.now())
 
-    _decide("discard", discard, message_ids, every, reason, as_json)
+    _decide("discard", discard, message_ids, every, as_json)
 
 
 def _decide(
@@ -113,22 +111,12 @@ def _decide(
     decide: Callable[[Connection, list[UUID] | None], tuple[list[Withheld], list[Job]]],
     message_ids: list[str] | None,
     every: bool,
-    reason: str,
     as_json: bool,
 ) -> None:
     if every == bool(message_ids):
         raise CommandFailed("name the messages, or give --all for every withheld one")
     with transaction() as connection:
         messages, jobs = decide(connection, None if every else [_message_id(text) for text in message_ids or ()])
-        for company_id, affected in Counter(message.company_id for message in messages).items():
-            record_action(
-                connection,
-                acting(reason),
-                f"messages.{action}",
-                "withheld messages",
-                company_id=company_id,
-                affected=affected,
-            )
     enqueue(jobs)
     rows: list[dict[str, Any]] = [with_shown_ids(message._asdict(), id="msg") for message in messages]
     show(as_json, rows, lambda: screen.print(f"{counted(len(rows), 'withheld message')} {action.rstrip('e')}ed"))

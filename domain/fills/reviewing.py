@@ -5,23 +5,26 @@ matched to before.
 """
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from domain.accounts.companies import lock_company
+from domain.audit.entries import Actor, record_action
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Command, Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.files.products import Fuel
 from domain.fills.card_files import AMOUNT_DOUBT, CORRECTED, DOUBTS, QUANTITY_DOUBT, TWICE
+from domain.fills.card_holders import assign_card
 from domain.fills.figuring import figure_routes
 from domain.fills.finding import Matches, ToMatch, UnclearTruck, find_truck, match_fills
-from domain.fills.importing import BATCH_FILLS, MATCHED, read_stations
+from domain.fills.importing import BATCH_FILLS, MATCHED, finish_fills, read_stations
 from domain.fills.matching import KnownStations
 from domain.fills.settling import PartTakenBack, join_twin, take_back_part
+from domain.ids import shown_id
 from domain.lifecycle import Environment
 
 MOST_COUNTED_FILLS = 10_000
@@ -208,6 +211,14 @@ class Decision(NamedTuple):
     is_twice: bool = False
     """It is the same purchase as its twin: the two become one fill, and nothing else is decided."""
 
+    def in_words(self) -> str:
+        """The decision as the audit log gives it for a reason."""
+        if self.is_twice:
+            return "the same purchase"
+        route = shown_id("rte", self.route) if isinstance(self.route, UUID) else self.route
+        chosen = {"unit": self.unit_number, "station": self.station_id, "fuel": self.fuel, "route": route}
+        return ", ".join(f"{name} {value}" for name, value in chosen.items() if value) or "confirmed"
+
 
 class UnknownFill(FuelrouteError):
     def __init__(self, named: str = "") -> None:
@@ -259,8 +270,8 @@ def decide(
     company_id: UUID,
     fill_id: UUID,
     decision: Decision,
+    by: Actor,
     *,
-    by: str,
     far_miles: float,
     now: datetime,
 ) -> None:
@@ -272,6 +283,8 @@ def decide(
         raise UnknownFill
     if kept.counter_id is not None:
         raise UnusableDecision("it was taken back by another one, so it does not count whatever is said of it")
+    why = by.with_reason(decision.in_words())
+    record_action(connection, why, "fills.decide", shown_id("fil", fill_id), company_id=company_id)
     if decision.is_twice:
         _join(connection, company_id, kept)
         return
@@ -285,7 +298,7 @@ def decide(
         raise UnusableDecision("say which fuel it is")
     route_id = _route(connection, tenant, matches, decision)
     values = matches._replace(route_id=route_id, review=[], score=100)._asdict()
-    _DECIDE.execute(connection, {**values, "fuel": to_match.fuel, "decided_by": by, "now": now, "id": fill_id})
+    _DECIDE.execute(connection, {**values, "fuel": to_match.fuel, "decided_by": by.name, "now": now, "id": fill_id})
     routes = {one for one in (kept.route_id, route_id) if one is not None}
     if kept.gallons < 0 and to_match.fuel != Fuel.OTHER:
         routes |= _take_back(connection, tenant, kept, to_match, matches)
@@ -444,6 +457,46 @@ def _rematch(
         routes |= {row.route_id, one.route_id}
         settled += not one.review
     figure_routes(connection, {one for one in routes if one is not None})
+    return settled
+
+
+def end_matching(connection: Connection, tenant: Tenant, by: Actor, *, settled: int) -> None:
+    """The last step after all portions of `match_fills_again`, which settled so many fills."""
+    finish_fills(connection, tenant)
+    subject = f"{tenant.environment} fills"
+    record_action(connection, by, "fills.match", subject, company_id=tenant.company_id, affected=settled)
+
+
+def assign_card_and_match(
+    connection: Connection,
+    company_id: UUID,
+    card: str,
+    by: Actor,
+    *,
+    vehicle_id: UUID | None,
+    driver_id: UUID | None,
+    driver_name: str | None,
+    first_day: date | None,
+    far_miles: float,
+    now: datetime,
+) -> int:
+    """Stores whose card it is, and credits its fills that wait. Returns how many do not wait any more. Raises
+    UnusableCard, UnknownTarget, UnknownCompany, RetiredCompany."""
+    assign_card(
+        connection,
+        company_id,
+        card,
+        vehicle_id=vehicle_id,
+        driver_id=driver_id,
+        driver_name=driver_name,
+        first_day=first_day,
+        by=by.name,
+        now=now,
+    )
+    settled = sum(
+        match_card_again(connection, Tenant(company_id, one), card, far_miles=far_miles) for one in Environment
+    )
+    record_action(connection, by, "fills.assign", f"card …{card}", company_id=company_id, affected=settled)
     return settled
 
 

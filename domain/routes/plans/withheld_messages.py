@@ -1,9 +1,11 @@
 """Releases or discards messages that are withheld after a restore, as a person decides."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
+from domain.audit.entries import Actor, record_action
 from domain.database.connections import Connection
 from domain.messages.message_text import corrected
 from domain.messages.withholding import Withheld, discard_message, lock_withheld_messages, release_message
@@ -16,6 +18,7 @@ def release_withheld(
     connection: Connection,
     company_id: UUID | None,
     ids: Sequence[UUID] | None,
+    by: Actor,
     *,
     as_corrections: bool,
     now: datetime,
@@ -28,11 +31,12 @@ def release_withheld(
     for message in messages:
         text = corrected(message.text) if as_corrections and message.text is not None else message.text
         release_message(connection, message.id, text, now=now)
+    _record(connection, by, "messages.release", messages)
     return messages, [send_message_job(message.id, message.company_id) for message in messages]
 
 
 def discard_withheld(
-    connection: Connection, company_id: UUID | None, ids: Sequence[UUID] | None, *, now: datetime
+    connection: Connection, company_id: UUID | None, ids: Sequence[UUID] | None, by: Actor, *, now: datetime
 ) -> tuple[list[Withheld], list[Job]]:
     """Discards withheld messages: these, or all for None. Their routes stay as they are, and can be completed. "Send
     again" still sends one.
@@ -46,4 +50,10 @@ def discard_withheld(
         transitions.message_given_up(connection, message.route_id, message.plan_id)
         jobs += replans.watch_again(connection, message.route_id, delivered=False, now=now)
     jobs += transitions.complete_routes(connection, [message.route_id for message in messages], now=now)
+    _record(connection, by, "messages.discard", messages)
     return messages, jobs
+
+
+def _record(connection: Connection, by: Actor, action: str, messages: Sequence[Withheld]) -> None:
+    for company_id, affected in Counter(message.company_id for message in messages).items():
+        record_action(connection, by, action, "withheld messages", company_id=company_id, affected=affected)

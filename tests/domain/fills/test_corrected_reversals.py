@@ -13,7 +13,7 @@ from domain.fills.reviewing import Decision, FillList, UnusableDecision, decide,
 from domain.ifta.driven_routes import find_quarter_routes, read_bought_gallons
 from domain.ifta.quarters import Quarter
 from tests.domain.fills.cards import NOW, efs, fills, import_fills, write_efs
-from tests.factories import Fleet
+from tests.factories import DOT, Fleet
 
 
 def row(gallons: float, **changes: str) -> str:
@@ -98,7 +98,7 @@ def test_a_part_that_a_person_takes_back_is_taken_off_its_purchase(
 ) -> None:
     import_files(connection, fleet, tmp_path, [[100], [-40]])
     (back,) = list_fills(connection, fleet.live, FillList.REVIEW, limit=10)
-    decide(connection, fleet.company_id, back.id, Decision(), by="dot", far_miles=5, now=NOW)
+    decide(connection, fleet.company_id, back.id, Decision(), DOT, far_miles=5, now=NOW)
     assert taxed(connection, fleet) == 60
     import_files(connection, fleet, tmp_path, [[100], [-40]])
     assert (taxed(connection, fleet), waiting(connection, fleet)) == (60, [])
@@ -108,8 +108,8 @@ def test_nothing_can_be_taken_back_that_was_not_bought(connection: Connection, f
     import_files(connection, fleet, tmp_path, [[100], [-140]])
     (back,) = list_fills(connection, fleet.live, FillList.REVIEW, limit=10)
     with pytest.raises(UnusableDecision, match="as large"):
-        decide(connection, fleet.company_id, back.id, Decision(), by="dot", far_miles=5, now=NOW)
-    decide(connection, fleet.company_id, back.id, Decision(fuel=Fuel.OTHER), by="dot", far_miles=5, now=NOW)
+        decide(connection, fleet.company_id, back.id, Decision(), DOT, far_miles=5, now=NOW)
+    decide(connection, fleet.company_id, back.id, Decision(fuel=Fuel.OTHER), DOT, far_miles=5, now=NOW)
     assert (taxed(connection, fleet), waiting(connection, fleet)) == (100, [])
 
 

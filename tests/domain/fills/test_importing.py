@@ -48,7 +48,7 @@ from tests.domain.fills.cards import (
     write_efs,
 )
 from tests.domain.helpers import corrected_by_hand, deliver, imported, planned_by_hand, positions_at, post
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -237,14 +237,14 @@ def test_an_unknown_item_waits_and_a_person_says_what_it_is(
     assert verdicts(connection, fleet.live) == [], "nothing is told of a route while something is open"
 
     with pytest.raises(UnusableDecision, match="which fuel"):
-        decide(connection, fleet.company_id, fill.id, Decision(), by="dot", far_miles=5, now=NOW)
-    decide(connection, fleet.company_id, fill.id, Decision(fuel=Fuel.TRACTOR), by="dot", far_miles=5, now=NOW)
+        decide(connection, fleet.company_id, fill.id, Decision(), DOT, far_miles=5, now=NOW)
+    decide(connection, fleet.company_id, fill.id, Decision(fuel=Fuel.TRACTOR), DOT, far_miles=5, now=NOW)
 
     assert count_fills(connection, fleet.live, FillList.REVIEW) == 0
     assert [row.verdict for row in verdicts(connection, fleet.live)] == ["followed", "missed"]
-    decide(connection, fleet.company_id, fill.id, Decision(route=NO_ROUTE), by="dot", far_miles=5, now=NOW)
+    decide(connection, fleet.company_id, fill.id, Decision(route=NO_ROUTE), DOT, far_miles=5, now=NOW)
     assert verdicts(connection, fleet.live) == []
-    decide(connection, fleet.company_id, fill.id, Decision(route=BY_RULE), by="dot", far_miles=5, now=NOW)
+    decide(connection, fleet.company_id, fill.id, Decision(route=BY_RULE), DOT, far_miles=5, now=NOW)
     assert len(verdicts(connection, fleet.live)) == 2
     decided = read_fill(connection, fleet.company_id, fill.id)
     assert decided is not None
@@ -261,9 +261,9 @@ def test_another_company_s_units_and_fills_are_out_of_reach(
     assert (fill.vehicle_id, fill.review) == (None, ["unit"])
     assert fills(connection, other.live) == []
     with pytest.raises(UnknownFill):
-        decide(connection, other.company_id, fill.id, Decision(), by="eve", far_miles=5, now=NOW)
+        decide(connection, other.company_id, fill.id, Decision(), DOT, far_miles=5, now=NOW)
     with pytest.raises(UnusableDecision, match="unit number 'X9'"):
-        decide(connection, fleet.company_id, fill.id, Decision(unit_number="X9"), by="dot", far_miles=5, now=NOW)
+        decide(connection, fleet.company_id, fill.id, Decision(unit_number="X9"), DOT, far_miles=5, now=NOW)
 
 
 def test_a_fill_waits_for_its_mapping_and_is_matched_then(
@@ -467,7 +467,7 @@ def test_a_row_that_contradicts_itself_waits_until_a_person_decides(
     (fill,) = fills(connection, fleet.live)
     assert fill.review == ["amount"], "matching again does not settle it"
 
-    decide(connection, fleet.company_id, fill.id, Decision(), by="dot", far_miles=5, now=NOW)
+    decide(connection, fleet.company_id, fill.id, Decision(), DOT, far_miles=5, now=NOW)
     assert len(verdicts(connection, fleet.live)) == 2
 
 

@@ -8,7 +8,7 @@ import pytest
 from domain.database.connections import Connection
 from domain.fills.reviewing import Decision, FillList, decide, list_fills
 from tests.domain.fills.cards import NOW, efs, fills, import_fills, write_efs
-from tests.factories import Fleet
+from tests.factories import DOT, Fleet
 
 CASES = Path(__file__).parents[2] / "cases" / "fills_identity"
 
@@ -101,7 +101,7 @@ def test_a_row_that_is_pasted_twice_into_a_file_waits_beside_the_first(
     first, second = rows
     assert (first.review, second.review, second.twin_id) == ([], ["twice"], first.id)
 
-    decide(connection, fleet.company_id, second.id, Decision(is_twice=True), by="dot", far_miles=5, now=NOW)
+    decide(connection, fleet.company_id, second.id, Decision(is_twice=True), DOT, far_miles=5, now=NOW)
     assert import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", *lines))[0][:2] == (0, 0)
 
 
@@ -196,7 +196,7 @@ def test_a_person_says_that_it_is_the_same_purchase(connection: Connection, flee
     import_fills(connection, fleet.live, other)
     (waiting,) = list_fills(connection, fleet.live, FillList.REVIEW, limit=10)
 
-    decide(connection, fleet.company_id, waiting.id, Decision(is_twice=True), by="dot", far_miles=5, now=NOW)
+    decide(connection, fleet.company_id, waiting.id, Decision(is_twice=True), DOT, far_miles=5, now=NOW)
 
     assert import_fills(connection, fleet.live, other) == ((0, 0, 1), {})
     assert len(fills(connection, fleet.live)) == 1
@@ -210,7 +210,7 @@ def test_a_person_says_whether_an_alike_purchase_is_another_one(
     (waiting,) = list_fills(connection, fleet.live, FillList.REVIEW, limit=10)
     assert waiting.review == ["twice"]
 
-    decide(connection, fleet.company_id, waiting.id, Decision(), by="dot", far_miles=5, now=NOW)
+    decide(connection, fleet.company_id, waiting.id, Decision(), DOT, far_miles=5, now=NOW)
 
     assert gallons(connection, fleet) == [100.0, 100.0]
 

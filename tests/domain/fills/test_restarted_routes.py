@@ -14,7 +14,7 @@ from domain.routes.transitions import end_routes
 from domain.settings import Settings
 from tests.domain.fills.cards import efs, fills, import_fills, plaza_and_keystone, verdicts, write_efs
 from tests.domain.helpers import deliver, imported, planned_by_hand
-from tests.factories import Fleet, route_input
+from tests.factories import DOT, Fleet, route_input
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -86,7 +86,7 @@ def test_a_person_may_put_a_fill_on_the_run_of_now(
     restarted(connection, fleet, settings, route_id, unit="101")
     (fill,) = fills(connection, fleet.live)
 
-    decide(connection, fleet.company_id, fill.id, Decision(route=route_id), by="a@b.c", far_miles=5, now=NEXT_DAY)
+    decide(connection, fleet.company_id, fill.id, Decision(route=route_id), DOT, far_miles=5, now=NEXT_DAY)
 
     assert [one.verdict for one in verdicts(connection, fleet.live)] == ["followed"]
 
@@ -96,7 +96,7 @@ def test_a_decision_about_the_run_before_does_not_prove_the_run_of_now(
 ) -> None:
     (fill,) = fills(connection, fleet.live)
     then = NINE + timedelta(hours=6)
-    decide(connection, fleet.company_id, fill.id, Decision(route=route_id), by="a@b.c", far_miles=5, now=then)
+    decide(connection, fleet.company_id, fill.id, Decision(route=route_id), DOT, far_miles=5, now=then)
 
     restarted(connection, fleet, settings, route_id, unit="101")
 

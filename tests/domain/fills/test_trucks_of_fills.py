@@ -15,7 +15,7 @@ from domain.ifta.driven_routes import find_quarter_routes
 from domain.ifta.quarters import Quarter
 from domain.ifta.report import make_quarter_report
 from tests.domain.fills.cards import NOW, efs, fills, import_fills, write_efs
-from tests.factories import Fleet
+from tests.factories import DOT, Fleet
 
 TENTH = datetime(2026, 11, 10, 18, tzinfo=UTC)
 """When truck 101 was retired: one in the afternoon in Elkhart."""
@@ -57,7 +57,7 @@ def trucks(connection: Connection, fleet: Fleet) -> list[UUID | None]:
 
 
 def decide_truck(connection: Connection, fleet: Fleet, fill_id: UUID, decision: Decision) -> None:
-    decide(connection, fleet.company_id, fill_id, decision, by="dot", far_miles=5, now=NOW)
+    decide(connection, fleet.company_id, fill_id, decision, DOT, far_miles=5, now=NOW)
 
 
 def again(connection: Connection, fleet: Fleet) -> None:

@@ -59,7 +59,7 @@ def test_a_message_that_was_pending_in_the_backup_is_withheld_until_it_is_releas
     assert message_id not in due_messages(connection, now=later)
     assert withheld(connection, fleet) == [message_id]
 
-    messages, jobs = release_withheld(connection, fleet.company_id, None, as_corrections=False, now=later)
+    messages, jobs = release_withheld(connection, fleet.company_id, None, DOT, as_corrections=False, now=later)
 
     assert [row.id for row in messages] == [message_id]
     assert jobs == [send_message_job(message_id, fleet.company_id)]
@@ -105,7 +105,7 @@ def test_a_message_that_is_released_as_a_correction_says_so(
     message_id = planned(connection, fleet, now)
     restore(connection, now)
 
-    release_withheld(connection, fleet.company_id, [message_id], as_corrections=True, now=now)
+    release_withheld(connection, fleet.company_id, [message_id], DOT, as_corrections=True, now=now)
 
     assert deliver(connection, message_id, settings=settings, now=now)[0] == "sent"
     assert message(connection, message_id).text.startswith("CORRECTED fuel plan")
@@ -120,7 +120,7 @@ def test_a_discarded_message_never_goes_out_and_is_sent_again_only_after_asking_
     with pytest.raises(CannotResend, match="withheld after a restore"):
         send_again(connection, fleet, route_id, message_id, now)
 
-    discard_withheld(connection, fleet.company_id, None, now=now)
+    discard_withheld(connection, fleet.company_id, None, DOT, now=now)
 
     assert message(connection, message_id).status == "failed"
     assert status_of(connection, route_id) == "planned"
@@ -139,7 +139,7 @@ def test_the_load_that_is_planned_again_meanwhile_gets_a_correction_that_is_with
 
     assert withheld(connection, fleet) == [second]
     assert message(connection, first).status == "failed"
-    release_withheld(connection, fleet.company_id, None, as_corrections=False, now=now)
+    release_withheld(connection, fleet.company_id, None, DOT, as_corrections=False, now=now)
     assert deliver(connection, second, settings=settings, now=now)[0] == "sent"
     assert message(connection, second).text.startswith("CORRECTED fuel plan"), "the driver may have the first one"
 
@@ -150,8 +150,8 @@ def test_another_company_releases_nothing(
     message_id = planned(connection, fleet, now)
     restore(connection, now)
 
-    assert release_withheld(connection, UUID(int=1), [message_id], as_corrections=False, now=now) == ([], [])
-    assert discard_withheld(connection, UUID(int=1), None, now=now) == ([], [])
+    assert release_withheld(connection, UUID(int=1), [message_id], DOT, as_corrections=False, now=now) == ([], [])
+    assert discard_withheld(connection, UUID(int=1), None, DOT, now=now) == ([], [])
     assert withheld(connection, fleet) == [message_id]
 
 

@@ -5,22 +5,22 @@ from datetime import date
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_DISPATCH
+from domain.audit.entries import Actor
 from domain.database.connections import Tenant
 from domain.fills.card_holders import (
     FROM_THE_BEGINNING,
     UnusableCard,
-    assign_card,
     list_assignments,
     waiting_cards,
 )
 from domain.fills.finding import UnclearTruck, find_truck
-from domain.fills.reviewing import match_card_again
+from domain.fills.reviewing import assign_card_and_match
 from domain.fleet.records import UnknownTarget
 from domain.ids import read_id
 from domain.lifecycle import Environment
 from domain.wording import sentence
-from ingress.console.addresses import audited_action_at, in_report_threads, page_at
-from ingress.console.signed_in import AuditedAction, Page, see_other
+from ingress.console.addresses import action_at, in_report_threads, page_at
+from ingress.console.signed_in import Page, see_other
 
 
 def show(page: Page) -> Response:
@@ -45,19 +45,18 @@ def _page(page: Page, *, fault: str = "", status: int = 200) -> Response:
     )
 
 
-def assign(page: Page) -> Response:
+def assign(page: Page, by: Actor) -> Response:
     """Store whose card it is, and credit its fills that wait."""
     card = page.form.text("card")
     try:
         with page.connection.transaction():
-            settled = _assign(page, card)
+            _assign(page, card, by)
     except (UnusableCard, UnclearTruck, UnknownTarget) as error:
         return _page(page, fault=sentence(str(error)), status=400)
-    page.audited = AuditedAction(f"card …{card}", affected=settled)
     return see_other("/fills/cards")
 
 
-def _assign(page: Page, card: str) -> int:
+def _assign(page: Page, card: str, by: Actor) -> None:
     form = page.form
     holder, day = form.text("holder"), form.text("from")
     driver_id = read_id("drv", holder)
@@ -70,25 +69,21 @@ def _assign(page: Page, card: str) -> int:
         first_day = date.fromisoformat(day) if day else None
     except ValueError:
         raise UnusableCard("choose the first day from the calendar") from None
-    assign_card(
+    assign_card_and_match(
         page.connection,
         page.company_id,
         card,
+        by,
         vehicle_id=truck,
         driver_id=driver_id,
         driver_name=form.text("name") or None,
         first_day=first_day,
-        by=page.session.email,
+        far_miles=page.console.settings.fill_far_miles,
         now=page.now,
-    )
-    far_miles = page.console.settings.fill_far_miles
-    return sum(
-        match_card_again(page.connection, Tenant(page.company_id, one), card, far_miles=far_miles)
-        for one in Environment
     )
 
 
 ADDRESSES = [
     page_at("/fills/cards", show),
-    audited_action_at("/fills/cards", assign, by=MAY_DISPATCH, audited_as="fills.assign", run=in_report_threads),
+    action_at("/fills/cards", assign, by=MAY_DISPATCH, run=in_report_threads),
 ]

@@ -9,7 +9,7 @@ from uuid import UUID
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_DISPATCH
-from domain.audit.entries import actions_on_subject
+from domain.audit.entries import Actor, actions_on_subject
 from domain.database.connections import Tenant
 from domain.files.products import Fuel
 from domain.fills.bought_report import (
@@ -21,7 +21,7 @@ from domain.fills.bought_report import (
     total_bought,
     write_bought_csv,
 )
-from domain.fills.importing import BATCH_FILLS, finish_fills, read_stations
+from domain.fills.importing import BATCH_FILLS, read_stations
 from domain.fills.reviewing import (
     BY_RULE,
     FLAG_REASONS,
@@ -33,6 +33,7 @@ from domain.fills.reviewing import (
     UnusableDecision,
     count_fills,
     decide,
+    end_matching,
     list_fills,
     match_fills_again,
     read_fill,
@@ -42,11 +43,11 @@ from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.savings.spans import month_of
 from domain.wording import sentence
-from ingress.console.addresses import as_download, audited_action_at, in_report_threads, page_at
+from ingress.console.addresses import action_at, as_download, in_report_threads, page_at
 from ingress.console.downloads import Download
 from ingress.console.refusals import Refused, not_found
 from ingress.console.report_days import span_of, today_of
-from ingress.console.signed_in import AuditedAction, Page, see_other
+from ingress.console.signed_in import Page, see_other
 
 FILLS, STOPS = 100, 100
 """The numbers of fills and of stops on one page."""
@@ -91,7 +92,7 @@ def show(page: Page) -> Response:
     )
 
 
-def match_again(page: Page) -> Response:
+def match_again(page: Page, by: Actor) -> Response:
     """Match the fills that wait once more, up to `MOST_MATCHED` of them."""
     tenant, stations = _tenant(page), read_stations(page.connection, page.company_id)
     settled, after = 0, UUID(int=0)
@@ -108,8 +109,7 @@ def match_again(page: Page) -> Response:
         if done.last_id is None:
             break
         after = done.last_id
-    finish_fills(page.connection, tenant)
-    page.audited = AuditedAction(f"{tenant.environment} fills", affected=settled)
+    end_matching(page.connection, tenant, by, settled=settled)
     return see_other(f"/fills?environment={tenant.environment}&list=review&done=matched")
 
 
@@ -142,7 +142,7 @@ def _fill(page: Page, fill_id: UUID, *, fault: str = "", status: int = 200) -> R
     )
 
 
-def decide_fill(page: Page) -> Response:
+def decide_fill(page: Page, by: Actor) -> Response:
     """Confirm the matches, or change them."""
     fill_id, form = _fill_id(page), page.form
     fuel, route = form.text("fuel"), form.text("route")
@@ -165,16 +165,12 @@ def decide_fill(page: Page) -> Response:
                 page.company_id,
                 fill_id,
                 decision,
-                by=page.session.email,
+                by,
                 far_miles=page.console.settings.fill_far_miles,
                 now=page.now,
             )
     except UnusableDecision as error:
         return _fill(page, fill_id, fault=sentence(str(error)), status=400)
-    chosen = {"unit": decision.unit_number, "station": decision.station_id, "fuel": fuel, "route": route}
-    changed = ", ".join(f"{name} {value}" for name, value in chosen.items() if value)
-    changed = "the same purchase" if decision.is_twice else changed
-    page.audited = AuditedAction(shown_id("fil", fill_id), why=changed or "confirmed")
     return see_other("/fills?list=review&done=decided")
 
 
@@ -242,9 +238,9 @@ def _address(shown: Page, path: str, **changes: object) -> str:
 
 ADDRESSES = [
     page_at("/fills", show),
-    audited_action_at("/fills/match", match_again, by=MAY_DISPATCH, audited_as="fills.match", run=in_report_threads),
+    action_at("/fills/match", match_again, by=MAY_DISPATCH, run=in_report_threads),
     page_at("/fills/{id}", show_fill),
-    audited_action_at("/fills/{id}", decide_fill, by=MAY_DISPATCH, audited_as="fills.decide"),
+    action_at("/fills/{id}", decide_fill, by=MAY_DISPATCH),
     page_at("/bought", show_bought),
     page_at("/bought.csv", export_bought, run=as_download),
 ]
