@@ -21,15 +21,13 @@ from dramatiq.middleware import Middleware
 from domain import clock
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.name_lookups import looking_up_for
-from domain.audit.entries import Actor, audit_subject, record_action
 from domain.database.connections import Connection
 from domain.database.health import is_away
 from domain.database.visibility import of_companies
-from domain.ids import shown_id
 from domain.telemetry.logs import get_logger
 from domain.telemetry.metrics import WEBHOOKS
 from domain.webhooks import deliveries
-from domain.webhooks.deliveries import ClaimedBatch, DeliveryClaim, Disabled, Outcome
+from domain.webhooks.deliveries import ClaimedBatch, DeliveryClaim, Outcome
 from domain.webhooks.sending import Sender
 from workers.context import Context
 
@@ -241,7 +239,6 @@ class Courier:
             connection, self._endpoint_id, outcomes, settings=self._settings, now=now
         )
         if disabled is not None:
-            _record(connection, disabled)
             log.warning("webhooks.endpoint_disabled", **disabled._asdict())
 
     async def _give_up(self) -> None:
@@ -259,14 +256,3 @@ class Courier:
             await self._couriers.in_transaction(self._company_id, release)
         except psycopg.Error:
             log.warning("webhooks.claims_not_released", endpoint_id=self._endpoint_id)  # they run out
-
-
-def _record(connection: Connection, disabled: Disabled) -> None:
-    """Notes in the audit log, for the owners, why their endpoint is disabled."""
-    record_action(
-        connection,
-        Actor("Fuelroute", disabled.reason),
-        "webhooks.disable",
-        audit_subject("webhook endpoint", shown_id("whe", disabled.endpoint_id)),
-        company_id=disabled.company_id,
-    )

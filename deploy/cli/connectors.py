@@ -19,13 +19,12 @@ from domain import clock
 from domain.accounts import companies
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import Contacts
-from domain.audit.entries import audit_subject, record_action
 from domain.connectors import connectors, vendor_vehicles
 from domain.connectors.connectors import CONNECTORS, Connector, ConnectorValues
 from domain.connectors.kinds import VENDORS
 from domain.connectors.trying import try_connector
 from domain.connectors.vendor import CredentialField, Vendor, VendorFault
-from domain.database.connections import Connection, Tenant
+from domain.database.connections import Tenant
 from domain.ids import shown_id, with_shown_ids
 from domain.lifecycle import Environment
 from domain.settings import get_settings
@@ -92,10 +91,10 @@ def connectors_add(
             connection,
             Tenant(company_id, environment),
             values,
+            acting(),
             allowed=AllowedHosts.of_connectors(settings),
             contacts=Contacts.of(settings),
         )
-        _record(connection, "add", made, "")
     document = _document(made)
     show(as_json, document, lambda: _print_added(made, vendor))
 
@@ -137,18 +136,17 @@ def connectors_test(company_id: CompanyId, connector_id: ConnectorId, as_json: A
     try:
         answer = asyncio.run(try_connector(connector.kind, access, AllowedHosts.of_connectors(settings)))
     except VendorFault as fault:
-        _record_test(connector, f"it failed: {fault}")
+        _record_test(connector, fault)
         document = {"ok": False, "error": str(fault), "what_to_do": fault.what_to_do}
         show(as_json, document, lambda: print_fields(document))
         raise typer.Exit(1) from None
-    _record_test(connector, "")
+    _record_test(connector, None)
     show(as_json, {"ok": True, "answer": answer}, lambda: screen.print(answer, highlight=False))
 
 
-def _record_test(connector: Connector, outcome: str) -> None:
-    """Keeps in the audit log that a vendor was asked, also where it failed."""
+def _record_test(connector: Connector, fault: VendorFault | None) -> None:
     with transaction() as connection:
-        _record(connection, "test", connector, outcome)
+        connectors.record_test(connection, connector, acting(), fault=fault)
 
 
 @app.command("set")
@@ -170,12 +168,12 @@ def connectors_set(
             connection,
             company_id,
             connector.id,
+            acting(reason),
             credentials=values,
             url=url,
             allowed=AllowedHosts.of_connectors(settings),
             contacts=Contacts.of(settings),
         )
-        _record(connection, "change", connector, reason)
     show(as_json, {"id": connector_id, "changed": True}, lambda: screen.print(f"changed {connector_id}"))
 
 
@@ -185,8 +183,7 @@ def connectors_pause(
 ) -> None:
     """Stops asking and taking; the cursor stays."""
     with locked(CONNECTORS, company_id, connector_id) as (connection, connector):
-        connectors.pause_connector(connection, company_id, connector.id, now=clock.now())
-        _record(connection, "pause", connector, reason)
+        connectors.pause_connector(connection, company_id, connector.id, acting(reason), now=clock.now())
     show(as_json, {"id": connector_id, "paused": True}, lambda: screen.print(f"paused {connector_id}"))
 
 
@@ -196,8 +193,7 @@ def connectors_resume(
 ) -> None:
     """Goes on where it was paused."""
     with locked(CONNECTORS, company_id, connector_id) as (connection, connector):
-        connectors.resume_connector(connection, company_id, connector.id)
-        _record(connection, "resume", connector, reason)
+        connectors.resume_connector(connection, company_id, connector.id, acting(reason))
     show(as_json, {"id": connector_id, "paused": False}, lambda: screen.print(f"resumed {connector_id}"))
 
 
@@ -208,8 +204,7 @@ def connectors_remove(
     """Forgets a connector and its credentials. Positions stay."""
     with locked(CONNECTORS, company_id, connector_id) as (connection, connector):
         confirm(yes, f"{connector_id} is removed for good")
-        connectors.remove_connector(connection, company_id, connector.id)
-        _record(connection, "remove", connector, reason)
+        connectors.remove_connector(connection, company_id, connector.id, acting(reason))
     show(as_json, {"id": connector_id, "removed": True}, lambda: screen.print(f"removed {connector_id}"))
 
 
@@ -246,8 +241,9 @@ def connectors_link(
     """Says which of our vehicles a vendor's vehicle is."""
     vehicle_id = None if vehicle == "none" else read_record_id("vehicle", vehicle)
     with locked(CONNECTORS, company_id, connector_id) as (connection, connector):
-        vendor_vehicles.link_vehicle(connection, company_id, connector.id, vehicle_key, vehicle_id, now=clock.now())
-        _record(connection, "link", connector, reason)
+        vendor_vehicles.link_vehicle(
+            connection, company_id, connector.id, vehicle_key, vehicle_id, acting(reason), now=clock.now()
+        )
     show(
         as_json,
         {"vehicle_key": vehicle_key, "vehicle_id": None if vehicle_id is None else vehicle},
@@ -297,16 +293,6 @@ def _read_file(file: Path) -> dict[str, str]:
             raise CommandFailed(f"line {number} of {file} is not NAME=VALUE")
         found[match[1]] = match[2]
     return found
-
-
-def _record(connection: Connection, action: str, connector: Connector, reason: str) -> None:
-    record_action(
-        connection,
-        acting(reason),
-        f"connectors.{action}",
-        audit_subject("connector", shown_id("con", connector.id)),
-        company_id=connector.company_id,
-    )
 
 
 def _document(connector: Connector) -> Mapping[str, Any]:

@@ -3,7 +3,6 @@ sent."""
 
 from pathlib import Path
 from typing import Annotated, Any
-from uuid import UUID
 
 import typer
 
@@ -13,9 +12,7 @@ from deploy.cli.storing import transaction
 from domain.accounts import companies
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import Contacts
-from domain.audit.entries import audit_subject, record_action
-from domain.database.connections import Connection
-from domain.ids import shown_id, with_shown_ids
+from domain.ids import with_shown_ids
 from domain.needs.operator_needs import OPERATOR_NEEDS
 from domain.notices.notice_log import list_notices
 from domain.notices.subscriptions import (
@@ -105,10 +102,10 @@ def notices_operators_add(
             OPERATORS,
             None,
             values,
+            acting(reason),
             allowed=AllowedHosts.of(settings),
             contacts=Contacts.of(settings),
         )
-        _record(connection, "add", made.id, reason)
     document = _document(made)
     show(as_json, document, lambda: print_fields(document))
 
@@ -122,14 +119,8 @@ def notices_operators_remove(
     """Removes a subscription of the operators."""
     subscription_id = SUBSCRIPTIONS.read_id(subscription)
     with transaction() as connection:
-        remove_subscription(connection, OPERATORS, subscription_id)
-        _record(connection, "remove", subscription_id, reason)
+        remove_subscription(connection, OPERATORS, subscription_id, acting(reason))
     show(as_json, {"id": subscription, "removed": True}, lambda: screen.print(f"removed {printable(subscription)}"))
-
-
-def _record(connection: Connection, verb: str, subscription_id: UUID, reason: str) -> None:
-    subject = audit_subject("operators' subscription", shown_id("sub", subscription_id))
-    record_action(connection, acting(reason), f"notices.{verb}", subject, company_id=None)
 
 
 def _document(one: Subscription) -> dict[str, Any]:

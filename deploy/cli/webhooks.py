@@ -15,10 +15,10 @@ from domain import clock
 from domain.accounts import companies
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import Contacts
-from domain.audit.entries import audit_subject, record_action
+from domain.audit.entries import Actor
 from domain.contract.shapes import moment_of
 from domain.database.connections import Connection, Tenant
-from domain.ids import read_id, shown_id, with_shown_ids
+from domain.ids import read_id, with_shown_ids
 from domain.lifecycle import Environment
 from domain.queue.jobs import deliver_webhooks_job
 from domain.settings import get_settings
@@ -71,10 +71,10 @@ def webhooks_add(
             connection,
             Tenant(company_id, environment),
             values,
+            acting(),
             allowed=AllowedHosts.of_webhooks(settings),
             contacts=Contacts.of(settings),
         )
-        _record(connection, "add", made.endpoint, "")
     _show_secret(made, as_json)
 
 
@@ -119,21 +119,18 @@ def webhooks_set(
     with locked(ENDPOINTS, company_id, endpoint_id) as (connection, endpoint):
         if any(value is not None for value in values):
             allowed = AllowedHosts.of_webhooks(get_settings())
-            endpoints.change_endpoint(connection, company_id, endpoint.id, values, allowed=allowed)
-            _record(connection, "change", endpoint, reason)
+            endpoints.change_endpoint(connection, company_id, endpoint.id, values, acting(reason), allowed=allowed)
         if enabled is not None:
-            _enable(connection, endpoint, enabled, reason)
+            _enable(connection, endpoint, enabled, acting(reason))
         document = _document(ENDPOINTS.lock(connection, company_id, endpoint.id))
     show(as_json, document, lambda: print_fields(document))
 
 
-def _enable(connection: Connection, endpoint: Endpoint, enabled: bool, reason: str) -> None:
+def _enable(connection: Connection, endpoint: Endpoint, enabled: bool, by: Actor) -> None:
     if enabled:
-        endpoints.enable_endpoint(connection, endpoint.company_id, endpoint.id)
+        endpoints.enable_endpoint(connection, endpoint.company_id, endpoint.id, by)
     else:
-        why = reason.strip() or "by hand"
-        endpoints.disable_endpoint(connection, endpoint.company_id, endpoint.id, why, now=clock.now())
-    _record(connection, "enable" if enabled else "disable", endpoint, reason)
+        endpoints.disable_endpoint(connection, endpoint.company_id, endpoint.id, by, now=clock.now())
 
 
 @app.command("remove")
@@ -143,8 +140,7 @@ def webhooks_remove(
     """Removes an endpoint. What is under way to it is not delivered."""
     with locked(ENDPOINTS, company_id, endpoint_id) as (connection, endpoint):
         confirm(yes, f"{endpoint_id} is removed for good")
-        endpoints.remove_endpoint(connection, company_id, endpoint.id, now=clock.now())
-        _record(connection, "remove", endpoint, reason)
+        endpoints.remove_endpoint(connection, company_id, endpoint.id, acting(reason), now=clock.now())
     show(as_json, {"id": endpoint_id, "removed": True}, lambda: screen.print(f"removed {endpoint_id}"))
 
 
@@ -155,8 +151,9 @@ def webhooks_rotate_secret(
     """Makes a new secret and prints it. For 24 hours the former one signs as well."""
     with locked(ENDPOINTS, company_id, endpoint_id) as (connection, endpoint):
         contacts = Contacts.of(get_settings())
-        made = endpoints.rotate_secret(connection, company_id, endpoint.id, contacts=contacts, now=clock.now())
-        _record(connection, "rotate_secret", endpoint, reason)
+        made = endpoints.rotate_secret(
+            connection, company_id, endpoint.id, acting(reason), contacts=contacts, now=clock.now()
+        )
     _show_secret(made, as_json)
 
 
@@ -165,7 +162,7 @@ def webhooks_test(company_id: CompanyId, endpoint_id: EndpointId, as_json: AsJso
     """Sends the endpoint an event that tells of no route, and prints the answer. The exit status is 1 if it is not
     taken."""
     with locked(ENDPOINTS, company_id, endpoint_id) as (connection, endpoint):
-        event_id = delivery_log.send_test(connection, company_id, endpoint.id, now=clock.now())
+        event_id = delivery_log.send_test(connection, company_id, endpoint.id, acting(), now=clock.now())
     enqueue([deliver_webhooks_job(endpoint.id, company_id)])
     deadline = time.monotonic() + _TEST_SECONDS
     while True:
@@ -227,15 +224,14 @@ def webhooks_replay(
     """Sends one event again, or all that failed since a time. Each keeps its id."""
     if (event_id is None) == (failed_since is None):
         raise CommandFailed("name one event with --event, or give --failed-since")
-    now = clock.now()
+    now, by = clock.now(), acting(reason)
     with locked(ENDPOINTS, company_id, endpoint_id) as (connection, endpoint):
         if event_id is not None:
-            delivery_log.replay_delivery(connection, company_id, endpoint.id, _event(event_id), now=now)
+            delivery_log.replay_delivery(connection, company_id, endpoint.id, _event(event_id), by, now=now)
             count = 1
         else:
             since = _moment(failed_since or "")
-            count = delivery_log.replay_failed(connection, company_id, endpoint.id, since=since, now=now)
-        _record(connection, "replay", endpoint, reason, affected=count)
+            count = delivery_log.replay_failed(connection, company_id, endpoint.id, by, since=since, now=now)
     enqueue([deliver_webhooks_job(endpoint.id, company_id)])
     show(as_json, {"replayed": count}, lambda: screen.print(f"{counted(count, 'event')} will be sent again"))
 
@@ -261,17 +257,6 @@ def _moment(text: str) -> datetime:
         return moment_of(text)
     except ValueError as error:
         raise CommandFailed(f"--failed-since: {error}") from None
-
-
-def _record(connection: Connection, action: str, endpoint: Endpoint, reason: str, *, affected: int = 1) -> None:
-    record_action(
-        connection,
-        acting(reason),
-        f"webhooks.{action}",
-        audit_subject("webhook endpoint", shown_id("whe", endpoint.id)),
-        company_id=endpoint.company_id,
-        affected=affected,
-    )
 
 
 def _document(endpoint: Endpoint) -> dict[str, Any]:

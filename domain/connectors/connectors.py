@@ -13,8 +13,9 @@ import msgspec
 from domain.accounts.allowed_hosts import AllowedHosts, url_fault
 from domain.accounts.companies import lock_company
 from domain.accounts.contacts import Contacts, Sealed, StoredContact, UnreadableContact
+from domain.audit.entries import Actor, audit_subject, record_action
 from domain.connectors.kinds import VENDORS
-from domain.connectors.vendor import Access, FieldName, Vendor
+from domain.connectors.vendor import Access, FieldName, Vendor, VendorFault
 from domain.database.connections import Connection, Tenant
 from domain.database.owned import Owned
 from domain.database.statements import Command, Statement
@@ -105,7 +106,13 @@ def vendor_of(kind: str) -> type[Vendor]:
 
 
 def add_connector(
-    connection: Connection, tenant: Tenant, values: ConnectorValues, *, allowed: AllowedHosts, contacts: Contacts
+    connection: Connection,
+    tenant: Tenant,
+    values: ConnectorValues,
+    by: Actor,
+    *,
+    allowed: AllowedHosts,
+    contacts: Contacts,
 ) -> Connector:
     """Stores a new connector, which works at once. Raises UnusableConnector, UnknownCompany, RetiredCompany."""
     vendor = vendor_of(values.kind)
@@ -119,7 +126,23 @@ def add_connector(
     CONNECTORS.require_room(connection, tenant, MOST_CONNECTORS, full)
     sealed = contacts.seal(write(credentials).decode())
     asks = vendor().asks(credentials)
-    return _INSERT.one(connection, (new_id(), *tenant, values.kind, name, url, sealed, asks))
+    made = _INSERT.one(connection, (new_id(), *tenant, values.kind, name, url, sealed, asks))
+    record_connector_action(connection, by, "connectors.add", made.company_id, made.id)
+    return made
+
+
+def record_connector_action(
+    connection: Connection, by: Actor, action: str, company_id: UUID, connector_id: UUID
+) -> None:
+    """Writes to the audit log what was done to a connector, or with its vehicles."""
+    subject = audit_subject("connector", shown_id("con", connector_id))
+    record_action(connection, by, action, subject, company_id=company_id)
+
+
+def record_test(connection: Connection, connector: Connector, by: Actor, *, fault: VendorFault | None) -> None:
+    """Writes to the audit log that a person had a vendor asked, also where it failed."""
+    why = by if fault is None else by.with_reason(f"it failed: {fault}")
+    record_connector_action(connection, why, "connectors.test", connector.company_id, connector.id)
 
 
 def state_of(connector: Connector, *, now: datetime) -> str:
@@ -174,6 +197,7 @@ def change_access(
     connection: Connection,
     company_id: UUID,
     connector_id: UUID,
+    by: Actor,
     *,
     credentials: Mapping[FieldName, str],
     url: str = "",
@@ -192,6 +216,7 @@ def change_access(
     sealed = contacts.seal(write(values).decode())
     parameters = (url, sealed, vendor().asks(values), is_same, is_same and before != values, connector_id)
     _SET_ACCESS.execute(connection, parameters)
+    record_connector_action(connection, by, "connectors.change", company_id, connector_id)
 
 
 def _credentials_of(
@@ -204,28 +229,31 @@ def _credentials_of(
         return None
 
 
-def pause_connector(connection: Connection, company_id: UUID, connector_id: UUID, *, now: datetime) -> bool:
+def pause_connector(connection: Connection, company_id: UUID, connector_id: UUID, by: Actor, *, now: datetime) -> bool:
     """Nothing is asked or taken any more. False: it was paused already. Raises UnknownConnector."""
     if CONNECTORS.lock(connection, company_id, connector_id).paused_at is not None:
         return False
     _PAUSE.execute(connection, (now, connector_id))
+    record_connector_action(connection, by, "connectors.pause", company_id, connector_id)
     return True
 
 
-def resume_connector(connection: Connection, company_id: UUID, connector_id: UUID) -> bool:
+def resume_connector(connection: Connection, company_id: UUID, connector_id: UUID, by: Actor) -> bool:
     """It goes on at its cursor: what its vendor kept meanwhile comes in. False: it was not paused. Raises
     UnknownConnector."""
     if CONNECTORS.lock(connection, company_id, connector_id).paused_at is None:
         return False
     _RESUME.execute(connection, (connector_id,))
+    record_connector_action(connection, by, "connectors.resume", company_id, connector_id)
     return True
 
 
-def remove_connector(connection: Connection, company_id: UUID, connector_id: UUID) -> None:
+def remove_connector(connection: Connection, company_id: UUID, connector_id: UUID, by: Actor) -> None:
     """Forgets it, its credentials and its vehicles. Positions stay. Raises UnknownConnector."""
     CONNECTORS.lock(connection, company_id, connector_id)
     _REMOVE_VEHICLES.execute(connection, (connector_id,))
     _REMOVE.execute(connection, (connector_id,))
+    record_connector_action(connection, by, "connectors.remove", company_id, connector_id)
 
 
 # --- Credentials -------------------------------------------------------------------------------------------------

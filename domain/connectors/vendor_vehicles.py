@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.connectors.connectors import CONNECTORS, UnusableConnector
+from domain.audit.entries import Actor
+from domain.connectors.connectors import CONNECTORS, UnusableConnector, record_connector_action
 from domain.connectors.matching import BY_PERSON, Before, Compared, Named, Ours, judge, tell_twins, tidied
 from domain.connectors.vendor import VendorVehicle
 from domain.database.connections import Connection, as_json
@@ -258,6 +259,7 @@ def link_vehicle(
     connector_id: UUID,
     vehicle_key: str,
     vehicle_id: UUID | None,
+    by: Actor,
     *,
     now: datetime,
 ) -> None:
@@ -269,3 +271,4 @@ def link_vehicle(
     parameters = (vehicle_id, vehicle_id, now, company_id, connector_id, vehicle_key)
     if _LINK.execute(connection, parameters).rowcount != 1:
         raise UnusableConnector(f"the connector has named no vehicle {vehicle_key!r}")
+    record_connector_action(connection, by, "connectors.link", company_id, connector_id)

@@ -5,11 +5,12 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
+from domain.audit.entries import Actor
 from domain.database.connections import Connection
 from domain.database.statements import Command, Scalar, Statement
 from domain.ids import first_id_of, new_id
 from domain.notices.notice_text import text_of_test
-from domain.notices.subscriptions import OPERATORS, SUBSCRIPTIONS, UnusableSubscription
+from domain.notices.subscriptions import OPERATORS, SUBSCRIPTIONS, UnusableSubscription, record_subscription_action
 from domain.queue.jobs import Job, send_notice_job
 
 MOST_TESTS = 10
@@ -67,7 +68,14 @@ _INSERT_TEST = Command(
 
 
 def send_test_notice(
-    connection: Connection, company_id: UUID, subscription_id: UUID, *, company: str, console: str, now: datetime
+    connection: Connection,
+    company_id: UUID,
+    subscription_id: UUID,
+    by: Actor,
+    *,
+    company: str,
+    console: str,
+    now: datetime,
 ) -> list[Job]:
     """Stores a notice that tells of no need, whatever the hour. Returns the jobs to enqueue after the commit; one to
     the operators has none, since the scheduler sends it. Raises UnknownSubscription, UnusableSubscription."""
@@ -82,6 +90,7 @@ def send_test_notice(
     page = "operator-notices" if company_id == OPERATORS else "notices"
     text = text_of_test(subscription.name, company=company, address=f"{console}/{page}")
     _INSERT_TEST.execute(connection, (notice_id, company_id, subscription_id, now, now, text, now, now))
+    record_subscription_action(connection, by, "notices.test", company_id, subscription_id)
     return [] if company_id == OPERATORS else [send_notice_job(notice_id, company_id)]
 
 

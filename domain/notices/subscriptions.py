@@ -14,11 +14,12 @@ from domain.accounts.companies import lock_company
 from domain.accounts.contact_urls import channel_of, fault_of
 from domain.accounts.contacts import Contacts, Sealed, StoredContact
 from domain.accounts.users import MAY_MANAGE_USERS
+from domain.audit.entries import Actor, audit_subject, record_action
 from domain.database.connections import Connection, as_json
 from domain.database.owned import Owned
 from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError, Unknown
-from domain.ids import new_id
+from domain.ids import new_id, shown_id
 from domain.lifecycle import Role
 from domain.needs.company_needs import COMPANY_NEEDS
 from domain.needs.need import Need
@@ -125,6 +126,7 @@ def add_subscription(
     company_id: UUID,
     user_id: UUID | None,
     values: SubscriptionValues,
+    by: Actor,
     *,
     allowed: AllowedHosts,
     contacts: Contacts,
@@ -143,7 +145,18 @@ def add_subscription(
         *(channel_of(values.url or ""), values.after_minutes, as_json(values.minutes_by_kind)),
         *(values.quiet_from, values.quiet_until, values.time_zone),
     )
-    return _INSERT.one(connection, parameters)
+    made = _INSERT.one(connection, parameters)
+    record_subscription_action(connection, by, "notices.add", company_id, made.id)
+    return made
+
+
+def record_subscription_action(
+    connection: Connection, by: Actor, action: str, company_id: UUID, subscription_id: UUID
+) -> None:
+    """Writes to the audit log what was done to a subscription. One of the operators belongs to no company."""
+    kind = "operators' subscription" if company_id == OPERATORS else "notice subscription"
+    subject = audit_subject(kind, shown_id("sub", subscription_id))
+    record_action(connection, by, action, subject, company_id=None if company_id == OPERATORS else company_id)
 
 
 def lock_subscriptions(connection: Connection, company_id: UUID) -> list[Subscription]:
@@ -168,6 +181,7 @@ def change_subscription(
     company_id: UUID,
     subscription_id: UUID,
     values: SubscriptionValues,
+    by: Actor,
     *,
     allowed: AllowedHosts,
     contacts: Contacts,
@@ -189,24 +203,30 @@ def change_subscription(
         ),
     )
     _SET.execute(connection, parameters)
+    record_subscription_action(connection, by, "notices.change", company_id, subscription_id)
 
 
-def enable_subscription(connection: Connection, company_id: UUID, subscription_id: UUID) -> None:
+def enable_subscription(connection: Connection, company_id: UUID, subscription_id: UUID, by: Actor) -> None:
     """Enables a subscription. Present needs are told as if they began now. Raises UnknownSubscription."""
     SUBSCRIPTIONS.lock(connection, company_id, subscription_id)
     _DISABLE.execute(connection, (None, company_id, subscription_id))
+    record_subscription_action(connection, by, "notices.enable", company_id, subscription_id)
 
 
-def disable_subscription(connection: Connection, company_id: UUID, subscription_id: UUID, *, now: datetime) -> None:
+def disable_subscription(
+    connection: Connection, company_id: UUID, subscription_id: UUID, by: Actor, *, now: datetime
+) -> None:
     """Disables a subscription: nothing more is sent to it, not even the end of a need. Raises UnknownSubscription."""
     SUBSCRIPTIONS.lock(connection, company_id, subscription_id)
     _DISABLE.execute(connection, (now, company_id, subscription_id))
+    record_subscription_action(connection, by, "notices.disable", company_id, subscription_id)
 
 
-def remove_subscription(connection: Connection, company_id: UUID, subscription_id: UUID) -> None:
+def remove_subscription(connection: Connection, company_id: UUID, subscription_id: UUID, by: Actor) -> None:
     """Removes it for good. Its notices stay until retention deletes them. Raises UnknownSubscription."""
     SUBSCRIPTIONS.lock(connection, company_id, subscription_id)
     _REMOVE.execute(connection, (company_id, subscription_id))
+    record_subscription_action(connection, by, "notices.remove", company_id, subscription_id)
 
 
 # --- Sealing ---------------------------------------------------------------------------------------------------

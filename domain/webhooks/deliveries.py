@@ -12,6 +12,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.accounts.contacts import Contacts, UnreadableContact
+from domain.audit.entries import Actor
 from domain.claims import Claim, Retries
 from domain.database.connections import Connection, Tenant, as_json
 from domain.database.fence import is_at_work
@@ -272,7 +273,12 @@ def settle_deliveries(
         _SET_FAILING.execute(connection, (failing_since, endpoint_id))
     reason = _reason_to_disable(outcomes, failing_since, settings, now)
     if reason is not None and disable_endpoint(
-        connection, endpoint.company_id, endpoint_id, reason, now=now, failing_since=failing_since or now
+        connection,
+        endpoint.company_id,
+        endpoint_id,
+        Actor("Fuelroute", reason),
+        now=now,
+        failing_since=failing_since or now,
     ):
         return Disabled(endpoint_id, endpoint.company_id, reason)
     return None

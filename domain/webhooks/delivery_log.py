@@ -6,11 +6,12 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, get_args
 from uuid import UUID
 
+from domain.audit.entries import Actor
 from domain.database.connections import Connection
 from domain.database.statements import Command, Scalar, Statement
 from domain.errors import Unknown
 from domain.ids import first_id_of, new_id, shown_id
-from domain.webhooks.endpoints import ENDPOINTS, Endpoint, UnusableEndpoint
+from domain.webhooks.endpoints import ENDPOINTS, Endpoint, UnusableEndpoint, record_endpoint_action
 from domain.webhooks.events import TEST, CapturedEvent, payload_of
 
 DeliveryStatus = Literal["pending", "delivered", "failed"]
@@ -137,7 +138,7 @@ _REPLAY_FAILED = Command(
 
 
 def replay_delivery(
-    connection: Connection, company_id: UUID, endpoint_id: UUID, event_id: UUID, *, now: datetime
+    connection: Connection, company_id: UUID, endpoint_id: UUID, event_id: UUID, by: Actor, *, now: datetime
 ) -> None:
     """Sends an event to an endpoint again, whatever its last outcome. Raises UnknownEndpoint, UnknownDelivery, and
     UnusableEndpoint if the endpoint is disabled."""
@@ -145,16 +146,19 @@ def replay_delivery(
     parameters = {"company_id": company_id, "endpoint_id": endpoint_id, "event_id": event_id, "now": now}
     if _REPLAY_ONE.execute(connection, parameters).rowcount == 0:
         raise UnknownDelivery(shown_id("evt", event_id))
+    record_endpoint_action(connection, by, "webhooks.replay", company_id, endpoint_id)
 
 
 def replay_failed(
-    connection: Connection, company_id: UUID, endpoint_id: UUID, *, since: datetime, now: datetime
+    connection: Connection, company_id: UUID, endpoint_id: UUID, by: Actor, *, since: datetime, now: datetime
 ) -> int:
     """Sends failed events since then again. Returns how many. Raises UnknownEndpoint, and UnusableEndpoint if the
     endpoint is disabled."""
     _require_enabled(ENDPOINTS.lock(connection, company_id, endpoint_id))
     parameters = {"company_id": company_id, "endpoint_id": endpoint_id, "first_id": first_id_of(since), "now": now}
-    return _REPLAY_FAILED.execute(connection, parameters).rowcount
+    count = _REPLAY_FAILED.execute(connection, parameters).rowcount
+    record_endpoint_action(connection, by, "webhooks.replay", company_id, endpoint_id, affected=count)
+    return count
 
 
 _INSERT_TEST = Command(
@@ -174,7 +178,7 @@ _INSERT_DELIVERY = Command(
 )
 
 
-def send_test(connection: Connection, company_id: UUID, endpoint_id: UUID, *, now: datetime) -> UUID:
+def send_test(connection: Connection, company_id: UUID, endpoint_id: UUID, by: Actor, *, now: datetime) -> UUID:
     """Queues an event about no route. Returns its id. Raises UnknownEndpoint, and UnusableEndpoint if the endpoint is
     disabled or too many tests were sent."""
     endpoint = ENDPOINTS.lock(connection, company_id, endpoint_id)
@@ -187,6 +191,7 @@ def send_test(connection: Connection, company_id: UUID, endpoint_id: UUID, *, no
     payload = payload_of(CapturedEvent(event_id, TEST, now, None), None)
     _INSERT_TEST.execute(connection, (event_id, company_id, endpoint.environment, TEST, now, payload))
     _INSERT_DELIVERY.execute(connection, (endpoint_id, event_id, company_id, endpoint.environment, now, now))
+    record_endpoint_action(connection, by, "webhooks.test", company_id, endpoint_id)
     return event_id
 
 

@@ -12,11 +12,12 @@ from uuid import UUID
 from domain.accounts.allowed_hosts import AllowedHosts, url_fault
 from domain.accounts.companies import lock_company
 from domain.accounts.contacts import Contacts, Sealed, StoredContact
+from domain.audit.entries import Actor, audit_subject, record_action
 from domain.database.connections import Connection, Tenant
 from domain.database.owned import Owned
 from domain.database.statements import Command, OwnedRow, Statement
 from domain.errors import FuelrouteError, Unknown
-from domain.ids import new_id
+from domain.ids import new_id, shown_id
 from domain.queue.jobs import Job, deliver_webhooks_job
 from domain.webhooks.events import EVENT_TYPES
 
@@ -97,7 +98,13 @@ _SET = Statement(
 
 
 def add_endpoint(
-    connection: Connection, tenant: Tenant, values: EndpointChanges, *, allowed: AllowedHosts, contacts: Contacts
+    connection: Connection,
+    tenant: Tenant,
+    values: EndpointChanges,
+    by: Actor,
+    *,
+    allowed: AllowedHosts,
+    contacts: Contacts,
 ) -> NewSecret:
     """Stores a new, enabled endpoint. Raises UnusableEndpoint, which names the value that cannot be set,
     UnknownCompany, RetiredCompany."""
@@ -109,11 +116,27 @@ def add_endpoint(
     ENDPOINTS.require_room(connection, tenant, MOST_ENDPOINTS, full)
     secret = _new_secret()
     parameters = (new_id(), *tenant, url or "", description or "", event_types or None, contacts.seal(secret))
-    return NewSecret(_INSERT.one(connection, parameters), secret)
+    made = _INSERT.one(connection, parameters)
+    record_endpoint_action(connection, by, "webhooks.add", made.company_id, made.id)
+    return NewSecret(made, secret)
+
+
+def record_endpoint_action(
+    connection: Connection, by: Actor, action: str, company_id: UUID, endpoint_id: UUID, *, affected: int = 1
+) -> None:
+    """Writes to the audit log what was done to an endpoint, or with its deliveries."""
+    subject = audit_subject("webhook endpoint", shown_id("whe", endpoint_id))
+    record_action(connection, by, action, subject, company_id=company_id, affected=affected)
 
 
 def change_endpoint(
-    connection: Connection, company_id: UUID, endpoint_id: UUID, values: EndpointChanges, *, allowed: AllowedHosts
+    connection: Connection,
+    company_id: UUID,
+    endpoint_id: UUID,
+    values: EndpointChanges,
+    by: Actor,
+    *,
+    allowed: AllowedHosts,
 ) -> Endpoint:
     """Changes an endpoint, and returns it as it is now. Raises UnknownEndpoint, and UnusableEndpoint, which names the
     value that cannot be set."""
@@ -123,6 +146,7 @@ def change_endpoint(
     )
     kept = stored.event_types if event_types is None else event_types or None
     parameters = (url, stored.description if description is None else description, kept, company_id, endpoint_id)
+    record_endpoint_action(connection, by, "webhooks.change", company_id, endpoint_id)
     return _SET.one(connection, parameters)
 
 
@@ -139,35 +163,40 @@ _END_PENDING = Command(
 _REMOVE = Command("DELETE FROM webhook_endpoints WHERE id = %s")
 
 
-def enable_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID) -> None:
+def enable_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID, by: Actor) -> None:
     """Lets events be captured for it from now on. Earlier events can be replayed. Raises UnknownEndpoint."""
     ENDPOINTS.lock(connection, company_id, endpoint_id)
     _ENABLE.execute(connection, (endpoint_id,))
+    record_endpoint_action(connection, by, "webhooks.enable", company_id, endpoint_id)
 
 
 def disable_endpoint(
     connection: Connection,
     company_id: UUID,
     endpoint_id: UUID,
-    reason: str,
+    by: Actor,
     *,
     now: datetime,
     failing_since: datetime | None = None,
 ) -> bool:
-    """Captures no more events for it, and ends its waiting deliveries as failed. `failing_since` is None if a person
-    asks for it. Returns False if it was disabled already. Raises UnknownEndpoint."""
+    """Ends the deliveries that are under way as failed, and captures nothing more. The endpoint keeps the
+    reason. `failing_since` is None where a person asks for it. Returns False if it was disabled already. Raises
+    UnknownEndpoint."""
     if ENDPOINTS.lock(connection, company_id, endpoint_id).disabled_at is not None:
         return False
+    reason = by.with_reason("by hand").reason
     _DISABLE.execute(connection, (now, reason, failing_since, endpoint_id))
     _END_PENDING.execute(connection, (now, f"The endpoint was disabled: {reason}", endpoint_id))
+    record_endpoint_action(connection, by, "webhooks.disable", company_id, endpoint_id)
     return True
 
 
-def remove_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID, *, now: datetime) -> None:
+def remove_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID, by: Actor, *, now: datetime) -> None:
     """Removes it for good. Retention deletes its deliveries. Raises UnknownEndpoint."""
     ENDPOINTS.lock(connection, company_id, endpoint_id)
     _END_PENDING.execute(connection, (now, "The endpoint was removed", endpoint_id))
     _REMOVE.execute(connection, (endpoint_id,))
+    record_endpoint_action(connection, by, "webhooks.remove", company_id, endpoint_id)
 
 
 # --- Secrets ---------------------------------------------------------------------------------------------------
@@ -180,12 +209,13 @@ _ROTATE = Statement(
 
 
 def rotate_secret(
-    connection: Connection, company_id: UUID, endpoint_id: UUID, *, contacts: Contacts, now: datetime
+    connection: Connection, company_id: UUID, endpoint_id: UUID, by: Actor, *, contacts: Contacts, now: datetime
 ) -> NewSecret:
     """Gives it a new secret. The former one signs along with it for a day. Raises UnknownEndpoint."""
     secret = _new_secret()
     parameters = (now + SECRET_OVERLAP, contacts.seal(secret), company_id, endpoint_id)
     ENDPOINTS.lock(connection, company_id, endpoint_id)
+    record_endpoint_action(connection, by, "webhooks.rotate_secret", company_id, endpoint_id)
     return NewSecret(_ROTATE.one(connection, parameters), secret)
 
 

@@ -39,7 +39,7 @@ from ingress.console.downloads import Download
 from ingress.console.fairness import PATIENCE_SECONDS
 from ingress.console.importer import NoRoom, Upload
 from ingress.console.refusals import Refused, answer_error
-from ingress.console.signed_in import EVERYBODY, Handler, Page, answer_signed_in, record_in_audit_log
+from ingress.console.signed_in import EVERYBODY, Handler, Page, answer_signed_in
 
 # --- Threads that do the work ------------------------------------------------------------------------------------
 
@@ -167,26 +167,6 @@ def action_at(path: str, handler: ActionHandler, *, by: Collection[Role], run: R
         return await run(request, partial(answer_signed_in, request, act, form, by=by))
 
     return Route(path, endpoint, methods=["POST"])
-
-
-def audited_action_at(
-    path: str,
-    handler: Handler,
-    *,
-    by: Collection[Role],
-    audited_as: str,
-    is_own: bool = False,
-    run: Runner = in_page_threads,
-) -> Route:
-    """An action that the console itself writes to the audit log, under the name `audited_as`."""
-
-    def act_and_record(page: Page, _: Actor) -> Response:
-        response = handler(page)
-        if response.status_code < 400:
-            record_in_audit_log(page, audited_as, is_own=is_own)
-        return response
-
-    return action_at(path, act_and_record, by=by, run=run)
 
 
 _LOOK_SECONDS = 8.0

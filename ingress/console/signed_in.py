@@ -1,9 +1,9 @@
-"""One request of a signed-in user: the session, the role, the company, one transaction, the audit log."""
+"""One request of a signed-in user: the session, the role, the company, one transaction."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from domain import clock
 from domain.accounts.sessions import Session, find_session
 from domain.accounts.users import MAY_MANAGE_KEYS, MAY_MATCH, MAY_SEE_REQUESTS
-from domain.audit.entries import LONGEST_REASON, Actor, record_action
+from domain.audit.entries import LONGEST_REASON, Actor
 from domain.database.connections import Connection
 from domain.database.owned import Owned
 from domain.database.statements import Row
@@ -30,20 +30,6 @@ EVERYBODY: Collection[Role] = frozenset(Role)
 OPERATORS: Collection[Role] = frozenset({Role.OPERATOR})
 
 
-class AuditedAction(NamedTuple):
-    """The details of an action for the audit log that its address and its form do not tell.
-
-    It names drivers by their ids only, and holds no secret."""
-
-    subject: str = ""
-    """Empty: the parts of the address are the subject."""
-    affected: int = 1
-    why: str = ""
-    """The reason where the person gives none."""
-    company_id: UUID | None = None
-    """None: the company whose pages are shown."""
-
-
 @dataclass(slots=True)
 class Page:
     """A request of a signed-in user, inside a transaction."""
@@ -57,8 +43,6 @@ class Page:
     now: datetime
     jobs: list[Job] = field(default_factory=list)
     """Jobs to enqueue after the commit."""
-    audited: AuditedAction = field(default_factory=AuditedAction)
-    """The details that the handler adds to the audit log."""
     afterwards: list[Callable[[], object]] = field(default_factory=list)
     """Calls to make after the commit."""
 
@@ -155,19 +139,3 @@ def _to_sign_in(request: Request) -> Response:
 
 def _forbidden(role: str) -> Refused:
     return Refused(403, "You may not do this", f"Your role is {role}: ask an owner of your company.")
-
-
-def record_in_audit_log(page: Page, action: str, *, is_own: bool) -> None:
-    """Write an action to the audit log. `is_own`: the user changed the own account; an operator's belongs to no
-    company."""
-    audited, session = page.audited, page.session
-    company_id = None if is_own and session.role is Role.OPERATOR else audited.company_id or session.company_id
-    in_address = " ".join(map(str, page.request.path_params.values()))
-    record_action(
-        page.connection,
-        Actor(session.email, page.form.text("reason", most=LONGEST_REASON) or audited.why),
-        action,
-        audited.subject or in_address or ("own account" if is_own else ""),
-        company_id=company_id,
-        affected=audited.affected,
-    )

@@ -22,6 +22,7 @@ from domain.lifecycle import Environment
 from tests.benchmarks.connector_pages import PAGES, TRUCKS
 from tests.benchmarks.harness import Bench, Figure, Stack, new_progress
 from tests.benchmarks.loader import load_fleet
+from tests.factories import DOT
 
 ROUNDS = 3
 EVERY_SECONDS = 30.0
@@ -70,6 +71,7 @@ def _prepare(stack: Stack, url: str) -> None:
             connection,
             Tenant(company_id, Environment.LIVE),
             ConnectorValues("samsara", {"token": "a-token"}, url=url),
+            DOT,
             allowed=AllowedHosts.read(_ALLOWED),
             contacts=IN_CLEAR,
         )

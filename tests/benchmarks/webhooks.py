@@ -22,7 +22,7 @@ from domain.webhooks.sending import Sender
 from tests.benchmarks.harness import Bench, Figure, Stack, busiest
 from tests.benchmarks.load import LoadFailed
 from tests.benchmarks.loader import Fleet, Lot, load_fleet, load_routes
-from tests.factories import route_body
+from tests.factories import DOT, route_body
 from tests.service import Client, Service
 from tests.webhook_receiver import running_receiver
 
@@ -82,6 +82,7 @@ def _add_endpoint(stack: Stack, fleet: Fleet, url: str) -> NewSecret:
             connection,
             Tenant(fleet.company_id, Environment.LIVE),
             EndpointChanges(url=url),
+            DOT,
             allowed=AllowedHosts.read(_ALLOWED),
             contacts=IN_CLEAR,
         )
@@ -171,6 +172,7 @@ def _add_endpoint_of(stack: Stack, client: Client, url: str) -> None:
             connection,
             client.fleet.live,
             EndpointChanges(url=url),
+            DOT,
             allowed=AllowedHosts.read(_ALLOWED),
             contacts=IN_CLEAR,
         )

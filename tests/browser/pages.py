@@ -96,8 +96,8 @@ class Site:
             if not known:
                 tenant = Tenant(self.company_id, Environment.SANDBOX)
                 values = ConnectorValues("samsara", {"token": "a-token"}, url="https://api.samsara.com")
-                made = add_connector(connection, tenant, values, allowed=AllowedHosts(), contacts=IN_CLEAR)
-                pause_connector(connection, self.company_id, made.id, now=datetime.now(UTC))
+                made = add_connector(connection, tenant, values, DOT, allowed=AllowedHosts(), contacts=IN_CLEAR)
+                pause_connector(connection, self.company_id, made.id, DOT, now=datetime.now(UTC))
                 (unit,) = connection.execute(
                     "SELECT unit_number FROM vehicles WHERE company_id = %s ORDER BY id LIMIT 1", (self.company_id,)
                 ).fetchone() or ("",)
@@ -119,8 +119,8 @@ class Site:
             if not known:
                 tenant = Tenant(self.company_id, Environment.SANDBOX)
                 values = EndpointChanges(url="https://tms.example.com/fuelroute?code=1", description="the TMS")
-                made = add_endpoint(connection, tenant, values, allowed=AllowedHosts(), contacts=IN_CLEAR)
-                send_test(connection, self.company_id, made.endpoint.id, now=datetime.now(UTC))
+                made = add_endpoint(connection, tenant, values, DOT, allowed=AllowedHosts(), contacts=IN_CLEAR)
+                send_test(connection, self.company_id, made.endpoint.id, DOT, now=datetime.now(UTC))
                 known = [made.endpoint]
         return f"/webhooks/{shown_id('whe', known[0].id)}"
 
@@ -170,11 +170,11 @@ class Site:
                     time_zone="America/Chicago",
                 )
                 made = add_subscription(
-                    connection, self.company_id, None, values, allowed=AllowedHosts(), contacts=IN_CLEAR
+                    connection, self.company_id, None, values, DOT, allowed=AllowedHosts(), contacts=IN_CLEAR
                 )
                 words = {"company": "Demo", "console": "https://console.example.com"}
-                send_test_notice(connection, self.company_id, made.id, **words, now=datetime.now(UTC))
-                disable_subscription(connection, self.company_id, made.id, now=datetime.now(UTC))
+                send_test_notice(connection, self.company_id, made.id, DOT, **words, now=datetime.now(UTC))
+                disable_subscription(connection, self.company_id, made.id, DOT, now=datetime.now(UTC))
                 known = [made]
         return f"/notices/{shown_id('sub', known[0].id)}"
 
@@ -193,9 +193,11 @@ class Site:
                     time_zone="America/Chicago",
                 )
                 known = [
-                    add_subscription(connection, OPERATORS, None, values, allowed=AllowedHosts(), contacts=IN_CLEAR)
+                    add_subscription(
+                        connection, OPERATORS, None, values, DOT, allowed=AllowedHosts(), contacts=IN_CLEAR
+                    )
                 ]
-                disable_subscription(connection, OPERATORS, known[0].id, now=datetime.now(UTC))
+                disable_subscription(connection, OPERATORS, known[0].id, DOT, now=datetime.now(UTC))
         return f"/operator-notices/{shown_id('sub', known[0].id)}"
 
     def notices(self) -> str:

@@ -19,7 +19,7 @@ from tests.domain.connectors.helpers import added
 from tests.domain.fills.cards import buy_planned_fuel
 from tests.domain.helpers import imported, planned_by_hand
 from tests.domain.webhooks.endpoints import end_deliveries, make_endpoint
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 from tests.rows import named
 
 OWN_ENDPOINT = "OWN_ENDPOINT"
@@ -124,7 +124,7 @@ def _house(database: Database, jobs: JobQueue, now: datetime) -> House:
         route_id = imported(connection, fleet.live, now=now)
         message_id = planned_by_hand(connection, route_id, now=now)
         endpoint = make_endpoint(connection, fleet.live).endpoint
-        event_id = send_test(connection, fleet.company_id, endpoint.id, now=now)
+        event_id = send_test(connection, fleet.company_id, endpoint.id, DOT, now=now)
         end_deliveries(connection, fleet.company_id)
         deal = connection.execute(
             "INSERT INTO deals (company_id, brand, net_price) VALUES (%s, 'Roadhawk', 3) RETURNING id",

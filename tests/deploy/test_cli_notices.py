@@ -8,7 +8,7 @@ from domain.notices.notice_log import send_test_notice
 from domain.notices.subscriptions import SUBSCRIPTIONS, disable_subscription
 from tests.deploy.commands import Cli
 from tests.domain.notices.subscriptions import subscribe
-from tests.factories import Fleet
+from tests.factories import DOT, Fleet
 
 
 def test_subscriptions_and_notices_are_listed_without_addresses(cli: Cli, fleet: Fleet, database: Database) -> None:
@@ -16,8 +16,8 @@ def test_subscriptions_and_notices_are_listed_without_addresses(cli: Cli, fleet:
     now = datetime.now(UTC)
     with database.transaction() as connection:
         one = subscribe(connection, fleet.company_id)
-        send_test_notice(connection, fleet.company_id, one.id, company="Acme", console="https://c", now=now)
-        disable_subscription(connection, fleet.company_id, one.id, now=now)
+        send_test_notice(connection, fleet.company_id, one.id, DOT, company="Acme", console="https://c", now=now)
+        disable_subscription(connection, fleet.company_id, one.id, DOT, now=now)
 
     (subscription,) = cli("notices", "subscriptions", *company, "--json").document
     assert (subscription["name"], subscription["channel"], subscription["state"]) == ("The night desk", "json", "off")

@@ -15,7 +15,7 @@ from domain.connectors.connectors import ConnectorValues, add_connector
 from domain.ids import shown_id
 from domain.lifecycle import Environment
 from tests.domain.webhooks.endpoints import make_endpoint
-from tests.factories import JOLIET, NEWARK, route_body
+from tests.factories import DOT, JOLIET, NEWARK, route_body
 from tests.faults.world import SECONDS, Tms, World, insist, mapping_command
 from tests.gateway import Gateway
 from tests.service import eventually
@@ -164,6 +164,7 @@ def tell_a_driver_in_the_cab(world: World) -> None:
             connection,
             tms.client.fleet.live,
             ConnectorValues("samsara", {"token": samsara.token, "positions": "no"}, url=samsara.url),
+            DOT,
             allowed=AllowedHosts.read("127.0.0.1"),
             contacts=IN_CLEAR,
         )

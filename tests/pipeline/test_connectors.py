@@ -11,7 +11,7 @@ import pytest
 from domain.connectors.connectors import Connector, pause_connector, resume_connector
 from domain.ids import new_id, shown_id
 from tests.domain.webhooks.endpoints import make_endpoint
-from tests.factories import JOLIET, NEWARK, PERRYSBURG, route_body
+from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, route_body
 from tests.pipeline.world import store_prices
 from tests.service import Client, Service
 from tests.vendors.samsara import running_samsara
@@ -153,10 +153,10 @@ def test_strangers_cannot_tell_a_wrong_token_from_an_unknown_connector(
     for nonsense in (b"", b"[]", b"{}", b'{"position": {}, "device": {"id": "x"}}', b"\xff", b"[" * 100_000):
         assert forward(service, connector, nonsense).status_code == 400
     with service.database.transaction() as connection:
-        pause_connector(connection, client.fleet.company_id, connector.id, now=datetime.now(UTC))
+        pause_connector(connection, client.fleet.company_id, connector.id, DOT, now=datetime.now(UTC))
     paused = forward(service, connector, body)
     assert (paused.status_code, paused.headers["retry-after"]) == (429, "60")
     assert "paused" in paused.json()["detail"]
     with service.database.transaction() as connection:
-        resume_connector(connection, client.fleet.company_id, connector.id)
+        resume_connector(connection, client.fleet.company_id, connector.id, DOT)
     assert forward(service, connector, body).status_code == 202

@@ -51,7 +51,7 @@ def subscribe(client: Client, url: str) -> None:
     )
     with client.service.database.transaction() as connection:
         allowed = AllowedHosts.read(HOST)
-        add_subscription(connection, client.fleet.company_id, None, values, allowed=allowed, contacts=IN_CLEAR)
+        add_subscription(connection, client.fleet.company_id, None, values, DOT, allowed=allowed, contacts=IN_CLEAR)
 
 
 def push_unknown(client: Client, *loads: str) -> None:

@@ -19,7 +19,7 @@ from domain.connectors.connectors import ConnectorValues, add_connector
 from domain.ids import shown_id
 from domain.settings import Settings
 from tests.conftest import make_database
-from tests.factories import JOLIET, route_body
+from tests.factories import DOT, JOLIET, route_body
 from tests.pipeline.world import give_contacts, messages_of, store_prices
 from tests.rows import named
 from tests.service import ALL_PROCESSES, Client, Service, eventually, running_service
@@ -152,6 +152,7 @@ def begin(service: Service, stack: ExitStack, kind: str, vendor: Vendor, url: st
             connection,
             client.fleet.live,
             ConnectorValues(kind, credentials, url=url),
+            DOT,
             allowed=AllowedHosts.read(HOST),
             contacts=IN_CLEAR,
         )

@@ -305,7 +305,7 @@ def test_jobs_of_the_sweep_wait_in_the_backlog_of_their_company(
         arrived(connection, fleets["plans"], quiet, ago)
         planned_by_hand(connection, imported(connection, fleets["messages"].live, now=ago), now=ago)
         endpoint = make_endpoint(connection, fleets["webhooks"].live).endpoint
-        send_test(connection, endpoint.company_id, endpoint.id, now=ago)
+        send_test(connection, endpoint.company_id, endpoint.id, DOT, now=ago)
 
     passes.sweep()
 

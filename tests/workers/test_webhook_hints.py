@@ -15,7 +15,7 @@ from domain.queue.job_queue import JobQueue
 from domain.settings import Settings
 from domain.webhooks.endpoints import disable_endpoint
 from tests.domain.webhooks.endpoints import make_endpoint
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 from workers import webhook_hints
 from workers.context import Context
 from workers.webhook_hints import WebhookHints
@@ -91,7 +91,7 @@ def test_a_new_endpoint_is_noticed_and_a_disabled_one_forgotten_soon(
 
     jobs.client.flushdb()
     with database.transaction() as connection:
-        disable_endpoint(connection, company_id, endpoint.id, "moved", now=now)
+        disable_endpoint(connection, company_id, endpoint.id, DOT._replace(reason="moved"), now=now)
     moment += webhook_hints._REMEMBERED_SECONDS + 0.1
     after(hints, message)
     assert waiting(jobs) == 0

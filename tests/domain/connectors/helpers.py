@@ -13,6 +13,7 @@ from domain.connectors.taking import Taken, TakingRules, take_page
 from domain.connectors.vendor import Vendor, VendorPage
 from domain.connectors.vendor_http import BoundedHttp
 from domain.database.connections import Connection, Tenant
+from tests.factories import DOT
 
 LOOPBACK = AllowedHosts.read("127.0.0.0/8")
 RULES = TakingRules(near_meters=250.0, early=timedelta(hours=12))
@@ -26,7 +27,7 @@ def added(
     credentials: Mapping[str, str],
 ) -> Connector:
     values = ConnectorValues(kind, credentials, url=url)
-    return add_connector(connection, tenant, values, allowed=LOOPBACK, contacts=IN_CLEAR)
+    return add_connector(connection, tenant, values, DOT, allowed=LOOPBACK, contacts=IN_CLEAR)
 
 
 def leased(connection: Connection, connector: Connector, *, now: datetime, by: str = "test") -> Leased:

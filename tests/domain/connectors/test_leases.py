@@ -10,7 +10,7 @@ from domain.connectors.taking import note_failure
 from domain.connectors.vendor import VendorPage
 from domain.database.connections import Connection
 from tests.domain.connectors.helpers import added, leased, taken
-from tests.factories import Fleet
+from tests.factories import DOT, Fleet
 
 TOKEN = {"token": "a-token"}
 EMPTY = VendorPage([], [], "next")
@@ -44,14 +44,14 @@ def test_pausing_ends_the_lease_and_resuming_goes_on_at_the_cursor(
     connector = added(connection, fleet.live, "samsara", "", TOKEN)
     lease = leased(connection, connector, now=now)
     taken(connection, lease, EMPTY, now=now)
-    assert pause_connector(connection, fleet.company_id, connector.id, now=now)
-    assert not pause_connector(connection, fleet.company_id, connector.id, now=now)
+    assert pause_connector(connection, fleet.company_id, connector.id, DOT, now=now)
+    assert not pause_connector(connection, fleet.company_id, connector.id, DOT, now=now)
     assert renew_leases(connection, [lease], now=now) == set()
     with pytest.raises(LeaseLost):
         note_failure(connection, lease, "x", "y", due_at=now, now=now)
     assert lease_connectors(connection, by="b", kinds=["samsara"], most=99, now=now) == []
 
-    assert resume_connector(connection, fleet.company_id, connector.id)
+    assert resume_connector(connection, fleet.company_id, connector.id, DOT)
 
     assert leased(connection, connector, now=now).cursor == "next"
 
@@ -62,7 +62,7 @@ def test_a_released_or_removed_connector_is_not_renewed(connection: Connection, 
     release_leases(connection, [lease])
     assert renew_leases(connection, [lease], now=now) == set()
     again = leased(connection, connector, now=now)
-    remove_connector(connection, fleet.company_id, connector.id)
+    remove_connector(connection, fleet.company_id, connector.id, DOT)
     assert renew_leases(connection, [again], now=now) == set()
     with pytest.raises(LeaseLost):
         taken(connection, again, EMPTY, now=now)

@@ -19,7 +19,7 @@ from domain.connectors.vendor import Access, VendorFix, VendorPage, VendorVehicl
 from domain.database.connections import Connection
 from tests.domain.connectors.cases import Answers
 from tests.domain.connectors.helpers import LOOPBACK, added, leased, polled, taken
-from tests.factories import JOLIET, Fleet
+from tests.factories import DOT, JOLIET, Fleet
 from tests.rows import named
 from tests.vendors.traccar import running_traccar
 
@@ -70,13 +70,7 @@ def test_a_cursor_is_kept_only_for_the_source_that_it_came_from(
     connector = added(connection, fleet.live, kind, "", before)
     connection.execute("UPDATE connectors SET cursor = 'a b' WHERE id = %s", (connector.id,))
     change_access(
-        connection,
-        fleet.company_id,
-        connector.id,
-        credentials=after,
-        url=url,
-        allowed=LOOPBACK,
-        contacts=IN_CLEAR,
+        connection, fleet.company_id, connector.id, DOT, credentials=after, url=url, allowed=LOOPBACK, contacts=IN_CLEAR
     )
     (row,) = named(connection).execute("SELECT * FROM connectors WHERE id = %s", (connector.id,))
     assert (row.cursor, row.cursor_doubted) == ("a b" if kept else None, doubted)

@@ -17,7 +17,7 @@ from domain.database.connections import Connection
 from domain.fleet.records import UnknownTarget
 from domain.ids import new_id
 from tests.domain.connectors.helpers import added
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 
 VIN_OF_102 = "1XKAD49X0CJ000102"
 VIN_OF_101 = "1XKAD49X0CJ000101"
@@ -100,7 +100,7 @@ def test_a_link_wins_and_a_vin_that_contradicts_it_is_told(
 ) -> None:
     named = [VendorVehicle("7", "101", VIN_OF_102)]
     match_vehicles(connection, fleet.company_id, connector.id, named, now=now)
-    link_vehicle(connection, fleet.company_id, connector.id, "7", fleet.trucks[0], now=now)
+    link_vehicle(connection, fleet.company_id, connector.id, "7", fleet.trucks[0], DOT, now=now)
     later = now + timedelta(hours=1)
     found = match_vehicles(connection, fleet.company_id, connector.id, named, now=later)
     assert found == {"7": fleet.trucks[0]}
@@ -133,27 +133,27 @@ def test_a_link_goes_before_all_and_outlives_a_new_name(
     connection: Connection, fleet: Fleet, connector: Connector, now: datetime
 ) -> None:
     match_vehicles(connection, fleet.company_id, connector.id, [VendorVehicle("7", "101")], now=now)
-    link_vehicle(connection, fleet.company_id, connector.id, "7", fleet.trucks[1], now=now)
+    link_vehicle(connection, fleet.company_id, connector.id, "7", fleet.trucks[1], DOT, now=now)
     for name, at in (("101", now), ("renamed", now + timedelta(minutes=1)), ("101", now + timedelta(hours=1))):
         found = match_vehicles(connection, fleet.company_id, connector.id, [VendorVehicle("7", name)], now=at)
         assert found == {"7": fleet.trucks[1]}
-    link_vehicle(connection, fleet.company_id, connector.id, "7", None, now=now)
+    link_vehicle(connection, fleet.company_id, connector.id, "7", None, DOT, now=now)
     found = match_vehicles(connection, fleet.company_id, connector.id, [VendorVehicle("7", "101")], now=now)
     assert found == {"7": fleet.trucks[0]}
 
     with pytest.raises(UnusableConnector):
-        link_vehicle(connection, fleet.company_id, connector.id, "never named", fleet.trucks[0], now=now)
+        link_vehicle(connection, fleet.company_id, connector.id, "never named", fleet.trucks[0], DOT, now=now)
     other = make_fleet(connection)
     for stranger in (other.trucks[0], new_id()):
         with pytest.raises(UnknownTarget):
-            link_vehicle(connection, fleet.company_id, connector.id, "7", stranger, now=now)
+            link_vehicle(connection, fleet.company_id, connector.id, "7", stranger, DOT, now=now)
 
 
 def test_a_link_to_a_retired_vehicle_leads_nowhere_any_more(
     connection: Connection, fleet: Fleet, connector: Connector, now: datetime
 ) -> None:
     match_vehicles(connection, fleet.company_id, connector.id, [VendorVehicle("7", "x")], now=now)
-    link_vehicle(connection, fleet.company_id, connector.id, "7", fleet.trucks[1], now=now)
+    link_vehicle(connection, fleet.company_id, connector.id, "7", fleet.trucks[1], DOT, now=now)
     connection.execute("UPDATE vehicles SET retired_at = now() WHERE id = %s", (fleet.trucks[1],))
     later = now + timedelta(hours=1)
     assert match_vehicles(connection, fleet.company_id, connector.id, [VendorVehicle("7", "x")], now=later) == {

@@ -128,7 +128,7 @@ def test_nothing_of_its_webhooks_stays(database: Database, company: Fleet, setti
     with database.transaction() as connection:
         endpoint = make_endpoint(connection, company.live, "https://qh.example.com/").endpoint
         route_of(connection, company.live, now=now)
-        send_test(connection, company.company_id, endpoint.id, now=now)
+        send_test(connection, company.company_id, endpoint.id, DOT, now=now)
         later = now + timedelta(minutes=1)
         batch = claim_deliveries(connection, endpoint.id, most=9, settings=settings, now=later)
         assert batch is not None

@@ -55,6 +55,7 @@ def planned(database: Database, settings: Settings, now: datetime, url: str, ven
             connection,
             load.fleet.live,
             ConnectorValues(kind, {"token": vendor.token}, url=vendor.url),
+            DOT,
             allowed=AllowedHosts.read(HOST),
             contacts=IN_CLEAR,
         )
@@ -120,7 +121,7 @@ def test_a_paused_connector_sends_nothing(
     load = planned(database, settings, now, f"samsara://{DRIVER}", samsara)
     with database.transaction() as connection:
         (row,) = named(connection).execute("SELECT id FROM connectors WHERE company_id = %s", (load.fleet.company_id,))
-        pause_connector(connection, load.fleet.company_id, row.id, now=now)
+        pause_connector(connection, load.fleet.company_id, row.id, DOT, now=now)
 
     assert attempt(load) is MessageStatus.PENDING
     assert "not paused" in load.row().error

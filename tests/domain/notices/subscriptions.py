@@ -10,6 +10,7 @@ from domain.accounts.contacts import IN_CLEAR, Contacts
 from domain.database.connections import Connection
 from domain.notices.noticing import Told, tell_company
 from domain.notices.subscriptions import Subscription, SubscriptionValues, add_subscription
+from tests.factories import DOT
 from tests.rows import named
 
 HERE = AllowedHosts(networks=(ipaddress.ip_network("127.0.0.0/8"),))
@@ -37,7 +38,9 @@ def subscribe(
     contacts: Contacts = IN_CLEAR,
     **values: Any,
 ) -> Subscription:
-    return add_subscription(connection, company_id, user_id, VALUES._replace(**values), allowed=HERE, contacts=contacts)
+    return add_subscription(
+        connection, company_id, user_id, VALUES._replace(**values), DOT, allowed=HERE, contacts=contacts
+    )
 
 
 def look(connection: Connection, company_id: UUID, now: datetime) -> Told:

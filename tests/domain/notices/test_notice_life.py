@@ -17,7 +17,7 @@ from domain.notices.noticing import DOUBT
 from domain.notices.subscriptions import UnknownSubscription, UnusableSubscription, disable_subscription
 from domain.settings import Settings
 from tests.domain.notices.subscriptions import look, notices_of, subscribe
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 from tests.gateway import Gateway
 
 NOW = datetime(2026, 11, 24, 18, tzinfo=UTC)
@@ -29,7 +29,7 @@ def due(connection: Connection, fleet: Fleet, now: datetime = NOW) -> NoticeClai
     """Claims a test, which is as any other notice."""
     subscription = subscribe(connection, fleet.company_id)
     (job,) = send_test_notice(
-        connection, fleet.company_id, subscription.id, company="Acme", console="https://c", now=now
+        connection, fleet.company_id, subscription.id, DOT, company="Acme", console="https://c", now=now
     )
     return claim_notice(connection, fleet.company_id, job.payload["notice_id"], settings=Settings(), now=now)
 
@@ -49,7 +49,7 @@ def test_a_claimed_notice_is_claimed_by_nobody_else(connection: Connection, flee
 def test_nobody_claims_a_notice_of_another_company(connection: Connection, fleet: Fleet, settings: Settings) -> None:
     subscription = subscribe(connection, fleet.company_id)
     (job,) = send_test_notice(
-        connection, fleet.company_id, subscription.id, company="Acme", console="https://c", now=NOW
+        connection, fleet.company_id, subscription.id, DOT, company="Acme", console="https://c", now=NOW
     )
     other = make_fleet(connection).company_id
     assert claim_notice(connection, other, job.payload["notice_id"], settings=settings, now=NOW) is None
@@ -144,10 +144,10 @@ def test_a_test_needs_an_enabled_subscription_of_the_company(connection: Connect
     subscription = subscribe(connection, fleet.company_id)
     words = {"company": "Acme", "console": "https://c", "now": NOW}
     with pytest.raises(UnknownSubscription):
-        send_test_notice(connection, make_fleet(connection).company_id, subscription.id, **words)  # type: ignore[arg-type]
-    disable_subscription(connection, fleet.company_id, subscription.id, now=NOW)
+        send_test_notice(connection, make_fleet(connection).company_id, subscription.id, DOT, **words)  # type: ignore[arg-type]
+    disable_subscription(connection, fleet.company_id, subscription.id, DOT, now=NOW)
     with pytest.raises(UnusableSubscription):
-        send_test_notice(connection, fleet.company_id, subscription.id, **words)  # type: ignore[arg-type]
+        send_test_notice(connection, fleet.company_id, subscription.id, DOT, **words)  # type: ignore[arg-type]
 
 
 def test_old_notices_are_forgotten_but_those_of_lasting_needs(connection: Connection, fleet: Fleet) -> None:
@@ -171,8 +171,8 @@ def test_tests_of_a_company_have_a_bound_that_passes(connection: Connection, fle
     one, other = subscribe(connection, fleet.company_id), subscribe(connection, fleet.company_id)
     stranger = make_fleet(connection).company_id
     for number in range(MOST_TESTS):
-        send_test_notice(connection, fleet.company_id, (one, other)[number % 2].id, now=NOW, **SENDER)
+        send_test_notice(connection, fleet.company_id, (one, other)[number % 2].id, DOT, now=NOW, **SENDER)
     with pytest.raises(UnusableSubscription, match=f"{MOST_TESTS} tests were sent within 10 minutes"):
-        send_test_notice(connection, fleet.company_id, one.id, now=clock.now(), **SENDER)
-    send_test_notice(connection, stranger, subscribe(connection, stranger).id, now=NOW, **SENDER)
-    send_test_notice(connection, fleet.company_id, one.id, now=clock.now() + 2 * TESTS_WITHIN, **SENDER)
+        send_test_notice(connection, fleet.company_id, one.id, DOT, now=clock.now(), **SENDER)
+    send_test_notice(connection, stranger, subscribe(connection, stranger).id, DOT, now=NOW, **SENDER)
+    send_test_notice(connection, fleet.company_id, one.id, DOT, now=clock.now() + 2 * TESTS_WITHIN, **SENDER)

@@ -28,7 +28,7 @@ from domain.settings import Settings
 from domain.stations.price_sources import note_look, read_source
 from tests.domain.helpers import imported, late_source
 from tests.domain.notices.subscriptions import END_AFTER, HERE, VALUES, look, look_until_over, notices_of, subscribe
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 
 NOW = datetime(2026, 11, 24, 18, tzinfo=UTC)  # noon in Chicago
 MINUTE = timedelta(minutes=1)
@@ -294,12 +294,12 @@ def test_whoever_wants_no_more_is_told_no_more(
     send(connection, fleet, look(connection, fleet.company_id, NOW), settings, NOW)
     for one in (told, waiting):
         if how == "disabled":
-            disable_subscription(connection, fleet.company_id, one.id, now=NOW)
+            disable_subscription(connection, fleet.company_id, one.id, DOT, now=NOW)
         elif how == "removed":
-            remove_subscription(connection, fleet.company_id, one.id)
+            remove_subscription(connection, fleet.company_id, one.id, DOT)
         elif how == "kind":
             values = VALUES._replace(kinds=("error",), url=None)
-            change_subscription(connection, fleet.company_id, one.id, values, allowed=HERE, contacts=IN_CLEAR)
+            change_subscription(connection, fleet.company_id, one.id, values, DOT, allowed=HERE, contacts=IN_CLEAR)
     if how == "user":
         connection.execute("DELETE FROM users WHERE id = %s", (user_id,))
 
@@ -312,7 +312,7 @@ def test_whoever_wants_no_more_is_told_no_more(
     assert all(one.ended_at for one in notices.values())
     if how == "disabled":
         assert fleet.company_id not in companies_to_tell(connection)
-        enable_subscription(connection, fleet.company_id, told.id)
+        enable_subscription(connection, fleet.company_id, told.id, DOT)
         assert look(connection, fleet.company_id, NOW + 11 * MINUTE).jobs, "it is told anew"
 
 

@@ -8,6 +8,7 @@ from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import IN_CLEAR, Contacts
 from domain.database.connections import Connection, Tenant
 from domain.webhooks.endpoints import EndpointChanges, NewSecret, add_endpoint
+from tests.factories import DOT
 from tests.rows import named
 
 HERE = AllowedHosts(networks=(ipaddress.ip_network("127.0.0.0/8"),))
@@ -22,7 +23,7 @@ def make_endpoint(
     contacts: Contacts = IN_CLEAR,
 ) -> NewSecret:
     values = EndpointChanges(url=url, event_types=event_types)
-    return add_endpoint(connection, tenant, values, allowed=HERE, contacts=contacts)
+    return add_endpoint(connection, tenant, values, DOT, allowed=HERE, contacts=contacts)
 
 
 def events_of(connection: Connection, endpoint_id: UUID) -> list[Any]:

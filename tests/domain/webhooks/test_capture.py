@@ -122,11 +122,11 @@ def test_a_disabled_endpoint_gets_nothing_until_it_is_enabled(
     connection: Connection, fleet: Fleet, now: datetime
 ) -> None:
     endpoint = make_endpoint(connection, fleet.live).endpoint
-    disable_endpoint(connection, fleet.company_id, endpoint.id, "moved", now=now)
+    disable_endpoint(connection, fleet.company_id, endpoint.id, DOT._replace(reason="moved"), now=now)
     route_id = imported(connection, fleet.live, now=now)
     assert types_of(connection, endpoint.id) == []
 
-    enable_endpoint(connection, fleet.company_id, endpoint.id)
+    enable_endpoint(connection, fleet.company_id, endpoint.id, DOT)
     cancel_route(connection, fleet.live, route_id, now=now)
     assert types_of(connection, endpoint.id) == ["route.canceled"]
 

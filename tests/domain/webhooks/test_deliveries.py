@@ -50,7 +50,7 @@ from domain.webhooks.endpoints import (
 from tests.conftest import own_database
 from tests.domain.helpers import imported
 from tests.domain.webhooks.endpoints import events_of, make_endpoint
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 from tests.rows import rows_read
 
 MANY = 100
@@ -259,7 +259,7 @@ def test_both_secrets_sign_for_a_day_after_a_rotation(
 ) -> None:
     made = make_endpoint(connection, fleet.live)
     imported(connection, fleet.live, now=now)
-    rotated = rotate_secret(connection, fleet.company_id, made.endpoint.id, contacts=IN_CLEAR, now=later)
+    rotated = rotate_secret(connection, fleet.company_id, made.endpoint.id, DOT, contacts=IN_CLEAR, now=later)
 
     batch = claim(connection, made.endpoint.id, settings, later)
     assert batch.secrets == [rotated.secret, made.secret]
@@ -308,7 +308,7 @@ def test_a_replay_sends_the_same_event_again(
     settle_deliveries(connection, endpoint_id, [outcome(first, later)], settings=settings, now=later)
     assert claim(connection, endpoint_id, settings, later).claimed == []
 
-    replay_delivery(connection, fleet.company_id, endpoint_id, first.event_id, now=later)
+    replay_delivery(connection, fleet.company_id, endpoint_id, first.event_id, DOT, now=later)
 
     (again,) = claim(connection, endpoint_id, settings, later).claimed
     assert (again.event_id, again.payload, again.attempt, again.failures) == (first.event_id, first.payload, 2, 0)
@@ -321,18 +321,18 @@ def test_what_failed_since_a_time_is_replayed(
         imported(connection, fleet.live, now=now)
     attempt(connection, endpoint_id, settings, later, 410)
     company_id = fleet.company_id
-    enable_endpoint(connection, company_id, endpoint_id)
+    enable_endpoint(connection, company_id, endpoint_id, DOT)
 
-    assert replay_failed(connection, company_id, endpoint_id, since=later + timedelta(days=1), now=later) == 0
-    assert replay_failed(connection, company_id, endpoint_id, since=now - timedelta(days=1), now=later) == 3
+    assert replay_failed(connection, company_id, endpoint_id, DOT, since=later + timedelta(days=1), now=later) == 0
+    assert replay_failed(connection, company_id, endpoint_id, DOT, since=now - timedelta(days=1), now=later) == 3
     assert len(attempt(connection, endpoint_id, settings, later, 200)) == 3
 
 
 def test_a_test_event_tells_of_no_route_and_waits_for_none(
     connection: Connection, fleet: Fleet, endpoint_id: UUID, settings: Settings, now: datetime, later: datetime
 ) -> None:
-    event_id = send_test(connection, fleet.company_id, endpoint_id, now=now)
-    second = send_test(connection, fleet.company_id, endpoint_id, now=now)
+    event_id = send_test(connection, fleet.company_id, endpoint_id, DOT, now=now)
+    second = send_test(connection, fleet.company_id, endpoint_id, DOT, now=now)
 
     batch = claim(connection, endpoint_id, settings, later)
 
@@ -342,10 +342,10 @@ def test_a_test_event_tells_of_no_route_and_waits_for_none(
 
 def test_test_events_of_a_company_have_a_bound(connection: Connection, fleet: Fleet, endpoint_id: UUID) -> None:
     for _ in range(MOST_TEST_EVENTS):
-        send_test(connection, fleet.company_id, endpoint_id, now=clock.now())
+        send_test(connection, fleet.company_id, endpoint_id, DOT, now=clock.now())
     with pytest.raises(UnusableEndpoint, match="10 tests were sent within 10 minutes: wait"):
-        send_test(connection, fleet.company_id, endpoint_id, now=clock.now())
-    send_test(connection, fleet.company_id, endpoint_id, now=clock.now() + 2 * TEST_EVENTS_WITHIN)
+        send_test(connection, fleet.company_id, endpoint_id, DOT, now=clock.now())
+    send_test(connection, fleet.company_id, endpoint_id, DOT, now=clock.now() + 2 * TEST_EVENTS_WITHIN)
 
 
 def test_another_company_reaches_nothing(
@@ -359,12 +359,12 @@ def test_another_company_reaches_nothing(
     with pytest.raises(UnknownDelivery):
         read_delivery(connection, stranger, endpoint_id, event.id)
     for act in (
-        lambda: replay_delivery(connection, stranger, endpoint_id, event.id, now=now),
-        lambda: replay_failed(connection, stranger, endpoint_id, since=now, now=now),
-        lambda: send_test(connection, stranger, endpoint_id, now=now),
-        lambda: rotate_secret(connection, stranger, endpoint_id, contacts=IN_CLEAR, now=now),
-        lambda: remove_endpoint(connection, stranger, endpoint_id, now=now),
-        lambda: disable_endpoint(connection, stranger, endpoint_id, "", now=now),
+        lambda: replay_delivery(connection, stranger, endpoint_id, event.id, DOT, now=now),
+        lambda: replay_failed(connection, stranger, endpoint_id, DOT, since=now, now=now),
+        lambda: send_test(connection, stranger, endpoint_id, DOT, now=now),
+        lambda: rotate_secret(connection, stranger, endpoint_id, DOT, contacts=IN_CLEAR, now=now),
+        lambda: remove_endpoint(connection, stranger, endpoint_id, DOT, now=now),
+        lambda: disable_endpoint(connection, stranger, endpoint_id, DOT, now=now),
     ):
         with pytest.raises(UnknownEndpoint):
             act()
@@ -373,10 +373,10 @@ def test_another_company_reaches_nothing(
 def test_a_disabled_endpoint_is_sent_nothing_by_hand(
     connection: Connection, fleet: Fleet, endpoint_id: UUID, now: datetime
 ) -> None:
-    disable_endpoint(connection, fleet.company_id, endpoint_id, "moved", now=now)
+    disable_endpoint(connection, fleet.company_id, endpoint_id, DOT._replace(reason="moved"), now=now)
 
     with pytest.raises(UnusableEndpoint, match="enable it first"):
-        send_test(connection, fleet.company_id, endpoint_id, now=now)
+        send_test(connection, fleet.company_id, endpoint_id, DOT, now=now)
 
 
 def test_a_delivery_that_ends_while_it_is_read_is_not_shown_as_pending_with_the_attempt_that_ended_it(
@@ -410,7 +410,7 @@ def test_a_removed_endpoint_is_gone_with_its_deliveries(
     imported(connection, fleet.live, now=now)
     (lost,) = claim(connection, endpoint_id, settings, later).claimed
 
-    remove_endpoint(connection, fleet.company_id, endpoint_id, now=later)
+    remove_endpoint(connection, fleet.company_id, endpoint_id, DOT, now=later)
     settle_deliveries(connection, endpoint_id, [outcome(lost, later)], settings=settings, now=later)
 
     assert ENDPOINTS.all(connection, fleet.company_id) == []

@@ -25,7 +25,7 @@ from domain.webhooks.endpoints import (
     seal_secrets,
 )
 from tests.domain.webhooks.endpoints import HERE, make_endpoint
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 from tests.rows import named
 
 
@@ -62,8 +62,8 @@ def test_secrets_are_sealed_and_sign_all_the_same(
     key = new_key()
     sealing = settings.model_copy(update={"contact_key": SecretStr(key)})
     made = make_endpoint(connection, fleet.live, contacts=Contacts(key))
-    rotated = rotate_secret(connection, fleet.company_id, made.endpoint.id, contacts=Contacts(key), now=now)
-    send_test(connection, fleet.company_id, made.endpoint.id, now=now)
+    rotated = rotate_secret(connection, fleet.company_id, made.endpoint.id, DOT, contacts=Contacts(key), now=now)
+    send_test(connection, fleet.company_id, made.endpoint.id, DOT, now=now)
 
     assert all(is_sealed(secret or "") for secret in stored(connection, fleet))
     batch = claim_deliveries(connection, made.endpoint.id, most=1, settings=sealing, now=now + timedelta(minutes=1))
@@ -76,7 +76,7 @@ def test_secrets_are_sealed_and_sign_all_the_same(
 def test_housekeeping_seals_secrets_with_the_newest_key(connection: Connection, fleet: Fleet, now: datetime) -> None:
     first, second = new_key(), new_key()
     made = make_endpoint(connection, fleet.live)
-    rotate_secret(connection, fleet.company_id, made.endpoint.id, contacts=IN_CLEAR, now=now)
+    rotate_secret(connection, fleet.company_id, made.endpoint.id, DOT, contacts=IN_CLEAR, now=now)
 
     for keys in (first, f"{second},{first}"):
         contacts = Contacts(keys)
@@ -90,7 +90,7 @@ def test_a_secret_under_an_unknown_key_signs_nothing(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
     made = make_endpoint(connection, fleet.live, contacts=Contacts(new_key()))
-    send_test(connection, fleet.company_id, made.endpoint.id, now=now)
+    send_test(connection, fleet.company_id, made.endpoint.id, DOT, now=now)
     other = settings.model_copy(update={"contact_key": SecretStr(new_key())})
 
     batch = claim_deliveries(connection, made.endpoint.id, most=1, settings=other, now=now + timedelta(minutes=1))
@@ -105,7 +105,7 @@ def test_a_change_leaves_the_other_values(connection: Connection, fleet: Fleet) 
 
     def change(**values: object) -> tuple[str, str, list[str] | None]:
         changes = EndpointChanges(**values)  # type: ignore[arg-type]
-        one = change_endpoint(connection, company_id, endpoint_id, changes, allowed=HERE)
+        one = change_endpoint(connection, company_id, endpoint_id, changes, DOT, allowed=HERE)
         return one.url, one.description, one.event_types
 
     assert change(description="ours") == ("https://a.example.com/", "ours", ["route.error"])
@@ -126,5 +126,5 @@ def test_an_endpoint_belongs_to_one_company(connection: Connection, fleet: Fleet
     with pytest.raises(UnknownEndpoint):
         ENDPOINTS.find(connection, stranger, made.endpoint.id)
     with pytest.raises(UnknownEndpoint):
-        change_endpoint(connection, stranger, made.endpoint.id, EndpointChanges(description="x"), allowed=HERE)
+        change_endpoint(connection, stranger, made.endpoint.id, EndpointChanges(description="x"), DOT, allowed=HERE)
     assert [job.company_id for job in delivery_jobs(connection, [fleet.company_id, stranger])] == [fleet.company_id]

@@ -85,7 +85,7 @@ def _house(world: World) -> House:
                 connection, DOT, email=f"{new_id().hex}@example.com", role=Role.VIEWER, company_id=fleet.company_id
             ),
             "whe": endpoint.id,
-            "evt": send_test(connection, fleet.company_id, endpoint.id, now=now),
+            "evt": send_test(connection, fleet.company_id, endpoint.id, DOT, now=now),
             "sub": subscribe(connection, fleet.company_id).id,
             "fil": _fill(connection, fleet),
             "con": _connector(connection, fleet),

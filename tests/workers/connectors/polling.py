@@ -15,7 +15,7 @@ from domain.accounts.contacts import IN_CLEAR
 from domain.connectors.connectors import Connector, ConnectorValues, add_connector
 from domain.database.connections import Database, Tenant
 from domain.settings import Settings
-from tests.factories import Fleet, make_fleet
+from tests.factories import DOT, Fleet, make_fleet
 from tests.rows import named
 
 LOOPBACK = "127.0.0.0/8"
@@ -71,7 +71,7 @@ def connected(
 ) -> Connector:
     values = ConnectorValues(kind, credentials, name, url)
     with database.transaction() as connection:
-        return add_connector(connection, tenant, values, allowed=AllowedHosts.read(LOOPBACK), contacts=IN_CLEAR)
+        return add_connector(connection, tenant, values, DOT, allowed=AllowedHosts.read(LOOPBACK), contacts=IN_CLEAR)
 
 
 def row_of(database: Database, connector: Connector) -> Any:

@@ -13,7 +13,7 @@ from domain.accounts.contacts import IN_CLEAR
 from domain.connectors.connectors import change_access
 from domain.database.connections import Database
 from domain.settings import Settings
-from tests.factories import JOLIET, Fleet
+from tests.factories import DOT, JOLIET, Fleet
 from tests.vendors.samsara import Samsara, running_samsara
 from tests.vendors.vendor import Answer, Request, running
 from tests.workers.connectors.polling import (
@@ -188,6 +188,7 @@ def test_a_cursor_of_another_account_is_given_up_and_people_are_told(
                 connection,
                 own_fleet.company_id,
                 connector.id,
+                DOT,
                 credentials={"token": "of-another-organization"},
                 allowed=AllowedHosts.read(LOOPBACK),
                 contacts=IN_CLEAR,

@@ -4,7 +4,6 @@ what is urgent in the whole service.
 
 import re
 from collections.abc import Collection, Sequence
-from functools import partial
 from uuid import UUID
 
 from starlette.responses import Response
@@ -12,7 +11,7 @@ from starlette.routing import Route
 
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.users import MAY_MANAGE_NOTICES, MAY_MANAGE_USERS, list_users
-from domain.audit.entries import audit_subject
+from domain.audit.entries import Actor
 from domain.ids import shown_id
 from domain.lifecycle import Role
 from domain.notices import subscriptions
@@ -29,10 +28,10 @@ from domain.notices.subscriptions import (
 )
 from domain.telemetry.logs import get_logger
 from domain.wording import sentence
-from ingress.console.addresses import audited_action_at, page_at
+from ingress.console.addresses import ActionHandler, action_at, page_at
 from ingress.console.refusals import not_found
 from ingress.console.signed_in import OPERATORS as BY_OPERATORS
-from ingress.console.signed_in import AuditedAction, Handler, Page, named_in_address, see_other
+from ingress.console.signed_in import Page, named_in_address, see_other
 
 log = get_logger(__name__)
 
@@ -172,7 +171,7 @@ def _minute(text: str) -> int | None:
     return int(found[1]) * 60 + int(found[2])
 
 
-def add(page: Page) -> Response:
+def add(page: Page, by: Actor) -> Response:
     is_own = bool(page.form.text("own")) and page.session.role is not Role.OPERATOR
     try:
         made = subscriptions.add_subscription(
@@ -180,6 +179,7 @@ def add(page: Page) -> Response:
             _owner(page),
             page.session.user_id if is_own else None,
             _values(page),
+            by,
             allowed=AllowedHosts.of(page.console.settings),
             contacts=page.console.contacts,
         )
@@ -206,7 +206,7 @@ def _subscription_page(page: Page, one: Subscription, *, fault: str = "", status
     )
 
 
-def change(page: Page) -> Response:
+def change(page: Page, by: Actor) -> Response:
     one = _subscription(page)
     try:
         subscriptions.change_subscription(
@@ -214,6 +214,7 @@ def change(page: Page) -> Response:
             _owner(page),
             one.id,
             _values(page),
+            by,
             allowed=AllowedHosts.of(page.console.settings),
             contacts=page.console.contacts,
         )
@@ -222,32 +223,31 @@ def change(page: Page) -> Response:
     return _done(page, one, "changed")
 
 
-def enable(page: Page) -> Response:
+def enable(page: Page, by: Actor) -> Response:
     one = _subscription(page)
-    subscriptions.enable_subscription(page.connection, _owner(page), one.id)
+    subscriptions.enable_subscription(page.connection, _owner(page), one.id, by)
     return _done(page, one, "enabled")
 
 
-def disable(page: Page) -> Response:
+def disable(page: Page, by: Actor) -> Response:
     one = _subscription(page)
-    subscriptions.disable_subscription(page.connection, _owner(page), one.id, now=page.now)
+    subscriptions.disable_subscription(page.connection, _owner(page), one.id, by, now=page.now)
     return _done(page, one, "disabled")
 
 
-def remove(page: Page) -> Response:
-    one = _subscription(page)
-    subscriptions.remove_subscription(page.connection, _owner(page), one.id)
-    _audit(page, one)
+def remove(page: Page, by: Actor) -> Response:
+    subscriptions.remove_subscription(page.connection, _owner(page), _subscription(page).id, by)
     return see_other(f"{_path(page)}?done=removed")
 
 
-def test(page: Page) -> Response:
+def test(page: Page, by: Actor) -> Response:
     """Raises UnusableSubscription."""
     one = _subscription(page)
     page.jobs += send_test_notice(
         page.connection,
         _owner(page),
         one.id,
+        by,
         company="Fuelroute" if _is_of_operators(page) else page.session.company_name or "",
         console=page.console.settings.console_address(),
         now=page.now,
@@ -263,18 +263,12 @@ def _subscription(page: Page) -> Subscription:
     return one
 
 
-def _audit(page: Page, one: Subscription) -> None:
-    kind = "operators' subscription" if _is_of_operators(page) else "notice subscription"
-    page.audited = AuditedAction(audit_subject(kind, shown_id("sub", one.id)))
-
-
 def _done(page: Page, one: Subscription, done: str) -> Response:
-    _audit(page, one)
     log.info(f"console.subscription_{done}", subscription_id=one.id, company_id=one.company_id)
     return see_other(f"{_path(page)}/{shown_id('sub', one.id)}?done={done}")
 
 
-_ACTIONS: Sequence[tuple[str, Handler]] = (
+_ACTIONS: Sequence[tuple[str, ActionHandler]] = (
     ("change", change),
     ("enable", enable),
     ("disable", disable),
@@ -283,18 +277,16 @@ _ACTIONS: Sequence[tuple[str, Handler]] = (
 )
 
 
-def _addresses(path: str, by: Collection[Role], *, is_of_operators: bool) -> list[Route]:
-    """The audit log keeps what operators do here as done to no company (`is_own`)."""
-    action = partial(audited_action_at, by=by, is_own=is_of_operators)
+def _addresses(path: str, by: Collection[Role]) -> list[Route]:
     return [
         page_at(path, show, by=by),
-        action(path, add, audited_as="notices.add"),
+        action_at(path, add, by=by),
         page_at(f"{path}/{{id}}", show_one, by=by),
-        *(action(f"{path}/{{id}}/{name}", handler, audited_as=f"notices.{name}") for name, handler in _ACTIONS),
+        *(action_at(f"{path}/{{id}}/{name}", handler, by=by) for name, handler in _ACTIONS),
     ]
 
 
 ADDRESSES = [
-    *_addresses(_PATH, MAY_MANAGE_NOTICES, is_of_operators=False),
-    *_addresses(_PATH_OF_OPERATORS, BY_OPERATORS, is_of_operators=True),
+    *_addresses(_PATH, MAY_MANAGE_NOTICES),
+    *_addresses(_PATH_OF_OPERATORS, BY_OPERATORS),
 ]

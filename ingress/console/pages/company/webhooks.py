@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.users import MAY_MANAGE_WEBHOOKS
-from domain.audit.entries import audit_subject
+from domain.audit.entries import Actor
 from domain.database.connections import Tenant
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
@@ -19,9 +19,9 @@ from domain.webhooks.delivery_log import DELIVERY_STATUSES
 from domain.webhooks.endpoints import ENDPOINTS, Endpoint, EndpointChanges, NewSecret, UnusableEndpoint, shown_url
 from domain.webhooks.events import EVENT_TYPES
 from domain.wording import sentence
-from ingress.console.addresses import audited_action_at, page_at
+from ingress.console.addresses import action_at, page_at
 from ingress.console.refusals import Refused, not_found
-from ingress.console.signed_in import AuditedAction, Page, named_in_address, see_other
+from ingress.console.signed_in import Page, named_in_address, see_other
 
 log = get_logger(__name__)
 
@@ -57,7 +57,7 @@ def _endpoints(page: Page, *, fault: str = "", status: int = 200) -> Response:
     )
 
 
-def add(page: Page) -> Response:
+def add(page: Page, by: Actor) -> Response:
     environment = page.form.text("environment")
     if environment not in list(Environment):
         return _endpoints(page, fault="Choose an environment.", status=400)
@@ -72,12 +72,12 @@ def add(page: Page) -> Response:
             page.connection,
             Tenant(page.company_id, Environment(environment)),
             values,
+            by,
             allowed=AllowedHosts.of_webhooks(settings),
             contacts=page.console.contacts,
         )
     except UnusableEndpoint as error:
         return _endpoints(page, fault=sentence(str(error)), status=400)
-    _audit(page, made.endpoint.id)
     return _made(page, made)
 
 
@@ -153,62 +153,59 @@ def show_delivery(page: Page) -> Response:
     )
 
 
-def change(page: Page) -> Response:
+def change(page: Page, by: Actor) -> Response:
     endpoint = _endpoint(page)
     if not page.form.all("type"):
         return _endpoint_page(page, endpoint, fault="Choose at least one type of events.", status=400)
     try:
         allowed = AllowedHosts.of_webhooks(page.console.settings)
-        endpoints.change_endpoint(page.connection, page.company_id, endpoint.id, _values(page), allowed=allowed)
+        endpoints.change_endpoint(page.connection, page.company_id, endpoint.id, _values(page), by, allowed=allowed)
     except UnusableEndpoint as error:
         return _endpoint_page(page, endpoint, fault=sentence(str(error)), status=400)
     return _done(page, endpoint, "changed")
 
 
-def enable(page: Page) -> Response:
+def enable(page: Page, by: Actor) -> Response:
     endpoint = _endpoint(page)
-    endpoints.enable_endpoint(page.connection, page.company_id, endpoint.id)
+    endpoints.enable_endpoint(page.connection, page.company_id, endpoint.id, by)
     return _done(page, endpoint, "enabled")
 
 
-def disable(page: Page) -> Response:
+def disable(page: Page, by: Actor) -> Response:
     endpoint = _endpoint(page)
-    why = page.form.text("reason") or "by hand"
-    endpoints.disable_endpoint(page.connection, page.company_id, endpoint.id, why, now=page.now)
+    endpoints.disable_endpoint(page.connection, page.company_id, endpoint.id, by, now=page.now)
     return _done(page, endpoint, "disabled")
 
 
-def remove(page: Page) -> Response:
+def remove(page: Page, by: Actor) -> Response:
     endpoint = _endpoint(page)
-    endpoints.remove_endpoint(page.connection, page.company_id, endpoint.id, now=page.now)
-    _audit(page, endpoint.id)
+    endpoints.remove_endpoint(page.connection, page.company_id, endpoint.id, by, now=page.now)
     return see_other("/webhooks?done=removed")
 
 
-def rotate_secret(page: Page) -> Response:
+def rotate_secret(page: Page, by: Actor) -> Response:
     endpoint = _endpoint(page)
     made = endpoints.rotate_secret(
-        page.connection, page.company_id, endpoint.id, contacts=page.console.contacts, now=page.now
+        page.connection, page.company_id, endpoint.id, by, contacts=page.console.contacts, now=page.now
     )
-    _audit(page, endpoint.id)
     return _made(page, made)
 
 
-def send_test(page: Page) -> Response:
+def send_test(page: Page, by: Actor) -> Response:
     """Raises UnusableEndpoint."""
     endpoint = _endpoint(page)
-    delivery_log.send_test(page.connection, page.company_id, endpoint.id, now=page.now)
+    delivery_log.send_test(page.connection, page.company_id, endpoint.id, by, now=page.now)
     return _done(page, endpoint, "test")
 
 
-def replay(page: Page) -> Response:
+def replay(page: Page, by: Actor) -> Response:
     """Raises UnusableEndpoint, UnknownDelivery."""
     endpoint = _endpoint(page)
-    delivery_log.replay_delivery(page.connection, page.company_id, endpoint.id, _event_id(page), now=page.now)
+    delivery_log.replay_delivery(page.connection, page.company_id, endpoint.id, _event_id(page), by, now=page.now)
     return _done(page, endpoint, "replayed")
 
 
-def replay_failed(page: Page) -> Response:
+def replay_failed(page: Page, by: Actor) -> Response:
     """Raises UnusableEndpoint, Refused."""
     endpoint = _endpoint(page)
     try:
@@ -216,10 +213,8 @@ def replay_failed(page: Page) -> Response:
         since = since.replace(tzinfo=ZoneInfo(page.session.time_zone)).astimezone(UTC)
     except (ValueError, OverflowError):
         raise Refused(400, "This is no time", "Go back and say since when.") from None
-    count = delivery_log.replay_failed(page.connection, page.company_id, endpoint.id, since=since, now=page.now)
-    response = _done(page, endpoint, "replayed")
-    page.audited = page.audited._replace(affected=count)
-    return response
+    delivery_log.replay_failed(page.connection, page.company_id, endpoint.id, by, since=since, now=page.now)
+    return _done(page, endpoint, "replayed")
 
 
 def _endpoint(page: Page) -> Endpoint:
@@ -233,32 +228,27 @@ def _event_id(page: Page) -> UUID:
     return event_id
 
 
-def _audit(page: Page, endpoint_id: UUID) -> None:
-    page.audited = AuditedAction(audit_subject("webhook endpoint", shown_id("whe", endpoint_id)))
-
-
 def _done(page: Page, endpoint: Endpoint, done: str) -> Response:
-    _audit(page, endpoint.id)
     log.info(f"console.webhook_{done}", endpoint_id=endpoint.id, company_id=page.company_id)
     return see_other(f"/webhooks/{shown_id('whe', endpoint.id)}?done={done}")
 
 
 ADDRESSES = [
     page_at("/webhooks", show),
-    audited_action_at("/webhooks", add, by=MAY_MANAGE_WEBHOOKS, audited_as="webhooks.add"),
+    action_at("/webhooks", add, by=MAY_MANAGE_WEBHOOKS),
     page_at("/webhooks/{id}", show_one),
     page_at("/webhooks/{id}/{event}", show_delivery),
     *(
-        audited_action_at(f"/webhooks/{{id}}/{path}", handler, by=MAY_MANAGE_WEBHOOKS, audited_as=f"webhooks.{name}")
-        for path, handler, name in (
-            ("change", change, "change"),
-            ("enable", enable, "enable"),
-            ("disable", disable, "disable"),
-            ("remove", remove, "remove"),
-            ("rotate-secret", rotate_secret, "rotate_secret"),
-            ("test", send_test, "test"),
-            ("replay-failed", replay_failed, "replay"),
-            ("{event}/replay", replay, "replay"),
+        action_at(f"/webhooks/{{id}}/{path}", handler, by=MAY_MANAGE_WEBHOOKS)
+        for path, handler in (
+            ("change", change),
+            ("enable", enable),
+            ("disable", disable),
+            ("remove", remove),
+            ("rotate-secret", rotate_secret),
+            ("test", send_test),
+            ("replay-failed", replay_failed),
+            ("{event}/replay", replay),
         )
     ),
 ]

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.name_lookups import looking_up_for
 from domain.accounts.users import MAY_MANAGE_CONNECTORS, MAY_MATCH
-from domain.audit.entries import audit_subject
+from domain.audit.entries import Actor
 from domain.connectors import connectors, vendor_vehicles
 from domain.connectors.connectors import CONNECTORS, Connector, ConnectorValues, UnusableConnector, state_of
 from domain.connectors.kinds import VENDORS
@@ -24,9 +24,9 @@ from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.telemetry.logs import get_logger
 from domain.wording import sentence
-from ingress.console.addresses import audited_action_at, page_at
+from ingress.console.addresses import action_at, page_at
 from ingress.console.refusals import Refused
-from ingress.console.signed_in import AuditedAction, Page, named_in_address, see_other
+from ingress.console.signed_in import Page, named_in_address, see_other
 
 log = get_logger(__name__)
 
@@ -66,7 +66,7 @@ def _connectors(page: Page, *, fault: str = "", status: int = 200) -> Response:
     )
 
 
-def add(page: Page) -> Response:
+def add(page: Page, by: Actor) -> Response:
     environment = page.form.text("environment")
     if environment not in list(Environment):
         return _connectors(page, fault="Choose an environment.", status=400)
@@ -81,6 +81,7 @@ def add(page: Page) -> Response:
             page.connection,
             Tenant(page.company_id, Environment(environment)),
             values,
+            by,
             allowed=AllowedHosts.of_connectors(page.console.settings),
             contacts=page.console.contacts,
         )
@@ -145,24 +146,24 @@ def _with_suggestions(page: Page, vehicles: Sequence[ConnectorVehicle]) -> list[
     return [_Unmatched(one, likeness.rank(one.name or "", limit=_SUGGESTIONS)) for one in vehicles]
 
 
-def test(page: Page) -> Response:
+def test(page: Page, by: Actor) -> Response:
     """Asks the vendor now, and shows what it says. Nothing is locked meanwhile."""
     connector_id = CONNECTORS.read_id(page.request.path_params["id"])
     connector = CONNECTORS.find(page.connection, page.company_id, connector_id)
     access = connectors.read_access(page.connection, page.company_id, connector.id, contacts=page.console.contacts)
     allowed = AllowedHosts.of_connectors(page.console.settings)
-    _audit(page, connector)
     try:
         with looking_up_for(page.company_id):
             answer = asyncio.run(try_connector(connector.kind, access, allowed, seconds=_TEST_SECONDS))
     except VendorFault as fault:
         words = f"{sentence(str(fault))} {sentence(fault.what_to_do)}"
-        _audit(page, connector, f"it failed: {fault}")
+        connectors.record_test(page.connection, connector, by, fault=fault)
         return _connector_page(page, connector, fault=words)
+    connectors.record_test(page.connection, connector, by, fault=None)
     return _connector_page(page, connector, answer=sentence(answer))
 
 
-def change(page: Page) -> Response:
+def change(page: Page, by: Actor) -> Response:
     connector = _connector(page)
     vendor = connectors.vendor_of(connector.kind)
     try:
@@ -170,6 +171,7 @@ def change(page: Page) -> Response:
             page.connection,
             page.company_id,
             connector.id,
+            by,
             credentials=_credentials(page, vendor),
             url=page.form.text("url", most=4_000),
             allowed=AllowedHosts.of_connectors(page.console.settings),
@@ -180,26 +182,24 @@ def change(page: Page) -> Response:
     return _done(page, connector, "changed")
 
 
-def pause(page: Page) -> Response:
+def pause(page: Page, by: Actor) -> Response:
     connector = _connector(page)
-    connectors.pause_connector(page.connection, page.company_id, connector.id, now=page.now)
+    connectors.pause_connector(page.connection, page.company_id, connector.id, by, now=page.now)
     return _done(page, connector, "paused")
 
 
-def resume(page: Page) -> Response:
+def resume(page: Page, by: Actor) -> Response:
     connector = _connector(page)
-    connectors.resume_connector(page.connection, page.company_id, connector.id)
+    connectors.resume_connector(page.connection, page.company_id, connector.id, by)
     return _done(page, connector, "resumed")
 
 
-def remove(page: Page) -> Response:
-    connector = _connector(page)
-    connectors.remove_connector(page.connection, page.company_id, connector.id)
-    _audit(page, connector)
+def remove(page: Page, by: Actor) -> Response:
+    connectors.remove_connector(page.connection, page.company_id, _connector(page).id, by)
     return see_other("/connectors?done=removed")
 
 
-def link(page: Page) -> Response:
+def link(page: Page, by: Actor) -> Response:
     """Links a vehicle of the vendor's to one of ours, named by a suggestion or by its unit number. Raises Refused."""
     connector = _connector(page)
     key, chosen, unit_number = (page.form.text(name) for name in ("vehicle_key", "vehicle", "unit_number"))
@@ -212,7 +212,7 @@ def link(page: Page) -> Response:
             page, connector, fault="Choose a vehicle, or give the unit number of one in service.", status=400
         )
     try:
-        vendor_vehicles.link_vehicle(page.connection, page.company_id, connector.id, key, vehicle_id, now=page.now)
+        vendor_vehicles.link_vehicle(page.connection, page.company_id, connector.id, key, vehicle_id, by, now=page.now)
     except (UnknownTarget, UnusableConnector):
         raise Refused(404, "There is no such vehicle", "Go back and load the page again.") from None
     return _done(page, connector, "linked")
@@ -222,25 +222,18 @@ def _connector(page: Page) -> Connector:
     return named_in_address(page, CONNECTORS)
 
 
-def _audit(page: Page, connector: Connector, why: str = "") -> None:
-    page.audited = AuditedAction(audit_subject("connector", shown_id("con", connector.id)), why=why)
-
-
 def _done(page: Page, connector: Connector, done: str) -> Response:
-    _audit(page, connector)
     log.info(f"console.connector_{done}", connector_id=connector.id, company_id=page.company_id)
     return see_other(f"/connectors/{shown_id('con', connector.id)}?done={done}")
 
 
 ADDRESSES = [
     page_at("/connectors", show),
-    audited_action_at("/connectors", add, by=MAY_MANAGE_CONNECTORS, audited_as="connectors.add"),
+    action_at("/connectors", add, by=MAY_MANAGE_CONNECTORS),
     page_at("/connectors/{id}", show_one),
-    audited_action_at("/connectors/{id}/link", link, by=MAY_MATCH, audited_as="connectors.link"),
+    action_at("/connectors/{id}/link", link, by=MAY_MATCH),
     *(
-        audited_action_at(
-            f"/connectors/{{id}}/{name}", handler, by=MAY_MANAGE_CONNECTORS, audited_as=f"connectors.{name}"
-        )
+        action_at(f"/connectors/{{id}}/{name}", handler, by=MAY_MANAGE_CONNECTORS)
         for name, handler in (
             ("test", test),
             ("change", change),
