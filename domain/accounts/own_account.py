@@ -3,7 +3,6 @@
 from datetime import datetime
 from uuid import UUID
 
-from domain.accounts import sessions
 from domain.accounts.contacts import Contacts
 from domain.accounts.recovery_codes import make_recovery_codes
 from domain.accounts.users import end_access, record_own_action, set_password, set_totp
@@ -41,9 +40,3 @@ def renew_recovery_codes(connection: Connection, user_id: UUID, by: Actor, *, no
 def remove_codes(connection: Connection, user_id: UUID, by: Actor, *, contacts: Contacts) -> None:
     set_totp(connection, user_id, None, contacts=contacts)
     record_own_action(connection, by, "account.remove_codes")
-
-
-def sign_out_everywhere(connection: Connection, user_id: UUID, by: Actor) -> None:
-    """Ends all of the user's sessions and known browsers."""
-    sessions.sign_out_everywhere(connection, user_id)
-    record_own_action(connection, by, "sign_in.sign_out_everywhere")

@@ -322,8 +322,9 @@ def sign_out(connection: Connection, token: str) -> None:
     _END.execute(connection, (hash_of_token(token),))
 
 
-def sign_out_everywhere(connection: Connection, user_id: UUID) -> None:
+def sign_out_everywhere(connection: Connection, user_id: UUID, by: Actor) -> None:
     _END_ALL.execute(connection, (user_id,))
+    record_own_action(connection, by, "sign_in.sign_out_everywhere")
 
 
 _END_EVERY_SESSION = Command("DELETE FROM sessions")

@@ -87,7 +87,7 @@ def test_the_audit_log_records_changes_of_users(cli: Cli, company: str, database
     with database.transaction() as connection:
         kept = [(one.action, one.subject) for one in search_actions(connection, company_id, user, limit=10)]
     assert kept == [
-        ("users.remove", user),
+        ("users.remove", f"{user} viewer"),
         ("users.reset", f"{user} without codes"),
         ("users.create", f"{user} viewer"),
     ]

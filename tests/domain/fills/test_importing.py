@@ -248,7 +248,7 @@ def test_an_unknown_item_waits_and_a_person_says_what_it_is(
     assert len(verdicts(connection, fleet.live)) == 2
     decided = read_fill(connection, fleet.company_id, fill.id)
     assert decided is not None
-    assert decided.decided_by == "dot"
+    assert decided.decided_by == DOT.name
 
 
 def test_another_company_s_units_and_fills_are_out_of_reach(

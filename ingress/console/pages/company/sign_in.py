@@ -7,7 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from domain import clock
-from domain.accounts import own_account, sessions
+from domain.accounts import sessions
 from domain.accounts.attempts import site_of
 from domain.accounts.passwords import MIN_CHARACTERS, UnusablePassword
 from domain.accounts.sessions import DEVICE_DAYS, SignInRefused
@@ -100,7 +100,7 @@ def sign_out(page: Page, _: Actor) -> Response:
 
 
 def sign_out_everywhere(page: Page, by: Actor) -> Response:
-    own_account.sign_out_everywhere(page.connection, page.session.user_id, by)
+    sessions.sign_out_everywhere(page.connection, page.session.user_id, by)
     return _signed_out(page, "everywhere")
 
 
