@@ -239,7 +239,7 @@ def queues_pause(queue: QueueArgument, reason: Reason, as_json: AsJson = False) 
 def queues_resume(queue: QueueArgument, reason: Reason, as_json: AsJson = False) -> None:
     """Ends the pause of a queue."""
     with transaction() as connection:
-        changed = pauses.resume(connection, queue, acting(reason), now=clock.now())
+        changed = pauses.resume(connection, queue, acting(reason))
     said = f"{queue} is resumed" if changed else f"{queue} was not paused"
     show(as_json, {"queue": queue, "paused": False, "changed": changed}, lambda: screen.print(said))
 
@@ -264,7 +264,7 @@ def _act(action: Literal["replay", "discard"], wanted: Filter, reason: str, yes:
     if letters:
         confirm(yes, f"{counted(len(letters), 'dead letter')} to {action}")
         with transaction() as connection, redis_client(get_settings().require_redis_url()) as client:
-            taken = act(connection, client, letters, wanted, acting(reason), clock.now())
+            taken = act(connection, client, letters, wanted, acting(reason))
     done = "replayed" if action == "replay" else "discarded"
     show(
         as_json,

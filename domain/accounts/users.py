@@ -10,6 +10,7 @@ from domain.accounts.contacts import Contacts, Sealed, StoredContact
 from domain.accounts.passwords import hash_password
 from domain.accounts.recovery_codes import forget_recovery_codes
 from domain.accounts.tokens import hash_of_token, new_token
+from domain.audit.actions import Action
 from domain.audit.entries import Actor, record_action
 from domain.database.connections import Connection
 from domain.database.statements import Command, Scalar, Statement
@@ -187,7 +188,7 @@ def company_of_user(connection: Connection, email: str) -> UUID | None:
     return _COMPANY_OF.one(connection, (tidy_email(email),))
 
 
-def record_own_action(connection: Connection, by: Actor, action: str) -> None:
+def record_own_action(connection: Connection, by: Actor, action: Action) -> None:
     """Writes to the audit log what users did to their own account. An operator's belongs to no company."""
     record_action(connection, by, action, "own account", company_id=company_of_user(connection, by.name))
 

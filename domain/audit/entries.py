@@ -6,13 +6,11 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
+from domain.audit.actions import QUEUE_ACTIONS, Action
 from domain.database.connections import Connection
 from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
 from domain.ids import first_id_of, new_id
-
-QUEUE_ACTIONS = ("pause", "resume", "replay", "discard")
-"""The actions on the whole service. The console's other actions are named by page and verb, such as `keys.revoke`."""
 
 LONGEST_REASON = 500
 _LONGEST_SUBJECT = 300
@@ -66,7 +64,7 @@ _RECORD = Command(
 def record_action(
     connection: Connection,
     by: Actor,
-    action: str,
+    action: Action,
     subject: str,
     *,
     company_id: UUID | None,

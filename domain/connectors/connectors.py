@@ -13,6 +13,7 @@ import msgspec
 from domain.accounts.allowed_hosts import AllowedHosts, url_fault
 from domain.accounts.companies import lock_company
 from domain.accounts.contacts import Contacts, Sealed, StoredContact, UnreadableContact
+from domain.audit.actions import Action
 from domain.audit.entries import Actor, audit_subject, record_action
 from domain.connectors.kinds import VENDORS
 from domain.connectors.vendor import Access, FieldName, Vendor, VendorFault
@@ -132,7 +133,7 @@ def add_connector(
 
 
 def record_connector_action(
-    connection: Connection, by: Actor, action: str, company_id: UUID, connector_id: UUID
+    connection: Connection, by: Actor, action: Action, company_id: UUID, connector_id: UUID
 ) -> None:
     """Writes to the audit log what was done to a connector, or with its vehicles."""
     subject = audit_subject("connector", shown_id("con", connector_id))

@@ -113,7 +113,7 @@ def moment_or_none(value: object, zone: tzinfo = UTC) -> datetime | None:
     if isinstance(value, str) and ":" in value and (moment := _read_iso(value)) is not None and moment.tzinfo is UTC:
         return moment  # most are
     try:
-        moment = _moment_of_text(value.strip(), zone) if isinstance(value, str) else _moment_of_number(value)
+        moment = _moment_of_text(value.strip()) if isinstance(value, str) else _moment_of_number(value)
         if moment is None:
             return None
         return (moment if moment.tzinfo is not None else moment.replace(tzinfo=zone)).astimezone(UTC)
@@ -129,7 +129,7 @@ def _moment_of_number(value: object) -> datetime | None:
     return datetime.fromtimestamp(number / divisor, UTC)
 
 
-def _moment_of_text(text: str, zone: tzinfo) -> datetime | None:
+def _moment_of_text(text: str) -> datetime | None:
     """Raises ValueError, TypeError, OverflowError."""
     if not text.isascii() or len(text) > 64:
         return None

@@ -7,6 +7,7 @@ from uuid import UUID
 from msgspec import Struct
 from psycopg import sql
 
+from domain.audit.actions import Action
 from domain.audit.entries import Actor, audit_subject, record_action
 from domain.database.connections import Connection
 from domain.database.fence import is_at_work
@@ -85,7 +86,7 @@ def shown_record(kind: Matched, record_id: UUID) -> str:
 
 
 def record_fleet_action(
-    connection: Connection, company_id: UUID, kind: Matched, record_id: UUID, by: Actor, action: str
+    connection: Connection, company_id: UUID, kind: Matched, record_id: UUID, by: Actor, action: Action
 ) -> None:
     """Writes to the audit log what was done to a vehicle or driver."""
     subject = audit_subject(kind, shown_record(kind, record_id))

@@ -14,6 +14,7 @@ from domain.accounts.companies import lock_company
 from domain.accounts.contact_urls import channel_of, fault_of
 from domain.accounts.contacts import Contacts, Sealed, StoredContact
 from domain.accounts.users import MAY_MANAGE_USERS
+from domain.audit.actions import Action
 from domain.audit.entries import Actor, audit_subject, record_action
 from domain.database.connections import Connection, as_json
 from domain.database.owned import Owned
@@ -151,7 +152,7 @@ def add_subscription(
 
 
 def record_subscription_action(
-    connection: Connection, by: Actor, action: str, company_id: UUID, subscription_id: UUID
+    connection: Connection, by: Actor, action: Action, company_id: UUID, subscription_id: UUID
 ) -> None:
     """Writes to the audit log what was done to a subscription. One of the operators belongs to no company."""
     kind = "operators' subscription" if company_id == OPERATORS else "notice subscription"

@@ -6,11 +6,12 @@ single steps inside Redis: when two people do it at the same time, one of them t
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 import redis
 
+from domain.audit.actions import QueueAction
 from domain.audit.entries import Actor, record_action, require_reason
 from domain.database.connections import Connection
 from domain.ids import with_shown_ids
@@ -63,7 +64,7 @@ def find(connection: Connection, client: redis.Redis, wanted: Filter) -> list[De
 
 
 def replay(
-    connection: Connection, client: redis.Redis, letters: Sequence[DeadLetter], wanted: Filter, by: Actor, now: datetime
+    connection: Connection, client: redis.Redis, letters: Sequence[DeadLetter], wanted: Filter, by: Actor
 ) -> int:
     """Enqueues the letters again, as if they had never been tried. A job that waits already is not enqueued twice.
     Returns how many letters were still there. Raises NoReason, redis.RedisError.
@@ -71,25 +72,19 @@ def replay(
     When Redis fails before anything was done, the error takes back the entry in the audit log. When it fails in
     between, the entry stays, and the letters that are left can be found again.
     """
-    _record(connection, "replay", letters, wanted, by, now)
+    _record(connection, "replay", letters, wanted, by)
     return enqueue_dead_letters(client, [letter.stored for letter in letters])
 
 
 def discard(
-    connection: Connection, client: redis.Redis, letters: Sequence[DeadLetter], wanted: Filter, by: Actor, now: datetime
+    connection: Connection, client: redis.Redis, letters: Sequence[DeadLetter], wanted: Filter, by: Actor
 ) -> int:
     """Removes the letters. Returns how many were still there. Raises NoReason, redis.RedisError."""
-    _record(connection, "discard", letters, wanted, by, now)
+    _record(connection, "discard", letters, wanted, by)
     return remove_dead_letters(client, [letter.stored for letter in letters])
 
 
 def _record(
-    connection: Connection,
-    action: Literal["replay", "discard"],
-    letters: Sequence[DeadLetter],
-    wanted: Filter,
-    by: Actor,
-    now: datetime,
+    connection: Connection, action: QueueAction, letters: Sequence[DeadLetter], wanted: Filter, by: Actor
 ) -> None:
-    by = require_reason(by)
-    record_action(connection, by, action, str(wanted), company_id=None, affected=len(letters))
+    record_action(connection, require_reason(by), action, str(wanted), company_id=None, affected=len(letters))

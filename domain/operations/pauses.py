@@ -47,7 +47,7 @@ def pause(connection: Connection, queue: str, by: Actor, *, now: datetime) -> bo
     return changed
 
 
-def resume(connection: Connection, queue: str, by: Actor, *, now: datetime) -> bool:
+def resume(connection: Connection, queue: str, by: Actor) -> bool:
     """Resumes a queue. False when it is not paused. Raises UnknownQueue, NoReason."""
     require_reason(by)
     changed = bool(_RESUME.execute(connection, (require_queue(queue),)).rowcount)

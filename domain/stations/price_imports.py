@@ -20,6 +20,7 @@ from psycopg import sql
 from psycopg.errors import UniqueViolation
 from psycopg.rows import args_row
 
+from domain.audit.actions import Action
 from domain.audit.entries import Actor, audit_subject, record_action
 from domain.contract.captions import Caption
 from domain.contract.shapes import Latitude, Longitude, Reference, SentMoment, Text, in_utc
@@ -211,7 +212,7 @@ def store_station(connection: Connection, row: StationRow, by: Actor, *, now: da
 
 
 def _record(
-    connection: Connection, by: Actor, action: str, kind: str, key: object, company_id: UUID | None = None
+    connection: Connection, by: Actor, action: Action, kind: str, key: object, company_id: UUID | None = None
 ) -> None:
     """Write to the audit log what was done to a station, a deal or a tax. Stations and taxes belong to no company."""
     subject = audit_subject(kind, str(key))

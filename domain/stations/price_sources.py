@@ -17,6 +17,7 @@ from domain.accounts.allowed_hosts import NO_HOST
 from domain.accounts.companies import lock_company
 from domain.accounts.contacts import Contacts, Sealed, StoredContact
 from domain.addresses import is_host
+from domain.audit.actions import Action
 from domain.audit.entries import Actor, audit_subject, record_action
 from domain.contract.shapes import Text
 from domain.database.connections import Connection, as_json
@@ -202,7 +203,7 @@ def add_source(
     return source_id
 
 
-def _record(connection: Connection, by: Actor, action: str, company_id: UUID, source_id: UUID) -> None:
+def _record(connection: Connection, by: Actor, action: Action, company_id: UUID, source_id: UUID) -> None:
     subject = audit_subject("price source", shown_id("src", source_id))
     record_action(connection, by, action, subject, company_id=company_id)
 

@@ -12,6 +12,7 @@ from uuid import UUID
 from domain.accounts.allowed_hosts import AllowedHosts, url_fault
 from domain.accounts.companies import lock_company
 from domain.accounts.contacts import Contacts, Sealed, StoredContact
+from domain.audit.actions import Action
 from domain.audit.entries import Actor, audit_subject, record_action
 from domain.database.connections import Connection, Tenant
 from domain.database.owned import Owned
@@ -122,7 +123,7 @@ def add_endpoint(
 
 
 def record_endpoint_action(
-    connection: Connection, by: Actor, action: str, company_id: UUID, endpoint_id: UUID, *, affected: int = 1
+    connection: Connection, by: Actor, action: Action, company_id: UUID, endpoint_id: UUID, *, affected: int = 1
 ) -> None:
     """Writes to the audit log what was done to an endpoint, or with its deliveries."""
     subject = audit_subject("webhook endpoint", shown_id("whe", endpoint_id))

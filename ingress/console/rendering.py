@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from domain.audit.actions import action_in_words
 from domain.ids import shown_id
 from domain.wording import counted
 
@@ -104,6 +105,7 @@ def make_templates() -> Environment:
         lstrip_blocks=True,
     )
     templates.filters["moment"] = datetime.fromisoformat
+    templates.filters["action_words"] = action_in_words
     templates.filters["pack"] = partial(quote, safe="")
     templates.filters["shown"] = lambda id, kind: shown_id(kind, id)
     templates.filters["status_words"] = templates.filters["state_words"] = state_words

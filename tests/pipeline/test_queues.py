@@ -50,5 +50,5 @@ def test_pushes_during_a_pause_of_imports_wait_and_are_imported_after_it(client:
         assert (pushed.status_code, pushed.json()["status"]) == (202, "pending")
     finally:
         with service.database.transaction() as connection:
-            pauses.resume(connection, "imports", ANN, now=datetime.now(UTC))
+            pauses.resume(connection, "imports", ANN)
     client.wait_for(pushed.json()["id"], "draft")

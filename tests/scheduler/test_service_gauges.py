@@ -77,7 +77,7 @@ def test_prices_pauses_disk_and_the_start_of_the_server_are_shown(own: Settings,
         gauges.measure()
     finally:
         with Database.of(own) as database, database.transaction() as connection:
-            pauses.resume(connection, "plans", Actor("a test", "it is over"), now=now)
+            pauses.resume(connection, "plans", Actor("a test", "it is over"))
 
     assert shown(metrics.STATIONS_BY_PRICE) == {"fresh": stored - 1, "old": 1, "none": 0}
     assert shown(metrics.QUEUE_PAUSED)["plans"] == 1

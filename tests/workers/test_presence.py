@@ -53,7 +53,7 @@ def working(settings: Settings, database: Database, run: Callable[[int], None], 
 def _resumed(database: Database) -> Iterator[None]:
     yield
     with database.transaction() as connection:
-        pauses.resume(connection, "plans", ANN, now=datetime.now(UTC))
+        pauses.resume(connection, "plans", ANN)
 
 
 def pause(database: Database) -> None:
@@ -63,7 +63,7 @@ def pause(database: Database) -> None:
 
 def resume(database: Database) -> None:
     with database.transaction() as connection:
-        assert pauses.resume(connection, "plans", ANN, now=datetime.now(UTC))
+        assert pauses.resume(connection, "plans", ANN)
 
 
 def test_a_worker_that_starts_during_a_pause_takes_nothing_until_it_is_over(

@@ -7,6 +7,7 @@ from pathlib import Path
 from uuid import UUID
 
 from domain.accounts.contacts import IN_CLEAR, Contacts
+from domain.audit.actions import Action
 from domain.audit.entries import Actor, record_action
 from domain.database.connections import Connection
 from domain.files.csvfiles import ImportReport, Progress
@@ -125,7 +126,7 @@ def _record_mapping(
     by: Actor,
     waiting: Sequence[UUID],
     *,
-    action: str,
+    action: Action,
 ) -> None:
     subject = f"{reference_in_words(kind, value)} is {shown_record(MATCHED_BY[kind], target_id)}"
     by = by.with_reason(f"{counted(len(waiting), 'route')} waited for it" if waiting else "")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
+from domain.audit.actions import Action
 from domain.audit.entries import Actor, record_action
 from domain.database.connections import Connection
 from domain.messages.message_text import corrected
@@ -54,6 +55,6 @@ def discard_withheld(
     return messages, jobs
 
 
-def _record(connection: Connection, by: Actor, action: str, messages: Sequence[Withheld]) -> None:
+def _record(connection: Connection, by: Actor, action: Action, messages: Sequence[Withheld]) -> None:
     for company_id, affected in Counter(message.company_id for message in messages).items():
         record_action(connection, by, action, "withheld messages", company_id=company_id, affected=affected)

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
+from domain.audit.actions import Action
 from domain.audit.entries import Actor, record_action, require_reason
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Command, Scalar, Statement
@@ -215,5 +216,5 @@ def send_again(
 # --- The audit log ---------------------------------------------------------------------------------------------
 
 
-def _record(connection: Connection, by: Actor, action: str, tenant: Tenant, route_id: UUID) -> None:
+def _record(connection: Connection, by: Actor, action: Action, tenant: Tenant, route_id: UUID) -> None:
     record_action(connection, by, action, shown_id("rte", route_id), company_id=tenant.company_id)

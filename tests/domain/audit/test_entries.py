@@ -12,7 +12,7 @@ from tests.factories import Fleet, make_fleet
 
 def keep(connection: Connection, fleet: Fleet, reason: str, now: datetime) -> None:
     by = Actor("ann@example.com", reason)
-    record_action(connection, by, "routes.cancel", "rte_1", company_id=fleet.company_id)
+    record_action(connection, by, "route_actions.cancel", "rte_1", company_id=fleet.company_id)
 
 
 def reasons(connection: Connection, fleet: Fleet, text: str = "") -> list[str]:

@@ -64,8 +64,8 @@ def test_a_replayed_dead_letter_runs_again_with_fresh_attempts(
     wanted = Filter(queue="plans")
     letters = found(connection, jobs, wanted)
 
-    assert dead_letters.replay(connection, jobs.client, letters, wanted, ANN, now) == 1
-    assert dead_letters.replay(connection, jobs.client, letters, wanted, ANN, now) == 0, "somebody was faster"
+    assert dead_letters.replay(connection, jobs.client, letters, wanted, ANN) == 1
+    assert dead_letters.replay(connection, jobs.client, letters, wanted, ANN) == 0, "somebody was faster"
 
     assert [letter.stored.queue for letter in found(connection, jobs)] == ["imports"]
     ran: list[dict[str, Any]] = []
@@ -76,7 +76,7 @@ def test_a_replayed_dead_letter_runs_again_with_fresh_attempts(
 
 def test_a_replayed_dead_letter_may_fail_again(connection: Connection, jobs: JobQueue, now: datetime) -> None:
     kill(jobs, build_plan_job(new_id()))
-    dead_letters.replay(connection, jobs.client, found(connection, jobs), ALL, ANN, now)
+    dead_letters.replay(connection, jobs.client, found(connection, jobs), ALL, ANN)
     ran: list[dict[str, Any]] = []
 
     with working(jobs, ran, fails=True):
@@ -91,7 +91,7 @@ def test_discarded_dead_letters_are_deleted_and_later_ones_stay(
     kill(jobs, build_plan_job(new_id()), build_plan_job(new_id()))
     first, second = found(connection, jobs)
 
-    assert dead_letters.discard(connection, jobs.client, [first], Filter(id=first.stored.id), ANN, now) == 1
+    assert dead_letters.discard(connection, jobs.client, [first], Filter(id=first.stored.id), ANN) == 1
 
     assert found(connection, jobs) == [second]
     assert jobs.client.hlen("dramatiq:plans.XQ.msgs") == 1
@@ -106,9 +106,9 @@ def test_the_audit_log_records_every_action_on_dead_letters(
     letters = found(connection, jobs, wanted)
 
     with pytest.raises(NoReason):
-        dead_letters.discard(connection, jobs.client, letters, wanted, Actor("ann@example.com", "  "), now)
+        dead_letters.discard(connection, jobs.client, letters, wanted, Actor("ann@example.com", "  "))
     assert found(connection, jobs, wanted) == letters, "without a reason nothing was done"
-    dead_letters.discard(connection, jobs.client, letters, wanted, ANN, now)
+    dead_letters.discard(connection, jobs.client, letters, wanted, ANN)
 
     entry = latest_actions(connection, limit=1)[0]
     assert entry._replace(id=UUID(int=0), at=now) == (

@@ -48,7 +48,7 @@ def test_a_replayed_dead_letter_counts_as_entering_its_queue(
 ) -> None:
     kill(jobs, build_plan_job(new_id()))
     letters = dead_letters.find(connection, jobs.client, Filter())
-    dead_letters.replay(connection, jobs.client, letters, Filter(), Actor("ann@example.com", "again"), now)
+    dead_letters.replay(connection, jobs.client, letters, Filter(), Actor("ann@example.com", "again"))
     assert entered(jobs, "plans") == 2
 
 

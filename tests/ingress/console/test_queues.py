@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from html import unescape
 from typing import Any
 from uuid import uuid4
@@ -44,7 +44,7 @@ def queue(redis: OwnRedis, world: World) -> Iterator[JobQueue]:
         client.flushdb()
         yield JobQueue(client)
     with world.database.transaction() as connection:
-        pauses.resume(connection, "plans", Actor("test", "over"), now=datetime.now(UTC))
+        pauses.resume(connection, "plans", Actor("test", "over"))
 
 
 @pytest.fixture

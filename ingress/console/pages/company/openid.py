@@ -209,7 +209,7 @@ def _bind(console: Console, request: Request, form: Form) -> Response:
     raise _nobody(provider, None, agreed)
 
 
-def ask_again(console: Console, request: Request, _: Form) -> Response:
+def ask_again(_: Console, __: Request, ___: Form) -> Response:
     """The page that asks is shown once, on the way back from the provider."""
     return see_other("/sign-in")
 

@@ -240,7 +240,7 @@ def act_on_dead(page: Page, by: Actor) -> Response:
     letters = dead_letters.find(page.connection, page.console.jobs.client, wanted)
     if len(letters) != page.form.number("count"):
         return _dead(page, fault=f"There are {len(letters)} of them now. Look at them, then try again.", status=409)
-    taken = act(page.connection, page.console.jobs.client, letters, wanted, by, page.now)
+    taken = act(page.connection, page.console.jobs.client, letters, wanted, by)
     return see_other(f"/queues/dead?{page.form.text('act')}={taken}")
 
 
@@ -258,7 +258,7 @@ def pause(page: Page, by: Actor) -> Response:
 
 
 def resume(page: Page, by: Actor) -> Response:
-    changed = pauses.resume(page.connection, page.form.text("queue"), by, now=page.now)
+    changed = pauses.resume(page.connection, page.form.text("queue"), by)
     return see_other(f"/queues?done={'resumed' if changed else 'not-paused'}")
 
 
