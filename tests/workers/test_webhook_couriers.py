@@ -289,7 +289,7 @@ def test_an_endpoint_that_is_gone_is_disabled_and_its_owner_told(
     with company.database.transaction() as connection:
         entry = (
             named(connection)
-            .execute("SELECT * FROM audit_log WHERE company_id = %s", (company.fleet.company_id,))
+            .execute("SELECT * FROM audit_log WHERE company_id = %s ORDER BY id DESC", (company.fleet.company_id,))
             .fetchone()
         )
     assert entry is not None
