@@ -71,8 +71,8 @@ def set_policy(
     contacts: Contacts = IN_CLEAR,
 ) -> StoredCompany:
     """Changes the values that are given; the audit log keeps their names. `lifts_max_stops` removes the limit of stops.
-    Returns the company as it is now. Raises UnknownCompany, MovedCompany, UnusablePolicy, and UnreadableContact for a
-    message URL that was sealed with another key."""
+    Returns the company as it is now. Raises UnusablePolicy, which names the value; UnknownCompany and MovedCompany; and
+    UnreadableContact for a message URL that was sealed with another key."""
     require_not_fenced(connection, company_id)
     values = {"id": company_id, **_checked(policy, contacts), "lifts_max_stops": lifts_max_stops}
     row = _SET_POLICY.first(connection, values)

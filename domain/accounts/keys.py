@@ -82,8 +82,8 @@ def create_key(
     expires_at: datetime | None = None,
     cell: int | None = None,
 ) -> NewKey:
-    """Stores a fresh key of the cell; None: this process's. Raises UnknownScope; psycopg.errors.ForeignKeyViolation for
-    an unknown company."""
+    """Stores a fresh key of the cell, by default this process's. Raises UnknownScope;
+    psycopg.errors.ForeignKeyViolation for an unknown company."""
     made = _store_new_key(connection, company_id, name, environment, scopes, expires_at, cell=cell)
     record_action(connection, by, "keys.create", f"{shown_id('key', made.id)} {name}", company_id=company_id)
     return made

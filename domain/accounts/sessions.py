@@ -135,10 +135,10 @@ def sign_in(
     contacts: Contacts,
     now: datetime,
 ) -> SignedIn | SignInRefused:
-    """Checks e-mail, password and code; a recovery code is as good as a one-time code, once.
-
-    A refusal does not tell which of them was wrong, nor whether the user exists. The password is checked outside of the
-    transactions: it takes long. `network` is an address of IPv4 or a /64 of IPv6. Raises UnreadableContact."""
+    """Checks e-mail, password and code. A recovery code is as good as a one-time code, once. A refusal does not tell
+    which of them was wrong, nor whether the user exists. The password is checked outside of the transactions, because
+    that takes long. `network` is an IPv4 address or a /64 of IPv6. Raises UnreadableContact if the secret of one-time
+    codes is sealed with another key."""
     email = tidy_email(email)
     with transaction() as connection:
         if device is not None and not is_known_device(connection, device, email, now=now):

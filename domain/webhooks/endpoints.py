@@ -180,9 +180,8 @@ def disable_endpoint(
     now: datetime,
     failing_since: datetime | None = None,
 ) -> bool:
-    """Ends the deliveries that are under way as failed, and captures nothing more. The endpoint keeps the
-    reason. `failing_since` is None where a person asks for it. Returns False if it was disabled already. Raises
-    UnknownEndpoint."""
+    """Captures no more events for it, and ends its waiting deliveries as failed. It keeps the reason. `failing_since`
+    is None if a person asks for it. Returns False if it was disabled already. Raises UnknownEndpoint."""
     if ENDPOINTS.lock(connection, company_id, endpoint_id).disabled_at is not None:
         return False
     reason = by.with_reason("by hand").reason
