@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 
 from domain.accounts.companies import require_company
 from domain.accounts.contacts import IN_CLEAR, Contacts
+from domain.audit.actions import Action
 from domain.database.connections import Connection, Tenant
 from domain.files.csvfiles import ImportReport, Progress, Rejected, count_rows
 from domain.files.profiles import FileProfile
@@ -77,7 +78,7 @@ class ImportFile(ABC):
         return [cls.name]
 
     @property
-    def audited_as(self) -> tuple[str, str]:
+    def audited_as(self) -> tuple[Action, str]:
         """The action and its subject in the audit log."""
         return "import", self.kind
 
@@ -166,7 +167,7 @@ class PricesFile(ImportFile):
     run_id: UUID = field(init=False)
 
     @property
-    def audited_as(self) -> tuple[str, str]:
+    def audited_as(self) -> tuple[Action, str]:
         return "prices.import", f"profile {self.profile.name}"
 
     def finish(self, connection: Connection, now: datetime, progress: Progress) -> None:
