@@ -1,8 +1,7 @@
-"""Large answers of vendors are read in threads, so that the event loop goes on; a company has one thread at a time.
+"""Reads large answers of vendors in threads, so that the event loop goes on; a company has one thread at a time.
 
 The number of values in a body is counted before it is decoded: sixteen megabytes of `{}` are five million objects,
-which would hold the interpreter for seconds.
-"""
+which would hold the interpreter for seconds."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,20 +15,20 @@ from domain.connectors.vendor import VendorFault
 Result = TypeVar("Result")
 
 MOST_VALUES = 1_000_000
-"""Values in an answer. The newest positions of 20,000 devices of Traccar are some 600,000."""
+"""Most values in an answer. The newest positions of 20,000 devices of Traccar are some 600,000."""
 
 MOST_VALUES_SENT = 50_000
-"""Values in a body that a vendor sends to us: it has one position, or few."""
+"""Most values in a body that a vendor sends to us: it has one position, or few."""
 
 SMALL_BYTES = 64 << 10
-"""A body of less is read at once."""
+"""A body smaller than this is read at once."""
 
 _THREADS = 2
 _BEGINS_OR_FOLLOWS = (b",", b"{", b"[")
 
 
 class TooManyValues(VendorFault):
-    """An answer with more values than any fleet has."""
+    """An answer has more values than any fleet needs."""
 
     what_to_do = "ask the vendor for smaller pages, or for fewer vehicles"
 
@@ -38,7 +37,8 @@ class TooManyValues(VendorFault):
 
 
 def require_few_values(body: bytes, most: int) -> None:
-    """Raises TooManyValues. Commas and brackets in texts count too, so the count is never too low."""
+    """Count the values of a body. Raises TooManyValues for too many; the answer then counts as a fault of the vendor.
+    Commas and brackets in texts count too, so the count is never too low."""
     count = 0
     for sign in _BEGINS_OR_FOLLOWS:
         count += body.count(sign)
@@ -54,7 +54,7 @@ class AnswerReaders:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def read(self, owner: str, work: Callable[[], Result]) -> Result:
-        """The result of `work`, which runs in a thread. An owner's next work waits for its first, so the owners take
+        """The result of `work`, which runs in a thread. An owner's next work waits for the one before, so owners take
         turns."""
         async with self._turn_of(owner):
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)

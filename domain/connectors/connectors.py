@@ -1,7 +1,6 @@
 """Connectors of companies: add, list, change, pause, resume, remove; their credentials.
 
-Owners bring the addresses, so they are treated as hostile: `accounts/allowed_hosts.py` has the rule.
-"""
+Owners bring the addresses, so they are treated as hostile by the rule in `accounts/allowed_hosts.py`."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -25,7 +24,7 @@ from domain.errors import FuelrouteError, Unknown
 from domain.ids import new_id, shown_id
 
 MOST_CONNECTORS = 20
-"""Connectors of a company in one environment."""
+"""Most connectors of a company in one environment."""
 
 ALLOWED_HOSTS_SETTING = "FUELROUTE_CONNECTOR_ALLOWED_HOSTS"
 
@@ -34,7 +33,7 @@ _LONGEST_VALUE = 20_000
 
 
 class UnusableConnector(FuelrouteError):
-    """A value that cannot be set; the text names it."""
+    """A value cannot be set; the text names it."""
 
 
 class UnknownConnector(Unknown):
@@ -43,7 +42,7 @@ class UnknownConnector(Unknown):
 
 
 class Connector(NamedTuple):
-    """A connector as people see it: without its credentials."""
+    """A connector as people see it, without its credentials."""
 
     id: UUID
     company_id: UUID
@@ -66,7 +65,7 @@ class Connector(NamedTuple):
     fixes: int
     left_out: dict[str, int]
     remark: str | None
-    """The last thing that people should know and that is no fault."""
+    """The last thing that people should know and that is no fault; None without one."""
     remarked_at: datetime | None
 
 
@@ -76,9 +75,9 @@ class ConnectorValues(NamedTuple):
     kind: str
     credentials: Mapping[FieldName, str]
     name: str = ""
-    """Empty: the vendor's name."""
+    """The name; empty for the vendor's name."""
     url: str = ""
-    """Empty: the vendor's own cloud."""
+    """The address; empty for the vendor's own cloud."""
 
 
 CONNECTORS = Owned(
@@ -99,7 +98,7 @@ _INSERT = Statement(
 
 
 def vendor_of(kind: str) -> type[Vendor]:
-    """Raises UnusableConnector."""
+    """The class of a vendor. Raises UnusableConnector, which lists the kinds, if there is none."""
     vendor = VENDORS.get(kind)
     if vendor is None:
         raise UnusableConnector(f"there is no kind {kind!r}: use one of {', '.join(VENDORS)}")
@@ -115,7 +114,8 @@ def add_connector(
     allowed: AllowedHosts,
     contacts: Contacts,
 ) -> Connector:
-    """Stores a new connector, which works at once. Raises UnusableConnector, UnknownCompany, RetiredCompany."""
+    """Stores a new connector, which works at once. Raises UnusableConnector, which names the value that cannot be set,
+    UnknownCompany, RetiredCompany."""
     vendor = vendor_of(values.kind)
     url = checked_url(vendor, values.url, allowed)
     credentials = checked_credentials(vendor, values.credentials)
@@ -147,7 +147,7 @@ def record_test(connection: Connection, connector: Connector, by: Actor, *, faul
 
 
 def state_of(connector: Connector, *, now: datetime) -> str:
-    """The state in a few words: `paused`, `failing`, `waiting` for a process, or what it does."""
+    """The state in a few words: `paused`, `failing`, `waiting` for a process, or its present work."""
     if connector.paused_at is not None:
         return "paused"
     if connector.failing_since is not None:
@@ -167,7 +167,7 @@ NO_POSITION_FOR = timedelta(hours=24)
 
 
 def hears_nothing(connector: Connector, *, now: datetime) -> bool:
-    """True when the vendor answers, or may send, and has told of no position for a day."""
+    """True if the vendor answers, or may send, but has sent no position for a day."""
     newest_at = connector.newest_at
     heard_at = newest_at if newest_at is not None and newest_at <= now else connector.created_at
     return connector.paused_at is None and now - max(heard_at, connector.created_at) > NO_POSITION_FOR
@@ -205,9 +205,9 @@ def change_access(
     allowed: AllowedHosts,
     contacts: Contacts,
 ) -> None:
-    """Gives it other credentials. Another address, or another database at it, begins with the newest positions, for the
-    cursor belongs to the old one. Other credentials may be of another account: the cursor is doubted until it brings
-    something. Raises UnknownConnector, UnusableConnector."""
+    """Gives it other credentials. With another address, or another database there, it begins with the newest positions,
+    because the cursor belongs to the old one. Other credentials may be of another account: the cursor is doubted until
+    it brings something. Raises UnknownConnector, and UnusableConnector, which names the value that cannot be set."""
     stored = CONNECTORS.lock(connection, company_id, connector_id)
     vendor = vendor_of(stored.kind)
     url = checked_url(vendor, url or stored.url, allowed)
@@ -223,7 +223,7 @@ def change_access(
 def _credentials_of(
     connection: Connection, company_id: UUID, connector_id: UUID, contacts: Contacts
 ) -> Mapping[FieldName, str] | None:
-    """The credentials. None: they cannot be read any more."""
+    """The credentials; None if they can no longer be opened."""
     try:
         return read_access(connection, company_id, connector_id, contacts=contacts).credentials
     except UnreadableContact:
@@ -269,7 +269,8 @@ _READ_ACCESS = Statement(_StoredAccess, "SELECT url, credentials FROM connectors
 
 
 def read_access(connection: Connection, company_id: UUID, connector_id: UUID, *, contacts: Contacts) -> Access:
-    """The address and the credentials. Raises UnknownConnector, UnreadableContact."""
+    """The address and the credentials. Raises UnknownConnector, and UnreadableContact if they are sealed with another
+    key."""
     row = _READ_ACCESS.first(connection, (company_id, connector_id))
     if row is None:
         raise UnknownConnector(shown_id("con", connector_id))
@@ -277,7 +278,7 @@ def read_access(connection: Connection, company_id: UUID, connector_id: UUID, *,
 
 
 def open_access(url: str, sealed: str, contacts: Contacts) -> Access:
-    """Raises UnreadableContact."""
+    """The address and the opened credentials. Raises UnreadableContact if they are sealed with another key."""
     return Access(url, msgspec.json.decode(contacts.open(sealed) or "{}", type=dict[str, str]))
 
 
@@ -290,7 +291,7 @@ _SEAL = Command("UPDATE connectors SET credentials = %s WHERE id = %s")
 
 
 def seal_credentials(connection: Connection, contacts: Contacts) -> Sealed:
-    """Seals the credentials that are not sealed with the newest key."""
+    """Seals the credentials that are not yet sealed with the newest key."""
     stored = _TO_SEAL.all(connection, (contacts.prefix,))
     anew = contacts.seal_anew(stored)
     for parameters in anew:
@@ -302,7 +303,7 @@ def seal_credentials(connection: Connection, contacts: Contacts) -> Sealed:
 
 
 def checked_url(vendor: type[Vendor], url: str, allowed: AllowedHosts) -> str:
-    """The address without a slash at its end. Raises UnusableConnector."""
+    """The address without a slash at its end. Raises UnusableConnector, with the reason, if it must not be called."""
     wanted = url.strip().rstrip("/") or vendor.default_url
     if wanted is None:
         raise UnusableConnector(f"{vendor.title} needs an address, such as https://gps.example.com")
@@ -314,7 +315,8 @@ def checked_url(vendor: type[Vendor], url: str, allowed: AllowedHosts) -> str:
 
 
 def checked_credentials(vendor: type[Vendor], credentials: Mapping[FieldName, str]) -> dict[FieldName, str]:
-    """The values that were given, without spaces around them. Raises UnusableConnector."""
+    """The given values, without spaces around them. Raises UnusableConnector, with the reason, if one is missing or
+    wrong."""
     known = {field.name: field for field in vendor.fields}
     unknown = [name for name in credentials if name not in known]
     if unknown:

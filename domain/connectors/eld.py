@@ -51,7 +51,7 @@ class UnitDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """JSON pointers to the fields of a gateway's answer. The defaults fit TT ELD, Evo ELD and Five ELD."""
 
     units: str = "/units|"
-    """The default takes an answer that is the list itself, too."""
+    """The list of units. The default also takes an answer that is the list itself."""
     name: str = "/truck_number|/truckNumber|/unit_number|/unitNumber|/name"
     latitude: str = "/coordinates/lat|/coordinates/latitude|/lat|/latitude"
     longitude: str = "/coordinates/lng|/coordinates/lon|/coordinates/longitude|/lng|/lon|/longitude"
@@ -60,17 +60,17 @@ class UnitDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The zone of times without an offset, such as America/Chicago."""
     vin: str = "/vin"
     key: str = ""
-    """The unit's id at the gateway, which never changes; empty: its name."""
+    """The unit's id at the gateway, which never changes; empty if its name is the id."""
     speed: str = "/speed"
     speed_unit: Literal["mph", "km/h", "knots", "meters per second"] = "mph"
     fuel_percent: str = "/fuel_percent"
     fuel_unit: Literal["percent", "fraction"] = "percent"
     fuel_time: str = ""
-    """When the fuel level was measured; empty: with the position."""
+    """When the fuel level was measured; empty if with the position."""
     valid: str = ""
-    """False there: the position is none."""
+    """A value that is False where the position is none."""
     page: str = ""
-    """The name of the parameter that asks for a page, from 1; empty: there is one answer."""
+    """The name of the parameter that asks for a page, from 1; empty if there is one answer."""
     pages: str = ""
     """The number of pages, in the answer."""
 
@@ -165,7 +165,7 @@ def _page_of(description: UnitDescription, body: bytes, number: int) -> VendorPa
 
 
 def _told_apart(units: list["_Unit"]) -> list["_Unit"]:
-    """The units, with keys of their own where one name stands for several VINs: a sold truck's number may be its
+    """The units, with keys of their own where one name stands for several VINs: a sold truck's number may now be its
     successor's."""
     vins: dict[str, set[str | None]] = {}
     for unit in units:
@@ -187,8 +187,8 @@ def _told(description: UnitDescription, body: bytes) -> str:
 
 
 def _units(description: UnitDescription, document: Any) -> list[Any]:
-    """The list of units, or the values of an object that holds each under its id; one unit alone is a list of one, as
-    where XML was made JSON. Raises UnreadableAnswer."""
+    """The list of units, or the values of an object that holds each under its id. A unit alone is a list of one, as in
+    JSON made from XML. Raises UnreadableAnswer if there is no list."""
     units = _at(document, description.units)
     if isinstance(units, dict) and units:
         if _at(units, description.name) is not None:
@@ -203,9 +203,9 @@ def _units(description: UnitDescription, document: Any) -> list[Any]:
 class _Unit(NamedTuple):
     vehicle: VendorVehicle
     fix: VendorFix | None
-    """None: it has no position, or none that can be read."""
+    """The position; None if there is none, or none that can be read."""
     level: VendorLevel | None
-    """The fuel level, where it has a time of its own, or no position."""
+    """The fuel level, if it has a time of its own, or no position."""
 
     def with_key(self, key: str) -> "_Unit":
         fix = None if self.fix is None else self.fix._replace(vehicle_key=key)
@@ -215,7 +215,8 @@ class _Unit(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _description(text: str) -> UnitDescription:
-    """Raises MsgspecError."""
+    """The description in a text; the default for an empty one. Raises MsgspecError, with the fault, if it cannot be
+    read."""
     if not text.strip():
         return UnitDescription()
     try:
@@ -237,7 +238,7 @@ def _is_pointer(text: str) -> bool:
 
 
 def _at(document: Any, pointers: str) -> Any:
-    """The value at the first of several JSON pointers where there is one; None where there is none."""
+    """The value at the first of several JSON pointers that leads to one; None if none does."""
     found = (_at_one(document, pointer) for pointer in pointers.split("|"))
     return next((value for value in found if value is not None), None)
 
@@ -257,7 +258,7 @@ def _at_one(document: Any, pointer: str) -> Any:
 
 
 def _read_unit(description: UnitDescription, unit: Any) -> _Unit | None:
-    """None: it has no name."""
+    """A unit of an answer; None if it has no name."""
 
     def value(pointer: str) -> Any:
         return _at(unit, pointer) if pointer else None
@@ -302,7 +303,7 @@ def _preview(unit: _Unit) -> str:
 
 
 def _shown_age(age: timedelta) -> str:
-    """Words for a time that is not about now: a person sees that its zone is another one."""
+    """Words for a time far from now, by which a person sees that its zone is wrong."""
     if abs(age) < _ABOUT_NOW:
         return ""
     hours = abs(age) / timedelta(hours=1)

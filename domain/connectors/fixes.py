@@ -1,7 +1,6 @@
-"""The rule for values that vendors tell: which fixes are taken, and which reading of a fix is left out.
+"""The rule for vendors' values: which fixes are accepted, and which reading of a fix is left out.
 
-An odd value costs that value alone, or its fix, and never the page. Each is counted by its reason.
-"""
+An odd value costs only itself, or its fix, and never the page. Each is counted by its reason."""
 
 import math
 from collections import Counter
@@ -16,17 +15,16 @@ from domain.ids import shown_id
 _OLDEST = timedelta(days=30)
 _NEAR_ZERO = 0.01
 _NORTH_AMERICA = ((14.0, 75.0), (-170.0, -50.0))
-"""Latitudes and longitudes of the continent and its islands. A place elsewhere is taken, unless it lies here with both
-numbers exchanged, or with the sign of its longitude."""
+"""Latitudes and longitudes of the continent and its islands. A place elsewhere is accepted, unless it would lie here
+with both numbers exchanged, or with the other sign of its longitude."""
 _FASTEST_MPH = 1_000.0
 
 
 def positions_of(
     fixes: Iterable[VendorFix], vehicles: Mapping[str, UUID | None], *, now: datetime
 ) -> tuple[list[Position], Counter[str]]:
-    """The positions of vehicles that are known, and what was left out, by reason.
-
-    Times in the future are left to `telematics.feed`, which drops them from live feeds only."""
+    """The positions of known vehicles, and the values left out, counted by reason. Times in the future are left to
+    `telematics.feed`, which drops them from live feeds only."""
     refused: Counter[str] = Counter()
     positions = []
     for fix in fixes:
@@ -73,7 +71,8 @@ def _position(fix: VendorFix, vehicle_id: UUID, refused: Counter[str]) -> Positi
 
 
 def _fuel_percent(value: float | None, refused: Counter[str]) -> float | None:
-    """A level above 0 and below 1 is a share of the tank: nobody drives on half a percent."""
+    """The level in percent. A level above 0 and below 1 is a share of the tank, because no one drives on half a
+    percent."""
     if value is not None and 0 < value < 1:
         refused["odd_fuel"] += 1
         return None

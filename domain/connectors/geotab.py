@@ -40,10 +40,10 @@ from domain.connectors.vendor import (
 
 _FUEL_LEVEL = {"diagnosticSearch": {"id": "DiagnosticFuelLevelId"}}
 _RESULTS = 2_000
-"""Records of one feed in a page; Geotab allows 50,000."""
+"""Most records of one feed in a page; Geotab allows 50,000."""
 
 _BEGIN = timedelta(minutes=15)
-"""The first page begins so long ago."""
+"""How far back the first page begins."""
 
 _NAMES_AGAIN_SECONDS = 600.0
 _NAMES_HOLD_SECONDS = 3600.0
@@ -53,7 +53,7 @@ _WAIT_SECONDS = 60.0
 _SERVERS = re.compile(r"[a-z0-9.-]+\.geotab\.com", re.IGNORECASE)
 _THIS_SERVER = "ThisServer"
 _VINS = ("vehicleIdentificationNumber", "engineVehicleIdentificationNumber")
-"""The number that people gave, and the one that the engine tells."""
+"""The number that people entered, and the one that the engine reports."""
 
 
 class Geotab(Vendor):
@@ -70,7 +70,7 @@ class Geotab(Vendor):
 
     def __init__(self) -> None:
         self._session: tuple[str, dict[str, Any]] | None = None
-        """The server that Authenticate named, and the credentials of the session."""
+        """The server that Authenticate named, and the credentials of the session; None before it."""
         self._vehicles: dict[str, VendorVehicle] = {}
         self._named_at = float("-inf")
         self._levels = LevelMemory()
@@ -117,8 +117,8 @@ class Geotab(Vendor):
         return page
 
     async def _vehicles_of(self, keys: set[str], access: Access, http: VendorHttp) -> list[VendorVehicle]:
-        """The vehicles with their names. Geotab is asked for names when there is a new device, every ten minutes at
-        most, and each hour: a device may move to another truck and get its name."""
+        """The vehicles with their names. Geotab is asked for names when there is a new device, at most every ten
+        minutes, and each hour: a device may move to another truck and get its name."""
         age = time.monotonic() - self._named_at
         if age > _NAMES_HOLD_SECONDS or (keys - self._vehicles.keys() and age > _NAMES_AGAIN_SECONDS):
             fields = {"fields": ["id", "name", *_VINS], "isIncluded": True}
@@ -130,7 +130,7 @@ class Geotab(Vendor):
         return [self._vehicles.get(key, VendorVehicle(key)) for key in sorted(keys)]
 
     async def _call(self, method: str, params: Mapping[str, Any], access: Access, http: VendorHttp) -> Any:
-        """A call in the session, which is made anew once when Geotab has ended it."""
+        """A call in the session, which is opened again once if Geotab has ended it."""
         is_old = self._session is not None
         server, credentials = self._session or await self._sign_in(access, http)
         try:
@@ -161,7 +161,7 @@ class Geotab(Vendor):
 
 
 class _Failed(VendorFault):
-    """An error of Geotab's with its name."""
+    """An error of Geotab, with its name."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"Geotab answered with the error {name}")
@@ -169,7 +169,7 @@ class _Failed(VendorFault):
 
 
 async def _exchange(server: str, method: str, params: Mapping[str, Any], http: VendorHttp) -> Any:
-    """One call. Raises VendorFault."""
+    """One call. Raises VendorFault if it fails; the connector shows the fault."""
     from mygeotab.exceptions import MyGeotabException  # here: it takes long to load, and few processes need it
     from mygeotab.serializers import json_serialize
 
@@ -192,7 +192,7 @@ async def _exchange(server: str, method: str, params: Mapping[str, Any], http: V
 
 
 def _device(record: Any) -> str | None:
-    """The id of a record's device, which is an object, or its id alone."""
+    """The id of a record's device, which is an object or the id itself."""
     device = at_path(record, "device")
     return text_or_none(device.get("id") if isinstance(device, dict) else device)
 

@@ -52,7 +52,7 @@ def fixes_with_levels(
     *,
     now: datetime,
 ) -> Sequence[VendorFix]:
-    """The fixes of a page with the levels of this page and of pages before. Stores which level waits."""
+    """The fixes of a page with the levels of this page and of earlier ones. Stores which level waits."""
     keys = {level.vehicle_key for level in page.levels} | {
         fix.vehicle_key for fix in page.fixes if fix.fuel_percent is None or fix.fuel_measured_at is not None
     }

@@ -10,4 +10,4 @@ from domain.connectors.traccar import Traccar
 from domain.connectors.vendor import Vendor
 
 VENDORS: Mapping[str, type[Vendor]] = {vendor.kind: vendor for vendor in (Samsara, Motive, Geotab, Traccar, EldGateway)}
-"""The classes by kind. A vendor that is added needs nothing else: the commands and the console read its fields."""
+"""The classes by kind. A new vendor needs nothing else, because the commands and the console read its fields."""

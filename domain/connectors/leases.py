@@ -1,9 +1,8 @@
-"""Leases: the one process that polls a connector.
+"""Leases: the right of one process to poll a connector.
 
-A lease has an end, which its process moves on, and a number, which counts up with each lease. Whatever a process stores
-for a connector it stores under the lock of its row, if the number is still its own. So a process that was away for
-longer than its lease, and does not know yet, stores nothing any more.
-"""
+A lease has an end, which its process moves on, and a number, which counts up with each lease. A process stores anything
+for a connector under the lock of its row, and only if the number is still its own. So a process that was away for
+longer than its lease, and does not know yet, stores nothing any more."""
 
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
@@ -17,7 +16,7 @@ from domain.lifecycle import Environment
 
 LEASE_SECONDS = 30.0
 RENEW_SECONDS = 8.0
-"""A lease outlives two renewals that fail."""
+"""The time between renewals; a lease outlives two that fail."""
 
 
 class LeaseLost(Exception):
@@ -33,7 +32,7 @@ class Leased(NamedTuple):
     kind: str
     url: str
     credentials: str
-    """Sealed."""
+    """The credentials, sealed."""
     cursor: str | None
     lease_number: int
     due_at: datetime | None
@@ -64,7 +63,7 @@ _LEASE = Statement(
 def lease_connectors(
     connection: Connection, *, by: str, kinds: Collection[str], most: int, now: datetime
 ) -> list[Leased]:
-    """Takes connectors that nobody polls. For connections that see all companies."""
+    """Takes connectors that no process polls. For connections that see all companies."""
     until = now + timedelta(seconds=LEASE_SECONDS)
     return _LEASE.all(connection, (by, until, list(kinds), now, most))
 
@@ -84,8 +83,8 @@ _RENEW = Scalar(
 
 
 def renew_leases(connection: Connection, held: Iterable[Leased], *, now: datetime) -> set[UUID]:
-    """Moves the ends of leases on. A connector that is not in the result is lost, or locked by who stores a page of it:
-    waiting for that could cost all others their leases."""
+    """Moves the ends of leases on. A connector that is not in the result is lost, or locked while a page of it is
+    stored: waiting for that could cost the other leases."""
     mine = list(held)
     until = now + timedelta(seconds=LEASE_SECONDS)
     parameters = (until, [one.id for one in mine], [one.lease_number for one in mine])
@@ -99,6 +98,6 @@ _RELEASE = Command(
 
 
 def release_leases(connection: Connection, held: Iterable[Leased]) -> None:
-    """Lets another process take them at once."""
+    """Ends leases, so that other processes take them at once."""
     mine = list(held)
     _RELEASE.execute(connection, ([one.id for one in mine], [one.lease_number for one in mine]))

@@ -1,9 +1,8 @@
 """Fuel levels with times of their own, and the fixes that get them.
 
-A vendor measures positions and fuel apart. A fix gets the level that was measured nearest to it; one measurement goes
-to one fix, or else a wrong reading would confirm itself. The newest level that no fix has yet waits for the truck's
-next one. What waits is stored beside the vendor's vehicle, so it outlives the process.
-"""
+A vendor measures positions and fuel apart. A fix gets the level that was measured nearest to it. One measurement goes
+to one fix, because otherwise a wrong reading would confirm itself. The newest level that no fix has yet waits for the
+truck's next one; it is stored beside the vendor's vehicle, so it outlives the process."""
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
@@ -17,11 +16,10 @@ from domain.connectors.vendor import VendorFix, VendorLevel
 Value = TypeVar("Value")
 
 _NEAR = timedelta(minutes=15)
-"""A fuel level that was measured further from a fix says nothing of it."""
+"""A fuel level that was measured further from a fix does not belong to it."""
 
 _WAITS = timedelta(hours=2)
-"""A level that came without a position waits so long for the next one. A truck burns a tenth of its tanks in that
-time."""
+"""How long a level without a position waits for the next one. A truck burns a tenth of its tanks in that time."""
 
 _AHEAD = timedelta(minutes=5)
 _KEPT = 20
@@ -29,7 +27,7 @@ _MOST_VEHICLES = 20_000
 
 
 def fuel_level_near(levels: Sequence[tuple[datetime, Value]], at: datetime) -> Value | None:
-    """The fuel level that was measured nearest to a time; `levels` are in order. None: there is none near it."""
+    """The fuel level that was measured nearest to a time; `levels` are in order. None if none is near it."""
     if not levels:
         return None
     place = bisect_left(levels, at, key=itemgetter(0))
@@ -38,7 +36,7 @@ def fuel_level_near(levels: Sequence[tuple[datetime, Value]], at: datetime) -> V
 
 
 class LevelMemory:
-    """The last levels of each vehicle that one connector's vendor has told of."""
+    """The last levels of each vehicle from one connector's vendor."""
 
     def __init__(self) -> None:
         self._of: OrderedDict[str, list[tuple[datetime, VendorLevel]]] = OrderedDict()
@@ -57,7 +55,7 @@ class LevelMemory:
 
 
 def with_level(fix: VendorFix, level: VendorLevel | None) -> VendorFix:
-    """The fix with a level, if there is one."""
+    """The fix with a level; without one the fix as it is."""
     return fix if level is None else fix._replace(fuel_percent=level.percent, fuel_measured_at=level.measured_at)
 
 
@@ -66,7 +64,7 @@ class KeptLevel(NamedTuple):
 
     measured_at: datetime
     percent: float | None
-    """None: a fix has it."""
+    """The level; None once a fix has it."""
 
 
 def give_levels(
@@ -77,10 +75,9 @@ def give_levels(
     *,
     now: datetime,
 ) -> tuple[list[VendorFix], dict[str, KeptLevel]]:
-    """The fixes of a page, each measurement with one of them, and what is to be kept where that has changed.
-
-    `kept` are the levels before the page, `newest_at` the times of the trucks' newest stored fixes: a level that waits
-    goes to a newer one."""
+    """The fixes of a page, each measurement with one of them, and the changed levels to keep. `kept` are the levels
+    before the page, `newest_at` the times of the trucks' newest stored fixes: a level that waits goes to a newer
+    one."""
     told: dict[str, VendorLevel] = {}
     for level in levels:
         if level.measured_at <= now + _AHEAD:
@@ -112,8 +109,8 @@ def _waits(kept: KeptLevel | None) -> bool:
 
 
 def _once(fixes: Sequence[VendorFix], told: Set[tuple[str, datetime]]) -> list[VendorFix]:
-    """The fixes, each measurement with the nearest one alone. A measurement that the page has not told was told by one
-    before: a fix has it, or it waits."""
+    """The fixes, each measurement only with the nearest one. Measurements missing from `told` came with an earlier
+    page: a fix has them, or they wait."""
     nearest: dict[tuple[str, datetime], int] = {}
     for number, fix in enumerate(fixes):
         if fix.fuel_measured_at is None or (fix.vehicle_key, fix.fuel_measured_at) not in told:
@@ -144,8 +141,8 @@ def _newest(told: VendorLevel | None, kept: KeptLevel | None) -> KeptLevel | Non
 
 
 def _owner(measured_at: datetime, fixes: Iterable[tuple[int, VendorFix]], newest_at: datetime | None) -> int | None:
-    """The number of the fix that has the measurement, or gets it: the first one of the truck that is newer than what is
-    stored. A later reading that came with a fix stands in for it. `fixes` are the truck's, in the order of time."""
+    """The number of the fix that has the measurement, or gets it: the first one of the truck that is newer than the
+    stored ones. A later reading that came with a fix stands in for it. `fixes` are the truck's, in order of time."""
     for number, fix in fixes:
         at = fix.recorded_at
         if fix.fuel_measured_at == measured_at:

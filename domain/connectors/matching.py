@@ -1,9 +1,8 @@
-"""The rule by which a vendor's vehicle is one of ours: what is exactly the same, and what speaks against it.
+"""The rule by which a vendor's vehicle is one of ours: by exactly equal references, and unless something contradicts.
 
-As in the feed, references that lead to different vehicles lead to none. An id of another system, such as of
-maintenance, makes no match by itself and speaks against one of another vehicle. So does a VIN that is not the one of
-the vehicle found. A person's link wins, and what speaks against it is told.
-"""
+As in the feed, references to different vehicles match none. An id of another system, such as of maintenance, matches
+nothing by itself, but contradicts the match of another vehicle. A VIN that differs from that of the vehicle found
+contradicts, too. A person's link wins, and contradictions are shown."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,15 +19,15 @@ _LONGEST_DOUBT = 500
 BY_PERSON = "person"
 BY_EXTERNAL_ID = "external_id"
 _ONLY_SPEAKS_AGAINST = "~"
-"""Before a stored id that makes no match."""
+"""Marks a stored id that matches nothing by itself."""
 
 _VIN = re.compile(r"[0-9A-Z]{17}")
 _LOOK_ALIKE = str.maketrans("OQI", "001")
-"""A VIN has none of these letters: whoever wrote one meant the digit."""
+"""Letters that no VIN has, and the digits that their writers meant."""
 
 
 class Named(NamedTuple):
-    """The vendor's words for a vehicle, as they are stored."""
+    """The vendor's names of a vehicle in their stored form."""
 
     name: str | None
     vin: str | None
@@ -40,14 +39,14 @@ class Named(NamedTuple):
         return cls(tidied(vehicle.name), tidied(vehicle.vin), _lines_of((*vehicle.external_ids, *others)))
 
     def references(self) -> list[tuple[str, tuple[str, str]]]:
-        """The references that may make a match, the surest first, each with how it matches."""
+        """The references that may match, the surest first, each with its kind of match."""
         ids = [one for one in self._ids() if not one.startswith(_ONLY_SPEAKS_AGAINST)]
         found = [(BY_EXTERNAL_ID, _reference(one)) for one in ids]
         found += [("vin", ("vin", self.plain_vin())), ("unit_number", ("unit_number", self.name or ""))]
         return [one for one in found if one[1][1]]
 
     def others(self) -> list[tuple[str, str]]:
-        """The references that can only speak against a match."""
+        """The references that can only contradict a match."""
         return [_reference(one[1:]) for one in self._ids() if one.startswith(_ONLY_SPEAKS_AGAINST) and one[1:]]
 
     def plain_vin(self) -> str:
@@ -63,7 +62,7 @@ def _reference(given: str) -> tuple[str, str]:
 
 
 def _lines_of(ids: Iterable[str]) -> str | None:
-    """The ids, a line for each, as far as they fit whole: a part of an id is another vehicle's."""
+    """The ids, one a line, as many as fit whole: a part of an id would be another vehicle's."""
     lines, length = [], 0
     for one in ids:
         text = tidied(one.replace("\n", " "))
@@ -75,12 +74,12 @@ def _lines_of(ids: Iterable[str]) -> str | None:
 
 
 def tidied(text: str | None) -> str | None:
-    """A text of the vendor's as it is stored and shown; None where there is none."""
+    """A vendor's text as it is stored and shown; None for an empty one."""
     return printable((text or "").strip())[:_LONGEST].strip() or None
 
 
 class Before(NamedTuple):
-    """The match that a vehicle had."""
+    """The match that a vehicle had before."""
 
     vehicle_id: UUID
     matched_by: str | None
@@ -92,7 +91,7 @@ class Compared(NamedTuple):
     vehicle_id: UUID | None
     matched_by: str | None
     doubt: str | None = None
-    """The reason why there is no match, or what speaks against the one that there is."""
+    """Why there is no match, or what contradicts the match; None without a doubt."""
 
 
 def judge(
@@ -101,7 +100,7 @@ def judge(
     found: Mapping[tuple[str, str], UUID],
     ours: Mapping[UUID, "Ours"],
 ) -> Compared:
-    """The match of one vehicle of the vendor's. `ours` are the vehicles that may be it, in service."""
+    """The match of one of the vendor's vehicles. `ours` are the vehicles in service that it may be."""
     hits = [(how, reference, found[reference]) for how, reference in names.references() if reference in found]
     hits = [hit for hit in hits if hit[2] in ours]
     if before is not None and before.matched_by == BY_PERSON and before.vehicle_id in ours:
@@ -136,7 +135,7 @@ def _without_hit(before: Before | None, names: Named, others: Sequence[_Hit], ou
 
 
 def _vin_fault(names: Named, vehicle: "Ours") -> str | None:
-    """The sentence that says that the VINs differ. None: they are the same, or one of them is none."""
+    """The sentence that the VINs differ; None if they are equal, or one is missing."""
     theirs, stored = (_comparable(vin) for vin in (names.plain_vin(), (vehicle.vin or "").upper()))
     if theirs is None or stored is None or theirs == stored:
         return None
@@ -148,7 +147,7 @@ def _comparable(vin: str) -> str | None:
 
 
 def _doubt_of_link(names: Named, linked: "Ours", hits: Sequence[_Hit], ours: Mapping[UUID, "Ours"]) -> str | None:
-    """The reason why the VIN contradicts a link that a person made; None when it does not."""
+    """Why the VIN contradicts a person's link; None if it does not."""
     of_vin = next((ours[hit[2]] for hit in hits if hit[0] == "vin" and hit[2] != linked.id), None)
     if of_vin is not None:
         return _told(f"a person linked it to {linked.shown()}, and its VIN is that of {of_vin.shown()}")
@@ -164,8 +163,8 @@ def _listed(hits: Iterable[_Hit], ours: Mapping[UUID, "Ours"]) -> str:
 def tell_twins(
     compared: Mapping[str, Compared], named: Mapping[str, Named], settled: Mapping[str, UUID | None]
 ) -> dict[str, Compared]:
-    """The matches, and in each what speaks against it where others of the vendor's vehicles are the same vehicle of
-    ours: its trackers would send it to and fro. Most often one of them is an old tracker, which is silent."""
+    """The matches, with a doubt where several of the vendor's vehicles match one of ours: its trackers would send it to
+    and fro. Most often one of them is an old, silent tracker."""
     keys: dict[UUID, list[str]] = {}
     matched = {key: one.vehicle_id for key, one in compared.items()}
     for key, vehicle_id in {**settled, **matched}.items():

@@ -107,7 +107,7 @@ class Motive(Vendor):
 
 
 class _Located:
-    """Fixes and levels from the locations of a page."""
+    """Collects fixes and levels from the locations of a page."""
 
     def __init__(self) -> None:
         self.refused = Counter[str]()
@@ -116,7 +116,7 @@ class _Located:
         self._levels: list[VendorLevel] = []
 
     def take(self, vehicle: VendorVehicle, location: Mapping[str, Any], speed: object) -> None:
-        """A location without a place may still tell a fuel level."""
+        """Adds a location. One without a place may still have a fuel level."""
         at = moment_or_none(location.get("located_at"))
         latitude, longitude = number_or_none(location.get("lat")), number_or_none(location.get("lon"))
         told = location.get("fuel_primary_remaining_percentage")

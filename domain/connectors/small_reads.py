@@ -1,9 +1,8 @@
-"""Network streams to vendors that are read in small pieces, up to a bound.
+"""Reads network streams of vendors in small pieces, up to a bound.
 
-What one read brings is parsed at once, without the event loop's other tasks: sixty-four kilobytes of one-byte chunks,
-or of `100 Continue` again and again, take it for a tenth of a second. The bound also holds for what comes before an
-answer, which no length announces.
-"""
+The bytes of one read are parsed at once, while the event loop's other tasks wait: sixty-four kilobytes of one-byte
+chunks, or of `100 Continue` again and again, take a tenth of a second. The bound also holds for bytes before an answer,
+which no length announces."""
 
 import ssl
 from typing import Any
@@ -23,18 +22,18 @@ class ReadBudget:
         self._left = 0
 
     def allow(self, count: int) -> None:
-        """From now on so many more bytes may come."""
+        """Allow this many more bytes."""
         self._left = count
 
     def spend(self, count: int) -> None:
-        """Raises VendorFault."""
+        """Count bytes. Raises VendorFault beyond the allowed ones; the connection then ends."""
         self._left -= count
         if self._left < 0:
             raise VendorFault("its answer does not begin, or does not end")
 
 
 class SmallReads(PublicBackend):
-    """Connects to judged addresses only, and bounds what is read."""
+    """Connects to judged addresses only, and bounds the bytes read."""
 
     def __init__(self, *rest: Any, budget: ReadBudget) -> None:
         super().__init__(*rest)

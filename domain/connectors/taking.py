@@ -1,8 +1,7 @@
-"""Storage of a page in one transaction: the positions, by the rules of the feed, and the cursor after them.
+"""Stores a page in one transaction: the positions, by the rules of the feed, and the cursor after them.
 
-So a process that is killed anywhere loses nothing and doubles nothing: either both are stored, or neither, and then the
-same page is asked for again.
-"""
+So a process that is killed anywhere loses nothing and stores nothing twice: positions and cursor are stored together,
+or the same page is asked for again."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -36,7 +35,7 @@ class Taken(NamedTuple):
 
     stored: int
     left_out: Counter[str]
-    """Fixes and readings that were left out, by reason; `repeated` are fixes that were stored before."""
+    """Fixes and readings left out, counted by reason; `repeated` are fixes that were stored before."""
     jobs: list[Job]
     """Jobs to enqueue after the commit."""
     newest_at: datetime | None
@@ -66,7 +65,7 @@ _TOOK = Command(
 def take_page(
     connection: Connection, leased: Leased, page: VendorPage, *, due_at: datetime, rules: TakingRules, now: datetime
 ) -> Taken:
-    """Stores a page that a poll brought. Raises LeaseLost; then nothing is stored."""
+    """Stores a page that a poll brought. Raises LeaseLost, and stores nothing, if another process has the lease."""
     _require_lease(connection, leased)
     taken = _store(connection, leased.tenant, leased.id, page, rules, now)
     _TOOK.execute(
@@ -104,14 +103,15 @@ def note_failure(
     forgets_cursor: bool = False,
     now: datetime,
 ) -> None:
-    """Stores why a poll failed, and when the next one is due. Raises LeaseLost."""
+    """Stores why a poll failed, and when the next one is due. Raises LeaseLost if another process has the lease."""
     _require_lease(connection, leased)
     remark = (forgets_cursor, error, forgets_cursor, now)
     _FAILED.execute(connection, (now, error, what_to_do, due_at, forgets_cursor, *remark, leased.id))
 
 
 def _require_lease(connection: Connection, leased: Leased) -> None:
-    """Locks the connector. A lease that ran out is still ours while nobody has taken the next one."""
+    """Locks the connector. A lease that has run out is still ours until another process takes it. Raises LeaseLost if
+    one has."""
     if _HOLD.first(connection, (leased.company_id, leased.id, leased.lease_number)) is None:
         raise LeaseLost
 
@@ -147,14 +147,14 @@ def _store(
         stored += feed.accepted - sum(feed.dropped.values())
         jobs += feed.jobs
     live = tenant.environment is Environment.LIVE
-    # a tracker's clock that runs ahead would hide for ever that the connector has fallen silent
+    # Otherwise a tracker's clock that runs ahead would hide for ever that the connector has fallen silent.
     times = [one.recorded_at for one in positions if not live or one.recorded_at <= now + FURTHEST_AHEAD]
     newest_at = max(times, default=None)
     return Taken(stored, +left_out, jobs, newest_at)
 
 
 def _portions(positions: Sequence[Position]) -> list[Sequence[Position]]:
-    """Statements of the size that the feed knows."""
+    """Portions in the size of the feed's statements."""
     return [positions[start : start + MAX_POSITIONS] for start in range(0, len(positions), MAX_POSITIONS)]
 
 
@@ -170,7 +170,7 @@ class Receiver(NamedTuple):
     kind: str
     url: str
     credentials: str
-    """Sealed."""
+    """The credentials, sealed."""
     paused_at: datetime | None
 
     @property
@@ -184,7 +184,7 @@ _FIND_RECEIVER = Statement(
 
 
 def find_receiver(connector_id: UUID) -> Query[Receiver | None]:
-    """The connector with this id, whichever company's it is: a request names nothing else."""
+    """The connector with this id, of any company: a request names nothing else."""
     return Query(_FIND_RECEIVER, (connector_id,), lambda rows: rows[0] if rows else None)
 
 
@@ -194,8 +194,9 @@ _KEEP = Scalar(UUID, "SELECT id FROM connectors WHERE company_id = %s AND id = %
 def take_inbound(
     connection: Connection, receiver: Receiver, page: VendorPage, *, rules: TakingRules, now: datetime
 ) -> Taken | None:
-    """Stores what a vendor sent. A request that comes twice brings repeats. None: the connector was paused or removed
-    meanwhile. Many requests of one connector are stored side by side: its row is only kept, not changed."""
+    """Stores a page that a vendor sent. A request that comes twice brings repeats. None if the connector was paused or
+    removed meanwhile. Many requests of one connector are stored side by side: its row is locked against removal, and
+    not changed."""
     if _KEEP.first(connection, (receiver.company_id, receiver.id)) is None:
         return None
     return _store(connection, receiver.tenant, receiver.id, page, rules, now, names_parts=True)
@@ -214,7 +215,8 @@ _NOTE_RECEIVED = Command(
 
 
 def note_received(connection: Connection, receiver: Receiver, taken: Taken, *, now: datetime) -> None:
-    """Adds to the counts that people see. It has a transaction of its own: who stores positions holds tracks."""
+    """Adds to the counts that people see. It runs in a transaction of its own, because the one that stores positions
+    holds tracks."""
     _NOTE_RECEIVED.execute(
         connection,
         {

@@ -52,11 +52,11 @@ from domain.connectors.vendor import (
 )
 
 _IDS_OVERLAP = 1_000
-"""Positions that Traccar numbered so long before the newest one may be committed after it. They are read again: a fix
-that is stored already is dropped."""
+"""Positions numbered up to this far before the newest one may be committed after it. They are read again; fixes that
+are stored already are dropped."""
 
 _NAMES_HOLD_SECONDS = 600.0
-"""A device may move to another truck and get its name."""
+"""How long names count. A device may move to another truck and get its name."""
 
 TOKEN_HEADER = "x-fuelroute-token"  # noqa: S105 (the name of a header)
 
@@ -136,7 +136,7 @@ class Traccar(Vendor):
         return page.page(vehicles, str(newest), remark)
 
     async def _ask(self, what: str, access: Access, http: VendorHttp) -> list[Any]:
-        """A list of Traccar's. Raises VendorFault."""
+        """A list from Traccar. Raises VendorFault if it does not answer with one."""
         url = f"{access.url}/api/{what}"
         if token := access.credentials.get("token"):
             return await self._list(url, {"Authorization": f"Bearer {token}"}, http)
@@ -169,7 +169,8 @@ class Traccar(Vendor):
         return _Session(access.url, cookie)
 
     def verify(self, request: InboundRequest, access: Access, *, now: datetime) -> None:
-        """A token of ours in a header (`forward.header`) or in the address: Traccar signs nothing."""
+        """Checks our token in a header (`forward.header`) or in the address, since Traccar signs nothing. Raises
+        ForgedRequest without it."""
         bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
         given = request.headers.get(TOKEN_HEADER) or bearer or request.query.get("token")
         if not is_same_secret(given, access.credentials.get("forward_token")):
@@ -211,7 +212,7 @@ def _tank_liters(devices: Iterable[Any]) -> dict[str, float]:
 
 
 def _key(value: object) -> str | None:
-    """The number of a device, which is an integer."""
+    """The number of a device as text; None if it is no integer."""
     text = text_or_none(value)
     return text if text is not None and text.isdecimal() else None
 
@@ -226,7 +227,7 @@ def _id_of(position: Any) -> int:
 
 
 class _Positions:
-    """Fixes from positions, and levels that were measured without a fix."""
+    """Collects fixes from positions, and levels that were measured without a fix."""
 
     def __init__(self, fuel_attribute: str | None, tank_liters: Mapping[str, float]) -> None:
         self._fuel_attribute = fuel_attribute

@@ -1,4 +1,4 @@
-"""A try of a connector: one question to its vendor, whose answer a person reads. Nothing is stored."""
+"""Tries a connector: asks its vendor one question, whose answer a person reads. Nothing is stored."""
 
 import asyncio
 
@@ -14,11 +14,13 @@ TRY_SECONDS = 20.0
 
 MOST_MEGABYTES = 2
 _MOST_VALUES = 100_000
-"""A try is for a person, who reads three units of it. A large fleet's answer is too much for that, and yet right."""
+"""Most values in the answer, which a person reads three units of. A large fleet's answer is correct and too much for
+that."""
 
 
 async def try_connector(kind: str, access: Access, allowed: AllowedHosts, *, seconds: float = TRY_SECONDS) -> str:
-    """The sentence that tells of the success. Raises VendorFault."""
+    """The sentence about the success. Raises VendorFault, with a sentence for the person, if the vendor does not answer
+    well."""
     vendor = VENDORS[kind]()
     if not vendor.asks(access.credentials):
         raise VendorFault(

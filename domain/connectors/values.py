@@ -1,7 +1,5 @@
-"""Values as vendors write them, for every connector and every shape alike: JSON, numbers, times, texts, records.
-
-What cannot be read becomes None and costs its own record, never the page.
-"""
+"""Reads values in vendors' spellings, for all connectors: JSON, numbers, times, texts, records. An unreadable value
+becomes None and costs its own record, never the page."""
 
 import json
 import math
@@ -19,8 +17,8 @@ Document = Any
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?")
 _SCALES = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
-"""Numbers from the first one on are so many parts of a second: 1e11 seconds lie in the year 5138, as milliseconds in
-1973."""
+"""Divisors of times as numbers: from the first number on, the unit is that part of a second. 1e11 seconds lie in the
+year 5138, as milliseconds in 1973."""
 
 _DOT_NET = re.compile(r"/Date\((-?\d+)([+-]\d{4})?\)/")
 _SPACED_ZONE = re.compile(r"\s+(?=[+-]\d\d:?\d\d$)|\s*(?:UTC|GMT)$")
@@ -34,14 +32,14 @@ _AMERICAN = (
     "%b %d, %Y, %I:%M:%S %p",
 )
 _HALF_OF_DAY = re.compile(r"[\d\s][AP]M\b", re.IGNORECASE)
-"""What reads dates of mail takes no notice of it."""
+"""A time with AM or PM, which the reader of e-mail dates would ignore."""
 
 _LONGEST_TEXT = 200
 
 
 def read_document(title: str, body: bytes, shape: Any = Any) -> Document:
-    """The JSON of a body in a shape of msgspec. Numbers out of every range, such as 1e999, are no fault of the body:
-    they are read as infinite. Raises UnreadableAnswer."""
+    """The JSON of a body in a shape of msgspec. Numbers out of range, such as 1e999, are read as infinite. Raises
+    UnreadableAnswer if the body does not fit."""
     try:
         return msgspec.json.decode(body, type=shape)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -53,23 +51,22 @@ def read_document(title: str, body: bytes, shape: Any = Any) -> Document:
 
 
 def records_of(value: object) -> list[dict[str, Any]]:
-    """The objects of a list. One object stands for a list of one, as in snapshots of Samsara; what is neither is
-    none."""
+    """The objects of a list. A single object counts as a list of one, as in snapshots of Samsara; any other value as an
+    empty list."""
     if isinstance(value, dict):
         return [value]
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def at_path(document: Any, *names: str) -> Any:
-    """The value under names in objects; None where there is none."""
+    """The value under names in nested objects; None if there is none."""
     for name in names:
         document = document.get(name) if isinstance(document, dict) else None
     return document
 
 
 def number_or_none(value: object) -> float | None:
-    """A number as a finite float, also where it comes as a text. None for anything else, such as true, or an integer
-    without end."""
+    """A number as a finite float, also from a text. None for anything else, such as true or an endless integer."""
     if type(value) is float:  # most are
         return value if math.isfinite(value) else None
     if isinstance(value, str):
@@ -90,14 +87,14 @@ def percent_or_none(value: object) -> float | None:
 
 
 def is_false(value: object) -> bool:
-    """True when a vendor's value means false: the word, also as a text, or 0. A missing value does not mean false."""
+    """True for a value that means false: the word, also as a text, or 0. A missing value does not mean false."""
     if isinstance(value, str):
         return value.strip().lower() in ("false", "0")
     return value is False or (type(value) is int and value == 0)
 
 
 def text_or_none(value: object) -> str | None:
-    """A text, or a number as people write it, without spaces around it."""
+    """A text without spaces around it, or a number in people's spelling; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
     try:
@@ -107,9 +104,9 @@ def text_or_none(value: object) -> str | None:
 
 
 def moment_or_none(value: object, zone: tzinfo = UTC) -> datetime | None:
-    """A time as vendors write it, in UTC: RFC 3339 and its relatives, a date of mail or of .NET, a date of American
-    order, or a number since 1970 in seconds, milliseconds, microseconds or nanoseconds. A text without an offset is in
-    `zone`. None for anything else."""
+    """A time in vendors' spellings, in UTC: RFC 3339 and its relatives, a date of e-mail or of .NET, an American date,
+    or a number since 1970 in seconds, milliseconds, microseconds or nanoseconds. A text without an offset is in `zone`.
+    None for anything else."""
     if isinstance(value, str) and ":" in value and (moment := _read_iso(value)) is not None and moment.tzinfo is UTC:
         return moment  # most are
     try:
@@ -167,5 +164,5 @@ def _read_american(text: str) -> datetime | None:
 
 
 def first_of(record: Mapping[str, Any], names: Iterable[str]) -> Any:
-    """The first value that is there under one of several names."""
+    """The first value present under one of several names."""
     return next((record[name] for name in names if record.get(name) is not None), None)

@@ -37,7 +37,8 @@ class CredentialField(NamedTuple):
     title: str
     help: str
     secret: bool = True
-    """False: shown to people later, such as a user name or a database. Both are stored sealed."""
+    """False for a value that people see again later, such as a user name or a database. Both kinds are stored
+    sealed."""
     required: bool = True
     many_lines: bool = False
 
@@ -57,26 +58,26 @@ class Access(NamedTuple):
     """The address and the credentials with which a connector asks its vendor."""
 
     url: str
-    """Without a slash at its end."""
+    """The address, without a slash at its end."""
     credentials: Mapping[FieldName, str]
 
 
 class VendorVehicle(NamedTuple):
-    """A vehicle as its vendor knows it."""
+    """A vehicle in its vendor's words."""
 
     key: str
     """The vendor's id, which never changes."""
     name: str | None = None
     vin: str | None = None
     external_ids: Sequence[str] = ()
-    """The ids by which the company says which vehicle of ours it is: a unit number, or a vehicle id `veh_...`."""
+    """Ids by which the company says which of our vehicles it is: a unit number, or a vehicle id `veh_...`."""
     other_ids: Sequence[str] = ()
-    """Ids of other systems, such as of maintenance. One that is the unit number of another vehicle of ours makes the
-    match doubtful; none makes a match by itself."""
+    """Ids of other systems, such as of maintenance. One that equals another vehicle's unit number makes the match
+    doubtful; none matches by itself."""
 
 
 class VendorFix(NamedTuple):
-    """One position, as its vendor tells it, in our units. `domain.connectors.fixes` judges the values."""
+    """One position from a vendor, in our units. `domain.connectors.fixes` judges the values."""
 
     vehicle_key: str
     recorded_at: datetime
@@ -86,7 +87,7 @@ class VendorFix(NamedTuple):
     fuel_percent: float | None = None
     accuracy_meters: float | None = None
     fuel_measured_at: datetime | None = None
-    """When the fuel level was measured, where the vendor tells that apart; None: with the fix."""
+    """When the fuel level was measured, if the vendor gives that time; None if with the fix."""
 
 
 class VendorLevel(NamedTuple):
@@ -101,18 +102,18 @@ class VendorPage(NamedTuple):
     """One answer of a vendor."""
 
     vehicles: Sequence[VendorVehicle]
-    """The vehicles of the fixes, at least."""
+    """The vehicles of the fixes, perhaps more."""
     fixes: Sequence[VendorFix]
     cursor: str | None = None
-    """The cursor of the next question. It is stored in the transaction that stores these fixes."""
+    """The cursor for the next question. It is stored in the transaction that stores these fixes."""
     has_more: bool = False
-    """True: the next page may be asked for at once."""
+    """True if the next page may be asked for at once."""
     refused: Mapping[str, int] = {}
-    """Entries that could not be read at all, by reason: `unreadable` is the usual one."""
+    """Entries that could not be read at all, counted by reason; the usual one is `unreadable`."""
     levels: Sequence[VendorLevel] = ()
-    """The fuel levels of the page with times of their own, also those that no fix of the page has."""
+    """The fuel levels of the page with times of their own, with or without a fix on the page."""
     remark: str | None = None
-    """A sentence for people on what was noticed, such as that the cursor was of another source."""
+    """A sentence for people about something noticed, such as that the cursor was of another source."""
 
 
 class VendorAnswer(NamedTuple):
@@ -124,8 +125,8 @@ class VendorAnswer(NamedTuple):
 
 
 class VendorHttp(Protocol):
-    """HTTP to a vendor: judged addresses, bounded in bytes and time. It raises a VendorFault for every answer that is
-    not 2xx; `VendorRefusal` and `VendorHurried` are the ones of 401, 403 and 429."""
+    """HTTP to a vendor: judged addresses, bounded in bytes and time. It raises VendorFault for every answer that is not
+    2xx: VendorRefusal for 401 and 403, VendorHurried for 429."""
 
     async def request(
         self,
@@ -142,8 +143,8 @@ class VendorHttp(Protocol):
     ) -> VendorAnswer: ...
 
     async def read(self, work: Callable[[bytes], Result], body: bytes) -> Result:
-        """The result of reading a body, off the event loop where it is large. Raises VendorFault, also for a body with
-        too many values."""
+        """The result of reading a body, off the event loop if it is large. Raises VendorFault if it cannot be read or
+        has too many values."""
         ...
 
 
@@ -161,44 +162,45 @@ class Vendor(ABC):
     kind: ClassVar[str]
     title: ClassVar[str]
     default_url: ClassVar[str | None] = None
-    """The vendor's own cloud. None: a person gives the address."""
+    """The vendor's own cloud; None if a person gives the address."""
     fields: ClassVar[Sequence[CredentialField]]
     receives: ClassVar[bool] = False
-    """True: it understands requests to `POST /telematics/{connector}`."""
+    """True if it understands requests to `POST /telematics/{connector}`."""
     least_wait_seconds: ClassVar[float] = 5.0
-    """The least wait between two polls, unless a page `has_more`."""
+    """Least wait between two polls, unless a page `has_more`."""
 
     @abstractmethod
     async def poll(self, cursor: str | None, access: Access, http: VendorHttp) -> VendorPage:
-        """The next page after `cursor`; None asks for the newest positions. Raises VendorFault."""
+        """The next page after `cursor`; for None the newest positions. Raises VendorFault if the vendor does not answer
+        well; the connector shows the fault."""
 
     async def test(self, access: Access, http: VendorHttp) -> str:
-        """Asks the vendor once, and returns the sentence that tells of the success. It stores nothing. Raises
-        VendorFault."""
+        """Asks the vendor once, stores nothing, and returns a sentence about the success. Raises VendorFault, with a
+        sentence for the person, if the vendor does not answer well."""
         page = await self.poll(None, access, http)
         return f"{self.title} answered with {len(page.vehicles)} vehicles and {len(page.fixes)} positions"
 
     def faults_of(self, credentials: Mapping[FieldName, str]) -> str | None:
-        """The fault of credentials that a person gave, beside fields that are missing; None: there is none."""
+        """The fault of a person's credentials, apart from missing fields; None if there is none."""
         if credentials.get(POSITIONS_FIELD.name) not in (None, _NO):
             return f"{POSITIONS_FIELD.title} is left empty, or `{_NO}`"
         return None
 
     def asks(self, credentials: Mapping[FieldName, str]) -> bool:
-        """True when these credentials serve to poll. A vendor that only sends is never asked."""
+        """True if these credentials serve to poll. A vendor that only sends is never polled."""
         return credentials.get(POSITIONS_FIELD.name) != _NO
 
     def source_of(self, credentials: Mapping[FieldName, str]) -> str:
-        """The part of the credentials that says where positions come from, such as a database: a cursor belongs to it.
-        Empty: they do not say."""
+        """The part of the credentials to which a cursor belongs, such as a database; empty if they do not tell."""
         return ""
 
     def verify(self, request: InboundRequest, access: Access, *, now: datetime) -> None:
-        """Checks that the vendor made the request, in constant time. Raises ForgedRequest."""
+        """Checks in constant time that the vendor made the request. Raises ForgedRequest if it did not; the answer is
+        then 401."""
         raise ForgedRequest
 
     def read_inbound(self, request: InboundRequest, access: Access) -> VendorPage:
-        """The positions of a request that was verified. Raises UnreadableAnswer."""
+        """The positions of a verified request. Raises UnreadableAnswer if it breaks the vendor's format."""
         raise UnreadableAnswer(self.title)
 
 
@@ -206,7 +208,7 @@ class Vendor(ABC):
 
 
 class VendorFault(FuelrouteError):
-    """The vendor did not answer as it should. The text is the sentence for people."""
+    """The vendor did not answer well. The text is the sentence for people."""
 
     what_to_do = "nothing: Fuelroute tries again by itself"
     status: int | None = None
@@ -219,13 +221,13 @@ class VendorFault(FuelrouteError):
 
 
 class VendorRefusal(VendorFault):
-    """It does not take the credentials."""
+    """The vendor refuses the credentials."""
 
     what_to_do = "make a new token at the vendor, with the right to read vehicles and their positions, and set it here"
 
 
 class VendorHurried(VendorFault):
-    """It asks to be asked less often."""
+    """The vendor wants to be asked less often."""
 
     def __init__(self, sentence: str, retry_after_seconds: float | None) -> None:
         super().__init__(sentence, status=429)
@@ -233,7 +235,7 @@ class VendorHurried(VendorFault):
 
 
 class UnreadableAnswer(VendorFault):
-    """The body of an answer is not what the vendor documents."""
+    """The body of an answer does not match the vendor's documentation."""
 
     what_to_do = "check the address; if it is right, the vendor is disturbed or has changed its answers"
 
@@ -242,16 +244,16 @@ class UnreadableAnswer(VendorFault):
 
 
 class ForgottenCursor(VendorFault):
-    """The vendor does not know the cursor any more. The next poll begins with the newest positions."""
+    """The vendor no longer knows the cursor. The next poll begins with the newest positions."""
 
 
 class ForgedRequest(Exception):
-    """A request without the vendor's signature or token."""
+    """A request lacks the vendor's signature or token."""
 
 
 # --- Helpers of vendors ------------------------------------------------------------------------------------------
 
 
 def is_same_secret(given: str | None, expected: str | None) -> bool:
-    """True when both are the same secret; an empty one is none. In constant time."""
+    """True if both texts are the same secret, and not empty. The comparison takes constant time."""
     return bool(expected) and hmac.compare_digest((given or "").encode(), (expected or "").encode())

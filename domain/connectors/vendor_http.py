@@ -17,20 +17,22 @@ from domain.connectors.small_reads import ReadBudget, SmallReads
 from domain.connectors.vendor import VendorAnswer, VendorFault, VendorHurried, VendorRefusal
 
 MOST_ANSWER_MEGABYTES = 16
-"""An answer of more is cut off. A page of Samsara has some hundred kilobytes, the newest positions of 20,000 devices of
-Traccar some ten megabytes."""
+"""Longest answer; more is cut off. A page of Samsara has some hundred kilobytes, the newest positions of 20,000 devices
+of Traccar some ten megabytes."""
 
 ANSWER_SECONDS = 30.0
-"""The time in which a vendor has to answer, from the connection to the last byte."""
+"""Time for a vendor's answer, from the connection to the last byte."""
 
 Result = TypeVar("Result")
 
 _FREE_PIECES = 10_000
 _LEAST_PIECE_BYTES = 64
-"""An answer may come in some small pieces. Each costs far more time than its bytes, so not all of them may be tiny."""
+"""Least mean size of an answer's pieces, beyond some free ones. Each piece costs far more time than its bytes, so not
+all may be tiny."""
 
 _MOST_HEAD_BYTES = 256 << 10
-"""Bytes before an answer's body: its head has few kilobytes, but any number of `100 Continue` may stand before it."""
+"""Most bytes before an answer's body: its head has few kilobytes, but any number of `100 Continue` may come before
+it."""
 
 _IDLE_SECONDS = 60.0
 _USER_AGENT = b"Fuelroute-Connectors/1"
@@ -38,7 +40,7 @@ _NEVER = frozenset({"host", "content-length", "transfer-encoding", "connection",
 
 
 class BoundedHttp:
-    """The connections of one connector, for one event loop. It asks one thing at a time."""
+    """The connections of one connector, for one event loop, with one request at a time."""
 
     _most_values = MOST_VALUES
     _readers: AnswerReaders | None = None
@@ -54,7 +56,7 @@ class BoundedHttp:
         readers: AnswerReaders | None = None,
         owner: str = "",
     ) -> None:
-        """`readers` read large answers, for `owner`; None: they are read in the caller's own thread."""
+        """`readers` read large answers on behalf of `owner`; without them they are read in the caller's own thread."""
         self._most_values = most_values
         self._readers = readers
         self._owner = owner
@@ -78,7 +80,7 @@ class BoundedHttp:
         query: Mapping[str, str | None] = {},
         body: bytes | None = None,
     ) -> VendorAnswer:
-        """The answer, if it is 2xx. Raises VendorFault."""
+        """The answer, if it is 2xx. Raises VendorFault for any other, or if none comes in time."""
         given = {name: value for name, value in query.items() if value is not None}
         parsed = httpx.URL(url, params=given) if given else httpx.URL(url)
         try:
@@ -102,7 +104,8 @@ class BoundedHttp:
         return answer
 
     async def read(self, work: Callable[[bytes], Result], body: bytes) -> Result:
-        """The result of reading a body, off the event loop where it is large. Raises VendorFault."""
+        """The result of reading a body, off the event loop if it is large. Raises VendorFault if it cannot be read or
+        has too many values."""
 
         def do() -> Result:
             require_few_values(body, self._most_values)
@@ -140,7 +143,7 @@ class BoundedHttp:
                 await connection.aclose()
 
     def _require_bounded(self, length: int, pieces: int) -> None:
-        """Raises VendorFault."""
+        """Check the size of an answer so far. Raises VendorFault if it is too long or comes in tiny pieces."""
         if length > self._most_bytes:
             raise VendorFault(
                 f"its answer has more than {self._most_bytes >> 20} MB",
@@ -165,7 +168,7 @@ class BoundedHttp:
 
 
 def _judge(answer: VendorAnswer) -> None:
-    """Raises a VendorFault unless the answer is 2xx."""
+    """Check the status. Raises a VendorFault, with a sentence for people, unless it is 2xx and not compressed."""
     status = answer.status
     if 200 <= status < 300:
         if answer.headers.get("content-encoding", "identity") != "identity":
@@ -187,7 +190,7 @@ def _judge(answer: VendorAnswer) -> None:
 
 
 def _seconds(text: str | None) -> float | None:
-    """The seconds of a Retry-After; fractions too, as Samsara writes them. None: there are none, or a date."""
+    """The seconds of a Retry-After, with fractions as Samsara sends them; None for none, or for a date."""
     try:
         seconds = float(text or "")
     except ValueError:

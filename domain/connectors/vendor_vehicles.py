@@ -1,10 +1,9 @@
 """Vehicles that vendors name, and the vehicles of ours that they are.
 
-A person's link goes first, then what is exactly the same: an external id (a vehicle id or a unit number of ours), the
-VIN, the name as a unit number; `matching.py` has the rule. What fits none or several, or is in doubt, is kept for the
-matching screen with the reason. The result of a comparison holds for some minutes, so that a page costs one look at
-stored rows; a vehicle without a match is compared each time.
-"""
+A person's link comes first, then exactly equal references: an external id (a vehicle id or a unit number of ours), the
+VIN, the name as a unit number; `matching.py` has the rule. A vehicle that fits none or several of ours, or is in doubt,
+is kept for the matching screen with the reason. The result of a comparison holds for some minutes, so that a page costs
+one reading of stored rows; a vehicle without a match is compared each time."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -21,7 +20,7 @@ from domain.fleet.records import require_in_service
 from domain.telematics.feed import vehicles_named
 
 MOST_UNMATCHED = 2_000
-"""Vehicles of a connector without a match that are kept. A vendor that names more has another company's fleet."""
+"""Most unmatched vehicles that a connector keeps. A vendor that names more has another company's fleet."""
 
 _HOLDS_FOR = timedelta(minutes=10)
 _SEEN_EVERY = timedelta(minutes=2)
@@ -54,8 +53,8 @@ def match_vehicles(
     names_parts: bool = False,
     now: datetime,
 ) -> dict[str, UUID | None]:
-    """Our vehicle for each of the vendor's, by key; None: a person has to say. Stores what is new. `names_parts`: the
-    vendor names only a part of what it knows, as webhooks do; then the rest that is known still counts."""
+    """Our vehicle for each of the vendor's, by key; None if a person has to decide. Stores new ones. `names_parts`: the
+    vendor names only a part of its vehicles, as in webhooks; then the other known ones still count."""
     named = {one.key: Named.of(one) for one in vehicles if one.key and one.key == tidied(one.key)}
     known = {row.vehicle_key: row for row in _KNOWN.all(connection, (company_id, connector_id, list(named)))}
     for key, known_one in known.items():
@@ -98,7 +97,7 @@ def _is_news(row: _Known | None, names: Named, found: Compared, now: datetime) -
 def _compare(
     connection: Connection, company_id: UUID, doubtful: Mapping[str, Named], known: Mapping[str, _Known]
 ) -> dict[str, Compared]:
-    """The vehicle for each key, and how it was found. A link whose vehicle was retired leads nowhere any more."""
+    """The vehicle for each key, and the kind of match. A link to a retired vehicle no longer counts."""
     references = {reference for names in doubtful.values() for _, reference in names.references()}
     references |= {reference for names in doubtful.values() for reference in names.others()}
     found = vehicles_named(connection, company_id, references)
@@ -167,19 +166,19 @@ def _store(
 
 
 class ConnectorVehicle(NamedTuple):
-    """A vehicle that a vendor names, as people see it."""
+    """A vehicle that a vendor names, for people."""
 
     vehicle_key: str
     name: str | None
     vin: str | None
     vehicle_id: UUID | None
     unit_number: str | None
-    """The unit number of our vehicle."""
+    """The unit number of our vehicle; None without a match."""
     matched_by: str | None
     newest_at: datetime | None
-    """When our vehicle's newest position was recorded, by whatever way it came."""
+    """When our vehicle's newest position was recorded, from any source; None without one."""
     doubt: str | None
-    """The reason why it has no match, or what speaks against the one that it has."""
+    """Why there is no match, or what contradicts the match; None without a doubt."""
 
 
 _LIST = Statement(
@@ -201,14 +200,14 @@ _LIST = Statement(
 )
 
 UNHEARD_AFTER = timedelta(hours=1)
-"""A truck whose newest position is older is silent. Parked trucks of most vendors report once an hour or less often."""
+"""A truck without a position for this time is silent. Parked trucks of most vendors report once an hour or less
+often."""
 
 
 def list_connector_vehicles(
     connection: Connection, company_id: UUID, connector_id: UUID, *, only: str = "all", now: datetime, limit: int = 200
 ) -> list[ConnectorVehicle]:
-    """The vehicles that a connector's vendor names: `all`, `unmatched`, `silent` or `doubtful` ones, which have a match
-    that something speaks against."""
+    """A connector's vehicles: `all`, `unmatched`, `silent`, or `doubtful` ones, whose match something contradicts."""
     parameters = {
         "company_id": company_id,
         "connector_id": connector_id,
@@ -263,8 +262,9 @@ def link_vehicle(
     *,
     now: datetime,
 ) -> None:
-    """A person says which of our vehicles the vendor's is; None takes the link back. Positions that come in from now on
-    are the vehicle's. Raises UnknownConnector, UnknownTarget, UnusableConnector."""
+    """Stores a person's link from the vendor's vehicle to one of ours; None removes the link. Positions that come in
+    from now on are the vehicle's. Raises UnknownConnector, UnknownTarget, and UnusableConnector if the vendor has not
+    named the vehicle."""
     CONNECTORS.lock(connection, company_id, connector_id)
     if vehicle_id is not None:
         require_in_service(connection, company_id, "vehicle", vehicle_id)

@@ -1,1 +1,1 @@
-"""Truck stops, prices, deals and taxes: as they are imported, and as a company sees them along a road."""
+"""Truck stops, prices, deals and taxes: their imports, and the offers to a company along a road."""

@@ -1,8 +1,7 @@
-"""Prices of stations and deals that a person sends: told in US dollars a gallon, and compared with what is known.
+"""Prices of stations and deals that a person sends: converted to US dollars a gallon, and compared with known prices.
 
-A price that cannot be told, or that is unlike what diesel costs, is not stored: the person is told why, and sends it
-again with the word that it is right.
-"""
+A price that cannot be converted, or that is unlike any price of diesel, is not stored. The person is told why, and may
+send it again, marked as checked."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -30,11 +29,11 @@ from domain.stations.state_names import US_STATES
 from domain.stations.station_codes import SAME_PLACE_MILES, miles_between
 
 MOST_DISCOUNT_SHARE = 0.35
-"""Discounts are less than a fifth of the price."""
+"""Largest share of the price that a discount may have. Real ones are less than a fifth."""
 LEAST_NET_SHARE, MOST_NET_SHARE = 0.4, 1.35
-"""A net price is at least and at most this part of the retail price. Some contracts are of other times."""
+"""Lowest and highest net price, as a share of the retail price. Some contracts are of other times."""
 MOST_DISCOUNT = 1.5
-"""Dollars a gallon, where no price is known."""
+"""Largest discount in dollars a gallon, where no price is known."""
 
 
 class UnbelievablePrice(FuelrouteError):
@@ -45,7 +44,7 @@ class UnbelievablePrice(FuelrouteError):
 
 
 class UnitOption(NamedTuple):
-    """The currency and unit of prices whose file does not say them; empty: those of the country."""
+    """The currency and unit for prices whose file does not say them; empty for those of the country."""
 
     currency: str = ""
     unit: str = ""
@@ -55,7 +54,7 @@ NO_OPTION = UnitOption()
 
 
 def unit_option(currency: str, unit: str) -> UnitOption:
-    """Raises UnreadableFile."""
+    """The option by its two texts. Raises UnreadableFile, with the reason, if one is unknown."""
     try:
         unit_of_price(currency, unit, "US")
     except ValueError as error:
@@ -64,17 +63,18 @@ def unit_option(currency: str, unit: str) -> UnitOption:
 
 
 class SentPrice(NamedTuple):
-    """A price or a discount as it was sent."""
+    """A price or a discount as a person sent it."""
 
     amount: float
     currency: str = ""
     unit: str = ""
     is_checked: bool = False
-    """Somebody has looked at it, and it is right."""
+    """True if a person has checked it."""
 
 
 def says_checked(text: str | None, price: float) -> bool:
-    """True for `yes`, and for the price itself: whoever changes the price of an export has not looked at it yet."""
+    """True for `yes`, and for the price itself: a person who changes an exported price has not checked the new one
+    yet."""
     if text is None:
         return False
     try:
@@ -131,7 +131,7 @@ def usual_price(connection: Connection, *, now: datetime) -> float | None:
 
 
 class PriceJudge:
-    """Tells prices in US dollars a gallon, and says what speaks against them."""
+    """Converts prices to US dollars a gallon, and says what makes them doubtful."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class PriceJudge:
         option: UnitOption = NO_OPTION,
         stations: Iterable[str] = (),
     ) -> None:
-        """`believe`: a person has looked at the prices, and they are right. `stations` are those that deals are for."""
+        """`believe`: a person has checked the prices. `stations` are those that deals are for."""
         self.believes, self._option, self._now = believe, option, now
         self._rates = ExchangeRates.of(get_settings())
         self._usual = usual_price(connection, now=now)
@@ -151,16 +151,17 @@ class PriceJudge:
         self._stations = {one.station_id: one for one in _PRICED.all(connection, (named,))} if named else {}
 
     def is_plain(self, price: float, state: str | None) -> bool:
-        """True for a price that is believed as it stands, as nearly all are: of a state, and near what is usual."""
+        """True for a price that needs no further check, as nearly all: in a known state, and near the usual price."""
         return self._lowest <= price <= self._highest and state in US_STATES and self._option is NO_OPTION
 
     def station_price(self, sent: SentPrice, state: str | None, place: tuple[float, float]) -> tuple[float, str]:
-        """The price in US dollars a gallon, and the doubt; empty when there is none."""
+        """The price in US dollars a gallon, and the doubt, empty without one."""
         told = self._told(sent, country_of(state, "", *place))
         return told.price, told.doubt or ("" if self._believes(sent) else unbelievable(told.price, self._usual))
 
     def net_price(self, sent: SentPrice, station_id: str | None) -> tuple[float, str]:
-        """The same for the net price of a deal, for one station or a brand."""
+        """The net price of a deal, for one station or a brand, in US dollars a gallon, and the doubt, empty without
+        one."""
         station = self._stations.get(station_id or "")
         told = self._told(sent, _country(station))
         if told.doubt or self._believes(sent):
@@ -173,7 +174,7 @@ class PriceJudge:
         return told.price, f"{told.price:.3f} is far from the {'retail' if station else 'usual'} price, {retail:.3f}"
 
     def discount(self, sent: SentPrice, station_id: str | None) -> tuple[float, str]:
-        """The same for a discount."""
+        """A discount in US dollars a gallon, and the doubt, empty without one."""
         station = self._stations.get(station_id or "")
         written, is_told = self._unit(_country(station), sent)
         if not is_told and written != US_DOLLARS_A_GALLON:
@@ -216,11 +217,11 @@ def _square(latitude: float, longitude: float) -> _Square:
 
 
 RetiredFinder = Callable[[str, str, str | None, str | None, float, float], str | None]
-"""Tells for the id, name, brand, town and place of a station the id under which it is retired."""
+"""Finds a retired station by the id, name, brand, town and place of another; returns its id."""
 
 
 class RetiredPlaces:
-    """The places of retired stations, at which a file must not add the same station under another id."""
+    """The places of retired stations. A file must not add one of them again under another id."""
 
     def __init__(self, connection: Connection) -> None:
         self._near: dict[_Square, list[_Retired]] = {}
@@ -231,7 +232,7 @@ class RetiredPlaces:
                     self._near.setdefault((row, column), []).append(one)
 
     def finder(self) -> RetiredFinder | None:
-        """A function that tells the retired station which one of a file is; None where no station is retired."""
+        """A function that finds the retired station at the place of a file's station; None if no station is retired."""
         return self._same if self._near else None
 
     def _same(

@@ -1,8 +1,7 @@
-"""The chain or the name of a truck stop, so that a vendor's station and one of ours can be compared.
+"""The chain or the name of a truck stop, by which a vendor's station and ours are compared.
 
-Two stations are of one brand when both name the same chain, or when the words of one name are all in the other. The
-list below only joins the spellings of large chains: a brand that is not in it is a brand, too.
-"""
+Two stations are of one brand if both name one chain, or if all words of one name are among the other's. The list below
+only joins the spellings of large chains; any other name is a brand, too."""
 
 import re
 import unicodedata
@@ -46,7 +45,7 @@ _CHAINS_OF_WORDS = {
     "tp": frozenset({"townpump", "pilot"}),
 }
 _MOST_WORDS = 4
-"""A chain's name has so many words at most."""
+"""Most words in a chain's name."""
 
 _COMMON_WORDS_TEXT = """
 a and at by fuel fuels fueling gas diesel general country travel traveler travelers center centre stop stopping truck
@@ -54,7 +53,7 @@ truckstop plaza of the on store station shop mart food foods oil petroleum expre
 company i us hwy highway interstate rd road st street n s e w north south east west new
 """
 _COMMON_WORDS = frozenset(_COMMON_WORDS_TEXT.split())
-"""Words that say nothing about whose station it is."""
+"""Words that do not tell the owner of a station."""
 _OF_TOWNS = frozenset({"n", "s", "e", "w", "north", "south", "east", "west", "new", "country"})
 """Common words that may begin the name of a town."""
 
@@ -64,7 +63,7 @@ class Brand(NamedTuple):
 
     chains: frozenset[str]
     names: tuple[frozenset[str], ...]
-    """The words of each of its names, without those that every station may have."""
+    """The words of each of its names, without common words."""
 
     @property
     def is_known(self) -> bool:
@@ -78,7 +77,7 @@ class BrandMatch(StrEnum):
     SAME = "same"
     OTHER = "other"
     UNKNOWN = "unknown"
-    """One of the two names nothing that could be compared."""
+    """One of the two has no name to compare."""
 
 
 def brand_match(one: Brand, other: Brand) -> BrandMatch:
@@ -96,8 +95,8 @@ def _are_alike(one: frozenset[str], other: frozenset[str]) -> bool:
 
 @lru_cache(maxsize=20_000)  # a chain's stations have the same brand, and its files come each day
 def brand_of(brand: str, name: str, town: str = "", chains: frozenset[str] = frozenset()) -> Brand:
-    """The brand by the texts that name a station. Words of its town are no name of its own. `chains` are known from
-    elsewhere, such as the chain whose file it is."""
+    """The brand by the texts that name a station. Words of its town are no name. `chains` are known from elsewhere,
+    such as the chain that sends the file."""
     found = set(chains)
     names = []
     for text in (brand, name):
@@ -126,7 +125,7 @@ def _chains(words: list[str]) -> set[str]:
 
 
 def _named_chains(words: list[str]) -> list[tuple[int, int, frozenset[str]]]:
-    """The chains that are named, each with the place and the number of its words; the longest spelling first:
+    """The chains in a text, each with the place and the number of its words. Longer spellings come first:
     `Petro-Canada` is not Petro."""
     found = []
     place = 0
@@ -166,8 +165,8 @@ def number_in_id(station_id: str) -> str:
 
 
 def town_in_name(name: str) -> str:
-    """The town in a name such as `TA EXPRESS - BIRMINGHAM` or `487PETRO MEBANE`: what is left without chain, common
-    words and numbers."""
+    """The town in a name such as `TA EXPRESS - BIRMINGHAM` or `487PETRO MEBANE`: the rest without chain, common words
+    and numbers."""
     words = _letters_and_digits(re.sub(r"^\s*#?\d+", "", name.replace("'", "")))
     plain = [_without_plural(word) for word in words]
     named = {place for start, count, _ in _named_chains(plain) for place in range(start, start + count)}
@@ -191,7 +190,7 @@ _SHORT_TOWNS = {
 
 @lru_cache(maxsize=20_000)
 def plain_town(city: str) -> str:
-    """The letters of a town's name: `Ft. Wayne` is `Fort Wayne`."""
+    """The letters of a town's name, with abbreviations spelled out: `Ft. Wayne` is `Fort Wayne`."""
     return "".join(_SHORT_TOWNS.get(word, word) for word in _letters_and_digits(city))
 
 

@@ -29,7 +29,8 @@ PIECE_MILES = 10.0
 
 
 class StationPass(NamedTuple):
-    """One pass of the road by a station: the mile where it is nearest, and the straight distance from there."""
+    """One pass of the road by a station: the mile where the road is nearest to it, and the straight distance from
+    there."""
 
     station_index: int
     mile: float
@@ -72,7 +73,7 @@ class StationIndex:
         chords = np.linalg.norm(target - (start + share[:, None] * along), axis=1)
         miles = line_miles[piece] + share * (line_miles[piece + 1] - line_miles[piece])
 
-        # A stretch goes on from one piece to the next one where the point between them is within the limit.
+        # A stretch goes on from one piece to the next if the point between them is within the limit.
         limit = chord_of_miles(max_detour_miles)
         within = chords <= limit
         starts_within = np.linalg.norm(target - start, axis=1) <= limit
@@ -80,7 +81,7 @@ class StationIndex:
         goes_on[1:] = (np.diff(station) == 0) & (np.diff(piece) == 1) & starts_within[1:]
         stretch = np.cumsum(~goes_on)[within]
 
-        # The nearest point of each stretch; the first one where several are equally near.
+        # The nearest point of each stretch; the first one if several are equally near.
         order = np.lexsort((miles[within], chords[within], stretch))
         _, first = np.unique(stretch[order], return_index=True)
         nearest = np.flatnonzero(within)[order[first]]
@@ -97,10 +98,8 @@ class StationIndex:
 
 
 def _boxes(line: Array, margin_miles: float) -> tuple[NDArray[np.object_], NDArray[np.intp]]:
-    """Boxes in degrees that together hold everything within the margin of the line, and the piece of each box.
-
-    A box that crosses the antimeridian is repeated on the other side. Near a pole the box is the whole cap.
-    """
+    """Boxes in degrees that together hold everything within the margin of the line, and the piece of each box. A box
+    across the antimeridian is repeated on the other side. Near a pole the box is the whole cap."""
     # A great circle may bulge poleward of both its ends, at 89 degrees by nearly a fiftieth of the piece.
     margin = (margin_miles + PIECE_MILES / 50) / MILES_PER_DEGREE
     latitude, longitude = line.T

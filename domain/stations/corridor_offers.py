@@ -1,8 +1,5 @@
 """The offers to a company along a road: the stations that the road passes, each with the price that the company pays
-today.
-
-All is read in one snapshot, so that no plan sees half an import.
-"""
+today. All is read in one snapshot, so that no plan sees half an import."""
 
 import threading
 from collections import Counter
@@ -58,7 +55,7 @@ _PORTION = 10_000
 
 
 class StationPlaces:
-    """The places of all stations, indexed once in a process and shared by its plans. Read again after each import."""
+    """The places of all stations, indexed once in a process and shared by its plans; read again after each import."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -66,8 +63,8 @@ class StationPlaces:
         self._index = StationIndex.build([], [])
 
     def index(self, connection: Connection, newest: int) -> StationIndex:
-        """The index as of the connection's snapshot, in which `newest` is the newest import of stations. It may be of a
-        later import that another plan has seen already."""
+        """The index for the connection's snapshot, in which `newest` is the newest import of stations. It may be of a
+        later import, which another plan has seen already."""
         with self._lock:  # other plans wait for the index, instead of reading all stations too
             if newest > self._seen:
                 ids, places = list[str](), list[tuple[float, float]]()
@@ -206,11 +203,11 @@ _DEALS = Statement(
     """,
 )
 """The company's deals that hold today, at these stations and for brands, and its newest quotes at these stations. A
-quote of tomorrow waits for its time here."""
+quote for tomorrow does not count yet."""
 
 
 def _by_place(deals: Iterable[_DealRow]) -> dict[tuple[str | None, str | None], list[Deal]]:
-    """The deals by station and brand, one of which is None."""
+    """The deals by station and brand; one of the two is None."""
     places: dict[tuple[str | None, str | None], list[Deal]] = {}
     for deal in deals:
         places.setdefault((deal.station_id, deal.brand), []).append(Deal(deal.discount_per_gallon, deal.net_price))

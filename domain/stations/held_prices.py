@@ -1,4 +1,4 @@
-"""Held prices: a person accepts or refuses each, or says which station was meant."""
+"""Held prices: a person accepts or refuses each, or says which station it is for."""
 
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
@@ -25,7 +25,7 @@ class HeldPrice(NamedTuple):
     place: str
     candidates: list[str]
     price: float
-    """In `currency` for a `unit`, as its file has it."""
+    """In `currency` for a `unit`, as in the file."""
     effective_at: datetime
     profile: str
     reason: str
@@ -35,7 +35,7 @@ class HeldPrice(NamedTuple):
 
     @property
     def shown_unit(self) -> str:
-        """The unit, where it is not US dollars a gallon."""
+        """The unit; empty for US dollars a gallon."""
         unit = UnitOfPrice(self.currency, self.unit)
         return "" if unit == US_DOLLARS_A_GALLON else unit.shown
 
@@ -67,7 +67,7 @@ _COUNT = Scalar(int, "SELECT count(*) FROM held_prices WHERE company_id = %s AND
 
 class UnknownHeldPrice(Unknown):
     def __init__(self, held: str) -> None:
-        """`held` is the id as it was given."""
+        """`held` is the id that was given."""
         super().__init__(
             f"the price {held} is not held: somebody has decided already, or there is none; see `fuelroute prices held`"
         )
@@ -91,7 +91,7 @@ class NeedsOperator(FuelrouteError):
 def held_prices(
     connection: Connection, company_id: UUID, *, kind: Literal["retail", "net"] | None = None, limit: int = 1_000
 ) -> list[HeldPrice]:
-    """The oldest first."""
+    """The held prices, the oldest first."""
     return _LIST.all(connection, (company_id, kind, kind, limit))
 
 
@@ -100,7 +100,7 @@ def count_held(connection: Connection, company_id: UUID) -> int:
 
 
 def read_held_price(connection: Connection, company_id: UUID, held_id: UUID) -> HeldPrice:
-    """A price that waits. Raises UnknownHeldPrice."""
+    """A held price. Raises UnknownHeldPrice if there is none any more."""
     held = _WAITING.first(connection, (company_id, held_id))
     if held is None:
         raise UnknownHeldPrice(shown_id("hld", held_id))
@@ -118,9 +118,9 @@ def accept_price(
     now: datetime,
     rates: ExchangeRates = NO_RATES,
 ) -> HeldPrice:
-    """Use a held price as if it had not been held: a newer one stays, and one that is to come waits. For a price whose
-    station is not sure, `station_id` names it, and its code is known from then on. Raises UnknownHeldPrice,
-    NeedsStation, NeedsOperator, NeedsRate, UnknownStation."""
+    """Use a held price as if it had not been held: a newer stored price stays, and a future one waits. If its station
+    is not certain, `station_id` names it, and its code is known from then on. Raises UnknownHeldPrice, UnknownStation,
+    and NeedsStation, NeedsOperator or NeedsRate for what the person still has to give."""
     seen = _SEEN.first(connection, (company_id, held_id))
     if seen is not None and seen.kind == "retail" and seen.effective_at <= now and may_change_retail:
         begin_price_set(connection, "stations", None, now=now)
@@ -155,7 +155,7 @@ def _subject(held_id: UUID) -> str:
 
 
 def _in_dollars(held: HeldPrice, rates: ExchangeRates) -> float:
-    """US dollars a gallon. Raises NeedsRate."""
+    """The price in US dollars a gallon. Raises NeedsRate if the rate of its currency is not set."""
     told = in_dollars(held.price, UnitOfPrice(held.currency, held.unit), rates)
     if told.doubt:
         raise NeedsRate(told.doubt)
@@ -177,9 +177,9 @@ def _locked(connection: Connection, company_id: UUID, held_id: UUID) -> HeldPric
 
 
 _FORGET = Command("DELETE FROM held_prices WHERE id IN (SELECT id FROM held_prices WHERE held_at < %s LIMIT %s)")
-"""A price that is so old is used nowhere, whatever a person decides."""
+"""Deletes held prices that are too old to be used, whatever a person decides."""
 
 
 def forget_held_prices(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Removes held prices of times before. Returns how many."""
+    """Deletes old held prices. Returns how many."""
     return _FORGET.execute(connection, (now - timedelta(days=days), limit)).rowcount

@@ -8,7 +8,7 @@ from domain.database.listing import Listing
 
 
 class StoredStation(NamedTuple):
-    """The fields of `StationRow`, and whether it is retired."""
+    """A stored station: the fields of `StationRow`, and whether it is retired."""
 
     station_id: str
     name: str
@@ -24,7 +24,7 @@ class StoredStation(NamedTuple):
 
     @property
     def currency(self) -> str | None:
-        """The currency of the stored price, as files of stations say it."""
+        """The currency of the stored price, in the words of files of stations."""
         return "USD" if self.retail_price is not None else None
 
     @property
@@ -33,12 +33,12 @@ class StoredStation(NamedTuple):
 
     @property
     def checked_price(self) -> float | None:
-        """A stored price has been believed: an export can be imported again."""
+        """The stored price, which has been believed, so that an export can be imported again."""
         return self.retail_price
 
 
 class StoredDeal(NamedTuple):
-    """The fields of `DealRow`, and its id: its number within the company."""
+    """A stored deal: the fields of `DealRow`, and its id, the number within the company."""
 
     id: int
     company_id: UUID
@@ -51,7 +51,7 @@ class StoredDeal(NamedTuple):
 
     @property
     def currency(self) -> str:
-        """The currency of stored prices, as files of deals say it."""
+        """The currency of stored prices, in the words of files of deals."""
         return "USD"
 
     @property
@@ -60,7 +60,7 @@ class StoredDeal(NamedTuple):
 
     @property
     def checked_price(self) -> float | None:
-        """A stored price has been believed: an export can be imported again."""
+        """The stored price, which has been believed, so that an export can be imported again."""
         return self.net_price if self.net_price is not None else self.discount_per_gallon
 
 

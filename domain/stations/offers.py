@@ -19,7 +19,7 @@ class Station(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """One pass of the road by a station, with the price that the company pays there. `tax_per_gallon`: None where
+    """One pass of the road by a station, with the price that the company pays there. `tax_per_gallon` is None where
     unknown."""
 
     station: Station

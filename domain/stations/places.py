@@ -18,5 +18,6 @@ _PLACES = Statement(_Place, "SELECT station_id, latitude, longitude FROM station
 
 
 def places_of_stations(connection: Connection, station_ids: Sequence[str]) -> dict[str, Point]:
-    """The places of those stations that are still known, retired ones among them. Stations belong to no company."""
+    """The places of these stations, as far as they are known; retired ones are included. Stations belong to no
+    company."""
     return {one.station_id: Point(one.latitude, one.longitude) for one in _PLACES.all(connection, (list(station_ids),))}

@@ -27,26 +27,26 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 MOST_FILE_BYTES = 64 << 20
-"""The largest chain's file is below a megabyte."""
+"""Largest file that is fetched; the largest chain's is below a megabyte."""
 MOST_FILES_LISTED = 10_000
 LONGEST_FILE_NAME = 255
 MOST_FILES_TAKEN = 20
-"""Files of one look; the rest waits for the next."""
+"""Most files of one check; the rest waits for the next."""
 SFTP_CONNECT_SECONDS = 15.0
 FETCH_SECONDS = 30.0
-"""The time for one listing or one file."""
+"""Time for one listing or one file."""
 LOOK_SECONDS = 60.0
-"""The time that a server may take for all of a look."""
+"""Time for a server in one whole check."""
 _FAREWELL_SECONDS = 1.0
 _LATEST = (1 << 32) - 1
-"""The last second that SFTP can tell."""
+"""The last second that SFTP can express."""
 
 PARTIAL_ENDINGS = (
     *(".part", ".filepart", ".partial", ".incomplete", ".upload", ".uploading", ".inprogress", ".writing"),
     *(".tmp", ".temp", ".crdownload", ".download", ".swp", ".lock", "~"),
 )
-"""Names that programs give a file until it is whole: WinSCP's is `.filepart`, ExaVault's `.incomplete`, and `.part` and
-`.upload` are what authors of SFTP clients advise."""
+"""Name endings that programs use until a file is complete: WinSCP's is `.filepart`, ExaVault's `.incomplete`, and
+authors of SFTP clients advise `.part` and `.upload`."""
 PARTIAL_BEGINNINGS = (".", "~$")
 """rsync writes to `.prices.csv.a1B2c3`; Excel keeps `~$prices.xlsx` beside an open file."""
 
@@ -56,31 +56,32 @@ class FetchFailed(FuelrouteError):
 
 
 class FileNotFetched(FetchFailed):
-    """One file could not be read; others may be."""
+    """One file could not be read; others may be readable."""
 
 
 class FileChanged(FetchFailed):
-    """The file was written while it was read: it is taken at a later look."""
+    """The file was written while it was read; a later check takes it."""
 
 
 class ListedFile(NamedTuple):
     name: str
     size_bytes: int
     modified_at: int
-    """Seconds since 1970. 0: the server does not tell."""
+    """Seconds since 1970; 0 if the server does not tell."""
 
 
 class OpenSource(Protocol):
     def files(self) -> list[ListedFile]:
-        """The files whose names fit, the oldest first. Raises FetchFailed."""
+        """The files whose names fit, the oldest first. Raises FetchFailed if the source cannot be read."""
 
     def fetch(self, file: ListedFile, target: Path) -> None:
-        """Copy one file as it was listed. Raises FileChanged, FileNotFetched, FetchFailed."""
+        """Copy one file as it was listed. Raises FileChanged if it was written meanwhile, FileNotFetched if it cannot
+        be read, and FetchFailed if the source stops answering."""
 
 
 @contextmanager
 def open_source(source: PriceSource, secret: str | None) -> Iterator[OpenSource]:
-    """`secret` is the opened one. Raises FetchFailed."""
+    """Opens the source; `secret` is its opened one. Raises FetchFailed if it cannot be reached."""
     if source.kind == "folder":
         yield _Folder(source.place)
         return
@@ -98,7 +99,7 @@ def working_folder() -> Iterator[Path]:
 
 
 def is_wanted(name: str, pattern: str) -> bool:
-    """True for a name that fits, except one of a file that is not whole yet, unless the pattern asks for such names."""
+    """True for a fitting name, unless it is one of an incomplete file and the pattern does not ask for such names."""
     if len(name) > LONGEST_FILE_NAME or not fnmatchcase(name, pattern):
         return False
     lower, asked = name.lower(), pattern.lower()
@@ -128,7 +129,7 @@ class _Folder:
     def fetch(self, file: ListedFile, target: Path) -> None:
         _check_size(file)
         try:
-            # a link that takes the file's place meanwhile is not followed
+            # A link that takes the file's place meanwhile is not followed.
             opened = os.open(self._folder / file.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             with open(opened, "rb") as source, target.open("wb") as copy:
                 if not stat.S_ISREG(os.fstat(opened).st_mode):
@@ -144,7 +145,7 @@ class _Folder:
 
 
 class _Sftp:
-    """A connection that is opened when it is first used. asyncssh is asynchronous; a loop of its own serves it."""
+    """A connection, opened when first used. asyncssh is asynchronous, so it has an event loop of its own."""
 
     def __init__(self, place: SourceAddress, secret: str) -> None:
         self._place, self._secret = place, secret
@@ -207,7 +208,8 @@ class _Sftp:
             self._seconds_left = max(0.0, self._seconds_left - (time.monotonic() - started))
 
     async def _timed(self, work: Coroutine[Any, Any, Result], seconds: float) -> Result:
-        """Raises TimeoutError, after the connection was aborted: what the work waits for then ends at once."""
+        """The result of `work`. Raises TimeoutError after `seconds`, when the connection was aborted, which ends all
+        its waits at once."""
         task = asyncio.ensure_future(work)
         await asyncio.wait({task}, timeout=seconds)
         if task.done():
@@ -267,7 +269,7 @@ class _Sftp:
         return found
 
     async def _copy(self, file: ListedFile, target: Path) -> tuple[ListedFile, int]:
-        """The file as it is listed after it was read, and the bytes that were."""
+        """The file as it is listed after it was read, and the number of bytes read."""
         client = await self._connected()
         path = str(PurePosixPath(self._place.path) / file.name)
         async with client.open(path, "rb") as opened:
@@ -297,7 +299,8 @@ def _check_size(file: ListedFile) -> None:
 
 
 def _check_unchanged(file: ListedFile, there: ListedFile, size_bytes: int) -> None:
-    """Raises FileChanged: what was read may be half of one file and half of another."""
+    """Check that the file has not changed. Raises FileChanged if it has: the bytes may be half of one file and half of
+    another."""
     if there != file or size_bytes != file.size_bytes:
         raise FileChanged(f"{file.name} is being written")
 

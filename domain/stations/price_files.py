@@ -1,10 +1,9 @@
-"""Price files of vendors: what each row means, and what becomes of it.
+"""Price files of vendors: the meaning of each row, and its outcome.
 
 A row gives the retail price of a station, which all companies share, and the net price of one company there, which
 becomes a quote. Prices that are unlike others, or in money that has no rate, and rows whose station or product is not
-sure, are held for a person. Rows of other products and of retired stations are passed over. A price that is to hold
-later waits: a quote by its time, a retail price in `coming_prices`.
-"""
+certain, are held for a person. Rows of other products and of retired stations are passed over. A price for a later time
+waits: a quote by its time, a retail price in `coming_prices`."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -49,14 +48,14 @@ from domain.stations.written_prices import (
 MOST_AHEAD = timedelta(days=60)
 MOST_ROWS = 100_000
 MOST_OF_RETAIL = 1.1
-"""A net price is at most so many times the retail price beside it."""
+"""Highest net price, as a multiple of the retail price beside it."""
 MOST_HELD = 1_000
-"""More prices of one file than a person looks at: then the file was misread."""
+"""Most held prices of one file. More are too many for a person; the file was misread."""
 
 
 @dataclass(slots=True)
 class PriceReport(ImportReport):
-    """The outcome of a price file: its rows, of which those that are held wait for a person."""
+    """The outcome of a price file: its rows, and those held for a person."""
 
     held: int = 0
 
@@ -81,7 +80,7 @@ class _Price(NamedTuple):
 
 
 class _Doubt(NamedTuple):
-    """A price that is held."""
+    """A held price, with the reason."""
 
     kind: PriceKind
     station_id: str | None
@@ -141,7 +140,7 @@ class _Import:
     prices: list[_Price] = field(default_factory=list)
     doubts: list[_Doubt] = field(default_factory=list)
     retail_of_line: dict[int, float] = field(default_factory=dict)
-    """Retail prices by line, also those that are not stored."""
+    """Retail prices by line, stored or not."""
 
 
 def store_price_file(
@@ -158,8 +157,8 @@ def store_price_file(
     progress: Progress = lambda _: None,
 ) -> PriceReport:
     """Store the prices of a file, in the caller's transaction. `zone` is the company's. With `takes_retail` the retail
-    prices of stations change, too, and stations are added that are not known. `priced_at` is the time of rows that have
-    none of their own; now unless given. Raises UnreadableFile."""
+    prices of stations change, too, and unknown stations are added. `priced_at` is the time of rows without one, by
+    default now. Raises UnreadableFile if the file is refused as a whole."""
     report = PriceReport()
     profile = with_usual_columns(profile)
     with open_profiled(
@@ -190,7 +189,7 @@ def store_price_file(
         _judge(one)
         return one
 
-    # rows are judged while others change prices; where somebody did, they are judged once more while others wait
+    # Rows are judged while others change prices; if that happened, they are judged again while others wait.
     seen = newest_price_set(connection, company_id)
     one = judged()
     lock_prices(connection, None if takes_retail else company_id)
@@ -240,7 +239,8 @@ def _is_rule(values: Mapping[str, Any]) -> bool:
 
 
 def _is_remark(values: Mapping[str, Any]) -> bool:
-    """True for a row without a price that names no station: `Total`, `Printed on 11/26/2026`, or a line of dashes."""
+    """True for a row without a price and without a station's name: `Total`, `Printed on 11/26/2026`, or a line of
+    dashes."""
     told = [values[name] for name in RowPlace._fields if values.get(name) and name != "brand"]
     if len(told) != 1 or not isinstance(told[0], str):
         return _is_rule(values)
@@ -255,7 +255,7 @@ class _Row(NamedTuple):
     effective_at: datetime
     station: CodedStation | None
     candidates: Sequence[str]
-    """The stations that may be meant, where `station` is None."""
+    """The stations that may be meant, if `station` is None."""
     doubt: str
 
 
@@ -348,7 +348,7 @@ def _named(place: RowPlace) -> str:
 
 
 def _judge(one: _Import) -> None:
-    """Leaves the prices that may be used in `prices`, in the order of the file, and moves the others to `doubts`."""
+    """Moves doubtful prices to `doubts`, and leaves the others in `prices`, in the order of the file."""
     taken: list[_Price] = []
     of_countries = usual_of_countries(_known_prices(one))
     usual = {kind: UsualPrices(_usual(one, kind), of_countries) for kind in ("retail", "net")}
@@ -389,7 +389,7 @@ def _judge(one: _Import) -> None:
 
 
 def _without_repeats(one: _Import, outcomes: dict[int, str]) -> list[_Price]:
-    """The prices in the order of the file, each station once. Of several kinds of diesel the usual one counts."""
+    """The prices in the order of the file, each station once. Among several kinds of diesel the usual one counts."""
     first: dict[tuple[PriceKind, str, datetime], _Price] = {}
     repeats: dict[int, list[tuple[_Price, _Price]]] = {}
     for price in sorted(one.prices, key=lambda price: (diesel_rank(price.product), price.line)):
@@ -404,7 +404,7 @@ def _without_repeats(one: _Import, outcomes: dict[int, str]) -> list[_Price]:
 
 
 def _tell_repeat(report: PriceReport, line: int, pairs: Sequence[tuple[_Price, _Price]]) -> None:
-    """Tells a row whose prices stand in a row that counts instead."""
+    """Report a row whose prices another row repeats and that therefore does not count."""
     price, counts = pairs[0]
     told = f"station {price.station.station_id} is already on line {counts.line}"
     if diesel_rank(price.product) > diesel_rank(counts.product):
@@ -416,13 +416,13 @@ def _tell_repeat(report: PriceReport, line: int, pairs: Sequence[tuple[_Price, _
 
 
 def _lines_above_retail(one: _Import) -> set[int]:
-    """The rows whose net price is more than their retail price. Contracts by cost are a few cents above it at most."""
+    """The lines whose net price is above their retail price. Contracts by cost are a few cents above it at most."""
     nets = (price for price in one.prices if price.kind == "net")
     return {net.line for net in nets if net.price > MOST_OF_RETAIL * one.retail_of_line.get(net.line, net.price)}
 
 
 def _retail_beside(one: _Import, price: _Price) -> float | None:
-    """The retail price of a net price's row, else the fresh one of its station."""
+    """The retail price beside a net price, or the fresh one of its station."""
     told = one.retail_of_line.get(price.line)
     return told or fresh_retail(price.station.retail_price, price.station.priced_at, now=one.now)
 
@@ -435,7 +435,7 @@ def _known_prices(one: _Import) -> Iterator[tuple[Country, float]]:
 
 
 def _usual(one: _Import, kind: str) -> Iterator[PlacedPrice]:
-    """The prices that are usual now: those of the file, and stored ones of other stations."""
+    """The usual prices: those of the file, and stored ones of other stations."""
     in_file = set()
     for price in one.prices:
         if price.kind == kind:
@@ -458,7 +458,7 @@ def _placed(station: CodedStation, price: float) -> PlacedPrice:
 
 
 def _before(one: _Import, price: _Price) -> tuple[float | None, datetime | None]:
-    """The stored price and its time. A stored time that lies in the future is a mistake, and counts as none."""
+    """The stored price and its time. A stored time in the future is a mistake, and counts as none."""
     if price.kind == "net":
         quote = one.quotes.get(price.station.station_id)
         return (quote.net_price, quote.effective_at) if quote is not None else (None, None)
@@ -571,7 +571,7 @@ def store_quotes(connection: Connection, company_id: UUID, profile: str, rows: _
 
 
 def store_retail_prices(connection: Connection, rows: _StoredPrices, *, now: datetime) -> None:
-    """Store retail prices that hold already, but none that is older than the stored one."""
+    """Store retail prices that hold already and are not older than the stored ones."""
     if not rows:
         return
     stage(connection, "stations", ("station_id", "priced_at", "retail_price"), rows)
@@ -613,7 +613,7 @@ _APPLY_DUE = Command(
 
 
 def apply_coming_prices(connection: Connection, *, now: datetime) -> int:
-    """Retail prices whose time has come take the place of those before. Returns the number of stations."""
+    """Store retail prices whose time has come. Returns the number of stations."""
     if _ANY_DUE.first(connection, (now,)) is None:
         return 0
     begin_price_set(connection, "stations", None, now=now)
@@ -627,5 +627,5 @@ _FORGET_QUOTES = Command(
 
 
 def forget_quotes(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Removes quotes of times before. Returns how many."""
+    """Deletes old quotes. Returns how many."""
     return _FORGET_QUOTES.execute(connection, (now - timedelta(days=days), limit)).rowcount

@@ -1,11 +1,9 @@
-"""Truck stops with their prices, companies' deals and diesel taxes are imported from CSV files, or edited row by row.
+"""Imports truck stops with their prices, companies' deals and diesel taxes from CSV files, or edits single rows.
 
-Each import is one transaction and adds a row to `price_sets`, so that a plan knows which prices it has seen.
-
-The rows of a file are first read and copied into a temporary table, while others change prices; only then the import
-begins its price set, and others wait. The SQL on that table is composed when it runs. It is no constant `Statement`,
-because the table does not exist when the tests prepare all statements.
-"""
+Each import is one transaction and adds a row to `price_sets`, so that a plan knows which prices it has seen. The rows
+of a file are first read and copied into a temporary table, while others change prices; only then does the import begin
+its price set, and others wait. The SQL on that table is composed when it runs. It is no constant `Statement`, because
+the table does not exist when the tests prepare all statements."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import date, datetime
@@ -78,7 +76,7 @@ class StationRow(Struct, frozen=True):
 
 
 class StationFileRow(StationRow, frozen=True):
-    """A station as a file or a form has it: its price may be in the money and unit of its country."""
+    """A station in a file or a form: its price may be in the money and unit of its country."""
 
     retail_price: Annotated[
         Annotated[float, Meta(gt=0, lt=1_000)] | None,
@@ -87,7 +85,7 @@ class StationFileRow(StationRow, frozen=True):
     currency: Annotated[Words | None, Caption("Currency", "USD, CAD or MXN; empty: of the country")] = None
     unit: Annotated[Words | None, Caption("Unit", "gallon or litre; empty: of the country")] = None
     checked_price: Words | None = None
-    """The price again, or `yes`: somebody has looked at it, and it is right. Exports have it."""
+    """The price again, or `yes`, if a person has checked it. Exports have it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,7 +93,7 @@ class StationFileRow(StationRow, frozen=True):
 
 
 def _check_unit(currency: str | None, unit: str | None, price: float | None) -> None:
-    """Raises ValueError."""
+    """Check currency, unit and price together. Raises ValueError, with the reason, if they do not fit."""
     told, _ = unit_of_price(currency or "", unit or "", "US")
     if price is not None and price >= _MOST_DOLLARS and not told.is_cents and told.currency != "MXN":
         raise ValueError(f"a price of {price:,.2f} is no price of a gallon in dollars: is it in cents?")
@@ -124,12 +122,12 @@ class DealRow(Struct, frozen=True):
 
 
 class DealFileRow(DealRow, frozen=True):
-    """A deal as a file or a form has it: its price may be in the money and unit of its country."""
+    """A deal in a file or a form: its price may be in the money and unit of its country."""
 
     currency: Annotated[Words | None, Caption("Currency", "USD, CAD or MXN; empty: of the country")] = None
     unit: Annotated[Words | None, Caption("Unit", "gallon or litre; empty: of the country")] = None
     checked_price: Words | None = None
-    """The net price or the discount again, or `yes`: somebody has looked at it, and it is right."""
+    """The net price or the discount again, or `yes`, if a person has checked it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -165,11 +163,11 @@ class TaxRow(Struct, frozen=True):
 
 
 class _Key(NamedTuple):
-    """The columns that name a row."""
+    """The columns that identify a row."""
 
     always: Sequence[str]
     optional: Sequence[str] = ()
-    """NULL is a value like others."""
+    """Columns in which NULL counts as a value."""
 
 
 _STATION_KEY = _Key(["station_id"])
@@ -187,10 +185,10 @@ def store_station_rows(
     progress: Progress = lambda _: None,
 ) -> ImportReport:
     """Add and update stations by id, in the caller's transaction, so that no reader sees half of it. A row without
-    `priced_at` was priced now. A price older than the stored one is ignored; one that cannot be told in US dollars a
-    gallon, or that is unlike what is known, is not stored unless a person has looked at it (`believe`). A station that
-    was retired comes back under its own id only. `progress` is called for every row. Raises UnreadableFile.
-    """
+    `priced_at` was priced now. A price older than the stored one is ignored. A price that cannot be converted to US
+    dollars a gallon, or is unlike known ones, is not stored unless a person has checked it (`believe`). A retired
+    station comes back only under its own id. `progress` is called for every row. Raises UnreadableFile if the file is
+    refused as a whole."""
     report = ImportReport()
     lines = without_repeats(read_rows(path, StationFileRow, report, progress=progress), report, "station_id")
     judge = PriceJudge(connection, now=now, believe=believe, option=unit)
@@ -259,7 +257,7 @@ def _store_stations(
     _keep_stored(connection, "stations", _STATION_KEY, kept)
     _keep_newer_prices(connection, now=now)
     _keep_doubted(connection, told, report, judge, now=now)
-    # the same price at a later time does not count as a change, but the time is stored
+    # An equal price at a later time does not count as a change, but the time is stored.
     _count(connection, "stations", _STATION_KEY, [name for name in columns if name != "priced_at"], report)
     assignments = sql.SQL(", ").join(
         sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in columns if name != "station_id"
@@ -272,7 +270,7 @@ def _store_stations(
 
 
 class _ToldStations:
-    """The rows with their prices in US dollars a gallon. A price in doubt is left out, and told in the report."""
+    """The rows with their prices in US dollars a gallon. A doubtful price is left out, and listed in the report."""
 
     def __init__(
         self, lines: Iterable[FileRow[Any]], report: ImportReport, judge: PriceJudge, retired: RetiredFinder | None
@@ -280,9 +278,9 @@ class _ToldStations:
         self._lines, self._report, self._judge, self._retired = lines, report, judge, retired
         self.doubted: list[str] = []
         self.numbers: dict[str, int] = {}
-        """The line of each station that has a price which nobody has looked at."""
+        """The line of each station with an unchecked price."""
         self.once_retired: dict[str, tuple[int, str]] = {}
-        """Stations that are where the same one was retired: the line, and the id of that one."""
+        """Stations at the place of a retired one: the line, and the retired one's id."""
 
     def __iter__(self) -> Iterator[FileRow[Any]]:
         for line in self._lines:
@@ -318,7 +316,7 @@ _NOT_STORED = ": the station is stored without this price"
 
 
 def _sent(row: StationRow | DealRow, price: float) -> SentPrice:
-    """The price as the row has it."""
+    """The price of the row."""
     if not isinstance(row, StationFileRow | DealFileRow):
         return SentPrice(price)
     return SentPrice(price, row.currency or "", row.unit or "", says_checked(row.checked_price, price))
@@ -329,7 +327,7 @@ def _doubted(doubt: str) -> str:
 
 
 def _pass_retired(connection: Connection, told: _ToldStations, report: ImportReport) -> None:
-    """Stations that were retired are not added again under another id."""
+    """Pass over stations that were retired under another id."""
     if not told.once_retired:
         return
     known = set(_KNOWN.all(connection, (list(told.once_retired),)))
@@ -343,7 +341,7 @@ def _pass_retired(connection: Connection, told: _ToldStations, report: ImportRep
 def _keep_doubted(
     connection: Connection, told: _ToldStations, report: ImportReport, judge: PriceJudge, *, now: datetime
 ) -> None:
-    """Keep the stored prices where the new ones are in doubt, also because they are too unlike them."""
+    """Keep the stored prices where the new ones are in doubt, also by their distance from the stored ones."""
     leaps = [] if judge.believes else _leaps(connection, now=now)
     for station_id, price, before in leaps:
         if station_id in told.numbers:
@@ -359,7 +357,7 @@ def _keep_doubted(
 
 
 def _leaps(connection: Connection, *, now: datetime) -> list[tuple[str, float, float]]:
-    """Stations with their new price and the one before, which is fresh and far from it."""
+    """Stations with a new price far from a fresh stored one: the id, the new price and the stored one."""
     return connection.execute(
         "SELECT new.station_id, new.retail_price, stored.retail_price FROM staged_stations new JOIN stations stored"
         " ON stored.station_id = new.station_id WHERE stored.priced_at > %(since)s AND stored.priced_at <= %(now)s"
@@ -369,7 +367,7 @@ def _leaps(connection: Connection, *, now: datetime) -> list[tuple[str, float, f
 
 
 def _keep_newer_prices(connection: Connection, *, now: datetime) -> None:
-    """Keep a stored price that is newer than the file's. A stored time that lies in the future keeps nothing."""
+    """Keep a stored price that is newer than the file's. A stored time in the future keeps nothing."""
     connection.execute(
         "UPDATE staged_stations new SET retail_price = stored.retail_price, priced_at = stored.priced_at"
         " FROM stations stored WHERE stored.station_id = new.station_id"
@@ -407,9 +405,8 @@ def store_deal_rows(
     progress: Progress = lambda _: None,
 ) -> ImportReport:
     """Add and update a company's deals by station or brand and first day. A deal for a station that is not stored yet
-    is kept. A price or a discount that is unlike what is known is refused unless a person has looked at it (`believe`).
-    Raises UnreadableFile, TooManyDeals.
-    """
+    is kept. A price or discount unlike known ones is refused unless a person has checked it (`believe`). Raises
+    UnreadableFile if the file is refused as a whole, and TooManyDeals beyond the company's limit."""
     report = ImportReport()
     rows: Iterator[FileRow[Any]] = read_rows(path, DealFileRow, report, progress=progress)
     read = list(_within_quota(without_repeats(rows, report, "station_id", "brand", "valid_from")))
@@ -428,7 +425,7 @@ def store_deal_rows(
     _keep_stored(connection, "deals", _DEAL_KEY, absent & {"valid_to"})  # a discount and a net price exclude each other
     _count(connection, "deals", _DEAL_KEY, columns, report)
     _require_room(connection, company_id, more=report.created)
-    # new deals get the next numbers; deals that are known keep theirs
+    # New deals get the next numbers; known deals keep theirs.
     connection.execute(
         sql.SQL(
             """
@@ -458,7 +455,7 @@ def _told_deals(
 
 
 def _told_deal(row: DealRow, judge: PriceJudge) -> tuple[DealRow, str]:
-    """The deal in US dollars a gallon, and the doubt; empty when there is none."""
+    """The deal in US dollars a gallon, and the doubt, empty without one."""
     if row.net_price is not None:
         price, doubt = judge.net_price(_sent(row, row.net_price), row.station_id)
         return msgspec.structs.replace(row, net_price=price), doubt
@@ -468,7 +465,7 @@ def _told_deal(row: DealRow, judge: PriceJudge) -> tuple[DealRow, str]:
 
 
 class TooManyDeals(UnreadableFile):
-    """A file, or one deal more, is refused as a whole."""
+    """The company would have too many deals: the file, or the single deal, is refused."""
 
     def __init__(self, most: int) -> None:
         super().__init__(
@@ -490,7 +487,7 @@ _DEALS_NOW = Statement(
 
 
 def _within_quota(lines: Iterable[FileRow[DealRow]]) -> Iterator[FileRow[DealRow]]:
-    """The rows. Raises TooManyDeals before a file is read that has more than a company may have."""
+    """The rows. Raises TooManyDeals at the first one beyond the limit of a company."""
     most = get_settings().deals_per_company
     for count, line in enumerate(lines, 1):
         if count > most:
@@ -499,7 +496,8 @@ def _within_quota(lines: Iterable[FileRow[DealRow]]) -> Iterator[FileRow[DealRow
 
 
 def _require_room(connection: Connection, company_id: UUID, *, more: int) -> None:
-    """Raises TooManyDeals. A company that has too many already may change them."""
+    """Check the number of deals. Raises TooManyDeals if more do not fit. A company that has too many already may change
+    them."""
     most = get_settings().deals_per_company
     if more and _DEALS_NOW.one(connection, (company_id,)).deals + more > most:
         raise TooManyDeals(most)
@@ -528,9 +526,9 @@ def store_deal(
     now: datetime,
     believe: bool = False,
 ) -> int | None:
-    """Change one deal, or for None add one. Returns its id, or None where the company has no such deal. Raises
-    TooManyDeals, UnbelievablePrice, and AlreadyPriced when another deal is for the same place from the same day on. The
-    transaction must then roll back."""
+    """Change one deal, or for None add one. Returns its id, or None if the company has no such deal. Raises
+    TooManyDeals, UnbelievablePrice, and AlreadyPriced if another deal has this place and first day; the transaction
+    must then roll back."""
     judge = PriceJudge(connection, now=now, believe=believe, stations=[row.station_id] if row.station_id else [])
     row, doubt = _told_deal(row, judge)
     if doubt:
@@ -564,7 +562,8 @@ def delete_deal(connection: Connection, company_id: UUID, deal_id: int, by: Acto
 def store_tax_rows(
     connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
 ) -> ImportReport:
-    """Add and update states' diesel taxes by state and first day. Raises UnreadableFile."""
+    """Add and update states' diesel taxes by state and first day. Raises UnreadableFile if the file is refused as a
+    whole."""
     report = ImportReport()
     rows = read_rows(path, TaxRow, report, progress=progress)
     lines = without_repeats(rows, report, "state", "valid_from")
@@ -655,8 +654,8 @@ def _keep_stored(connection: Connection, table: str, key: _Key, columns: Collect
 
 
 def _same_key(key: _Key) -> sql.Composed:
-    """Equality, by which PostgreSQL can hash both sides: for `IS NOT DISTINCT FROM` it compares each row with each. No
-    text of a key is empty, so that an empty one stands for NULL."""
+    """An equality that PostgreSQL can hash: with `IS NOT DISTINCT FROM` it would compare each row with each. No text of
+    a key is empty, so an empty one can stand for NULL."""
     always = [sql.SQL("stored.{0} = new.{0}").format(sql.Identifier(name)) for name in key.always]
     optional = [
         sql.SQL("coalesce(stored.{0}::text, '') = coalesce(new.{0}::text, '')").format(sql.Identifier(name))

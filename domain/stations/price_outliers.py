@@ -1,5 +1,5 @@
-"""Prices that are too unlike others to be used unseen: unlike the price before, those of neighbours, or those of the
-state or the country; or, where nothing is known, unlike any that diesel has had. A person looks at them first."""
+"""Prices that are too unlike others to be used unchecked: unlike the price before, the neighbours', the state's or the
+country's; or, where nothing is known, unlike any price that diesel has had. A person checks them first."""
 
 from collections.abc import Iterable, Mapping
 from statistics import median
@@ -10,7 +10,7 @@ from domain.stations.price_units import NO_RATES, Country, ExchangeRates
 
 
 class OutlierLimits(NamedTuple):
-    """The greatest differences in percent, `domain/settings.py` gives the reason for each; and the rates by which
+    """The greatest differences in percent, for which `domain/settings.py` gives the reasons, and the rates by which
     prices of other countries are compared."""
 
     jump_percent: float = 20
@@ -31,15 +31,15 @@ class OutlierLimits(NamedTuple):
 FEWEST_NEIGHBORS = 4
 FEWEST_IN_STATE = 8
 FEWEST_IN_COUNTRY = 8
-"""Fewer prices say nothing about what is usual."""
+"""Fewest prices that show the usual one of a country."""
 
 LOWEST_USUAL, HIGHEST_USUAL = 1.25, 10.0
-"""US dollars a gallon. Where nothing is known that a price could be compared with, one outside is no price of diesel:
-it has cost more in the states since 2003, and up to 9 in Canada. Less may be the price of a litre."""
+"""US dollars a gallon. Where nothing is known to compare with, a price outside is no price of diesel, which has cost
+more in the states since 2003, and up to 9 in Canada. A lower one may be the price of a litre."""
 
 MOST_TIMES = 2.5
-"""A price is at most so many times the usual one of its country, and at least that part of it: states differ by half, a
-litre is 3.8 times less than a gallon, and a slip of the decimal point is 10 times."""
+"""Most times by which a price may differ from the usual one of its country, up or down. States differ by half; a litre
+is 3.8 times less than a gallon, and a slip of the decimal point is 10 times."""
 
 
 class PlacedPrice(NamedTuple):
@@ -55,8 +55,8 @@ class UsualPrices:
     about 30 miles."""
 
     def __init__(self, prices: Iterable[PlacedPrice], of_countries: Mapping[Country, float] | None = None) -> None:
-        """`of_countries`: what is usual in a country by prices that are known already. The prices of a file alone do
-        not say that: all of them may be of another unit."""
+        """`of_countries` has the usual prices of countries by known prices. The prices of a file alone do not show
+        them, since all may be of another unit."""
         neighbors: dict[tuple[str, int, int], list[float]] = {}
         states: dict[str, list[float]] = {}
         for one in prices:
@@ -69,8 +69,8 @@ class UsualPrices:
         self._countries = of_countries or {}
 
     def fault(self, one: PlacedPrice, before: float | None, limits: OutlierLimits) -> str:
-        """A sentence on the first thing that is unusual about a price; empty when nothing is. `before` is the price
-        that it follows, if that is fresh."""
+        """A sentence about the first unusual thing of a price; empty without one. `before` is the price that it
+        follows, if that is fresh."""
         if before is not None and (told := _unlike(one.price, before, limits.jump_percent)):
             return f"{told} the price before, {before:.3f}"
         usual, count = self._neighbors.get(_neighborhood(one), (0.0, 0))
@@ -83,7 +83,7 @@ class UsualPrices:
 
 
 def usual_of_countries(prices: Iterable[tuple[Country, float]]) -> dict[Country, float]:
-    """The median of each country of which enough is known."""
+    """The median of each country with enough prices."""
     known: dict[Country, list[float]] = {}
     for country, price in prices:
         known.setdefault(country, []).append(price)
@@ -91,13 +91,13 @@ def usual_of_countries(prices: Iterable[tuple[Country, float]]) -> dict[Country,
 
 
 def believable_range(usual: float | None) -> tuple[float, float]:
-    """The lowest and the highest price that can be one of diesel. `usual` is what its country pays, as far as that is
+    """The lowest and the highest price that diesel can have. `usual` is the usual price of its country, as far as
     known."""
     return (LOWEST_USUAL, HIGHEST_USUAL) if usual is None else (usual / MOST_TIMES, usual * MOST_TIMES)
 
 
 def unbelievable(price: float, usual: float | None) -> str:
-    """A sentence on a price out of that range; else empty."""
+    """A sentence about a price outside that range; empty for one inside."""
     lowest, highest = believable_range(usual)
     if lowest <= price <= highest:
         return ""
@@ -107,14 +107,15 @@ def unbelievable(price: float, usual: float | None) -> str:
 
 
 def net_fault(net_price: float, retail_price: float | None, limits: OutlierLimits) -> str:
-    """A net price that is far from the retail price beside it is probably of another column, or another product."""
+    """A sentence about a net price far from the retail price beside it, which is probably of another column or product;
+    empty for a near one."""
     told = _unlike(net_price, retail_price, limits.state_percent) if retail_price is not None else ""
     return f"{told} the retail price, {retail_price:.3f}" if told else ""
 
 
 def _neighborhood(one: PlacedPrice) -> tuple[str, int, int]:
-    """Across a state's border other taxes hold: diesel of Blythe in California costs two thirds more than across the
-    river."""
+    """The neighbourhood of a price, within one state: across a border other taxes hold, and diesel in Blythe in
+    California costs two thirds more than across the river."""
     return one.state, int(one.latitude * 2 // 1), int(one.longitude * 2 // 1)
 
 

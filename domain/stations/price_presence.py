@@ -1,4 +1,4 @@
-"""Tells whether a company has any price at all: without one no plan can be made."""
+"""Tells whether a company has any price at all; without one no plan can be made."""
 
 from datetime import datetime
 from uuid import UUID
@@ -32,5 +32,5 @@ with a fixed net price, which need no retail price. A discount alone is no price
 
 
 def has_prices(connection: Connection, company_id: UUID, *, now: datetime) -> bool:
-    """True when some truck stop has a price for the company."""
+    """True if some truck stop has a price for the company."""
     return _HAS_PRICES.one(connection, {"company_id": company_id, "now": now, "stale": STALE_AFTER})

@@ -1,7 +1,6 @@
-"""The fields of price files, and the profiles that are built in, by vendor.
+"""The fields of price files, and the built-in profiles of vendors.
 
-Public material that shows the columns is named beside each profile. What only a vendor can show stands in the README.
-"""
+Public material with the columns is named beside each profile. The README says what only a vendor can show."""
 
 from collections.abc import Mapping
 
@@ -41,7 +40,7 @@ _NET = (
     "Price excl. GST/HST/PST",
     "Price Ex Tax",
 )
-"""Names that vendors and brokers give the price of their customer; some change every few weeks."""
+"""Vendors' and brokers' names for the price of their customer; some change every few weeks."""
 
 PRICE_FIELDS = RecordFields(
     "prices",
@@ -90,7 +89,7 @@ _KINDS = {
     "unit": Column(("Unit", "UOM", "Unit of Measure")),
     "country": Column(("Country", "Country Code")),
 }
-"""Any vendor's file may tell these of its rows."""
+"""Columns that any vendor's file may have."""
 
 _ABOVE = {
     "effective_at": Column(
@@ -109,7 +108,7 @@ _ABOVE = {
     "currency": Column(("Currency",)),
     "unit": Column(("Unit", "UOM")),
 }
-"""Lines above the columns tell these of all rows."""
+"""Values for all rows in lines above the columns."""
 
 BUILT_IN: Mapping[str, FileProfile] = {
     one.name: one
@@ -228,12 +227,13 @@ CHAINS_OF_CODE_SETS: Mapping[str, frozenset[str]] = {
     for one in BUILT_IN.values()
     if one.code_set and "brand" in one.constants
 }
-"""A chain's own file is of its stations, also where a row names no brand."""
+"""A chain's own file is about its stations, even where a row names no brand."""
 
 
 def with_usual_columns(profile: FileProfile) -> FileProfile:
-    """The profile with what any vendor's file may tell of its rows: product, currency, unit and country in columns that
-    it does not use for anything else, and values above the columns. Profiles that companies have kept lack them."""
+    """The profile with columns that any vendor's file may have: product, currency, unit and country, where their
+    columns are not used for anything else, and values above the columns. Profiles that companies have kept lack
+    them."""
     taken = {plain_name(name) for column in profile.columns.values() for name in column.names}
     columns = dict(profile.columns)
     for field, column in _KINDS.items():
@@ -244,8 +244,8 @@ def with_usual_columns(profile: FileProfile) -> FileProfile:
 
 
 def with_unit(profile: FileProfile, currency: str, unit: str) -> FileProfile:
-    """The profile for a file whose prices are in this currency and unit, unless its rows say it. Empty: not told.
-    Raises UnreadableFile."""
+    """The profile for a file with prices in this currency and unit, unless its rows say otherwise. Empty texts say
+    nothing. Raises UnreadableFile, with the reason, if one is unknown."""
     given = {name: text for name, text in (("currency", currency), ("unit", unit)) if text}
     try:
         unit_of_price(currency, unit, "US")

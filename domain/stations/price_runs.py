@@ -1,4 +1,4 @@
-"""Price runs: each price file that came, by a person or from a source, with what became of its rows."""
+"""Price runs: each price file that a person or a source sent, and the outcome of its rows."""
 
 import hashlib
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from domain.ids import first_id_of, new_id
 from domain.stations.price_files import PriceReport
 
 MOST_REJECTED_KEPT = 1_000
-"""So many rows that were refused or passed over are kept with their sentences. More are only counted."""
+"""Most refused or passed over rows that are kept with their sentences. More are only counted."""
 
 KEPT_RUN_DAYS = 90
 
@@ -45,9 +45,9 @@ class RunFile(NamedTuple):
     profile: str
     actor: str
     modified_at: datetime | None = None
-    """By the source's clock. None: a person sent the file, or the source does not tell."""
+    """The file's time by its source's clock; None if a person sent it, or the source has no times."""
     read_with: str | None = None
-    """Says by its letters how the file was read: they differ once the profile has changed."""
+    """A digest of the profile by which the file was read; it changes with the profile."""
 
 
 _RECORD = Command(
@@ -77,7 +77,7 @@ _TAKEN = Scalar(
     " AND coalesce(modified_at = %(modified_at)s, %(modified_at)s <= ended_at)"
     " AND coalesce(read_with, %(read_with)s) = %(read_with)s LIMIT 1",
 )
-"""Earlier releases kept neither time nor profile: the file that they took was there when its run ended."""
+"""Earlier releases kept neither time nor profile: the file that they imported was there when its run ended."""
 _LAST_OF_NAME = Statement(
     _LastRun,
     "SELECT file_hash, read_with FROM price_runs WHERE source_id = %s AND file_name = %s AND fault IS NULL"
@@ -99,23 +99,20 @@ def record_run(
 def latest_runs(
     connection: Connection, company_id: UUID, *, source_id: UUID | None = None, limit: int = 20
 ) -> list[PriceRun]:
-    """The newest first."""
+    """The latest runs, the newest first."""
     return _LATEST.all(connection, (company_id, source_id, source_id, limit))
 
 
 def refused_rows(connection: Connection, company_id: UUID, run_id: UUID) -> Sequence[Rejected] | None:
-    """None: the company has no such run."""
+    """The refused rows of a run; None if the company has no such run."""
     rejected = _REJECTED.first(connection, (company_id, run_id))
     return [Rejected(**one) for one in rejected] if rejected is not None else None
 
 
 def was_taken(connection: Connection, source_id: UUID, file: RunFile) -> bool:
-    """True when the source has brought the very same file before, and it was read in the same way: nothing would
-    change.
-
-    The same content at another time is another file. Its prices count from its time on, for seven days. Where the
-    source tells no times, a file is the same as long as its name leads to the same content.
-    """
+    """True if the source has brought this very file before, and it was read in the same way, so that nothing would
+    change. Equal content at another time is another file, because its prices count from its time on, for seven days. If
+    the source has no times, a file is the same as long as its name leads to the same content."""
     if file.modified_at is not None:
         return _TAKEN.first(connection, {**file._asdict(), "source_id": source_id}) is not None
     last = _LAST_OF_NAME.first(connection, (source_id, file.name))
@@ -132,5 +129,5 @@ _FORGET = Command("DELETE FROM price_runs WHERE id IN (SELECT id FROM price_runs
 
 
 def forget_runs(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Removes runs of times before. Returns how many."""
+    """Deletes old runs. Returns how many."""
     return _FORGET.execute(connection, (first_id_of(now - timedelta(days=days)), limit)).rowcount

@@ -1,8 +1,7 @@
 """Price sets: one for each import of prices, and for each change by hand, so that a plan knows which prices it saw.
 
-Changes of the same prices follow one another, so that the price set with the greater number is the newer one. A change
-of a company's own prices waits only for others of that company, and for changes of what all companies share.
-"""
+Changes of the same prices follow one another, so a greater number is a newer price set. A change of a company's own
+prices waits only for others of that company, and for changes of the prices that all companies share."""
 
 from datetime import datetime
 from uuid import UUID
@@ -12,17 +11,15 @@ from domain.database.statements import Command, NotNull, Scalar
 
 _LOCK_FOR_ALL = Command("LOCK TABLE price_sets IN EXCLUSIVE MODE")
 _LOCK_BESIDE_OTHERS = Command("LOCK TABLE price_sets IN ROW EXCLUSIVE MODE")
-"""It waits for `_LOCK_FOR_ALL`, and `_LOCK_FOR_ALL` waits for it; companies do not wait for one another."""
+"""It waits for `_LOCK_FOR_ALL`, and the other way round; companies do not wait for one another."""
 _LOCK_COMPANY = Command(f"SELECT FROM pg_advisory_xact_lock({PRICE_LOCKS}, hashtext(%s))")
 _INSERT_PRICE_SET = Command("INSERT INTO price_sets (kind, company_id, imported_at) VALUES (%s, %s, %s)")
 
 
 def begin_price_set(connection: Connection, kind: str, company_id: UUID | None, *, now: datetime) -> None:
-    """Add a price set; with `company_id` None, of prices that all companies share.
-
-    Others wait from here until the commit. So read and stage a file before. A transaction that adds both kinds adds
-    that of all companies first, or two of them would wait for each other.
-    """
+    """Add a price set; with a `company_id` of None, of prices that all companies share. Others wait from here until the
+    commit, so read and stage a file before. A transaction that adds both kinds adds that of all companies first;
+    otherwise two of them would wait for each other."""
     lock_prices(connection, company_id)
     _INSERT_PRICE_SET.execute(connection, (kind, company_id, now))
 

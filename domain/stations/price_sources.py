@@ -1,9 +1,8 @@
 """Sources of price files: a watched folder, or a folder on an SFTP server, from which the scheduler fetches files.
 
-The company's files are listed, and a file is taken once its size and time have been the same at two looks, so that none
-is taken half-written. `SeenFile` is what is known of each listed file. A source that cannot be read is asked less and
-less often, up to once an hour.
-"""
+The company's files are listed, and a file is imported once its size and time have been the same at two checks, so that
+none is taken half-written. `SeenFile` has the state of each listed file. A source that cannot be read is asked less and
+less often, down to once an hour."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -29,34 +28,34 @@ from domain.ids import new_id, read_id, shown_id
 SourceKind = Literal["folder", "sftp"]
 
 MOST_SOURCES = 20
-"""The sources that a company may have."""
+"""Most sources of a company."""
 
 LOOK_EVERY = timedelta(minutes=5)
-"""Files come once or a few times a day."""
+"""How often a source is checked; files come once or a few times a day."""
 
 LOOK_AGAIN = timedelta(seconds=30)
-"""A source with a file that may still be written is looked at again so soon."""
+"""Wait until a source with a file that may still be growing is checked again."""
 
 STILL_WRITTEN = timedelta(hours=1)
-"""A file that has not been whole for so long is told, and no more waited for."""
+"""A file that is incomplete for this long is reported, and no longer waited for."""
 
 LONGEST_PAUSE = timedelta(hours=1)
-"""A source that fails is asked so often at least."""
+"""Longest wait between checks of a source that fails."""
 
 TOLD_AFTER = timedelta(hours=1)
-"""The owner of a source that has failed for so long is told, before its files are late."""
+"""The owner of a source that has failed this long is told, before its files are late."""
 
 DEFAULT_EXPECTED_HOURS = 26
-"""Daily files come at about the same time; two hours later is late."""
+"""Daily files come at about one time; two hours later is late."""
 
 
 class SourceAddress(Struct, frozen=True, omit_defaults=True):
-    """The place of the files."""
+    """Where the files are."""
 
     path: Annotated[Text, Meta(min_length=1, max_length=1_000)]
     """The folder, which must be absolute for `folder`."""
     pattern: Annotated[Text, Meta(min_length=1, max_length=200)] = "*"
-    """The files' names, such as `*.csv`."""
+    """The pattern of file names, such as `*.csv`."""
     host: Annotated[Text, Meta(max_length=255)] = ""
     port: Annotated[int, Meta(ge=1, le=65_535)] = 22
     user: Annotated[Text, Meta(max_length=200)] = ""
@@ -65,19 +64,20 @@ class SourceAddress(Struct, frozen=True, omit_defaults=True):
 
 
 class SeenFile(NamedTuple):
-    """A listed file, and what became of it."""
+    """A listed file, and its state."""
 
     size_bytes: int
     modified_at: int
-    """Seconds since 1970, by the source's clock. 0: it does not tell."""
+    """Seconds since 1970, by the source's clock; 0 if it does not tell."""
     state: Literal["", "taken", "failed", "again"] = ""
-    """Empty: it may still be written. "again": it was taken, and is to be read once more after an older one."""
+    """Empty while it may still be growing. "again": it was imported, and is to be read once more after an older one."""
     since: int = 0
-    """Seconds since 1970, by our clock, at the first look that found it like this."""
+    """Seconds since 1970, by our clock, of the first check that found it in this state."""
     tried: int = 0
-    """The last attempt, likewise."""
+    """Seconds since 1970, by our clock, of the last attempt."""
     read_with: str = ""
-    """The profile by which it was read, as `RunFile.read_with` has it. Empty: an earlier release took it."""
+    """A digest of the profile by which it was read, see `RunFile.read_with`; empty if an earlier release imported
+    it."""
     fault: str = ""
 
     def is_like(self, size_bytes: int, modified_at: int) -> bool:
@@ -101,9 +101,9 @@ class PriceSource(NamedTuple):
     fault: str | None
     seen: dict[str, Any]
     failures: int
-    """Looks in a row in which it could not be read."""
+    """Failed checks in a row."""
     failing_since: datetime | None
-    """Since then it, or its last file, has a fault."""
+    """When the fault of the source, or of its last file, began; None without a fault."""
 
     @property
     def place(self) -> SourceAddress:
@@ -115,16 +115,17 @@ class PriceSource(NamedTuple):
 
     @property
     def was_listed(self) -> bool:
-        """False before the first look that succeeds: what lies there then is history."""
+        """False before the first check that succeeds: files that are there already are history."""
         return bool(self.seen) or self.file_at is not None or (self.looked_at is not None and not self.failures)
 
     def late_since(self, now: datetime) -> datetime | None:
-        """The time at which its file was due; None while it is not late, or paused."""
+        """When its file was due; None while it is not late, or paused."""
         due = (self.file_at or self.created_at) + timedelta(hours=self.expected_hours)
         return due if self.paused_at is None and due < now else None
 
     def trouble_since(self, now: datetime) -> datetime | None:
-        """The time since which its owner should look at it: its file is late, or it has failed for an hour."""
+        """Since when its owner should look at it: its file is late, or it has failed for an hour. None while it is
+        fine."""
         is_failing = self.paused_at is None and self.failing_since is not None
         failing = self.failing_since if is_failing else None
         return self.late_since(now) or (failing if failing is not None and failing < now - TOLD_AFTER else None)
@@ -157,7 +158,7 @@ _READ = Statement(
 _WAITS = """EXISTS (
     SELECT FROM jsonb_each(seen) AS file (name, about) WHERE about ->> 2 = 'again'
     OR about ->> 2 = '' AND (about ->> 3)::bigint > extract(epoch FROM %(now)s::timestamptz - %(still)s::interval))"""
-"""A file of the source is worth another look soon; see `SeenFile`."""
+"""A file of the source should be checked again soon; see `SeenFile`."""
 _DUE = Statement(
     PriceSource,
     f"SELECT {SOURCES.columns} FROM price_sources WHERE paused_at IS NULL"
@@ -189,7 +190,7 @@ _CAME = Command("UPDATE price_sources SET file_at = %s WHERE company_id = %s AND
 def add_source(
     connection: Connection, company_id: UUID, source: NewSource, by: Actor, *, contacts: Contacts, now: datetime
 ) -> UUID:
-    """Raises UnusableSource, UnknownCompany, RetiredCompany."""
+    """Stores a new source. Raises UnusableSource, with what to change, UnknownCompany, RetiredCompany."""
     _check(source)
     lock_company(connection, company_id)
     full = UnusableSource(f"a company has {MOST_SOURCES} sources at most: remove one")
@@ -232,7 +233,7 @@ def _check(source: NewSource) -> None:
 
 
 def read_source(connection: Connection, company_id: UUID, name: str) -> PriceSource:
-    """A source by its name, or by its id as people see it. Raises UnknownSource."""
+    """A source by its name, or by its id in the form for people. Raises UnknownSource if there is none."""
     found = _READ.first(connection, (company_id, read_id("src", name), name))
     if found is None:
         raise UnknownSource(name)
@@ -255,7 +256,7 @@ def remove_source(connection: Connection, source: PriceSource, by: Actor) -> Non
 
 
 def due_sources(connection: Connection, *, now: datetime, limit: int) -> Sequence[PriceSource]:
-    """The sources to look at, of all companies; those that fail come last, and wait longer after each failure."""
+    """The sources to check, of all companies. Failing ones come last, and wait longer after each failure."""
     waits = {"every": LOOK_EVERY, "longest": LONGEST_PAUSE, "again": LOOK_AGAIN, "still": STILL_WRITTEN}
     return _DUE.all(connection, {**waits, "now": now, "limit": limit})
 
@@ -269,7 +270,8 @@ def note_look(
     failed: bool,
     now: datetime,
 ) -> None:
-    """`failed`: the source could not be read, or not to the end. `seen` None: it could not even be listed."""
+    """Stores the outcome of a check. `failed`: the source could not be read to the end. `seen` is None if it could not
+    even be listed."""
     values: dict[str, Any] = {"now": now, "fault": fault and fault[:1_000], "failed": failed}
     values["seen"] = as_json({name: list(one) for name, one in seen.items()}) if seen is not None else None
     _LOOKED.execute(connection, {**values, "company_id": source.company_id, "id": source.id})
@@ -288,7 +290,7 @@ _SEAL = Command("UPDATE price_sources SET secret = %s WHERE id = %s")
 
 
 def seal_source_secrets(connection: Connection, contacts: Contacts) -> Sealed:
-    """Seals the secrets that are not sealed with the newest key."""
+    """Seals the secrets that are not yet sealed with the newest key."""
     stored = _TO_SEAL.all(connection, (contacts.prefix,))
     anew = contacts.seal_anew(stored)
     for parameters in anew:
@@ -300,10 +302,10 @@ _LOCK = Command("SELECT FROM price_sources WHERE company_id = %s AND id = %s FOR
 
 
 def lock_source(connection: Connection, source: PriceSource) -> bool:
-    """Locks a source, so that no file of it is taken twice at a time. False: it was removed."""
+    """Locks a source, so that no file is imported twice at a time. Returns False if it was removed."""
     return _LOCK.first(connection, (source.company_id, source.id)) is not None
 
 
 def source_subject(source: PriceSource) -> str:
-    """The source as the audit log names it."""
+    """The name of the source in the audit log."""
     return f"price source {shown_id('src', source.id)}"

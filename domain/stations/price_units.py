@@ -1,9 +1,8 @@
-"""Prices in the money and the unit of their country, as US dollars a gallon.
+"""Converts prices in the money and unit of their country to US dollars a gallon.
 
-A file says the currency and the unit in columns, in the name of its column of prices, or by an option. Where it says
-nothing, the country of the station decides: Canada sells in Canadian dollars a litre, Mexico in pesos a litre. The
-rates of exchange are settings; without one a price cannot be told in dollars, and it waits.
-"""
+A file says the currency and the unit in columns, in the name of its column of prices, or by an option. Otherwise the
+country of the station decides: Canada sells in Canadian dollars a litre, Mexico in pesos a litre. The rates of exchange
+are settings; without one a price cannot be converted, and it waits."""
 
 import re
 from functools import lru_cache
@@ -19,7 +18,7 @@ Country = Literal["US", "CA", "MX"]
 
 
 class UnitOfPrice(NamedTuple):
-    """The money and the amount of fuel that a price is for."""
+    """The money and the amount of fuel of a price."""
 
     currency: str = "USD"
     unit: str = "gallon"
@@ -36,13 +35,13 @@ US_DOLLARS_A_GALLON = UnitOfPrice()
 _OF_COUNTRY = {"US": UnitOfPrice(), "CA": UnitOfPrice("CAD", "litre"), "MX": UnitOfPrice("MXN", "litre")}
 
 _LIKELY_A_LITRE = {"CAD": (0.5, 4.0), "MXN": (10.0, 60.0)}
-"""Prices of a litre of diesel that can be. Another price says that the file has another unit, but not which."""
+"""Plausible prices of a litre of diesel. Another price shows that the file has another unit, but not which."""
 _CENTS_A_LITRE = (50.0, 400.0)
-"""In Canada many lists are in cents: 195.5 can be nothing else."""
+"""Prices that can only be cents a litre, as in many lists in Canada: 195.5 is one."""
 
 
 class ExchangeRates(NamedTuple):
-    """The units of a currency for one US dollar; None: not set."""
+    """Units of a currency for one US dollar; None if not set."""
 
     cad_per_usd: float | None = None
     mxn_per_usd: float | None = None
@@ -59,7 +58,7 @@ NO_RATES = ExchangeRates()
 
 
 class ToldPrice(NamedTuple):
-    """A price in US dollars a gallon; or as it was written, with the reason why it cannot be told in them."""
+    """A price in US dollars a gallon, or the written price with the reason why it cannot be converted."""
 
     price: float
     unit: UnitOfPrice = US_DOLLARS_A_GALLON
@@ -67,7 +66,8 @@ class ToldPrice(NamedTuple):
 
 
 def in_dollars(price: float, unit: UnitOfPrice, rates: ExchangeRates, *, is_told: bool = True) -> ToldPrice:
-    """`is_told`: the file says its unit; otherwise it is that of the country, and the price must fit to it."""
+    """Converts a price. `is_told`: the file says its unit. Otherwise the unit is the country's, and the price must be
+    plausible in it."""
     if not is_told and unit.currency == "CAD" and _CENTS_A_LITRE[0] <= price <= _CENTS_A_LITRE[1]:
         unit = unit._replace(is_cents=True)
     price, unit = (price / 100, unit._replace(is_cents=False)) if unit.is_cents else (price, unit)
@@ -104,7 +104,7 @@ _UNIT_OF = {spelling: unit for unit, spellings in _UNITS.items() for spelling in
 
 @lru_cache(maxsize=1_000)
 def read_currency(text: str) -> str:
-    """The code of a currency: `US$` is USD. Raises ValueError."""
+    """The code of a currency: `US$` is USD. Raises ValueError for an unknown one."""
     found = _CURRENCY_OF.get(re.sub(r"[^a-z$]", "", text.casefold()))
     if found is None:
         raise ValueError(f"{text[:40]!r} is no currency that is known: USD, CAD or MXN")
@@ -114,7 +114,7 @@ def read_currency(text: str) -> str:
 @lru_cache(maxsize=1_000)
 def read_unit(text: str) -> tuple[str, bool]:
     """The unit, and whether the price is in cents: `$/L` is a litre, `cents per litre` is a litre in cents. Raises
-    ValueError."""
+    ValueError for an unknown one."""
     plain = text.casefold()
     is_cents = bool(re.search(r"\bcents?\b|¢|\bcpl\b|\bcpg\b|^c\s*/", plain))
     words = re.sub(r"\bcpl\b", "litre", re.sub(r"\bcpg\b", "gallon", plain))
@@ -127,7 +127,7 @@ def read_unit(text: str) -> tuple[str, bool]:
 
 @lru_cache(maxsize=100)
 def unit_in_heading(heading: str) -> tuple[str | None, str | None, bool]:
-    """The currency, the unit and whether it is cents, as a column's name tells them: `Price (CAD/L)`."""
+    """The currency, the unit and whether it is cents, from a column's name: `Price (CAD/L)`."""
     words = re.findall(r"[a-z$]+|¢", heading.casefold())
     currency = next((_CURRENCY_OF[word] for word in words if len(word) > 2 and word in _CURRENCY_OF), None)
     litre = {"l", "ltr", "litre", "litres", "liter", "liters", "cpl", "ppl", "lt"}
@@ -137,8 +137,8 @@ def unit_in_heading(heading: str) -> tuple[str | None, str | None, bool]:
 
 
 def unit_of_price(currency: str, unit: str, country: Country) -> tuple[UnitOfPrice, bool]:
-    """The unit of a price by what its file says (empty: nothing), else by the country; and whether the file told it.
-    Raises ValueError."""
+    """The unit of a price by the texts of its file, or by the country if they are empty; and whether the file said it.
+    Raises ValueError for an unknown one."""
     if not currency and not unit:
         return _OF_COUNTRY[country], False
     code = read_currency(currency) if currency else ""
@@ -166,16 +166,16 @@ _COUNTRIES: dict[str, Country] = {
     **dict.fromkeys(("us", "usa", "unitedstates", "unitedstatesofamerica"), "US"),
 }
 _BORDERS = (32.8, 41.6)
-"""Between these degrees north nothing but the United States lies."""
+"""Degrees north between which there is only the United States."""
 
 _SOUTHERN = 34.0
-"""Degrees north: `BC` and `NL` below are Baja California and Nuevo Leon, not British Columbia and Newfoundland."""
+"""Degrees north below which `BC` and `NL` are Baja California and Nuevo Leon, not British Columbia and Newfoundland."""
 
 
 def country_of(
     state: str | None, country: str = "", latitude: float | None = None, longitude: float | None = None
 ) -> Country:
-    """The country of a station by the name of its country, its state, or its place where no state is given."""
+    """The country of a station by its country's name, its state, or its place if no state is given."""
     if not country and state in US_STATES:
         return "US"  # nearly all stations
     told = _COUNTRIES.get(letters_of(country)) if country else None
@@ -195,7 +195,7 @@ def _country_of_state(state: str) -> Country:
 
 
 def _country_of_place(latitude: float | None, longitude: float | None) -> Country:
-    """The country by the borders of states. Most places lie so far from a border that these are not asked."""
+    """The country by the borders of states. Most places lie so far from a border that the borders need not be read."""
     if latitude is None or _BORDERS[0] < latitude < _BORDERS[1]:
         return "US"
     from domain.roads import Point

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 STALE_AFTER = timedelta(days=7)
-"""Diesel prices move by several cents a week. Older prices would send trucks to the wrong station."""
+"""Age at which a price no longer counts: diesel moves by several cents a week, and older prices would send trucks to
+the wrong station."""
 
 PRICE_DECIMALS = 4
 """Pumps show tenths of a cent; contracts sometimes name hundredths."""
@@ -24,7 +25,7 @@ class Deal:
 def fresh_retail(
     retail_price: float | None, priced_at: datetime | None, now: datetime, stale_after: timedelta = STALE_AFTER
 ) -> float | None:
-    """The retail price; None when it is too old, or its age is unknown."""
+    """The retail price; None if it is too old, or its age is unknown."""
     if retail_price is None or priced_at is None or now - priced_at > stale_after:
         return None
     return retail_price

@@ -1,4 +1,4 @@
-"""Second ways: where another way takes little longer than the road of a plan, the stations of both are compared."""
+"""Second ways: where another way takes little longer than the road of a plan, it compares the stations of both."""
 
 from typing import NamedTuple
 
@@ -14,16 +14,16 @@ class ComparedWay(NamedTuple):
     from_mile: float
     to_mile: float
     by: str | None
-    """A town with a station that only the second way passes, such as `Rolla, MO`. None: it passes no such station."""
+    """A town with a station that only the second way passes, such as `Rolla, MO`; None if it passes no such station."""
     longer_percent: float
-    """In time."""
+    """Percent of the driving time."""
     longer_miles: float
-    """Negative where it is shorter."""
+    """Miles; negative if it is shorter."""
     shared_percent: float
     """The share of its miles that lie on the road."""
     stations: int
     stations_shared: int
-    """The number of its stations, and of those that the road passes too."""
+    """How many of its stations the road passes, too."""
 
 
 class _Town(NamedTuple):

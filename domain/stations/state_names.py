@@ -1,4 +1,4 @@
-"""States of the United States and Mexico and provinces of Canada, by the names that files write for their codes."""
+"""Reads the names and codes of states of the United States and Mexico and of provinces of Canada."""
 
 import unicodedata
 from functools import lru_cache
@@ -23,17 +23,17 @@ _CODES = dict(pair.split("=") for pair in _CODES_TEXT.split())
 _ALL_CODES = frozenset(_CODES.values())
 
 US_STATES = frozenset(_CODES[name] for name in _CODES_TEXT.split("alberta=")[0].replace("=", " ").split()[::2])
-"""The codes of the United States, as nearly all files write them."""
+"""The codes of the United States, which nearly all files use."""
 
 
 @lru_cache(maxsize=1_000)
 def plain_state(state: str) -> str:
-    """The code of a state in capitals: of `Québec` QC. A text that is not known stays as it is, in capitals."""
+    """The code of a state in capitals, QC for `Québec`. An unknown text stays, in capitals."""
     return _CODES.get(letters_of(state), state.strip().upper())
 
 
 def code_of_state(state: str) -> str:
-    """The code of a state by its name or its code in small letters. What is none stays as it is written."""
+    """The code of a state by its name or its code in small letters. An unknown text stays unchanged."""
     code = plain_state(state)
     return code if code in _ALL_CODES else state
 

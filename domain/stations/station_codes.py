@@ -1,10 +1,9 @@
-"""The station that a row of a price file means: by a code that is known, by its chain, number and town, by its place,
-or by its exit and town.
+"""The station that a row of a price file means: by a known code, by its chain, number and town, by its place, or by its
+exit and town.
 
 Chains and cards number stations in their own ways. Each way is a code set: `loves`, `pilot`, `ta`, `opis`, `card`. A
-code that was matched is kept, and all codes of a row lead to one station. A kept code is a hint: the station's brand
-and place are compared with the row's each time. Only what a person decided is believed.
-"""
+matched code is kept, and all codes of a row lead to one station. A kept code is only a hint: the station's brand and
+place are compared with the row's each time. A person's decision is believed without that."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -37,10 +36,12 @@ NAME_CODES = "name"
 """The code set of rows without a code: their name, street and town."""
 
 SAME_PLACE_MILES = 0.3
-"""A truck stop is large, and vendors measure its place at the pumps, the door or the driveway."""
+"""Two places within this distance may be one truck stop: it is large, and vendors measure its place at the pumps, the
+door or the driveway."""
 
 SAME_TOWN_MILES = 5.0
-"""A station whose chain, number and town are right may be measured so wrongly; a code leads no further."""
+"""Furthest distance of a station whose chain, number and town fit, because its place may be measured wrongly; a code
+reaches no further."""
 
 _MOST_CANDIDATES = 10
 
@@ -60,7 +61,7 @@ class CodedStation(NamedTuple):
 
 
 class RowPlace(NamedTuple):
-    """The station of a row as its file names it."""
+    """A row's station in the file's words."""
 
     code: str
     card_code: str
@@ -74,7 +75,7 @@ class RowPlace(NamedTuple):
 
 
 class CodeMatch(NamedTuple):
-    """A station, which may be retired; or those that may be meant, and the reason why a person must say which it is."""
+    """A station, which may be retired; or several that may be meant, and why a person must choose."""
 
     station_id: str | None
     candidates: Sequence[str] = ()
@@ -113,7 +114,7 @@ _KEEP_CODES = Command(
 def keep_codes(
     connection: Connection, company_id: UUID, codes: Iterable[tuple[str, str, str]], *, is_decided: bool = False
 ) -> None:
-    """Keep codes with the stations that they mean: code set, code, station. `is_decided`: a person said so."""
+    """Keep codes with their stations: code set, code, station. `is_decided`: a person decided so."""
     rows = [{"code_set": code_set, "code": code, "station_id": station} for code_set, code, station in codes]
     if rows:
         _KEEP_CODES.execute(connection, {"company_id": company_id, "codes": as_json(rows), "is_decided": is_decided})
@@ -121,7 +122,8 @@ def keep_codes(
 
 @lru_cache(maxsize=20_000)
 def plain_code(code: str) -> str:
-    """A code without what spreadsheets and people add or lose: leading zeros, a number sign, small letters."""
+    """A code without the parts that spreadsheets and people add or lose: leading zeros, a number sign, small
+    letters."""
     text = code.upper().strip().lstrip("# ")
     return text.lstrip("#0 ") or text
 
@@ -139,7 +141,7 @@ def code_of_row(place: RowPlace, code_set: str) -> tuple[str, str]:
 
 
 class _Wanted:
-    """The station that is looked for. Most rows have a code that is known, and need little of it."""
+    """The station that a row means. Most rows have a known code, and need little of it."""
 
     def __init__(self, place: RowPlace, code_set: str) -> None:
         self.place = place
@@ -151,7 +153,7 @@ class _Wanted:
 
     @cached_property
     def number(self) -> str:
-        """The chain's number of the store; empty: not known."""
+        """The chain's number of the store; empty if not known."""
         code = plain_code(self.place.code)
         return code if self._chains and code.isdigit() else store_number(self.place.name)
 
@@ -235,8 +237,8 @@ class StationFinder:
         return self._doubtful(wanted, doubts, found)
 
     def _doubtful(self, wanted: _Wanted, doubts: dict[str, str], found: CodeMatch) -> CodeMatch:
-        """No code leads to a station like the row's. A code that was learnt for another brand's station is forgotten;
-        an id, or a station of the same brand elsewhere, is for a person to look at."""
+        """No code leads to a station like the row's. A code learnt for another brand's station is forgotten. An id, or
+        a station of the same brand elsewhere, is left to a person."""
         is_id = self.new_id(wanted.place) in doubts if wanted.place.code else False
         likes = {wanted.match(self._station(station_id)) for station_id in doubts}
         if likes == {BrandMatch.OTHER} and not is_id:
@@ -245,7 +247,7 @@ class StationFinder:
         return CodeMatch(None, candidates, next(iter(doubts.values())))
 
     def _keys(self, place: RowPlace) -> list[tuple[str, str]]:
-        """The codes of a row, and where it has none its name and town."""
+        """The codes of a row, or its name and town if it has none."""
         keys = [(self._code_set, plain_code(place.code))] if self._code_set and place.code else []
         if place.card_code:
             keys.append((CARD_CODES, plain_code(place.card_code)))
@@ -326,7 +328,7 @@ class StationFinder:
         return _held(unsure, f"its file names no brand, and a station is {where}")
 
     def _in_use(self, found: Iterable[CodedStation]) -> list[CodedStation]:
-        """The stations without those that are retired, unless all are."""
+        """The stations that are in use, or all if all are retired."""
         everyone = list(found)
         return [one for one in everyone if one.retired_at is None] or everyone
 
@@ -359,7 +361,7 @@ def _brand(one: CodedStation) -> Brand:
 
 
 def _brand_of_row(place: RowPlace, chains: frozenset[str]) -> Brand:
-    """A chain's file is of its stations, unless the name of a row says another chain."""
+    """The brand of a row. A chain's file is about its own stations, unless the name of a row says another chain."""
     by_name = brand_of("", place.name, place.city) if place.name else NO_BRAND
     if chains and by_name.chains and not by_name.chains & chains:
         return by_name
@@ -384,7 +386,7 @@ def _has_another_number(one: CodedStation, wanted: _Wanted) -> bool:
 
 
 def _disagreement(one: CodedStation, wanted: _Wanted) -> str:
-    """A sentence on what speaks against the station that a code means; empty when nothing does."""
+    """What contradicts the station of a code, in a sentence; empty without a contradiction."""
     place = wanted.place
     like = wanted.match(one)
     if like is BrandMatch.OTHER:
@@ -414,7 +416,7 @@ def _miles(one: CodedStation, latitude: float, longitude: float) -> float:
 
 
 def miles_between(latitude: float, longitude: float, to_latitude: float, to_longitude: float) -> float:
-    """Miles between two places that lie near each other."""
+    """Miles between two nearby places."""
     return hypot(latitude - to_latitude, (longitude - to_longitude) * cos(radians(to_latitude))) * 69.1
 
 

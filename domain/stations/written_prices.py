@@ -1,4 +1,4 @@
-"""The prices that a row of a price file has: of which product, and in which money and unit they are written."""
+"""The prices in a row of a price file, with their product, money and unit."""
 
 import re
 from collections.abc import Mapping
@@ -20,24 +20,24 @@ from domain.stations.station_codes import CodedStation
 PriceKind = Literal["retail", "net"]
 
 _MOST_WRITTEN = 30.0
-"""Dollars a gallon or a litre. Diesel has never cost a third of it; a price of 349.9 is in cents."""
+"""Dollars a gallon or a litre. Diesel has never cost a third of it, so a price of 349.9 is in cents."""
 
 _KINDS: tuple[tuple[PriceKind, str], ...] = (("net", "net_price"), ("retail", "retail_price"))
 
 
 class WrittenPrice(NamedTuple):
-    """A price as its row has it."""
+    """A price as it stands in its row."""
 
     kind: PriceKind
     price: float
     currency: str
     unit: str
-    """The texts that tell currency and unit; empty: the country decides."""
+    """The texts for currency and unit; empty if the country decides."""
 
 
 def written_prices(values: Mapping[str, Any], columns: Mapping[str, str]) -> list[WrittenPrice]:
-    """The prices of a row. `columns` are the names of the file's columns, by field. Raises ValueError, with what is
-    wrong."""
+    """The prices of a row. `columns` are the names of the file's columns, by field. Raises ValueError, with the fault,
+    if one cannot be read."""
     found = []
     for kind, name in _KINDS:
         price = values.get(name)
@@ -64,7 +64,7 @@ def _may_be_so_much(written: WrittenPrice, values: Mapping[str, Any]) -> bool:
 def told_price(
     written: WrittenPrice, values: Mapping[str, Any], station: CodedStation | None, rates: ExchangeRates
 ) -> ToldPrice:
-    """The price in US dollars a gallon, as far as its row or the country of its station tells its unit."""
+    """The price in US dollars a gallon, as far as its row or the country of its station gives its unit."""
     state, latitude, longitude = values.get("state"), values.get("latitude"), values.get("longitude")
     if station is not None and not state:
         state, latitude, longitude = station.state, station.latitude, station.longitude
@@ -85,7 +85,8 @@ _SPECIAL_DIESEL = re.compile(
 
 @lru_cache(maxsize=1_000)
 def judged_product(product: str) -> tuple[bool, str]:
-    """True for what may be diesel for tractors, with the doubt if that is not sure; False with the reason otherwise."""
+    """True for a product that may be diesel for tractors, with the doubt if that is not certain; False with the reason
+    otherwise."""
     if not product:
         return True, "its row names no product"
     fuel = fuel_of_product(product)
@@ -98,5 +99,5 @@ def judged_product(product: str) -> tuple[bool, str]:
 
 @lru_cache(maxsize=1_000)
 def diesel_rank(product: str) -> int:
-    """0 for the diesel that pumps sell as such; 1 for winter diesel, biodiesel and the like, which stand beside it."""
+    """0 for ordinary diesel; 1 for winter diesel, biodiesel and the like, which are sold beside it."""
     return int(bool(_SPECIAL_DIESEL.search(product.upper())))
