@@ -1,7 +1,7 @@
 """Companies: making them, changing their policy, locking and retiring them."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -10,7 +10,7 @@ from zoneinfo import available_timezones
 import msgspec
 
 from domain.accounts.contact_urls import fault_of
-from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact
+from domain.accounts.contacts import IN_CLEAR, Contacts, SealedColumn
 from domain.accounts.policy import AUTODRIVE_OFF, PlanPolicy, Policy, StoredCompany
 from domain.audit.entries import Actor, record_action
 from domain.contract.captions import captioned_fields
@@ -171,21 +171,7 @@ def lately_retired_companies(connection: Connection, *, now: datetime) -> list[U
     return _RETIRED_SINCE.all(connection, (now - _IN_FLIGHT,))
 
 
-_URLS_TO_SEAL = Statement(
-    StoredContact,
-    "SELECT id, message_url AS contact FROM companies WHERE id = ANY(%s)"
-    " AND NOT starts_with(message_url, %s) ORDER BY id FOR NO KEY UPDATE",
-)
-_SET_URL = Command("UPDATE companies SET message_url = %s WHERE id = %s")
-
-
-def seal_message_urls(connection: Connection, company_ids: Sequence[UUID], contacts: Contacts) -> Sealed:
-    """Seals the message URLs of locked companies that are not sealed with the newest key."""
-    stored = _URLS_TO_SEAL.all(connection, (list(company_ids), contacts.prefix))
-    sealed = contacts.seal_anew(stored)
-    with connection.cursor() as cursor:
-        cursor.executemany(_SET_URL.text, sealed)
-    return Sealed(len(sealed), len(stored) - len(sealed))
+MESSAGE_URLS = SealedColumn("companies", "message_url", company="id")
 
 
 def _checked(policy: Policy, contacts: Contacts) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
-from domain.database.statements import NotNull
+from domain.database.connections import Connection
+from domain.database.statements import Command, NotNull, Statement
 from domain.errors import FuelrouteError
 from domain.settings import Settings
 from domain.telemetry.logs import get_logger
@@ -126,3 +127,25 @@ class Contacts:
 
 IN_CLEAR = Contacts()
 """The contacts of a process without a key."""
+
+
+class SealedColumn:
+    """A column of sealed texts. What it holds in the clear or under an older key is sealed with the newest one.
+    `company` is the table's column with the id of the company."""
+
+    def __init__(self, table: str, column: str, *, company: str = "company_id", skips_locked: bool = False) -> None:
+        self._stored = Statement(
+            StoredContact,
+            f"SELECT id, {column} AS contact FROM {table} WHERE NOT starts_with({column}, %(prefix)s)"
+            f" AND (%(company_ids)s::uuid[] IS NULL OR {company} = ANY(%(company_ids)s))"
+            f" ORDER BY id FOR NO KEY UPDATE{' SKIP LOCKED' if skips_locked else ''}",
+        )
+        self._store = Command(f"UPDATE {table} SET {column} = %s WHERE id = %s")
+
+    def seal(self, connection: Connection, contacts: Contacts, company_ids: Sequence[UUID] | None = None) -> Sealed:
+        """Seals the texts of these companies; None: of all."""
+        stored = self._stored.all(connection, {"prefix": contacts.prefix, "company_ids": company_ids})
+        anew = contacts.seal_anew(stored)
+        with connection.cursor() as cursor:
+            cursor.executemany(self._store.text, anew)
+        return Sealed(len(anew), len(stored) - len(anew))

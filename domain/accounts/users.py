@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.accounts.contacts import Contacts, Sealed, StoredContact
+from domain.accounts.contacts import Contacts, SealedColumn
 from domain.accounts.passwords import hash_password
 from domain.accounts.recovery_codes import forget_recovery_codes
 from domain.accounts.tokens import hash_of_token, new_token
@@ -295,18 +295,4 @@ def set_totp(
     _SET_TOTP.execute(connection, (contacts.seal(secret), used_step, user_id))
 
 
-_TO_SEAL = Statement(
-    StoredContact,
-    "SELECT id, totp_secret AS contact FROM users WHERE NOT starts_with(totp_secret, %s)"
-    " ORDER BY id FOR NO KEY UPDATE SKIP LOCKED",
-)
-_SET_SECRET = Command("UPDATE users SET totp_secret = %s WHERE id = %s")
-
-
-def seal_totp_secrets(connection: Connection, contacts: Contacts) -> Sealed:
-    """Seals the secrets that are not yet sealed with the newest key."""
-    stored = _TO_SEAL.all(connection, (contacts.prefix,))
-    sealed = contacts.seal_anew(stored)
-    with connection.cursor() as cursor:
-        cursor.executemany(_SET_SECRET.text, sealed)
-    return Sealed(len(sealed), len(stored) - len(sealed))
+TOTP_SECRETS = SealedColumn("users", "totp_secret", skips_locked=True)

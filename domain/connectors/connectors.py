@@ -11,7 +11,7 @@ import msgspec
 
 from domain.accounts.allowed_hosts import AllowedHosts, url_fault
 from domain.accounts.companies import lock_company
-from domain.accounts.contacts import Contacts, Sealed, StoredContact, UnreadableContact
+from domain.accounts.contacts import Contacts, SealedColumn, UnreadableContact
 from domain.audit.actions import Action
 from domain.audit.entries import Actor, audit_subject, record_action
 from domain.connectors.kinds import VENDORS
@@ -282,21 +282,7 @@ def open_access(url: str, sealed: str, contacts: Contacts) -> Access:
     return Access(url, msgspec.json.decode(contacts.open(sealed) or "{}", type=dict[str, str]))
 
 
-_TO_SEAL = Statement(
-    StoredContact,
-    "SELECT id, credentials AS contact FROM connectors WHERE NOT starts_with(credentials, %s) ORDER BY id"
-    " FOR NO KEY UPDATE",
-)
-_SEAL = Command("UPDATE connectors SET credentials = %s WHERE id = %s")
-
-
-def seal_credentials(connection: Connection, contacts: Contacts) -> Sealed:
-    """Seals the credentials that are not yet sealed with the newest key."""
-    stored = _TO_SEAL.all(connection, (contacts.prefix,))
-    anew = contacts.seal_anew(stored)
-    for parameters in anew:
-        _SEAL.execute(connection, parameters)
-    return Sealed(len(anew), len(stored) - len(anew))
+CREDENTIALS = SealedColumn("connectors", "credentials")
 
 
 # --- The rules for values ----------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 Like every change of a fleet, an import holds the lock of the company's row (`lock_company`).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 from uuid import UUID
@@ -13,12 +13,12 @@ from msgspec.structs import asdict
 
 from domain.accounts.companies import lock_company
 from domain.accounts.contact_urls import fault_of
-from domain.accounts.contacts import IN_CLEAR, Contacts, Sealed, StoredContact, is_sealed
+from domain.accounts.contacts import IN_CLEAR, Contacts, SealedColumn, is_sealed
 from domain.audit.entries import Actor, audit_subject, record_action
 from domain.contract.captions import Caption
 from domain.contract.shapes import Reference, ShortText, Text
 from domain.database.connections import Connection
-from domain.database.statements import Command, Statement
+from domain.database.statements import Command
 from domain.files.csvfiles import ColumnNames, ImportReport, Progress, read_rows
 from domain.fleet.former_names import forget_former_names, keep_stored_names
 from domain.fleet.listings import DRIVERS, StoredDriver
@@ -139,22 +139,7 @@ def _require_free(connection: Connection, company_id: UUID, driver_id: UUID, row
         raise AlreadyInFleet("driver", "external id", str(row.external_id))
 
 
-_TO_SEAL = Statement(
-    StoredContact,
-    "SELECT id, contact FROM drivers WHERE company_id = ANY(%s)"
-    " AND NOT starts_with(contact, %s) ORDER BY id FOR NO KEY UPDATE",
-)
-_SET_CONTACT = Command("UPDATE drivers SET contact = %s WHERE id = %s")
-
-
-def seal_contacts(connection: Connection, company_ids: Sequence[UUID], contacts: Contacts) -> Sealed:
-    """Seals the contacts of locked companies' drivers that are not yet sealed with the newest key."""
-    stored = _TO_SEAL.all(connection, (list(company_ids), contacts.prefix))
-    sealed = contacts.seal_anew(stored)
-    with connection.cursor() as cursor:
-        cursor.executemany(_SET_CONTACT.text, sealed)
-    return Sealed(len(sealed), len(stored) - len(sealed))
-
+DRIVER_CONTACTS = SealedColumn("drivers", "contact")
 
 _BLANK = Command(
     f"UPDATE drivers SET {', '.join(f'{name} = NULL' for name in DriverRow.__struct_fields__)} WHERE id = %s"

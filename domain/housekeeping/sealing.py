@@ -3,16 +3,20 @@ and of webhook endpoints that are in the clear or under an older key."""
 
 from uuid import UUID
 
-from domain.accounts.companies import seal_message_urls
+from domain.accounts.companies import MESSAGE_URLS
 from domain.accounts.contacts import Contacts, Sealed
-from domain.accounts.users import seal_totp_secrets
-from domain.connectors.connectors import seal_credentials
+from domain.accounts.users import TOTP_SECRETS
+from domain.connectors.connectors import CREDENTIALS
 from domain.database.connections import Connection
 from domain.database.statements import Scalar
-from domain.fleet.drivers import seal_contacts
-from domain.notices.subscriptions import seal_channels
-from domain.stations.price_sources import seal_source_secrets
-from domain.webhooks.endpoints import seal_secrets
+from domain.fleet.drivers import DRIVER_CONTACTS
+from domain.notices.subscriptions import CHANNELS
+from domain.stations.price_sources import SOURCE_SECRETS
+from domain.webhooks.endpoints import ENDPOINT_SECRETS, FORMER_ENDPOINT_SECRETS
+
+_OF_LOCKED_COMPANIES = (MESSAGE_URLS, DRIVER_CONTACTS)
+"""Every other change of these holds its company's row."""
+_OTHERS = (TOTP_SECRETS, ENDPOINT_SECRETS, FORMER_ENDPOINT_SECRETS, CHANNELS, CREDENTIALS, SOURCE_SECRETS)
 
 _LOCK_COMPANIES = Scalar(
     UUID,
@@ -27,17 +31,10 @@ _LOCK_COMPANIES = Scalar(
 
 
 def seal_stored(connection: Connection, contacts: Contacts) -> Sealed:
-    """Seals what is stored in the clear or under an older key; does nothing without a key. Companies are locked first:
-    every other change of drivers holds their company's row."""
+    """Seals what is stored in the clear or under an older key; does nothing without a key."""
     if contacts.prefix is None:
         return Sealed()
     companies = _LOCK_COMPANIES.all(connection, {"prefix": contacts.prefix})
-    urls = seal_message_urls(connection, companies, contacts)
-    drivers = seal_contacts(connection, companies, contacts)
-    secrets = seal_totp_secrets(connection, contacts)
-    endpoints = seal_secrets(connection, contacts)
-    channels = seal_channels(connection, contacts)
-    credentials = seal_credentials(connection, contacts)
-    sources = seal_source_secrets(connection, contacts)
-    all_of_them = (urls, drivers, secrets, endpoints, channels, credentials, sources)
-    return Sealed(sum(one.sealed for one in all_of_them), sum(one.unreadable for one in all_of_them))
+    outcomes = [column.seal(connection, contacts, companies) for column in _OF_LOCKED_COMPANIES]
+    outcomes += [column.seal(connection, contacts) for column in _OTHERS]
+    return Sealed(sum(one.sealed for one in outcomes), sum(one.unreadable for one in outcomes))

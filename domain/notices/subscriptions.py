@@ -12,7 +12,7 @@ from zoneinfo import available_timezones
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.companies import lock_company
 from domain.accounts.contact_urls import channel_of, fault_of
-from domain.accounts.contacts import Contacts, Sealed, StoredContact
+from domain.accounts.contacts import Contacts, SealedColumn
 from domain.accounts.users import MAY_MANAGE_USERS
 from domain.audit.actions import Action
 from domain.audit.entries import Actor, audit_subject, record_action
@@ -109,6 +109,8 @@ def needs_of(owner_id: UUID) -> Mapping[str, Need]:
     """The needs that the owner of a subscription can be told, by their kinds: a company's, or those of OPERATORS."""
     return _NEEDS_OF_OPERATORS if owner_id == OPERATORS else _NEEDS_OF_COMPANIES
 
+
+CHANNELS = SealedColumn("notice_subscriptions", "url")
 
 _INSERT = Statement(
     Subscription,
@@ -228,24 +230,6 @@ def remove_subscription(connection: Connection, company_id: UUID, subscription_i
     SUBSCRIPTIONS.lock(connection, company_id, subscription_id)
     _REMOVE.execute(connection, (company_id, subscription_id))
     record_subscription_action(connection, by, "notices.remove", company_id, subscription_id)
-
-
-# --- Sealing ---------------------------------------------------------------------------------------------------
-
-_TO_SEAL = Statement(
-    StoredContact,
-    "SELECT id, url AS contact FROM notice_subscriptions WHERE NOT starts_with(url, %s) ORDER BY id FOR NO KEY UPDATE",
-)
-_SEAL = Command("UPDATE notice_subscriptions SET url = %s WHERE id = %s")
-
-
-def seal_channels(connection: Connection, contacts: Contacts) -> Sealed:
-    """Seals the URLs that are not yet sealed with the newest key."""
-    stored = _TO_SEAL.all(connection, (contacts.prefix,))
-    anew = contacts.seal_anew(stored)
-    for parameters in anew:
-        _SEAL.execute(connection, parameters)
-    return Sealed(len(anew), len(stored) - len(anew))
 
 
 # --- The rule for values ---------------------------------------------------------------------------------------

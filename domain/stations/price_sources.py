@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from domain.accounts.allowed_hosts import NO_HOST
 from domain.accounts.companies import lock_company
-from domain.accounts.contacts import Contacts, Sealed, StoredContact
+from domain.accounts.contacts import Contacts, SealedColumn
 from domain.addresses import is_host
 from domain.audit.actions import Action
 from domain.audit.entries import Actor, audit_subject, record_action
@@ -152,6 +152,8 @@ class UnusableSource(FuelrouteError):
 
 SOURCES = Owned(PriceSource, "price_sources", kind="src", unknown=UnknownSource, order="name")
 
+SOURCE_SECRETS = SealedColumn("price_sources", "secret")
+
 _READ = Statement(
     PriceSource, f"SELECT {SOURCES.columns} FROM price_sources WHERE company_id = %s AND (id = %s::uuid OR name = %s)"
 )
@@ -279,23 +281,6 @@ def note_look(
 
 def note_file(connection: Connection, source: PriceSource, *, now: datetime) -> None:
     _CAME.execute(connection, (now, source.company_id, source.id))
-
-
-_TO_SEAL = Statement(
-    StoredContact,
-    "SELECT id, secret AS contact FROM price_sources WHERE secret IS NOT NULL AND NOT starts_with(secret, %s)"
-    " ORDER BY id FOR NO KEY UPDATE",
-)
-_SEAL = Command("UPDATE price_sources SET secret = %s WHERE id = %s")
-
-
-def seal_source_secrets(connection: Connection, contacts: Contacts) -> Sealed:
-    """Seals the secrets that are not yet sealed with the newest key."""
-    stored = _TO_SEAL.all(connection, (contacts.prefix,))
-    anew = contacts.seal_anew(stored)
-    for parameters in anew:
-        _SEAL.execute(connection, parameters)
-    return Sealed(len(anew), len(stored) - len(anew))
 
 
 _LOCK = Command("SELECT FROM price_sources WHERE company_id = %s AND id = %s FOR NO KEY UPDATE")

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from domain.accounts.allowed_hosts import AllowedHosts, url_fault
 from domain.accounts.companies import lock_company
-from domain.accounts.contacts import Contacts, Sealed, StoredContact
+from domain.accounts.contacts import Contacts, SealedColumn
 from domain.audit.actions import Action
 from domain.audit.entries import Actor, audit_subject, record_action
 from domain.database.connections import Connection, Tenant
@@ -223,30 +223,8 @@ def _new_secret() -> str:
     return f"whsec_{base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode()}"
 
 
-_SECRETS_TO_SEAL = Statement(
-    StoredContact,
-    "SELECT id, secret AS contact FROM webhook_endpoints WHERE NOT starts_with(secret, %s) ORDER BY id"
-    " FOR NO KEY UPDATE",
-)
-_FORMER_TO_SEAL = Statement(
-    StoredContact,
-    "SELECT id, former_secret AS contact FROM webhook_endpoints WHERE NOT starts_with(former_secret, %s) ORDER BY id"
-    " FOR NO KEY UPDATE",
-)
-_SEAL_SECRET = Command("UPDATE webhook_endpoints SET secret = %s WHERE id = %s")
-_SEAL_FORMER = Command("UPDATE webhook_endpoints SET former_secret = %s WHERE id = %s")
-
-
-def seal_secrets(connection: Connection, contacts: Contacts) -> Sealed:
-    """Seals the secrets that are not yet sealed with the newest key."""
-    sealed, unreadable = 0, 0
-    for find, store in ((_SECRETS_TO_SEAL, _SEAL_SECRET), (_FORMER_TO_SEAL, _SEAL_FORMER)):
-        stored = find.all(connection, (contacts.prefix,))
-        anew = contacts.seal_anew(stored)
-        for parameters in anew:
-            store.execute(connection, parameters)
-        sealed, unreadable = sealed + len(anew), unreadable + len(stored) - len(anew)
-    return Sealed(sealed, unreadable)
+ENDPOINT_SECRETS = SealedColumn("webhook_endpoints", "secret")
+FORMER_ENDPOINT_SECRETS = SealedColumn("webhook_endpoints", "former_secret")
 
 
 def shown_url(url: str) -> str:

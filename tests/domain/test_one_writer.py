@@ -11,7 +11,11 @@ import pytest
 from sqlmodel import SQLModel
 
 import domain.tables  # noqa: F401 (fills the metadata)
+from domain.accounts.contacts import SealedColumn
+from domain.database.listing import Listing
+from domain.database.owned import Owned
 from domain.database.statements import Statement
+from domain.fleet.records import FleetTable
 from tests.domain.database.test_statements import MODULES
 from tests.domain.test_import_order import ORDER, folder
 
@@ -106,11 +110,13 @@ READS = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 
 
 def statements_of(value: Any) -> Iterator[Statement[Any]]:
-    """Also those in lists, tuples and dictionaries."""
+    """Also those in lists, tuples, dictionaries, and what makes the statements of a table."""
     if isinstance(value, Statement):
         yield value
     elif isinstance(value, dict):
         yield from statements_of(list(value.values()))
+    elif isinstance(value, FleetTable | Listing | Owned | SealedColumn):
+        yield from statements_of(vars(value))
     elif isinstance(value, list | tuple):
         for one in value:
             yield from statements_of(one)

@@ -19,6 +19,7 @@ from domain.accounts.sessions import (
 )
 from domain.accounts.tokens import form_token, is_form_token, new_token
 from domain.accounts.users import (
+    TOTP_SECRETS,
     UnknownUser,
     UnusableUser,
     create_user,
@@ -26,7 +27,6 @@ from domain.accounts.users import (
     list_users,
     make_password_link,
     remove_user,
-    seal_totp_secrets,
     set_password_by_link,
     set_totp,
 )
@@ -155,9 +155,9 @@ def test_secrets_of_one_time_codes_are_sealed_and_sealed_again(connection: Conne
     set_totp(connection, user_id, "ABCDEFGHIJKLMNOP", contacts=Contacts(older))
     assert "ABCDEFGHIJKLMNOP" not in stored()
     both = Contacts(f"{newer},{older}")
-    assert seal_totp_secrets(connection, both).sealed >= 1
+    assert TOTP_SECRETS.seal(connection, both).sealed >= 1
     assert Contacts(newer).open(stored()) == "ABCDEFGHIJKLMNOP"
-    assert seal_totp_secrets(connection, both).sealed == 0
+    assert TOTP_SECRETS.seal(connection, both).sealed == 0
 
 
 @pytest.mark.parametrize(

@@ -185,20 +185,21 @@ def test_every_statement_gives_the_columns_of_its_row_type(schema: Connection) -
 
 
 def test_every_statement_is_a_constant() -> None:
-    """One that is made while the service runs would not have been prepared here. A `Listing`, an `Owned` and a
-    `FleetTable` make those of a table: they are constants themselves."""
+    """One that is made while the service runs would not have been prepared here. A `Listing`, an `Owned`, a
+    `SealedColumn` and a `FleetTable` make those of a table: they are constants themselves."""
     for module in MODULES:
         for function in ast.walk(ast.parse(inspect.getsource(module))):
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
                 if (module.__name__, function.name) in {
                     ("domain.database.listing", "__init__"),
                     ("domain.database.owned", "__init__"),
+                    ("domain.accounts.contacts", "__init__"),
                     ("domain.fleet.records", "__init__"),
                 }:
                     continue
                 called = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
                 names = {name.id for name in called if isinstance(name, ast.Name)}
-                made = names & {"Statement", "Scalar", "Command", "Listing", "Owned", "FleetTable"}
+                made = names & {"Statement", "Scalar", "Command", "Listing", "Owned", "SealedColumn", "FleetTable"}
                 assert not made, f"{module.__name__}.{function.name} makes a statement"
 
 

@@ -19,6 +19,7 @@ from domain.stations import price_fetching
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_runs import latest_runs, refused_rows
 from domain.stations.price_sources import (
+    SOURCE_SECRETS,
     NewSource,
     SourceAddress,
     SourceKind,
@@ -30,7 +31,6 @@ from domain.stations.price_sources import (
     read_source,
     remove_source,
     resume_source,
-    seal_source_secrets,
 )
 from tests.domain.stations.source_world import CONTACTS, HEADER, KEY, ROW, World, sftp_world
 from tests.factories import DOT, Fleet, make_fleet
@@ -311,6 +311,6 @@ def test_secrets_are_sealed_anew_with_the_newest_key(stored: Database, company: 
     newer = Contacts(f"{Fernet.generate_key().decode()},{KEY}")
 
     with stored.transaction() as connection:
-        sealed = seal_source_secrets(connection, newer)
+        sealed = SOURCE_SECRETS.seal(connection, newer)
 
     assert (sealed.sealed, newer.open(world.source.secret)) == (1, "right")

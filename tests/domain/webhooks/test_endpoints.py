@@ -14,7 +14,9 @@ from domain.settings import Settings
 from domain.webhooks.deliveries import claim_deliveries
 from domain.webhooks.delivery_log import send_test
 from domain.webhooks.endpoints import (
+    ENDPOINT_SECRETS,
     ENDPOINTS,
+    FORMER_ENDPOINT_SECRETS,
     MOST_ENDPOINTS,
     EndpointChanges,
     UnknownEndpoint,
@@ -22,7 +24,6 @@ from domain.webhooks.endpoints import (
     change_endpoint,
     delivery_jobs,
     rotate_secret,
-    seal_secrets,
 )
 from tests.domain.webhooks.endpoints import HERE, make_endpoint
 from tests.factories import DOT, Fleet, make_fleet
@@ -80,7 +81,8 @@ def test_housekeeping_seals_secrets_with_the_newest_key(connection: Connection, 
 
     for keys in (first, f"{second},{first}"):
         contacts = Contacts(keys)
-        seal_secrets(connection, contacts)
+        for column in (ENDPOINT_SECRETS, FORMER_ENDPOINT_SECRETS):
+            column.seal(connection, contacts)
         current, former = stored(connection, fleet)
         assert current.startswith(str(contacts.prefix))
         assert contacts.open(former) == made.secret
