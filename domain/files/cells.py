@@ -1,4 +1,5 @@
-"""The cells of a vendor's file as values: numbers, amounts, days and times as spreadsheets and reports write them."""
+"""The cells of a vendor's file as values: numbers, amounts, days and times in the spellings of spreadsheets and
+reports."""
 
 import math
 import re
@@ -16,7 +17,7 @@ MOST_VALUE_CHARACTERS = 400
 
 
 def cell_text(cell: Cell) -> str:
-    """The cell as people read it. A number in a spreadsheet may be meant as a name: store 305."""
+    """The cell in people's spelling. A number in a spreadsheet may stand for a name, such as store 305."""
     if isinstance(cell, str):
         return cell
     if cell is None:
@@ -27,8 +28,8 @@ def cell_text(cell: Cell) -> str:
 
 
 def converter(field: RecordField, column: Column, zone: ZoneInfo) -> Callable[[Cell], Any]:
-    """A function that turns a cell which is not empty into the field's value. It raises ValueError, with a text that
-    follows the cell."""
+    """A function that turns a nonempty cell into the field's value. It raises ValueError, with a text that follows the
+    cell."""
     sign = -1.0 if column.is_negated else 1.0
     if field.kind in ("text", "code"):
         return _text
@@ -46,7 +47,7 @@ _NOTHING = frozenset({"N/A", "#N/A", "NA", "N.A.", "NULL", "NONE", "-", "--", "-
 
 
 def says_nothing(cell: Cell) -> bool:
-    """True for what reports write where there is no number or day."""
+    """True for a mark that reports write in place of a missing number or day."""
     return isinstance(cell, str) and cell.strip().upper() in _NOTHING
 
 
@@ -54,7 +55,7 @@ _ROUNDED = re.compile(r"\d(\.\d+)?E\+?\d+", re.ASCII | re.IGNORECASE)
 
 
 def lost_digits(code: str) -> bool:
-    """A spreadsheet has rounded the code: of 7.08305E+15 only the first six digits are known."""
+    """True if a spreadsheet has rounded the code: of 7.08305E+15 only the first six digits are known."""
     return len(code) <= 40 and _ROUNDED.fullmatch(code) is not None
 
 
@@ -70,7 +71,7 @@ def _text(cell: Cell) -> str:
 _AMOUNT = re.compile(r"(\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+\.?\d*|\.\d+)", re.ASCII)
 _PLAIN = re.compile(r"-?\d{1,30}(?:\.\d{1,30})?", re.ASCII)
 _WITH_COMMA = re.compile(r"0,\d+|(?:\d{1,3}(?:\.\d{3})+|\d+),(?:\d{1,2}|\d{4,6})", re.ASCII)
-"""A comma before the decimals, as in Quebec: `1.234,56`. Three digits behind it are thousands."""
+"""A comma before decimals, as in Quebec: `1.234,56`. Three digits after it are thousands."""
 _CURRENCY = r"(?:US\$|CA?\$|\$|USD|CAD)"
 _LONGEST_NUMBER = 40
 _AROUND = re.compile(rf"^{_CURRENCY}|{_CURRENCY}$")
@@ -80,7 +81,8 @@ _SHORT_NUMBER = 20
 
 
 def _number(cell: Cell) -> float:
-    """A number as spreadsheets and reports write it: `$1,234.50`, `(12.00)`, `12.00-`, `12.00 CR`, `1.234,50`."""
+    """A number in the spellings of spreadsheets and reports: `$1,234.50`, `(12.00)`, `12.00-`, `12.00 CR`,
+    `1.234,50`."""
     if isinstance(cell, str) and len(cell) <= _SHORT_NUMBER and cell.isascii() and cell.replace(".", "", 1).isdigit():
         return float(cell)  # nearly all are written so
     if isinstance(cell, (int, float)) and not isinstance(cell, bool):
@@ -131,7 +133,7 @@ _FORMATS = (
 
 
 def _local_time(cell: Cell, date_format: str) -> datetime:
-    """The time as it is written, with its offset if it has one."""
+    """The written time, with its offset if it has one."""
     if isinstance(cell, datetime):
         return (cell + timedelta(milliseconds=500)).replace(microsecond=0)
     return _parsed(cell_text(cell), date_format)
@@ -163,19 +165,19 @@ def _parsed(text: str, date_format: str) -> datetime:
 
 
 _SPAN = re.compile(r"(?P<first>\S*\d\S*)\s*(?:to|thru|through|until|-|\N{EN DASH})\s*\S*\d\S*", re.IGNORECASE)
-"""Two days: `11/26/2026 To 11/26/2026`. The first is when it begins."""
+"""Two days: `11/26/2026 To 11/26/2026`. The first one counts."""
 
 
 _LONGEST_TIME = 100
-"""The characters of a time in any writing, two days and their names included."""
+"""Most characters of a time in any spelling, with two days and their names."""
 
 _ORDINAL = re.compile(r"(?<=\d)(?:st|nd|rd|th)\b", re.IGNORECASE)
 _MIDNIGHT = re.compile(r"\s+(?:at\s+)?12(?::00)?\s*a\.?m\.?$", re.IGNORECASE)
 
 
 def _in_figures(text: str) -> str:
-    """A time as reports write it, without what says nothing: `September 9th, 2026 at 12 am`; of two days the first.
-    Raises ValueError."""
+    """A time of a report without needless words: `September 9th, 2026 at 12 am`; the first of two days. Raises
+    ValueError if it is too long to be one."""
     if len(text) > _LONGEST_TIME:  # the patterns would try each division of it, for minutes
         raise ValueError("is no date")
     span = _SPAN.fullmatch(text)

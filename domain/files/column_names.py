@@ -9,15 +9,15 @@ from domain.files.reading_ends import UnreadableFile
 from domain.files.text_rows import DELIMITERS, MOST_COLUMNS, Refuse, RefusedRow
 
 MOST_LINES_ABOVE = 30
-"""The lines of titles above the row that names the columns."""
+"""Most lines of titles above the row that names the columns."""
 
 AnyRow = TypeVar("AnyRow", bound=tuple[int, Sequence[Any]])
 """The line of a row, and its cells."""
 
 
 def usual_delimiter(beginning: str) -> str:
-    """The sign that divides most lines into most cells, and into equally many. A short table may stand below a longer
-    title, so lines without a sign say nothing against it."""
+    """The sign that divides most lines into most, and equally many, cells. A short table may stand below a longer
+    title, so lines without the sign do not count against it."""
     lines = beginning.splitlines()[:MOST_LINES_ABOVE]
 
     def fit(sign: str) -> tuple[int, bool]:
@@ -28,7 +28,7 @@ def usual_delimiter(beginning: str) -> str:
 
 
 def heading_delimiter(beginning: str, known: Callable[[str], bool]) -> str:
-    """The sign that divides one of the first lines into most names of columns that are known."""
+    """The sign that divides one of the first lines into most known names of columns."""
     lines = beginning.splitlines()[:MOST_LINES_ABOVE] or [""]
 
     def fit(sign: str) -> tuple[int, int, bool]:
@@ -39,9 +39,9 @@ def heading_delimiter(beginning: str, known: Callable[[str], bool]) -> str:
 
 
 def heading_row_at(rows: Sequence[Sequence[Any]], known: Callable[[str], bool]) -> int:
-    """The place of the row that names the columns, among the first rows of a table: titles may stand above it. It is
-    the first row unless that one knows at most one column, and another one more. Where no row knows one and the first
-    is a title by itself, it is the first of the widest rows."""
+    """The place of the row that names the columns, among the first rows of a table, which may have titles above it. It
+    is the first row unless that has at most one known column, and another has more. If no row has one and the first is
+    a title by itself, it is the first of the widest rows."""
     names = [[cell.strip() for cell in row if isinstance(cell, str) and cell.strip()] for row in rows]
     counts = [sum(map(known, one)) for one in names]
     if not rows or counts[0] > 1:
@@ -78,7 +78,7 @@ def named_rows(
 def _below(
     heading_line: int, first: Sequence[AnyRow], early: Sequence[RefusedRow], rows: Iterator[AnyRow], refuse: Refuse
 ) -> Iterator[AnyRow]:
-    """The rows below the heading; those that cannot be read are told in their places."""
+    """The rows below the heading; unreadable ones are refused in their places."""
     faults = deque(row for row in early if row.line > heading_line)
     for row in first:
         while faults and faults[0].line < row[0]:
@@ -90,5 +90,5 @@ def _below(
 
 
 def named_width(names: Sequence[Any]) -> int:
-    """The number of columns without those at the end that have no name."""
+    """How many columns there are up to the last one with a name."""
     return next((index for index in range(len(names), 0, -1) if names[index - 1]), 0)

@@ -1,9 +1,7 @@
 """CSV files: imports keep good rows and list bad ones by line; exports can be imported again.
 
-Spreadsheets run a cell that begins like a formula. Such a text is written with an apostrophe before it, which tells
-spreadsheets that it is a text. Reading takes the apostrophe away again, so the text is read as it was before. Every
-cell stands in quotes.
-"""
+Spreadsheets run a cell that begins like a formula. Such a text is written with an apostrophe before it, which marks it
+as a text for spreadsheets, and reading removes the apostrophe again. Every cell stands in quotes."""
 
 import csv
 import re
@@ -30,7 +28,7 @@ MOST_REFUSED_KEPT = 10_000
 _MOST_MESSAGE_CHARACTERS = 2_000
 
 MOST_FILE_ROWS = 300_000
-"""The rows of a file that is stored as a whole. A hostile file has millions, of three bytes each."""
+"""Most rows of a file that is stored as a whole. A hostile file has millions, of three bytes each."""
 
 
 class Rejected(NamedTuple):
@@ -39,7 +37,7 @@ class Rejected(NamedTuple):
 
 
 MOST_REFUSED = 100_000
-"""The refused rows after which an import ends: such a file is no file of this kind."""
+"""After this many refused rows an import ends: the file is of another kind."""
 
 
 class TooManyRefused(UnreadableFile):
@@ -58,16 +56,16 @@ class ImportReport:
     updated: int = 0
     unchanged: int = 0
     rejected: list[Rejected] = field(default_factory=list)
-    """The first of the refused rows."""
+    """The first refused rows."""
     refused: int = 0
     """The number of refused rows."""
     passed_over: int | None = None
-    """Lines between the rows that are about something else: totals, titles, things that are not stored. None: files of
-    this kind have none."""
+    """The number of lines about something else: totals, titles, things that are not stored. None for kinds of files
+    without such lines."""
     passed_rows: list[Rejected] = field(default_factory=list)
     """The rows that are passed over with a reason, such as those of other products."""
     unused_columns: list[str] = field(default_factory=list)
-    """The columns of the file that are no field."""
+    """The columns of the file that match no field."""
 
     def pass_over(self) -> None:
         self.passed_over = (self.passed_over or 0) + 1
@@ -81,7 +79,8 @@ class ImportReport:
         return f"{self.created} created, {self.updated} updated, {self.unchanged} unchanged"
 
     def reject(self, line: int, message: str) -> None:
-        """Raises TooManyRefused."""
+        """Count a refused row, and keep the first ones. Raises TooManyRefused, which ends the import, after too
+        many."""
         self.refused += 1
         if self.refused <= MOST_REFUSED_KEPT:
             self.rejected.append(Rejected(line, message[:_MOST_MESSAGE_CHARACTERS]))
@@ -109,42 +108,42 @@ class FileRow(NamedTuple, Generic[RowShape]):
     cleared: frozenset[str] = frozenset()
     """Columns whose stored value is removed."""
     absent: frozenset[str] = frozenset()
-    """Columns that the file does not have: it says nothing about them."""
+    """Columns that the file does not have, so that stored values stay."""
 
 
 CLEARED = "-"
-"""A cell that says: there is none any more. An empty one says nothing."""
+"""A cell that clears the stored value. An empty cell leaves it."""
 
 Progress = Callable[[int], object]
-"""A function that is called with the number of rows read since the last call."""
+"""Called with the number of rows read since the last call."""
 
 _FORMULA = re.compile(r"(?:^|(?<=[;|\t]))(?='*[=+\-@\t\r])")
-"""Where a text begins that a spreadsheet runs, or one that looks defused because apostrophes come before it. A
-spreadsheet may divide the file at semicolons, tabs or bars, so a formula may begin behind them, too."""
+"""The beginning of a text that a spreadsheet would run, or of one that looks defused because apostrophes come first. A
+spreadsheet may divide the file at semicolons, tabs or bars, so a formula may also begin after them."""
 _DEFUSED = re.compile(r"(?:^|(?<=[;|\t]))'(?='*[=+\-@\t\r])")
 
 
 class _Parts(NamedTuple):
-    """A field whose text stands in several columns, such as the first and the last name."""
+    """A field whose text is divided over several columns, such as the first and the last name."""
 
     field: str = ""
     places: tuple[int, ...] = ()
 
 
 class ColumnNames(NamedTuple):
-    """The names that people give to the columns of a kind of file, in small letters and digits."""
+    """People's names for the columns of a kind of file, in small letters and digits."""
 
     others: Mapping[str, str] = {}
-    """The field of a name that is not the field's own. A column with the field's own name goes first."""
+    """Fields by further names of their columns. A column with the field's own name comes first."""
     divided: tuple[str, tuple[str, ...]] = ("", ())
-    """A field, and the columns that hold its parts where the file has no column for it."""
+    """A field, and the columns with its parts, for files without a column for it."""
 
     def is_known(self, name: str, known: Collection[str]) -> bool:
         plain = _plain(name)
         return plain in self.others or plain in self.divided[1] or plain in map(_plain, known)
 
     def fields(self, names: Sequence[str], known: Collection[str]) -> list[str]:
-        """The field of each column; its name in small letters where it is none."""
+        """The field of each column, or its name in small letters if it is none."""
         own = {_plain(field): field for field in known}
         found = [own.get(_plain(name), name.lower()) for name in names]
         there = set(found)
@@ -180,11 +179,9 @@ def read_rows(
     names: ColumnNames = _OWN_NAMES,
 ) -> Iterator[FileRow[RowShape]]:
     """The rows of a CSV file that fit `shape`, whose field names are its columns; the others go into the report.
-
-    `names` tells further names of columns; capitals, spaces and signs in names do not count. An empty cell is a missing
-    value. With `clearing` a `-` in a column that is not required clears it. `progress` is called for every row. Raises
-    UnreadableFile when there is no such file, no header with the columns that `shape` requires, or no text.
-    """
+    `names` has further names of columns; capitals, spaces and signs do not count. An empty cell is a missing value.
+    With `clearing` a `-` clears a column that is not required. `progress` is called for every row. Raises
+    UnreadableFile if there is no such file, no header with the columns that `shape` requires, or no text."""
     fields = msgspec.structs.fields(shape)
     known = [field.encode_name for field in fields]
     required = {field.encode_name for field in fields if field.required}
@@ -265,7 +262,7 @@ class _Columns(NamedTuple):
         return cleared
 
     def fault(self, cells: Sequence[str]) -> str:
-        """The fault of a row as a whole: too many cells, or columns that disagree. Empty when there is none."""
+        """The fault of a row as a whole: too many cells, or columns that disagree. Empty without a fault."""
         if len(cells) > self.width and (len(cells) > len(self.header) or any(map(str.strip, cells[self.width :]))):
             return f"{len(cells)} cells, but the header names {self.width} columns"
         for name in self.repeated:
@@ -284,7 +281,8 @@ def _columns_of(names: list[str], known_names: ColumnNames, known: Sequence[str]
 
 
 def without_repeats(lines: Iterable[FileRow[RowShape]], report: ImportReport, *key: str) -> Iterator[FileRow[RowShape]]:
-    """Rows whose `key`, one column or several, appeared on an earlier line go into the report."""
+    """The rows without those whose `key`, one column or several, appeared on an earlier line; these go into the
+    report."""
     first: dict[Any, int] = {}
     key_of = attrgetter(*key)
     nothing = (None,) * len(key) if len(key) > 1 else None
@@ -299,7 +297,8 @@ def without_repeats(lines: Iterable[FileRow[RowShape]], report: ImportReport, *k
 
 
 def count_rows(path: Path) -> int:
-    """About how many rows a file has, for a progress bar: a row may have several lines. 0 when it cannot be read."""
+    """The approximate number of rows, for a progress bar: a row may have several lines. 0 if the file cannot be
+    read."""
     try:
         with path.open("rb") as file:
             return max(sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b"")) - 1, 0)
@@ -321,7 +320,7 @@ def append_rows(file: TextIO, rows: Iterable[Iterable[object]]) -> None:
 
 
 def _cell(value: object) -> str:
-    """Numbers and days stay what they are for a spreadsheet."""
+    """The cell in the file. Numbers and days keep their meaning for a spreadsheet."""
     match value:
         case None:
             return ""

@@ -1,8 +1,8 @@
-"""Dates in digits have the month first, as in all of the United States: 05/11/2026 is the eleventh of May.
+"""Refuses files with the day first. Dates in digits have the month first, as in all of the United States: 05/11/2026 is
+the eleventh of May.
 
-A file in which another date can only have the day first, 20/11/2026, was written elsewhere. Half of its dates would be
-read as other days, so it is refused as a whole.
-"""
+A file with a date that can only have the day first, such as 20/11/2026, was written elsewhere. Half of its dates would
+be read as other days, so it is refused as a whole."""
 
 import re
 from collections.abc import Iterable
@@ -15,8 +15,8 @@ _MONTHS = 12
 
 
 def refuse_days_first(column: str, cells: Iterable[Any]) -> None:
-    """Raises UnreadableFile when one of the cells has the day first, none of them has the month first for certain, and
-    another one would be read as another day. `cells` are the first ones of a column of dates."""
+    """Check the first cells of a column of dates. Raises UnreadableFile if one has the day first, none certainly has
+    the month first, and another one would be read as another day."""
     day_first = other_day = ""
     for cell in cells:
         written = _IN_DIGITS.match(cell) if isinstance(cell, str) else None

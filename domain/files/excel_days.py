@@ -1,8 +1,7 @@
-"""Days as spreadsheets count them: 46174 is 2026-06-01, and 46174.25 is six o'clock of that day.
+"""Reads days in spreadsheets' count: 46174 is 2026-06-01, and 46174.25 is six o'clock of that day.
 
-A date cell without its format is such a number, and so is what a spreadsheet saves of it as CSV. Only days between 1990
-and 2100 count, so that few other numbers look like one.
-"""
+A date cell without its format is such a number, and so is its copy in a CSV file. Only days between 1990 and 2100
+count, so that few other numbers look like one."""
 
 import math
 import re
@@ -17,7 +16,7 @@ _OF_A_DAY = re.compile(r"0?\.\d+|0", re.ASCII)
 
 
 def excel_moment(cell: object) -> datetime | None:
-    """The time that the number, or the text that is one, means; None when it means none. To the second."""
+    """The moment of the number, or of a text that is one, to the second; None if it is no moment."""
     if isinstance(cell, str) and len(cell) <= 40 and _COUNTED.fullmatch(cell):
         cell = float(cell)
     if not isinstance(cell, (int, float)) or isinstance(cell, bool) or not math.isfinite(cell):
@@ -28,7 +27,7 @@ def excel_moment(cell: object) -> datetime | None:
 
 
 def excel_time_of_day(text: str) -> datetime | None:
-    """The time of day that a part of a day means, on a day that means nothing: 0.75 is 18:00."""
+    """The time of day of a part of a day, on any day: 0.75 is 18:00."""
     if len(text) > 40 or not _OF_A_DAY.fullmatch(text):
         return None
     return _to_the_second(_COUNTED_FROM + timedelta(days=float(text)))

@@ -1,9 +1,8 @@
 """Reads the first sheet of an Excel file in a process of its own, and writes its rows to the standard output.
 
 python-calamine holds a sheet whole. A file of five kilobytes may say that its last cell is XFD1048576, and the reader
-then asks for half a terabyte, which ends its process. Therefore the process is not ours, and the system bounds its
-memory and its time. It imports nothing of Fuelroute, so that it starts within a tenth of a second.
-"""
+then asks for half a terabyte, which ends its process. So the process is not ours, and the system bounds its memory and
+its time. It imports nothing of Fuelroute, so that it starts within a tenth of a second."""
 
 import resource
 import sys
@@ -19,21 +18,21 @@ MOST_READER_BYTES = 2 << 30
 """A sheet of a million rows and eight columns needs less than half of it."""
 MOST_READER_SECONDS = 120
 PORTION_ROWS = 1_000
-"""The rows that stand in one line of the output."""
+"""Rows in one line of the output."""
 
 PORTION_CHARACTERS = 1 << 20
 PORTION_CELLS = 50_000
 _MOST_CHARACTERS = 1 << 30
-"""A text stands once in the file and in any number of cells: so much is written of all cells."""
+"""Most characters written of all cells: a text stands once in the file and in any number of cells."""
 _MOST_COLUMNS = 1_000
 _MOST_FURTHER_SHEETS = 20
 _FEWEST_CELLS = 3
-"""A row of a table has so many; one of a legend has fewer."""
+"""Fewest cells of a row in a table; a row of a legend has fewer."""
 _MOST_CELL_CHARACTERS = 32_767
 
 NO_FILE, NO_EXCEL, TOO_MUCH, TOO_WIDE = 3, 4, 5, 6
-"""Exit codes: the file cannot be opened; it is no Excel file; it needs more memory than there is; a row has more cells,
-or a cell more characters, than there may be."""
+"""Exit codes: the file cannot be opened; it is no Excel file; it needs more memory than there is; a row has too many
+cells, or a cell too many characters."""
 
 
 class TooWide(Exception):
@@ -66,11 +65,11 @@ def main(path: str, most_bytes: int, most_seconds: int) -> int:
 
 
 _FEWEST_ROWS = 2
-"""A heading and a row. Sheets with less are notes."""
+"""Fewest rows of a table: a heading and a row. Sheets with fewer are notes."""
 
 
 def _further_sheets(book: Any) -> Iterator[str]:
-    """The names of the further sheets that people see and that have rows."""
+    """The names of the other visible sheets with rows."""
     for sheet in book.sheets_metadata[1 : 1 + _MOST_FURTHER_SHEETS]:
         if sheet.visible != python_calamine.SheetVisibleEnum.Visible:
             continue
@@ -83,7 +82,8 @@ def _further_sheets(book: Any) -> Iterator[str]:
 
 
 def _portions(rows: Iterator[list[Any]]) -> Iterator[list[tuple[int, list[Any]]]]:
-    """Rows with their numbers in the sheet, without those that are empty. Raises TooWide, TooMuch."""
+    """The rows that are not empty, with their numbers in the sheet. Raises TooWide for a row with too many cells, and
+    TooMuch for too many characters."""
     portion: list[tuple[int, list[Any]]] = []
     characters, held_cells, all_characters = 0, 0, 0
     for line, cells in enumerate(rows, start=1):
@@ -103,7 +103,7 @@ def _portions(rows: Iterator[list[Any]]) -> Iterator[list[tuple[int, list[Any]]]
 
 
 def _characters(cells: list[Any]) -> int:
-    """The characters of a row. Raises TooWide."""
+    """The characters of a row. Raises TooWide if a cell has too many."""
     texts = [len(cell) for cell in cells if isinstance(cell, str)]
     if len(cells) > _MOST_COLUMNS or max(texts, default=0) > _MOST_CELL_CHARACTERS:
         raise TooWide
@@ -111,7 +111,7 @@ def _characters(cells: list[Any]) -> int:
 
 
 def _cell(value: Any) -> Any:
-    """A time is a list of one text, so that the reader tells it from a text."""
+    """The cell as JSON. A time is a list of one text, so that the reader tells it from a text."""
     if isinstance(value, datetime):
         return [value.isoformat()]
     if isinstance(value, date):

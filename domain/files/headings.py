@@ -1,4 +1,4 @@
-"""The heading of a vendor's file: the row that names the columns, the fields that they are, and the lines above it."""
+"""The heading of a vendor's file: the row that names the columns, the field of each column, and the lines above it."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,7 +12,7 @@ from domain.files.text_rows import MOST_COLUMNS
 
 _MOST_NAME_CHARACTERS = 200
 _MOST_NAMED, _MOST_NAMED_FIELDS = 40, 3
-"""The columns, and the fields for a missing one, that a fault lists."""
+"""Most columns, and most fields for a missing one, that a fault lists."""
 
 
 class Heading(NamedTuple):
@@ -20,11 +20,11 @@ class Heading(NamedTuple):
 
     line: int
     names: list[str]
-    """Names that come twice are numbered: `Price (1)`, `Price (2)`."""
+    """The names. Repeated ones are numbered: `Price (1)`, `Price (2)`."""
 
 
 class FieldPlace(NamedTuple):
-    """The columns of the file that are a field: one, or several of the same name, which must agree."""
+    """The columns of the file for a field: one, or several of one name, which must agree."""
 
     field: RecordField
     name: str
@@ -32,7 +32,7 @@ class FieldPlace(NamedTuple):
 
 
 def heading_of(row: Row) -> Heading:
-    """Raises UnreadableFile."""
+    """The heading in a row. Raises UnreadableFile if it has too many columns."""
     if len(row.cells) > MOST_COLUMNS:
         raise UnreadableFile(f"line {row.line} has {len(row.cells):,} columns: a file may have {MOST_COLUMNS:,}")
     names = [cell_text(cell)[:_MOST_NAME_CHARACTERS] for cell in row.cells]
@@ -53,7 +53,8 @@ def heading_of(row: Row) -> Heading:
 
 
 def find_heading(rows: Sequence[Row], profile: FileProfile, record: RecordFields) -> tuple[Heading, list[FieldPlace]]:
-    """The first row that has all the columns that are needed, except what stands above it. Raises UnreadableFile."""
+    """The first row with all needed columns, apart from those whose values stand above it. Raises UnreadableFile, which
+    lists what is missing, if there is none."""
     best: tuple[int, int] | None = None
     for index, row in enumerate(rows):
         heading = heading_of(row)
@@ -80,7 +81,7 @@ def _lacking(rows: Sequence[Row], index: int, profile: FileProfile, record: Reco
 
 
 def listed(heading: Heading) -> str:
-    """The names of the columns, in words."""
+    """The names of the columns in a sentence."""
     return ", ".join(list(filter(None, heading.names))[:_MOST_NAMED]) or "none"
 
 
@@ -92,7 +93,7 @@ def _named(name: str, profile: FileProfile, record: RecordFields) -> str:
 
 
 def field_places(heading: Heading, profile: FileProfile, record: RecordFields) -> list[FieldPlace]:
-    """The columns that are fields. The first name of a column that the file has counts."""
+    """The columns that are fields. If the file has several names of a column, the first one counts."""
     by_name = {plain_name(name): index for index, name in reversed(list(enumerate(heading.names))) if name}
     found = ((field, _indexes(profile.columns.get(field.name), by_name)) for field in record.fields)
     return [FieldPlace(field, heading.names[indexes[0]], indexes) for field, indexes in found if indexes]
@@ -118,7 +119,7 @@ def _counted(plain: str, by_name: dict[str, int]) -> Iterator[int]:
 def missing_fields(
     places: Iterable[FieldPlace], above: Iterable[Row], profile: FileProfile, record: RecordFields
 ) -> list[tuple[str, ...]]:
-    """The groups of fields of which neither a column, nor a constant, nor a line above gives one."""
+    """The groups of fields that neither a column, nor a constant, nor a line above gives."""
     there = {place.field.name for place in places} | set(profile.constants)
     groups = [*record.required, *((name,) for name in profile.needs)]
     missing = [group for group in groups if not there.intersection(group)]
@@ -134,8 +135,8 @@ def missing_fields(
 def values_above(
     rows: Sequence[Row], profile: FileProfile, record: RecordFields, convert: Callable[[RecordField, Column, Cell], Any]
 ) -> dict[str, Any]:
-    """The values that stand above the heading: `Effective Date: 11/26/2026`, in one cell or in two neighbours. Raises
-    UnreadableFile for a value that cannot be read, and for two that differ."""
+    """The values above the heading: `Effective Date: 11/26/2026`, in one cell or in two neighbours. Raises
+    UnreadableFile for an unreadable value, and for two that differ."""
     values: dict[str, Any] = {}
     for name, column in profile.above.items():
         field = record.field(name)
@@ -152,7 +153,7 @@ def values_above(
 
 
 def _labelled(rows: Iterable[Row], column: Column) -> Iterator[tuple[int, str, Cell]]:
-    """The line, the label and the value of each place that has the label."""
+    """The line, the label and the value of each place with the label."""
     labels = sorted(column.names, key=len, reverse=True)
     for row in rows:
         for index, cell in enumerate(row.cells):
@@ -168,8 +169,8 @@ def _labelled(rows: Iterable[Row], column: Column) -> Iterator[tuple[int, str, C
 
 
 def _after(text: str, label: str) -> Cell:
-    """The text behind the label and its sign, or empty behind the label alone; None when it does not begin with it.
-    Without a sign a word behind it belongs to a title: Effective prices."""
+    """The text after the label and its sign, empty after the label alone; None if it does not begin with the label.
+    Without a sign a word after it belongs to a title, such as Effective prices."""
     text = text.strip()
     if text.startswith("("):
         text = text[1:].partition(")")[0]

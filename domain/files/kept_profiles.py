@@ -1,4 +1,4 @@
-"""Profiles that companies keep, after they have mapped the columns of a file."""
+"""Profiles that companies keep after they have mapped the columns of a file."""
 
 from datetime import datetime
 from typing import Any
@@ -12,7 +12,7 @@ from domain.errors import FuelrouteError
 from domain.files.profiles import FileProfile
 
 MOST_PROFILES = 100
-"""The number of profiles that a company may keep of one subject."""
+"""Most profiles of one subject that a company keeps."""
 
 
 _LIST = Scalar(
@@ -42,7 +42,7 @@ def read_kept_profile(connection: Connection, company_id: UUID, subject: str, na
 
 
 def keep_profile(connection: Connection, company_id: UUID, profile: FileProfile, *, now: datetime) -> None:
-    """Keep a profile under its name, in place of one that has it. Raises TooManyProfiles."""
+    """Keep a profile under its name, in place of one with that name. Raises TooManyProfiles beyond the limit."""
     kept = kept_profiles(connection, company_id, profile.subject)
     if len(kept) >= MOST_PROFILES and profile.name not in {one.name for one in kept}:
         raise TooManyProfiles
@@ -51,7 +51,7 @@ def keep_profile(connection: Connection, company_id: UUID, profile: FileProfile,
 
 
 def remove_profile(connection: Connection, company_id: UUID, subject: str, name: str) -> bool:
-    """False: the company keeps no such profile."""
+    """Removes a profile. Returns False if the company keeps none with that name."""
     return _REMOVE.execute(connection, (company_id, subject, name)).rowcount == 1
 
 

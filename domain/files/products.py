@@ -1,8 +1,7 @@
 """Tells tractor diesel from reefer fuel, DEF and everything else that is sold, by the product's code and name.
 
-Purchases of fuel cards and lists of prices name products in the same ways. A product that is not known stays unknown:
-no guess is made.
-"""
+Purchases of fuel cards and lists of prices name products in the same ways. An unknown product stays unknown; nothing is
+guessed."""
 
 import re
 from enum import StrEnum
@@ -16,7 +15,7 @@ class Fuel(StrEnum):
     REEFER = "reefer"
     DEF = "def"
     OTHER = "other"
-    """Gasoline, gas, diesel for the farm or the APU, and things that are no fuel."""
+    """Gasoline, gas, diesel for the farm or the APU, and goods that are no fuel."""
     UNKNOWN = "unknown"
     """A person decides."""
 
@@ -30,7 +29,8 @@ _NO_FUEL = re.compile(
     r"|DISC|DISCOUNTS?|REBATES?|(?:SUB)?TOTALS?|LUBE|LUBRICANTS?|FILTERS?|PERMITS?|TOW|TOWING|HOTEL|MOTEL|MONEY ?CODE"
     r"|CIGS|TOBC|TOBACCO|ELECTRONICS|MAINTENANCE|ROAD SERVICE|DEPOSIT|SNACKS?|BEVERAGES?)\b"
 )
-"""Things beside fuel. They decide first: a reefer repair, a diesel additive and a tax on diesel are no fuel."""
+"""Goods and services besides fuel. They are compared first, because a reefer repair, a diesel additive and a tax on
+diesel are no fuel."""
 _DEF = re.compile(
     r"\b(?:DEF[DCPBGJ]?\d*|BULKDEF|DEFBULK|D E F|(?:DIESEL|DSL) EXH(?:AUST)?|EXH(?:AUST)? FLU?I?D|AD ?BLUE|BLUE ?DEF"
     r"|AUS ?32|UREA)\b"
@@ -54,16 +54,16 @@ _WITHOUT_DIESEL: tuple[tuple[Fuel | None, re.Pattern[str]], ...] = (
     (Fuel.OTHER, re.compile(r"\b(?:REG|REGULAR|MID ?GRADE|PLUS|PREMIUM|PREM|SUP|SUPER)\b")),
     (None, re.compile(r"\b(?:CASH|CHECKS?|MISC|MISCELLANEOUS|SUPP|SUPPLIES|SERVICE)\b")),
 )
-"""Words that decide only where none says diesel: grades of gasoline, and a service that may be the pump's."""
+"""Words that decide only in a name without diesel: grades of gasoline, and a service that may be the pump's."""
 
 _NUMBERED = {"020": Fuel.TRACTOR, "021": Fuel.TRACTOR, "033": Fuel.REEFER, "062": Fuel.DEF}
-"""Numbers of the list of Conexxus that cards use for one thing only. 001 is not here: it is regular gasoline at WEX
-and diesel in exports of EFS."""
+"""Numbers of the list of Conexxus with one meaning at all cards. 001 is left out: it is regular gasoline at WEX and
+diesel in exports of EFS."""
 
 
 def fuel_of_product(code: str | None, name: str | None = None) -> Fuel | None:
-    """The kind of fuel that a product is, by its code, its name or both; None where it is known to be no fuel. A name
-    tells more than a number. Words that contradict each other leave the product unknown."""
+    """The kind of fuel of a product, by its code, its name or both; None if it is known to be no fuel. A name counts
+    more than a number. Words that contradict each other leave the product unknown."""
     by_name, by_code = _by_words(name or ""), _by_words(code or "")
     if by_name is Fuel.UNKNOWN:
         return by_code if by_code is not Fuel.UNKNOWN else _by_number(code or "")
@@ -75,7 +75,7 @@ def fuel_of_product(code: str | None, name: str | None = None) -> Fuel | None:
 
 
 def fuel_of_item(item: str | None) -> Fuel:
-    """The kind of an item that has one code or name. The most special word decides: `Reefer diesel` is reefer fuel,
+    """The kind of an item with one code or name. The most special word decides: `Reefer diesel` is reefer fuel,
     `Diesel exhaust fluid` is DEF, `Diesel additive` is neither."""
     return fuel_of_product(item) or Fuel.OTHER
 
@@ -101,7 +101,7 @@ def _by_number(code: str) -> Fuel:
 
 
 def _plain(text: str) -> str:
-    """Words in capitals, divided by spaces: `DieselExhaustFluid` is three."""
+    """The words in capitals, divided by spaces: `DieselExhaustFluid` is three."""
     divided = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text)
     apart = re.sub(r"(?<=\d)(?=[A-Z]{3})", " ", divided.upper())
     numbered = re.sub(r"(?:#|\bNO\.?|\bNUMBER) *(?=[12]\b)", " D", apart)

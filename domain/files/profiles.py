@@ -1,8 +1,7 @@
 """File profiles: which column of a vendor's file is which field of ours, and how its cells are written.
 
-A subject (`RecordFields`: prices, fills) says which fields there are. A profile says where they stand in one vendor's
-file. Some are built in; a company keeps others, which it made by mapping columns.
-"""
+A subject (`RecordFields`: prices, fills) lists the fields. A profile says where they stand in one vendor's file. Some
+are built in; a company keeps others, which it made by mapping columns."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, NamedTuple
@@ -12,8 +11,8 @@ from msgspec import Meta, Struct
 from domain.contract.shapes import Reference, Text
 
 CellKind = Literal["text", "code", "amount", "number", "moment", "day"]
-"""A `code` is a text as the file has it: `lost_digits` tells one that a spreadsheet has rounded. An `amount` is money,
-in dollars. A `moment` is a time, a `day` is a date without one."""
+"""A `code` is a text exactly as in the file; `lost_digits` recognizes one that a spreadsheet has rounded. An `amount`
+is money, in dollars. A `moment` is a time, a `day` is a date without one."""
 
 
 class RecordField(NamedTuple):
@@ -23,17 +22,18 @@ class RecordField(NamedTuple):
     label: str
     kind: CellKind
     usual_names: tuple[str, ...] = ()
-    """Names of columns that files without a profile have for it, beside `name` and `label`."""
+    """Names of its column in files without a profile, besides `name` and `label`."""
 
 
 class RecordFields(NamedTuple):
-    """The fields of a subject. Of each group in `required` a file must have at least one."""
+    """The fields of a subject. A file needs at least one field of each group in `required`."""
 
     subject: str
     fields: tuple[RecordField, ...]
     required: tuple[tuple[str, ...], ...]
     has_marks: bool = False
-    """A mark such as `N/A` in place of a number or a day is an empty cell. Otherwise it is a fault of the row."""
+    """True if a mark such as `N/A` in place of a number or a day counts as an empty cell; otherwise it is a fault of
+    the row."""
 
     def field(self, name: str) -> RecordField | None:
         return next((field for field in self.fields if field.name == name), None)
@@ -43,41 +43,41 @@ ColumnName = Annotated[Text, Meta(min_length=1, max_length=200)]
 
 
 class Column(Struct, frozen=True, omit_defaults=True):
-    """The place of a field in the file, and the way its cells are written."""
+    """Where a field stands in the file, and how its cells are written."""
 
     names: Annotated[tuple[ColumnName, ...], Meta(min_length=1, max_length=20)]
-    """The names that the column has had; the first that the file has counts. Capitals, spaces and signs do not count.
-    Where several columns have the same name, `Price (2)` is the second."""
+    """Names that the column has had; the first that the file has counts. Capitals, spaces and signs do not count. If
+    several columns share a name, `Price (2)` is the second."""
     unit: Literal["dollars", "cents"] = "dollars"
     is_negated: bool = False
-    """The file writes the amount or number with the other sign."""
+    """True if the file writes the amount or number with the other sign."""
     date_format: Annotated[Text, Meta(max_length=40)] = ""
-    """A format of `strptime`, such as `%d.%m.%Y`; empty for the formats that are read anyway."""
+    """A format of `strptime`, such as `%d.%m.%Y`; empty for the usual formats."""
 
 
 class FileProfile(Struct, frozen=True, omit_defaults=True):
     name: Reference
     subject: Reference
     columns: Annotated[dict[str, Column], Meta(max_length=100)]
-    """The columns, by the name of the field."""
+    """The columns by the names of their fields."""
     constants: Annotated[dict[str, Text], Meta(max_length=20)] = {}
     """Values that every row has, such as the brand of a chain's file."""
     above: Annotated[dict[str, Column], Meta(max_length=20)] = {}
-    """Fields whose values stand above the columns' names, beside or behind a label: `Effective Date: 11/26/2026`. The
-    names of the column are labels. A row that has the field itself says what counts for it."""
+    """Fields with a value above the columns' names, beside or after a label: `Effective Date: 11/26/2026`. The names of
+    the column are labels. A row with a value of its own keeps that."""
     needs: Annotated[tuple[Reference, ...], Meta(max_length=20)] = ()
-    """Fields without which a file is not the vendor's, beside those that every file of the subject needs."""
+    """Fields that a file of this vendor has in any case, besides those that the subject requires."""
     recognized_by: Annotated[tuple[ColumnName, ...], Meta(max_length=20)] = ()
-    """Names of columns, or words above them, of which a file has one if it is the vendor's. Empty: the columns alone
-    tell. Only a file whose profile nobody names is asked."""
+    """Names of columns, or words above them, one of which each file of the vendor has; empty if the columns alone are
+    enough. They only matter for a file whose profile was not named."""
     time_zone: Annotated[Text, Meta(max_length=60)] = ""
     """The zone of times without an offset; empty for the company's."""
     code_set: Annotated[Text, Meta(max_length=40)] = ""
-    """The set that the file's codes of stations belong to: `loves`. Empty: they are station ids."""
+    """The set of the file's codes of stations, such as `loves`; empty if they are station ids."""
 
 
 def guessed_columns(names: list[str], record: RecordFields) -> dict[str, str]:
-    """The columns that are probably fields, by field: a person looks at them and maps the rest."""
+    """The probable columns of fields, by field. A person checks them and maps the rest."""
     by_name = {plain_name(name): name for name in reversed(names) if name}
     guesses: dict[str, str] = {}
     for field in record.fields:
@@ -89,7 +89,7 @@ def guessed_columns(names: list[str], record: RecordFields) -> dict[str, str]:
 
 
 def plain_profile(record: RecordFields, columns: Mapping[str, str] | None = None) -> FileProfile:
-    """A profile for files whose columns have the names of our fields, or those of `columns`, by field."""
+    """A profile for files whose columns have the names of our fields, or the names in `columns`, by field."""
     named = {field.name: Column((field.name, field.label, *field.usual_names)) for field in record.fields}
     given = {name: Column((column,)) for name, column in (columns or {}).items()}
     return FileProfile("generic", record.subject, given or named)

@@ -1,8 +1,7 @@
 """Reads a CSV or Excel file by its profile: rows become records, and faults are reported by line.
 
 Files of vendors come as Excel or as CSV with commas, semicolons, tabs or bars, in UTF-8, UTF-16 or the encoding of
-Windows, often with titles above the columns' names. All of this is found out here.
-"""
+Windows, often with titles above the columns' names. The reader recognizes all of them."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -22,18 +21,18 @@ from domain.files.spreadsheets import Cell, Row, file_rows, is_excel_file
 from domain.files.text_rows import Refuse
 
 AUTO = "auto"
-"""The name that stands for the profile which fits the headings of a file."""
+"""The name that stands for the profile that fits the headings of a file."""
 
 MOST_FILE_RECORDS = 1_000_000
-"""A chain has a thousand stations, a large fleet a hundred thousand fills a month."""
+"""Most records of a file. A chain has a thousand stations, a large fleet a hundred thousand fills a month."""
 
 
 PassesOver = Callable[[dict[str, Any]], bool]
-"""True for the values of a row that is about something else. Cells that cannot be read stand there as texts."""
+"""True for the values of a row about something else. Unreadable cells are there as texts."""
 
 
 class FileRecord(NamedTuple):
-    """A row of the file, as fields of ours. Columns that the file lacks are not there; an empty cell is None."""
+    """A row of the file as fields of ours. Columns that the file lacks are left out; an empty cell is None."""
 
     line: int
     values: dict[str, Any]
@@ -45,10 +44,10 @@ class ProfiledFile:
 
     heading: Heading
     fields: dict[str, str]
-    """The columns that are used, by field."""
+    """The used columns, by field."""
     records: Iterator[FileRecord]
     above: dict[str, Any] = field(default_factory=dict)
-    """The values that stand above the heading, by field. Every record has them, unless its row says something else."""
+    """The values above the heading, by field. They count for every record whose row has no value of its own."""
 
     @property
     def unused(self) -> list[str]:
@@ -68,10 +67,10 @@ def open_profiled(
     passes_over: PassesOver = lambda _: False,
     tell: Callable[[int, str], None] = lambda line, message: None,
 ) -> Iterator[ProfiledFile]:
-    """The file's records. Rows with a fault go into the report, unless `passes_over` knows them as lines of another
-    kind; so does a heading that is printed again. `zone` is that of times without an offset, unless the profile has
-    one. `tell` gets the line and a sentence on what else the file has. Raises UnreadableFile, also while the records
-    are read."""
+    """The file's records. Rows with a fault go into the report, unless `passes_over` recognizes them as lines of
+    another kind; so does a repeated heading. `zone` is that of times without an offset, unless the profile has one.
+    `tell` gets the line and a sentence about other contents of the file. Raises UnreadableFile, also while the records
+    are read, if the file is refused as a whole."""
     zone = ZoneInfo(profile.time_zone) if profile.time_zone else zone
     with closing(_rows(path, report.refuse, tell)) as rows:
         first = list(islice(rows, MOST_LINES_ABOVE))
@@ -117,9 +116,9 @@ def _cells_at(row: Row, indexes: Sequence[int]) -> Iterator[Cell]:
 def recognize(
     path: Path, profiles: Sequence[FileProfile], record: RecordFields, *, kept: Sequence[FileProfile] = ()
 ) -> FileProfile:
-    """The profile that fits the file's headings: the one that knows most of its columns. One of `kept`, which people
-    made, goes before the others when the file has all of its columns. Raises UnreadableFile, which says what to do,
-    when none fits or several fit equally well."""
+    """The profile that fits the file's headings: the one that knows most of its columns. A profile of `kept`, which
+    people made, comes before the others if the file has all of its columns. Raises UnreadableFile, which says what to
+    do, if none fits or several fit equally well."""
     further: list[str] = []
     with closing(_rows(path, lambda row: None, lambda line, message: further.append(message))) as rows:
         first = list(islice(rows, MOST_LINES_ABOVE))
@@ -141,11 +140,12 @@ def recognize(
 
 
 _FEWEST_LETTERS = 5
-"""A word that is shorter may be part of another one. Several words are the name of a column."""
+"""Fewest letters of a single word by which a vendor is recognized; a shorter one may be part of another. Several words
+are the name of a column."""
 
 
 def _is_recognized(rows: Sequence[Row], profile: FileProfile) -> bool:
-    """True if a cell of the beginning is one of the names that tell the vendor, or has such a word in it."""
+    """True if a cell at the beginning is one of the names of the vendor, or contains a word of them."""
     if not profile.recognized_by:
         return True
     cells = {cell_text(cell).strip().casefold() for row in rows for cell in row.cells if isinstance(cell, str)}
@@ -165,7 +165,7 @@ class _Fit(NamedTuple):
 
     @property
     def reading(self) -> object:
-        """Profiles for which it is the same read this file alike."""
+        """A value that is equal for profiles that read this file alike."""
         ways = [(place.field.name, place.indexes, _way(self.profile, place)) for place in self.places]
         return ways, self.profile.constants, self.profile.code_set, self.profile.time_zone, self.profile.above
 
@@ -176,7 +176,7 @@ def _way(profile: FileProfile, place: FieldPlace) -> tuple[str, bool, str]:
 
 
 def _fits(rows: Sequence[Row], profiles: Sequence[FileProfile], record: RecordFields) -> list[_Fit]:
-    """The profiles that find all they need in these rows."""
+    """The profiles that find everything they need in these rows."""
     fits = []
     for profile in profiles:
         try:
@@ -187,7 +187,7 @@ def _fits(rows: Sequence[Row], profiles: Sequence[FileProfile], record: RecordFi
 
 
 def _nearest_fault(rows: Sequence[Row], profiles: Sequence[FileProfile], record: RecordFields) -> str:
-    """What the profile lacks that knows most columns of these rows."""
+    """The missing part of the profile that knows most columns of these rows."""
 
     def known(profile: FileProfile) -> int:
         return max(len(field_places(heading_of(row), profile, record)) for row in rows)
@@ -200,15 +200,15 @@ def _nearest_fault(rows: Sequence[Row], profiles: Sequence[FileProfile], record:
 
 
 class Sample(NamedTuple):
-    """The beginning of a file, to map its columns by hand."""
+    """The beginning of a file, by which a person maps its columns."""
 
     heading: Heading
     rows: list[Row]
 
 
 def read_sample(path: Path, *, limit: int = 5) -> Sample:
-    """The columns' names, taken from the first row that is as wide as the table, and the first rows below it. Raises
-    UnreadableFile."""
+    """The columns' names, from the first row as wide as the table, and the first rows below it. Raises UnreadableFile
+    if the file cannot be read."""
     with closing(_rows(path, lambda row: None)) as rows:
         first = list(islice(rows, MOST_LINES_ABOVE + limit))
     if not first:
@@ -240,11 +240,11 @@ class _FieldReader(NamedTuple):
     place: int
     column: str
     convert: Callable[[Cell], Any]
-    """Raises ValueError, with a text that follows the cell."""
+    """Converts a cell, or raises ValueError with a text that follows the cell."""
     others: tuple[int, ...]
-    """Further columns of the same name. Their cells must say the same."""
+    """Further columns of that name, whose cells must agree."""
     has_marks: bool
-    """True where a mark such as `N/A` is an empty cell."""
+    """True if a mark such as `N/A` counts as an empty cell."""
 
 
 def _reader(place: FieldPlace, profile: FileProfile, zone: ZoneInfo, *, has_marks: bool) -> _FieldReader:
@@ -254,7 +254,7 @@ def _reader(place: FieldPlace, profile: FileProfile, zone: ZoneInfo, *, has_mark
 
 
 def _refuse_ambiguous(heading: Heading, readers: Sequence[_FieldReader], sample: Sequence[Row]) -> None:
-    """Raises UnreadableFile when a column is there twice and its cells differ wherever both have something."""
+    """Check columns of one name. Raises UnreadableFile if two of them differ wherever both have a value."""
     for reader in readers:
         said = [_said(reader, row.cells) for row in sample] if reader.others else []
         told = [values for values in said if len(values) > 1]
@@ -267,7 +267,7 @@ def _refuse_ambiguous(heading: Heading, readers: Sequence[_FieldReader], sample:
 
 
 def _said(reader: _FieldReader, cells: Sequence[Cell]) -> list[Any]:
-    """The values of a field's columns that are not empty. One that cannot be read stands for itself."""
+    """The values of a field's columns that are not empty. An unreadable one stands for itself."""
     given = (cells[place] for place in (reader.place, *reader.others) if place < len(cells))
     values = []
     for cell in given:
@@ -284,13 +284,13 @@ def _comparable(value: Any) -> Any:
 
 
 class _Width(NamedTuple):
-    """The cells that a row may have, and those that have a name."""
+    """How many cells a row may have, and how many have a name."""
 
     most: int
     named: int
 
     def fault(self, cells: Sequence[Cell]) -> str:
-        """A row with more cells is shifted: a delimiter stands inside a cell."""
+        """The fault of a row with more cells, which is shifted by a delimiter inside a cell; empty without a fault."""
         if len(cells) > self.most or any(cell not in (None, "") for cell in cells[self.named :]):
             return (
                 f"{len(cells)} cells, but the heading names {self.named} columns: a cell with a delimiter needs quotes"
@@ -299,15 +299,15 @@ class _Width(NamedTuple):
 
 
 def _width(heading: Heading, sample: Sequence[Row]) -> _Width:
-    """Where every row ends with an empty cell too many, so does the next. Titles between the rows are shorter, and a
-    heading that comes again is as long as the first."""
+    """The width of the table. If every row ends with one empty cell too many, rows may. Titles between the rows are
+    shorter, and a repeated heading is as long as the first."""
     named = max((index for index, name in enumerate(heading.names, start=1) if name), default=0)
     there = len(heading.names)
     return _Width(min((len(row.cells) for row in sample if len(row.cells) >= there), default=there), named)
 
 
 def _without_headings(rows: Iterator[Row], heading: Row, report: ImportReport, progress: Progress) -> Iterator[Row]:
-    """The rows without those that name the columns again, as a report does on each of its pages or for each group."""
+    """The rows without repeated headings, as reports have them on each page or for each group."""
     first = _first_name(heading)
     for row in rows:
         if _is_heading(row, heading, first):
@@ -318,7 +318,7 @@ def _without_headings(rows: Iterator[Row], heading: Row, report: ImportReport, p
 
 
 def _first_name(heading: Row) -> tuple[int, Cell]:
-    """The first cell of a heading that is not empty, with its place."""
+    """The first nonempty cell of a heading, with its place."""
     return next((one for one in enumerate(heading.cells) if one[1] not in (None, "")), (0, None))
 
 
@@ -338,7 +338,7 @@ def _plain_cells(row: Row) -> list[str]:
 
 
 def _disagreements(doubled: Sequence[_FieldReader], cells: Sequence[Cell], values: dict[str, Any]) -> Iterator[str]:
-    """Sets the fields whose columns come several times, and tells where their cells differ."""
+    """Sets the fields that have several columns, and reports where their cells differ."""
     for reader in doubled:
         said = _said(reader, cells)
         if len(set(map(_comparable, said))) > 1:

@@ -1,4 +1,4 @@
-"""Ends the reading of a file that nobody waits for any more, or that takes too long."""
+"""Ends the reading of a file that is no longer wanted, or that takes too long."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from domain.errors import FuelrouteError
 
 WhyEnd = Callable[[], str]
-"""A function that tells why the reading ends now; empty while it goes on. It is called often, also by other threads."""
+"""Tells why the reading ends now; empty while it goes on. It is called often, also by other threads."""
 
 
 class UnreadableFile(FuelrouteError):
@@ -23,7 +23,7 @@ _ASKED: ContextVar[WhyEnd | None] = ContextVar("why_reading_ends", default=None)
 
 @contextmanager
 def reading_ends(why: WhyEnd) -> Iterator[None]:
-    """Files that are read inside end as soon as `why` tells a reason: `go_on` then raises ReadingEnded."""
+    """Ends the reading of files within the block as soon as `why` tells a reason: `go_on` then raises ReadingEnded."""
     token = _ASKED.set(why)
     try:
         yield
@@ -32,7 +32,8 @@ def reading_ends(why: WhyEnd) -> Iterator[None]:
 
 
 def go_on() -> None:
-    """Called by readers every thousand rows or so. Raises ReadingEnded."""
+    """Lets the reading go on; readers call it every thousand rows or so. Raises ReadingEnded, with the reason, once it
+    has to end."""
     why = _ASKED.get()
     if why is not None and (reason := why()):
         raise ReadingEnded(reason)

@@ -1,4 +1,4 @@
-"""The time for reading a file, where a person waits for its first rows and others wait for the thread."""
+"""The time for reading a file, while a person waits for its first rows and others wait for the thread."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from domain.files.reading_ends import UnreadableFile
 
 
 def _go_on() -> None:
-    """Nobody waits."""
+    """Does nothing; stands for readers that give way to no one."""
 
 
 _give_way: ContextVar[Callable[[], object]] = ContextVar("give_way", default=_go_on)
@@ -23,7 +23,7 @@ class ReadingTooLong(UnreadableFile):
 
 @contextmanager
 def reading_within(seconds: float) -> Iterator[None]:
-    """Files that are read inside raise ReadingTooLong when that takes longer."""
+    """Makes reading of files within the block raise ReadingTooLong after `seconds`."""
     token = _ends_at.set(time.monotonic() + seconds)
     try:
         yield
@@ -32,14 +32,14 @@ def reading_within(seconds: float) -> Iterator[None]:
 
 
 def reading_seconds_left() -> float | None:
-    """Never below zero; None: there is no limit."""
+    """The seconds left, never below zero; None without a limit."""
     ends_at = _ends_at.get()
     return None if ends_at is None else max(0.0, ends_at - time.monotonic())
 
 
 @contextmanager
 def reading_in_turns(give_way: Callable[[], object]) -> Iterator[None]:
-    """Readers inside call `give_way` now and then, also while they find no row."""
+    """Makes readers within the block call `give_way` now and then, also while they find no row."""
     token = _give_way.set(give_way)
     try:
         yield
@@ -48,7 +48,7 @@ def reading_in_turns(give_way: Callable[[], object]) -> Iterator[None]:
 
 
 def check_reading_time() -> None:
-    """Lets others have their turn. Readers call it after some rows. Raises ReadingTooLong."""
+    """Lets others have their turn; readers call it after some rows. Raises ReadingTooLong once the time is over."""
     _give_way.get()()
     if reading_seconds_left() == 0:
         raise ReadingTooLong

@@ -1,10 +1,9 @@
-"""Doubts about the routes of a table with a row for each stop. A row whose `externalId` is mistyped is read without a
-fault, and makes a route of its own or joins another one, while the route that it belongs to lacks a stop.
+"""Doubts about the routes of a table with a row for each stop.
 
-Such a row is known by what it leaves behind: a single stop, a gap in the numbers of stops, a truck and a start that are
-those of another route, an `externalId` that differs from another one only in capitals. The route that may lack a stop
-is refused.
-"""
+A row with a mistyped `externalId` is read without a fault. It makes a route of its own or joins another one, while its
+real route lacks a stop. Such a row is recognized by its traces: a single stop, a gap in the numbers of stops, a truck
+and a start of another route, an `externalId` that differs from another one only in capitals. The route that may lack a
+stop is refused."""
 
 import itertools
 from collections import defaultdict
@@ -18,19 +17,19 @@ from domain.files.route_times import plain_text
 from domain.files.spreadsheets import Cell, Row
 
 _LAST = frozenset((99, 999, 9_999))
-"""Numbers that mean the last stop, however many stand before it."""
+"""Numbers that mean the last stop, whatever the number of stops before it."""
 _WIDE_STEP = 5
-"""Stops are numbered by fives or tens, so that one can be put between them later."""
+"""Stops are numbered by fives or tens, so that one can be inserted later."""
 _MOST_STRAYS = 10_000
 
 
 class _Stray(NamedTuple):
-    """A row that may belong to another route than the one that it names."""
+    """A row that may belong to another route than the named one."""
 
     line: int
     route: int
     truck: int
-    """The hash of the cells that tell the truck and the start; 0: they are empty."""
+    """The hash of the cells with the truck and the start; 0 if they are empty."""
     neighbour: int | None
     """The route of the row before."""
 
@@ -39,17 +38,17 @@ class _Stray(NamedTuple):
 class Doubts:
     layout: Layout
     lowest: float = inf
-    """The least number of a stop in the file."""
+    """The lowest number of a stop in the file."""
     trucks: dict[int, int] = field(default_factory=dict)
-    """The truck and the start of each route, as its first row tells them."""
+    """The truck and the start of each route, from its first row."""
     firsts: dict[int, _Stray] = field(default_factory=dict)
-    """The first rows of routes that have had one row so far."""
+    """The first rows of routes with one row so far."""
     strays: list[_Stray] = field(default_factory=list)
-    """Further rows of routes, with the truck and the start of something else."""
+    """Further rows of routes whose truck or start differs."""
     spelled: dict[int, int] = field(default_factory=dict)
-    """The routes whose `externalId` is not in capitals, by what it is in capitals."""
+    """Routes whose `externalId` is not in capitals, by its spelling in capitals."""
     alike: dict[int, int] = field(default_factory=dict)
-    """Routes whose `externalId` differs from that of another one in capitals only."""
+    """Routes whose `externalId` differs from another one only in capitals."""
     before: int | None = None
     _places: tuple[int, ...] = ()
     _start: int | None = None
@@ -63,7 +62,7 @@ class Doubts:
         self._start = None if self.layout.is_start_of_stops else columns[TableField(None, "scheduledStart")]
 
     def see(self, row: Row, route: int, external_id: str) -> None:
-        """Notes a row of the route. `external_id` is empty where the row names none."""
+        """Notes a row of the route. `external_id` is empty if the row names none."""
         if not self._is_stop(row.cells):
             self.before = route
             return
@@ -81,7 +80,7 @@ class Doubts:
         self.before = route
 
     def spoiled(self, rows: Mapping[int, int], known: Collection[int]) -> Iterator[tuple[int, str]]:
-        """The routes that may lack a row, with the reason. Of those that are `known` to lack one the reason is told."""
+        """The routes that may lack a row, with the reason; for those `known` to lack one, the reason too."""
         in_capitals = [(route, plain) for plain, route in self.spelled.items() if plain in rows]
         for one, other in [*self.alike.items(), *in_capitals]:
             for route in (one, other):
@@ -93,7 +92,7 @@ class Doubts:
             yield from ((route, why) for route in self._whose(stray, by_truck) if route != stray.route)
 
     def _whose(self, one: _Stray, by_truck: Mapping[int, Sequence[int]]) -> Sequence[int]:
-        """The routes that the row may belong to."""
+        """The routes to which the row may belong."""
         if one.truck and self._start is not None:
             return by_truck.get(one.truck, ())
         near = one.neighbour
@@ -108,7 +107,7 @@ class Doubts:
         return found
 
     def _is_stop(self, cells: Sequence[Cell]) -> bool:
-        """A row without a place tells of its route alone."""
+        """True if the row has a place; a row without one is about its route alone."""
         return any(at < len(cells) and cells[at] not in (None, "") for at in self._stops)
 
     def _truck(self, cells: Sequence[Cell]) -> int:
@@ -142,8 +141,8 @@ class Doubts:
 
 
 def missing_number(numbers: Sequence[float], lowest: float) -> int | None:
-    """The number of a stop that the route lacks, of its numbers in order; None: none is missing. Stops are numbered by
-    ones from 0 or 1, by twos, or by fives or tens; numbers that follow no rule say nothing."""
+    """The number of a stop that the route lacks, from its numbers in order; None if none is missing. Stops are numbered
+    by ones from 0 or 1, by twos, or by fives or tens; other numbers show nothing."""
     if not numbers or not all(isfinite(number) and number == int(number) for number in numbers):
         return None
     whole = [int(number) for number in numbers]

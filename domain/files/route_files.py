@@ -2,9 +2,8 @@
 does. A route with a fault costs only itself.
 
 A line of a `.jsonl` file is a body. A table has one row for a route, with columns such as `stop1_name`, or one row for
-each stop, with columns such as `stop_name`. The rows of one route name its `externalId`, or leave it empty behind the
-first one.
-"""
+each stop, with columns such as `stop_name`. The rows of one route name its `externalId`, or leave it empty after the
+first one."""
 
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -39,9 +38,9 @@ class RouteFile:
 
     routes: Iterator[FileRoute]
     layout: Layout | None = None
-    """None: JSON lines have no columns."""
+    """The columns; None for JSON lines, which have none."""
     passed_over: list[int] = field(default_factory=list)
-    """The lines of totals and the like, as far as the routes have been read."""
+    """The lines of totals and the like, so far."""
 
 
 FileFormat = Literal["jsonl", "csv", "excel"]
@@ -55,7 +54,7 @@ _FORMATS: dict[str, FileFormat] = {
 
 
 def format_of(name: str) -> FileFormat:
-    """Raises UnreadableFile for a name that ends otherwise."""
+    """The format by the file's name. Raises UnreadableFile for a name with another ending."""
     found = _FORMATS.get(Path(name).suffix.lower())
     if found is None:
         raise UnreadableFile(f"{name}: the file must be .jsonl, .csv or .xlsx")
@@ -71,9 +70,9 @@ def open_route_file(
     names: Sequence[str] | None = None,
     kind: FileFormat | None = None,
 ) -> Iterator[RouteFile]:
-    """The file's routes, in its order. `mapping` names the column of a field where it has another name; `names` stand
-    in place of all names of columns. `zone` is that of times without an offset in a table. The format is that of the
-    path unless given. Raises UnreadableFile, also while the routes are read."""
+    """The file's routes, in its order. `mapping` has the column of a field under another name; `names` replace all
+    names of columns. `zone` is that of times without an offset in a table. The format is that of the path unless given.
+    Raises UnreadableFile, also while the routes are read, if the file is refused as a whole."""
     kind = kind or format_of(path.name)
     if kind == "jsonl":
         if mapping:
@@ -89,7 +88,7 @@ def open_route_file(
 
 
 def read_columns(path: Path, kind: FileFormat) -> list[str]:
-    """The names of a table's columns; none for JSON lines. Raises UnreadableFile."""
+    """The names of a table's columns; none for JSON lines. Raises UnreadableFile if the file cannot be read."""
     if kind == "jsonl":
         return []
     with ExitStack() as life:
@@ -103,7 +102,7 @@ def _spool() -> Iterator[IO[bytes]]:
 
 
 class _Table:
-    """An open table. Excel's rows are stored when they are read a first time, since Excel takes long."""
+    """An open table. Excel's rows are stored at the first reading, because Excel takes long."""
 
     def __init__(self, path: Path, mapping: Mapping[str, str], is_excel: bool, life: ExitStack) -> None:
         self._path, self._is_excel, self._life = path, is_excel, life
@@ -120,7 +119,7 @@ class _Table:
         return self._life.enter_context(closing(rows))
 
     def entries(self) -> Iterator[TableEntry]:
-        """All rows below the names, and those that cannot be read, in the order of the file."""
+        """All rows below the names, and the unreadable ones, in the order of the file."""
         for row in self._rows:
             while self._refused:
                 yield self._refused.popleft()
@@ -129,7 +128,7 @@ class _Table:
             yield self._refused.popleft()
 
     def again(self) -> None:
-        """Begin anew, once all entries have been read."""
+        """Begin again, once all entries have been read."""
         self._rows.close()
         self._refused.clear()
         self._rows = self._open()
@@ -137,11 +136,11 @@ class _Table:
 
 
 _DATED_ROWS = 100
-"""The first rows, which tell whether the file writes the day before the month."""
+"""The first rows, by which a file with the day before the month is recognized."""
 
 
 def _dated(entries: Iterator[TableEntry], layout: Layout) -> Iterator[TableEntry]:
-    """The same entries. Raises UnreadableFile when the first ones have the day before the month."""
+    """The entries. Raises UnreadableFile if the first ones have the day before the month."""
     first = list(islice(entries, _DATED_ROWS))
     for place, index in layout.columns.items():
         if place.field in TIME_FIELDS:
@@ -200,8 +199,7 @@ def _json_route(number: int, text: bytes) -> FileRoute:
 
 def _without_repeats(routes: Iterable[FileRoute]) -> Iterator[FileRoute]:
     """Refuses a route whose `externalId` an earlier one has: two pushes of one load at a time would come in any order.
-
-    It keeps a hash of each, not the text: of a million routes no two are likely to have the same one."""
+    It keeps a hash of each id in place of the text; even among a million routes no two are likely to be equal."""
     first: dict[int, int] = {}
     for one in routes:
         if one.route is not None and first.setdefault(hash(one.external_id), one.line) != one.line:

@@ -1,4 +1,4 @@
-"""Rows of a table of routes that are no routes: totals, page numbers, and the columns' names once more on each page."""
+"""Recognizes rows in a table of routes that are no routes: totals, page numbers, and repeated headings on each page."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,16 +20,16 @@ _ALONE = re.compile(
     r"|report (?:date|generated|printed)\b.*|[-*= ]*end of (?:report|file|list)\b.*",
     re.ASCII | re.IGNORECASE | re.DOTALL,
 )
-"""Lines that stand by themselves, in one cell."""
+"""Lines with a text in one cell alone."""
 _NUMBER = re.compile(r"[\d,.]+")
 _MOST_CHARACTERS = 200
 
 
 class WithoutFooters:
-    """Passes such rows over, and keeps their lines."""
+    """Passes such rows over, and keeps their line numbers."""
 
     def __init__(self, layout: Layout, names: Sequence[str]) -> None:
-        """`names` are those that the file gives its columns."""
+        """`names` are the file's names of its columns."""
         self._names = [name.strip().casefold() for name in names]
         self._places = [
             place for field, place in layout.columns.items() if field.field in ("latitude", "longitude", "address")

@@ -1,4 +1,4 @@
-"""The columns of a table of routes: which is which field, by its name or by a mapping."""
+"""The columns of a table of routes: the field of each, by its name or by a mapping."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +34,7 @@ TIME_ZONE = "timeZone"
 """The field with the time zone of a row's times that have no offset."""
 
 _SEQUENCE_NAMES = frozenset(("stopsequence", "stopseq", "stoporder"))
-"""`Stop Number` is none: it may be the number of a store."""
+"""Names of the column that orders stops. `Stop Number` is left out: it may be the number of a store."""
 _NUMBERED = re.compile(r"(.+?) ?\(([1-9])\)", re.DOTALL)
 MOST_NAME_CHARACTERS = 200
 _MOST_LISTED = 60
@@ -42,7 +42,7 @@ _STOP = re.compile(r"stop(\d{0,2})(\w+)", re.ASCII)
 
 
 class TableField(NamedTuple):
-    """A field of the table. `stop` is the stop's number, 0 for that of a row, None for a field of the route."""
+    """A field of the table. `stop` is the stop's number, 0 for the row's own stop, None for a field of the route."""
 
     stop: int | None
     field: str
@@ -55,7 +55,7 @@ EXTERNAL_ID = TableField(None, "externalId")
 
 
 class Layout(NamedTuple):
-    """The columns of a table: which are fields of routes, and which are not used."""
+    """The columns of a table: the fields of routes, and the unused ones."""
 
     columns: dict[TableField, int]
     names: list[str]
@@ -67,7 +67,8 @@ class Layout(NamedTuple):
 
     @property
     def is_start_of_stops(self) -> bool:
-        """One column has the time of every stop, and that of the first stop is the start. Only a mapping says so."""
+        """True if one column has the time of every stop, and that of the first stop is the start. Only a mapping can
+        say so."""
         start = self.columns[TableField(None, "scheduledStart")]
         return start == self.columns.get(TableField(0, "windowStart"))
 
@@ -76,8 +77,8 @@ class Layout(NamedTuple):
 
 
 def layout_of(names: list[str], mapping: Mapping[str, str]) -> Layout:
-    """The fields that these columns are: by `mapping`, else by their names. Capitals, spaces and signs in names do not
-    count. Raises UnreadableFile when a needed column is missing, or one is there twice."""
+    """The fields of these columns, by `mapping`, or else by their names. Capitals, spaces and signs do not count.
+    Raises UnreadableFile if a needed column is missing, or one is there twice."""
     columns: dict[TableField, int] = {}
     for field_name, column in mapping.items():
         place = _place_of(field_name)
@@ -99,7 +100,7 @@ def layout_of(names: list[str], mapping: Mapping[str, str]) -> Layout:
 
 
 def _mapped_column(column: str, names: list[str]) -> int:
-    """The place of the column; `Date (2)` is the second of its name. Raises UnreadableFile."""
+    """The place of the column; `Date (2)` is the second of its name. Raises UnreadableFile if it is not there."""
     same = [index for index, name in enumerate(names) if name and _plain(name) == _plain(column)]
     numbered = _NUMBERED.fullmatch(column.strip())
     if not same and numbered is not None:
@@ -113,7 +114,7 @@ def _mapped_column(column: str, names: list[str]) -> int:
 
 
 def listed_names(names: Sequence[str]) -> str:
-    """The first names of columns, in words."""
+    """The first names of columns, in a sentence."""
     there = [name[:MOST_NAME_CHARACTERS] for name in names if name]
     return ", ".join(there[:_MOST_LISTED]) + (" and more" if len(there) > _MOST_LISTED else "") if there else "none"
 
@@ -146,13 +147,13 @@ def _place_of(name: str) -> TableField | None:
 
 
 def field_named(name: str) -> str:
-    """The field that a column of this name is; empty when it is none."""
+    """The field of a column with this name; empty if it is none."""
     place = _place_of(name)
     return str(place) if place is not None else ""
 
 
 def is_known_column(mapping: Mapping[str, str]) -> Callable[[str], bool]:
-    """A function that tells whether a name is that of a field, or of a column in the mapping."""
+    """A function that recognizes the names of fields, and of columns in the mapping."""
     mapped = {_plain(column) for column in mapping.values()}
     return lambda name: _plain(name) in mapped or _place_of(name) is not None
 

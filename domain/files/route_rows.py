@@ -1,4 +1,4 @@
-"""A route from one or several rows of a table: the body of a push, or what is wrong with it, named by the columns."""
+"""Makes a route from one or several rows of a table: the body of a push, or its faults, named by the columns."""
 
 import re
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from domain.files.route_times import cell_time, plain_text, zone_named
 from domain.files.spreadsheets import Cell, Row
 
 MOST_STOPS_READ = 99
-"""More stops than a route may have, so that the check tells of too many."""
+"""More stops than a route may have, so that the check reports too many."""
 MOST_FAULTS_TOLD = 10
 
 _NUMBERS = frozenset(("latitude", "longitude"))
@@ -25,14 +25,14 @@ _NUMBER = re.compile(r"[+-]?(\d+(?:\.\d*)?|\.\d+)", re.ASCII)
 
 
 class FileRoute(NamedTuple):
-    """A route of a file: the body to push, or the fault of it."""
+    """A route of a file: the body to push, or its fault."""
 
     line: int
     external_id: str
-    """Empty when it could not be read."""
+    """The id; empty if it could not be read."""
     body: dict[str, Any] | None
     route: RouteInput | None
-    """The body as its shape, when it has no fault."""
+    """The checked body; None if it has a fault."""
     fault: str = ""
 
 
@@ -45,14 +45,14 @@ class RouteDraft:
     zone: ZoneInfo | None
     """The zone of its times without an offset."""
     first_cells: tuple[Cell, ...] = ()
-    """The cells of its first row that are about the route."""
+    """The cells of its first row about the route."""
     body: dict[str, Any] = field(default_factory=lambda: {"stops": []})
     rows: list[Row] = field(default_factory=list)
-    """Its rows that are stops."""
+    """Its rows with stops."""
     sources: dict[str, str] = field(default_factory=dict)
-    """The columns that paths of the body come from, for people."""
+    """The columns of the body's paths, for people."""
     faults: dict[str, str] = field(default_factory=dict)
-    """Faults that only the table can have, by path."""
+    """Faults that only the table shows, by path."""
 
 
 def begin_route(row: Row, layout: Layout, zone: ZoneInfo | None) -> RouteDraft:
@@ -74,12 +74,12 @@ def _route_cells(row: Row, layout: Layout) -> tuple[Cell, ...]:
 
 
 def row_id(row: Row, layout: Layout) -> str:
-    """The `externalId` that the row names; empty when it names none."""
+    """The `externalId` in the row; empty if it has none."""
     return plain_text(_cell(row, layout, EXTERNAL_ID))
 
 
 def compare_route(draft: RouteDraft, row: Row, layout: Layout) -> None:
-    """A further row of a route may leave its fields empty, but not say something else."""
+    """Checks a further row of a route, which may leave fields empty but not contradict the first."""
     if all(
         cell is None or cell == "" or cell == first
         for cell, first in zip(_route_cells(row, layout), draft.first_cells, strict=True)
@@ -100,14 +100,14 @@ def compare_route(draft: RouteDraft, row: Row, layout: Layout) -> None:
 
 
 def add_row(draft: RouteDraft, row: Row) -> None:
-    """Keeps a row that is a stop."""
+    """Keeps a row with a stop."""
     if len(draft.rows) < MOST_STOPS_READ:
         draft.rows.append(row)
 
 
 def add_stops(draft: RouteDraft, layout: Layout, lowest: float = 1) -> None:
-    """The stops of the rows that were kept, by their sequence if a column tells it. `lowest` is the least number of a
-    stop in the file."""
+    """Adds the stops of the kept rows, in their sequence if a column has it. `lowest` is the lowest number of a stop in
+    the file."""
     if TableField(0, SEQUENCE) in layout.columns:
         draft.rows.sort(key=lambda row: _sequence(draft, row, layout))
         numbers = [_sequence(draft, row, layout) for row in draft.rows]
@@ -135,7 +135,7 @@ def number_of_stop(row: Row, layout: Layout) -> float | None:
 
 
 def add_stop(draft: RouteDraft, row: Row, layout: Layout, number: int) -> None:
-    """A stop whose cells are all empty is none."""
+    """Adds a stop, unless all its cells are empty."""
     stop: dict[str, Any] = {}
     at = f"stops[{len(draft.body['stops'])}]"
     zone = _row_zone(draft, row, layout)
@@ -146,7 +146,7 @@ def add_stop(draft: RouteDraft, row: Row, layout: Layout, number: int) -> None:
 
 
 def _row_zone(draft: RouteDraft, row: Row, layout: Layout) -> ZoneInfo | None:
-    """The zone that the row names, else that of the route."""
+    """The zone in the row, or else that of the route."""
     place = _ROUTE_PLACES[-1]
     if place not in layout.columns or not (named := plain_text(_cell(row, layout, place))):
         return draft.zone
@@ -167,7 +167,7 @@ def _set(
     place: TableField,
     zone: ZoneInfo | None,
 ) -> None:
-    """Puts a cell, if it has something, into its part of the body."""
+    """Puts a nonempty cell into its part of the body."""
     if place not in layout.columns:
         return
     where = f" (line {row.line})" if row.line != draft.line else ""
@@ -217,7 +217,7 @@ _DEGREES = re.compile(r"([+-]?)(\d{1,3}(?:[.,]\d*)?) ?(?:°|º)? ?([NSEW]?)", re
 
 
 def _degrees(cell: Cell) -> object:
-    """A latitude or longitude, also as 41,462 or 41.462° N: no degree has thousands."""
+    """A latitude or longitude, also written as 41,462 or 41.462° N: a comma cannot be one of thousands."""
     written = _DEGREES.fullmatch(cell) if isinstance(cell, str) else None
     if written is None:
         return _number(cell)
@@ -231,7 +231,8 @@ _MOST_EXACT = 10**15
 
 
 def _spreadsheet_fault(cell: Cell) -> str:
-    """A spreadsheet keeps 15 digits of a number, so two loads may look like one."""
+    """The fault of a long number: a spreadsheet keeps 15 digits, so two loads may look like one. Empty without a
+    fault."""
     text = plain_text(cell)
     if _ROUNDED.fullmatch(text) or (isinstance(cell, (int, float)) and cell >= _MOST_EXACT):
         return f"a spreadsheet has rounded this number ({text}): make it a column of text"
@@ -240,11 +241,11 @@ def _spreadsheet_fault(cell: Cell) -> str:
 
 _FARTHEST_SOUTH = -60
 _MOST_DEGREES_OF_A_LEG = 90
-"""From Alaska to Maine it is 83."""
+"""Furthest distance in degrees between two stops; from Alaska to Maine it is 83."""
 
 
 def _find_wrong_places(draft: RouteDraft) -> None:
-    """Places that no truck drives to: a sign is missing, or latitude and longitude are exchanged."""
+    """Finds places that no truck drives to: a sign is missing, or latitude and longitude are exchanged."""
     before: float | None = None
     for number, stop in enumerate(draft.body["stops"]):
         latitude, longitude = stop.get("latitude"), stop.get("longitude")
@@ -264,7 +265,7 @@ def _find_wrong_places(draft: RouteDraft) -> None:
 
 
 def finished_route(draft: RouteDraft) -> FileRoute:
-    """Checks the body. Faults are named by the columns where they are."""
+    """Checks the body. Faults are named by their columns."""
     _find_wrong_places(draft)
     faults, route = dict(draft.faults), None
     try:

@@ -1,9 +1,8 @@
-"""The routes of a table, which has a row for each route or a row for each stop.
+"""The routes of a table with a row for each route, or a row for each stop.
 
-A row that cannot be read spoils its route: without one of its stops it would look right and lead astray. So a table
-with a row for each stop is read twice: first to see which routes are whole, then to make them. The first reading keeps
-a number for each route, so a file of a million rows needs little memory.
-"""
+An unreadable row spoils its route, which without one of its stops would look right and lead astray. So a table with a
+row for each stop is read twice: first to see which routes are complete, then to make them. The first reading keeps a
+number for each route, so a file of a million rows needs little memory."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -30,20 +29,20 @@ from domain.files.spreadsheets import Row
 from domain.files.text_rows import DELIMITERS, RefusedRow
 
 TableEntry: TypeAlias = Row | RefusedRow
-"""A row of the table, or one that cannot be read, in the order of the file."""
+"""A row of the table, or an unreadable one, in the order of the file."""
 
 MOST_TABLE_ROWS = 2_000_000
 MOST_OPEN_ROUTES = 10_000
-"""Routes that have begun and whose last row has not come."""
+"""Most routes that have begun and whose last row has not come."""
 MOST_UNSURE_ROWS = 10_000
-"""Rows with more cells than columns: the routes that they may belong to are looked for at the end."""
+"""Most rows with too many cells; the routes to which they may belong are searched at the end."""
 
 
 # --- A row for each route ----------------------------------------------------------------------------------------
 
 
 def routes_of_rows(entries: Iterable[TableEntry], layout: Layout, zone: ZoneInfo | None) -> Iterator[FileRoute]:
-    """A route of each row."""
+    """The routes, one from each row."""
     numbers = sorted({place.stop for place in layout.columns if place.stop})
     for entry in entries:
         if isinstance(entry, RefusedRow):
@@ -71,20 +70,20 @@ class Survey:
     spoiled: dict[int, str] = field(default_factory=dict)
     """The routes that lack a row, with the reason."""
     lowest: float = inf
-    """The least number of a stop in the file."""
+    """The lowest number of a stop in the file."""
 
 
 class _Unsure(NamedTuple):
-    """A row that has more cells than there are columns, and the texts that may be its `externalId`."""
+    """A row with too many cells, and the texts that may be its `externalId`."""
 
     row: RefusedRow
     candidates: frozenset[int]
     before: int | None
-    """The route of the row before, if this one may name none."""
+    """The route of the row before, if this row may name none."""
 
 
 def survey_of(entries: Iterable[TableEntry], layout: Layout) -> Survey:
-    """Reads all rows. Raises UnreadableFile for a file in which a row may belong to any route."""
+    """Reads all rows. Raises UnreadableFile if a row of the file may belong to any route."""
     return _Surveyor(layout, Doubts(layout)).read(entries)
 
 
@@ -95,9 +94,9 @@ class _Surveyor:
     found: Survey = field(default_factory=Survey)
     unsure: list[_Unsure] = field(default_factory=list)
     route: int | None = None
-    """The route of the row before; None when it is not known."""
+    """The route of the row before; None if not known."""
     named: int | None = None
-    """The route that was named last."""
+    """The route named last."""
     lost: RefusedRow | None = None
     """A row that may belong to the next route."""
     belongs_anywhere: RefusedRow | None = None
@@ -139,7 +138,7 @@ class _Surveyor:
             self.doubts.see(row, self.route, external_id)
 
     def _refused(self, row: RefusedRow) -> None:
-        """Rows behind it that name no route are refused as well."""
+        """Notes a refused row. Rows after it that name no route are refused as well."""
         named = _named_by(row, self.layout)
         if row.shifted_by:
             if len(self.unsure) == MOST_UNSURE_ROWS:
@@ -164,8 +163,8 @@ class _Surveyor:
 
 
 def _named_by(row: RefusedRow, layout: Layout) -> list[str] | None:
-    """The texts that may be the `externalId` of a refused row; None when nothing is known. One with a delimiter in it
-    may have lost its quotes."""
+    """The texts that may be the `externalId` of a refused row; None if nothing is known. One with a delimiter in it may
+    have lost its quotes."""
     at = layout.columns[EXTERNAL_ID]
     if len(row.cells) <= at:
         return None
@@ -187,8 +186,8 @@ class _Open:
 def routes_of_stops(
     entries: Iterable[TableEntry], layout: Layout, zone: ZoneInfo | None, survey: Survey
 ) -> Iterator[FileRoute]:
-    """A route of the rows with the same `externalId`, as soon as the last of them is read. A row without one belongs to
-    the route of the row before it. Raises UnreadableFile."""
+    """The routes, each from the rows with its `externalId`, as soon as the last of them is read. A row without an id
+    belongs to the route of the row before it. Raises UnreadableFile if too many routes are open."""
     under_way: dict[int, _Open] = {}
     route: int | None = None
     why_lost = f"{layout.name_of(EXTERNAL_ID)}: Required"
@@ -218,7 +217,7 @@ def _lost_behind(row: RefusedRow, layout: Layout) -> str:
 def _taken(
     under_way: dict[int, _Open], route: int, row: Row, layout: Layout, zone: ZoneInfo | None, survey: Survey
 ) -> _Open:
-    """The route of the row, with the row."""
+    """The route of the row, after adding the row."""
     one = under_way.get(route)
     if one is None:
         if len(under_way) >= MOST_OPEN_ROUTES:

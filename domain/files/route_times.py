@@ -1,4 +1,4 @@
-"""Times in a table of routes, as people and spreadsheets write them."""
+"""Times in a table of routes, in the spellings of people and spreadsheets."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -30,11 +30,11 @@ _ZONES = {
     "GMT": "UTC",
 }
 _WORDS = {"EASTERN": "ET", "CENTRAL": "CT", "MOUNTAIN": "MT", "PACIFIC": "PT", "ATLANTIC": "AT"}
-"""The names that dispatchers write. CST and CDT are the two halves of CT."""
+"""Dispatchers' names of zones. CST and CDT are the two halves of CT."""
 
 
 def plain_text(cell: Cell) -> str:
-    """A number in a spreadsheet may be meant as a name: unit number 101."""
+    """The cell as text. A number in a spreadsheet may stand for a name, such as unit number 101."""
     if cell is None:
         return ""
     if isinstance(cell, float) and cell.is_integer():
@@ -43,7 +43,7 @@ def plain_text(cell: Cell) -> str:
 
 
 def cell_time(cell: Cell, zone: ZoneInfo | None) -> tuple[str, str]:
-    """The time as the API takes it, and what is wrong with it, if only the table can know. The check finds the rest."""
+    """The time in the API's form, and the fault that only the table shows. The check of the body finds other faults."""
     said, half = cell, ""
     named = _WITH_ZONE.fullmatch(cell) if isinstance(cell, str) and len(cell) <= 60 else None
     if named is not None and (found := zone_named(named[2])) is not None:
@@ -61,7 +61,7 @@ def cell_time(cell: Cell, zone: ZoneInfo | None) -> tuple[str, str]:
 
 
 def _local(cell: Cell) -> datetime | None:
-    """The time on the clock; None when the cell is written otherwise. Raises ValueError."""
+    """The local time; None for other contents. Raises ValueError for a time that does not exist."""
     if isinstance(cell, datetime):
         return (cell + timedelta(milliseconds=500)).replace(microsecond=0)
     if (counted := excel_moment(cell)) is not None:
@@ -84,7 +84,8 @@ _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT",
 
 
 def _usual(text: str) -> str:
-    """1-Dec-2026 08:05, Dec 1, 2026 8:05 AM and 12/01/2026 0805 with the month as a number and a colon."""
+    """The text with the month as a number and a colon in the time: from 1-Dec-2026 08:05, Dec 1, 2026 8:05 AM or
+    12/01/2026 0805."""
     if len(text) > 40:
         return text
     if (named := _DAY_MONTH.match(text)) is not None and named[2].upper() in _MONTHS:
@@ -95,7 +96,7 @@ def _usual(text: str) -> str:
 
 
 def _on_clock(written: re.Match[str], year: int, month: int, day: int) -> datetime:
-    """Raises ValueError."""
+    """The local time. Raises ValueError for a time that does not exist."""
     hour, minute = int(written[4]), int(written[5])
     half = (written[7] or "").upper()
     if half and not 1 <= hour <= 12:
@@ -109,7 +110,7 @@ _WINDOWS_ZONE = re.compile(r"^\((?:UTC|GMT)[-+]\d\d:\d\d\) *|(?<! ) *\(US (?:&|A
 
 @lru_cache(maxsize=1_000)
 def zone_named(text: str) -> ZoneInfo | None:
-    """The time zone of a name such as America/Chicago, CT, CST or Central; None when there is none."""
+    """The time zone named America/Chicago, CT, CST, Central or the like; None if there is none."""
     upper = (
         _WINDOWS_ZONE.sub("", text.strip().upper())
         .removesuffix(" TIME")
@@ -126,14 +127,15 @@ def zone_named(text: str) -> ZoneInfo | None:
 
 
 def _wrong_half(local: datetime, zone: ZoneInfo, said: str) -> str:
-    """CST in July is an hour away from what people mean by it."""
+    """The fault of a half of a zone in the wrong season, such as CST in July, which is an hour away from what people
+    mean; empty without a fault."""
     if len(said) != 3 or said in ("UTC", "GMT") or local.replace(tzinfo=zone).tzname() == said:
         return ""
     return f"It is not {said} then in {zone}: write {said[0]}T, or the time with its UTC offset"
 
 
 def _in_zone(local: datetime, zone: ZoneInfo) -> tuple[str, str]:
-    """The local time with its offset. When clocks go back a time comes twice: the first one is meant."""
+    """The local time with its offset. When clocks go back a time comes twice; the first one counts."""
     try:
         moment = local.replace(tzinfo=zone)
         if moment.astimezone(UTC).astimezone(zone).replace(tzinfo=None) != local:

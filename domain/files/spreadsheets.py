@@ -1,5 +1,6 @@
-"""Tables that people make: the first sheet of an Excel file, or a CSV file, row by row. No CSV file is held in memory
-whole; an Excel file is held by a process of its own, with bounds."""
+"""Reads tables that people make, row by row: the first sheet of an Excel file, or a CSV file.
+
+No CSV file is held in memory whole. A bounded process of its own holds an Excel file."""
 
 import select
 import subprocess
@@ -23,17 +24,17 @@ from domain.files.reading_time import check_reading_time, reading_seconds_left
 from domain.files.text_rows import MOST_COLUMNS, Refuse, RefusedRow, file_text_rows
 
 Cell: TypeAlias = str | int | float | bool | datetime | None
-"""A cell of a CSV file is a text. A time in a cell of Excel has no zone."""
+"""A cell. In a CSV file it is a text. A time in Excel has no zone."""
 
 MOST_UNPACKED_BYTES = 512 << 20
-"""An Excel file is packed, and a small one may unpack to more than any disk has."""
+"""Most bytes of an unpacked Excel file. A small packed one may unpack to more than any disk has."""
 MOST_BYTES_IN_MEMORY = 64 << 20
-"""The same for the parts other than sheets: the texts that cells share, styles, names."""
+"""Most bytes of unpacked parts other than sheets: shared texts, styles, names."""
 
 _LOOK_SECONDS = 0.25
 
 _EXCEL_BEGINNINGS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")
-"""Files of Excel since 2007, and before."""
+"""The first bytes of Excel files since 2007, and of older ones."""
 
 
 class Row(NamedTuple):
@@ -42,7 +43,7 @@ class Row(NamedTuple):
 
 
 def is_excel_file(path: Path) -> bool:
-    """True: the file begins like one of Excel; its name does not count. Raises UnreadableFile."""
+    """True if the file begins like one of Excel, whatever its name. Raises UnreadableFile if it cannot be read."""
     try:
         with path.open("rb") as file:
             return file.read(4) in _EXCEL_BEGINNINGS
@@ -51,7 +52,7 @@ def is_excel_file(path: Path) -> bool:
 
 
 TellsSheet = Callable[[str], None]
-"""Is told the name of each further sheet that has rows, once those of the first one are read."""
+"""Called with the name of each further sheet with rows, once those of the first one are read."""
 
 
 def _tell_nobody(name: str) -> None:
@@ -113,8 +114,8 @@ def _cells_beyond(row: Row, names: Sequence[Cell], width: int, *, is_excel: bool
 
 
 def excel_rows(path: Path, stored: IO[bytes] | None = None, tells_sheet: TellsSheet = _tell_nobody) -> Generator[Row]:
-    """The rows of the first sheet that are not empty. `stored` is an empty file that gets them, or one that has them.
-    Raises UnreadableFile, also while they are read."""
+    """The nonempty rows of the first sheet. `stored` is an empty file that gets them, or one that has them. Raises
+    UnreadableFile, also while they are read, if the file is refused as a whole."""
     if stored is not None and stored.tell():
         stored.seek(0)
         yield from _portion_rows(stored)
@@ -152,7 +153,8 @@ def excel_rows(path: Path, stored: IO[bytes] | None = None, tells_sheet: TellsSh
 
 @contextmanager
 def _ended_in_time(reader: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """The process loads the whole sheet before its first row, so we could not look at the clock meanwhile."""
+    """Ends the process at the end of the time. It loads the whole sheet before its first row, so we could not check the
+    clock between rows."""
     seconds = reading_seconds_left()
     if seconds is None:
         yield
@@ -166,7 +168,8 @@ def _ended_in_time(reader: "subprocess.Popen[bytes]") -> Iterator[None]:
 
 
 def _await_rows(output: IO[bytes]) -> None:
-    """Waits until the process writes or ends, as long as somebody waits for the rows. Raises ReadingEnded."""
+    """Waits until the process writes or ends, while the rows are still wanted. Raises ReadingEnded once they are
+    not."""
     while not select.select([output], [], [], _LOOK_SECONDS)[0]:
         go_on()
 
@@ -182,7 +185,8 @@ def _portion_rows(portions: Iterable[bytes], stored: IO[bytes] | None = None) ->
 
 
 def _check_size(path: Path) -> None:
-    """Raises UnreadableFile before anything is unpacked. A file that is no archive has no size but its own."""
+    """Check the unpacked size before anything is unpacked. Raises UnreadableFile if it is too large. A file that is no
+    archive has only its own size."""
     try:
         with zipfile.ZipFile(path) as file:
             parts = file.infolist()

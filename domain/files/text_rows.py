@@ -1,8 +1,8 @@
 """Rows of text files, with commas, semicolons, tabs or bars: the only reader of such files.
 
 A quote that is misplaced or never closed costs the line where its row begins. The reader goes on with the next line, so
-no row is lost unseen. Lines, cells and columns are bounded while they are read: a hostile file takes no memory.
-"""
+every lost row is reported. Lines, cells and columns are bounded while they are read, so a hostile file takes no
+memory."""
 
 import csv
 import itertools
@@ -17,17 +17,17 @@ from domain.files.reading_ends import UnreadableFile, go_on
 from domain.files.reading_time import check_reading_time
 
 MOST_ROW_CHARACTERS = 131_072
-"""The characters of a row, on all of its lines."""
+"""Most characters of a row, over all of its lines."""
 MOST_ROW_LINES = 100
-"""The lines of a row. A cell in quotes may have several."""
+"""Most lines of a row; a cell in quotes may have several."""
 MOST_COLUMNS = 1_000
-"""A route of 99 stops in one row has 600."""
+"""Most columns; a route of 99 stops in one row has 600."""
 MOST_CELL_CHARACTERS = 32_767
-"""A cell of Excel has no more."""
+"""Most characters of a cell, as in Excel."""
 
 DELIMITERS = ",;\t|"
 MOST_UNREADABLE = 100_000
-"""The rows with misplaced quotes after which the reading ends. Each may cost the reading of many lines."""
+"""Most rows with misplaced quotes; then the reading ends, because each may cost the reading of many lines."""
 _UNREADABLE_AT_ONCE = 50
 _SKIPPED_AT_ONCE = 1 << 16
 _ROWS_AT_ONCE = 1_000
@@ -37,14 +37,14 @@ _BEGINNING_CHARACTERS = 8_192
 
 
 class RefusedRow(NamedTuple):
-    """A row that cannot be read. Every refused row is told, and may be a part of something that the others make."""
+    """An unreadable row. Every one is reported, and may be a part of something that other rows make."""
 
     line: int
     message: str
     cells: Sequence[Any] = ()
-    """The cells that are known."""
+    """The cells that could be read."""
     shifted_by: int = 0
-    """The number of cells too many: each of the others stands up to so many places behind its own."""
+    """The number of cells too many. Each cell may stand up to this many places after its own."""
 
 
 Refuse = Callable[[RefusedRow], object]
@@ -54,7 +54,7 @@ _MARKS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff",
 
 def encoding_of(path: Path) -> str:
     """The encoding by the mark at the beginning. Without one: UTF-16 if every other byte is NUL, UTF-8 if all of it is,
-    else that of Windows in America. Raises OSError, and UnicodeError for a file that is no text."""
+    or else that of Windows in America. Raises OSError, and UnicodeError for a file that is no text."""
     go_on()
     with path.open("rb") as file:
         beginning = file.read(4_096)
@@ -75,7 +75,8 @@ def encoding_of(path: Path) -> str:
 
 
 def _encoding_of_windows(path: Path) -> str:
-    """Nobody's name has a byte 254 or 255, and most other encodings do. Raises UnicodeError."""
+    """The encoding of Windows in America. Raises UnicodeError for a byte 254 or 255, which no name has and most other
+    encodings do."""
     with path.open("rb") as file:
         while chunk := file.read(1 << 20):
             go_on()
@@ -85,7 +86,7 @@ def _encoding_of_windows(path: Path) -> str:
 
 
 def _encoding_of_nuls(beginning: bytes) -> str:
-    """UTF-16 without a mark. Raises UnicodeError."""
+    """UTF-16 without a mark, by the places of NUL. Raises UnicodeError if it is neither order of bytes."""
     even, odd = beginning[::2].count(0), beginning[1::2].count(0)
     if max(even, odd) * 3 < len(beginning) or min(even, odd) * 10 > max(even, odd):
         raise UnicodeError("it has many NULs")
@@ -107,8 +108,8 @@ def file_text_rows(path: Path, refuse: Refuse, delimiter_of: Callable[[str], str
 
 
 def text_rows(file: TextIO, delimiter: str, refuse: Refuse) -> Iterator[tuple[int, list[str]]]:
-    """The cells of each row with the line it begins on; those of an empty line are none. `file` is opened with
-    `newline=""`. Rows that cannot be read are refused. Raises UnreadableFile when they are too many."""
+    """The cells of each row with the number of its first line; an empty line has none. `file` is opened with
+    `newline=""`. Unreadable rows are refused. Raises UnreadableFile if there are too many of them."""
     lines = _Lines(file)
     reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
     width, all_quoted, unreadable = 0, False, 0
@@ -173,7 +174,7 @@ def _whole_cell(delimiter: str) -> re.Pattern[str]:
 
 
 class _Lines:
-    """The lines of a file. Those of a row that cannot be read are read again, without the first."""
+    """The lines of a file. The lines of an unreadable row are read again, without the first."""
 
     def __init__(self, file: TextIO) -> None:
         self._readline = file.readline
@@ -182,7 +183,7 @@ class _Lines:
         self._before = 0
         """The number of lines before the row."""
         self.characters = 0
-        """The characters of the row."""
+        """The number of characters of the row."""
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -211,7 +212,7 @@ class _Lines:
         return line
 
     def begin_row(self) -> int:
-        """The number of the row's first line."""
+        """Begins a row. Returns the number of its first line."""
         self._before += len(self._row)
         self._row.clear()
         self.characters = 0
@@ -222,7 +223,7 @@ class _Lines:
         del self._row[1:]
 
     def first_cells(self, delimiter: str) -> list[str]:
-        """The cells before the first one that is not right."""
+        """The cells before the first wrong one."""
         line, at, cells = self._row[0], 0, list[str]()
         while (cell := _whole_cell(delimiter).match(line, at)) and len(cells) < MOST_COLUMNS:
             cells.append((cell[1].replace('""', '"') if cell[1] is not None else cell[2]).strip())
@@ -231,12 +232,12 @@ class _Lines:
 
     @property
     def is_one(self) -> bool:
-        """The row has one line."""
+        """True if the row has one line."""
         return len(self._row) == 1
 
     @property
     def begins_with_quote(self) -> bool:
-        """Where other rows begin with a quote, a line without one is no row."""
+        """True if the row begins with a quote. If other rows do, a line without one is no row."""
         return self._row[0][:1] == '"'
 
     @property
@@ -245,8 +246,8 @@ class _Lines:
         return self._before + len(self._row)
 
     def hide_rows(self, cells: int, width: int, delimiter: str) -> bool:
-        """The row has lines that are rows by themselves: a stray quote opens it, and another one closes it. `width` is
-        the number of cells of the rows before."""
+        """True if lines of the row are rows by themselves: a stray quote opens it, and another one closes it. `width`
+        is the number of cells of the rows before."""
         if width < 2:
             return False
         first, *inner, last = [line.count(delimiter) + 1 for line in self._row]

@@ -1,1 +1,1 @@
-"""Purchases of fuel as fuel cards tell of them: imported, matched, compared with the plans."""
+"""Purchases of fuel from fuel cards' files: imported, matched, compared with the plans."""

@@ -1,9 +1,8 @@
 """Planned against bought in a span of time: the stops followed and missed, and the dollars by cause, in all, by week,
 truck and driver, with the stops behind each figure.
 
-Routes count that have fills, none of which waits for a person, on the day when their plan was made, as in the report of
-savings.
-"""
+A route counts if it has fills and none of them waits for a person. It counts on the day when its plan was made, as in
+the report of savings."""
 
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime
@@ -22,7 +21,7 @@ BOUGHT_BASIS = "planned against bought: plans as drivers have them, against fill
 
 
 class BoughtBy(StrEnum):
-    """The kind of thing that a line is about."""
+    """The kind of a line."""
 
     WEEK = "week"
     TRUCK = "truck"
@@ -30,7 +29,7 @@ class BoughtBy(StrEnum):
 
 
 class BoughtFigures(NamedTuple):
-    """Sums over stops. The causes are in cents and add up to what was paid less what was planned."""
+    """Sums over stops. The causes are in cents and add up to the paid less the planned amount."""
 
     followed: int
     partly: int
@@ -210,7 +209,7 @@ _FIGURES = (
     *("followed", "partly", "missed", "elsewhere", "planned_gallons", "planned_cost", "bought_gallons", "paid"),
     *("difference", "by_price", "by_gallons", "by_place"),
 )
-"""Money is in dollars."""
+"""All amounts are in dollars."""
 
 BOUGHT_COLUMNS: dict[str, tuple[str, ...]] = {
     "week": ("week_from", *_FIGURES),

@@ -1,8 +1,7 @@
-"""Reads the rows of a card's file as fills. A row with a fault costs only itself; its line and the reason are told.
+"""Reads the rows of a card's file as fills. A row with a fault costs only itself; its line and the reason are reported.
 
-A row tells of one product, or of tractor and reefer fuel at once. Each becomes a fill with a key, by which the same
-transaction is recognized when it comes again.
-"""
+A row is about one product, or about tractor and reefer fuel at once. Each becomes a fill with a key, by which the
+transaction is recognized when it comes again."""
 
 import hashlib
 import re
@@ -45,31 +44,31 @@ LITRES_PER_GALLON = Decimal("3.785411784")
 MOST_GALLONS, MOST_DOLLARS = 10_000, 100_000
 
 AMOUNT_DOUBT, QUANTITY_DOUBT = "amount", "quantity"
-"""The doubts about a row whose price, quantity, discount and amount contradict each other, and about one whose gallons
-are another sum than those of its fuels."""
+"""Doubts about a row whose price, quantity, discount and amount contradict each other, and about one whose gallons
+differ from the sum of its fuels."""
 TWICE, CORRECTED = "twice", "corrected"
-"""The doubts about a row that may be a purchase which another file or row told of, and about figures that the card
-corrected before it took the correction back."""
+"""Doubts about a row that may be a purchase of another file or row, and about figures that the card corrected before it
+took the correction back."""
 DOUBTS = frozenset((AMOUNT_DOUBT, QUANTITY_DOUBT, TWICE, CORRECTED))
-"""Doubts about what a file says. Only a person settles them; matching again does not."""
+"""Doubts about a file's figures. Only a person settles them; matching again does not."""
 
 Volume = Literal["", "gallons", "litres"]
-"""The unit of all quantities of a file; empty: each row tells, else they are gallons in the United States."""
+"""The unit of all quantities of a file; empty if each row tells, or else gallons in the United States."""
 
 
 @dataclass(eq=False, slots=True)
 class FileReading:
-    """One reading of a file from its beginning to its end. Rows of one file are never the same purchase."""
+    """One reading of a file from its beginning to its end. Two rows of one file are never the same purchase."""
 
     id: UUID = field(default_factory=new_id)
     known: set[UUID] = field(default_factory=set)
-    """The stored fills that its rows were found to be, so far."""
+    """Stored fills that its rows have turned out to be so far."""
     asked: dict[UUID, UUID] = field(default_factory=dict)
-    """Fills of this file that wait because they may be another one, by the id of that one."""
+    """Fills of this file that wait because they may equal another one, by that one's id."""
 
 
 class FileFill(Struct, frozen=True):
-    """A purchase as a file tells of it. `local_time` has no zone."""
+    """A purchase as it stands in a file. `local_time` has no zone."""
 
     line: int
     key: str
@@ -88,14 +87,14 @@ class FileFill(Struct, frozen=True):
     paid_cents: int
     currency: str
     invoice_number: str | None = None
-    """The number of the truck stop's receipt; `transaction_number` may be the same."""
+    """The number on the truck stop's receipt; `transaction_number` may equal it."""
     driver_name: str | None = None
-    """Only where the row names no unit: the card may be that person's."""
+    """The name beside the card, only if the row names no unit: the card may be that person's."""
     reading: FileReading | None = None
     repeats: str | None = None
-    """The key of the row of the same file that tells the same in everything, also the number of the transaction."""
+    """The key of the row of this file that equals this one in everything, including the number of the transaction."""
     doubts: tuple[str, ...] = ()
-    """The reasons why a person has to look at what the row says, before anything is matched."""
+    """Why a person must check the row before anything is matched."""
 
 
 @dataclass(slots=True)
@@ -116,8 +115,8 @@ def open_fill_file(
     volume: Volume = "",
     progress: Progress = lambda _: None,
 ) -> Iterator[FillFile]:
-    """The rows of a file as fills; those with a fault go into the report. Raises UnreadableFile, also while the rows
-    are read."""
+    """The rows of a file as fills; rows with a fault go into the report. Raises UnreadableFile, also while the rows are
+    read, if the file is refused as a whole."""
     with open_profiled(
         path, profile, FILL_FIELDS, ZoneInfo("UTC"), report, progress=progress, passes_over=is_between_purchases
     ) as table:
@@ -152,7 +151,8 @@ def _fills(
 
 
 def _taken_back(fills: list[FileFill], given: Mapping[str, Any]) -> list[FileFill]:
-    """A canceled transaction takes back the purchase that an earlier row told of. Raises RowFault."""
+    """The purchase of an earlier row that a canceled transaction takes back. Raises RowFault if the row cannot be
+    read."""
     if not fills and "tractor_quantity" in given:
         number = _number_text(given.get("transaction")) or "without a number"
         raise RowFault(f"it cancels transaction {number} and tells no gallons: say by hand that it is no purchase")
@@ -160,7 +160,7 @@ def _taken_back(fills: list[FileFill], given: Mapping[str, Any]) -> list[FileFil
 
 
 def _purchases(line: int, given: Mapping[str, Any], volume: Volume, latest: datetime, card: str) -> list[FileFill]:
-    """The fuels that the row tells of; none where it is about something else: oil, a scale, cash, a tax."""
+    """The fuels in the row; none if it is about something else: oil, a scale, cash, a tax."""
     fuels = wide_fills(given) if is_wide(given) else _one_fuel(given, card)
     if not fuels:
         return []
@@ -176,7 +176,7 @@ def _one_fuel(given: Mapping[str, Any], card: str) -> list[WideFill]:
 
 @lru_cache(maxsize=1_000)  # a file has the same few products in all its rows
 def _product(item: str | None, item_name: str | None, card: str) -> tuple[Fuel | None, str]:
-    """The fuel and its name, by the card's own codes first. None: it is no fuel."""
+    """The fuel and its name, first by the card's own codes. None if it is no fuel."""
     code, name = cell_line(item), cell_line(item_name)
     products, own = CARDS[card].products if card in CARDS else {}, code.upper().lstrip("0")
     fuel = products[own] if own in products else fuel_of_product(code, name)
@@ -184,7 +184,7 @@ def _product(item: str | None, item_name: str | None, card: str) -> tuple[Fuel |
 
 
 def _is_nothing(given: Mapping[str, Any], told: ToldFigures) -> bool:
-    """True for a row of zeros: a pump that was authorized and sold nothing."""
+    """True for a row of zeros: a pump was authorized and sold nothing."""
     return given.get("quantity") == 0 and not told.net_amount and not told.gross_amount
 
 
@@ -197,7 +197,7 @@ def _fill(common: FileFill, one: WideFill, litres: bool) -> FileFill:
 
 
 def _common(line: int, given: Mapping[str, Any], volume: Volume, latest: datetime) -> tuple[FileFill, bool]:
-    """The purchase without its fuel, and whether its quantity is litres."""
+    """The purchase without its fuel, and whether its quantity is in litres."""
     place = place_of(given)
     local, has_time = receipt_time(given.get("date"), given.get("time"), place.state)
     if local > latest:
@@ -229,7 +229,7 @@ def _common(line: int, given: Mapping[str, Any], volume: Volume, latest: datetim
 
 
 def _measured(told: ToldFigures, litres: bool) -> tuple[float, int, bool]:
-    """Gallons, the cents that were paid, and whether the row contradicts itself on them."""
+    """The gallons, the cents paid, and whether the row contradicts itself on them."""
     bought = told.quantity
     if not bought:
         raise RowFault("the quantity is missing or zero")
@@ -266,7 +266,7 @@ def _is_litres(unit: str, volume: Volume, state: str) -> bool:
 
 
 def _volume_of_column(name: str) -> Volume:
-    """The unit that the name of the quantity's column tells: `Litres purchased`."""
+    """The unit in the name of the quantity's column, such as `Litres purchased`."""
     words = re.findall(r"[A-Za-z]+", name)
     if any(_LITRES.fullmatch(word) for word in words):
         return "litres"
@@ -274,8 +274,9 @@ def _volume_of_column(name: str) -> Volume:
 
 
 class _RowKeys:
-    """Gives each row of a file its key. A row that is equal to one before in everything, with a number of its
-    transaction, repeats that one: an export that was pasted twice. Taken back in between, it was bought again."""
+    """Gives each row of a file its key. A row that equals an earlier one in everything, with a number of its
+    transaction, repeats that one: an export that was pasted twice. If a reversal stands between them, the fuel was
+    bought again."""
 
     def __init__(self, profile: str) -> None:
         self._profile = profile
@@ -284,7 +285,7 @@ class _RowKeys:
         self._taken_back: Counter[tuple[str, int]] = Counter()
 
     def take(self, fill: FileFill) -> tuple[str, str | None]:
-        """The key of the row, and that of the row which it repeats."""
+        """The key of the row, and of the row that it repeats."""
         identity = _identity(self._profile, fill)
         count = self._seen[identity] = self._seen.get(identity, 0) + 1
         key = hashlib.sha256(f"{identity}|{count}".encode()).hexdigest()[:40]
@@ -304,17 +305,17 @@ _BESIDE_IDENTITY = attrgetter(
     *("local_time", "has_time", "unit_number", "fuel", "gallons", "paid_cents", "currency", "invoice_number"),
     *("driver_name", "doubts"),
 )
-"""What a row tells beside what its key is made of."""
+"""The figures of a row outside of its key."""
 
 
 def _taken_figures(fill: FileFill) -> tuple[str, int]:
-    """The figures that a reversal of the transaction takes back, whenever it was made."""
+    """The figures that a reversal of the transaction takes back, whatever its date."""
     return fill.transaction_number or fill.invoice_number or "", abs(fill.paid_cents)
 
 
 def _identity(profile: str, fill: FileFill) -> str:
-    """The text that is the same whenever this transaction comes in a file. A number of the card names a transaction
-    at its place on its day, whatever was corrected since; without one, everything has to be the same."""
+    """A text that is equal whenever this transaction comes in a file. A number of the card names a transaction at its
+    place on its day, whatever was corrected since; without one, everything has to be equal."""
     text = (
         f"{profile}|{fill.transaction_number or ''}|{fill.card_last_four or ''}|{fill.local_time.date()}"
         f"|{fill.item or ''}|{fill.gallons < 0}"
@@ -335,7 +336,7 @@ def _number_text(cell: str | None) -> str | None:
 
 
 def _unit_number(cell: str | None) -> str | None:
-    """The unit number. Cards of drivers write nothing, zeros or a dash."""
+    """The unit number. On drivers' cards the cell is empty, zeros or a dash."""
     text = cell_line(cell)
     return text if text.strip("0-. ") and text.upper() not in ("N/A", "NA", "NONE", "UNKNOWN") else None
 

@@ -1,8 +1,7 @@
-"""Cards that name no unit: each belongs to a truck or a driver from a day on, as a person said once.
+"""Cards that name no unit: a person says once to which truck or driver each belongs, from a day on.
 
-A driver's fills go to the truck of the route that the driver was on at that time. Nothing else proves the truck, so the
-others wait.
-"""
+A driver's fills go to the truck of the driver's route at that time. Nothing else proves the truck, so other fills
+wait."""
 
 import re
 from collections import defaultdict
@@ -18,12 +17,12 @@ from domain.errors import FuelrouteError
 from domain.fleet.records import require_in_service
 
 FROM_THE_BEGINNING = date(2000, 1, 1)
-"""No file has an earlier purchase."""
+"""A day before all purchases in files."""
 ANY_NAME = ""
 
 
 class CardAssignment(NamedTuple):
-    """A card's truck or driver from a day on. Neither: nobody has it any more."""
+    """A card's truck or driver from a day on; neither if the card has none any more."""
 
     card_last_four: str
     driver_name: str
@@ -34,7 +33,7 @@ class CardAssignment(NamedTuple):
 
 
 class UnusableCard(FuelrouteError):
-    """The card cannot be assigned so; the text says why."""
+    """The card cannot be assigned this way; the text says why."""
 
 
 _COLUMNS = ", ".join(CardAssignment._fields)
@@ -80,8 +79,8 @@ def assign_card(
     by: str,
     now: datetime,
 ) -> None:
-    """Store whose card it is. `driver_name`: the name that files write beside it; None: the only one that they wrote so
-    far. Raises UnusableCard, UnknownTarget, UnknownCompany, RetiredCompany."""
+    """Store who has a card. `driver_name` is the name that files write beside it; None for the only one so far. Raises
+    UnusableCard, with the reason, UnknownTarget, UnknownCompany, RetiredCompany."""
     lock_company(connection, company_id)
     if not re.fullmatch(r"[0-9]{4}", card):
         raise UnusableCard(f"{card[:20]!r} is not the last four digits of a card")
@@ -93,7 +92,8 @@ def assign_card(
 
 
 def _only_name(connection: Connection, company_id: UUID, card: str) -> str:
-    """Two cards may end in the same digits: a name that was not seen here is not credited."""
+    """The only name beside the card so far. Two cards may end in the same digits, so fills with a new name are not
+    credited."""
     by_words = {_words(name): name for name in _NAMES.all(connection, (company_id, card))}
     if len(by_words) > 1:
         names = ", ".join(sorted(by_words.values()))
@@ -102,7 +102,7 @@ def _only_name(connection: Connection, company_id: UUID, card: str) -> str:
 
 
 class Nameless(NamedTuple):
-    """A fill that names no unit."""
+    """A fill without a unit number."""
 
     card_last_four: str | None
     driver_name: str | None
@@ -148,7 +148,7 @@ _DRIVEN = Statement(
 
 
 def trucks_of_cards(connection: Connection, tenant: Tenant, fills: Sequence[Nameless]) -> list[UUID | None]:
-    """The truck of each fill, by its card, else by the driver whose name stands beside it."""
+    """The truck of each fill, by its card, or by the driver whose name stands beside it."""
     cards = sorted({one.card_last_four for one in fills if one.card_last_four})
     assigned: dict[str, list[CardAssignment]] = defaultdict(list)
     for row in _OF_CARDS.all(connection, (tenant.company_id, cards)):
@@ -167,7 +167,7 @@ def trucks_of_cards(connection: Connection, tenant: Tenant, fills: Sequence[Name
 
 
 def _holder(assignments: Iterable[CardAssignment], fill: Nameless) -> CardAssignment | None:
-    """The assignment of the card on that day; the latest goes first."""
+    """The assignment of the card on that day; the latest one counts."""
     words = _words(fill.driver_name or "")
     return next(
         (
@@ -181,7 +181,7 @@ def _holder(assignments: Iterable[CardAssignment], fill: Nameless) -> CardAssign
 
 
 def _drivers_by_name(connection: Connection, company_id: UUID, fills: Sequence[Nameless]) -> dict[frozenset[str], UUID]:
-    """The drivers whose names stand beside cards. A name of two drivers is nobody's."""
+    """The drivers by their names beside cards. A name that two drivers share is left out."""
     wanted = {_words(one.driver_name) for one in fills if one.driver_name}
     found: dict[frozenset[str], set[UUID]] = defaultdict(set)
     for driver in _DRIVERS.all(connection, {"company_id": company_id}) if wanted else ():
@@ -192,7 +192,7 @@ def _drivers_by_name(connection: Connection, company_id: UUID, fills: Sequence[N
 def _driven(
     connection: Connection, tenant: Tenant, fills: Sequence[Nameless], drivers: dict[int, UUID]
 ) -> dict[int, UUID]:
-    """The only truck that the driver of each fill drove at that time."""
+    """The truck of each fill whose driver drove only one at that time."""
     if not drivers:
         return {}
     parameters = {

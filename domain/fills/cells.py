@@ -1,4 +1,4 @@
-"""The cells of a card's file as texts and exact numbers, and the fault of a row that cannot be read."""
+"""The cells of a card's file as texts and exact numbers, and the fault of an unreadable row."""
 
 import re
 from decimal import Decimal
@@ -10,7 +10,7 @@ LONGEST_TEXT = 120
 
 
 class RowFault(FuelrouteError):
-    """The row cannot be read; the text says why."""
+    """A row cannot be read; the text says why."""
 
 
 @lru_cache(maxsize=10_000)  # a file has the same few texts in most of its columns

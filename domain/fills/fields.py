@@ -10,7 +10,7 @@ def _field(name: str, label: str, kind: CellKind, usual_names: str) -> RecordFie
 
 
 def _wide_fields() -> tuple[RecordField, ...]:
-    """The fields of rows that tell of several fuels: quantity, price and cost of each, before and after the rebate."""
+    """The fields of rows about several fuels: quantity, price and cost of each, before and after the rebate."""
     return tuple(
         RecordField(f"{fuel.name}_{suffix}", label.format(fuel.label), kind)
         for fuel in WIDE_FUELS
@@ -204,4 +204,4 @@ FILL_FIELDS = RecordFields(
         ("amount", "gross_amount", "price", "retail_price", *_COSTS),
     ),
 )
-"""The fields of a purchase. A file may have its figures in many ways; `paid.py` says what was paid by them."""
+"""The fields of a purchase. A file may have its figures in many ways; `paid.py` finds the amount paid."""

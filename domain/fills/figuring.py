@@ -1,8 +1,7 @@
-"""Compares the fills of routes with their plans, and stores the verdicts and what was really paid.
+"""Compares the fills of routes with their plans, and stores the verdicts and the amounts really paid.
 
-It is done in the transaction of every change that can matter: an import, a person's decision, a new plan that the
-driver has, a completed route. So reports only add up.
-"""
+It runs in the transaction of each change that can matter: an import, a person's decision, a new plan of the driver, a
+completed route. So reports only add up."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -19,7 +18,7 @@ from domain.roads import Point
 from domain.savings.recording import record_bought
 
 ROUTE_SLACK = timedelta(hours=2)
-"""A truck also fuels for a route so long before its first stop, and after its last one."""
+"""A truck also fuels for a route this long before its first stop and after its last one."""
 
 
 _WITH_FILLS = Scalar(
@@ -31,7 +30,7 @@ _LOCK = Scalar(UUID, "SELECT id FROM routes WHERE id = ANY(%s) ORDER BY id FOR U
 
 
 class _Counted(NamedTuple):
-    """A route that counts in savings."""
+    """A route with savings."""
 
     route_id: UUID
     company_id: UUID
@@ -53,7 +52,7 @@ class _Plan(NamedTuple):
     route_id: UUID
     document: NotNull[FuelPlanDocument]
     fuel_stops_passed: int | None
-    """The fuel stops of the plan before that were behind the truck, if this plan was made on the way."""
+    """The fuel stops of the plan before that were behind the truck when this plan was made; None for the first plan."""
 
 
 _PLANS = Statement(
@@ -68,7 +67,7 @@ _PLANS = Statement(
     ORDER BY p.route_id, p.generated_at DESC
     """,
 )
-"""The plan that the driver has, and the plans before it that the driver had."""
+"""The driver's plan, and earlier plans that the driver had."""
 
 
 class _Fill(NamedTuple):
@@ -81,7 +80,7 @@ class _Fill(NamedTuple):
     latitude: float | None
     longitude: float | None
     waits: bool
-    """Its route is not compared: a person decides first, or what was paid are no US dollars."""
+    """True if its route is not compared: a person must decide first, or the payment is not in US dollars."""
 
 
 _FILLS = Statement(
@@ -107,8 +106,8 @@ _LET_GO = Command(
               AND (f.decided_at IS NULL OR f.decided_at < r.imported_at))
     """
 )
-"""Takes the fills of an earlier run off a route that was restarted: those of another truck, and those from before the
-truck set out. A person who put such a fill on the route since the restart knows better."""
+"""Takes an earlier run's fills off a restarted route: those of another truck, and those from before the truck set out.
+Fills that a person put on the route since the restart stay."""
 
 _DROP = Command("DELETE FROM stop_verdicts WHERE route_id = ANY(%s)")
 _STORE = Command(
@@ -132,8 +131,8 @@ _NUMBER = Command(
 
 
 def figure_routes(connection: Connection, route_ids: Iterable[UUID], *, lock: bool = True) -> None:
-    """Figure anew the verdicts and the payments of those of the routes that have fills. `lock`: they are locked here,
-    in the order of their ids; else the caller has locked them."""
+    """Compare the fills of these routes with their plans again, and store the verdicts and payments. `lock`: the routes
+    are locked here, in the order of their ids; otherwise the caller has locked them."""
     asked = list(route_ids)
     ids = sorted(_WITH_FILLS.all(connection, {"ids": asked})) if asked else []
     if not ids:
@@ -178,8 +177,8 @@ def drop_verdicts(connection: Connection, route_ids: Sequence[UUID]) -> None:
 
 
 def _planned_stops(connection: Connection, route_ids: Sequence[UUID]) -> dict[UUID, list[PlannedStop]]:
-    """The fuel stops that the driver was told of, in driving order: those of the current plan, and before them those of
-    earlier plans that were behind the truck when it was replaced on the way."""
+    """The fuel stops that the driver was told, in driving order: those of the current plan, after those of earlier
+    plans that were behind the truck when the plan was replaced on the way."""
     found: dict[UUID, list[PlannedStop]] = {}
     for route_id, plans in itertools.groupby(_PLANS.all(connection, (list(route_ids),)), lambda plan: plan.route_id):
         stops: list[PlannedStop] = []

@@ -1,4 +1,4 @@
-"""Finds the truck, the station and the route of fills, and what a person has to decide about them."""
+"""Finds the truck, the station and the route of fills, and the questions to a person about them."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -20,15 +20,15 @@ from domain.roads import Point, great_circle_miles
 from domain.telematics.readings import read_places_around
 
 TRUCK_WITHIN = timedelta(minutes=20)
-"""The truck's place is asked for so long before and after a fill: clocks of pumps are not exact."""
+"""Span before and after a fill in which the truck's place is searched, because clocks of pumps are not exact."""
 TANK_SLACK_SHARE, TANK_SLACK_GALLONS = 0.02, 2.0
-"""A pump may tell so much more than the tank holds."""
+"""How much more than the tank holds a pump may show."""
 LEAST_DOLLARS, MOST_DOLLARS_PER_GALLON = 0.5, 15.0
-"""A gallon that costs less or more was no gallon, or its price has a slip: a person looks."""
+"""Dollars a gallon. Outside of them the quantity or the price is wrong, and a person checks."""
 
 
 class Matches(NamedTuple):
-    """The matches of a fill, how sure they are, and what a person has to decide or should see."""
+    """The matches of a fill, their certainty, and what a person has to decide or should see."""
 
     bought_at: datetime
     time_zone: str
@@ -42,7 +42,7 @@ class Matches(NamedTuple):
 
 
 class ToMatch(NamedTuple):
-    """The input of the rules for one fill. A person's decisions take the place of matches."""
+    """The input of the rules for one fill. A person's decisions replace matches."""
 
     local_time: datetime
     has_time: bool
@@ -61,7 +61,7 @@ class ToMatch(NamedTuple):
     station_id: str | None = None
     doubts: Sequence[str] = ()
     former_vehicle_id: UUID | None = None
-    """The truck that it was matched to before: it stays unless the rules are sure of another one."""
+    """The truck of the earlier match, which stays unless the rules are certain of another one."""
 
 
 class _Tank(NamedTuple):
@@ -76,7 +76,7 @@ class _FoundRoute(NamedTuple):
     number: int
     route_id: UUID
     is_within: bool
-    """The truck was between the first stop and the last one; else it fueled a little before or after."""
+    """True if the truck was between the first and the last stop; False if it fueled a little before or after."""
 
 
 _ROUTES = Statement(
@@ -100,7 +100,7 @@ _ROUTES = Statement(
 def match_fills(
     connection: Connection, tenant: Tenant, fills: Sequence[ToMatch], stations: KnownStations, *, far_miles: float
 ) -> list[Matches]:
-    """The matches of fills. Vehicles and stations that are given stay."""
+    """The matches of fills. Given vehicles and stations stay."""
     first_times = [utc_of_local(fill.local_time, zone_of(fill.state, None)) for fill in fills]
     trucks = _trucks(connection, tenant, fills, first_times)
     trails = _trails(connection, tenant, fills, trucks, first_times)
@@ -177,8 +177,8 @@ def match_fills(
 def _trucks(
     connection: Connection, tenant: Tenant, fills: Sequence[ToMatch], times: Sequence[datetime]
 ) -> list[UUID | None]:
-    """The truck that had each fill's unit number at that time. Where that is not sure, a fill keeps the truck that it
-    had before."""
+    """The truck that had each fill's unit number at that time. Where that is not certain, a fill keeps its earlier
+    truck."""
     named = {fill.unit_number for fill in fills if fill.unit_number and fill.vehicle_id is None}
     holders = read_unit_holders(connection, tenant.company_id, named)
     of_cards = _trucks_of_cards(connection, tenant, fills, times)
@@ -194,7 +194,7 @@ def _trucks(
 def _trucks_of_cards(
     connection: Connection, tenant: Tenant, fills: Sequence[ToMatch], times: Sequence[datetime]
 ) -> dict[int, UUID]:
-    """The trucks of fills that name no unit, by their cards and drivers."""
+    """The trucks of fills without a unit number, by their cards and drivers."""
     asked = {
         number: Nameless(fill.card_last_four, fill.driver_name, fill.local_time, *_span(fill, at))
         for number, (fill, at) in enumerate(zip(fills, times, strict=True))
@@ -207,7 +207,7 @@ def _trucks_of_cards(
 
 
 def _span(fill: ToMatch, at: datetime) -> tuple[datetime, datetime]:
-    """The moment of a fill; the whole day where the file tells no time."""
+    """The moment of a fill, or the whole day if the file has no time."""
     return (at, at) if fill.has_time else (at - timedelta(hours=12), at + timedelta(hours=12))
 
 
@@ -218,7 +218,7 @@ def _trails(
     trucks: Sequence[UUID | None],
     times: Sequence[datetime],
 ) -> list[list[Point]]:
-    """The places of each fill's truck at that time. Empty where the file told only the day."""
+    """The places of each fill's truck at that time; empty if the file has only the day."""
     trails: list[list[Point]] = [[] for _ in fills]
     asked = [
         (number, truck, at)
@@ -238,8 +238,8 @@ def _routes(
     trucks: Sequence[UUID | None],
     times: Sequence[datetime],
 ) -> list[tuple[UUID | None, bool]]:
-    """The route of each fill, and whether several fit. A route that the truck was on goes before one that it was near
-    to. Of a fill without a time the whole day counts."""
+    """The route of each fill, and whether several fit. A route that the truck was on comes before one that it was near
+    to. For a fill without a time the whole day counts."""
     asked = [
         (number, truck, *_span(fill, at))
         for number, (fill, truck, at) in enumerate(zip(fills, trucks, times, strict=True))
@@ -298,8 +298,8 @@ _VEHICLE = Scalar(UUID, "SELECT id FROM vehicles WHERE company_id = %s AND id = 
 
 
 def find_truck(connection: Connection, company_id: UUID, named: str, *, at: datetime, time_zone: str) -> UUID | None:
-    """The truck that a person names by its id, or by the unit number that it had at that time; else by the unit number
-    that it has now. None: there is none. Raises UnclearTruck."""
+    """The truck that a person names: by its id, by its unit number at that time, or by its present unit number. None if
+    there is none. Raises UnclearTruck, which names them, if several fit."""
     vehicle_id = read_id("veh", named)
     if vehicle_id is not None:
         return _VEHICLE.first(connection, (company_id, vehicle_id))

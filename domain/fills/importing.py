@@ -1,8 +1,7 @@
-"""Stores the fills of a file, matches them, and figures their routes anew.
+"""Stores the fills of a file, matches them, and compares their routes again.
 
-A file is stored in batches, each in a transaction of its own. A transaction that is stored already is recognized by its
-key. So a file may be sent again, by two people at once, or after the process died in the middle.
-"""
+A file is stored in batches, each in a transaction of its own. A stored transaction is recognized by its key. So a file
+may be sent again, by two people at once, or after the process died in the middle."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -40,7 +39,7 @@ BATCH_FILLS = 500
 
 
 class StoredFills(NamedTuple):
-    """The outcome of a batch, in fills."""
+    """The outcome of a batch, counted in fills."""
 
     created: int
     updated: int
@@ -71,8 +70,8 @@ _CARD_CODES = Statement(_CardCode, "SELECT code, station_id FROM station_codes W
 
 
 def read_stations(connection: Connection, company_id: UUID) -> KnownStations:
-    """All stations, with the company's codes of its card. Retired ones too: a truck may have fueled there while they
-    were in service."""
+    """All stations, with the company's codes of its card; retired ones too, because trucks may have fueled there while
+    they were in service."""
     return KnownStations(
         (KnownStation(*row[:5], Point(*row[5:])) for row in _STATIONS.all(connection)),
         {row.code: row.station_id for row in _CARD_CODES.all(connection, (company_id, CARD_CODES))},
@@ -130,8 +129,8 @@ _KNOWN = Statement(
     ORDER BY key
     """,
 )
-"""In the order of the unique index: a first import leaves PostgreSQL without statistics, and the other indexes begin
-with the same columns. They then look as good, and have it read all fills of the company."""
+"""The order is that of the unique index. After a first import PostgreSQL has no statistics, and other indexes that
+begin with the same columns look as good to it; with them it would read all fills of the company."""
 _BY_ID = Statement(_StoredFill, f"SELECT {_STORED_COLUMNS} FROM fills f WHERE company_id = %s AND id = ANY(%s)")
 MATCHED = """
     bought_at = %(bought_at)s, time_zone = %(time_zone)s, vehicle_id = %(vehicle_id)s, station_id = %(station_id)s,
@@ -146,7 +145,7 @@ _CHANGE = Command(
     WHERE id = %(id)s
     """
 )
-"""The card has corrected a transaction: what a person decided about its old figures is open again."""
+"""The card has corrected a transaction, so a person's decisions about its old figures are open again."""
 _SETTLE = Statement(
     _Settled,
     "UPDATE fills SET review = array_remove(review, %s), twin_id = NULL WHERE id = %s RETURNING id, route_id",
@@ -177,13 +176,13 @@ def store_fills(
 
 
 def finish_fills(connection: Connection, tenant: Tenant) -> None:
-    """Pair reversals with the fills that they take back, whichever came first, once all batches are stored."""
+    """Pair reversals with the fills that they take back, in any order, once all batches are stored."""
     lock_company(connection, tenant.company_id)
     figure_routes(connection, pair_reversals(connection, tenant))
 
 
 class _Row(NamedTuple):
-    """A row of the file that is not stored as it is."""
+    """A row of the file that differs from the stored fills."""
 
     fill: FileFill
     matches: Matches
@@ -191,7 +190,7 @@ class _Row(NamedTuple):
 
 
 class _Batch:
-    """Rows of a file on their way into the table: each is a new fill, a correction, or what is known already."""
+    """Rows of a file on their way into the table: each is a new fill, a correction, or known already."""
 
     def __init__(self, connection: Connection, tenant: Tenant, profile: str, fills: Sequence[FileFill]) -> None:
         self._connection, self._tenant = connection, tenant
@@ -218,7 +217,7 @@ class _Batch:
         return {row.id: row for row in rows}
 
     def unknown_rows(self, fills: Sequence[FileFill]) -> list[FileFill]:
-        """The rows that no row of before has told in the same way."""
+        """The rows that no earlier row equals."""
         rest = []
         for fill in fills:
             stored, told = self._known.get(fill.key), self._told.get((fill.key, fill.gallons, fill.paid_cents))
@@ -237,8 +236,8 @@ class _Batch:
         return ToMatch._make((*_TO_MATCH(fill), None, None, fill.doubts, former))
 
     def take(self, rows: Sequence[_Row]) -> None:
-        """Find out what each row is: first what is certain by its key or a number, then what is the same purchase by
-        its figures, then the rest."""
+        """Find out what each row is: first by its key or a number, then by equal figures of a purchase, then the
+        rest."""
         rest = [row for row in rows if not self._is_change_of_its_own(row)]
         if not rest:
             return
@@ -249,7 +248,7 @@ class _Batch:
             self._correct_or_add(row, candidates)
 
     def _is_change_of_its_own(self, row: _Row) -> bool:
-        """True for a row with a known key and the same figures: its unit or its time was corrected."""
+        """True for a row with a known key and unchanged figures: its unit or its time was corrected."""
         stored = self._known.get(row.fill.key)
         if stored is None or not _has_figures(row.fill, stored):
             return False
@@ -286,8 +285,8 @@ class _Batch:
             self._add(row)
 
     def _correct(self, target: _StoredFill, row: _Row) -> None:
-        """The card tells other figures of a transaction. A purchase that was taken back stays so, and a reversal takes
-        back what it says: then the figures are a new one."""
+        """Store the card's new figures of a transaction. A purchase that was taken back stays so, and a reversal takes
+        back the figures that it states: the new figures then make a new fill."""
         fill = row.fill
         if target.counter_id is not None or fill.gallons < 0:
             self._add(row)
@@ -331,7 +330,8 @@ class _Batch:
         return asdict(row.fill) | row.matches._asdict() | {"id": fill_id}
 
     def _claim(self, fill_id: UUID) -> None:
-        """This stored fill is a row of the file. So another row that was taken for it is another purchase."""
+        """Note that this stored fill is a row of the file. Another row that was taken for it is then another
+        purchase."""
         self._reading.known.add(fill_id)
         asked = self._reading.asked.pop(fill_id, None)
         for settled in _SETTLE.all(self._connection, (TWICE, asked)) if asked is not None else ():
@@ -351,7 +351,7 @@ class _Batch:
 
 
 def _differs(fill: FileFill, stored: _StoredFill) -> bool:
-    """True if the file tells something else than is stored."""
+    """True if the file differs from the stored fill."""
     if not _has_figures(fill, stored):
         return True
     if fill.unit_number != stored.unit_number and plain_number(fill.unit_number) != plain_number(stored.unit_number):

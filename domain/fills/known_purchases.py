@@ -1,4 +1,4 @@
-"""Reads the stored purchases that rows of a file may be, and what other rows told of them before."""
+"""Reads the stored purchases that rows of a file may be, and the figures that other rows had for them."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -13,26 +13,26 @@ from domain.database.statements import Command, Statement
 from domain.fills.repeated import SAME_CENTS, CardPurchase, Sameness, numbers_of, sameness, share_a_number
 
 LOOKED_AROUND, DAYS_AROUND = timedelta(hours=36), 2
-"""A purchase and the day when it was posted are no further apart."""
+"""Longest time between a purchase and the day when it was posted."""
 MOST_LOOKED_AT, MOST_OF_A_KIND = 20_000, 200
-"""A batch is compared with so many purchases of other files, and a row with so many that share its amount."""
+"""Most purchases of other files with which a batch is compared, and most with equal amounts with which a row is."""
 
 
 class Telling(NamedTuple):
-    """Figures that a row of this key told of a fill."""
+    """Figures of a fill in a row with this key."""
 
     key: str
     gallons: float
     paid_cents: int
     fill_id: UUID
     is_replaced: bool = False
-    """The card corrected them: other figures count."""
+    """True if the card corrected them, so that other figures count."""
     is_taken_back: bool = False
 
     @property
     def claimed(self) -> UUID:
-        """The id that stands for them among the fills that a file tells of. Figures that were corrected are not the
-        fill: the file may tell of the correction, too."""
+        """The id that stands for them among the fills of a file. Corrected figures do not stand for the fill itself,
+        because the file may have the correction, too."""
         return uuid5(self.fill_id, f"{self.gallons}|{self.paid_cents}") if self.is_replaced else self.fill_id
 
 
@@ -58,7 +58,7 @@ def read_tellings(connection: Connection, tenant: Tenant, keys: Sequence[str]) -
 
 
 def keep_telling(connection: Connection, tenant: Tenant, telling: Telling) -> None:
-    """Keep what a row told, so that it is recognized when its file comes again."""
+    """Keep the figures of a row, so that it is recognized when its file comes again."""
     _TELL.execute(connection, {**tenant._asdict(), **telling._asdict()})
 
 
@@ -69,7 +69,7 @@ _REPLACE = Command(
 
 
 def replace_figures(connection: Connection, tenant: Tenant, own: Telling) -> None:
-    """The figures of a fill do not count any more, whoever told them. `own`: as its own row told them."""
+    """Keep the figures of a fill as replaced, from all rows that had them. `own` are those of its own row."""
     keep_telling(connection, tenant, own._replace(is_replaced=True))
     _REPLACE.execute(connection, own._asdict())
 
@@ -95,15 +95,15 @@ _CANDIDATES = Statement(
     LIMIT {MOST_LOOKED_AT}
     """,
 )
-"""One look at the days of a batch, in the order of the index by time. Looking for each truck and amount by itself would
-be faster, but PostgreSQL has no statistics in a first import, and took the wrong index for each."""
+"""One reading of the days of a batch, in the order of the index by time. Searching each truck and amount by itself
+would be faster, but PostgreSQL has no statistics in a first import, and took the wrong index for each."""
 
 
 class Candidates:
     """The stored purchases that a batch of rows may be, by truck and by amount."""
 
     def __init__(self, purchases: Iterable[CardPurchase], replaced: Iterable[Telling] = ()) -> None:
-        """`replaced`: the figures that the purchases had before."""
+        """`replaced`: earlier figures of the purchases."""
         by_id = {one.id: one for one in purchases}
         self._replaced = {one.claimed: one for one in replaced}
         earlier = [
@@ -118,8 +118,8 @@ class Candidates:
     def closest(
         self, new: CardPurchase, known: set[UUID], wanted: Sameness, *, by_number: bool = False
     ) -> CardPurchase | None:
-        """The purchase that stands so to the row, and that no other row of the file is. `by_number`: they share the
-        number of a transaction or receipt."""
+        """The nearest purchase with this relation to the row, without those that other rows of the file are.
+        `by_number`: both share the number of a transaction or receipt."""
         if not self._alike:
             return None
         unknown = {
@@ -138,7 +138,7 @@ class Candidates:
         return found[0] if found else None
 
     def telling_of(self, found: CardPurchase, key: str) -> Telling:
-        """The figures of a row with this key, to be kept with the purchase that it repeats."""
+        """The figures of a row with this key, to keep with the purchase that it repeats."""
         before = self._replaced.get(found.id)
         return (
             before._replace(key=key) if before is not None else Telling(key, found.gallons, found.paid_cents, found.id)
@@ -148,7 +148,7 @@ class Candidates:
 def read_candidates(
     connection: Connection, tenant: Tenant, file_id: UUID, purchases: Sequence[CardPurchase]
 ) -> Candidates:
-    """The purchases around those days with the same truck or amount, without those that this file has brought."""
+    """The purchases around those days with an equal truck or amount, without those that this file brought."""
     trucks = {(one.vehicle_id, _utc_day(one)) for one in purchases if one.vehicle_id is not None}
     amounts = {(one.paid_cents, _utc_day(one)) for one in purchases}
     times = [one.bought_at for one in purchases]
@@ -172,8 +172,8 @@ def _utc_day(one: CardPurchase) -> date:
 
 
 def _traits(one: CardPurchase, *, near: bool) -> Iterator[Hashable]:
-    """The traits of which two alike purchases share one: the amount, a number, or the truck with its gallons. `near`:
-    with those next to them."""
+    """Traits of which two similar purchases share one: the amount, a number, or the truck with its gallons. `near` adds
+    the neighbouring values."""
     yield from (_around(one.paid_cents) if near else (one.paid_cents,))
     yield from numbers_of(one.transaction_number, one.invoice_number)
     tenth = round(one.gallons * 10)
@@ -187,6 +187,6 @@ def _around(cents: int) -> range:
 
 
 def _distance(new: CardPurchase, one: CardPurchase) -> tuple[bool, float, float, str]:
-    """Purchases that still count go first, then the nearest in gallons and time."""
+    """An order of candidates: purchases that still count first, then the nearest in gallons and time."""
     apart = abs((new.bought_at - one.bought_at).total_seconds())
     return one.counter_id is not None, abs(new.gallons - one.gallons), apart, str(one.id)

@@ -1,8 +1,8 @@
-"""Lines of a card's report that are no purchases: headings and titles of groups, subtotals, totals, summaries.
+"""Recognizes lines of a card's report that are no purchases: headings and titles of groups, subtotals, totals,
+summaries.
 
-A report is printed for people, with such lines between its rows. They are counted and told, and nobody has to correct
-them. A row that is a purchase, with something wrong in it, is never one of them.
-"""
+A report is printed for people, with such lines between its rows. They are counted and reported, and need no correction.
+A purchase with a fault in its row is never one of them."""
 
 import re
 from collections.abc import Mapping
@@ -21,8 +21,8 @@ _QUANTITIES = ("quantity", *(f"{fuel.name}_quantity" for fuel in WIDE_FUELS))
 
 
 def is_between_purchases(given: Mapping[str, Any]) -> bool:
-    """True if the line has no day of a purchase, and not enough of the rest to be one whose day is wrong. `given` are
-    the row's values by field; cells that could not be read may stand there as texts."""
+    """True if the line has no day of a purchase, and too little else to be a purchase with a wrong day. `given` are the
+    row's values by field; unreadable cells are there as texts."""
     if given.get("unit") and given.get("item") and given.get("state") and _has_day(given.get("date"), True):
         return False  # most rows
     there = {name for name in _NAMES if cell_line(given.get(name))}
@@ -36,7 +36,7 @@ def is_between_purchases(given: Mapping[str, Any]) -> bool:
 
 
 def _has_day(cell: Any, has_place: bool) -> bool:
-    """A number may be a day as Excel counts it, or an amount of a summary."""
+    """True if the cell is a day. A number may be a day in Excel's count, or an amount of a summary."""
     if not has_place and excel_moment(cell_line(cell)) is not None:
         return False
     try:

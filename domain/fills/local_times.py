@@ -1,9 +1,8 @@
-"""The time of a purchase in UTC: a fuel card tells the time on the clock of the place.
+"""Converts the local time of a purchase to UTC.
 
-The zone is that of the state. Where a state has two, the place of the station decides, by borders drawn with a ruler:
+The zone is that of the state. If a state has two, the place of the station decides, by borders drawn with a ruler:
 within some miles of such a border, and in counties that keep their own time, a fill may be an hour off. The spans in
-which fills are matched are wider than that.
-"""
+which fills are matched are wider than that."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -56,7 +55,7 @@ _OTHER_ZONES: dict[str, tuple[str, Callable[[Point], bool]]] = {
     "TN": (_EASTERN, lambda place: place.longitude > -85.4),
     "TX": (_MOUNTAIN, lambda place: place.longitude < -104.9),
 }
-"""The second zone of a state, and the part of the state that keeps it."""
+"""The second zone of a state, and the part of the state with it."""
 
 
 def is_known_state(state: str | None) -> bool:
@@ -64,7 +63,7 @@ def is_known_state(state: str | None) -> bool:
 
 
 def zone_of(state: str, place: Point | None) -> str:
-    """The time zone of a place in a known state; of most of the state where the place is not known."""
+    """The time zone of a place in a known state; without a place, that of most of the state."""
     other = _OTHER_ZONES.get(state)
     if other is not None and place is not None and other[1](place):
         return other[0]

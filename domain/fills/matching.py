@@ -1,10 +1,9 @@
-"""The rules that match a fill to a station, with a score. They are functions of values; an unclear match is never
-guessed, a person decides.
+"""The rules that match a fill to a station, with a score. They are functions of values. An unclear match is never
+guessed; a person decides.
 
-Scores from 0 to 100: 100 the station's own code, if name and town do not speak against it, 95 its full name in its
-town, 90 its chain and number, or the only station of its brand there, 85 several of the brand there but the truck was
-at one of them, 80 no name fits but the truck was at one. Below `SURE_SCORE` nothing is matched.
-"""
+Scores from 0 to 100: 100 for the station's own code, if name and town do not contradict it; 95 for its full name in its
+town; 90 for its chain and number, or the only station of its brand there; 85 for one of several of the brand if the
+truck was at it; 80 if no name fits but the truck was at it. Below `SURE_SCORE` nothing is matched."""
 
 import re
 from collections import defaultdict
@@ -18,11 +17,11 @@ from domain.stations.station_codes import plain_code
 
 SURE_SCORE = 80
 AT_STATION_MILES = 0.5
-"""A truck that is so near to a station is at it."""
+"""A truck within this distance of a station is at it."""
 NEXT_STATION_MILES = 1.0
-"""The next station must be so much further from the truck for the nearest one to be sure."""
+"""How much further from the truck the next station must be, so that the nearest one is certain."""
 STATION_OF_STOP_MILES = 0.2
-"""A planned fuel stop and a station so near to each other are one place."""
+"""A planned fuel stop and a station within this distance are one place."""
 
 
 class KnownStation(NamedTuple):
@@ -44,7 +43,7 @@ class StationMatch(NamedTuple):
     station: KnownStation | None
     score: int
     unclear: bool
-    """Several stations fit, and nothing tells which."""
+    """True if several stations fit and cannot be told apart."""
 
 
 NO_STATION = StationMatch(None, 0, False)
@@ -55,16 +54,16 @@ class _Named(NamedTuple):
 
     meant: Sequence[KnownStation]
     score: int
-    """The score of the only one; 0: the name alone is not enough."""
+    """The score of the only one; 0 if the name alone is not enough."""
     has_others: bool
-    """Other stations are in that town or have that number."""
+    """True if other stations are in that town or have that number."""
 
 
 class KnownStations:
     """The stations by code, town and square of the map."""
 
     def __init__(self, stations: Iterable[KnownStation], aliases: Mapping[str, str] | None = None) -> None:
-        """`aliases`: codes of cards, and the stations that they mean."""
+        """`aliases` are codes of cards with their stations."""
         self._by_id: dict[str, KnownStation] = {}
         self._by_town: dict[tuple[str, str], list[KnownStation]] = defaultdict(list)
         self._by_square: dict[tuple[int, int], list[KnownStation]] = defaultdict(list)
@@ -86,7 +85,7 @@ class KnownStations:
         return self._by_town.get(_town(city, state), ()) if city and state else ()
 
     def named(self, name: str | None, city: str | None, state: str | None) -> _Named:
-        """The stations that the name may mean. A fleet buys at the same places again and again."""
+        """The stations that the name may mean, kept in memory: a fleet buys at the same places again and again."""
         key = name, city, state
         found = self._named.get(key)
         if found is None:
@@ -94,7 +93,7 @@ class KnownStations:
         return found
 
     def numbered(self, numbers: Iterable[str], state: str | None) -> list[KnownStation]:
-        """The stations of the state that have one of the numbers, whatever their chain."""
+        """The stations of the state with one of the numbers, of any chain."""
         if self._by_number is None:
             self._by_number = defaultdict(list)
             for one in self._by_id.values():
@@ -102,7 +101,7 @@ class KnownStations:
         return [one for number in numbers for one in self._by_number.get((number, state or ""), ())]
 
     def near(self, place: Point, miles: float) -> list[tuple[float, KnownStation]]:
-        """The stations within so many miles (10 at most), the nearest first."""
+        """The stations within `miles` (at most 10), the nearest first."""
         row, column = _square(place)
         found = [
             (great_circle_miles(place, station.place), station)
@@ -113,7 +112,7 @@ class KnownStations:
         return sorted((one for one in found if one[0] <= miles), key=lambda one: one[0])
 
     def coded(self, code: str | None) -> KnownStation | None:
-        """The station that the company's own code means, else the one that has it as its id."""
+        """The station of the company's own code, or else the one with it as its id."""
         if not code:
             return None
         plain = plain_code(code)
@@ -131,7 +130,7 @@ def match_station(
     state: str | None,
     trail: Sequence[Point] = (),
 ) -> StationMatch:
-    """The station of a purchase. `trail` is where its truck was at that time; empty: not known."""
+    """The station of a purchase. `trail` has the truck's places at that time, empty if not known."""
     coded = stations.coded(code)
     if coded is not None and _fits_state(coded, state):
         is_sure = _agrees(coded, name, city) or _where_the_truck_was([coded], trail) is not None
@@ -169,7 +168,7 @@ def _printed(name: str | None, city: str | None, state: str | None) -> PlaceName
 
 
 def _where_the_truck_was(stations: Sequence[KnownStation], trail: Sequence[Point]) -> KnownStation | None:
-    """The one of the stations that the truck was at, if it was clearly further from the others."""
+    """The station that the truck was at, if it was clearly further from the others; None if not."""
     if not trail or not stations:
         return None
     distances = sorted(
@@ -183,7 +182,7 @@ def _where_the_truck_was(stations: Sequence[KnownStation], trail: Sequence[Point
 
 
 def _agrees(station: KnownStation, name: str | None, city: str | None) -> bool:
-    """False where the purchase names another chain or another town than the station that its code means."""
+    """False if the purchase names another chain or town than the station of its code."""
     own, theirs = brand_of(station.brand or "", station.name), brand_of("", name or "")
     if own.chains and theirs.chains and not own.chains & theirs.chains:
         return False

@@ -1,9 +1,8 @@
-"""The amount that was paid for a fuel, by all columns of its row that tell something of it.
+"""The amount paid for a fuel, by all columns of its row that say something about it.
 
 A card's file has the price before and after the discount, the quantity, the amount before and after, and the discount.
-What was paid is the amount after it. The other columns have to agree: an amount that none of them explains waits for a
-person, since one of them is wrong, and nobody knows which.
-"""
+The amount after it was paid. The other columns have to agree: an amount that none of them explains waits for a person,
+since one of them is wrong, and the row does not show which."""
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -17,7 +16,7 @@ _ZERO = Decimal(0)
 
 
 class ToldFigures(NamedTuple):
-    """The figures of one fuel in a row, without a sign of discount. None: the file does not tell it."""
+    """The figures of one fuel in a row, discounts as positive numbers. A field is None if the file does not have it."""
 
     quantity: Decimal
     net_price: Decimal | None = None
@@ -34,11 +33,11 @@ class ToldFigures(NamedTuple):
 class Paid(NamedTuple):
     amount: Decimal
     is_doubtful: bool
-    """The columns contradict each other by more than rounding."""
+    """True if the columns contradict each other by more than rounding."""
 
 
 class _Way(NamedTuple):
-    """An amount that other columns lead to, with the price and quantity that are rounded in it."""
+    """An amount that follows from other columns, with the rounded price and quantity in it."""
 
     amount: Decimal
     price: Decimal = _ZERO
@@ -53,7 +52,7 @@ class _Way(NamedTuple):
 
 
 def told_in_row(given: Mapping[str, Any]) -> ToldFigures:
-    """The figures of a row that is about one product. A tax that the card takes off is a discount like others."""
+    """The figures of a row about one product. A tax that the card takes off counts as a discount."""
     amount, beside = decimal_of(given.get("amount")), decimal_of(given.get("non_fuel_amount"))
     return ToldFigures(
         decimal_of(given.get("quantity")) or _ZERO,
@@ -68,7 +67,7 @@ def told_in_row(given: Mapping[str, Any]) -> ToldFigures:
 
 
 def _sum_of(given: Mapping[str, Any], names: Iterable[str]) -> Decimal | None:
-    """The sum of some columns, whatever their signs; None if all are empty or zero."""
+    """The sum of some columns, without their signs; None if all are empty or zero."""
     found = None
     for name in names:
         if value := given.get(name):
@@ -77,7 +76,7 @@ def _sum_of(given: Mapping[str, Any], names: Iterable[str]) -> Decimal | None:
 
 
 def paid_for(told: ToldFigures) -> Paid | None:
-    """The amount paid. None: the row has neither an amount nor a price."""
+    """The amount paid; None if the row has neither an amount nor a price."""
     by_price = _by_price(told.net_price, told.quantity)
     if by_price is not None and told.net_amount is not None and by_price.agrees(told.net_amount):  # most rows
         return Paid(told.net_amount, _contradicts(told))
@@ -102,7 +101,7 @@ def paid_for(told: ToldFigures) -> Paid | None:
 
 
 def _is_discounted(told: ToldFigures) -> bool:
-    """True if the row has the amount before a discount that it does not tell: nothing contradicts that after it."""
+    """True if the row has the amount before an unknown discount, so that nothing contradicts the amount after it."""
     if told.gross_amount is None or told.net_amount is None or told.net_price or told.discount:
         return False
     gross, net = abs(told.gross_amount), abs(told.net_amount)
@@ -110,11 +109,11 @@ def _is_discounted(told: ToldFigures) -> bool:
 
 
 _MOST_DISCOUNT = Decimal("0.5")
-"""A share of the amount that is left at least after a discount."""
+"""Least share of the amount that is left after a discount."""
 
 
 def _less(amount: Decimal, part: Decimal | None) -> Decimal:
-    """The amount without a part of it, whatever the sign of either."""
+    """The amount reduced by a part, whatever the sign of either."""
     less = abs(part or _ZERO)
     return amount - less if amount >= 0 else amount + less
 
@@ -132,7 +131,7 @@ def _gross(told: ToldFigures) -> _Way | None:
 
 
 def _contradicts(told: ToldFigures) -> bool:
-    """True if the amount before the discount is not the price before it, times the quantity."""
+    """True if the amount before the discount differs from its price times the quantity."""
     if told.gross_amount is None:
         return False
     by_price = _by_price(told.retail_price, told.quantity)
@@ -144,14 +143,14 @@ def _by_price(price: Decimal | None, quantity: Decimal) -> _Way | None:
 
 
 def _less_discount(gross: _Way | None, told: ToldFigures) -> _Way | None:
-    """The amount less the discount, whose sign a file may write in either way."""
+    """The amount less the discount, which a file may write with either sign."""
     if gross is None or not told.discount:
         return None
     return gross._replace(amount=_less(gross.amount, told.discount))
 
 
 def _rounding(number: Decimal, digits: int) -> Decimal:
-    """Half of the last digit that the file writes, of so many at least: the reader of numbers drops zeros."""
+    """Half of the last digit that the file writes, of at least `digits`: the reader of numbers drops zeros."""
     exponent = number.as_tuple().exponent
     written = -exponent if isinstance(exponent, int) else 0
     return Decimal(5).scaleb(-max(written, digits) - 1)

@@ -1,8 +1,7 @@
-"""The name of a place as a fuel card prints it, such as `FJ-SALT LAKE CITY 746`, compared with stations.
+"""Compares the name of a place as a fuel card prints it, such as `FJ-SALT LAKE CITY 746`, with stations.
 
 Cards shorten: they print a chain's letters, its number and the town, in any order, with hyphens, with zeros, and cut
-off what is too long. Chain and number together mean one station; the town has to agree.
-"""
+off the rest. Chain and number together mean one station; the town has to agree."""
 
 import re
 from collections.abc import Iterable
@@ -26,13 +25,13 @@ class PlaceName(NamedTuple):
 
     brand: Brand
     numbers: frozenset[str]
-    """The numbers in it that may be the chain's number of the store, without leading zeros."""
+    """Numbers in it that may be the chain's number of the store, without leading zeros."""
     letters: str
     """All of it without spaces and signs."""
 
 
 class NamedStation(NamedTuple):
-    """A station by the texts that name it."""
+    """A station by the texts of its names."""
 
     station_id: str
     name: str
@@ -45,13 +44,13 @@ class NamedStation(NamedTuple):
 
     @property
     def number(self) -> str:
-        """The chain's number; empty: not known. An id tells it only where it is a chain's code or a number."""
+        """The chain's number; empty if not known. An id has it only if it is a chain's code or a number."""
         return store_number(self.name) or (number_in_id(self.station_id) if _is_code(self.station_id) else "")
 
 
 @lru_cache(maxsize=20_000)
 def _is_code(station_id: str) -> bool:
-    """True for a number, and for a chain with one: `loves-305`, `FJ746`."""
+    """True for a number, or a chain with one: `loves-305`, `FJ746`."""
     return station_id.isdigit() or bool(brand_of("", _BOUNDARY.sub(" ", station_id)).chains)
 
 
@@ -62,7 +61,7 @@ _NUMBER = re.compile(r"\d+")
 
 @lru_cache(maxsize=20_000)  # a fleet buys at the same places again and again
 def place_name(name: str, town: str = "") -> PlaceName:
-    """The parts of a name. The words of its town, and of the state behind it, are no name of a brand."""
+    """The parts of a name. The words of its town, and of the state after it, are no brand."""
     parted = _BOUNDARY.sub(" ", _ROAD.sub(" ", name))
     brand = brand_of("", parted, town)
     spelled = {"9"} if "one9" in brand.chains else {"7"} if "7eleven" in brand.chains else set()
@@ -71,8 +70,8 @@ def place_name(name: str, town: str = "") -> PlaceName:
 
 
 def fitting(stations: Iterable[NamedStation], printed: PlaceName) -> set[str]:
-    """The ids of the stations of one town that the name may mean: those of its chain with its number, else those of its
-    chain whose number is not known. A number alone is enough where the name tells no chain."""
+    """The ids of the stations of one town that the name may mean: those of its chain with its number, or else those of
+    its chain without a known number. A number alone is enough if the name has no chain."""
     there = list(stations)
     numbered = {
         one.station_id
@@ -87,7 +86,7 @@ def fitting(stations: Iterable[NamedStation], printed: PlaceName) -> set[str]:
 
 
 def is_numbered(station: NamedStation, printed: PlaceName) -> bool:
-    """True if the name has the station's number, and its chain or one of the same company, which counts with it."""
+    """True if the name has the station's number, and its chain or one that the same company counts together with it."""
     if station.number not in printed.numbers:
         return False
     own, theirs = station.whose, printed.brand
@@ -96,15 +95,15 @@ def is_numbered(station: NamedStation, printed: PlaceName) -> bool:
 
 
 def may_be_named(station: NamedStation, printed: PlaceName) -> bool:
-    """False if the name tells another brand, nothing of the brand, or another number of the chain."""
+    """False if the name has another brand, no brand at all, or another number of the chain."""
     if printed.numbers and station.number and station.number not in printed.numbers:
         return False
     return brand_match(station.whose, printed.brand) is BrandMatch.SAME
 
 
 def is_in_town(station: NamedStation, city: str | None, printed: PlaceName) -> bool:
-    """True if the town is the station's as a card shortens it: `SALT LAKE CTY`, `SALT LAKE`; `SLC` if the name has the
-    whole of it. A town that is not known is like all others."""
+    """True if the town is the station's in a card's spelling: `SALT LAKE CTY`, `SALT LAKE`; `SLC` if the name has the
+    whole of it. An unknown town fits all."""
     own, theirs = plain_town(station.city or ""), plain_town(city or "")
     if len(theirs) < _LEAST_LETTERS <= len(own) and own in printed.letters:
         return True

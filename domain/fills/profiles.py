@@ -1,7 +1,6 @@
-"""The exports of fuel cards: the columns that hold the fields of a fill in each card's file.
+"""The exports of fuel cards: which columns hold the fields of a fill in each card's file.
 
-Where the names of the columns were found, and what only a card's customer can see, stands in the README.
-"""
+The README says where the names of the columns were found, and what only a card's customer can see."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,15 +21,15 @@ class UnknownCard(FuelrouteError):
 
 
 class Card(NamedTuple):
-    """A fuel card whose files are known."""
+    """A fuel card with known files."""
 
     profile: FileProfile
     title: str
-    """The card and its files, as people read them."""
+    """The card and its files, in words for people."""
     products: Mapping[str, Fuel | None] = {}
-    """Product codes that mean something only in its files, without leading zeros. None: no fuel."""
+    """Product codes with a meaning only in its files, without leading zeros; None for no fuel."""
     is_recognized: bool = True
-    """False: only who names the card gets its profile."""
+    """False if a file gets the profile only when a person names the card."""
 
 
 def _card(
@@ -48,7 +47,8 @@ def _card(
 
 
 def _generic() -> FileProfile:
-    """A profile for any card. A column `Amount` or `Price` beside one of what was paid is the one before discounts."""
+    """A profile for any card. A column `Amount` or `Price` beside one for the paid amount is the one before
+    discounts."""
     plain = plain_profile(FILL_FIELDS)
     usual = {name: plain.columns[name].names[2:] for name in ("amount", "price", "retail_price")}
     return msgspec.structs.replace(
@@ -214,7 +214,7 @@ _CARDS = (
     ),
     Card(_generic(), "Another card"),
 )
-"""A new card is one more entry here, and a file in `tests/cases/fills`."""
+"""The known cards. A new card is one more entry here, and a file in `tests/cases/fills`."""
 
 CARDS: Mapping[str, Card] = {one.profile.name: one for one in _CARDS}
 
@@ -222,15 +222,15 @@ CARDS: Mapping[str, Card] = {one.profile.name: one for one in _CARDS}
 def card_profile_of(
     path: Path, name: str, change: Callable[[FileProfile], FileProfile] = lambda one: one
 ) -> FileProfile:
-    """The profile of this name, after `change`; for `auto` the one that fits the file's headings. Raises UnknownCard,
-    UnreadableFile."""
+    """The profile of this name, after `change`; for `auto` the one that fits the file's headings. Raises UnknownCard if
+    there is none, and UnreadableFile if no profile fits."""
     if name != AUTO:
         return change(card_profile(name))
     return recognize(path, [change(one.profile) for one in CARDS.values() if one.is_recognized], FILL_FIELDS)
 
 
 def card_profile(name: str) -> FileProfile:
-    """Raises UnknownCard."""
+    """The profile of a card. Raises UnknownCard, which lists the cards, if there is none."""
     if name not in CARDS:
         raise UnknownCard(name)
     return CARDS[name].profile

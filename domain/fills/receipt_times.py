@@ -1,4 +1,4 @@
-"""The day and time of a purchase as a card's file writes them, on the clock of the place."""
+"""The day and time of a purchase in a card's file, by the local clock."""
 
 import re
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
@@ -21,7 +21,8 @@ _DAYS = [
         r"(?:[A-Z]{3,9}, )?(?P<month>[A-Z]{3})[A-Z]*\.? (?P<d>\d{1,2}),? (?P<y>\d{4})",
     )
 ]
-"""Days as cards write them, with what stands behind them: month first, unless the year is, or the month is a word."""
+"""Days in the spellings of cards, with the text after them: month first, unless the year comes first or the month is a
+word."""
 _TIME = re.compile(r"(\d{1,2}):?(\d{2})(?::?(\d{2})(?:\.\d+)?)? ?(?:([AP])\.?M\.?)?", re.ASCII | re.IGNORECASE)
 _ZONE = re.compile(r"(?P<clock>.*\d.*?) ?(?P<zone>Z|UTC|GMT|[+-]\d{2}:?\d{2}|(?<![A-Z])[ECMP][SD]?T)", re.IGNORECASE)
 _ZONES = dict(
@@ -31,12 +32,12 @@ _HOURS = dict(zip("ECMP", (-5, -6, -7, -8), strict=True))
 """Hours of standard time."""
 
 _DATED = re.compile(r"\d{4}-\d{2}-\d{2} ", re.ASCII)
-"""A spreadsheet may keep a time of day as a moment of its first day."""
+"""A spreadsheet may keep a time of day as a moment on its first day."""
 
 
 def receipt_time(day: str | None, clock: str | None, state: str) -> tuple[datetime, bool]:
-    """The local time in the state, and whether the file tells it; noon stands for a day alone. A time that names its
-    zone is brought to the state's. Raises RowFault."""
+    """The local time in the state, and whether the file has a time; noon stands for a day alone. A time that names its
+    zone is converted to the state's. Raises RowFault if day or time cannot be read."""
     found, rest = receipt_day(day)
     at = _read_clock("" if clock == day else cell_line(clock), rest)  # one column may be both
     if at is None:
@@ -52,8 +53,8 @@ _NOON = time(12)
 
 @lru_cache(maxsize=10_000)  # a day has 1,440 minutes
 def _read_clock(clock: str, behind_day: str) -> time | None:
-    """The time that the cell tells, else the text behind the day; with a zone if it names one. None: no time is told.
-    Raises RowFault."""
+    """The time in the cell, or in the text after the day, with a zone if it names one; None if there is none. Raises
+    RowFault if it cannot be read."""
     said = clock.rpartition(" ")[2] if _DATED.match(clock) else clock
     said = said or (behind_day if behind_day != "00:00:00" else "")  # a day in a spreadsheet
     zoned = _ZONE.fullmatch(said)
@@ -63,7 +64,7 @@ def _read_clock(clock: str, behind_day: str) -> time | None:
 
 
 def receipt_day(cell: str | None) -> tuple[date, str]:
-    """The day, and what the cell has behind it. Raises RowFault."""
+    """The day, and the text after it in the cell. Raises RowFault if there is none."""
     found = _read_day(cell_line(cell))
     if isinstance(found, str):
         raise RowFault(found)
@@ -94,7 +95,7 @@ def _date(parts: dict[str, str | None]) -> date | None:
 
 
 def _zone(name: str) -> tzinfo:
-    """The zone of `Z`, `-05:00`, `CST` or `CT`."""
+    """The zone named `Z`, `-05:00`, `CST` or `CT`."""
     if name[0] in "+-":
         minutes = int(name[1:3]) * 60 + int(name[-2:])
         return timezone(timedelta(minutes=minutes if name[0] == "+" else -minutes))

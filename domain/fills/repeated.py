@@ -1,9 +1,9 @@
-"""The rule that tells whether two rows of files are one purchase: another report of the same card, a spreadsheet that
-lost zeros, another spelling of the place, a day that was posted later.
+"""The rule that tells whether two rows of files are one purchase: another report of the card, a spreadsheet that lost
+zeros, another spelling of the place, a day that was posted later.
 
-Numbers decide first, then truck, day, state, fuel, gallons and amount. What is neither clearly the same nor clearly
-another one is doubtful, and a person decides. Rows of one file are compared in `card_files.py`, by all that they tell.
-"""
+Numbers decide first, then truck, day, state, fuel, gallons and amount. Rows that are neither clearly one purchase nor
+clearly two are doubtful, and a person decides. Rows of one file are compared in `card_files.py`, by everything in
+them."""
 
 import re
 from datetime import datetime, timedelta
@@ -15,21 +15,21 @@ from zoneinfo import ZoneInfo
 from domain.files.products import Fuel
 
 SAME_GALLONS, SAME_CENTS = 0.1, 1
-"""Reports round gallons to a tenth and amounts to a cent."""
+"""How far two reports of a purchase may differ: they round gallons to a tenth and amounts to a cent."""
 EXACT_GALLONS = 0.005
 CLOCK_SLACK = timedelta(minutes=20)
-"""Two clocks tell of one purchase with such a difference: that of the pump and that of the card."""
+"""How far the clocks of pump and card may differ about one purchase."""
 MOST_ZONES = timedelta(hours=5)
-"""A report may tell the time of the card's office, whole hours away."""
+"""A report may use the time of the card's office, whole hours away."""
 ZONE_SLACK = timedelta(minutes=3)
 
 
 class Sameness(StrEnum):
-    """The relation of two rows."""
+    """The relation between two rows."""
 
     SAME = "same"
     CORRECTED = "corrected"
-    """The same transaction with other figures."""
+    """One transaction with other figures."""
     DOUBTFUL = "doubtful"
     DIFFERENT = "different"
 
@@ -68,12 +68,12 @@ class _Times(StrEnum):
     CLOSE = "close"
     SAME_DAY = "same day"
     NEXT_DAY = "next day"
-    """One of them has no time: the day of the purchase and the day when it was posted."""
+    """One of them has no time: one has the day of the purchase, the other the day when it was posted."""
     APART = "apart"
 
 
 def sameness(new: CardPurchase, stored: CardPurchase) -> Sameness:
-    """The relation of a row of a file to a purchase that another file told of."""
+    """The relation of a row of a file to a purchase of another file."""
     if (new.gallons < 0) != (stored.gallons < 0):
         return Sameness.DIFFERENT
     if new.fuel != stored.fuel and Fuel.UNKNOWN not in (new.fuel, stored.fuel):
@@ -95,7 +95,7 @@ def sameness(new: CardPurchase, stored: CardPurchase) -> Sameness:
 def _with_equal_figures(new: CardPurchase, stored: CardPurchase, times: _Times, numbers: _Numbers) -> Sameness:
     is_near = times in (_Times.CLOSE, _Times.SAME_DAY)
     if numbers is _Numbers.AGREE:
-        # it may have been bought again after it was taken back
+        # It may have been bought again after it was taken back.
         return Sameness.SAME if is_near or stored.counter_id is None else Sameness.DOUBTFUL
     if numbers is _Numbers.DIFFER:
         return Sameness.DOUBTFUL if is_near else Sameness.DIFFERENT
@@ -107,7 +107,8 @@ def _with_equal_figures(new: CardPurchase, stored: CardPurchase, times: _Times, 
 def _with_another_state_or_currency(
     new: CardPurchase, stored: CardPurchase, times: _Times, numbers: _Numbers
 ) -> Sameness:
-    """One of two reports may have put the place into another state, or tell the amount as it was billed."""
+    """The relation if state or currency differ: one of two reports may have put the place into another state, or have
+    the amount as billed."""
     is_near = times in (_Times.CLOSE, _Times.SAME_DAY) and _is_known_truck(new, stored)
     if not is_near or abs(new.gallons - stored.gallons) > SAME_GALLONS + 1e-9:
         return Sameness.DIFFERENT
@@ -119,7 +120,7 @@ def _with_another_state_or_currency(
 
 
 def _with_another_amount(new: CardPurchase, stored: CardPurchase, times: _Times, numbers: _Numbers) -> Sameness:
-    """A report may tell the amount before the discount."""
+    """The relation if the amounts differ: a report may have the amount before the discount."""
     if numbers is _Numbers.AGREE and stored.counter_id is None:
         return Sameness.DOUBTFUL if times is _Times.NEXT_DAY else Sameness.SAME
     is_near = times in (_Times.CLOSE, _Times.SAME_DAY) and _is_one_place(new, stored)
@@ -140,7 +141,7 @@ def _with_other_gallons(new: CardPurchase, stored: CardPurchase, times: _Times, 
 
 
 def plain_number(text: str | None) -> str:
-    """The number without what a spreadsheet loses: signs and zeros before it. Empty: nothing is known."""
+    """The number without the parts that a spreadsheet loses: signs and leading zeros. Empty if there is none."""
     if text is None:
         return ""
     if text.isdecimal() and text.isascii():  # most numbers
@@ -151,7 +152,7 @@ def plain_number(text: str | None) -> str:
 
 
 def numbers_of(transaction_number: str | None, invoice_number: str | None) -> frozenset[str]:
-    """The numbers by which another row may name the same transaction."""
+    """The numbers by which another row may name this transaction."""
     return frozenset((plain_number(transaction_number), plain_number(invoice_number))) - {""}
 
 
@@ -172,7 +173,7 @@ def _numbers(new: CardPurchase, stored: CardPurchase) -> _Numbers:
 
 
 def _id_and_receipt(one: CardPurchase) -> tuple[str, str]:
-    """The card's own number and that of the receipt. A file may have the receipt's in both places."""
+    """The card's own number and the receipt's. A file may have the receipt's in both places."""
     number, receipt = plain_number(one.transaction_number), plain_number(one.invoice_number)
     return ("" if number == receipt else number), receipt
 
@@ -181,7 +182,7 @@ def _id_and_receipt(one: CardPurchase) -> tuple[str, str]:
 
 
 def _is_known_truck(new: CardPurchase, stored: CardPurchase) -> bool:
-    """True if the truck, its number as it is written, or the card is the same."""
+    """True if the truck, its written number, or the card is equal."""
     return (
         (new.vehicle_id is not None and new.vehicle_id == stored.vehicle_id)
         or bool(plain_number(new.unit_number)) & (plain_number(new.unit_number) == plain_number(stored.unit_number))
@@ -194,7 +195,8 @@ def _is_other_truck(new: CardPurchase, stored: CardPurchase) -> bool:
 
 
 def _is_one_report(new: CardPurchase, stored: CardPurchase) -> bool:
-    """True if both come from the same kind of file, without numbers: it tells one purchase with one day and time."""
+    """True if both come from one kind of file, without numbers, so that one purchase would have equal days and
+    times."""
     return new.profile == stored.profile and not (
         numbers_of(new.transaction_number, new.invoice_number)
         | numbers_of(stored.transaction_number, stored.invoice_number)
@@ -216,7 +218,7 @@ def _town(city: str | None) -> str:
 
 
 def _times(new: CardPurchase, stored: CardPurchase) -> _Times | None:
-    """None: they are more than a day apart."""
+    """The relation of their times; None if they are more than a day apart."""
     if new.has_time and stored.has_time:
         apart = abs(new.bought_at - stored.bought_at)
         beyond_hours = apart % timedelta(hours=1)

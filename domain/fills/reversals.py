@@ -1,9 +1,8 @@
-"""Pairs reversals with the purchases that they take back, whichever came first.
+"""Pairs reversals with the purchases that they take back, in any order.
 
-A reversal takes back the purchase of the same fuel, state, gallons and amount: the one that shares its number, else the
-only one of the same card, unit, place and item in 60 days. It may also take back figures that the card has corrected
-since; then the correction goes on counting. A reversal that fits none or several waits for a person.
-"""
+A reversal takes back a purchase of equal fuel, state, gallons and amount: the one that shares its number, or the only
+one of its card, unit, place and item within 60 days. It may also take back figures that the card has corrected since;
+then the correction goes on counting. A reversal that fits none or several waits for a person."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -33,7 +32,7 @@ class _Reversal(NamedTuple):
 
 
 class _Fitting(NamedTuple):
-    """A purchase of the figures that a reversal takes back."""
+    """A purchase with the figures that a reversal takes back."""
 
     back_id: NotNull[UUID]
     id: UUID
@@ -92,7 +91,7 @@ _MARK_TOLD = Command(
 
 
 def pair_reversals(connection: Connection, tenant: Tenant) -> set[UUID]:
-    """The routes of the fills that were paired. The caller has locked the company."""
+    """Pairs the reversals. Returns the routes of the paired fills. The caller has locked the company."""
     waiting = _REVERSALS.all(connection, tenant._asdict())
     if not waiting:
         return set()
@@ -113,7 +112,7 @@ def pair_reversals(connection: Connection, tenant: Tenant) -> set[UUID]:
 
 
 def _pairs(waiting: Sequence[_Reversal], fitting: Sequence[_Fitting]) -> list[tuple[_Reversal, _Fitting]]:
-    """One purchase for each reversal: those that share a number first."""
+    """One purchase for each reversal; reversals that share a number with one come first."""
     by_reversal: dict[UUID, list[_Fitting]] = defaultdict(list)
     for one in fitting:
         by_reversal[one.back_id].append(one)
@@ -136,7 +135,7 @@ def _pairs(waiting: Sequence[_Reversal], fitting: Sequence[_Fitting]) -> list[tu
 
 
 def _shares_number(back: _Reversal, one: _Fitting) -> bool:
-    """True if both name the same transaction of one card or truck."""
+    """True if both name one transaction of one card or truck."""
     ours = numbers_of(back.transaction_number, back.invoice_number)
     theirs = numbers_of(one.transaction_number, one.invoice_number)
     is_one_card = back.card_last_four is not None and back.card_last_four == one.card_last_four
@@ -183,8 +182,8 @@ _REVIVE = Command(
 
 
 def _ask_about_earlier_figures(connection: Connection, fill_id: UUID) -> None:
-    """The card told other gallons before, and never took them back: either its correction was taken back, or the files
-    came in another order. A person decides whether the earlier figures count."""
+    """Ask a person about earlier gallons that the card never took back: either its correction was taken back, or the
+    files came in another order. The person decides whether the earlier figures count."""
     for one in _EARLIER.all(connection, (fill_id,)):
         own = new_id()
         more = {"new_id": own, "key": own.hex, "fill_id": fill_id, "doubt": CORRECTED}
@@ -206,7 +205,7 @@ _WAITING_FOR = Statement(
 
 
 def take_back_figures(connection: Connection, tenant: Tenant, purchase: CardPurchase, fill_id: UUID) -> bool:
-    """True if a reversal waits for just these figures of the transaction: it takes them back, and the fill keeps its
+    """True if a waiting reversal fits just these figures of the transaction: it takes them back, and the fill keeps its
     own."""
     ours = numbers_of(purchase.transaction_number, purchase.invoice_number)
     for one in _WAITING_FOR.all(connection, {**purchase._asdict(), **tenant._asdict()}):

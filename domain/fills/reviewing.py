@@ -1,8 +1,7 @@
-"""Fills for people: lists of them, and the decisions of a person about their matches.
+"""Fills for people: lists of them, and a person's decisions about their matches.
 
-A decision stays until the card corrects the transaction. It figures the route anew, and the route that the fill was
-matched to before.
-"""
+A decision stays until the card corrects the transaction. After it the route is compared again, and the route of the
+earlier match."""
 
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
@@ -41,7 +40,7 @@ REVIEW_REASONS = {
     CORRECTED: "the card told these figures, then others, and took the others back: say whether these count",
     "reversal": "it takes back a purchase that is not here, or that is not the only one that fits",
 }
-"""The questions to a person, by the word in `fills.review`."""
+"""The questions to a person, by their word in `fills.review`."""
 
 FLAG_REASONS = {"tank": "more gallons than the tank holds", "far": "the truck was elsewhere at that time"}
 
@@ -93,7 +92,7 @@ class ShownFill(NamedTuple):
 
     @property
     def price(self) -> float:
-        """The price of a gallon, in dollars or whatever its currency is."""
+        """The price of a gallon, in the currency of the fill."""
         return self.paid_cents / 100 / self.gallons
 
     @property
@@ -152,7 +151,7 @@ def list_fills(
 
 
 def count_fills(connection: Connection, tenant: Tenant, which: FillList) -> int:
-    """The number of fills on the list; `MOST_COUNTED_FILLS + 1` stands for more."""
+    """The number of fills on the list; `MOST_COUNTED_FILLS + 1` stands for any larger number."""
     return _COUNTS[which].one(connection, tenant._asdict())
 
 
@@ -201,15 +200,15 @@ BY_RULE = ""
 
 
 class Decision(NamedTuple):
-    """The decision of a person on a fill. None leaves a match as it is."""
+    """A person's decision on a fill. None leaves a match as it is."""
 
     unit_number: str | None = None
     station_id: str | None = None
     fuel: Fuel | None = None
     route: UUID | str = BY_RULE
-    """A route's id, NO_ROUTE, or BY_RULE: the rules find it from the truck and the time."""
+    """A route's id, NO_ROUTE, or BY_RULE, by which the rules find it from the truck and the time."""
     is_twice: bool = False
-    """It is the same purchase as its twin: the two become one fill, and nothing else is decided."""
+    """True if it is the same purchase as its twin: the two become one fill, and nothing else is decided."""
 
     def in_words(self) -> str:
         """The decision as the audit log gives it for a reason."""
@@ -275,8 +274,8 @@ def decide(
     far_miles: float,
     now: datetime,
 ) -> None:
-    """Store what a person says of a fill, in place of the rules' matches. Raises UnknownFill, UnusableDecision,
-    UnknownCompany, RetiredCompany."""
+    """Store a person's decision on a fill, in place of the rules' matches. Raises UnknownFill, UnusableDecision, with
+    what is still open, UnknownCompany, RetiredCompany."""
     lock_company(connection, company_id)
     kept = _LOCK.first(connection, (company_id, fill_id))
     if kept is None:
@@ -407,14 +406,14 @@ _OF_CARD = Statement(
 )
 
 LOOKED_BACK = timedelta(days=60)
-"""Fills without a route are matched again for so long: their route may have been pushed late."""
+"""How far back fills without a route are matched again: their route may have been pushed late."""
 
 
 class Rematched(NamedTuple):
     last_id: UUID | None
-    """None: all are done."""
+    """The id of the last fill of the portion; None once all are done."""
     settled: int
-    """Fills that waited for a person, and no longer do."""
+    """How many fills waited for a person and no longer do."""
 
 
 def match_fills_again(
@@ -426,8 +425,8 @@ def match_fills_again(
     far_miles: float,
     now: datetime,
 ) -> Rematched:
-    """Match a portion of the fills that wait for a person, have no route, or have a unit number that changed hands once
-    more: a truck, a mapping, a station or a route may have come since. Decisions stay."""
+    """Match a portion of the fills again that wait for a person, have no route, or have a unit number that changed
+    hands: a truck, a mapping, a station or a route may have come since. Decisions stay."""
     lock_company(connection, tenant.company_id)
     parameters: dict[str, Any] = {
         **tenant._asdict(),
@@ -448,7 +447,7 @@ def _rematch(
     stations: KnownStations,
     far_miles: float,
 ) -> int:
-    """The number of fills that do not wait any more."""
+    """Match these fills again. Returns how many no longer wait."""
     matches = match_fills(connection, tenant, asked, stations, far_miles=far_miles)
     routes: set[UUID | None] = set()
     settled = 0
@@ -501,8 +500,8 @@ def assign_card_and_match(
 
 
 def match_card_again(connection: Connection, tenant: Tenant, card: str, *, far_miles: float) -> int:
-    """Match the fills of a card that name no unit, since it was assigned. The number that does not wait any more.
-    Decisions on single fills stay."""
+    """Match the fills of a newly assigned card that name no unit. Returns how many no longer wait. Decisions on single
+    fills stay."""
     stations = read_stations(connection, tenant.company_id)
     after, settled = UUID(int=0), 0
     while True:
@@ -516,7 +515,7 @@ def match_card_again(connection: Connection, tenant: Tenant, card: str, *, far_m
 
 
 def reasons_of(fill: ShownFill) -> Sequence[str]:
-    """The open questions and odd things of a fill, in words."""
+    """The open questions about a fill, and what is odd about it, in words."""
     return [_reason(fill, one) for one in fill.review] + [FLAG_REASONS.get(one, one) for one in fill.flags]
 
 

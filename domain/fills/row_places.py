@@ -1,8 +1,7 @@
-"""The place of a purchase as the row tells it: its name, town and state.
+"""The place of a purchase in its row: name, town and state.
 
-Some files have the state in a column, others behind the town, and Pilot's behind the store's number and its town:
-`747 Springville UT`.
-"""
+Some files have the state in a column, others after the town, and Pilot's after the store's number and town:
+`747 Springville UT`."""
 
 import re
 from collections.abc import Mapping
@@ -30,7 +29,7 @@ _BEHIND = re.compile(
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(r".*\d[\s,:-]+(?P<town>\D+)")
-"""A town behind the number of a store, perhaps with the chain before it."""
+"""A town after the number of a store, perhaps with the chain before it."""
 
 
 class PurchasePlace(NamedTuple):
@@ -40,7 +39,7 @@ class PurchasePlace(NamedTuple):
 
 
 def place_of(given: Mapping[str, Any]) -> PurchasePlace:
-    """Raises RowFault when the row tells no state or province: the tax depends on it."""
+    """The place of the row. Raises RowFault if it has no state or province, on which the tax depends."""
     return _place(*map(given.get, ("location", "brand", "city", "state", "address")))
 
 
@@ -64,14 +63,14 @@ def _place(
 
 @lru_cache(maxsize=10_000)  # a file has the same few states in all its rows
 def state_code(text: str) -> str | None:
-    """The two letters of a state or province that is written as `UT`, `Utah` or `US-UT`; None if it is none."""
+    """The two letters of a state or province, from `UT`, `Utah` or `US-UT`; None if it is none."""
     plain = re.sub(r"^(?:US|CA)-", "", text.upper().strip(" ."))
     code = _CODES.get(plain, plain)
     return code if is_known_state(code) else None
 
 
 def _divided(text: str) -> tuple[str, str | None]:
-    """The text before the state at its end, and the state."""
+    """The text before a state at its end, and the state."""
     found = _BEHIND.fullmatch(text)
     state = state_code(found["state"]) if found is not None else None
     return (found["before"].rstrip(" ,"), state) if found is not None and state is not None else (text, None)
@@ -86,7 +85,7 @@ def _town_in(text: str) -> str:
 
 
 def _with_brand(name: str, brand: str) -> str:
-    """The name of the place with its chain, if it does not name it itself."""
+    """The name of the place, with its chain in front unless the name has it."""
     if not brand or re.sub(r"\W", "", brand).upper() in re.sub(r"\W", "", name).upper():
         return name
     return f"{brand} {name}".strip()

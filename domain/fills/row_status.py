@@ -1,7 +1,6 @@
 """The status of a row's transaction: it counts, it takes a purchase back, or nothing was bought.
 
-Cards have a flag, a status or a kind of transaction. A status that is not known here says nothing against the row.
-"""
+Cards have a flag, a status or a kind of transaction. An unknown status does not keep the row from counting."""
 
 import re
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from domain.fills.cells import RowFault, cell_line
 
 
 class RowStatus(StrEnum):
-    """The meaning of a row."""
+    """The effect of a row."""
 
     COUNTS = "counts"
     TAKES_BACK = "takes back"
@@ -20,7 +19,7 @@ class RowStatus(StrEnum):
 
 
 def status_of(given: Mapping[str, Any]) -> RowStatus:
-    """Raises RowFault for a flag that is neither yes nor no."""
+    """The status of the row. Raises RowFault for a flag that is neither yes nor no."""
     if not (given.get("canceled") or given.get("status") or given.get("kind")):
         return RowStatus.COUNTS  # most rows
     said = [cell_line(given.get(name)) for name in ("status", "kind")]

@@ -1,4 +1,4 @@
-"""A person's word on two fills: one is the same purchase as the other, or takes back a part of it."""
+"""A person's decision about two fills: one is the same purchase as the other, or takes back a part of it."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -32,8 +32,8 @@ _DELETE = Command("DELETE FROM fills WHERE company_id = %s AND id = %s")
 
 
 def join_twin(connection: Connection, company_id: UUID, fill_id: UUID) -> set[UUID] | None:
-    """Join a fill with the one that it may be the same purchase as: the other one stays, and the file's row is
-    recognized as it from now on. The routes to figure; None: there is no other one any more."""
+    """Join a fill with its twin: the twin stays, and the file's row is recognized as it from now on. Returns the routes
+    to compare again; None if the twin is gone."""
     twin = _TWIN.first(connection, (company_id, fill_id))
     if twin is None:
         return None
@@ -43,7 +43,7 @@ def join_twin(connection: Connection, company_id: UUID, fill_id: UUID) -> set[UU
 
 
 class PartTakenBack(NamedTuple):
-    """A reversal as a person confirms it, with its truck."""
+    """A reversal that a person confirms, with its truck."""
 
     id: UUID
     vehicle_id: UUID
@@ -86,8 +86,9 @@ _COUNTER = Command("UPDATE fills SET counter_id = %s WHERE id = %s")
 
 
 def take_back_part(connection: Connection, tenant: Tenant, back: PartTakenBack) -> set[UUID] | None:
-    """Take the gallons of a reversal off the purchase that shares its number, else off the last one of its truck in the
-    state. The routes to figure; None: no purchase is as large, and nothing may count below zero."""
+    """Take the gallons of a reversal off the purchase that shares its number, or else off the last one of its truck in
+    the state. Returns the routes to compare again; None if no purchase is as large, because none may count below
+    zero."""
     large = _LARGE_ENOUGH.all(connection, {**tenant._asdict(), **back._asdict()})
     ours = numbers_of(back.transaction_number, back.invoice_number)
     numbered = [one for one in large if ours & numbers_of(one.transaction_number, one.invoice_number)]

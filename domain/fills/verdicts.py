@@ -19,19 +19,18 @@ from domain.fills.matching import STATION_OF_STOP_MILES
 from domain.roads import Point, great_circle_miles
 
 FOLLOWED_GALLONS, FOLLOWED_SHARE = 5.0, 0.1
-"""A stop was followed if its gallons differ by no more than the larger of the two: five gallons, or a tenth of the
-plan's."""
+"""A stop was followed if its gallons differ from the plan's by at most the larger of five gallons and a tenth."""
 
 
 class Verdict(StrEnum):
-    """The fate of a planned fuel stop."""
+    """The outcome of a planned fuel stop."""
 
     FOLLOWED = "followed"
     PARTLY = "partly"
-    """Bought there, but other gallons."""
+    """Fuel was bought there, but other gallons."""
     MISSED = "missed"
     ELSEWHERE = "elsewhere"
-    """Bought at a station outside of the plan."""
+    """Fuel was bought at a station outside of the plan."""
 
 
 class PlannedStop(NamedTuple):
@@ -43,7 +42,7 @@ class PlannedStop(NamedTuple):
 
 
 class BoughtFill(NamedTuple):
-    """A purchase of tractor diesel. `place` is None where its station is not known."""
+    """A purchase of tractor diesel. `place` is None if its station is not known."""
 
     name: str
     place: Point | None
@@ -72,8 +71,8 @@ class Comparison(NamedTuple):
 
 
 def compare_with_plan(planned: Sequence[PlannedStop], fills: Sequence[BoughtFill], *, is_finished: bool) -> Comparison:
-    """Compare the planned stops, in driving order, with the fills, in the order of their times. While the route is not
-    finished, stops behind the last one that was bought at are not missed yet: they are left out."""
+    """Compare the planned stops, in driving order, with the fills, in order of time. While the route is not finished,
+    stops after the last one with a fill are left out: they may still be followed."""
     stops_of = _stops_of(planned, fills)
     at_stop = [[fill for fill, stop in zip(fills, stops_of, strict=True) if stop == one] for one in range(len(planned))]
     reached = max((stop for stop in stops_of if stop is not None), default=-1)
@@ -92,8 +91,8 @@ def compare_with_plan(planned: Sequence[PlannedStop], fills: Sequence[BoughtFill
 
 
 def _stops_of(planned: Sequence[PlannedStop], fills: Sequence[BoughtFill]) -> list[int | None]:
-    """The planned stop of each fill. Where the plan stops twice at one station, a fill belongs to the first that is not
-    behind the last fill and has none yet, else to the last of them."""
+    """The planned stop of each fill. If the plan stops twice at one station, a fill belongs to the first one that is
+    not behind the last fill and has none yet, or else to the last one."""
     stops: list[int | None] = []
     for fill in fills:
         here = [

@@ -1,8 +1,7 @@
-"""The fuels of a row that tells of several at once: gallons and costs of tractor, reefer and other fuel side by side.
+"""The fuels of a row about several at once: gallons and costs of tractor, reefer and other fuel side by side.
 
-Comdata writes the rebate of the whole row, and the cost of each fuel before and after it. Its tractor gallons are all
-that is no reefer fuel: number 1 and number 2 diesel, and other fuel, which is no diesel.
-"""
+Comdata writes the rebate of the whole row, and the cost of each fuel before and after it. Its tractor gallons include
+all but reefer fuel: number 1 and number 2 diesel, and other fuel, which is no diesel."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -18,7 +17,7 @@ _ZERO = Decimal(0)
 
 
 class WideFuel(NamedTuple):
-    """The columns of one fuel. `name` is the beginning of its fields' names."""
+    """The columns of one fuel. Its fields' names begin with `name`."""
 
     name: str
     fuel: Fuel
@@ -74,7 +73,7 @@ def _told(given: Mapping[str, Any], name: str) -> ToldFigures:
 
 
 def _tractor(told: Mapping[str, ToldFigures]) -> tuple[ToldFigures, bool]:
-    """The diesel of the truck, and whether the sum of its parts is another one."""
+    """The diesel of the truck, and whether its parts do not add up."""
     whole, other = told["tractor"], told["other_fuel"]
     parts = [told[name] for name in ("diesel_2", "diesel_1") if told[name].quantity]
     if not parts:
@@ -95,7 +94,7 @@ def _tractor(told: Mapping[str, ToldFigures]) -> tuple[ToldFigures, bool]:
 
 
 def _is_within(other: ToldFigures, whole: ToldFigures) -> bool:
-    """True if the other fuel is a part of the whole."""
+    """True if the other fuel is included in the whole."""
     cost, whole_cost = other.gross_amount, whole.gross_amount
     return bool(other.quantity) and other.quantity <= whole.quantity and (cost or _ZERO) <= (whole_cost or _ZERO)
 
@@ -109,7 +108,7 @@ def _less(whole: ToldFigures, other: ToldFigures) -> ToldFigures:
 
 
 def _with_rebate(fills: list[WideFill], rebate: Decimal | None) -> list[WideFill]:
-    """The fuels with their shares of the rebate, as far as the row tells them."""
+    """The fuels with their shares of the rebate, as far as the row has them."""
     if len(fills) == 1 and fills[0].told.net_amount is None:
         return [_discounted(fills[0], rebate)]
     if any(fill.told.net_amount is None or fill.told.gross_amount is None for fill in fills):

@@ -1,1 +1,1 @@
-"""Watching the service and stepping in: queues, workers, overdue work, dead letters and pauses."""
+"""Watches the service and steps in: queues, workers, overdue work, dead letters and pauses."""

@@ -1,8 +1,7 @@
-"""Alerts: things that need a person, and what to do about each. The rules judge what was measured at one moment.
+"""Alerts: things that need a person, each with what to do about it. The rules judge measurements of one moment.
 
 Gauges can seem healthy while nothing moves: the queue is short because its workers have taken the jobs, the workers'
-heartbeats are fresh, and no job ends. So the rules ask what has ended, and when.
-"""
+heartbeats are fresh, and no job ends. So the rules ask what has ended, and when."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -28,15 +27,15 @@ from domain.queue.jobs import QUEUES
 from domain.queue.rates import Rates
 
 SILENT_AFTER = timedelta(seconds=30)
-"""A worker without a heartbeat for so long is silent: 15 heartbeats are missing."""
+"""A worker is silent after this time without a heartbeat: 15 are missing."""
 WORKS_STILL = timedelta(seconds=10)
-"""The age of the newest sign of a live worker in Redis: it asks Redis for something at least each second."""
+"""Oldest age of the newest sign of a live worker in Redis: it asks Redis for something at least each second."""
 STALLED_AFTER = timedelta(minutes=2)
-"""A queue in which a job is older than this, while none ends, does not move. Most jobs take less than a second."""
+"""A queue with a job older than this, while none ends, does not move. Most jobs take less than a second."""
 HANGS_AFTER = timedelta(minutes=5)
-"""No job runs so long: gateways and road services have time limits well below."""
+"""A job that runs this long hangs: gateways and road services have time limits well below."""
 PASSES_LATE = 5
-"""A pass has missed so many of its turns."""
+"""A pass is late after it missed this many turns."""
 SLOWEST_PASS = timedelta(minutes=1)
 
 
@@ -47,7 +46,7 @@ class Measured(NamedTuple):
     queues: Sequence[QueueState] | None
     workers: Sequence[WorkerHeartbeat]
     holders: Mapping[str, Holder]
-    """Each worker as Redis has it, by its id."""
+    """Each worker as Redis knows it, by its id."""
     passes: Sequence[PassRun]
     pauses: Sequence[Pause]
     overdue: Mapping[str, Count]
@@ -55,7 +54,7 @@ class Measured(NamedTuple):
     runs: Sequence[PassRun]
     """The runs of passes that moved something or failed, the newest first."""
     database: str
-    """The name of our database, as workers name theirs; empty: it is not known."""
+    """The name of our database, in the form that workers use; empty if it is not known."""
 
 
 class Alert(NamedTuple):
@@ -67,11 +66,11 @@ class Alert(NamedTuple):
     path: str
     """The path of the console's page with the rows behind the alert."""
     kind: str | None = None
-    """The kind of the need of operators. Urgent alerts have one."""
+    """The kind of the need of operators, for urgent alerts; None for others."""
 
 
 def _urgent(need: Need, what: str, what_to_do: str, path: str = "") -> Alert:
-    """An alert of which operators are told. It leads to `path`, or to the page of the need."""
+    """An alert that operators are told. It leads to `path`, or to the page of the need."""
     return Alert(True, what, what_to_do, path or need.path, need.kind)
 
 
@@ -80,14 +79,14 @@ def is_silent(worker: WorkerHeartbeat, now: datetime) -> bool:
 
 
 def find_alerts(seen: Measured, *, now: datetime) -> list[Alert]:
-    """The urgent ones first."""
+    """The alerts, urgent ones first."""
     alerts = [*_redis_alerts(seen), *_queues_alerts(seen, now), *_workers_alerts(seen, now), *_passes_alerts(seen, now)]
     alerts += _overdue_alerts(seen)
     return sorted(alerts, key=lambda alert: not alert.is_urgent)  # stable
 
 
 def urgent_needs(alerts: Sequence[Alert]) -> dict[str, Summary]:
-    """The urgent alerts as needs of the operators: the first of each kind, and how many more there are."""
+    """The urgent alerts as needs of the operators: the first of each kind, and the number of others."""
     needs: dict[str, Summary] = {}
     for alert in alerts:
         if alert.kind in needs:
@@ -98,7 +97,7 @@ def urgent_needs(alerts: Sequence[Alert]) -> dict[str, Summary]:
 
 
 def headline(alerts: Sequence[Alert]) -> str:
-    """The most urgent alert, and how many more there are, on one line."""
+    """The most urgent alert, and the number of others, on one line."""
     if not alerts:
         return "Nothing needs a person."
     first = alerts[0]
@@ -152,7 +151,7 @@ def _queues_alerts(seen: Measured, now: datetime) -> Iterator[Alert]:
 
 
 def _is_stalled(state: QueueState, now: datetime) -> bool:
-    """There is a job that is old, and nothing has ended lately. A queue that was idle until now has only young jobs."""
+    """True if there is an old job, and no job has ended lately. A queue that was idle until now has only young jobs."""
     return (
         state.oldest_at is not None
         and now - state.oldest_at > STALLED_AFTER

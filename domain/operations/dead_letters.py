@@ -1,8 +1,8 @@
-"""Dead letters: jobs that failed at every attempt. Dramatiq keeps them for a week. People find, replay, discard them.
+"""Dead letters: jobs that failed at every attempt. Dramatiq keeps them for a week. People find, replay and discard
+them.
 
-A job is only a hint: discarding one loses no work that the database still knows to be due. Replaying and discarding are
-single steps inside Redis: when two people do it at the same time, one of them takes each letter.
-"""
+A job is only a hint, so discarding one loses no work that the database still knows to be due. Replaying and discarding
+are single steps inside Redis: if two people do it at the same time, one of them takes each letter."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -28,12 +28,12 @@ class DeadLetter(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """The dead letters that a person asks for. A field that is None does not matter."""
+    """The dead letters that a person asks for. A field of None matches all."""
 
     queue: str | None = None
     job: str | None = None
     error: str | None = None
-    """A part of the error's text, in upper or lower case."""
+    """Part of the error's text, in upper or lower case."""
     company_id: UUID | None = None
     route_id: UUID | None = None
     id: str | None = None
@@ -50,13 +50,13 @@ class Filter(NamedTuple):
         )
 
     def __str__(self) -> str:
-        """Text for the audit log."""
+        """The filter as text for the audit log."""
         given = with_shown_ids(self._asdict())
         return " ".join(f"{name}={value}" for name, value in given.items() if value is not None) or "all"
 
 
 def find(connection: Connection, client: redis.Redis, wanted: Filter) -> list[DeadLetter]:
-    """The newest first. Raises redis.RedisError."""
+    """The dead letters that fit, the newest first. Raises redis.RedisError when Redis is away."""
     stored = [one for queue in QUEUES if wanted.queue in (None, queue) for one in read_dead_letters(client, queue)]
     subjects = about(connection, [job for job, _ in stored])
     letters = [DeadLetter(job, died_at, one) for (job, died_at), one in zip(stored, subjects, strict=True)]
@@ -79,7 +79,8 @@ def replay(
 def discard(
     connection: Connection, client: redis.Redis, letters: Sequence[DeadLetter], wanted: Filter, by: Actor
 ) -> int:
-    """Removes the letters. Returns how many were still there. Raises NoReason, redis.RedisError."""
+    """Removes the letters. Returns how many were still there. Raises NoReason without a reason, and redis.RedisError
+    when Redis fails before anything was done."""
     _record(connection, "discard", letters, wanted, by)
     return remove_dead_letters(client, [letter.stored for letter in letters])
 

@@ -1,9 +1,8 @@
-"""The kinds of files that people bring, each with all that is special about it.
+"""The kinds of files that people bring, each with everything that is special about it.
 
 A file of a fleet, of stations, deals or taxes is stored as a whole. Routes and fills are stored in batches, each a
-transaction with the figures of its record, so the record tells exactly what is stored, even if the process dies. Such
-a file may be sent again: a route is known by its `externalId`, a fill by its key.
-"""
+transaction with the figures of its record, so the record tells exactly what is stored, even if the process dies. Such a
+file may be sent again: a route is recognized by its `externalId`, a fill by its key."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -48,24 +47,24 @@ class StoredRows(NamedTuple):
 
 
 StoreBatch = Callable[[Connection, datetime], StoredRows]
-"""Stores a batch in the caller's transaction, at the time that it is given."""
+"""Stores a batch in the caller's transaction, at the given time."""
 
 
 @dataclass(kw_only=True)
 class ImportFile(ABC):
-    """A file of one kind that has arrived, and the way to store it."""
+    """An uploaded file of one kind, and the way to store it."""
 
     name: ClassVar[str]
-    """What its rows are, in the plural."""
+    """The word for its rows, in the plural."""
     broke_off: ClassVar[str] = "Nothing of the file is imported: send it again."
-    """What is true of the file when its process dies."""
+    """The sentence about the file if its process dies."""
     is_one_transaction: ClassVar[bool] = True
     most_tries: ClassVar[int] = 1
     """Attempts at a batch that meets a deadlock."""
 
     path: Path
     company_id: UUID | None = None
-    """None: the rows are the same for all companies."""
+    """The company; None if all companies share the rows."""
     report: ImportReport = field(default_factory=ImportReport)
 
     @property
@@ -74,7 +73,7 @@ class ImportFile(ABC):
 
     @classmethod
     def kinds(cls) -> list[str]:
-        """The names of its kinds in `csv_imports`."""
+        """The names of this class's kinds in `csv_imports`."""
         return [cls.name]
 
     @property
@@ -83,16 +82,17 @@ class ImportFile(ABC):
         return "import", self.kind
 
     def rows_total(self) -> int:
-        """About how many rows it has; 0: nobody knows before."""
+        """The approximate number of rows; 0 if it is not known before."""
         return count_rows(self.path)
 
     def batches(self, now: datetime, progress: Progress) -> Iterator[StoreBatch]:
-        """The parts that are stored one by one; none where `finish` stores the whole file. Raises UnreadableFile."""
+        """The parts that are stored one by one; none if `finish` stores the whole file. Raises UnreadableFile if the
+        file is refused as a whole."""
         yield from ()
 
     @abstractmethod
     def finish(self, connection: Connection, now: datetime, progress: Progress) -> None:
-        """The last transaction. Raises UnreadableFile."""
+        """The last transaction. Raises UnreadableFile if the file is refused as a whole."""
 
 
 # --- Stored as a whole -------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ class RoutesFile(EnvironmentFile):
     most_tries = 3
     format: FileFormat
     names: Sequence[str] | None
-    """The fields of its columns, in place of their names."""
+    """The fields of its columns, which replace the columns' names; None to go by the names."""
     zone: ZoneInfo
 
     def rows_total(self) -> int:
@@ -241,7 +241,8 @@ class RoutesFile(EnvironmentFile):
                 progress(len(routes))
 
     def push(self, routes: Sequence[FileRoute], connection: Connection, now: datetime) -> StoredRows:
-        """Raises RetiredCompany."""
+        """Stores a batch of routes, and has the new ones imported. Raises RetiredCompany if the company was retired
+        meanwhile; the import then ends."""
         require_company(connection, self.company_id)
         sound = [(one.line, one.route) for one in routes if one.route is not None]
         pushed, jobs = store_pushes(connection, [Push(self.tenant, route) for _, route in sound], now=now)

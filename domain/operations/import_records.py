@@ -1,9 +1,8 @@
-"""Records of imports in the console: the kind of each file, its user, the progress of its import, and its result. The
-command line stores the same kinds of files by the same runs, but keeps no such record.
+"""Records of imports in the console: the kind of each file, its user, the progress of its import, and its result.
 
-The process that runs an import notes its progress every second (`note_progress`). A process that has been silent for
-`SILENT_SECONDS` is gone.
-"""
+The command line stores the same kinds of files by the same runs, but keeps no such record. The process that runs an
+import notes its progress every second (`note_progress`). A process that has been silent for `SILENT_SECONDS` counts as
+gone."""
 
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -19,14 +18,14 @@ from domain.ids import first_id_of, new_id
 from domain.operations.import_kinds import IMPORT_FILES
 
 IMPORTING = TimeLimits(statement_seconds=60, lock_seconds=30, idle_seconds=300)
-"""A person watches, and would rather wait for the import before than be refused. While a large file is read, no
+"""A person watches, and would rather wait for an earlier import than be refused. While a large file is read, no
 statement reaches the database."""
 
 MOST_REJECTED = 1_000
-"""The most refused rows that are kept, with their sentences. More are only counted."""
+"""Most refused rows that are kept, with their sentences. More are only counted."""
 
 _MOST_UNUSED = 2_000
-"""The characters of the names of unused columns."""
+"""Most characters of the names of unused columns."""
 
 KEPT_DAYS = 90
 
@@ -46,7 +45,7 @@ class ImportRunning(FuelrouteError):
 
 
 class StoredImport(NamedTuple):
-    """An import, and how far it is. `finished_at` None: it runs."""
+    """An import, and how far it is. `finished_at` is None while it runs."""
 
     id: UUID
     company_id: UUID | None
@@ -62,10 +61,10 @@ class StoredImport(NamedTuple):
     unchanged: int
     refused: int
     passed_over: int
-    """Lines that are about something else: totals, titles, things that are not stored."""
+    """Lines about something else: totals, titles, things that are not stored."""
     fault: str | None
     unused_columns: str | None
-    """The names of the file's columns that are no field."""
+    """The names of the file's columns that match no field."""
 
 
 _COLUMNS = ", ".join(StoredImport._fields)
@@ -96,8 +95,8 @@ _FAIL = Command("UPDATE csv_imports SET finished_at = %s, fault = %s WHERE id = 
 def begin(
     connection: Connection, company_id: UUID | None, kind: str, actor: str, *, rows_total: int, now: datetime
 ) -> StoredImport:
-    """Stores that an import begins. `company_id`: None for stations and taxes. A company has one at a time: raises
-    ImportRunning."""
+    """Stores that an import begins. `company_id` is None for stations and taxes. Raises ImportRunning, because a
+    company has one import at a time."""
     close_silent(connection, now=now)
     stored = _BEGIN.first(connection, (new_id(), company_id, kind, actor, now, now, rows_total))
     if stored is None:
@@ -106,7 +105,7 @@ def begin(
 
 
 def require_none(connection: Connection, company_id: UUID | None, *, now: datetime) -> None:
-    """Raises ImportRunning where `begin` would: a file need not be sent for that."""
+    """Check that no import runs. Raises ImportRunning where `begin` would, before a file is sent in vain."""
     close_silent(connection, now=now)
     if _RUNNING.first(connection, (company_id,)) is not None:
         raise ImportRunning
@@ -129,7 +128,7 @@ class ImportGone(FuelrouteError):
 
 
 class Counts(NamedTuple):
-    """The rows of a file by what became of them."""
+    """The rows of a file, counted by outcome."""
 
     created: int = 0
     updated: int = 0
@@ -143,13 +142,15 @@ class Counts(NamedTuple):
 
 
 def advance(connection: Connection, stored: StoredImport, counts: Counts, *, now: datetime) -> None:
-    """Notes how far an import of several transactions has come. Raises ImportGone."""
+    """Notes how far an import of several transactions has come. Raises ImportGone if it counts as broken off; it then
+    stops."""
     if _ADVANCE.execute(connection, (now, sum(counts), *counts, stored.id)).rowcount == 0:
         raise ImportGone
 
 
 def finish(connection: Connection, stored: StoredImport, report: ImportReport, *, now: datetime) -> None:
-    """Ends the import, with the first of the refused rows. Raises ImportGone."""
+    """Ends the import, with the first refused rows. Raises ImportGone if it counts as broken off; nothing more is
+    stored then."""
     counts = Counts.of(report)
     rows = as_json([row._asdict() for row in sorted(report.rejected)[:MOST_REJECTED]])
     unused = listed_names(report.unused_columns)[:_MOST_UNUSED] if report.unused_columns else None
@@ -158,7 +159,7 @@ def finish(connection: Connection, stored: StoredImport, report: ImportReport, *
 
 
 def fail(connection: Connection, import_id: UUID, fault: str, *, now: datetime) -> None:
-    """Nothing of it is imported, and `fault` says why."""
+    """Ends the import without storing anything; `fault` says why."""
     _FAIL.execute(connection, (now, fault, import_id))
 
 
@@ -176,17 +177,17 @@ _REJECTED = Scalar(list[dict[str, Any]] | None, "SELECT rejected FROM csv_import
 
 
 def read_import(connection: Connection, company_id: UUID | None, import_id: UUID) -> StoredImport | None:
-    """None: there is none, or it is another company's."""
+    """An import of the company; None if there is none."""
     return _READ.first(connection, (import_id, company_id))
 
 
 def rejected_rows(connection: Connection, stored: StoredImport) -> list[dict[str, Any]]:
-    """The first `MOST_REJECTED` of the refused rows: line and message."""
+    """The first `MOST_REJECTED` refused rows: line and message."""
     return _REJECTED.first(connection, (stored.id,)) or []
 
 
 def latest_imports(connection: Connection, company_id: UUID | None, kind: str, *, limit: int) -> list[StoredImport]:
-    """The newest first."""
+    """The latest imports, the newest first."""
     return _LATEST.all(connection, (company_id, kind, limit))
 
 
@@ -197,5 +198,5 @@ _FORGET = Command(
 
 
 def forget_imports(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
-    """Removes imports that began earlier. Returns how many."""
+    """Deletes imports that began earlier. Returns how many."""
     return _FORGET.execute(connection, (first_id_of(now - timedelta(days=days)), limit)).rowcount

@@ -1,8 +1,7 @@
-"""The run of a file: its rows on their way into the tables, in the console and on the command line.
+"""The run of a file: takes its rows into the tables, in the console and on the command line.
 
 It knows no kinds of files (see `import_kinds.py`). It stores one batch after the other, each in a transaction with the
-figures so far, and ends with a transaction that writes the result into the record and the audit log.
-"""
+figures so far, and ends with a transaction that writes the result into the record and the audit log."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -19,7 +18,7 @@ from domain.operations.import_records import Counts, StoredImport
 
 
 class ImportRun:
-    """Stores one file. `record`: the record that shows its progress; without one nobody sees it."""
+    """Stores one file. `record` shows its progress; without one the progress is not shown."""
 
     def __init__(
         self,
@@ -39,7 +38,8 @@ class ImportRun:
         self._time = time
 
     def store(self) -> ImportReport:
-        """Raises UnreadableFile, UnknownCompany, RetiredCompany, ImportGone. Batches that are stored by then stay."""
+        """Stores the file. Raises UnreadableFile, UnknownCompany, RetiredCompany, and ImportGone if its record counts
+        as broken off. Batches that are stored by then stay."""
         for store in self._file.batches(self._time(), self._progress):
             done = self._store_batch(store)
             self._count(done)
@@ -72,7 +72,7 @@ class ImportRun:
         import_records.advance(connection, self._record, counts, now=self._time())
 
     def _count(self, done: StoredRows) -> None:
-        """Raises TooManyRefused."""
+        """Adds the outcome of a batch. Raises TooManyRefused, which ends the run, after too many refused rows."""
         report = self._file.report
         report.created += done.created
         report.updated += done.updated

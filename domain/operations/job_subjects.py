@@ -1,4 +1,4 @@
-"""The companies and routes of jobs: a job carries ids only, and the database tells the company and route of each."""
+"""The companies and routes of jobs. A job carries only ids, so the database is asked for their companies and routes."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -43,7 +43,7 @@ _AT_ONCE = 1_000
 
 
 def about(connection: Connection, jobs: Sequence[StoredJob]) -> list[About]:
-    """The subjects of each job, in the order of the jobs."""
+    """The companies and routes of each job, in the order of the jobs."""
     return [one for batch in in_batches(jobs, _AT_ONCE) for one in _about(connection, batch)]
 
 

@@ -13,15 +13,15 @@ from domain.operations.alerts import Measured
 from domain.queue import heartbeats, inspection, rates
 
 _PERMITTED = Scalar(NotNull[bool], "SELECT has_function_privilege('pg_control_system()', 'EXECUTE')")
-"""A statement of its own: one that names the function fails before it begins when it may not be called."""
+"""A statement of its own: one that names the function would fail before it begins if it may not be called."""
 _DATABASE = Scalar(
     NotNull[str], "SELECT current_database() || ' of the server ' || system_identifier FROM pg_control_system()"
 )
 
 
 def database_name(connection: Connection) -> str:
-    """A name that no other database has, on whatever server it is, except a copy of this server's files. Empty where
-    the role may not ask for the server's identifier."""
+    """A name that no other database has, on any server, except for a copy of this server's files. Empty if the role may
+    not ask for the server's identifier."""
     return _DATABASE.one(connection) if _PERMITTED.one(connection) else ""
 
 

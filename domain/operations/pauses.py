@@ -1,9 +1,8 @@
 """Paused queues: workers take no job from them.
 
-A pause is kept in the database, not in Redis: it is a person's decision, and Redis may forget everything at any time. A
+A pause is kept in the database, because it is a person's decision and Redis may forget everything at any time. A
 forgotten pause would send messages that a person has stopped. Each worker process reads this small table every two
-seconds.
-"""
+seconds."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -39,7 +38,7 @@ def list_pauses(connection: Connection) -> list[Pause]:
 
 
 def pause(connection: Connection, queue: str, by: Actor, *, now: datetime) -> bool:
-    """Pauses a queue. False when it is paused already. Raises UnknownQueue, NoReason."""
+    """Pauses a queue. Returns False if it is paused already. Raises UnknownQueue, and NoReason without a reason."""
     reason = require_reason(by).reason.strip()[:LONGEST_REASON]
     changed = bool(_PAUSE.execute(connection, (require_queue(queue), now, by.name, reason)).rowcount)
     if changed:
@@ -48,7 +47,7 @@ def pause(connection: Connection, queue: str, by: Actor, *, now: datetime) -> bo
 
 
 def resume(connection: Connection, queue: str, by: Actor) -> bool:
-    """Resumes a queue. False when it is not paused. Raises UnknownQueue, NoReason."""
+    """Resumes a queue. Returns False if it is not paused. Raises UnknownQueue, and NoReason without a reason."""
     require_reason(by)
     changed = bool(_RESUME.execute(connection, (require_queue(queue),)).rowcount)
     if changed:
@@ -57,7 +56,7 @@ def resume(connection: Connection, queue: str, by: Actor) -> bool:
 
 
 def require_queue(queue: str) -> str:
-    """Returns the queue. Raises UnknownQueue."""
+    """The queue, if there is one of that name. Raises UnknownQueue otherwise."""
     if queue not in QUEUES:
         raise UnknownQueue(queue)
     return queue

@@ -1,8 +1,7 @@
-"""The database was restored from a backup: what it does not know of the time since is kept from doing harm.
+"""Records that the database was restored from a backup, and prevents harm by what it does not know of the time since.
 
 Sessions and links that set a password end: one that ended since the backup would be alive again. Messages that may have
-been sent since are withheld.
-"""
+been sent since are withheld."""
 
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -18,9 +17,9 @@ class AfterRestore(NamedTuple):
 
     ended_sessions: int
     withheld_messages: int
-    """The messages that waited to be sent; later ones are withheld when they are made."""
+    """How many messages waited to be sent; later ones are withheld when they are made."""
     withholds_until: datetime | None
-    """Messages of routes that start until then are withheld. None: none are."""
+    """Messages of routes that start until then are withheld; None if none are."""
 
 
 _RECORD = Command("INSERT INTO restores (restored_at, restored_to, withholds_until) VALUES (%s, %s, %s)")

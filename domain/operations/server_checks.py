@@ -39,7 +39,7 @@ def health_of(settings: Settings, process: str, *, queue_needed: bool = True) ->
 
 
 class DatabaseCheck:
-    """PostgreSQL answers, and its schema is not older than this build."""
+    """Checks that PostgreSQL answers, and that its schema is not older than this build."""
 
     def __init__(self, url: str, *, pooled: bool = False) -> None:
         self._url = url
@@ -67,7 +67,7 @@ class DatabaseCheck:
             self._session = None
 
     def _read_revision(self) -> str | None:
-        """The schema's revision. None: there is none yet."""
+        """The schema's revision; None if there is none yet."""
         try:
             if self._session is None:
                 self._session = open_session(self._url, _LIMITS, autocommit=True, pooled=self._pooled)
@@ -78,7 +78,7 @@ class DatabaseCheck:
 
 
 class QueueCheck:
-    """Redis answers."""
+    """Checks that Redis answers."""
 
     def __init__(self, url: str) -> None:
         self._client = redis_client(url)
@@ -92,7 +92,8 @@ class QueueCheck:
 
 
 def _judge(revision: str | None) -> str:
-    """A build serves with the schema of a later release, as during an upgrade. It does not serve with an older one."""
+    """The finding about a revision. A build serves with the schema of a later release, as during an upgrade. It does
+    not serve with an older one."""
     newest, known = known_revisions()
     if revision == newest:
         return f"the schema is at revision {revision}"
@@ -103,8 +104,8 @@ def _judge(revision: str | None) -> str:
 
 @cache
 def known_revisions() -> tuple[str, frozenset[str]]:
-    """The newest revision of this build, and all of them. They are read from the files of the migrations: Alembic would
-    take a tenth of a process's memory."""
+    """The newest revision of this build, and all of them. They are read from the files of the migrations, because
+    Alembic would take a tenth of a process's memory."""
     found: dict[bool, set[str]] = {False: set(), True: set()}
     for file in _MIGRATIONS.glob("*.py"):
         for is_parent, revision in _REVISION.findall(file.read_text()):

@@ -1,5 +1,5 @@
 """Figures of the whole service for its metrics: held routes, overdue work, prices, pauses, the start of PostgreSQL. One
-process reads them every few seconds, so each statement is cheap, however many routes there are."""
+process reads them every few seconds, so each statement is cheap, whatever the number of routes."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -38,7 +38,7 @@ class ServiceState(NamedTuple):
     database_started_at: datetime
 
 
-# a limit for each status keeps it cheap; the indexes find the earliest first
+# A limit for each status keeps it cheap; the indexes find the earliest first.
 _HELD = Statement(
     Held,
     """

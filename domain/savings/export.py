@@ -19,7 +19,7 @@ _FIGURES = (
     "saved_percent",
     *("with_fills", "bought_gallons", "paid", "proven_saved"),
 )
-"""Money is in dollars."""
+"""All amounts are in dollars."""
 
 CSV_COLUMNS: dict[str, tuple[str, ...]] = {
     "week": ("week_from", *_FIGURES),

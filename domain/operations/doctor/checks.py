@@ -1,4 +1,5 @@
-"""A check looks at one side of the service and yields its findings. It works in bounded time and only reads."""
+"""What checks have in common: each looks at one side of the service, yields its findings, works in bounded time and
+only reads."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,15 +18,15 @@ class Finding(NamedTuple):
     """A fault that a check has found, and what to do about it."""
 
     is_problem: bool
-    """True: something is broken or about to break. False: a warning, which does not make the command fail."""
+    """True if something is broken or about to break. False for a warning, which does not make the command fail."""
     what: str
     what_to_do: str
     examples: tuple[str, ...] = ()
-    """Some of the things that have the fault: ids as people see them, or names."""
+    """Some of the faulty things: ids in the form for people, or names."""
 
 
 class NotFinished(FuelrouteError):
-    """A check ran out of time. The text says how much it has looked at."""
+    """A check ran out of time. The text says how far it came."""
 
 
 class NoSchema(FuelrouteError):
@@ -38,27 +39,28 @@ def _nothing(_: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """The service as a check sees it, and the bounds of the check."""
+    """The service for a check, and the bounds of the check."""
 
     connection: Connection
-    """Each statement is a transaction of its own, so that no snapshot is held for long. It can only read."""
+    """A connection that can only read. Each statement is a transaction of its own, so that no snapshot is held for
+    long."""
     client: redis.Redis
     settings: Settings
     now: datetime
     ends_at: float
-    """The time by `time.monotonic` at which the check stops, finished or not."""
+    """When the check stops, finished or not, by `time.monotonic`."""
     most_examples: int = 5
     plans: int = 400
-    """The number of plans to replay."""
+    """How many plans to replay."""
     told: Callable[[float], None] = field(default=_nothing)
-    """It is called with the part of the check that is done, from 0 to 1."""
+    """Called with the finished part of the check, from 0 to 1."""
 
     def seconds_left(self) -> float:
         return self.ends_at - time.monotonic()
 
 
 class Check(NamedTuple):
-    """`share` is the part of the time left that the check may use."""
+    """A check. `share` is the part of the time left that it may use."""
 
     name: str
     find: Callable[[Examined], Iterator[Finding]]

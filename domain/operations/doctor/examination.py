@@ -1,4 +1,4 @@
-"""All checks, one after the other, in bounded time."""
+"""Makes all checks, one after the other, in bounded time."""
 
 import threading
 import time
@@ -24,7 +24,7 @@ from domain.settings import Settings
 
 
 class CheckResult(NamedTuple):
-    """A check that was made. `unfinished` says why it did not come to its end; None where it did."""
+    """The result of a check. `unfinished` says why it did not come to its end; None if it did."""
 
     check: str
     findings: list[Finding]
@@ -68,10 +68,10 @@ CHECKS: Sequence[Check] = (
     Check("plans driven again", check_plans, share=0.3),
     Check("routes", check_routes, share=1.0),
 )
-"""The last ones take the time that the others leave."""
+"""All checks; the last ones take the time that the others leave."""
 
 ExaminationProgress = Callable[[str, float], None]
-"""It is called with the name of the check that runs, and with its part that is done, from 0 to 1."""
+"""Called with the name of the running check, and the finished part of it, from 0 to 1."""
 
 
 _OPTIONS: dict[str, Any] = {
@@ -94,10 +94,8 @@ def examine(
     told: ExaminationProgress = lambda _, __: None,
     checks: Sequence[Check] = CHECKS,
 ) -> list[CheckResult]:
-    """Makes all checks within about so many seconds, and changes nothing.
-
-    Raises NoSchema; DatabaseProblem and psycopg.Error when PostgreSQL cannot be reached.
-    """
+    """Makes all checks within about `seconds`, and changes nothing. Raises NoSchema for an empty database, and
+    DatabaseProblem or psycopg.Error when PostgreSQL cannot be reached."""
     ends_at = time.monotonic() + seconds
     limits = TimeLimits(statement_seconds=seconds, lock_seconds=_LOCK_SECONDS)
     with (
@@ -117,7 +115,7 @@ def examine(
 _LOCK_SECONDS = 2.0
 
 _LEAST_SECONDS = 0.2
-"""Even when time is over, a check gets so long: many need less."""
+"""Least time of a check, even after the end: many need less."""
 
 
 def _telling(told: ExaminationProgress, name: str) -> Callable[[float], None]:

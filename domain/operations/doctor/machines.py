@@ -19,7 +19,7 @@ LEAST_FREE_BYTES = 1 << 30
 
 
 def check_clocks(seen: Examined) -> Iterator[Finding]:
-    """Each server is asked for its time. The middle of the round trip is taken for the moment of the answer."""
+    """Compares the servers' clocks with ours. The answer counts as of the middle of the round trip."""
     before = time.time()
     postgres = SERVER_TIME.on(seen.connection).timestamp()
     between = time.time()
@@ -44,13 +44,13 @@ def _redis_time(seen: Examined) -> tuple[int, int]:
 
 def check_disks(seen: Examined) -> Iterator[Finding]:
     """The disks of this machine: the folder of the embedded stack, and that of temporary files. A server elsewhere
-    needs a look of its own."""
+    needs its own check."""
     folders = {Path(tempfile.gettempdir()): "temporary files"}
     if seen.settings.data.is_dir():
         folders[seen.settings.data.absolute()] = "the embedded stack"
     for folder, kept in folders.items():
         usage = shutil.disk_usage(folder)
-        # half of a small one is enough, such as of a container's /tmp
+        # Half of it is enough on a small disk, such as a container's /tmp.
         if usage.free < max(min(LEAST_FREE_BYTES, usage.total / 2), usage.total * LEAST_FREE_PERCENT / 100):
             yield problem(
                 f"The disk with the folder of {kept} has {usage.free / 2**30:.1f} GiB free of"
@@ -91,8 +91,8 @@ _OFFSETS = Statement(
 
 
 def check_time_zones(seen: Examined) -> Iterator[Finding]:
-    """Python and PostgreSQL bring data of their own about time zones. Both should know the companies' zones, and agree
-    about their clocks for the next year. The service counts with Python's."""
+    """Python and PostgreSQL have data of their own about time zones. Both should know the companies' zones, and agree
+    about their clocks for the next year. The service counts by Python's."""
     zones = _ZONES.all(seen.connection)
     python = {row.zone: zone for row in zones if (zone := _zone(row.zone)) is not None}
     if missing := [row.zone for row in zones if row.zone not in python]:

@@ -10,7 +10,7 @@ from domain.ids import first_id_of
 from domain.operations.doctor.checks import Examined, Finding, problem, warning
 
 _SLACK_DAYS = 2
-"""Housekeeping runs each hour, and may be late by so much before it is a fault."""
+"""How late housekeeping, which runs each hour, may be before that is a fault."""
 _COUNTED = 10_000
 
 
@@ -43,7 +43,8 @@ def check_partitions(seen: Examined) -> Iterator[Finding]:
 
 
 def _missing(seen: Examined, table: str, there: dict[date, str], today: date) -> Iterator[Finding]:
-    """The request log has no partition of the day on which the service was installed, so today is left out."""
+    """The missing partitions. Today is left out, because the request log has no partition for the day on which the
+    service was installed."""
     wanted = [today + timedelta(days=ahead) for ahead in range(1, DAYS_AHEAD)]
     missing = [f"{table}_{day:%Y%m%d}" for day in wanted if day not in there]
     if missing:

@@ -63,8 +63,7 @@ _PROCESSES = Statement(
 
 
 def connections_of(kind: str, settings: Settings) -> int:
-    """The most connections that one process of that kind opens: its pools, the one of its health checks, and others
-    beside them."""
+    """The most connections that one process of that kind opens: for its pools, its health checks and others."""
     size = settings.database_pool_size
     return {
         "ingress": 3 * size + 2,  # two pools, one of the event loop, one for the request log
@@ -76,7 +75,7 @@ def connections_of(kind: str, settings: Settings) -> int:
 
 
 def check_connections(seen: Examined) -> Iterator[Finding]:
-    """All processes that run now could fill their pools at the same time."""
+    """Checks that all running processes could fill their pools at the same time."""
     room = _ROOM.one(seen.connection)
     running = {row.kind: row.processes for row in _PROCESSES.all(seen.connection)}
     needed = sum(count * connections_of(kind, seen.settings) for kind, count in running.items())
@@ -96,7 +95,8 @@ def check_connections(seen: Examined) -> Iterator[Finding]:
 
 
 def check_processes(seen: Examined) -> Iterator[Finding]:
-    """Workers and the scheduler's passes are among the alerts. An ingress and a console show by their connections."""
+    """Checks that an ingress and a console run, by their connections. Workers and the scheduler's passes are among the
+    alerts."""
     running = {row.kind for row in _PROCESSES.all(seen.connection)}
     for kind, what in (("ingress", "takes routes and positions"), ("console", "serves the pages for people")):
         if kind not in running:

@@ -21,7 +21,7 @@ WHAT_TO_DO = "Report it with the time since when it is so: only a restore or a h
 
 
 class ParentReference(NamedTuple):
-    """A column that names a row of another table. `condition` chooses the rows that have such a parent."""
+    """A column that names a row of another table. `condition` chooses the rows with such a parent."""
 
     child: str
     column: str
@@ -61,7 +61,7 @@ def _columns(table: str) -> dict[str, Column[object]]:
 
 
 def _shown_column(reference: ParentReference) -> str:
-    """The column by which people find the row: its key, if that is no hash."""
+    """The column by which people find the row: its key, unless that is a hash."""
     key = next(iter(SQLModel.metadata.tables[reference.child].primary_key))
     return reference.column if isinstance(key.type, LargeBinary) else key.name
 
@@ -102,7 +102,7 @@ _FOREIGN_POSITIONS = Scalar(
     """,
 )
 POSITIONS = ParentReference("positions", "vehicle_id", "vehicles", "id")
-"""There may be a billion positions, so a sample of their pages is read."""
+"""The positions' vehicles. There may be a billion positions, so a sample of their pages is read."""
 
 
 def check_references(seen: Examined) -> Iterator[Finding]:

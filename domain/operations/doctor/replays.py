@@ -44,7 +44,8 @@ _SPREAD = Statement(
 
 
 def check_plans(seen: Examined) -> Iterator[Finding]:
-    """Half of the plans are the newest. The others are spread over all that are kept: at other places each day."""
+    """Replays plans: one half are the newest, the others are spread over all that are kept, at other places each
+    day."""
     half = max(1, seen.plans // 2)
     broken: dict[str, str] = {}
     driven = 0

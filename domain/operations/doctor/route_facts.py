@@ -77,8 +77,8 @@ _ORPHANS_IN_PORTION = {
 
 
 _NO_NESTED_LOOPS = Command("SET LOCAL enable_nestloop = off")
-"""PostgreSQL cannot tell how many ids lie between two UUIDs of one bucket of its histogram: in a large table a portion
-is no more than a bucket, and it takes a portion for one row."""
+"""PostgreSQL cannot tell how many ids lie between two UUIDs in one bucket of its histogram. In a large table a portion
+is no more than a bucket, and PostgreSQL takes it for one row."""
 
 
 def check_routes(seen: Examined) -> Iterator[Finding]:

@@ -41,7 +41,7 @@ _WITHOUT_WALL = Scalar(
 
 
 def check_schema(seen: Examined) -> Iterator[Finding]:
-    """Raises NoSchema for a database without one: then nothing else can be checked."""
+    """Checks the schema. Raises NoSchema for a database without one: then nothing else can be checked."""
     state = read_schema_state(seen.settings.require_direct_url())
     if state.revision is None:
         raise NoSchema("the database has no Fuelroute schema: run `fuelroute migrate` first")

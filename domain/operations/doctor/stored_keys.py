@@ -11,7 +11,7 @@ from domain.operations.doctor.checks import Examined, Finding, problem, warning
 
 
 class _Stored(NamedTuple):
-    """Stored secrets that begin alike: with the fingerprint of the key that sealed them, or in the clear."""
+    """Stored secrets with an equal beginning: the fingerprint of the key that sealed them, or none in the clear."""
 
     rows: int
     example: NotNull[str]
@@ -31,7 +31,7 @@ _SEALED_ALIKE = Statement(
 
 
 def check_contact_key(seen: Examined) -> Iterator[Finding]:
-    """One secret of each key that sealed any is opened. Nothing of it is shown."""
+    """Opens one secret of each key that sealed any. Nothing of it is shown."""
     contacts = Contacts.of(seen.settings)
     unreadable = in_clear = older = 0
     for row in _SEALED_ALIKE.all(seen.connection):
@@ -62,7 +62,7 @@ def check_contact_key(seen: Examined) -> Iterator[Finding]:
 class _Keys(NamedTuple):
     id: UUID
     ended: int
-    """The number of its keys, all of which are revoked or expired."""
+    """How many of its keys there are, all of which are revoked or expired."""
 
 
 _WITHOUT_KEY = Statement(

@@ -19,7 +19,7 @@ LATE = timedelta(minutes=10)
 
 
 def check_alerts(seen: Examined) -> Iterator[Finding]:
-    """Urgent alerts are problems, the others are warnings."""
+    """The alerts as findings: urgent ones are problems, the others warnings."""
     measured = measure(seen.connection, seen.client, now=seen.now)
     for alert in find_alerts(measured, now=seen.now):
         figure = next((one for one in FIGURES.values() if alert.path == one.path), None)
