@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -48,7 +48,7 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal) -> int:
         servers: list[EmbeddedServer] = []
         life.callback(_end, supervisor, servers, screen, settings)
         _stop_on_signals(supervisor)
-        metrics_ports = settings.metrics_ports_of(len(_PROCESSES))
+        metrics_ports = settings.metrics_ports_of(len(PROCESSES))
         database_url, redis_url = _start_servers(settings, data, supervisor, servers, screen)
         screen.print(f"schema is at revision {migrate(settings.database_direct_url or database_url)}", highlight=False)
         running = settings.model_copy(
@@ -58,7 +58,9 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal) -> int:
         console_url = f"http://{_reachable(running.console_host)}:{running.console_port}"
         env = _environment(running, data) | contact_key(settings, data)
         env["FUELROUTE_METRICS_PORT"] = metrics_ports or ""
-        supervisor.start([process_spec(name, arguments, folder.logs, env, http_url) for name, arguments in _PROCESSES])
+        supervisor.start(
+            [process_spec(name, arguments, folder.logs, env, http_url) for name, arguments in PROCESSES.items()]
+        )
         folder.announce(database_url=database_url, redis_url=redis_url, http_url=http_url, console_url=console_url)
         screen.print(f"ready {http_url}", style="bold green", highlight=False, soft_wrap=True)
         screen.print(f"console {console_url}", highlight=False, soft_wrap=True)
@@ -73,13 +75,14 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal) -> int:
     return 0
 
 
-_PROCESSES: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("ingress", ("ingress",)),
-    ("console", ("console",)),
-    *((queue, ("workers", "--queues", queue)) for queue in QUEUES),
-    ("scheduler", ("scheduler",)),
-    ("connectors", ("connectors",)),
-)
+PROCESSES: Mapping[str, tuple[str, ...]] = {
+    "ingress": ("ingress",),
+    "console": ("console",),
+    **{queue: ("workers", "--queues", queue) for queue in QUEUES},
+    "scheduler": ("scheduler",),
+    "connectors": ("connectors",),
+}
+"""The processes of a machine that runs all of Fuelroute: the arguments of each by its name."""
 
 
 def run_workers(settings: Settings, queues: Sequence[str], processes: int, *, screen: Terminal) -> int:

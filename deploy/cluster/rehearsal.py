@@ -21,7 +21,8 @@ import redis
 
 from deploy.cluster.load import ANSWER_SECONDS, TRUCKS, Gateway, Load
 from deploy.cluster.machines import CannotRehearse, Machine, command, wait_for
-from deploy.cluster.setup import PROCESSES, Cluster, check_programs, running_cluster, status_of
+from deploy.cluster.setup import Cluster, check_programs, running_cluster, status_of
+from deploy.stack import PROCESSES
 from domain.errors import FuelrouteError
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES

@@ -7,7 +7,7 @@ import socket
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from string import Template
@@ -15,6 +15,7 @@ from string import Template
 import psycopg
 
 from deploy.cluster.machines import NETWORK, CannotRehearse, Machine, Network, command, wait_for
+from deploy.stack import PROCESSES
 from domain.database.visibility import SERVICE_ROLE
 
 TEMPLATES = Path(__file__).with_name("templates")
@@ -22,19 +23,6 @@ PACKAGES = ("patroni", "python3-etcd", "etcd-server", "haproxy", "pgbouncer", "r
 PROGRAMS = ("patroni", "etcd", "haproxy", "pgbouncer", "redis-server", "setpriv", "ip")
 
 _HOSTS = {"db1": 11, "db2": 12, "db3": 13, "q1": 21, "q2": 22, "q3": 23, "app1": 31, "app2": 32, "lb": 41}
-
-PROCESSES: Mapping[str, tuple[str, ...]] = {
-    "ingress": ("ingress",),
-    "console": ("console",),
-    "imports": ("workers", "--queues", "imports"),
-    "arrivals": ("workers", "--queues", "arrivals"),
-    "plans": ("workers", "--queues", "plans"),
-    "messages": ("workers", "--queues", "messages"),
-    "webhooks": ("workers", "--queues", "webhooks"),
-    "scheduler": ("scheduler",),
-    "connectors": ("connectors",),
-}
-"""The processes of an application machine."""
 
 
 class Cluster:

@@ -19,6 +19,7 @@ import httpx
 from deploy.demo import JOLIET, NEWARK, standing_at
 from deploy.embedded import EmbeddedPostgres, EmbeddedRedis
 from deploy.processes import Child
+from deploy.stack import PROCESSES
 from ingress.http.serving import free_port
 
 HERE = Path(__file__).parent
@@ -27,7 +28,6 @@ FASTER = 20
 """Waits (`for:`) and windows (`[5m]`) of the rules are so many times shorter. Thresholds are as they are."""
 
 TRUCKS = 60
-_PROCESSES = 8
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
@@ -98,7 +98,7 @@ class Prometheus:
     def is_calm(self) -> bool:
         """True if every process answers, and no alert fires or waits for its time."""
         try:
-            return self.value("count(up == 1)") == _PROCESSES and not self._alerts()
+            return self.value("count(up == 1)") == len(PROCESSES) and not self._alerts()
         except (httpx.TransportError, ValueError):  # it starts
             return False
 
@@ -319,9 +319,9 @@ def _run(*command: str) -> None:
 
 def ports_of_processes() -> range:
     """Free ports in a row for the metrics of a stack."""
-    for first in range(19100, 29100, _PROCESSES):
+    for first in range(19100, 29100, len(PROCESSES)):
         with contextlib.suppress(Exception):
-            for port in range(first, first + _PROCESSES):
+            for port in range(first, first + len(PROCESSES)):
                 free_port("127.0.0.1", port)
-            return range(first, first + _PROCESSES)
+            return range(first, first + len(PROCESSES))
     raise SystemExit("no free ports")

@@ -13,9 +13,8 @@ import yaml
 from deploy.cluster import rehearsal
 from deploy.cluster.load import Answer, Gateway, Load
 from deploy.cluster.machines import CannotRehearse, Network
-from deploy.cluster.setup import PROCESSES, TEMPLATES, Cluster, check_programs, environment_of, postgres_programs
+from deploy.cluster.setup import TEMPLATES, Cluster, check_programs, environment_of, postgres_programs
 from domain.addresses import postgres_address, redis_address
-from domain.queue.jobs import QUEUES
 from domain.settings import SECRETS, Settings
 
 NAMES = sorted(file.name for file in TEMPLATES.iterdir())
@@ -80,11 +79,6 @@ def test_the_settings_of_an_application_machine_are_settings_of_ours(cluster: Cl
     assert postgres_address(cluster.direct_url) == cluster.direct_url
     assert postgres_address(cluster.database_url) == cluster.database_url
     assert redis_address(cluster.redis_url) == cluster.redis_url
-
-
-def test_an_application_machine_serves_every_queue() -> None:
-    served = {arguments[2] for arguments in PROCESSES.values() if arguments[0] == "workers"}
-    assert served == set(QUEUES)
 
 
 def test_what_callers_met_is_measured() -> None:

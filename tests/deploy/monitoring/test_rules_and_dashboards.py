@@ -9,9 +9,9 @@ import pytest
 import yaml
 
 from deploy.monitoring import dashboards, overdue_rules
+from deploy.stack import PROCESSES
 from domain.needs.figures import FIGURES, Figure
 from domain.operations.alerts import PASSES_LATE, SLOWEST_PASS, STALLED_AFTER
-from domain.queue.jobs import QUEUES
 from tests.deploy.monitoring.names import (
     MONITORING,
     RULES,
@@ -45,7 +45,7 @@ def test_prometheus_reads_the_ports_that_the_readme_gives_to_the_processes() -> 
     (targets,) = [one["targets"] for one in config["scrape_configs"][0]["static_configs"]]
 
     assert targets == [f"127.0.0.1:{port}" for port in ports]
-    assert len(ports) == len(QUEUES) + 4  # and ingress, console, scheduler, connectors
+    assert len(ports) == len(PROCESSES)
     assert 9100 not in ports
 
 
