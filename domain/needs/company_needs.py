@@ -12,7 +12,7 @@ from uuid import UUID
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Statement
 from domain.needs.need import Need, Summary
-from domain.routes.reading.fleet_now import (
+from domain.routes.reading.on_their_way import (
     BEGINS_LOW,
     IS_LATE,
     IS_OFF_ROAD,

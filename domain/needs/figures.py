@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from domain.ids import IdKind
 from domain.needs.need import Need
-from domain.routes.reading.fleet_now import TRUCK_SILENT_AFTER
+from domain.routes.reading.on_their_way import TRUCK_SILENT_AFTER
 from domain.stations.price_sources import TOLD_AFTER
 from domain.stations.prices import STALE_AFTER
 

@@ -3,7 +3,7 @@ page Map shows it."""
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from types import MappingProxyType
 from typing import NamedTuple
 from uuid import UUID
@@ -15,33 +15,19 @@ from domain.database.statements import Scalar, Statement
 from domain.planning.next_fuel_stop import Milestone, index_of_next_fuel_stop
 from domain.queue.jobs import in_batches
 from domain.roads import Point, great_circle_miles
+from domain.routes.reading.on_their_way import (
+    BEGINS_LOW,
+    IS_LATE,
+    IS_OFF_ROAD,
+    IS_SILENT,
+    NEXT_STOP,
+    OFF_ROAD_SHOWN_FOR,
+    ON_ITS_WAY,
+    RECENT,
+    TRUCK_SILENT_AFTER,
+)
 from domain.telematics.arrivals import STALE_DRAFT_AFTER
 from domain.telematics.readings import LastFixes, read_last_fixes
-
-TRUCK_SILENT_AFTER = timedelta(hours=1)
-"""A truck on a route counts as silent when its last position is this old. Gateways send one every minute or so."""
-
-RECENT = timedelta(days=7)
-"""Errors and messages older than this are history that needs no one."""
-
-OFF_ROAD_SHOWN_FOR = timedelta(hours=1)
-"""A truck found off the road of its plan counts as off its road for this time, by the times of its own fixes. If it is
-still off the road then, it has been found so again."""
-
-ON_ITS_WAY = "r.status = ANY('{planned,active}')"
-IS_SILENT = "t.newest_at < %(silent)s::timestamptz"
-"""SQL of a truck's track `t`; `silent` is TRUCK_SILENT_AFTER ago."""
-BEGINS_LOW = "m.text LIKE 'LOW FUEL%%'"
-"""SQL of the message `m` of a plan that begins low on fuel."""
-NEXT_STOP = "(SELECT coalesce(max(reached.stop) + 1, 0) FROM visits reached WHERE reached.route_id = r.id)"
-"""SQL for the number of the first stop of a route `r` that was not reached; past the last one where all were."""
-IS_OFF_ROAD = """(coalesce(r.replan->>'kind' = 'off_road', false) OR EXISTS (
-    SELECT FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision AND n.cause->>'kind' = 'off_road'
-      AND (n.cause->>'at')::timestamptz > t.newest_at - %(off_road)s::interval))"""
-"""SQL on a route `r` and its truck's track `t`; `off_road` is OFF_ROAD_SHOWN_FOR. The driver need not have been told
-the plan that was made because of it."""
-IS_LATE = "(next.stop->'arrivalWindow'->>'end')::timestamptz < %(now)s::timestamptz"
-"""SQL on a route's `next` stop."""
 
 _PORTION = 1_000
 

@@ -10,7 +10,8 @@ from domain.database.connections import Connection
 from domain.database.visibility import of_companies
 from domain.ids import new_id
 from domain.needs.company_needs import find_routes_in_need
-from domain.routes.reading.fleet_now import OFF_ROAD_SHOWN_FOR, TruckNow, read_fleet, read_truck
+from domain.routes.reading.fleet_now import TruckNow, read_fleet, read_truck
+from domain.routes.reading.on_their_way import OFF_ROAD_SHOWN_FOR
 from domain.telematics.readings import LastFixes, read_last_fixes
 from tests.domain.helpers import go_behind_the_wall, imported, planned_by_hand, positions_at, post
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
