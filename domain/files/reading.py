@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
+from msgspec import Struct
+
 from domain.files.cells import cell_text, converter, says_nothing
 from domain.files.column_names import MOST_LINES_ABOVE, usual_delimiter
 from domain.files.csvfiles import ImportReport, Progress, UnreadableFile
@@ -31,7 +33,7 @@ PassesOver = Callable[[dict[str, Any]], bool]
 """True for the values of a row about something else. Unreadable cells are there as texts."""
 
 
-class FileRecord(NamedTuple):
+class FileRecord(Struct, frozen=True, gc=False):
     """A row of the file as fields of ours. Columns that the file lacks are left out; an empty cell is None."""
 
     line: int

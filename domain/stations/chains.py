@@ -146,6 +146,7 @@ _ONLY_WORDS = re.compile(r"[A-Z' ]*[A-Z](?<!EXIT)(?<!HWY)", re.IGNORECASE | re.A
 _LAST_NUMBER = re.compile(r"(?<!EXIT )(?<!HWY )(?<!I-)(?<![\w-])0*(\d{1,6})\s*$", re.IGNORECASE)
 
 
+@lru_cache(maxsize=20_000)  # a chain's stations are asked for each day
 def store_number(name: str) -> str:
     """The chain's number of the store in its name, without leading zeros: `Pilot Travel Center #075` is 75."""
     words, _, last = name.rpartition(" ")

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from msgspec import Struct
+
 from domain.database.connections import Connection, as_json
 from domain.database.staging import stage
 from domain.database.statements import Command, Scalar, Statement
@@ -67,8 +69,9 @@ class PriceReport(ImportReport):
         return {**ImportReport.as_json(self), "held": self.held, "passed_rows": passed_rows}
 
 
-class _Price(NamedTuple):
-    """One price of a row whose station is known, in US dollars a gallon."""
+class _Price(Struct, frozen=True, gc=False):
+    """One price of a row whose station is known, in US dollars a gallon. A file has so many that the collector of
+    garbage, which looks through them again and again, must not know them."""
 
     kind: PriceKind
     line: int
@@ -234,14 +237,14 @@ def _read_row(one: _Import, record: FileRecord, columns: Mapping[str, str]) -> N
 
 def _is_rule(values: Mapping[str, Any]) -> bool:
     """True for the line of dashes under a heading."""
-    told = [values[name] for name in RowPlace._fields if values.get(name) and name != "brand"]
+    told = [values[name] for name in RowPlace.__struct_fields__ if values.get(name) and name != "brand"]
     return bool(told) and all(isinstance(one, str) and not one.strip("-=_*. ") for one in told)
 
 
 def _is_remark(values: Mapping[str, Any]) -> bool:
     """True for a row without a price and without a station's name: `Total`, `Printed on 11/26/2026`, or a line of
     dashes."""
-    told = [values[name] for name in RowPlace._fields if values.get(name) and name != "brand"]
+    told = [values[name] for name in RowPlace.__struct_fields__ if values.get(name) and name != "brand"]
     if len(told) != 1 or not isinstance(told[0], str):
         return _is_rule(values)
     return " " in told[0] or not any(letter.isdigit() for letter in told[0])
@@ -286,6 +289,7 @@ def _time_fault(effective_at: datetime, now: datetime) -> str:
     return ""
 
 
+_NAMES_OF_PLACE = RowPlace.__struct_fields__[:7]
 _CITY_AND_STATE = re.compile(r"(?P<city>.*\S)\s*,\s*(?P<state>[A-Za-z]{2})\.?")
 
 
@@ -298,10 +302,11 @@ def _place(values: dict[str, Any]) -> RowPlace:
         and -180 <= longitude <= 180
         and (latitude, longitude) != (0, 0)
     )
-    texts = {name: values.get(name) or "" for name in RowPlace._fields[:7]}
-    if (divided := _CITY_AND_STATE.fullmatch(texts["city"])) is not None:
-        texts["city"], texts["state"] = divided["city"], texts["state"] or divided["state"]
-    return RowPlace(**texts, latitude=latitude if is_placed else None, longitude=longitude if is_placed else None)
+    code, card_code, name, brand, address, city, state = (values.get(field) or "" for field in _NAMES_OF_PLACE)
+    if "," in city and (divided := _CITY_AND_STATE.fullmatch(city)) is not None:
+        city, state = divided["city"], state or divided["state"]
+    place = (latitude, longitude) if is_placed else (None, None)
+    return RowPlace(code, card_code, name, brand, address, city, state, *place)
 
 
 def _station(one: _Import, line: int, place: RowPlace, match: CodeMatch) -> CodedStation | None:
@@ -390,17 +395,25 @@ def _judge(one: _Import) -> None:
 
 def _without_repeats(one: _Import, outcomes: dict[int, str]) -> list[_Price]:
     """The prices in the order of the file, each station once. Among several kinds of diesel the usual one counts."""
-    first: dict[tuple[PriceKind, str, datetime], _Price] = {}
+    if len({price.station.station_id for price in one.prices}) == len({price.line for price in one.prices}):
+        return one.prices  # nearly all files
+    first: dict[_PriceKey, _Price] = {}
     repeats: dict[int, list[tuple[_Price, _Price]]] = {}
     for price in sorted(one.prices, key=lambda price: (diesel_rank(price.product), price.line)):
-        key = (price.kind, price.station.station_id, price.effective_at)
-        counts = first.setdefault(key, price)
+        counts = first.setdefault(_key(price), price)
         if counts.line != price.line:
             repeats.setdefault(price.line, []).append((price, counts))
     for line, pairs in repeats.items():
         outcomes[line] = "repeated"
         _tell_repeat(one.report, line, pairs)
-    return [price for price in one.prices if first[price.kind, price.station.station_id, price.effective_at] is price]
+    return [price for price in one.prices if first[_key(price)] is price]
+
+
+_PriceKey = tuple[PriceKind, str, datetime]
+
+
+def _key(price: _Price) -> _PriceKey:
+    return price.kind, price.station.station_id, price.effective_at
 
 
 def _tell_repeat(report: PriceReport, line: int, pairs: Sequence[tuple[_Price, _Price]]) -> None:

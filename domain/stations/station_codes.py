@@ -13,6 +13,8 @@ from math import cos, hypot, radians
 from typing import NamedTuple
 from uuid import UUID
 
+from msgspec import Struct
+
 from domain.database.connections import Connection, as_json
 from domain.database.statements import Command, Statement
 from domain.stations.chains import (
@@ -60,7 +62,7 @@ class CodedStation(NamedTuple):
     retired_at: datetime | None = None
 
 
-class RowPlace(NamedTuple):
+class RowPlace(Struct, frozen=True, gc=False):
     """A row's station in the file's words."""
 
     code: str
@@ -204,22 +206,25 @@ class StationFinder:
         return station_id in self.stations or station_id in self.retired
 
     def find(self, place: RowPlace) -> CodeMatch:
-        match = self._find(_Wanted(place, self._code_set))
+        keys = self._keys(place)
+        match = self._find(_Wanted(place, self._code_set), keys)
         if match.station_id is not None:
-            self.learn(place, match.station_id)
+            self._learn(keys, match.station_id)
         return match
 
     def learn(self, place: RowPlace, station_id: str) -> None:
-        for key in self._keys(place):
+        self._learn(self._keys(place), station_id)
+
+    def _learn(self, keys: Iterable[tuple[str, str]], station_id: str) -> None:
+        for key in keys:
             if self._codes.get(key) != station_id and key not in self._decided:
                 self._codes[key] = self._learnt[key] = station_id
 
     def keep_learnt(self, connection: Connection, company_id: UUID) -> None:
         keep_codes(connection, company_id, ((*key, station) for key, station in self._learnt.items()))
 
-    def _find(self, wanted: _Wanted) -> CodeMatch:
-        keys = self._keys(wanted.place)
-        decided = {self._codes[key] for key in keys if key in self._decided}
+    def _find(self, wanted: _Wanted, keys: Sequence[tuple[str, str]]) -> CodeMatch:
+        decided = {self._codes[key] for key in keys if key in self._decided} if self._decided else set()
         if len(decided) == 1:
             return CodeMatch(decided.pop())
         known = decided or {self._codes[key] for key in keys if key in self._codes} or self._named_by_id(wanted.place)

@@ -46,7 +46,8 @@ def written_prices(values: Mapping[str, Any], columns: Mapping[str, str]) -> lis
         in_name = unit_in_heading(columns.get(name, ""))
         currency = values.get("currency") or in_name[0] or ""
         unit = values.get("unit") or (f"{'cents/' if in_name[2] else ''}{in_name[1]}" if in_name[1] else "")
-        unit_of_price(currency, unit, "US")  # raises
+        if currency or unit:
+            unit_of_price(currency, unit, "US")  # raises
         written = WrittenPrice(kind, price, currency, unit)
         if price < 0 or (price >= _MOST_WRITTEN and not _may_be_so_much(written, values)):
             hint = ": is it in cents? A profile says which unit a column has" if price > 0 else ""
