@@ -30,7 +30,7 @@ from domain.fleet.drivers import DriverRow
 from domain.fleet.listings import DRIVERS, VEHICLES
 from domain.fleet.matching import MAPPING_KINDS, MATCHED_BY, MappingKind, Matched
 from domain.fleet.records import shown_record
-from domain.fleet.vehicles import VehicleRow
+from domain.fleet.vehicles import LISTED, VehicleRow
 from domain.ids import read_id
 from domain.settings import get_settings
 from domain.wording import counted
@@ -45,7 +45,7 @@ add_commands(
         "vehicle",
         "vehicles",
         VEHICLES,
-        ("id", "unit_number", "vin", "license_plate", "make", "model", "fuel_tank_capacity_gallons", "mpg"),
+        ("id", *LISTED),
         by_id("vehicle", partial(read_id, "veh")),
         id_kind="veh",
         shape=VehicleRow,

@@ -10,8 +10,8 @@ import msgspec
 from domain.contract.shapes import Driver, DriverList, DriverQuery, Vehicle, VehicleList, VehicleQuery
 from domain.database.connections import Connection
 from domain.database.statements import Scalar, Statement
-from domain.fleet.listings import StoredVehicle
 from domain.fleet.matching import MappingKind, Matched
+from domain.fleet.vehicles import StoredVehicle
 from domain.ids import shown_id, with_shown_ids
 
 _MOST_SKIPPED = 2**62

@@ -1,32 +1,11 @@
-"""Stored vehicles and drivers, and their lists for the console. The API's lists are in `api_lists`."""
+"""The lists of vehicles and drivers for the console and the commands. The API's lists are in `api_lists`."""
 
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
 from domain.database.listing import Listing
-
-
-class StoredVehicle(NamedTuple):
-    """A stored vehicle: the fields of `VehicleRow`, with its id and the time when it was retired."""
-
-    id: UUID
-    unit_number: str | None
-    vin: str | None
-    license_plate: str | None
-    make: str | None
-    model: str | None
-    year: str | None
-    fuel_tank_capacity_gallons: float | None
-    mpg: float | None
-    height_feet: float | None
-    width_feet: float | None
-    length_feet: float | None
-    weight_pounds: float | None
-    axle_weight_pounds: float | None
-    axle_count: int | None
-    hazmat: str | None
-    retired_at: datetime | None
+from domain.fleet.vehicles import StoredVehicle
 
 
 class StoredDriver(NamedTuple):

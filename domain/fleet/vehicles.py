@@ -1,9 +1,10 @@
 """A company's vehicles, imported from CSV files or edited by hand. Each change of a fleet holds the lock of its
 company's row (`lock_company`), so changes happen one after the other."""
 
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 from uuid import UUID
 
 from msgspec import Meta, Struct
@@ -15,7 +16,6 @@ from domain.contract.shapes import Reference, ShortText, Vin
 from domain.database.connections import Connection
 from domain.database.statements import Command
 from domain.files.csvfiles import ColumnNames, ImportReport, Progress, read_rows
-from domain.fleet.listings import StoredVehicle
 from domain.fleet.merging import Record, merge_rows
 from domain.fleet.records import AlreadyInFleet, FleetTable, require_in_service
 from domain.ids import new_id
@@ -71,6 +71,31 @@ class VehicleRow(Struct, frozen=True):
         if mpg is not None and mpg > MOST_MPG:
             raise ValueError(f"mpg: no truck drives {mpg:g} miles with a gallon: is it in liters per 100 km?")
 
+
+class StoredVehicle(NamedTuple):
+    """A stored vehicle: the fields of `VehicleRow`, with its id and the time when it was retired."""
+
+    id: UUID
+    unit_number: str | None
+    vin: str | None
+    license_plate: str | None
+    make: str | None
+    model: str | None
+    year: str | None
+    fuel_tank_capacity_gallons: float | None
+    mpg: float | None
+    height_feet: float | None
+    width_feet: float | None
+    length_feet: float | None
+    weight_pounds: float | None
+    axle_weight_pounds: float | None
+    axle_count: int | None
+    hazmat: str | None
+    retired_at: datetime | None
+
+
+LISTED = ("unit_number", "vin", "license_plate", "make", "model", "fuel_tank_capacity_gallons", "mpg")
+"""The columns of the list in the console and on the command line."""
 
 _NAMES = ColumnNames(
     {

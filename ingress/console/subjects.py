@@ -18,10 +18,10 @@ from domain.contract.captions import CaptionedField, captioned_fields
 from domain.database.listing import Listing
 from domain.fleet import listings as fleet_listings
 from domain.fleet.drivers import DriverRow
-from domain.fleet.listings import StoredDriver, StoredVehicle
+from domain.fleet.listings import StoredDriver
 from domain.fleet.matching import Matched
 from domain.fleet.records import ID_KIND
-from domain.fleet.vehicles import VehicleRow
+from domain.fleet.vehicles import LISTED, StoredVehicle, VehicleRow
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
 from domain.operations.import_kinds import DealsFile, DriversFile, ImportFile, StationsFile, TaxesFile, VehiclesFile
@@ -164,7 +164,7 @@ class Vehicles(_FleetSubject[StoredVehicle, VehicleRow]):
     shape = VehicleRow
     listing = fleet_listings.VEHICLES
     fields = captioned_fields(VehicleRow)
-    listed = ("unit_number", "vin", "license_plate", "make", "model", "fuel_tank_capacity_gallons", "mpg")
+    listed = LISTED
 
     def title(self, row: StoredVehicle) -> str:
         return str(row.unit_number or row.vin)

@@ -8,8 +8,8 @@ from msgspec import Struct
 from domain.contract.captions import captioned_fields
 from domain.contract.shapes import Driver, Vehicle
 from domain.fleet.drivers import DriverRow
-from domain.fleet.listings import StoredDriver, StoredVehicle
-from domain.fleet.vehicles import VehicleRow
+from domain.fleet.listings import StoredDriver
+from domain.fleet.vehicles import StoredVehicle, VehicleRow
 from domain.tables.fleet import Drivers, Vehicles
 
 
