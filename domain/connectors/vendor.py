@@ -1,8 +1,8 @@
 """The frame that each vendor of telematics fills: what it needs to know, how it is asked, what it gives.
 
-A vendor is one class in a file of its own. It speaks the vendor's HTTP and turns the answers into `VendorPage`s; it
-stores nothing, waits for nothing, and knows no vehicle of ours. The process that polls makes one object for each
-connector and keeps it as long as it holds the lease, so an object may remember a session.
+A vendor is one class in a module of its own in `kinds`. It speaks the vendor's HTTP and turns the answers into
+`VendorPage`s; it stores nothing, waits for nothing, and knows no vehicle of ours. The process that polls makes one
+object for each connector and keeps it as long as it holds the lease, so an object may remember a session.
 
     class Acme(Vendor):
         kind, title, ... = "acme", "Acme Telematics", ...
@@ -11,7 +11,7 @@ connector and keeps it as long as it holds the lease, so an object may remember 
             answer = await http.get(f"{access.url}/positions", headers=..., query={"after": cursor})
             return VendorPage(...)
 
-`VENDORS` in `kinds.py` lists the classes.
+`VENDORS` in `kinds` has the classes of all modules.
 """
 
 import hmac

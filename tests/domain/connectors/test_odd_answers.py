@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domain.connectors.eld import EldGateway
-from domain.connectors.geotab import Geotab
-from domain.connectors.motive import Motive
-from domain.connectors.samsara import Samsara
-from domain.connectors.traccar import Traccar
+from domain.connectors.kinds.eld import EldGateway
+from domain.connectors.kinds.geotab import Geotab
+from domain.connectors.kinds.motive import Motive
+from domain.connectors.kinds.samsara import Samsara
+from domain.connectors.kinds.traccar import Traccar
 from domain.connectors.vendor import Access, InboundRequest, Vendor, VendorAnswer, VendorFault, VendorPage
 from domain.connectors.vendor_http import BoundedHttp
 

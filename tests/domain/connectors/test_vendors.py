@@ -1,6 +1,7 @@
 """Motive, Geotab and ELD gateways: from fakes of them over real HTTP into the tables, with their faults."""
 
 import asyncio
+import pkgutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -8,11 +9,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from domain.connectors import kinds
 from domain.connectors.connectors import UnusableConnector
-from domain.connectors.eld import EldGateway
-from domain.connectors.geotab import Geotab as GeotabVendor
+from domain.connectors.kinds.eld import EldGateway
+from domain.connectors.kinds.geotab import Geotab as GeotabVendor
+from domain.connectors.kinds.motive import Motive as MotiveVendor
 from domain.connectors.leases import Leased
-from domain.connectors.motive import Motive as MotiveVendor
 from domain.connectors.values import moment_or_none
 from domain.connectors.vendor import (
     Access,
@@ -348,3 +350,8 @@ def test_a_description_that_cannot_be_used_is_refused_with_its_fault(
 def test_a_gateway_s_times_are_read_in_any_common_form(time: object, read: bool) -> None:
     expected = datetime(2026, 11, 24, 9, tzinfo=UTC) if read else None
     assert moment_or_none(time) == expected
+
+
+def test_each_module_of_the_kinds_is_a_vendor() -> None:
+    modules = [module.name for module in pkgutil.iter_modules(kinds.__path__)]
+    assert sorted(vendor.__module__.rpartition(".")[2] for vendor in kinds.VENDORS.values()) == sorted(modules)
