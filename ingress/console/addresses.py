@@ -44,7 +44,7 @@ from ingress.console.signed_in import EVERYBODY, Handler, Page, answer_signed_in
 # --- Threads that do the work ------------------------------------------------------------------------------------
 
 Runner = Callable[[Request, Callable[[], Response]], Awaitable[Response]]
-"""A function that runs the work of a request in some threads. Raises CapacityTimeout."""
+"""Runs the work of a request in a thread of some kind. Raises CapacityTimeout if none is free in time."""
 
 
 async def in_page_threads(request: Request, work: Callable[[], Response]) -> Response:
@@ -91,8 +91,8 @@ def page_at(
     is_hidden: bool = True,
     run: Runner = in_page_threads,
 ) -> Route:
-    """An address that shows something to the roles `by`. For others it does not exist, unless `is_hidden` is False:
-    then they are told that they may not see it."""
+    """An address that shows something to the roles `by`. For other roles it does not exist, or, with an `is_hidden` of
+    False, they are told that they may not see it."""
 
     async def endpoint(request: Request) -> Response:
         form = read_query(request)
@@ -108,8 +108,8 @@ def stream_at(
     by: Collection[Role],
     follow: Callable[[Form, Response], Form] = lambda form, _: form,
 ) -> Route:
-    """An address that tells a page again and again what `handler` shows, see `streams`. `follow` gives the form for the
-    next time from that of the last time and its answer."""
+    """An address that sends a page again and again what `handler` shows, see `streams`. `follow` makes the form for the
+    next time from the last form and its answer."""
 
     async def endpoint(request: Request) -> Response:
         form = read_query(request)
@@ -152,8 +152,8 @@ def stream_at(
 
 
 ActionHandler = Callable[[Page, Actor], Response]
-"""A function that hands the user and the reason to the action in `domain`, which writes to the audit log. One that
-needs no entry names the argument `_`."""
+"""Hands the user and the reason to the action in `domain`, which writes to the audit log. One that needs no entry names
+the argument `_`."""
 
 
 def action_at(path: str, handler: ActionHandler, *, by: Collection[Role], run: Runner = in_page_threads) -> Route:
@@ -170,16 +170,15 @@ def action_at(path: str, handler: ActionHandler, *, by: Collection[Role], run: R
 
 
 _LOOK_SECONDS = 8.0
-"""The time for looking at a file before its import. The page's transaction ends after 10 s without a statement."""
+"""Time for the preview of a file before its import. The page's transaction ends after 10 s without a statement."""
 
 FileHandler = Callable[[Page, Upload], Response]
 
 
 def upload_at(path: str, take: FileHandler, *, by: Collection[Role], check: Callable[[Page], object]) -> Route:
-    """An address that takes a file as the body of the request, for the roles `by`; for others it does not exist.
-
-    No byte of the file is read before `check` has accepted the sender, and before the file has its place. `take` owns
-    the file from then on, unless it fails."""
+    """An address that takes a file as the body of the request, for the roles `by`; for other roles it does not exist.
+    The file is read only after `check` has accepted the sender and the file has its place. `take` owns the file from
+    then on, unless it fails."""
 
     async def endpoint(request: Request) -> Response:
         _require_own_form(request, request.headers.get(FORM_HEADER, ""))
@@ -231,7 +230,7 @@ def upload_at(path: str, take: FileHandler, *, by: Collection[Role], check: Call
 
 @contextmanager
 def _while_waited_for(left: threading.Event) -> Iterator[None]:
-    """A file is read here as long as its sender waits. Raises Refused."""
+    """Lets a file be read as long as its sender waits. Raises Refused once the sender has left."""
     try:
         with reading_ends(lambda: "nobody waits for it" if left.is_set() else ""):
             yield
@@ -240,7 +239,7 @@ def _while_waited_for(left: threading.Event) -> Iterator[None]:
 
 
 async def _note_leaving(request: Request, left: threading.Event) -> None:
-    """The body has been read: whatever comes next is the end of the connection."""
+    """Notes when the sender leaves: after the body, the next thing to come is the end of the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
     left.set()
@@ -250,8 +249,7 @@ AwaitedHandler = Callable[[Console, Request, Form], Awaitable[Response]]
 
 
 def awaited_page_at(path: str, handler: AwaitedHandler) -> Route:
-    """An address for people who are not signed in, whose handler waits for another server and holds no thread
-    meanwhile."""
+    """An address for people who are not signed in. Its handler waits for another server without holding a thread."""
 
     async def endpoint(request: Request) -> Response:
         return await handler(console_of(request), request, read_query(request))
@@ -278,13 +276,12 @@ def open_page_at(path: str, show: OpenHandler, act: OpenAction) -> Route:
 # --- Forms -------------------------------------------------------------------------------------------------------
 
 FORM_HEADER = "X-Form-Token"
-"""The header with the form's token where the body is a file."""
+"""The header with the form's token for a body that is a file."""
 
 
 async def _read_checked_form(request: Request) -> Form:
-    """Read the form, which must come from a page of ours in the browser that got it.
-
-    Raises Refused, BadForm, TooSlow, CapacityTimeout."""
+    """Read the form, which must come from a page of ours in the browser that got it. Raises Refused for another site's
+    form, and BadForm, TooSlow or CapacityTimeout; each is answered with its page."""
     console = console_of(request)
     try:
         size = declared_bytes(request, MAX_FORM_BYTES)
@@ -297,7 +294,7 @@ async def _read_checked_form(request: Request) -> Form:
 
 
 def _require_own_form(request: Request, form_token: str) -> None:
-    """Refuse a form of another site or another browser. Raises Refused."""
+    """Check that the form is ours. Raises Refused for a form of another site or another browser."""
     token = read_cookie(request, SESSION)
     if token is None or not is_from_our_pages(request) or not is_form_token(form_token, token):
         raise Refused(403, "This form is out of date", "Go back, load the page again, and send the form once more.")

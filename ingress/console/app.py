@@ -1,4 +1,4 @@
-"""The console's application: all pages together, its start and end, and what every answer carries."""
+"""The console's application: all pages together, its start and end, and the parts that all answers share."""
 
 import time
 from collections.abc import AsyncIterator
@@ -123,7 +123,7 @@ def create_console(settings: Settings, health: Health | None = None) -> Starlett
 
 
 class Guard:
-    """Pure ASGI middleware: every answer has protective headers and is measured, and every error has an answer."""
+    """Pure ASGI middleware: every answer gets protective headers and is measured, and every error gets an answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -153,7 +153,7 @@ class Guard:
             answer = await answer_error(Request(scope, receive), error)
             await answer(scope, receive, send_protected)
         finally:
-            # the address as its page lists it, not as it was sent: there may be a token in it
+            # The address as its page lists it. The sent address may have a token in it.
             method, path = measured_as(scope)
             seconds = time.perf_counter() - started
             REQUESTS.labels(method, path, status).observe(seconds)

@@ -18,12 +18,12 @@ from ingress.http.connection_limits import address_of
 MAX_FORM_BYTES = 64 << 10
 _MAX_FIELDS = 200
 MAX_FILE_BYTES = 32 << 20
-"""100,000 stations take about 12 MB."""
+"""Largest file; 100,000 stations take about 12 MB."""
 _PORTION_BYTES = 1 << 20
 
 
 class BadForm(Exception):
-    """A form that no page of ours sends. The text says why."""
+    """A form that no page of ours sends; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +33,18 @@ class Form:
     values: Mapping[str, list[str]] = field(default_factory=dict)
 
     def text(self, name: str, *, most: int = 200) -> str:
-        """The value without spaces around it; empty where there is none. Raises BadForm when it is too long."""
+        """The value without spaces around it; empty if there is none. Raises BadForm if it is too long."""
         value = self.values.get(name, [""])[-1].strip()
         if len(value) > most:
             raise BadForm(f"{name} is too long: {most} characters are the limit")
         return value
 
     def secret(self, name: str) -> str:
-        """The value exactly as it was typed."""
+        """The value exactly as typed."""
         return self.values.get(name, [""])[-1]
 
     def packed(self, name: str) -> str:
-        """A text that a template wrote with the filter `pack`. Browsers change the ends of lines of other texts."""
+        """A text that a template wrote with the filter `pack`, because browsers change the line ends of other texts."""
         return unquote(self.values.get(name, [""])[-1]).replace("\x00", "")
 
     def number(self, name: str, *, otherwise: int = 0, most: int = 1_000_000) -> int:
@@ -68,27 +68,27 @@ def _form_of(text: str) -> Form:
 
 
 class TooLarge(Exception):
-    """A body beyond its limit."""
+    """A body is larger than its limit."""
 
     def __init__(self, most_bytes: int) -> None:
         super().__init__(f"{most_bytes >> 20} MB are the limit: send it in several parts")
 
 
 class TooSlow(Exception):
-    """A body that did not arrive, or an answer that was not read, in its time."""
+    """A body did not arrive, or an answer was not read, in time."""
 
 
 MIN_BYTES_PER_SECOND = 32 << 10
-"""The lowest rate at which bodies arrive and answers are read: a quarter of a megabit."""
+"""Lowest rate at which bodies may arrive and answers be read: a quarter of a megabit."""
 
 
 def due_after(size: int, began: float, patience_seconds: float) -> float:
-    """The latest moment for the next bytes of a body that `began` earlier and of which `size` bytes have passed."""
+    """When the next bytes of a body must have come, if `size` bytes have passed since it `began`."""
     return began + patience_seconds + size / MIN_BYTES_PER_SECOND
 
 
 def declared_bytes(request: Request, most: int) -> int:
-    """The size that the body declares; `most` where it declares none. Raises TooLarge."""
+    """The size that the body declares, or `most` if it declares none. Raises TooLarge if it is more than `most`."""
     length = request.headers.get("content-length", "")
     is_number = length.isascii() and length.isdecimal()
     declared = int(length.lstrip("0") or "0") if is_number else most  # Python reads no more than 4,300 digits
@@ -98,7 +98,8 @@ def declared_bytes(request: Request, most: int) -> int:
 
 
 async def _body(request: Request, most: int, patience_seconds: float) -> AsyncIterator[bytes]:
-    """The chunks of the body as they arrive. Raises TooLarge, TooSlow, and starlette.requests.ClientDisconnect."""
+    """The chunks of the body as they arrive. Raises TooLarge and TooSlow beyond the limits, and
+    starlette.requests.ClientDisconnect when the browser has gone."""
     size, began = 0, asyncio.get_running_loop().time()
     stream = request.stream()
     while True:
@@ -116,7 +117,8 @@ async def _body(request: Request, most: int, patience_seconds: float) -> AsyncIt
 
 
 async def read_form(request: Request, patience_seconds: float) -> Form:
-    """Read the body as a form. Raises BadForm, TooLarge, TooSlow, and starlette.requests.ClientDisconnect."""
+    """Read the body as a form. Raises BadForm if it is none, TooLarge and TooSlow beyond the limits, and
+    starlette.requests.ClientDisconnect when the browser has gone."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/x-www-form-urlencoded":
         raise BadForm("a form is sent as application/x-www-form-urlencoded")
@@ -127,15 +129,15 @@ async def read_form(request: Request, patience_seconds: float) -> Form:
 
 
 def require_file(request: Request) -> None:
-    """Check the head of an upload before its body is read. Raises BadForm, TooLarge."""
+    """Check the head of an upload before its body is read. Raises BadForm or TooLarge if it cannot be accepted."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "text/csv":
         raise BadForm("a file is sent as text/csv: choose it on the page, in a browser that runs scripts")
     declared_bytes(request, MAX_FILE_BYTES)
 
 
 async def read_file(request: Request, file: IO[bytes], transfer: Transfer, patience_seconds: float) -> None:
-    """Write the body of the request into the file. Raises TooLarge, TooSlow, and
-    starlette.requests.ClientDisconnect."""
+    """Write the body of the request into the file. Raises TooLarge and TooSlow beyond the limits, and
+    starlette.requests.ClientDisconnect when the browser has gone."""
     portion = bytearray()
     async for chunk in _body(request, MAX_FILE_BYTES, patience_seconds):
         portion += chunk
@@ -147,12 +149,12 @@ async def read_file(request: Request, file: IO[bytes], transfer: Transfer, patie
 
 
 def read_query(request: Request) -> Form:
-    """Read the query of the address as a form. Raises BadForm."""
+    """Read the query of the address as a form. Raises BadForm if it holds what no page of ours sends."""
     return _form_of(request.scope["query_string"].decode("ascii", errors="replace"))
 
 
 def is_from_our_pages(request: Request) -> bool:
-    """True unless the browser says that another site sent the request. A browser that says nothing must show the form's
+    """False if the browser says that another site sent the request. A browser that says nothing must show the form's
     token."""
     return request.headers.get("sec-fetch-site", "same-origin") in ("same-origin", "none")
 
@@ -164,7 +166,7 @@ def own_path(path: str) -> str:
 
 
 def network_of_client(request: Request) -> str:
-    """The client's address of IPv4, or its /64 of IPv6."""
+    """The client's IPv4 address, or its /64 of IPv6."""
     return address_of(request.client.host) if request.client is not None else "unknown"
 
 
@@ -173,7 +175,7 @@ def network_of_client(request: Request) -> str:
 SESSION = "fuelroute"
 DEVICE = "fuelroute-device"
 OPENID = "fuelroute-openid"
-"""An attempt to sign in at the provider, until the browser is back."""
+"""The cookie for an attempt to sign in at the provider, until the browser is back."""
 
 
 def _cookie_name(request: Request, name: str) -> str:
@@ -187,10 +189,8 @@ def read_cookie(request: Request, name: str, *, most: int = 100) -> str | None:
 
 
 def set_cookie(request: Request, response: Response, name: str, value: str, *, seconds: int | None = None) -> None:
-    """Set a cookie that scripts cannot read and that other sites' requests do not carry, except when a person follows a
-    link.
-
-    Without `seconds` the cookie ends with the browser."""
+    """Set a cookie that scripts cannot read, and that requests from other sites do not carry, except when a person
+    follows a link. Without `seconds` the cookie ends with the browser."""
     response.set_cookie(
         _cookie_name(request, name),
         value,

@@ -21,7 +21,7 @@ class Chart(NamedTuple):
     failed: str
     """The bars of failed jobs, below the bars of done jobs."""
     most: int
-    """The number of jobs of the highest bar. In and out have the same scale."""
+    """The number of jobs in the highest bar. In and out have one scale."""
 
 
 def draw_chart(minutes: Sequence[Minute]) -> Chart:
@@ -30,7 +30,7 @@ def draw_chart(minutes: Sequence[Minute]) -> Chart:
     most = max([1, *(max(one.entered, one.done + one.failed) for one in shown)])
 
     def height(jobs: int) -> float:
-        """The height of a bar. One job is visible beside many."""
+        """The height of a bar. A single job stays visible beside many."""
         return round(max(jobs / most * _HALF, 1), 1) if jobs else 0
 
     def bars(places: Sequence[tuple[float, float]]) -> str:

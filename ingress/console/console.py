@@ -1,4 +1,4 @@
-"""The console of one process: what all its requests share, and the shell of every page."""
+"""The console of one process: what its requests share, and the shell of every page."""
 
 from functools import partial
 from typing import Any
@@ -33,7 +33,7 @@ _OTHER_CONNECTIONS = _REPORTS_AT_A_TIME + IMPORTS_AT_A_TIME
 
 
 class Console:
-    """The resources that the pages of one process work with."""
+    """The resources for the pages of one process."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -50,12 +50,13 @@ class Console:
         )
         self.pages = FairThreads("page", at_a_time, of_one=at_a_time // 2, waiting=400)
         self.reports = FairThreads("report", _REPORTS_AT_A_TIME, of_one=1, waiting=40, patience_seconds=30)
-        """Threads for work that takes seconds. Other pages are answered meanwhile."""
+        """Threads for work that takes seconds, while other pages are answered."""
         self.passwords = FairThreads("password", 1, of_one=1, waiting=60)
-        """The check of a password keeps a processor busy for a while, and people who are not signed in may cause
-        one."""
+        """A thread for checks of passwords, which keep a processor busy, and which people who are not signed in may
+        cause."""
         self.known_browsers = FairThreads("known-browser", 1, of_one=1, waiting=60)
-        """Checks passwords from browsers that have signed in before: strangers cannot delay these."""
+        """A thread for checks of passwords from browsers that have signed in before, so that strangers cannot delay
+        these."""
         body_bytes = settings.body_memory_megabytes << 20
         self.bodies = FairSemaphore(body_bytes, of_one=body_bytes // 32)
         """Bytes of memory for forms. A form holds its bytes from before it is read until it has arrived."""
@@ -78,7 +79,7 @@ class Console:
             threads.close()
 
     async def owner_of(self, request: Request) -> str:
-        """The owner whose share the request uses. Raises CapacityTimeout."""
+        """The owner whose share the request uses. Raises CapacityTimeout if looking up the session takes too long."""
         token, site = read_cookie(request, SESSION), site_of(network_of_client(request))
         if token is None:
             return site
@@ -98,10 +99,9 @@ class Console:
         self._owners.forget(token)
 
     def render(self, request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-        """Render a page. A browser without a cookie gets one, from which the tokens of its forms are made.
-
-        The answer to a form sets no cookie: the form of another site comes without the browser's cookie, so a new one
-        would replace it, and any site could sign people out."""
+        """Render a page. A browser without a cookie gets one, from which the tokens of its forms are made. The answer
+        to a form sets no cookie: another site's form comes without the browser's cookie, so a new one would replace it,
+        and any site could sign people out."""
         token = read_cookie(request, SESSION)
         fresh = new_token() if token is None and request.method != "POST" else None
         context = {"session": None, "section": "", **values, "form_token": form_token(token or fresh or "")}

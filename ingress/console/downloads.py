@@ -23,16 +23,17 @@ log = get_logger(__name__)
 _CHUNK_BYTES = 1 << 18
 _IN_MEMORY_BYTES = 1 << 20
 _PATIENCE_SECONDS = 30.0
-"""After that time the reader must keep the lowest rate of `browser`."""
+"""After this time the reader must keep the lowest rate of `browser`."""
 MOST_OF_ALL, MOST_OF_OWNER = 32, 4
 
 
 class TooManyDownloads(Exception):
-    """Too many downloads are on their way. The text says whether they are the session's, the owner's or all."""
+    """Too many downloads are on their way; the text says whether the session's, the owner's or all."""
 
 
 class Downloads:
-    """The files that one process makes or sends: one of a session, a few of a company. It belongs to one event loop."""
+    """The files that one process makes or sends: one for a session, a few for a company. It belongs to one event
+    loop."""
 
     def __init__(self) -> None:
         self.transfers = Transfers()
@@ -40,7 +41,7 @@ class Downloads:
         self._sessions: set[str] = set()
 
     def enter(self, owner: str, session: str) -> Callable[[], None]:
-        """Take a place. Returns the function that gives it back. Raises TooManyDownloads."""
+        """Take a place. Returns the function that gives it back. Raises TooManyDownloads if none is free."""
         if session in self._sessions:
             raise TooManyDownloads("Another file is on its way to you: wait until it has arrived")
         if self._open[owner] >= MOST_OF_OWNER:
@@ -60,7 +61,7 @@ class Downloads:
 
 
 class Download(Response):
-    """A CSV file. `done` is called once: when the file was sent, or when its reader has gone."""
+    """A CSV file. `done` is called once: when the file was sent, or its reader has gone."""
 
     def __init__(self, name: str, write: Callable[[TextIO], object], *, encoding: str = "utf-8") -> None:
         """`write` is called now, and writes the whole file."""
@@ -95,7 +96,7 @@ class Download(Response):
             self.done()
 
     async def _send(self, send: Send, transfer: Transfer) -> None:
-        """Send the file. Raises TimeoutError when it is read too slowly."""
+        """Send the file. Raises TimeoutError if it is read too slowly."""
         sent, began = 0, asyncio.get_running_loop().time()
         while True:
             chunk = await run_in_threadpool(self._file.read, _CHUNK_BYTES)

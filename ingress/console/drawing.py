@@ -16,41 +16,41 @@ from domain.routes.reading.history import History
 
 WIDTH = 1000.0
 _HEIGHTS = (240.0, 620.0)
-"""The lowest and the greatest height."""
+"""The lowest and the greatest height of a drawing."""
 _MARGIN = 34.0
 _NEAREST = 1.2
-"""Points of the road that are nearer to each other become one point. The distance doubles until the points are few
+"""Points of the road nearer to each other than this become one. The distance doubles until the points are few
 enough."""
 MOST_POINTS = 4_000
 MOST_STATIONS = 1_000
-"""So many stations are drawn that were not chosen, evenly along the road."""
+"""Most unchosen stations drawn, spread evenly along the road."""
 _SMALLEST_DEGREES = 0.02
-"""About 2 km: a shorter route is not enlarged further."""
+"""Smallest extent of a drawing, about 2 km: a shorter route is not enlarged further."""
 
 
 class Symbol(NamedTuple):
     x: float
     y: float
     label: str
-    """The text that appears under the pointer."""
+    """The text under the pointer."""
     kind: str
-    """The CSS class."""
+    """The class for CSS."""
     number: str = ""
 
 
 class Frame(NamedTuple):
-    """The scale of a drawing: it turns degrees into places. North is up, and in the middle of the drawing a mile has
-    the same length in each direction."""
+    """The scale of a drawing: it turns degrees into places. North is up, and in the middle of the drawing a mile is
+    equally long in both directions."""
 
     origin: float
-    """A longitude: a route over the antimeridian stays in one piece."""
+    """A longitude from which others are counted, so that a route over the antimeridian stays in one piece."""
     latitude: float
     longitude: float
     """The middle of the drawing, counted from the origin."""
     scale: float
     height: float
     is_road: bool
-    """False where the road is not known: straight lines go from stop to stop then."""
+    """False if the road is not known, and straight lines go from stop to stop."""
 
     @classmethod
     def around(cls, places: Sequence[Point], *, is_road: bool) -> "Frame":
@@ -68,12 +68,12 @@ class Frame(NamedTuple):
         )
 
     def text(self) -> str:
-        """The text that `read` reads."""
+        """The frame as the text that `read` reads."""
         return ",".join(f"{one:.10g}" for one in self)
 
     @classmethod
     def read(cls, text: str) -> "Frame | None":
-        """The frame with that text. None where no frame has it."""
+        """The frame in that text; None for any other text."""
         try:
             origin, latitude, longitude, scale, height, is_road = map(float, text.split(","))
         except ValueError:
@@ -83,7 +83,7 @@ class Frame(NamedTuple):
         return frame if is_usable and _HEIGHTS[0] <= height <= _HEIGHTS[1] + 1 else None
 
     def __call__(self, place: Point) -> tuple[float, float]:
-        """The place of a point. A point outside of the frame stands at its edge: the truck may have driven on."""
+        """The drawn place of a point. A point outside of the frame stands at its edge: the truck may have driven on."""
         east = (_turned(place.longitude - self.origin) - self.longitude) * _narrowing(self.latitude)
         x, y = WIDTH / 2 + east * self.scale, self.height / 2 - (place.latitude - self.latitude) * self.scale
         return min(max(round(x, 1), 0.0), WIDTH), min(max(round(y, 1), 0.0), self.height)
@@ -101,7 +101,7 @@ class Ground(NamedTuple):
 
     frame: Frame
     road: str
-    """The points of a polyline."""
+    """The road as points of a polyline."""
     stations: list[Symbol]
 
 
@@ -112,7 +112,7 @@ class Moving(NamedTuple):
 
 
 def drawn_candidates(explanation: StoredExplanation) -> list[int]:
-    """The indexes of the candidates to draw: all that were chosen, and a limited number of the others."""
+    """The indexes of the candidates to draw: all chosen ones, and a limited number of the others."""
     step = max(1, -(-len(explanation) // MOST_STATIONS))
     return [*range(0, len(explanation), step), *explanation.chosen]
 
@@ -128,7 +128,7 @@ def draw_ground(history: History, explanation: Explanation | None) -> Ground:
 
 
 def draw_moving(history: History, frame: Frame | None) -> Moving:
-    """Draw stops and truck in the frame of the ground below. `frame` is None where that frame is not known."""
+    """Draw stops and truck in the frame of the ground below. `frame` is None if that frame is not known."""
     stops, truck = places_of(history)
     frame = frame or Frame.around([*stops, *([truck] if truck else [])], is_road=False)
     visited = {visit.stop for visit in history.visits}
@@ -143,7 +143,7 @@ def draw_moving(history: History, frame: Frame | None) -> Moving:
 
 
 def places_of(history: History) -> tuple[list[Point], Point | None]:
-    """The stops, and the truck where it is known."""
+    """The stops, and the truck if its place is known."""
     stops = [Point(stop["latitude"], stop["longitude"]) for stop in history.route.stops]
     return stops, Point(history.truck.latitude, history.truck.longitude) if history.truck is not None else None
 
@@ -165,7 +165,7 @@ def _stations(explanation: Explanation, line: Sequence[Point]) -> list[_Station]
 
 
 def _bought_at(history: History) -> list[_Station]:
-    """The fuel stops of the current plan. They stand in for the candidates where the explanation was deleted."""
+    """The fuel stops of the current plan, for a plan whose explanation was deleted."""
     documents = [plan.document for plan in history.plans if plan.id == history.route.plan_id]
     return [
         (Point(stop["latitude"], stop["longitude"]), f"{stop['name']}: {stop['gallonsToFill']:.1f} gal", CHOSEN)
@@ -191,12 +191,12 @@ def at_mile(line: Sequence[Point], miles: Sequence[float], mile: float) -> Point
 
 
 def _turned(degrees: float) -> float:
-    """The same direction in the range from -180 to 180."""
+    """The direction in the range from -180 to 180."""
     return (degrees + 180.0) % 360.0 - 180.0
 
 
 def _polyline(places: Sequence[tuple[float, float]]) -> str:
-    """The points of a polyline, without those that are too near to the point before."""
+    """The points of a polyline, without those too near to the point before."""
     nearest = _NEAREST
     while len(points := _thinned(places, nearest)) > MOST_POINTS:
         nearest *= 2

@@ -15,14 +15,13 @@ from ingress.http.fair_queue import CapacityTimeout, FairSemaphore
 Result = TypeVar("Result")
 
 PATIENCE_SECONDS = 10.0
-"""A request waits for its turn for so long, unless its threads have another limit."""
+"""How long a request waits for its turn, unless its threads have another limit."""
 _REMEMBERED = 10_000
 
 
 class FairThreads:
-    """Threads for one kind of work, of which one owner has `of_one` at most. One owner may have a quarter of the
-    requests that wait. When all places to wait are taken, an owner with few waiting requests gets one of the owner that
-    has most."""
+    """Threads for one kind of work; one owner has at most `of_one`, and a quarter of the waiting requests. When all
+    places to wait are taken, an owner with few waiting requests gets one from the owner with most."""
 
     def __init__(
         self, name: str, amount: int, *, of_one: int, waiting: int, patience_seconds: float = PATIENCE_SECONDS
@@ -37,10 +36,8 @@ class FairThreads:
         self._most_of_one = waiting // 4 + of_one
 
     async def run(self, owner: str, work: Callable[[], Result], *, network: str | None = None) -> Result:
-        """Run `work` in one of the threads. `network`: it has as many requests at most as an owner, whatever owners
-        they are for.
-
-        Raises CapacityTimeout when too many requests wait, or when this one waits too long."""
+        """Run `work` in one of the threads. A `network` has at most as many requests as an owner, for all owners
+        together. Raises CapacityTimeout if too many requests wait, or this one waits too long."""
         counted = [f"owner {owner}", *([f"network {network}"] if network is not None else [])]
         if any(self._requests[one] >= self._most_of_one for one in counted):
             raise CapacityTimeout
@@ -72,7 +69,7 @@ class FairThreads:
         turn.result()
 
     def _make_room(self, owner: str) -> None:
-        """Take a place to wait from the owner that has most. Raises CapacityTimeout when that would be no fairer."""
+        """Take a place to wait from the owner with most. Raises CapacityTimeout if that would be no fairer."""
         if sum(map(len, self._waiting.values())) < self._most_waiting:
             return
         most = max(self._waiting, key=lambda one: len(self._waiting[one]))
@@ -95,8 +92,8 @@ class FairThreads:
 
 
 class ShareOwners:
-    """The owner of the share that a session's requests use. An owner never changes, so it is remembered. Permissions
-    are looked up at every request."""
+    """The owners of the shares that sessions use. An owner never changes, so it is remembered. Permissions are looked
+    up at every request."""
 
     def __init__(self) -> None:
         self._of: OrderedDict[bytes, str] = OrderedDict()

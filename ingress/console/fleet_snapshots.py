@@ -1,5 +1,7 @@
-"""The present of the fleets that open pages show. It is read once for all pages of a company, and remembers when each
-truck last changed: so a page is told only the changes since it last heard of them, and only those in its view."""
+"""Snapshots of the fleets that open pages show.
+
+A fleet is read once for all pages of a company. Its snapshot remembers when each truck last changed, so a page gets
+only the changes since its last one, and only those in its view."""
 
 import threading
 import time
@@ -17,20 +19,20 @@ from domain.routes.reading.fleet_now import TruckNow
 
 REUSED_AT_LEAST_SECONDS = 1.0
 REUSED_TIMES = 16
-"""A snapshot is shown for so many times as long as it took to read. So a large fleet, however many pages show it, keeps
-a sixteenth of a connection busy."""
+"""How long a snapshot is shown, in multiples of the time to read it. So a large fleet, shown by any number of pages,
+keeps a sixteenth of a connection busy."""
 _PATIENCE_SECONDS = 10.0
 _MOST_FLEETS = 32
-"""The fleets that are remembered. Of another one every truck counts as changed."""
+"""Most fleets that are remembered. In any other fleet every truck counts as changed."""
 
 STATUSES = ("", "draft", "planned", "active")
-"""The statuses of a current route, by their number in a row. The first: there is no route."""
+"""The statuses of a current route, by their number in a row; the first stands for no route."""
 NEEDS = ("late", "silent", "low", "off_road")
-"""The things that a dispatcher has to know of a truck, by their bits in a row."""
+"""What a dispatcher has to know of a truck, by its bit in a row."""
 
 
 class Row(NamedTuple):
-    """A truck as it is sent to the page: an array, which has no keys that would be repeated for each truck."""
+    """A truck in the form for the page: an array, because keys would be repeated for each truck."""
 
     id: str
     unit: str
@@ -45,10 +47,10 @@ class Row(NamedTuple):
     status: int
     needs: int
     route: str
-    """Its `externalId`."""
+    """The `externalId` of its route."""
     stop: str
     fuel_stop: str
-    """The names of the next ones."""
+    """The name of its next fuel stop, like the stop before it."""
 
 
 def row_of(truck: TruckNow) -> Row:
@@ -72,7 +74,7 @@ def row_of(truck: TruckNow) -> Row:
 
 
 class Bounds(NamedTuple):
-    """The part of the world that a page shows. West may be greater than east: over the antimeridian."""
+    """The part of the world that a page shows. West is greater than east across the antimeridian."""
 
     west: float
     south: float
@@ -81,7 +83,7 @@ class Bounds(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> "Bounds | None":
-        """None for a text that is no such part: then the whole world is shown."""
+        """The part in a text; None for any other text, which shows the whole world."""
         try:
             west, south, east, north = map(float, text.split(","))
         except ValueError:
@@ -99,7 +101,7 @@ class Bounds(NamedTuple):
 
 
 def _turned(degrees: float) -> float:
-    """The same longitude from -180 to 180."""
+    """The longitude in the range from -180 to 180."""
     return degrees if -180 <= degrees <= 180 else (degrees + 180) % 360 - 180
 
 
@@ -107,7 +109,7 @@ class _Entry(NamedTuple):
     row: Row
     truck: TruckNow
     place_before: Point | None
-    """The place before its last change."""
+    """The place before the last change."""
     changed: float
 
 
@@ -116,10 +118,10 @@ class Snapshot:
     """A fleet at a moment."""
 
     at: float
-    """Seconds since 1970 by PostgreSQL's clock. Larger than that of every snapshot before."""
+    """Seconds since 1970 by PostgreSQL's clock, larger than in all earlier snapshots."""
     trucks: dict[str, _Entry]
     gone: dict[str, float] = field(default_factory=dict)
-    """Trucks that have left the fleet, and when."""
+    """Trucks that have left the fleet, each with the time."""
 
     def known(self) -> dict[UUID, TruckNow]:
         return {entry.truck.id: entry.truck for entry in self.trucks.values()}
@@ -128,8 +130,8 @@ class Snapshot:
         return [entry.row for entry in self.trucks.values()]
 
     def changes(self, since: float, bounds: Bounds | None) -> Iterator[Row | tuple[str]]:
-        """The trucks in view that have changed since then; of one that has left the fleet only its id. A truck that
-        leaves the view is told once more, and one without a position is always in view."""
+        """The trucks in view that have changed since then; for one that has left the fleet only its id. A truck that
+        leaves the view comes once more, and one without a position is always in view."""
         for entry in self.trucks.values():
             if entry.changed > since and _is_in_view(entry, bounds):
                 yield entry.row
@@ -146,7 +148,7 @@ def _is_in_view(entry: _Entry, bounds: Bounds | None) -> bool:
 
 
 def _follow(before: Snapshot | None, trucks: list[TruckNow], at: float) -> Snapshot:
-    """The next snapshot."""
+    """The snapshot that follows the last one."""
     known = before.trucks if before is not None else {}
     entries = {}
     for truck in trucks:
@@ -170,7 +172,7 @@ class _Kept:
 
 
 class FleetSnapshots:
-    """The newest snapshot of each fleet that this process was asked for lately."""
+    """The newest snapshot of each fleet that pages asked for lately."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -179,8 +181,8 @@ class FleetSnapshots:
     def get(
         self, tenant: Tenant, read: Callable[[Mapping[UUID, TruckNow]], list[TruckNow]], *, now: datetime
     ) -> Snapshot:
-        """The snapshot, read anew when it is too old; `read` is given the trucks of the one before. Raises TimeoutError
-        when another thread has been reading it for long: a caller that waits holds a connection to the database."""
+        """The snapshot, read again if it is too old; `read` gets the trucks of the last one. Raises TimeoutError if
+        another thread has been reading it for long, because a waiting caller holds a connection to the database."""
         with self._lock:
             kept = self._fleets.setdefault(tenant, _Kept())
             self._fleets.move_to_end(tenant)

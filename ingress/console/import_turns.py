@@ -1,7 +1,7 @@
-"""Turns of imports: a few run at a time, and one that has run for a moment gives way to those that wait.
+"""Turns of imports: a few run at a time, and one that has run for a moment gives way to waiting ones.
 
 An import that is one transaction keeps its connection to the database while it waits for its next turn. So only a few
-of the large ones are begun at a time. Small ones never give way, and are over soon."""
+large ones are begun at a time. Small ones never give way, and are over soon."""
 
 import threading
 import time
@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 IMPORTS_AT_A_TIME = 2
-"""More imports at a time would only slow one another and the pages."""
+"""Imports that run at a time. More would only slow one another and the pages."""
 MOST_LARGE = 3
-"""Large imports of one transaction that are begun."""
+"""Most large imports of one transaction that are begun."""
 LARGE_BYTES = 2 << 20
 _TURN_SECONDS = 0.5
 
 
 class ImportTurns:
-    """The turns of one process. Each thread that imports has one."""
+    """The turns of one process. Each importing thread has one."""
 
     def __init__(self, at_a_time: int = IMPORTS_AT_A_TIME, *, turn_seconds: float = _TURN_SECONDS) -> None:
         self._free = at_a_time

@@ -36,13 +36,13 @@ from ingress.http.fair_queue import CapacityTimeout, FairSemaphore
 log = get_logger(__name__)
 
 MOST_FILES = 16
-"""The number of files that are sent, wait for their turn, or are imported; each company has one at most."""
+"""Most files that are sent, wait for their turn, or are imported; each company has at most one."""
 MOST_COLUMNS_SHOWN = 200
-"""Columns of a file that a person maps to fields. The page has a choice for each."""
+"""Most columns of a file that a person maps to fields. The page has a choice for each."""
 _PROGRESS_SECONDS = 1.0
 _PREFIX = "fuelroute-import-"
 _LEFT_SECONDS = 7200
-"""No upload with its import takes so long. An older file was left behind by a process that died."""
+"""An upload file older than this was left behind by a process that died: no upload with its import takes so long."""
 
 
 class TooManyImports(FuelrouteError):
@@ -78,7 +78,7 @@ class Upload:
 
 
 _PLACE_SECONDS = 1.0
-"""An import gives its place back just after its page has said that it is done."""
+"""Wait for a place: an import gives its place back just after its page has said that it is done."""
 
 
 class Importer:
@@ -108,7 +108,8 @@ class Importer:
             raise
 
     async def _take_place(self, owner: str) -> None:
-        """Raises CapacityTimeout."""
+        """Take a place from the slowest arriving file if none is free. Raises CapacityTimeout if the owner has one
+        already, or none becomes free."""
         try:
             await self._places.take(owner, 1, _PLACE_SECONDS)
         except CapacityTimeout:
@@ -193,12 +194,13 @@ class Importer:
 
 
 def _visible_to(stored: StoredImport) -> Visibility:
-    """The company's rows. New prices of stations and taxes change the plans of all companies."""
+    """Shows the company's rows, or for stations and taxes all rows, because their prices change the plans of all
+    companies."""
     return EVERYTHING if stored.company_id is None else of_companies([stored.company_id])
 
 
 def remove_left_files() -> None:
-    """Remove the files of processes that died."""
+    """Remove files that processes left behind when they died."""
     oldest = time.time() - _LEFT_SECONDS
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError):  # another process was quicker, or it is another user's

@@ -1,7 +1,7 @@
-"""Pages with a map: the Content-Security-Policy that they need, and the settings of their scripts.
+"""Pages with a map: their Content-Security-Policy, and the settings of their scripts.
 
-The base map's tiles lie in the package, see `base_map`. Only these pages load the map's library, and no map service is
-asked, so none learns where the trucks are. An operator may name a style of the own map server instead."""
+The base map's tiles are in the package, see `base_map`. Only these pages load the map's library, and no map service is
+asked, so none learns where the trucks are. An operator may use the style of an own map server instead."""
 
 from functools import partial
 from typing import Any
@@ -31,8 +31,8 @@ def map_settings(settings: Settings) -> dict[str, Any]:
 
 
 def map_policy(settings: Settings) -> str:
-    """The policy of a page with a map. Beside the policy of all pages it allows our own workers and the pictures of
-    the map's buttons, which its style sheet holds; and an operator's map server, for its style, tiles and letters."""
+    """The policy of a page with a map. It adds to the policy of all pages our own workers and the pictures of the map's
+    buttons, which its style sheet holds; and an operator's map server, for its style, tiles and letters."""
     server = _origin(settings.map_style_url) if settings.map_style_url else ""
     parts = {name: sources for name, _, sources in (part.strip().partition(" ") for part in POLICY.split(";"))}
     parts |= {
@@ -45,21 +45,21 @@ def map_policy(settings: Settings) -> str:
 
 
 def _origin(url: str) -> str:
-    """Scheme, host and port of an address."""
+    """The scheme, host and port of an address."""
     parts = urlsplit(url)
     host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
     return f"{parts.scheme}://{host}" + (f":{parts.port}" if parts.port else "")
 
 
 def with_map(settings: Settings, response: Response) -> Response:
-    """Let the page that is answered show a map. Its template calls `map_head` of `_map.html`."""
+    """Let the answered page show a map. Its template calls `map_head` of `_map.html`."""
     response.headers["Content-Security-Policy"] = map_policy(settings)
     return response
 
 
 def map_addresses(settings: Settings) -> list[Route]:
-    """The addresses of the map's files that need more than the folder of static files gives: the tiles of the base map;
-    and the worker, which fetches an operator's tiles, so the policy comes with the worker's own file."""
+    """The addresses of map files that the folder of static files cannot serve: the tiles of the base map; and the
+    worker, which fetches an operator's tiles, so its file comes with the policy."""
     return [
         Route("/static/base-map/{z:int}/{x:int}/{y:int}", _tile, methods=["GET"]),
         Route(f"/static/{_WORKER}", partial(_worker, settings), methods=["GET"]),

@@ -1,5 +1,7 @@
-"""The fuel profile of a plan as figures of an SVG. Above is the net price of each station along the road, below it the
-fuel in the tank, mile by mile. What the truck's gauge showed and the plans before lie over it."""
+"""The fuel profile of a plan as figures of an SVG.
+
+Above is the net price of each station along the road, below it the fuel in the tank, mile by mile. Over it lie the
+readings of the truck's gauge and the earlier plans."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -29,13 +31,14 @@ class Plot(NamedTuple):
 
 PLOT = Plot()
 _MOST_LABELS = 14
-"""Labels of more refills would cover each other: each is told under the pointer and in the table alone."""
+"""Most refills with a label. More labels would cover each other, and the text under the pointer and the table have them
+all."""
 _MOST_ROWS = 100
-"""A table of more rows tells nobody more than the plan's stops do, which stand above it."""
+"""Most rows of the table. More would tell people no more than the plan's stops above it."""
 _MOST_STATES = 60
-"""Borders of more states would cover the fuel: a way that goes to and fro so often has none."""
+"""Most states with borders. More borders would cover the fuel, so a way that goes to and fro more often has none."""
 _NARROWEST_STATE = 30.0
-"""A narrower stretch has no room for the name of its state."""
+"""Narrowest stretch with room for the name of its state."""
 _TICKS = 8
 _STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
 
@@ -57,14 +60,14 @@ class Refill(NamedTuple):
     empty_y: float
     full_y: float
     label: str
-    """The gallons and the price, short enough for the drawing. Empty where there is no room."""
+    """The gallons and the price, short enough for the drawing; empty without room."""
     title: str
     anchor: str
-    """On which side of the step its label stands, as SVG says it."""
+    """The side of the step with its label, in the words of SVG."""
 
 
 class Version(NamedTuple):
-    """Another plan of the same route, laid over the current one so that both end at the same place."""
+    """Another plan of the route, laid over the current one so that both end at one place."""
 
     id: UUID
     number: int
@@ -72,7 +75,7 @@ class Version(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One line of the same profile as a table."""
+    """One line of the profile as a table."""
 
     mile: float
     what: str
@@ -82,7 +85,7 @@ class Row(NamedTuple):
 
 class Profile(NamedTuple):
     levels: str
-    """The points of a polyline, and so below."""
+    """Points of a polyline, like the fields below."""
     area: str
     reserve_y: float
     wanted: tuple[float, float] | None
@@ -91,8 +94,7 @@ class Profile(NamedTuple):
     gallons: list[Tick]
     prices: list[Tick]
     states: list[Tick]
-    """The places where the road comes into each state; the label is empty where there is no room. Empty where there are
-    too many."""
+    """The places where the road enters each state; a label is empty without room. No places if there are too many."""
     dots: list[Dot]
     refills: list[Refill]
     readings: str
@@ -123,7 +125,7 @@ class _Scale(NamedTuple):
 
 
 def draw_profile(history: History, explanation: Explanation, driven: Sequence[DrivenLevel]) -> Profile | None:
-    """None where there is nothing to draw: no plan is feasible, or the way has no length."""
+    """The profile of a plan; None if there is nothing to draw: no plan is feasible, or the way has no length."""
     inputs = explanation["inputs"]
     if explanation["infeasible"] is not None or inputs["distance_miles"] <= 0:
         return None
@@ -156,7 +158,7 @@ def _scale_of(explanation: Explanation) -> _Scale:
 
 
 def _round_steps(first: float, last: float, *, most: int = _TICKS) -> list[float]:
-    """Round numbers from the first to the last, and not many of them."""
+    """A few round numbers from the first to the last."""
     step = next((step for step in _STEPS if (last - first) / step <= most), _STEPS[-1])
     return [step * number for number in range(math.ceil(first / step), math.floor(last / step) + 1)]
 
@@ -182,7 +184,7 @@ def _states(explanation: Explanation, scale: _Scale) -> list[Tick]:
 
 
 def _dots(explanation: Explanation, scale: _Scale) -> list[Dot]:
-    """The chosen stations come last, so that they lie on top."""
+    """The stations as dots. Chosen ones come last, so that they lie on top."""
     dots = [
         Dot(
             scale.x(one["mile"]),

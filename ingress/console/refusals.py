@@ -1,4 +1,4 @@
-"""The pages for errors, which say what went wrong and what to do, and the table of errors that leads to them."""
+"""The pages for errors, which say what went wrong and what to do, and the table from errors to pages."""
 
 from functools import partial
 from typing import NamedTuple
@@ -43,9 +43,9 @@ class _Answer(NamedTuple):
     status: int
     title: str
     what_to_do: str = ""
-    """Empty where the text of the error says it."""
+    """What to do; empty if the text of the error says it."""
     logged: str = ""
-    """The name of the log event; empty where the error is the person's mistake."""
+    """The name of the log event; empty if the error is the person's mistake."""
 
 
 _TRY_AGAIN = "Nothing was changed. Try again shortly."
@@ -83,8 +83,8 @@ async def answer_error(request: Request, error: Exception) -> Response:
 
 
 async def _answer_unknown_address(request: Request, error: Exception) -> Response:
-    """The page for an address that does not exist. One caller may ask for many of them, so each waits for a thread of
-    the pages."""
+    """The page for an address that does not exist. A caller may ask for many of them, so each waits for a thread of the
+    pages."""
     refused = not_found()
     if isinstance(error, HTTPException) and error.status_code == 405:
         refused = Refused(405, "This address takes no such request", "Go back to a page and try again from there.")
@@ -103,12 +103,12 @@ EXCEPTION_HANDLERS: dict[type[Exception], ExceptionHandler] = {
     HTTPException: _answer_unknown_address,
     ClientDisconnect: _answer_nobody,
 }
-"""The table that Starlette reads. `Guard` answers all other errors: Starlette would raise them again after its answer,
-and uvicorn would close the connection."""
+"""The table for Starlette. `Guard` answers all other errors: Starlette would raise them again after its answer, and
+uvicorn would close the connection."""
 
 
 def refusal(request: Request, refused: Refused) -> Response:
-    """A whole page; or the part of one, where a part was asked for."""
+    """A whole page, or the part of one if a part was asked for."""
     is_part = request.headers.get("hx-request") == "true"
     template = "_refused.html" if is_part else "refused.html"
     response = console_of(request).render(

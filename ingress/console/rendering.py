@@ -21,7 +21,7 @@ STATUS_WORDS = {
     "pending_mapping": "held: not matched",
     "pending_window": "held: starts beyond the import window",
 }
-"""The words for people where the API's name is none of theirs; the other statuses are words already."""
+"""Words for people in place of the API's names of statuses; the other statuses are words already."""
 
 REASON_WORDS = {
     "vehicle_unmapped": "vehicle not matched",
@@ -30,11 +30,11 @@ REASON_WORDS = {
     "not_attempted": "import not tried yet",
     "error": "import failed, tried again",
 }
-"""The same of the reasons for which a route is held."""
+"""Words for people for the reasons why a route is held."""
 
 
 MESSAGE_WORDS = {"pending": "waiting to be sent", "suppressed": "not sent"}
-"""The same of a message's statuses."""
+"""Words for people for the statuses of a message."""
 
 LIMIT_WORDS = {
     "end_gallons": "gallons at the destination",
@@ -44,7 +44,7 @@ LIMIT_WORDS = {
     "margin_gallons": "margin in gallons",
     "reserve_gallons": "reserve in gallons",
 }
-"""The limits of a plan that may be relaxed."""
+"""Words for people for the limits of a plan that may be relaxed."""
 
 
 def state_words(status: str, reason: str | None = None) -> str:
@@ -60,7 +60,7 @@ _UNITS = (("day", "days", timedelta(days=1)), ("h", "h", timedelta(hours=1)), ("
 
 
 def relative(moment: datetime, now: datetime) -> str:
-    """The distance of two times in words: `in 3 h`, `2 days ago`, `now` within a minute."""
+    """The distance between two times in words: `in 3 h`, `2 days ago`, `now` within a minute."""
     distance = abs(moment - now)
     for one, several, size in _UNITS:
         if distance >= size:
@@ -75,7 +75,8 @@ def when(moment: datetime, now: datetime, time_zone: str) -> Markup:
 
 
 def happened(moment: datetime, now: datetime, time_zone: str) -> Markup:
-    """The same of something that has happened. A simulated truck drives ahead of the clock: its times are no future."""
+    """A time of something that has happened, for people of the company. A simulated truck drives ahead of the clock:
+    its times are not called future."""
     return _time(moment, "simulated:" if moment > now + timedelta(minutes=1) else relative(moment, now), time_zone)
 
 

@@ -1,5 +1,4 @@
-"""The days that the page of a report shows: those in its address, else those of this month, by the clock of its
-reader."""
+"""The days that the page of a report shows: those in its address, or this month by the reader's clock."""
 
 from datetime import date
 from zoneinfo import ZoneInfo
@@ -11,7 +10,7 @@ from ingress.console.signed_in import Page
 
 
 def span_of(page: Page) -> Span:
-    """Raises Refused."""
+    """The days of the report. Raises Refused for days that cannot be reported."""
     zone = page.session.time_zone
     month = month_of(today_of(page), zone)
     try:

@@ -1,7 +1,7 @@
-"""A route as the data of its map: what `static/route_map.js` draws over the base map. Places are pairs of longitude and
-latitude, as in GeoJSON.
+"""A route as the data of its map, which `static/route_map.js` draws over the base map.
 
-Road and stations come with the page. Stops and truck come with each of its refreshes."""
+Places are pairs of longitude and latitude, as in GeoJSON. Road and stations come with the page. Stops and truck come
+with each of its refreshes."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
@@ -19,16 +19,16 @@ from ingress.console.drawing import MOST_POINTS, at_mile, places_of
 Place = tuple[float, float]
 
 _BENDS_DEGREES = 0.0004
-"""The drawn road may lie so far beside the stored one, some 40 m. The distance doubles until its points are few
-enough."""
+"""Furthest distance of the drawn road from the stored one, some 40 m. It doubles until the points are few enough."""
 _MOST_TO_SIMPLIFY = 8_000
-"""The time to find the bends of a line grows with the square of its points where it turns all the time."""
+"""Most points of a line whose bends are searched: the time grows with the square of the points if the line turns all
+the time."""
 _FARTHEST_MILES = 30.0
-"""A station that is now farther from its place along the road has moved, so the place along the road is shown."""
+"""A station further than this from its place along the road has moved since, so the place along the road is shown."""
 
 
 class MappedStation(TypedDict):
-    """A station along the road. `price` is the net price of a gallon, and `why` an answer for people."""
+    """A station along the road. `price` is the net price of a gallon, and `why` a reason for people."""
 
     place: Place
     name: str
@@ -61,7 +61,7 @@ class MovingOfMap(TypedDict):
 def map_ground(
     history: History, explanation: Explanation | None, places: Mapping[str, Point], driven: Sequence[Point]
 ) -> GroundOfMap:
-    """`places` are those of the stations that are still known, by their ids."""
+    """The part of the map that does not move. `places` has the stations that are still known, by their ids."""
     stops, _ = places_of(history)
     line = [Point(latitude, longitude) for latitude, longitude in (explanation["line"] if explanation else ())]
     stations = _stations(explanation, line, places) if explanation and line else _bought_at(history)
@@ -86,7 +86,7 @@ def map_moving(history: History) -> MovingOfMap:
 
 
 def _stations(explanation: Explanation, line: Sequence[Point], places: Mapping[str, Point]) -> list[MappedStation]:
-    """The candidates in the order of the road, each where the station is."""
+    """The candidates in the order of the road, each at the station's place."""
     stations: list[MappedStation] = []
     for one in with_reasons(explanation, is_whole=False)["candidates"]:
         on_road = at_mile(line, explanation["line_miles"], one["mile"])
@@ -111,7 +111,7 @@ def _why(one: ReasonedCandidate) -> str:
 
 
 def _bought_at(history: History) -> list[MappedStation]:
-    """The fuel stops of the current plan. They stand in for the candidates where the explanation was deleted."""
+    """The fuel stops of the current plan, for a plan whose explanation was deleted."""
     return [
         {
             "place": (stop["longitude"], stop["latitude"]),
@@ -132,8 +132,8 @@ def _place(point: Point) -> Place:
 
 
 def _thinned(points: Sequence[Point]) -> list[Place]:
-    """The points without those that lie nearly on the line between others. A line over the antimeridian stays in one
-    piece: its longitudes go on beyond 180."""
+    """The points without those nearly on the line between others. A line over the antimeridian stays in one piece: its
+    longitudes go on beyond 180."""
     if not points:
         return []
     places = np.array(points)[:, ::-1]
@@ -146,8 +146,8 @@ def _thinned(points: Sequence[Point]) -> list[Place]:
 
 
 def _few(places: Array, degrees: float, most: int) -> tuple[Array, float]:
-    """The first of the places that follow each other in a square of a grid, and the width of its squares: `degrees`,
-    doubled until the places are few enough."""
+    """The first of the places in a row in each square of a grid, and the width of the squares: `degrees`, doubled until
+    the places are few enough."""
     while True:
         squares = np.floor(places / degrees)
         is_kept = np.any(np.diff(squares, axis=0, prepend=np.inf), axis=1)

@@ -25,9 +25,9 @@ _GAP = 6.0
 _MOST_AMOUNTS = 5
 _MOST_DAYS = 12
 _MOST_DATES = 8
-"""Days with their year need more room."""
+"""Most dates on the axis; days with their year need room."""
 _MOST_LABELED = 12
-"""More bars have no room for their amounts: those are told under the pointer and in the table."""
+"""Most bars with their amounts. More have no room for them, and the text under the pointer and the table have them."""
 
 
 class Tick(NamedTuple):
@@ -44,7 +44,7 @@ class Bar(NamedTuple):
     height: float
     is_loss: bool
     label: str
-    """The amount, where there is room for it."""
+    """The amount; empty without room."""
     label_y: float
     week: Week
 
@@ -56,7 +56,7 @@ class Bar(NamedTuple):
 class SavingsChart(NamedTuple):
     bars: list[Bar]
     amounts: list[Tick]
-    """The axis of dollars. One of them is zero."""
+    """The axis of dollars, which has a zero."""
     days: list[Tick]
     """The axis of days: the first day of every week, or of some of them."""
     zero: float
@@ -66,7 +66,7 @@ class SavingsChart(NamedTuple):
 
 def draw_savings(weeks: Sequence[Week], *, target: float = 0) -> SavingsChart:
     """Draw the weeks, the oldest on the left. Savings stand on the zero line, losses hang below it. `target` is in
-    dollars a week; 0: there is none."""
+    dollars a week, 0 for none."""
     dollars = [float(week.figures.saved) for week in weeks]
     highest = max(0.0, target, *dollars)
     step = _round_step(highest - min(0.0, *dollars))
@@ -132,7 +132,7 @@ class PriceChart(NamedTuple):
 
 
 def draw_prices(weeks: Sequence[Week]) -> PriceChart | None:
-    """Draw the dollars of a gallon, week by week. None: no week has a purchase."""
+    """Draw the dollars of a gallon, week by week; None if no week has a purchase."""
     priced = [(number, week) for number, week in enumerate(weeks) if week.figures.gallons]
     if not priced:
         return None
@@ -163,7 +163,7 @@ def draw_prices(weeks: Sequence[Week]) -> PriceChart | None:
 
 
 def dollars_in_short(amount: float) -> str:
-    """`$1,250`, `$0.50`, `−$20`: cents only below ten dollars."""
+    """An amount such as `$1,250`, `$0.50` or `−$20`, with cents only below ten dollars."""
     size = abs(amount)
     return f"{'−' if amount < 0 else ''}${size:,.0f}" if size >= 10 or size == 0 else _cents(amount)
 

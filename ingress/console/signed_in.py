@@ -48,7 +48,8 @@ class Page:
 
     @property
     def company_id(self) -> UUID:
-        """The company whose pages are shown: the first argument of every query. Raises ChooseCompany."""
+        """The company whose pages are shown, the first argument of every query. Raises ChooseCompany if an operator has
+        not chosen one; the page to choose is shown then."""
         if self.session.company_id is None:
             raise ChooseCompany
         return self.session.company_id
@@ -59,7 +60,7 @@ class Page:
 
     @property
     def is_fragment(self) -> bool:
-        """True when htmx asks for a part of a page."""
+        """True if htmx asks for a part of a page."""
         return self.request.headers.get("hx-request") == "true"
 
     def render(self, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
@@ -86,15 +87,15 @@ class ChooseCompany(Exception):
 
 
 def named_in_address(page: Page, owned: Owned[Row], owner_id: UUID | None = None) -> Row:
-    """What the address names by its `id`, locked for an action. `owner_id` None: it is of the company whose pages are
-    shown. Raises Unknown."""
+    """The row that the address names by its `id`, locked for an action. `owner_id` is by default the company whose
+    pages are shown. Raises Unknown if the owner has no such row; the answer is 404."""
     read = owned.find if page.request.method == "GET" else owned.lock
     owner_id = page.company_id if owner_id is None else owner_id
     return read(page.connection, owner_id, owned.read_id(page.request.path_params["id"]))
 
 
 def see_other(path: str) -> Response:
-    """The answer to a form: the browser goes to a page that it may load again."""
+    """The answer to a form, which sends the browser to a page that may be loaded again."""
     return RedirectResponse(path, 303)
 
 
@@ -102,10 +103,9 @@ def answer_signed_in(
     request: Request, handler: Handler, form: Form, *, by: Collection[Role], is_hidden: bool = False
 ) -> Response:
     """Run the handler in a transaction, if the person is signed in and has one of the roles `by`. The transaction sees
-    the person's company alone; of an operator, who looks after all companies, it sees everything.
-
-    `is_hidden`: for other roles the address does not exist. Raises Refused and whatever the handler raises; the
-    transaction is rolled back then."""
+    only the person's company, or for an operator, who looks after all companies, everything. `is_hidden`: for other
+    roles the address does not exist. Raises Refused and whatever the handler raises, after rolling the transaction
+    back."""
     console, token, now = console_of(request), read_cookie(request, SESSION), clock.now()
     with console.database.transaction(EVERYTHING) as connection:
         session = find_session(connection, token, now=now) if token is not None else None

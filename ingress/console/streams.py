@@ -1,11 +1,11 @@
 """Pages that update themselves: a stream of server-sent events for each open page.
 
-Every few seconds a stream renders the page's figures, in the way of a request of its own: the session is checked anew,
+Every few seconds a stream renders the page's figures, in the way of a request of its own: the session is checked again,
 and in between the stream holds no thread and no connection to the database. It ends after some minutes, and the browser
 opens the next one.
 
-`sse-starlette` does not serve: on import it patches the handler of signals in uvicorn, it adds a task of pings to each
-stream, and all it would replace is `_event`."""
+`sse-starlette` does not fit: on import it patches the handler of signals in uvicorn, it adds a task of pings to each
+stream, and it would only replace `_event`."""
 
 import asyncio
 import re
@@ -21,13 +21,13 @@ from starlette.responses import Response
 EVERY_SECONDS = 3.0
 LONGEST_SECONDS = 300.0
 MOST_OF_SESSION = 4
-"""Browsers open six connections to a server at most, so with more streams no page would load. Hidden pages have no
-stream."""
+"""Most streams of a session. Browsers open six connections to a server at most, so with more streams no page would
+load. Hidden pages have no stream."""
 MOST_OF_PERSON = 20
-"""The limit for one person in all browsers together."""
+"""Most streams of one person in all browsers together."""
 MOST_OF_COMPANY = 50
 MOST_OF_ALL = 100
-"""The limit for all companies. Beyond it a company with few streams gets a place of the company with most."""
+"""Most streams of all companies. Beyond it a company with few streams gets a place from the company with most."""
 RESERVED_FOR_OPERATORS = 20
 
 _RECONNECT_MS = 1_000
@@ -50,7 +50,7 @@ class Streams:
 
     def __init__(self) -> None:
         self._open: list[_Stream] = []
-        """The newest last."""
+        """The open streams, the newest last."""
         self._is_ending = False
 
     def end(self) -> None:
@@ -108,7 +108,7 @@ class Streams:
             seen = await refresh()
 
     def _has_room(self, stream: _Stream) -> bool:
-        """True when the stream may begin; where all places are taken, one of the company with most streams ends."""
+        """True if the stream may begin. If all places are taken, one of the company with most streams ends for it."""
         if sum(one.session == stream.session for one in self._open) >= MOST_OF_SESSION:
             return False
         if sum(one.person == stream.person for one in self._open) >= MOST_OF_PERSON:
@@ -137,13 +137,13 @@ class Streams:
 
 
 def _event(name: str, text: str = "") -> bytes:
-    """Encode an event. It always has a line of data: browsers drop an event without one."""
+    """Encode an event. It always has a line of data, because browsers drop an event without one."""
     lines = "".join(f"data: {line}\n" for line in re.split(r"\r\n|\r|\n", text))
     return f"event: {name}\n{lines}\n".encode()
 
 
 class TimedCache(Generic[Value]):
-    """A value that all open pages show, made once for all of them."""
+    """A value for all open pages, made once for all of them."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -151,10 +151,8 @@ class TimedCache(Generic[Value]):
         self._made: tuple[float, Value] | None = None
 
     def get(self, make: Callable[[], Value]) -> Value:
-        """The value, made anew when it is too old.
-
-        Raises TimeoutError when another thread has been making it for longer than that: an old value must not look new,
-        and a caller that waits holds a connection to the database."""
+        """The value, made again if it is too old. Raises TimeoutError if another thread has been making it for longer
+        than that: an old value must not look new, and a waiting caller holds a connection to the database."""
         if not self._lock.acquire(timeout=self._seconds):
             raise TimeoutError("it is still being made")
         try:

@@ -1,6 +1,5 @@
-"""The subjects of the pages Fleet and Stations: vehicles, drivers, stations, deals, taxes.
-
-Each says how its rows are searched, shown, edited and taken away. `pages/fleet/fleet_and_stations.py` has the pages."""
+"""The subjects of the pages Fleet and Stations: vehicles, drivers, stations, deals, taxes. Each has its ways to search,
+show, edit and remove rows. `pages/fleet/fleet_and_stations.py` has the pages."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
@@ -34,14 +33,14 @@ from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import Page
 
 Stored = TypeVar("Stored", bound=tuple[Any, ...])
-"""A row as the list and the form read it: a NamedTuple."""
+"""A row for the list and the form: a NamedTuple."""
 Typed = TypeVar("Typed", bound=Struct)
 """A row of the CSV file, or the text of a form."""
 
 
 class Subject(ABC, Generic[Stored, Typed]):
     name: ClassVar[str]
-    """Also the first part of its addresses."""
+    """The name, which is also the first part of its addresses."""
     one: ClassVar[str]
     section: ClassVar[Literal["fleet", "stations"]]
     about: ClassVar[str]
@@ -51,28 +50,29 @@ class Subject(ABC, Generic[Stored, Typed]):
     listing: Listing[Stored]
     fields: ClassVar[Sequence[CaptionedField]]
     listed: ClassVar[Sequence[str]]
-    """The fields that the list shows; the first leads to the record."""
+    """The fields in the list; the first one leads to the record."""
     may_edit: ClassVar[Collection[Role]]
     unit_fields: ClassVar[Collection[str]] = ()
-    """Fields that only say how the price of the row is written. They are not stored."""
+    """Fields that only say how the price of the row is written, and are not stored."""
     is_global: ClassVar[bool] = False
-    """True where the rows are the same for all companies."""
+    """True if all companies share the rows."""
     retires: ClassVar[bool] = False
-    """True where a row is retired and kept; False where it is removed for good."""
+    """True if rows are retired and kept; False if they are removed for good."""
 
     def field(self, name: str) -> CaptionedField:
         return next(field for field in self.fields if field.name == name)
 
     def company_id(self, page: Page) -> UUID | None:
-        """The company whose rows are shown; None where they are the same for all. Raises ChooseCompany."""
+        """The company whose rows are shown; None if all companies share them. Raises ChooseCompany if an operator has
+        not chosen one."""
         return None if self.is_global else page.company_id
 
     def scope(self, page: Page) -> dict[str, UUID]:
-        """The parameters of the listing's scope. Raises ChooseCompany."""
+        """The parameters of the listing's scope. Raises ChooseCompany if an operator has not chosen a company."""
         return {} if self.is_global else {"company_id": page.company_id}
 
     def read(self, page: Page, key: str) -> Stored:
-        """The stored row. Raises Refused, also for another company's row."""
+        """The stored row. Raises Refused if there is none, also for another company's row."""
         parameters = self.parameters(key)
         row = self.listing.read(page.connection, self.scope(page), **parameters) if parameters is not None else None
         if row is None:
@@ -86,7 +86,7 @@ class Subject(ABC, Generic[Stored, Typed]):
         return audit_subject(self.one, key)
 
     def shown(self, row: Stored, field: CaptionedField) -> str:
-        """A stored value as people read it, and as an import reads it."""
+        """A stored value in the form for people and imports."""
         return as_text(getattr(row, field.name))
 
     def is_retired(self, row: Stored) -> bool:
@@ -94,19 +94,19 @@ class Subject(ABC, Generic[Stored, Typed]):
 
     @abstractmethod
     def key(self, row: Stored) -> str:
-        """The row's name in an address."""
+        """The name of the row in an address."""
 
     @abstractmethod
     def parameters(self, key: str) -> dict[str, object] | None:
-        """The key as parameters of the listing. None: no row can have that key."""
+        """The key as parameters of the listing; None if no row can have that key."""
 
     @abstractmethod
     def file(self, page: Page, path: Path) -> ImportFile:
-        """A file of such rows that has arrived."""
+        """The import of an arrived file with such rows."""
 
     @abstractmethod
     def save(self, page: Page, stored: Stored | None, typed: Typed, by: Actor) -> str:
-        """Store the typed row, as a new one where `stored` is None. Returns its key."""
+        """Store the typed row, as a new one if `stored` is None. Returns its key."""
 
     @abstractmethod
     def end(self, page: Page, stored: Stored, by: Actor) -> None:
@@ -195,7 +195,7 @@ class Drivers(_FleetSubject[StoredDriver, DriverRow]):
     listed = ("name", "display_name", "external_id", "contact")
 
     def shown(self, row: StoredDriver, field: CaptionedField) -> str:
-        """The value for people. A contact is a secret: they only see that there is one."""
+        """The value for people. A contact is a secret, so they only see that there is one."""
         if field.name == "contact":
             return "stored" if row.contact else ""
         return super().shown(row, field)

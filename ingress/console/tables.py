@@ -1,7 +1,7 @@
-"""The tables of lists: their columns, the columns that a user has chosen, the order of the rows, and saved filters. The
-page and the CSV file of a list show the same.
+"""The tables of lists: their columns, the columns that a user has chosen, the order of the rows, and saved filters.
 
-An order is offered only where an index or a bounded number of rows serves it."""
+The page and the CSV file of a list show the same. An order is offered only where an index or a bounded number of rows
+serves it."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class Column(NamedTuple):
     is_sortable: bool = False
     is_number: bool = False
     is_usual: bool = True
-    """It is shown to users who have chosen no columns."""
+    """True for a column that users see who have chosen none."""
 
 
 class ListTable(NamedTuple):
@@ -29,24 +29,24 @@ class ListTable(NamedTuple):
     path: str
     columns: Sequence[Column]
     order: str
-    """The usual order: a column's name; a `-` before it: from the last to the first. A list whose rows come in an order
-    of no column has none."""
+    """The usual order: a column's name, with `-` in front for descending; empty for a list in the order of no
+    column."""
 
     def usual(self) -> list[str]:
         return [one.name for one in self.columns if one.is_usual]
 
     def known(self, names: Collection[str]) -> list[str]:
-        """The first column, and those of these names, in the table's order."""
+        """The first column, and those with these names, in the table's order."""
         return [one.name for number, one in enumerate(self.columns) if number == 0 or one.name in names]
 
 
 class ShownTable(NamedTuple):
-    """A table as one user sees it with one address."""
+    """A table for one user and one address."""
 
     table: ListTable
     columns: list[Column]
     order_by: str
-    """The name of the column that orders the rows; empty in the list's own order."""
+    """The column that orders the rows; empty for the list's own order."""
     is_descending: bool
     query: Mapping[str, str]
     """The filters in the address."""
@@ -60,14 +60,15 @@ class ShownTable(NamedTuple):
         return {one.name for one in self.columns}
 
     def address(self, page: int = 0, *, order: str | None = None, path: str = "") -> str:
-        """The list with the same filters, on another page or in another order; or its file at `path`."""
+        """The address of the list with the same filters, on another page or in another order; or of its file at
+        `path`."""
         order = self.order if order is None else order
         fields = {**self.query, "order": "" if order == self.table.order else order, "page": page or ""}
         given = urlencode({name: value for name, value in fields.items() if value != ""})
         return f"{path or self.table.path}{'?' if given else ''}{given}"
 
     def address_sorted_by(self, column: Column) -> str:
-        """The list in the order of a column; in the opposite order, if it has that one now."""
+        """The address of the list in the order of a column, or in the opposite order if it has that one now."""
         is_turned = column.name == self.order_by and not self.is_descending
         return self.address(order=f"{'-' if is_turned else ''}{column.name}")
 
@@ -79,8 +80,7 @@ class ShownTable(NamedTuple):
 
 
 def shown_table(page: Page, table: ListTable, filters: Mapping[str, str]) -> ShownTable:
-    """The table for the page's user, in the order that the address names. An order that is not offered counts as
-    none."""
+    """The table for the page's user, in the order in the address. An order that is not offered counts as none."""
     chosen = read_table_columns(page.connection, page.session.user_id, table.name)
     names = set(table.known(chosen if chosen is not None else table.usual()))
     order = page.form.text("order") or table.order
@@ -104,7 +104,7 @@ class FilteredList(NamedTuple):
     """The fields of its address that a filter keeps."""
 
     def query_of(self, address: str) -> str:
-        """The kept fields of an address, in one form, however they were written."""
+        """The kept fields of an address, in one form for all spellings."""
         given = {name: value.replace("\x00", "").strip() for name, value in parse_qsl(address)}
         return urlencode({name: given[name] for name in self.fields if given.get(name)})
 
@@ -123,7 +123,7 @@ class SavedFilters(NamedTuple):
 
 
 def saved_filters(page: Page, of: FilteredList) -> SavedFilters | None:
-    """None for operators, who belong to no company."""
+    """The user's saved filters of a list; None for operators, who belong to no company."""
     if page.session.role is Role.OPERATOR:
         return None
     saved = list_saved_filters(page.connection, page.company_id, page.session.user_id, of.name)

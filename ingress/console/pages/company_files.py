@@ -1,4 +1,4 @@
-"""Files that are imported. Their pages share the beginning of an import, the refusal of two at a time, the latest
+"""The common part of pages with imported files: the beginning of an import, the refusal of two at a time, the latest
 files, and the progress and the result of one."""
 
 from collections.abc import Sequence
@@ -33,13 +33,13 @@ def latest_files(page: Page, file: type[EnvironmentFile]) -> list[tuple[Environm
 
 
 def require_no_import(page: Page) -> None:
-    """Refuse a file before it is read, while another import runs. Raises ImportRunning."""
+    """Check that no other import runs, before a file is read. Raises ImportRunning if one does."""
     import_records.require_none(page.connection, page.company_id, now=page.now)
 
 
 def begin_import(page: Page, upload: Upload, file: ImportFile, folder: str) -> Response:
-    """Begin the import of a file that has arrived, and show the page below `folder` that follows it. Raises
-    ImportRunning."""
+    """Begin the import of an arrived file, and show the page below `folder` that follows it. Raises ImportRunning if
+    another one runs."""
     stored = import_records.begin(
         page.connection, file.company_id, file.kind, page.session.email, rows_total=file.rows_total(), now=page.now
     )
@@ -48,14 +48,14 @@ def begin_import(page: Page, upload: Upload, file: ImportFile, folder: str) -> R
 
 
 def show_file(page: Page, file: type[EnvironmentFile], template: str, section: str) -> Response:
-    """The progress and the result; or the part of that page that refreshes itself."""
+    """Show the progress and the result, or the part of that page that refreshes itself."""
     stored = read_import(page, page.company_id, file.kinds())
     environment = next(one for one in Environment if file.kind_in(one) == stored.kind)
     return show_import(page, stored, template, section=section, environment=environment)
 
 
 def read_import(page: Page, company_id: UUID | None, kinds: Sequence[str]) -> StoredImport:
-    """The import in the address. Raises Refused."""
+    """The import in the address. Raises Refused if the company has no such import."""
     import_id = read_id("imp", page.request.path_params["id"])
     import_records.close_silent(page.connection, now=page.now)
     stored = import_records.read_import(page.connection, company_id, import_id) if import_id is not None else None

@@ -26,7 +26,7 @@ from ingress.console.signed_in import Page, see_other
 from ingress.console.subjects import DRIVERS, STATION_LIST, VEHICLES, AnySubject
 
 SHOWN = 6
-"""The most hits of one kind on the page; the list of the kind has the others."""
+"""Most hits of one kind on the page; the list of the kind has the others."""
 
 
 class Hit(NamedTuple):
@@ -55,7 +55,8 @@ def show(page: Page) -> Response:
 
 
 def _page_of_id(text: str) -> str | None:
-    """The page of a whole id, such as `rte_...`. That page decides whether the id is the company's."""
+    """The page of a whole id, such as `rte_...`; None for any other text. The page decides whether the id is the
+    company's."""
     if read_id("rte", text):
         return f"/routes/{text}"
     if read_id("veh", text):
@@ -69,7 +70,7 @@ def _only_hit(groups: Sequence[Group]) -> str | None:
 
 
 def _groups(page: Page, text: str) -> list[Group]:
-    """The hits by kind; only kinds with a hit."""
+    """The hits by kind, without kinds that have none."""
     groups = [_routes(page, text, environment) for environment in Environment]
     groups += [_records(page, text, subject) for subject in (VEHICLES, DRIVERS, STATION_LIST)]
     if page.session.role in MAY_SEE_REQUESTS:

@@ -1,4 +1,4 @@
-"""The choices of a user about lists: the columns of tables, and filters saved under a name."""
+"""A user's choices for lists: the columns of tables, and filters saved under a name."""
 
 from starlette.responses import Response
 

@@ -1,5 +1,5 @@
 """The page Overview, the first one after signing in: the day's routes, what needs a person, the month's savings; for a
-company that has nothing yet, the steps to its first route."""
+new company, the steps to its first route."""
 
 from datetime import timedelta
 from typing import NamedTuple

@@ -1,1 +1,1 @@
-"""A company's people, keys, policy, webhooks and notices, and signing in."""
+"""Pages about a company's people, keys, policy, webhooks and notices, and signing in."""

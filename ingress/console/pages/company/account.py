@@ -103,7 +103,7 @@ def use_codes(page: Page, by: Actor) -> Response:
 
 
 def _recovery_codes(page: Page, codes: list[str], done: str) -> Response:
-    """The only page that ever shows the codes. It cannot be loaded again."""
+    """Show the codes, on the only page that ever does. It cannot be loaded again."""
     return page.render("recovery_codes.html", section="account", codes=codes, done=done)
 
 
@@ -124,7 +124,7 @@ def remove_codes(page: Page, by: Actor) -> Response:
 
 
 def _knows_password(page: Page) -> bool:
-    """Check the present password. Guesses are slowed down here too: somebody may have left the browser open."""
+    """Check the present password. Guesses are slowed down here, too, because the browser may have been left open."""
     subjects = [Subject.of(DEVICE, "account", str(page.session.user_id))]
     wait = take_attempt(page.connection, subjects, now=page.now)
     if wait:

@@ -35,7 +35,7 @@ def show(page: Page) -> Response:
 
 
 def _whose(page: Page) -> UUID | None:
-    """The company whose actions are shown; None for all actions. Raises Refused."""
+    """The company whose actions are shown; None for all actions. Raises Refused if the user may not see them."""
     if page.session.role is not Role.OPERATOR:
         return page.company_id
     text = page.form.text("company")
@@ -46,7 +46,8 @@ def _whose(page: Page) -> UUID | None:
 
 
 def _before(page: Page) -> UUID | None:
-    """The row of the audit log before which the page goes on. Raises Refused."""
+    """The row of the audit log after which older ones are shown; None for the first page. Raises Refused for an address
+    that names none."""
     text = page.form.text("before")
     try:
         return UUID(hex=text) if text else None

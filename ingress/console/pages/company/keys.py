@@ -25,7 +25,7 @@ _OVERLAPS = {
     "168": "7 days",
     "720": "30 days",
 }
-"""The words for each overlap of two keys, by its hours."""
+"""The overlaps of two keys to choose from, by their hours."""
 
 _DONE = {"revoked": "The key is revoked. Requests that use it are refused from now on."}
 
@@ -89,7 +89,7 @@ def create(page: Page, by: Actor) -> Response:
 
 
 def _end_of(day: str, time_zone: str) -> datetime:
-    """The end of the day, on which the key is still valid."""
+    """The end of the day, through which the key is still valid."""
     midnight = datetime.combine(datetime.fromisoformat(day).date(), time(), ZoneInfo(time_zone))
     return midnight + timedelta(days=1)
 
@@ -97,7 +97,7 @@ def _end_of(day: str, time_zone: str) -> datetime:
 def _made(
     page: Page, made: NewKey, name: str, expires_at: datetime | None, *, old_ends_at: datetime | None = None
 ) -> Response:
-    """The only page that ever shows the key. It cannot be loaded again."""
+    """Show the key, on the only page that ever does. It cannot be loaded again."""
     return page.render(
         "key_made.html",
         section="keys",

@@ -1,6 +1,5 @@
-"""The pages Notices: who is told of which needs by which channel, and what was sent. Operators have the same pages for
-what is urgent in the whole service.
-"""
+"""The pages Notices: who is told which needs by which channel, and what was sent. Operators have the same pages for
+urgent needs of the whole service."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -36,10 +35,10 @@ from ingress.console.signed_in import Page, named_in_address, see_other
 log = get_logger(__name__)
 
 MOST_SHOWN = 50
-"""The newest notices are shown."""
+"""How many notices are shown, the newest."""
 
 USUAL_WAIT_MINUTES = 5
-"""The wait that the form proposes: what is mended within minutes need not call anybody."""
+"""The wait that the form proposes: problems that are solved within minutes need not be told."""
 
 _DONE = {
     "added": "The subscription is added. A need that there is now is told soon.",
@@ -95,7 +94,7 @@ def _is_for(page: Page, subscription: Subscription) -> bool:
 
 
 def _emails(page: Page) -> dict[UUID, str]:
-    """The people whose subscriptions are shown."""
+    """The e-mail addresses of the people whose subscriptions are shown."""
     if _is_of_operators(page):
         return {}
     if page.session.role in MAY_MANAGE_USERS:
@@ -104,7 +103,7 @@ def _emails(page: Page) -> dict[UUID, str]:
 
 
 def _form(page: Page, stored: Subscription | None) -> dict[str, object]:
-    """The form's values: those that were sent, else the stored ones, else proposals."""
+    """The form's values: the sent ones, or else the stored ones, or else proposals."""
     form = page.form
     sent = page.request.method == "POST" and bool(form.text("name") or form.all("kind"))
     needs = needs_of(_owner(page))
@@ -140,7 +139,7 @@ def _shown_time(minute: int | None) -> str:
 
 
 def _values(page: Page) -> SubscriptionValues:
-    """The values of the form. Raises UnusableSubscription."""
+    """The values of the form. Raises UnusableSubscription for those that cannot be set; the form is shown again."""
     own = {kind: text for kind in needs_of(_owner(page)) if (text := page.form.text(f"minutes_{kind}"))}
     return SubscriptionValues(
         name=page.form.text("name"),
@@ -155,14 +154,14 @@ def _values(page: Page) -> SubscriptionValues:
 
 
 def _minutes(text: str) -> int:
-    """A wait. Raises UnusableSubscription."""
+    """A wait in minutes. Raises UnusableSubscription for any other text."""
     if not (text.isascii() and text.isdecimal() and len(text) < 9):
         raise UnusableSubscription("the wait is a number of minutes")
     return int(text)
 
 
 def _minute(text: str) -> int | None:
-    """The minute of the day. Raises UnusableSubscription."""
+    """The minute of the day; None for an empty text. Raises UnusableSubscription for any other text."""
     if not text:
         return None
     found = _TIME.fullmatch(text)
@@ -241,7 +240,7 @@ def remove(page: Page, by: Actor) -> Response:
 
 
 def test(page: Page, by: Actor) -> Response:
-    """Raises UnusableSubscription."""
+    """Send a test to a subscription. Raises UnusableSubscription after too many; the page says so."""
     one = _subscription(page)
     page.jobs += send_test_notice(
         page.connection,
@@ -256,7 +255,7 @@ def test(page: Page, by: Actor) -> Response:
 
 
 def _subscription(page: Page) -> Subscription:
-    """The subscription in the address, if the person sees it. Raises UnknownSubscription, Refused."""
+    """The subscription in the address. Raises UnknownSubscription or Refused if the person may not see it."""
     one = named_in_address(page, SUBSCRIPTIONS, _owner(page))
     if not _is_for(page, one):
         raise not_found()

@@ -54,18 +54,18 @@ log = get_logger(__name__)
 
 _PATH = "/sign-in/openid"
 _MINUTES = 10
-"""The time for the person to sign in at the provider."""
+"""How long the person may take to sign in at the provider."""
 _LONGEST_NEXT = 1000
 _LONGEST_COOKIE = 3500
 _LONGEST_CODE = 4096
 
 
 class _Begun(NamedTuple):
-    """The contents of the browser's cookie until it is back."""
+    """The contents of the cookie until the browser is back."""
 
     token: str
     link: str
-    """The token of the invitation that was open; empty where there was none."""
+    """The token of the open invitation; empty without one."""
     next_path: str
 
     def written(self) -> str:
@@ -154,7 +154,7 @@ def _given(query: Form, name: str) -> str:
 
 
 def _take_attempt(console: Console, network: str) -> Response:
-    """Count the attempt before it is made. Raises Refused."""
+    """Count the attempt before it is made. Raises Refused, with the time to wait, after too many."""
     with console.database.transaction(EVERYTHING) as connection:
         wait = take_attempt(connection, subjects_of_openid(network), now=clock.now())
     if wait:
@@ -166,7 +166,8 @@ def _take_attempt(console: Console, network: str) -> Response:
 def _sign_in(
     console: Console, request: Request, provider: OpenIdProvider, identity: ProvedIdentity, begun: _Begun
 ) -> Response:
-    """Sign in the user to whom the account is bound, or ask whether it shall be. Raises Refused."""
+    """Sign in the user to whom the account is bound, or ask whether it shall be bound. Raises Refused for an account
+    without a user."""
     network, now = network_of_client(request), clock.now()
     with console.database.transaction(EVERYTHING) as connection:
         user = user_of_identity(connection, identity, link=begun.link, now=now)
@@ -194,12 +195,12 @@ def _signed_in(connection: Connection, request: Request, user: BoundUser, next_p
 
 
 async def bind(console: Console, request: Request, form: Form) -> Response:
-    """Take the answer of the person who was asked."""
+    """Take the answer of the person who was asked to agree."""
     return await console.pages.run(site_of(network_of_client(request)), partial(_bind, console, request, form))
 
 
 def _bind(console: Console, request: Request, form: Form) -> Response:
-    """Bind the account to the user and sign the user in. Raises Refused."""
+    """Bind the account to the user and sign the user in. Raises Refused if it cannot be bound any more."""
     provider, now = _provider(console), clock.now()
     with console.database.transaction(EVERYTHING) as connection:
         agreed = bind_proved_account(connection, form.text("proof"), now=now)
@@ -210,7 +211,7 @@ def _bind(console: Console, request: Request, form: Form) -> Response:
 
 
 def ask_again(_: Console, __: Request, ___: Form) -> Response:
-    """The page that asks is shown once, on the way back from the provider."""
+    """Says that the page which asks is shown only once, on the way back from the provider."""
     return see_other("/sign-in")
 
 
@@ -224,7 +225,7 @@ def _away(provider: OpenIdProvider, error: ProviderAway) -> Refused:
 
 
 def _nobody(provider: OpenIdProvider, email: str | None, reason: NoUser) -> Refused:
-    """The page for somebody whom the provider knows, and we do not."""
+    """The refusal of a person whom the provider knows, and we do not."""
     label, email = provider.label, email or "your account"
     titles = {
         NoUser.UNKNOWN: (

@@ -1,5 +1,5 @@
-"""The page Policy: how a company's routes are imported and its fuel is planned; and what its last plans would have cost
-with other values."""
+"""The page Policy: how a company's routes are imported and its fuel is planned; and the cost of its last plans with
+other values."""
 
 from functools import cache
 from itertools import groupby
@@ -32,7 +32,7 @@ _CHOICES = {field.name: field.choices for field in _ON_PAGE if field.choices}
 _SWITCHES = ("superseding", "driven_lanes", "replan_en_route")
 _LABELS = {field.name: field.label for field in _ON_PAGE}
 GROUPS = {group: [field.name for field in fields] for group, fields in groupby(_ON_PAGE, lambda field: field.group)}
-"""The fields of the form by what they are about."""
+"""The fields of the form by their group."""
 (_MESSAGE_URL,) = captioned_fields(Policy, "message_url")
 _SUBJECT = "policy"
 _ENTRIES = 10
@@ -49,7 +49,7 @@ def show(page: Page) -> Response:
 
 
 def _stored(company: StoredCompany) -> dict[str, str]:
-    """The stored values that the form shows; never the message address, which holds secrets."""
+    """The stored values for the form, without the message address, which holds secrets."""
     values = company._asdict()
     shown = {field.name: as_text(values[field.name]) for field in FIELDS}
     return shown | {name: str(values[name]).lower() for name in _CHOICES}
@@ -90,11 +90,11 @@ def _policy(
 
 
 class _Typed(NamedTuple):
-    """The form as it was sent, and the changes that it asks for. Without faults the changes can be stored."""
+    """The sent form, and the changes that it asks for. Without faults the changes can be stored."""
 
     typed: dict[str, str]
     policy: Policy
-    """The changed values alone."""
+    """The changed values only."""
     lifts_max_stops: bool
     faults: dict[str, str]
 
@@ -153,14 +153,15 @@ def save(page: Page, by: Actor) -> Response:
 
 
 class Previewed(NamedTuple):
-    """The last plans with the values in the form; nothing where no value of plans was changed."""
+    """The last plans with the values in the form; empty if no value for plans was changed."""
 
     environment: Environment
     found: Preview | None
 
 
 def preview(page: Page, _: Actor) -> Response:
-    """The last plans with the values in the form. Nothing is stored. Without scripts the whole page is shown again."""
+    """Show the last plans with the values in the form, without storing them. Without scripts the whole page is shown
+    again."""
     company = read_company(page.connection, page.company_id)
     read = _read_form(page, company)
     if read.faults:

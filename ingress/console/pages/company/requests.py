@@ -74,7 +74,7 @@ def show_one(page: Page) -> Response:
 
 
 def _moment(page: Page, name: str) -> datetime | None:
-    """A time in the company's zone. Raises Refused."""
+    """A time in the company's zone; None for an empty field. Raises Refused for any other text."""
     text = page.form.text(name)
     if not text:
         return None
@@ -85,7 +85,7 @@ def _moment(page: Page, name: str) -> datetime | None:
 
 
 def _readable(sent: str) -> str:
-    """The body with indents, unless it was cut."""
+    """The body with indents, or as it is if it was cut."""
     return sent if sent.endswith("…") else msgspec.json.format(sent, indent=2)
 
 

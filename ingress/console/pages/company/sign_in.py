@@ -54,7 +54,7 @@ async def act(console: Console, request: Request, form: Form) -> Response:
 
 
 def _share_of(console: Console, device: str, form: Form) -> str | None:
-    """The owner of a known browser's share; None: it is not known."""
+    """The owner of a known browser's share; None for an unknown browser."""
     with console.database.transaction(EVERYTHING) as connection:
         return sessions.share_of_device(connection, device, form.text("email"), now=clock.now())
 
@@ -83,14 +83,14 @@ def _sign_in(console: Console, request: Request, form: Form) -> Response:
     log.info("console.signed_in", user_id=answer.user_id, address=network_of_client(request))
     told = f"/account?{urlencode({'done': 'recovery', 'next': next_path})}"
     response = see_other(next_path if answer.recovery_codes_left is None else told)
-    # a fresh token: the browser's earlier one, which others may know, does not sign in
+    # A fresh token: the browser's earlier one, which others may know, does not sign in.
     set_cookie(request, response, SESSION, answer.session)
     remember_device(request, response, answer.device)
     return response
 
 
 def remember_device(request: Request, response: Response, device: str) -> None:
-    """Let the browser be known: guesses elsewhere do not slow it down."""
+    """Remember the browser as known, so that guesses elsewhere do not slow it down."""
     set_cookie(request, response, DEVICE, device, seconds=DEVICE_DAYS * 86_400)
 
 

@@ -30,7 +30,7 @@ _ROLES = {
     Role.DISPATCHER: "also maps units and drivers, acts on routes, edits the fleet",
     Role.OWNER: "also manages keys, webhooks, policy and users",
 }
-"""The roles that an owner can give, and what each may do."""
+"""The roles that an owner can give, with their rights."""
 
 _DONE = {
     "role": "The role is changed. It counts from the next page on.",
@@ -69,12 +69,12 @@ def invite(page: Page, by: Actor) -> Response:
 
 
 def _role(page: Page) -> Role | None:
-    """The role that the form names; None: none that an owner can give."""
+    """The role in the form; None if an owner cannot give it."""
     return next((role for role in _ROLES if role == page.form.text("role")), None)
 
 
 def _link(page: Page, email: str, token: str, *, is_new: bool) -> Response:
-    """The only page that ever shows the link. It cannot be loaded again."""
+    """Show the link, on the only page that ever does. It cannot be loaded again."""
     return page.render(
         "user_link.html",
         section="users",

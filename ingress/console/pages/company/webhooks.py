@@ -82,7 +82,7 @@ def add(page: Page, by: Actor) -> Response:
 
 
 def _values(page: Page) -> EndpointChanges:
-    """The values of the form. All boxes ticked stand for every type, also those to come."""
+    """The values of the form. With all boxes ticked they stand for every type, future ones included."""
     types = page.form.all("type")
     return EndpointChanges(
         url=page.form.text("url", most=4_000) or None,
@@ -92,7 +92,7 @@ def _values(page: Page) -> EndpointChanges:
 
 
 def _made(page: Page, made: NewSecret) -> Response:
-    """The only page that ever shows the secret. It cannot be loaded again."""
+    """Show the secret, on the only page that ever does. It cannot be loaded again."""
     return page.render(
         "webhook_secret.html",
         section="webhooks",
@@ -138,7 +138,7 @@ def _endpoint_page(page: Page, endpoint: Endpoint, *, fault: str = "", status: i
 
 
 def show_delivery(page: Page) -> Response:
-    """One delivery: what was sent, and each answer."""
+    """Show one delivery: what was sent, and each answer."""
     endpoint, event_id = _endpoint(page), _event_id(page)
     details = delivery_log.read_delivery(page.connection, page.company_id, endpoint.id, event_id)
     return page.render(
@@ -192,21 +192,24 @@ def rotate_secret(page: Page, by: Actor) -> Response:
 
 
 def send_test(page: Page, by: Actor) -> Response:
-    """Raises UnusableEndpoint."""
+    """Send a test event. Raises UnusableEndpoint if the endpoint is disabled, or after too many tests; the page says
+    so."""
     endpoint = _endpoint(page)
     delivery_log.send_test(page.connection, page.company_id, endpoint.id, by, now=page.now)
     return _done(page, endpoint, "test")
 
 
 def replay(page: Page, by: Actor) -> Response:
-    """Raises UnusableEndpoint, UnknownDelivery."""
+    """Send an event again. Raises UnknownDelivery, and UnusableEndpoint if the endpoint is disabled; the page says
+    so."""
     endpoint = _endpoint(page)
     delivery_log.replay_delivery(page.connection, page.company_id, endpoint.id, _event_id(page), by, now=page.now)
     return _done(page, endpoint, "replayed")
 
 
 def replay_failed(page: Page, by: Actor) -> Response:
-    """Raises UnusableEndpoint, Refused."""
+    """Send failed events again. Raises Refused for a time that is none, and UnusableEndpoint if the endpoint is
+    disabled."""
     endpoint = _endpoint(page)
     try:
         since = datetime.fromisoformat(page.form.text("since"))

@@ -1,1 +1,1 @@
-"""Vehicles, drivers, stations, connectors, and what the names in pushed routes mean."""
+"""Pages about vehicles, drivers, stations, connectors, and the meanings of names in pushed routes."""

@@ -1,4 +1,4 @@
-"""The pages Connectors: vendors of telematics, how each does, and the vehicles that they name."""
+"""The pages Connectors: vendors of telematics, the state of each connector, and the vehicles that they name."""
 
 import asyncio
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ log = get_logger(__name__)
 _ROWS = 100
 _SUGGESTIONS = 5
 _TEST_SECONDS = 5.0
-"""The transaction of the page waits meanwhile."""
+"""Time for a test. The transaction of the page waits meanwhile."""
 
 _DONE = {
     "added": "The connector is added. It works at once; load this page again to see its first positions.",
@@ -138,7 +138,7 @@ def _list(page: Page, connector: Connector, only: str) -> list[ConnectorVehicle]
 
 
 def _with_suggestions(page: Page, vehicles: Sequence[ConnectorVehicle]) -> list[_Unmatched]:
-    """Each with the vehicles of ours whose unit numbers resemble its name."""
+    """The unmatched vehicles, each with our vehicles whose unit numbers resemble its name."""
     if not vehicles:
         return []
     records: list[FleetRecord] = list_records(page.connection, page.company_id, "vehicle")
@@ -147,7 +147,7 @@ def _with_suggestions(page: Page, vehicles: Sequence[ConnectorVehicle]) -> list[
 
 
 def test(page: Page, by: Actor) -> Response:
-    """Asks the vendor now, and shows what it says. Nothing is locked meanwhile."""
+    """Asks the vendor now, and shows its answer. Nothing is locked meanwhile."""
     connector_id = CONNECTORS.read_id(page.request.path_params["id"])
     connector = CONNECTORS.find(page.connection, page.company_id, connector_id)
     access = connectors.read_access(page.connection, page.company_id, connector.id, contacts=page.console.contacts)
@@ -200,7 +200,8 @@ def remove(page: Page, by: Actor) -> Response:
 
 
 def link(page: Page, by: Actor) -> Response:
-    """Links a vehicle of the vendor's to one of ours, named by a suggestion or by its unit number. Raises Refused."""
+    """Links a vendor's vehicle to one of ours, named by a suggestion or by its unit number. Raises Refused if there is
+    no such vehicle."""
     connector = _connector(page)
     key, chosen, unit_number = (page.form.text(name) for name in ("vehicle_key", "vehicle", "unit_number"))
     vehicle_id = read_id("veh", chosen)

@@ -1,4 +1,4 @@
-"""CSV files of the pages Fleet and Stations: imports with their progress, and exports that imports read again."""
+"""CSV files of the pages Fleet and Stations: imports with their progress, and exports that can be imported again."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -20,7 +20,7 @@ from ingress.console.subjects import DRIVERS, SUBJECTS, AnySubject
 
 
 def require_no_import(subject: AnySubject, page: Page) -> None:
-    """Refuse a file before it is read, while another import runs. Raises ImportRunning."""
+    """Check that no other import runs, before a file is read. Raises ImportRunning if one does."""
     import_records.require_none(page.connection, subject.company_id(page), now=page.now)
 
 
@@ -29,21 +29,21 @@ def take(subject: AnySubject, page: Page, upload: Upload) -> Response:
 
 
 def show(subject: AnySubject, page: Page) -> Response:
-    """The progress and the result of an import; or the part of that page that refreshes itself."""
+    """Show the progress and the result of an import, or the part of that page that refreshes itself."""
     stored = read_import(page, subject.company_id(page), [subject.name])
     return show_import(page, stored, "import.html", section=subject.section, subject=subject)
 
 
 def export(subject: AnySubject, page: Page) -> Response:
-    """The rows that are not retired. An import of the file changes nothing. It has no contacts, and an import then
-    keeps them."""
+    """The rows that are not retired, as a CSV file. An import of the unchanged file changes nothing. It has no
+    contacts, and an import then keeps the stored ones."""
     names = [name for name in subject.shape.__struct_fields__ if name != "contact"]
     rows = subject.listing.all(page.connection, subject.scope(page))
     return _csv(f"fuelroute-{subject.name}.csv", names, ([getattr(row, name) for name in names] for row in rows))
 
 
 def export_contacts(page: Page, by: Actor) -> Response:
-    """The drivers with their contacts, which are secrets: for owners, and recorded in the audit log."""
+    """The drivers with their contacts, which are secrets: the file is for owners, and recorded in the audit log."""
     names = DRIVERS.shape.__struct_fields__
     rows = drivers.export_contacts(page.connection, page.company_id, by, contacts=page.console.contacts)
     return _csv(
@@ -52,7 +52,7 @@ def export_contacts(page: Page, by: Actor) -> Response:
 
 
 def _csv(name: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Response:
-    """A file that begins with the byte order mark, by which spreadsheets recognize UTF-8."""
+    """A file with the byte order mark at its beginning, by which spreadsheets recognize UTF-8."""
     return Download(name, lambda file: write_rows(file, list(columns), rows), encoding="utf-8-sig")
 
 

@@ -1,6 +1,5 @@
 """The pages Fleet and Stations: for each subject a list to search, and a form to add, edit, retire or remove a record.
-
-`subjects` tells how vehicles, drivers, stations, deals and taxes differ."""
+`subjects` has the differences between vehicles, drivers, stations, deals and taxes."""
 
 import hashlib
 import re
@@ -32,7 +31,7 @@ from ingress.console.tables import Column, ListTable, ShownTable, shown_table
 
 PAGE_SIZE = 50
 _LONGEST = 4_000
-"""The limit for a typed text. The shapes have the limit of each field."""
+"""Most characters of a typed text. The shapes have the limit of each field."""
 _ENTRIES = 10
 _IMPORTS = 5
 
@@ -84,7 +83,7 @@ def _asked(subject: AnySubject, page: Page) -> _Asked:
 
 
 def export_shown(subject: AnySubject, page: Page) -> Response:
-    """The rows of all pages, with the columns and in the order that the list shows."""
+    """The rows of all pages, with the list's columns and in its order, as a CSV file."""
     asked = _asked(subject, page)
     fields = [subject.field(one.name) for one in asked.table.columns]
     rows = subject.listing.each(
@@ -142,7 +141,7 @@ def _latest_imports(subject: AnySubject, page: Page) -> list[StoredImport]:
 
 
 def columns_of(subject: AnySubject) -> list[tuple[str, bool]]:
-    """The columns of the CSV file, each with whether the file must have it."""
+    """The columns of the CSV file, each with whether it is required."""
     return [(field.encode_name, field.required) for field in msgspec.structs.fields(subject.shape)]
 
 
@@ -157,7 +156,7 @@ def show_one(subject: AnySubject, page: Page) -> Response:
 
 
 def _typed_before(subject: Subject[Stored, Typed], stored: Stored) -> dict[str, str]:
-    """The stored values that the form shows; never a secret."""
+    """The stored values for the form, without secrets."""
     return {
         field.name: "" if field.kind == "secret" else as_text(getattr(stored, field.name)) for field in subject.fields
     }
@@ -202,7 +201,7 @@ def _entries(subject: AnySubject, page: Page, key: str) -> list[AuditRow]:
 
 
 def _state_of(subject: Subject[Stored, Typed], stored: Stored | None) -> str:
-    """A hash of the stored row. It shows if another user has changed the row meanwhile. Secrets are no part of it."""
+    """A hash of the stored row, without its secrets, which shows if another user has changed the row meanwhile."""
     if stored is None:
         return ""
     row = stored._asdict()  # type: ignore[attr-defined]  # a NamedTuple, which no bound of a type variable can say
@@ -251,8 +250,8 @@ def _save(subject: Subject[Stored, Typed], page: Page, stored: Stored | None, by
 
 
 def _typed(page: Page, field: CaptionedField, stored: object | None) -> str:
-    """The typed value; the stored one where the two differ in ends of lines only. Browsers remove these from a field of
-    one line."""
+    """The typed value, or the stored one if the two differ only in line ends, which browsers remove from a field of one
+    line."""
     typed = page.form.text(field.name, most=_LONGEST)
     if stored is None or field.kind == "secret":
         return typed
@@ -261,7 +260,7 @@ def _typed(page: Page, field: CaptionedField, stored: object | None) -> str:
 
 
 def _changed(subject: Subject[Stored, Typed], page: Page, stored: Stored | None, row: Typed) -> list[str]:
-    """The labels of the fields that changed; never a value. An edit brings a retired station back."""
+    """The labels of the changed fields, without values. An edit brings a retired station back."""
     if stored is None:
         return []
     changed = [

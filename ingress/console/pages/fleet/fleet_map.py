@@ -24,10 +24,10 @@ from ingress.console.signed_in import EVERYBODY, Page, see_other
 from ingress.console.tables import FilteredList, saved_filters
 
 MOST_LISTED = 100
-"""The list beside the map names so many trucks: whoever looks for one of the others narrows it."""
+"""Most trucks in the list beside the map. A person who looks for another one narrows the list."""
 
 TRAIL_SHOWN = timedelta(hours=6)
-"""The trail of a truck in the last hours before its newest fix is shown."""
+"""The part of a truck's trail that is shown, before its newest fix."""
 
 NEED_WORDS = {
     "late": "late",
@@ -44,14 +44,14 @@ _fleets = FleetSnapshots()
 
 
 class Filter(NamedTuple):
-    """The trucks that a person wants to see. The script of the page knows the same rules."""
+    """The trucks that a person wants to see. The script of the page has the same rules."""
 
     status: str
-    """A word of STATUSES, or `none` for trucks without a route; empty: any."""
+    """A word of STATUSES, or `none` for trucks without a route; empty for any."""
     unit: str
     driver: str
     need: str
-    """A word of NEEDS; empty: any truck."""
+    """A word of NEEDS; empty for any truck."""
 
     @classmethod
     def read(cls, form: Form) -> "Filter":
@@ -73,7 +73,7 @@ class Filter(NamedTuple):
 
 
 def show(page: Page) -> Response:
-    """The whole page. Without scripts its list is all there is."""
+    """Show the whole page. Without scripts only its list works."""
     tenant, wanted = _tenant(page), Filter.read(page.form)
     ids = truck_ids(page.connection, page.company_id)
     if any(wanted):
@@ -107,7 +107,7 @@ def show(page: Page) -> Response:
 
 
 def _about(row: Row, now: datetime) -> str:
-    """The words of the list about a truck, beside its name, status and needs."""
+    """The words of the list about a truck, after its name, status and needs."""
     said = [row.driver, row.route, f"fuel {row.fuel} %" if row.fuel is not None else "", _age(row, now)]
     said += [f"next {row.stop}" if row.stop else "", f"fuel at {row.fuel_stop}" if row.fuel_stop else ""]
     return " · ".join(filter(None, said))
@@ -139,7 +139,7 @@ class Changes(Response):
 
 
 def show_changes(page: Page) -> Response:
-    """The trucks that have changed since a snapshot, among those in view."""
+    """The trucks in view that have changed since a snapshot."""
     if _is_of_another_company(page):
         return see_other("/map")
     since = _seconds(page.form.text("since"))
@@ -163,7 +163,7 @@ def _seconds(text: str) -> float:
 
 
 def show_truck(page: Page) -> Response:
-    """One truck, as a page or as the part beside the map: its route, its tank, its next stops, its trail."""
+    """Show one truck, as a page or as the part beside the map: its route, its tank, its next stops, its trail."""
     tenant, vehicle_id = _tenant(page), read_id("veh", page.request.path_params["id"])
     truck = read_truck(page.connection, tenant, vehicle_id, now=page.now) if vehicle_id is not None else None
     if truck is None:
@@ -191,7 +191,7 @@ def show_truck(page: Page) -> Response:
 
 
 def _is_of_another_company(page: Page) -> bool:
-    """True where an operator has chosen another company since the page was loaded: it must not show trucks of both."""
+    """True if an operator has chosen another company since the page was loaded: it must not show trucks of both."""
     loaded_for = page.form.text("company")
     return bool(loaded_for) and loaded_for != shown_id("cmp", page.company_id)
 
@@ -202,7 +202,7 @@ def _tenant(page: Page) -> Tenant:
 
 
 def _snapshot(page: Page, tenant: Tenant) -> Snapshot:
-    """Raises Refused."""
+    """The snapshot of the company's fleet. Raises Refused if it takes too long to read."""
     try:
         return _fleets.get(
             tenant, lambda before: read_fleet(page.connection, tenant, before=before, now=page.now), now=page.now
@@ -212,8 +212,8 @@ def _snapshot(page: Page, tenant: Tenant) -> Snapshot:
 
 
 def _answer(page: Page, document: object) -> Response:
-    """A JSON document. A large one is compressed: rows of trucks shrink to a fifth. It holds no secret that a guess in
-    the same answer could be compared with."""
+    """A JSON document. A large one is compressed, which shrinks rows of trucks to a fifth. It holds no secret that a
+    guess in the same answer could be compared with."""
     body, headers = write(document), {"Vary": "Accept-Encoding"}
     if len(body) > _COMPRESSED_FROM_BYTES and "gzip" in page.request.headers.get("accept-encoding", ""):
         body, headers = gzip.compress(body, compresslevel=1), {**headers, "Content-Encoding": "gzip"}

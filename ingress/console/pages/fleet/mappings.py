@@ -1,4 +1,4 @@
-"""The page Mappings: the decisions of the page Matching are searched, changed and removed."""
+"""The page Mappings: searches, changes and removes the decisions of the page Matching."""
 
 from starlette.responses import Response
 

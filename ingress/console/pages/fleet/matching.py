@@ -30,15 +30,15 @@ PAGE_SIZE = 20
 _SUGGESTED = 3
 _FOUND = 8
 _WATCHED = 5
-"""The number of routes that are named one by one after a mapping."""
+"""How many routes are named one by one after a mapping."""
 _MOST_TOGETHER = 200
-"""The references that one form maps together: as many as a person looks through."""
+"""Most references that one form maps together: as many as a person looks through."""
 _MOST_LOOKS = 60
-"""The page refreshes itself so often, every second. A worker that has done nothing by then is away."""
+"""How often the page refreshes itself, once a second. A worker that has done nothing by then is away."""
 
 
 def subject_of(page: Page) -> Matched:
-    """The subject of an address such as /matching/vehicles. Raises Refused."""
+    """The kind of record in an address such as /matching/vehicles. Raises Refused for any other."""
     match page.request.path_params["subject"]:
         case "vehicles":
             return "vehicle"
@@ -48,7 +48,7 @@ def subject_of(page: Page) -> Matched:
 
 
 def kind_of(page: Page, subject: Matched) -> MappingKind:
-    """The kind of reference in the form. Raises Refused."""
+    """The kind of reference in the form. Raises Refused for any other."""
     kind = page.form.text("kind")
     if kind not in KINDS[subject]:
         raise not_found()
@@ -95,7 +95,7 @@ def _likeness(waiting: Sequence[WaitingReference], records: list[FleetRecord]) -
 def _together(
     waiting: Sequence[WaitingReference], likeness: Mapping[MappingKind, Likeness]
 ) -> dict[Spelling, list[Spelled]]:
-    """The references that may be mapped together, because they differ from the fleet's names in the same way."""
+    """The references that may be mapped together, because they differ from the fleet's names in one way."""
     found: dict[Spelling, list[Spelled]] = {}
     for kind, one in sorted(likeness.items()):
         values = [reference.value for reference in waiting if reference.kind == kind and not reference.fits]
@@ -106,7 +106,7 @@ def _together(
 def _with_candidates(
     references: list[WaitingReference], records: list[FleetRecord], likeness: Mapping[MappingKind, Likeness]
 ) -> list[tuple[WaitingReference, list[FleetRecord], list[Suggestion]]]:
-    """Each reference with the records that it fits. Where it fits none, with the records that it resembles."""
+    """Each reference with the records that it fits; if there are none, with those that it resembles."""
     by_id = {record.id: record for record in records}
     return [
         (
@@ -119,8 +119,8 @@ def _with_candidates(
 
 
 def candidates(page: Page) -> Response:
-    """The part of a page that lists the records that contain a text. If none does, it lists the records that resemble
-    the text; without a text, it lists the first ones."""
+    """Show the records whose text contains the typed one. If none does, show similar ones; without a text, the first
+    ones."""
     subject = subject_of(page)
     kind, value, text = kind_of(page, subject), page.form.packed("value"), page.form.text("q")
     records = list_records(page.connection, page.company_id, subject)
@@ -162,14 +162,14 @@ def map_reference(page: Page, by: Actor) -> Response:
 
 
 def _seen(spelled: Sequence[Spelled]) -> str:
-    """A short name for what a person has looked through: the references and their records."""
+    """A short name for the references and records that a person has looked through."""
     pairs = sorted((one.value, one.record.id.hex) for one in spelled[:_MOST_TOGETHER])
     return hashlib.sha256(repr(pairs).encode()).hexdigest()
 
 
 def map_together(page: Page, by: Actor) -> Response:
-    """Map the references of one spelling, after a person has looked through them. What the person saw is what is
-    mapped: if other references wait by now, nothing is."""
+    """Map the references of one spelling, after a person has looked through them. If other references wait by now than
+    the person saw, nothing is mapped."""
     subject = subject_of(page)
     spelling = Spelling(kind_of(page, subject), page.form.packed("before") or None)
     records = list_records(page.connection, page.company_id, subject)
@@ -209,7 +209,7 @@ def _fields(subject: Matched) -> tuple[str, ...]:
 
 
 def _watch(page: Page, subject: Matched, kind: MappingKind, value: str, waiting: list[UUID]) -> Response:
-    """The progress of the routes, shown in place of the reference."""
+    """Show the progress of the routes in place of the reference."""
     if not page.is_fragment:
         return see_other(f"/matching/{subject}s")
     return _progress(page, subject, kind, value, waiting[:_WATCHED], len(waiting), looks=0)

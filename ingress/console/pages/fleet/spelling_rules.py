@@ -1,4 +1,5 @@
-"""The page Spelling rules: what the TMS writes around unit numbers is looked at, accepted as a rule, and removed."""
+"""The page Spelling rules: a person looks at the letters that the TMS writes around unit numbers, accepts them as a
+rule, and removes rules."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -33,12 +34,12 @@ _DONE = {
 
 
 class _Preview(NamedTuple):
-    """The meaning that a rule would give to the unit numbers that held routes wait for."""
+    """The meanings that a rule would give to the unit numbers of held routes."""
 
     one: list[tuple[WaitingReference, FleetRecord]]
     several: list[WaitingReference]
     none: list[WaitingReference]
-    """Spelled so, but no vehicle of the fleet has the unit number between."""
+    """Unit numbers with this spelling for which the fleet has no vehicle."""
 
     @property
     def routes(self) -> int:

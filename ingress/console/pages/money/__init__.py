@@ -1,1 +1,1 @@
-"""Prices, fills, savings, fuel tax."""
+"""Pages about prices, fills, savings and fuel tax."""

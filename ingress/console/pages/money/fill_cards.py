@@ -1,4 +1,4 @@
-"""The page Cards: cards that name no unit, whose fills wait until a person says once whose card it is."""
+"""The page Cards: cards without a unit number, whose fills wait until a person says once who has the card."""
 
 from datetime import date
 
@@ -46,7 +46,7 @@ def _page(page: Page, *, fault: str = "", status: int = 200) -> Response:
 
 
 def assign(page: Page, by: Actor) -> Response:
-    """Store whose card it is, and credit its fills that wait."""
+    """Store who has the card, and credit its waiting fills."""
     card = page.form.text("card")
     try:
         with page.connection.transaction():

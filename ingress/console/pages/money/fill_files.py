@@ -26,12 +26,12 @@ from ingress.console.signed_in import Page
 
 _SHOWN_FILLS = 5
 _LONGEST = 20_000
-"""The fields of all columns, in characters."""
+"""Most characters of the fields of all columns."""
 _VOLUMES: dict[str, Volume] = {"gallons": "gallons", "litres": "litres"}
 
 
 def show(page: Page) -> Response:
-    """The form, and the last files of the company."""
+    """Show the form, and the last files of the company."""
     return page.render(
         "fill_files.html",
         section="fills",
@@ -44,7 +44,7 @@ def show(page: Page) -> Response:
 
 
 def take(page: Page, upload: Upload) -> Response:
-    """Show what is in a file that has arrived, or begin to store its fills. Raises Refused."""
+    """Show the contents of an arrived file, or begin to store its fills. Raises Refused if it cannot be read."""
     wanted, unsure = _wanted(page, upload)
     if page.form.text("act") != "import":
         response = _preview(page, wanted, unsure)
@@ -61,7 +61,7 @@ def take(page: Page, upload: Upload) -> Response:
 
 
 def _wanted(page: Page, upload: Upload) -> tuple[FillsFile, str]:
-    """The way to read the file, and what is not sure about it."""
+    """How to read the file, and what is uncertain about it."""
     form = page.form
     environment = Environment.SANDBOX if form.text("environment") == Environment.SANDBOX else Environment.LIVE
     name = form.text("profile") or AUTO
@@ -82,8 +82,8 @@ def _wanted(page: Page, upload: Upload) -> tuple[FillsFile, str]:
 
 
 def _recognized(upload: Upload, name: str) -> tuple[FileProfile, str]:
-    """The chosen card, or the one that the file's headings tell; and the reason if they do not tell it. Then the
-    columns count, which a person chooses in the preview."""
+    """The profile of the chosen card, or of the file's headings; and the reason if they fit none. Then the columns
+    count that a person chooses in the preview."""
     try:
         return card_profile_of(upload.path, name), ""
     except UnreadableFile as error:
@@ -91,7 +91,8 @@ def _recognized(upload: Upload, name: str) -> tuple[FileProfile, str]:
 
 
 def _with_columns(profile: FileProfile, upload: Upload, fields: list[str]) -> FileProfile:
-    """The profile with the columns that the person chose in the preview. Of another file they mean nothing."""
+    """The profile with the columns that the person chose in the preview of this file; those of another file do not
+    count."""
     try:
         names = read_sample(upload.path).heading.names[:MOST_COLUMNS_SHOWN]
     except UnreadableFile:
@@ -146,7 +147,7 @@ def _preview(page: Page, wanted: FillsFile, unsure: str) -> Response:
 
 
 def _partly(names: list[str], profile: FileProfile) -> dict[str, str]:
-    """The fields of a file that lacks some, by column."""
+    """The fields of a file that lacks some of them, by column."""
     return {name: field for field, column in profile.columns.items() for name in names if name in column.names}
 
 

@@ -1,4 +1,4 @@
-"""The pages Fills: purchases of fuel cards, what a person decides about them, and planned against bought."""
+"""The pages Fills: purchases of fuel cards, a person's decisions about them, and planned against bought."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -50,16 +50,16 @@ from ingress.console.report_days import span_of, today_of
 from ingress.console.signed_in import Page, see_other
 
 FILLS, STOPS = 100, 100
-"""The numbers of fills and of stops on one page."""
+"""Fills and stops on one page."""
 MOST_STOPS = 100_000
-"""The limit for one file."""
+"""Most stops in one file."""
 
 _LISTS = {str(one): one for one in FillList}
 _BYS = {str(one): one for one in BoughtBy}
 _ENVIRONMENTS = {str(one): one for one in Environment}
 _NAMES = {FillList.ALL: "All", FillList.REVIEW: "To review", FillList.FLAGGED: "Flagged"}
 MOST_MATCHED = 5_000
-"""More fills than that are matched again by `fuelroute fills match`."""
+"""Most fills that the page matches again; `fuelroute fills match` takes more."""
 _DONE = {
     "matched": "All that waits was matched again with the trucks, mappings, stations and routes of now.",
     "decided": "It is stored, and what was figured from it is figured anew.",
@@ -93,7 +93,7 @@ def show(page: Page) -> Response:
 
 
 def match_again(page: Page, by: Actor) -> Response:
-    """Match the fills that wait once more, up to `MOST_MATCHED` of them."""
+    """Match the waiting fills once more, up to `MOST_MATCHED`."""
     tenant, stations = _tenant(page), read_stations(page.connection, page.company_id)
     settled, after = 0, UUID(int=0)
     for _ in range(MOST_MATCHED // BATCH_FILLS):

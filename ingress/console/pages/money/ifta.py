@@ -1,4 +1,4 @@
-"""The page IFTA: a quarter's miles, gallons and tax by state, and the same as a CSV file."""
+"""The page IFTA: a quarter's miles, gallons and tax by state, also as a CSV file."""
 
 from datetime import date, timedelta
 from zoneinfo import ZoneInfo
@@ -16,13 +16,13 @@ from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page
 
 MOST_ROUTES = 500
-"""The limit for a report that is made while a browser waits: each route takes some milliseconds of a processor."""
+"""Most routes of a report that is made while a browser waits: each takes some milliseconds of a processor."""
 _QUARTERS = 8
-"""The number of quarters to choose from."""
+"""Quarters to choose from."""
 
 
 def show(page: Page) -> Response:
-    """The report; or, for a larger fleet, the command that makes it."""
+    """Show the report, or for a larger fleet the command that makes it."""
     today = page.now.astimezone(ZoneInfo(page.session.time_zone)).date()
     quarter = _quarter(page, today)
     driven = _driven(page, quarter)
@@ -57,7 +57,7 @@ def export_vehicles(page: Page) -> Response:
 
 
 def _quarter(page: Page, today: date) -> Quarter:
-    """The quarter in the address, else the last quarter that is over. Raises Refused."""
+    """The quarter in the address, or the last quarter that is over. Raises Refused for any other text."""
     text = page.form.text("quarter")
     try:
         return Quarter.parse(text) if text else _latest(today)[1]
@@ -66,7 +66,7 @@ def _quarter(page: Page, today: date) -> Quarter:
 
 
 def _latest(today: date) -> list[Quarter]:
-    """The quarter of today and the quarters before it."""
+    """The present quarter and those before it."""
     quarters = []
     day = today
     for _ in range(_QUARTERS):
@@ -76,7 +76,7 @@ def _latest(today: date) -> list[Quarter]:
 
 
 def _driven(page: Page, quarter: Quarter) -> QuarterRoutes | None:
-    """The routes of a report. None where they are too many, or where the search for them took too long."""
+    """The routes of a report; None if they are too many, or finding them takes too long."""
     try:
         driven = find_quarter_routes(page.connection, page.company_id, quarter)
     except psycopg.errors.QueryCanceled:

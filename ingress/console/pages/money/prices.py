@@ -1,4 +1,4 @@
-"""The page Prices: price files with a preview and a mapping of their columns, held prices, sources, and what came."""
+"""The page Prices: price files with a preview and a mapping of their columns, held prices, sources, and past files."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -38,7 +38,7 @@ from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import Page, named_in_address, see_other
 
 MOST_FILE_BYTES_SENT = 5 << 20
-"""The file is imported while the browser waits. Larger ones are for the command."""
+"""Largest file that is imported while the browser waits. Larger ones are for the command."""
 _SHOWN_RECORDS = 5
 _SHOWN_HELD = 200
 _LONGEST = 20_000
@@ -88,11 +88,11 @@ def _is_operator(page: Page) -> bool:
 
 
 _IMPORT_SECONDS = 30.0
-"""An import holds one of the few threads for reports."""
+"""Time for an import, which holds one of the few threads for reports."""
 
 
 def take(page: Page, upload: Upload) -> Response:
-    """Show what is in a file that has arrived, or import it. Raises Refused."""
+    """Show the contents of an arrived file, or import it. Raises Refused if it cannot be read."""
     if upload.path.stat().st_size > MOST_FILE_BYTES_SENT:
         raise Refused(413, "This file is too large", "Import it with the command: fuelroute prices import.")
     page.afterwards.append(upload.remove)
@@ -123,7 +123,8 @@ def _said(error: UnreadableFile, upload: Upload) -> str:
 
 
 def _profile(page: Page, upload: Upload) -> FileProfile:
-    """The chosen profile, or the one that the mapping in the form makes. Raises UnreadableFile, UnknownProfile."""
+    """The chosen profile, or the one by the mapping in the form. Raises UnreadableFile or UnknownProfile if there is
+    none that fits."""
     form = page.form
     base = _base_profile(page, upload)
     if "field" not in form.values:
@@ -152,8 +153,8 @@ def _profile(page: Page, upload: Upload) -> FileProfile:
 
 
 def _base_profile(page: Page, upload: Upload) -> FileProfile:
-    """The chosen profile, or the one that the headings tell. When they do not tell it, the columns count that a person
-    has chosen in the preview. Raises UnreadableFile, UnknownProfile."""
+    """The chosen profile, or the one that fits the headings. If none does, the columns count that a person has chosen
+    in the preview. Raises UnreadableFile or UnknownProfile if there are none."""
     try:
         return price_profile_of(page.connection, page.company_id, page.form.text("profile") or AUTO, upload.path)
     except UnreadableFile:
@@ -163,7 +164,7 @@ def _base_profile(page: Page, upload: Upload) -> FileProfile:
 
 
 def _preview(page: Page, upload: Upload, profile: FileProfile, *, unsure: str = "") -> Response:
-    """The part of the page with the file's columns and first rows. `unsure`: why it was not recognized."""
+    """The part of the page with the file's columns and first rows. `unsure` is why it was not recognized."""
     sample = read_sample(upload.path)
     report, records, used, fault = ImportReport(), list[Any](), dict[str, str](), unsure
     try:
@@ -269,7 +270,7 @@ def _source(page: Page) -> PriceSource:
 
 
 def _may_send(page: Page) -> None:
-    """Everybody who sees the page may send a file; an operator chooses a company first."""
+    """Check who sends a file. Everybody who sees the page may; an operator chooses a company first."""
     _ = page.company_id
 
 

@@ -35,9 +35,9 @@ from ingress.console.savings_chart import PLOT, draw_prices, draw_savings
 from ingress.console.signed_in import Page
 
 LINES, PLANS = 50, 100
-"""The numbers of lines and of plans on one page."""
+"""Lines and plans on one page."""
 MOST_PLANS = 100_000
-"""The limit for one file."""
+"""Most plans in one file."""
 
 NAMES = {Dimension.TRUCK: "Trucks", Dimension.DRIVER: "Drivers", Dimension.LANE: "Lanes"}
 
@@ -132,7 +132,7 @@ _ORDERS = {str(one): one for one in LineOrder}
 
 
 def _wanted(page: Page) -> _Wanted:
-    """Read the choices from the address. Raises Refused."""
+    """Read the choices from the address. Raises Refused for those that are not offered."""
     form = page.form
     return _Wanted(
         tenant=Tenant(page.company_id, _ENVIRONMENTS.get(form.text("environment"), Environment.LIVE)),
@@ -160,7 +160,7 @@ def _place(page: Page, name: str) -> str | None:
 
 
 def _fields_of(by: Dimension, line: SavingsLine) -> dict[str, str]:
-    """The fields of the address that shows the plans of a line. `_place` reads the places."""
+    """The fields of an address that shows the plans of a line. `_place` reads the places."""
     if line.id is None:
         return {"origin": quote(line.name or "", safe=""), "destination": quote(line.other or "", safe="")}
     return {"vehicle": shown_id("veh", line.id)} if by is Dimension.TRUCK else {"driver": shown_id("drv", line.id)}
@@ -176,14 +176,14 @@ def _address(shown: Page, path: str, **changes: object) -> str:
 
 
 def _target(page: Page, wanted: _Wanted) -> float:
-    """The company's target in dollars a week. It is one for live routes; 0: there is none."""
+    """The company's target in dollars a week, for live routes only; 0 for none."""
     if wanted.tenant.environment is not Environment.LIVE:
         return 0
     return read_company(page.connection, page.company_id).savings_target_per_week
 
 
 def _whole_weeks(weeks: list[Week], span: Span) -> list[Week]:
-    """The weeks that the span has from Monday to Sunday."""
+    """The weeks of the span from Monday to Sunday."""
     return [
         week for week in weeks if week.first_day.weekday() == 0 and week.first_day + timedelta(days=6) <= span.last_day
     ]

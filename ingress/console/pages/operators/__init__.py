@@ -1,1 +1,1 @@
-"""Pages for operators alone."""
+"""Pages only for operators."""

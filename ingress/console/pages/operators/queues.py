@@ -41,7 +41,7 @@ _ERROR_GROUP = 120
 
 
 class QueueFigures(NamedTuple):
-    """The figures that are measured once for all open pages."""
+    """Figures that are measured once for all open pages."""
 
     at: datetime
     measured: Measured
@@ -52,7 +52,7 @@ _seen: TimedCache[QueueFigures] = TimedCache(seconds=1)
 
 
 def show(page: Page) -> Response:
-    """The whole page. Its figures are measured anew, since the operator may just have changed them."""
+    """Show the whole page. Its figures are measured again, because the operator may just have changed them."""
     return _figures(
         page,
         "queues.html",
@@ -65,7 +65,7 @@ def show(page: Page) -> Response:
 
 
 def figures(page: Page) -> Response:
-    """The part of the page that updates itself."""
+    """Show the part of the page that updates itself."""
     try:
         seen = _seen.get(lambda: _measure(page))
     except TimeoutError:
@@ -101,7 +101,7 @@ def _figures(page: Page, template: str, seen: QueueFigures, **more: Any) -> Resp
 
 
 def show_rates(page: Page) -> Response:
-    """The minutes behind a queue's rates."""
+    """Show the minutes behind a queue's rates."""
     queue = _queue(page)
     rates = next(one for one in read_rates(page.console.jobs.client, now=page.now) if one.queue == queue)
     start = page.now.replace(second=0, microsecond=0)
@@ -119,7 +119,7 @@ def show_rates(page: Page) -> Response:
 
 
 def show_jobs(page: Page) -> Response:
-    """The waiting, running or delayed jobs of a queue."""
+    """Show the waiting, running or delayed jobs of a queue."""
     queue, place = _queue(page), page.request.path_params["place"]
     if place not in get_args(Place):
         raise not_found()
@@ -131,7 +131,7 @@ def show_jobs(page: Page) -> Response:
 
 
 def show_worker(page: Page) -> Response:
-    """The jobs that a worker has taken and not finished."""
+    """Show the jobs that a worker has taken and not finished."""
     client, id = page.console.jobs.client, page.request.path_params["id"]
     if id not in inspection.read_holders(client):
         raise not_found()
@@ -159,7 +159,7 @@ def _names(page: Page, jobs: Iterable[About]) -> dict[UUID, str]:
 
 
 def _queue(page: Page) -> str:
-    """The queue in the address. Raises Refused."""
+    """The queue in the address. Raises Refused if there is none of that name."""
     queue: str = page.request.path_params["queue"]
     if queue not in QUEUES:
         raise not_found()
@@ -167,7 +167,7 @@ def _queue(page: Page) -> str:
 
 
 def show_overdue(page: Page) -> Response:
-    """The rows behind a figure. Held routes can be limited to one reason."""
+    """Show the rows behind a figure. Held routes can be limited to one reason."""
     figure = FIGURES.get(page.request.path_params["figure"])
     if figure is None:
         raise not_found()
@@ -209,9 +209,8 @@ def _dead(page: Page, *, fault: str = "", status: int = 200) -> Response:
 
 
 def _groups(page: Page, letters: Sequence[DeadLetter]) -> dict[str, list[tuple[str, int, str]]]:
-    """The most frequent values of each filter: the value, the number of its letters, and the address that shows them.
-
-    A filter with one value for all letters is left out."""
+    """The most frequent values of each filter: the value, the number of its letters, and the address that shows them. A
+    filter with one value for all letters is left out."""
     counted_by: dict[str, Counter[str]] = {
         "queue": Counter(one.stored.queue for one in letters),
         "job": Counter(one.stored.job for one in letters),
@@ -232,7 +231,7 @@ def _groups(page: Page, letters: Sequence[DeadLetter]) -> dict[str, list[tuple[s
 
 
 def act_on_dead(page: Page, by: Actor) -> Response:
-    """Replay or discard the letters that match, if they are as many as the page has shown."""
+    """Replay or discard the letters that match, if their number is still the one that the page showed."""
     act = {"replay": dead_letters.replay, "discard": dead_letters.discard}.get(page.form.text("act"))
     if act is None:
         raise not_found()
@@ -263,7 +262,7 @@ def resume(page: Page, by: Actor) -> Response:
 
 
 def _filter(page: Page) -> Filter:
-    """Read the filter from the form. Raises Refused."""
+    """Read the filter from the form. Raises Refused for one that cannot be read."""
 
     def text(name: str) -> str | None:
         return page.form.text(name) or None

@@ -1,1 +1,1 @@
-"""Routes: lists, a route, what a person does to it, files of them, driven lanes."""
+"""Pages about routes: lists, a route, a person's actions on it, files of routes, driven lanes."""

@@ -1,4 +1,4 @@
-"""The page Driven lanes: the roads that plans take because trucks took them before, and their reset."""
+"""The page Driven lanes: the roads of plans that trucks took before, and their reset."""
 
 from uuid import UUID
 

@@ -39,9 +39,8 @@ def cancel(page: Page, by: Actor) -> Response:
 
 
 def enter_stop_event(page: Page, by: Actor) -> Response:
-    """Enter an arrival or departure that the dispatcher learned from the driver.
-
-    Raises ImpossibleStopEvent, ImpossibleStep."""
+    """Enter an arrival or departure that the dispatcher learned from the driver. Raises ImpossibleStopEvent or
+    ImpossibleStep if it cannot be; the page says why."""
     tenant, route_id = _route(page)
     name, _, number = page.form.text("what").partition(" ")
     if name not in _ENDS or not (number.isascii() and number.isdecimal()):
@@ -64,7 +63,7 @@ def enter_stop_event(page: Page, by: Actor) -> Response:
 
 
 def _moment(page: Page) -> datetime:
-    """The time in the form, which the browser writes in the company's zone. Raises Refused."""
+    """The time in the form, which the browser writes in the company's zone. Raises Refused for any other text."""
     try:
         moment = datetime.fromisoformat(page.form.text("at"))
         if moment.tzinfo is None:
@@ -75,14 +74,14 @@ def _moment(page: Page) -> datetime:
 
 
 def plan(page: Page, by: Actor) -> Response:
-    """Make the plan again. Raises ImpossibleStep."""
+    """Make the plan again. Raises ImpossibleStep if it cannot be; the page says why."""
     tenant, route_id = _route(page)
     page.jobs += dispatcher_entries.plan_again(page.connection, tenant, route_id, _with_reason(page, by), now=page.now)
     return _done(page, route_id, "plan", "console.plan_requested")
 
 
 def send(page: Page, by: Actor) -> Response:
-    """Send a failed message again. Raises CannotResend."""
+    """Send a failed message again. Raises CannotResend if it cannot be; the page says why."""
     tenant, route_id = _route(page)
     message_id = read_id("msg", page.form.text("message"))
     if message_id is None:
@@ -100,7 +99,7 @@ def send(page: Page, by: Actor) -> Response:
 
 
 def _route(page: Page) -> tuple[Tenant, UUID]:
-    """The route in the address, which stands in either environment. Raises Refused."""
+    """The route in the address, in either environment. Raises Refused if the company has no such route."""
     route_id = read_id("rte", page.request.path_params["id"])
     tenant = find_tenant(page.connection, page.company_id, route_id) if route_id is not None else None
     if tenant is None or route_id is None:
@@ -109,7 +108,7 @@ def _route(page: Page) -> tuple[Tenant, UUID]:
 
 
 def _with_reason(page: Page, by: Actor) -> Actor:
-    """Raises Refused."""
+    """The user with the reason. Raises Refused without one."""
     if not page.form.text("reason"):  # a route keeps a shorter text than the audit log
         raise Refused(400, "Say why", "Go back and give a reason: it is kept with the route.")
     return by

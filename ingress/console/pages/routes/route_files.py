@@ -27,11 +27,11 @@ _SHOWN_STOPS = 3
 """Stops whose fields are suggested; others can be typed."""
 _SHOWN_CHARACTERS, _SHOWN_FAULT_CHARACTERS = 200, 2_000
 _LONGEST = 20_000
-"""The fields of all columns, in characters."""
+"""Most characters of the fields of all columns."""
 
 
 def show(page: Page) -> Response:
-    """The form, and the last files of the company."""
+    """Show the form, and the last files of the company."""
     return page.render(
         "route_files.html",
         section="routes",
@@ -43,7 +43,7 @@ def show(page: Page) -> Response:
 
 
 def take(page: Page, upload: Upload) -> Response:
-    """Show what is in a file that has arrived, or begin to push its routes. Raises Refused."""
+    """Show the contents of an arrived file, or begin to push its routes. Raises Refused if it cannot be read."""
     wanted = _wanted(page, upload)
     if page.form.text("act") != "push":
         response = _preview(page, wanted)

@@ -53,12 +53,12 @@ from ingress.console.timeline import timeline
 
 PAGE_SIZE = 50
 MOST_EXPORTED = 10_000
-"""The limit for one file."""
+"""Most routes in one file."""
 _PORTION = 1_000
 STATIONS = 100
-"""The number of stations on one page of those along a road."""
+"""Stations on one page of those along a road."""
 MOST_COMPARED = 3_000
-"""The cost of a stop at each station is computed for up to so many stations along a road: that takes half a second."""
+"""Most stations along a road for which the cost of a stop is computed: these take half a second."""
 _FILTERS = ("environment", "status", "held", "unit", "driver", "q", "from", "to")
 _STATUSES = {str(status): status for status in RouteStatus}
 _REASONS = {str(reason): reason for reason in PendingReason}
@@ -121,7 +121,7 @@ def _found(page: Page, asked: _Asked, *, limit: int, offset: int) -> FoundRoutes
 
 
 def show(page: Page) -> Response:
-    """The list of routes, or the part of it that refreshes itself."""
+    """Show the list of routes, or the part of it that refreshes itself."""
     number, asked = page.form.number("page", most=1_000_000), _asked(page)
     found = _found(page, asked, limit=PAGE_SIZE, offset=number * PAGE_SIZE)
     values = {name: page.form.text(name) for name in _FILTERS if page.form.text(name)}
@@ -146,7 +146,7 @@ def show(page: Page) -> Response:
 
 
 def export(page: Page) -> Response:
-    """The routes of all pages, with the columns and in the order that the list shows."""
+    """The routes of all pages, with the list's columns and in its order, as a CSV file."""
     asked = _asked(page)
     first = _found(page, asked, limit=_PORTION, offset=0)
     if first.total > MOST_EXPORTED:
@@ -194,7 +194,8 @@ _EXPORTED: dict[str, Callable[[Route, ZoneInfo], object]] = {
 
 
 def _start_of(page: Page, name: str, *, days: int = 0) -> datetime | None:
-    """The first moment of the day in the form, or `days` later, in the company's zone. Raises Refused."""
+    """The first moment of the day in the form, or `days` later, in the company's zone; None for an empty field. Raises
+    Refused for any other text."""
     day = page.form.text(name)
     if not day:
         return None
@@ -206,9 +207,8 @@ def _start_of(page: Page, name: str, *, days: int = 0) -> datetime | None:
 
 
 def show_one(page: Page) -> Response:
-    """A route's page; or the part of it that moves: status, stops, truck and timeline.
-
-    Once there is another plan, the part has the road and its stations too."""
+    """Show a route, or the part of its page that moves: status, stops, truck and timeline. Once there is another plan,
+    the part has the road and its stations too."""
     history = _history(page)
     tenant = Tenant(page.company_id, Environment(history.route.environment))
     (versioned,) = read_routes([(tenant, history.route.id)]).on(page.connection)
@@ -282,7 +282,7 @@ class Explained(NamedTuple):
     page: int
     pages: int
     is_asked: bool
-    """True where the address names the page."""
+    """True if the address names the page."""
 
 
 def _explained(page: Page, explanation: StoredExplanation) -> Explained:
@@ -308,13 +308,13 @@ _DONE = {
 
 
 class Steps(NamedTuple):
-    """The actions that the user may take on the route."""
+    """The actions that the user may take on the route now."""
 
     cancel: bool
     stop_events: list[tuple[str, str]]
-    """The arrivals and departures that can be entered: the value in the form, and the words for it."""
+    """The arrivals and departures that can be entered: the value in the form, and its words."""
     time: str
-    """Now, as a browser writes it in its field."""
+    """The present time in the form of a browser's field."""
     plan: bool
     send: set[UUID]
     """The messages that may be sent again."""
@@ -356,7 +356,7 @@ def _missing_stop_events(history: History) -> list[tuple[str, str]]:
 
 
 def _history(page: Page) -> History:
-    """The history of the route in the address. Raises Refused."""
+    """The history of the route in the address. Raises Refused if the company has no such route."""
     route_id = read_id("rte", page.request.path_params["id"])
     history = read_history(page.connection, page.company_id, route_id) if route_id is not None else None
     if history is None:
