@@ -13,7 +13,7 @@ from deploy.cli.storing import transaction
 from domain import clock
 from domain.operations.import_kinds import DealsFile, StationsFile, TaxesFile
 from domain.routes.plans import price_changes
-from domain.stations import price_imports
+from domain.stations import deals, stations, taxes
 from domain.stations.believed_prices import unit_option
 from domain.stations.listings import DEALS, STATIONS, TAXES
 from domain.text import printable
@@ -49,7 +49,7 @@ add_commands(
         STATIONS,
         ("station_id", "name", "brand", "city", "state", "retail_price", "priced_at"),
         by_id("station", str),
-        shape=price_imports.StationFileRow,
+        shape=stations.StationFileRow,
         of_company=False,
     ),
 )
@@ -61,7 +61,7 @@ add_commands(
         DEALS,
         ("id", "station_id", "brand", "discount_per_gallon", "net_price", "valid_from", "valid_to"),
         by_id("deal", _number),
-        shape=price_imports.DealFileRow,
+        shape=deals.DealFileRow,
         retires=False,
     ),
 )
@@ -79,14 +79,14 @@ add_commands(
                 _day,
             ),
         },
-        shape=price_imports.TaxRow,
+        shape=taxes.TaxRow,
         of_company=False,
         retires=False,
     ),
 )
 
 
-@stations_app.command("import", epilog=f"{columns_of(price_imports.StationRow)} {_UNIT_COLUMNS}")
+@stations_app.command("import", epilog=f"{columns_of(stations.StationRow)} {_UNIT_COLUMNS}")
 def stations_import(
     file: CsvFile, currency: Currency = "", unit: Unit = "", believe: Believe = False, as_json: AsJson = False
 ) -> None:
@@ -99,7 +99,7 @@ def stations_import(
     finish_import(as_json, "stations", store_file(stations, bar="stations", as_json=as_json))
 
 
-@deals_app.command("import", epilog=f"{columns_of(price_imports.DealRow)} {_UNIT_COLUMNS}")
+@deals_app.command("import", epilog=f"{columns_of(deals.DealRow)} {_UNIT_COLUMNS}")
 def deals_import(
     company_id: CompanyId,
     file: CsvFile,
@@ -113,7 +113,7 @@ def deals_import(
     finish_import(as_json, "deals", store_file(deals, as_json=as_json))
 
 
-@taxes_app.command("import", epilog=columns_of(price_imports.TaxRow))
+@taxes_app.command("import", epilog=columns_of(taxes.TaxRow))
 def taxes_import(file: CsvFile, as_json: AsJson = False) -> None:
     """Adds and updates the states' diesel taxes, for companies whose objective is tax-adjusted.
 

@@ -29,7 +29,9 @@ from domain.lifecycle import Environment, Role
 from domain.roads import Point
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
 from domain.settings import Settings
-from domain.stations.price_imports import store_deal_rows, store_station_rows, store_tax_rows
+from domain.stations.deals import store_deal_rows
+from domain.stations.stations import store_station_rows
+from domain.stations.taxes import store_tax_rows
 from domain.text import printable
 
 HERE = Path(__file__).parent

@@ -6,6 +6,8 @@ prices waits only for others of that company, and for changes of the prices that
 from datetime import datetime
 from uuid import UUID
 
+from domain.audit.actions import Action
+from domain.audit.entries import Actor, audit_subject, record_action
 from domain.database.connections import PRICE_LOCKS, Connection
 from domain.database.statements import Command, NotNull, Scalar
 
@@ -31,6 +33,14 @@ def lock_prices(connection: Connection, company_id: UUID | None) -> None:
     else:
         _LOCK_BESIDE_OTHERS.execute(connection)
         _LOCK_COMPANY.execute(connection, (str(company_id),))
+
+
+def record_by_hand(
+    connection: Connection, by: Actor, action: Action, kind: str, key: object, company_id: UUID | None = None
+) -> None:
+    """Write to the audit log what was done to a station, a deal or a tax. Stations and taxes belong to no company."""
+    subject = audit_subject(kind, str(key))
+    record_action(connection, by.with_reason("by hand"), action, subject, company_id=company_id)
 
 
 _NEWEST = Scalar(

@@ -27,8 +27,10 @@ from domain.operations.import_kinds import DealsFile, DriversFile, ImportFile, S
 from domain.routes.intake import fleet_changes
 from domain.routes.intake.retiring import StillDriving, retire
 from domain.routes.plans import price_changes
+from domain.stations.deals import DealFileRow
 from domain.stations.listings import DEALS, STATIONS, TAXES, StoredDeal, StoredStation, StoredTax
-from domain.stations.price_imports import DealFileRow, StationFileRow, TaxRow, tax_key
+from domain.stations.stations import StationFileRow
+from domain.stations.taxes import TaxRow, tax_key
 from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import Page
 

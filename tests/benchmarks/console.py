@@ -10,7 +10,9 @@ from deploy.demo import HERE as DEMO
 from domain.database.options import HOUSEKEEPING
 from domain.ids import new_id, read_id
 from domain.lifecycle import PendingReason, Role, RouteStatus
-from domain.stations.price_imports import store_deal_rows, store_station_rows, store_tax_rows
+from domain.stations.deals import store_deal_rows
+from domain.stations.stations import store_station_rows
+from domain.stations.taxes import store_tax_rows
 from tests.benchmarks.harness import Bench, Figure, Run, Stack, busiest, ratios
 from tests.benchmarks.load import CONNECTIONS, Address, Load, drive, send
 from tests.benchmarks.loader import Fleet, Lot, load_fleet, load_plans, load_routes

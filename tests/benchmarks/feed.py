@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from domain.encoding import write
 from domain.lifecycle import RouteStatus
-from domain.stations.price_imports import store_station_rows
+from domain.stations.stations import store_station_rows
 from tests.benchmarks.harness import Bench, Figure, Stack, busiest
 from tests.benchmarks.load import Load, drive, send
 from tests.benchmarks.loader import Lot, load_fleet, load_keys, load_routes

@@ -33,7 +33,7 @@ from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
 from domain.stations.corridor import StationIndex
 from domain.stations.offers import Offer, Station
-from domain.stations.price_imports import store_station_rows
+from domain.stations.stations import store_station_rows
 from tests.benchmarks import exact, optimizer
 from tests.benchmarks.harness import Bench, Figure, Stack, busiest
 from tests.benchmarks.loader import Fleet, load_fleet

@@ -16,7 +16,8 @@ from domain.contract.shapes import SCOPES
 from domain.fleet.mappings import store_mapping
 from domain.lifecycle import Environment, Role
 from domain.settings import Settings
-from domain.stations.price_imports import store_deal_rows, store_tax_rows
+from domain.stations.deals import store_deal_rows
+from domain.stations.taxes import store_tax_rows
 from ingress.console.app import create_console
 from tests.browser.accessibility import assert_accessible
 from tests.browser.conftest import People, add_session

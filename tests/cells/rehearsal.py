@@ -35,7 +35,7 @@ from domain.ids import new_id
 from domain.lifecycle import Environment
 from domain.migrations import migrate
 from domain.settings import Settings
-from domain.stations.price_imports import store_station_rows
+from domain.stations.stations import store_station_rows
 from tests.cells.haproxy import PROGRAM, Proxy, running_haproxy
 from tests.factories import DOT, JOLIET, STATIONS, Fleet, make_fleet, route_body
 from tests.gateway import HOST, Gateway, running_gateway

@@ -11,7 +11,7 @@ from domain.contract.shapes import SCOPES
 from domain.database.connections import Connection
 from domain.ids import new_id
 from domain.lifecycle import Environment, Role
-from domain.stations.price_imports import store_station_rows
+from domain.stations.stations import store_station_rows
 from tests.chaos.clients import Clients
 from tests.chaos.gateways import Post
 from tests.chaos.model import Account, Journey, Model

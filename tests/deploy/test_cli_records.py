@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from domain.database.connections import Database
-from domain.stations.price_imports import store_station_rows
+from domain.stations.stations import store_station_rows
 from tests.deploy.commands import NO_COMPANY, Cli
 from tests.factories import STATIONS, Fleet
 

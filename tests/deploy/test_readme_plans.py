@@ -24,7 +24,9 @@ from domain.routes.progress.tracking import process_vehicles
 from domain.routes.reading.explanations import read_route_explanation
 from domain.settings import Settings
 from domain.stations.corridor_offers import StationPlaces, offers_along
-from domain.stations.price_imports import store_deal_rows, store_station_rows, store_tax_rows
+from domain.stations.deals import store_deal_rows
+from domain.stations.stations import store_station_rows
+from domain.stations.taxes import store_tax_rows
 from domain.telematics.feed import store_positions
 from tests.domain.helpers import imported, positions_at
 from tests.rows import named

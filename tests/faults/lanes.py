@@ -12,7 +12,7 @@ from pathlib import Path
 from deploy.embedded import EmbeddedRedis, running
 from domain.database.connections import Database, connected
 from domain.settings import Settings
-from domain.stations.price_imports import store_station_rows
+from domain.stations.stations import store_station_rows
 from tests.conftest import make_database
 from tests.factories import STATIONS
 from tests.faults.points import Point, When

@@ -102,7 +102,7 @@ STEPS = (
     Step("correction sent", _DELIVER, scenarios.fuel_at_the_first_stop),
     Step("deviation seen", commit("domain.routes.plans.deviating_trucks:follow_trucks"), scenarios.leave_the_road),
     Step("replanned", commit("domain.routes.plans.replans:finish_replan"), scenarios.leave_the_road),
-    Step("deals copied", call("domain.stations.price_imports:store_deal_rows"), scenarios.import_deals),
+    Step("deals copied", call("domain.stations.deals:store_deal_rows"), scenarios.import_deals),
     Step("deals committed", commit("domain.routes.plans.price_changes:import_deals"), scenarios.import_deals),
     Step("reviews of new prices enqueued", enqueued("plans.review"), scenarios.import_deals),
     # the company's systems are told

@@ -26,7 +26,9 @@ from domain.operations.import_kinds import (
 )
 from domain.operations.import_records import IMPORTING, StoredImport, latest_imports
 from domain.operations.import_runs import ImportRun
-from domain.stations.price_imports import DealRow, StationRow, TaxRow
+from domain.stations.deals import DealRow
+from domain.stations.stations import StationRow
+from domain.stations.taxes import TaxRow
 from tests.fuzz.engine import HANG_SECONDS, Fault, Part
 from tests.ingress.console.conftest import Browser, World
 from tests.ingress.console.uploads import send

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from domain.messages.due_messages import list_messages
-from domain.stations.price_imports import store_station_rows
+from domain.stations.stations import store_station_rows
 from tests.factories import STATIONS
 from tests.rows import stored_id
 from tests.service import Client, Service

@@ -17,7 +17,7 @@ from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import build_plan_job
 from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
-from domain.stations.price_imports import store_station_rows
+from domain.stations.stations import store_station_rows
 from domain.telemetry import metrics
 from scheduler.process import _count_run
 from scheduler.service_gauges import ServiceGauges

@@ -17,17 +17,19 @@ from domain.routes.plans.review_requests import (
     after_new_prices_of,
     companies_with_waiting_trucks,
 )
-from domain.stations import held_prices, price_imports
+from domain.stations import deals, held_prices, stations, taxes
 from domain.stations.believed_prices import NO_OPTION, UnitOption
+from domain.stations.deals import DealRow
 from domain.stations.price_files import (
     PriceReport,
     apply_coming_prices,
     store_price_file,
 )
-from domain.stations.price_imports import DealRow, StationRow, TaxRow
 from domain.stations.price_moments import begin_moments
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_units import NO_RATES, ExchangeRates
+from domain.stations.stations import StationRow
+from domain.stations.taxes import TaxRow
 
 
 def import_stations(
@@ -40,7 +42,7 @@ def import_stations(
     progress: Progress = lambda _: None,
 ) -> ImportReport:
     """Imports stations with retail prices. Raises UnreadableFile for a file that is refused as a whole."""
-    report = price_imports.store_station_rows(connection, path, now=now, unit=unit, believe=believe, progress=progress)
+    report = stations.store_station_rows(connection, path, now=now, unit=unit, believe=believe, progress=progress)
     after_new_prices(connection, None, now=now)
     return report
 
@@ -58,9 +60,7 @@ def import_deals(
     """Imports a company's deals. Raises UnknownCompany, RetiredCompany, and UnreadableFile for a file that is refused
     as a whole."""
     require_company(connection, company_id)
-    report = price_imports.store_deal_rows(
-        connection, company_id, path, now=now, unit=unit, believe=believe, progress=progress
-    )
+    report = deals.store_deal_rows(connection, company_id, path, now=now, unit=unit, believe=believe, progress=progress)
     after_new_prices(connection, company_id, now=now)
     return report
 
@@ -69,7 +69,7 @@ def import_taxes(
     connection: Connection, path: Path, *, now: datetime, progress: Progress = lambda _: None
 ) -> ImportReport:
     """Imports fuel taxes. Raises UnreadableFile for a file that is refused as a whole."""
-    report = price_imports.store_tax_rows(connection, path, now=now, progress=progress)
+    report = taxes.store_tax_rows(connection, path, now=now, progress=progress)
     after_new_prices(connection, None, now=now)
     return report
 
@@ -143,20 +143,20 @@ def wake_prices(connection: Connection, *, since: datetime, now: datetime) -> No
 def add_station(connection: Connection, row: StationRow, by: Actor, *, now: datetime, believe: bool = False) -> None:
     """Adds one station. Raises StationExists, and UnbelievablePrice for a price that looks wrong, unless `believe` is
     set."""
-    price_imports.insert_station(connection, row, by, now=now, believe=believe)
+    stations.insert_station(connection, row, by, now=now, believe=believe)
     after_new_prices(connection, None, now=now)
 
 
 def edit_station(connection: Connection, row: StationRow, by: Actor, *, now: datetime, believe: bool = False) -> None:
     """Changes one station; a retired one is back. Raises UnbelievablePrice for a price that looks wrong, unless
     `believe` is set."""
-    price_imports.store_station(connection, row, by, now=now, believe=believe)
+    stations.store_station(connection, row, by, now=now, believe=believe)
     after_new_prices(connection, None, now=now)
 
 
 def retire_stations(connection: Connection, station_ids: Sequence[str], by: Actor, *, now: datetime) -> None:
     """Retires stations. Raises UnknownStation if one of them does not exist."""
-    price_imports.set_stations_retired(connection, station_ids, by, now=now)
+    stations.set_stations_retired(connection, station_ids, by, now=now)
     after_new_prices(connection, None, now=now)
 
 
@@ -173,14 +173,14 @@ def edit_deal(
     """Changes one deal, or for a `deal_id` of None adds one. Returns its id; None if the company has no such deal.
     Raises UnknownCompany, RetiredCompany, and AlreadyPriced if another deal has the place and the days."""
     require_company(connection, company_id)
-    stored_id = price_imports.store_deal(connection, company_id, deal_id, row, by, now=now, believe=believe)
+    stored_id = deals.store_deal(connection, company_id, deal_id, row, by, now=now, believe=believe)
     after_new_prices(connection, company_id, now=now)
     return stored_id
 
 
 def remove_deal(connection: Connection, company_id: UUID, deal_id: int, by: Actor, *, now: datetime) -> bool:
     """Removes a deal. Returns False if the company has no such deal."""
-    if not price_imports.delete_deal(connection, company_id, deal_id, by, now=now):
+    if not deals.delete_deal(connection, company_id, deal_id, by, now=now):
         return False
     after_new_prices(connection, company_id, now=now)
     return True
@@ -189,7 +189,7 @@ def remove_deal(connection: Connection, company_id: UUID, deal_id: int, by: Acto
 def edit_tax(connection: Connection, old: tuple[str, date] | None, row: TaxRow, by: Actor, *, now: datetime) -> bool:
     """Changes the tax of a state from a day on, or for an `old` of None adds one. Returns False if there is no such
     tax. Raises AlreadyPriced if there is one for that state and day."""
-    if not price_imports.store_tax(connection, old, row, by, now=now):
+    if not taxes.store_tax(connection, old, row, by, now=now):
         return False
     after_new_prices(connection, None, now=now)
     return True
@@ -197,7 +197,7 @@ def edit_tax(connection: Connection, old: tuple[str, date] | None, row: TaxRow, 
 
 def remove_tax(connection: Connection, state: str, valid_from: date, by: Actor, *, now: datetime) -> bool:
     """Removes a tax. Returns False if there is no such tax."""
-    if not price_imports.delete_tax(connection, state, valid_from, by, now=now):
+    if not taxes.delete_tax(connection, state, valid_from, by, now=now):
         return False
     after_new_prices(connection, None, now=now)
     return True

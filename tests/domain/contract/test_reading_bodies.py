@@ -23,7 +23,7 @@ from domain.contract.shapes import (
     VehicleRef,
     moment_of,
 )
-from domain.stations.price_imports import StationRow
+from domain.stations.stations import StationRow
 from tests.factories import JOLIET, NEWARK, route_body
 
 START = datetime(2026, 3, 1, 14, tzinfo=UTC)

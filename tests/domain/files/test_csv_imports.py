@@ -8,7 +8,7 @@ import pytest
 from domain.database.connections import Connection
 from domain.files.csvfiles import UnreadableFile
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
-from domain.stations.price_imports import store_station_rows
+from domain.stations.stations import store_station_rows
 from tests.domain.csv_files import CsvFile, counts, drivers, rejected, vehicles
 from tests.factories import Fleet
 from tests.jobs import jobs_of

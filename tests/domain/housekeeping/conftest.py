@@ -14,7 +14,7 @@ from domain.database.connections import Database
 from domain.housekeeping.erasure import erase_company
 from domain.lifecycle import Role
 from domain.routes.intake.fleet_changes import add_mapping, import_drivers, import_vehicles
-from domain.stations.price_imports import store_deal_rows
+from domain.stations.deals import store_deal_rows
 from tests.domain.housekeeping.traces import ids_of
 from tests.factories import DOT, Fleet
 

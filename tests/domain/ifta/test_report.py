@@ -26,7 +26,8 @@ from domain.routes.intake.pushes import Push, store_pushes
 from domain.routes.plans import first_plan
 from domain.settings import Settings
 from domain.stations.corridor_offers import StationPlaces, offers_along
-from domain.stations.price_imports import store_station_rows, store_tax_rows
+from domain.stations.stations import store_station_rows
+from domain.stations.taxes import store_tax_rows
 from tests.domain.helpers import deliver, imported, route_row
 from tests.domain.trucks import hours, minutes, stand_at
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_input

@@ -23,7 +23,7 @@ from domain.routes.reading.explanations import read_route_explanation
 from domain.routes.transitions import message_sent
 from domain.settings import Settings
 from domain.stations.corridor_offers import StationPlaces, offers_along
-from domain.stations.price_imports import store_station_rows
+from domain.stations.stations import store_station_rows
 from tests.domain.helpers import imported, positions_at, post, route_row
 from tests.domain.planning.plans import NOW, feasible, inputs, meridian, priced
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, STATIONS, Fleet

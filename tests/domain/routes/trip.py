@@ -16,7 +16,7 @@ from domain.routes.progress.tracking import process_vehicles
 from domain.routes.reading.explanations import read_route_explanation
 from domain.settings import Settings
 from domain.stations.corridor_offers import StationPlaces, offers_along
-from domain.stations.price_imports import store_station_rows
+from domain.stations.stations import store_station_rows
 from tests.domain.helpers import deliver, imported, positions_at, post
 from tests.factories import JOLIET, NEWARK, STATIONS, Fleet
 from tests.jobs import jobs_of

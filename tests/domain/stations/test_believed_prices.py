@@ -9,13 +9,11 @@ from domain.database.connections import Connection
 from domain.files.csvfiles import ImportReport
 from domain.settings import get_settings
 from domain.stations.believed_prices import UnbelievablePrice, UnitOption
-from domain.stations.price_imports import (
-    DealFileRow,
+from domain.stations.deals import DealFileRow, store_deal, store_deal_rows
+from domain.stations.stations import (
     StationFileRow,
     insert_station,
     set_stations_retired,
-    store_deal,
-    store_deal_rows,
     store_station,
     store_station_rows,
 )

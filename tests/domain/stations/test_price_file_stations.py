@@ -10,8 +10,8 @@ from domain.database.connections import Connection
 from domain.files.profiles import Column, FileProfile
 from domain.stations.chains import BrandMatch, brand_match, brand_of, store_number
 from domain.stations.held_prices import accept_price, held_prices
-from domain.stations.price_imports import set_stations_retired
 from domain.stations.station_codes import keep_codes, plain_code
+from domain.stations.stations import set_stations_retired
 from tests.domain.stations.price_lists import OPIS, Import, add_station, loves_row, reasons, stations
 from tests.factories import DOT, Fleet
 from tests.rows import named

@@ -7,7 +7,7 @@ import pytest
 
 from domain.database.connections import Connection
 from domain.routes.reading.overview import read_set_up
-from domain.stations.price_imports import DealRow, store_deal
+from domain.stations.deals import DealRow, store_deal
 from domain.stations.price_presence import has_prices
 from tests.domain.notices.subscriptions import look, notices_of, subscribe
 from tests.factories import DOT, Fleet, make_fleet

@@ -8,7 +8,7 @@ from domain.database.connections import Connection
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from domain.stations.corridor_offers import StationPlaces, offers_along
-from domain.stations.price_imports import StationRow, store_station
+from domain.stations.stations import StationRow, store_station
 from tests.factories import DOT, Fleet
 
 DENVER, MINNEAPOLIS = Point(39.739, -104.985), Point(44.98, -93.264)

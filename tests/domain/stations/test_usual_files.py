@@ -12,11 +12,11 @@ from domain.files.csvfiles import UnreadableFile
 from domain.files.reading import recognize
 from domain.stations.chains import store_number
 from domain.stations.price_files import PriceReport, store_price_file
-from domain.stations.price_imports import store_station_rows
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS
 from domain.stations.price_units import country_of
 from domain.stations.state_names import US_STATES
+from domain.stations.stations import store_station_rows
 from tests.domain.stations.price_lists import Import, reasons, stations
 from tests.factories import Fleet
 

@@ -25,7 +25,7 @@ from domain.routes.progress.tracking import process_vehicles
 from domain.routes.reading.explanations import read_route_explanation
 from domain.settings import Settings
 from domain.stations.corridor_offers import Corridor, StationPlaces, offers_along
-from domain.stations.price_imports import store_station_rows
+from domain.stations.stations import store_station_rows
 from domain.telematics.feed import store_positions
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, pushed, route_row, status_of
 from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, STATIONS, Fleet

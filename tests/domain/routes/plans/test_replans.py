@@ -24,7 +24,7 @@ from domain.routes.plans.deviating_trucks import followed_routes
 from domain.routes.plans.replans import Replan
 from domain.routes.reading.explanations import read_route_explanation
 from domain.settings import Settings
-from domain.stations.price_imports import store_station_rows
+from domain.stations.stations import store_station_rows
 from tests.domain.helpers import corrected_by_hand, positions_at
 from tests.domain.routes.journey import Journey, Leg, at_mile
 from tests.factories import DOT, JOLIET, NEWARK, STATIONS, Fleet, make_fleet

@@ -14,7 +14,7 @@ from domain.roads import CIRCUITY, great_circle_miles
 from domain.routes.plans import review_requests, reviews
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
-from domain.stations.price_imports import store_station_rows
+from domain.stations.stations import store_station_rows
 from tests.domain.helpers import place_of, positions_at, post, route_row
 from tests.domain.routes.trip import OUT_OF_TOWN, SENT, Trip
 from tests.factories import JOLIET, NEWARK, STATIONS, Fleet

@@ -16,21 +16,15 @@ from domain.database.connections import Connection, Database
 from domain.database.options import SERVING
 from domain.files.csvfiles import ImportReport
 from domain.settings import Settings
-from domain.stations import price_files, price_imports
+from domain.stations import deals, price_files
+from domain.stations.deals import DealRow, TooManyDeals, delete_deal, store_deal, store_deal_rows
 from domain.stations.listings import DEALS as DEALS_LISTED
 from domain.stations.price_files import store_price_file
-from domain.stations.price_imports import (
-    DealRow,
-    TooManyDeals,
-    delete_deal,
-    store_deal,
-    store_deal_rows,
-    store_station_rows,
-    store_tax_rows,
-)
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN
 from domain.stations.price_sets import begin_price_set, lock_prices
+from domain.stations.stations import store_station_rows
+from domain.stations.taxes import store_tax_rows
 from tests.domain.csv_files import CsvFile, counts, rejected
 from tests.factories import DOT, Fleet, make_fleet
 from tests.rows import named
@@ -337,7 +331,7 @@ def test_a_company_s_import_that_is_being_stored_holds_up_nobody_else_s_deals(
 def test_a_company_has_so_many_deals_at_most(
     database: Database, csv_file: CsvFile, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(price_imports, "get_settings", lambda: Settings(deals_per_company=3))
+    monkeypatch.setattr(deals, "get_settings", lambda: Settings(deals_per_company=3))
     rows: list[int] = []
     with database.transaction() as connection:
         mine, other = make_fleet(connection), make_fleet(connection)

@@ -1,0 +1,289 @@
+"""Truck stops with their retail prices: imported from CSV files, edited row by row, retired.
+
+Each import is one transaction and adds a row to `price_sets`, so that a plan knows which prices it has seen.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from operator import attrgetter
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+from psycopg import sql
+
+from domain.audit.entries import Actor
+from domain.contract.captions import Caption
+from domain.contract.shapes import Latitude, Longitude, Reference, SentMoment, in_utc
+from domain.database.connections import Connection
+from domain.database.statements import Scalar
+from domain.errors import FuelrouteError
+from domain.files.csvfiles import FileRow, ImportReport, Progress, read_rows, without_repeats
+from domain.stations.believed_prices import (
+    NO_OPTION,
+    PriceJudge,
+    RetiredFinder,
+    RetiredPlaces,
+    UnbelievablePrice,
+    UnitOption,
+)
+from domain.stations.price_columns import CurrencyCell, PricePerGallon, UnitCell, Words, check_unit, sent_price
+from domain.stations.price_outliers import MOST_TIMES
+from domain.stations.price_sets import begin_price_set, record_by_hand
+from domain.stations.prices import STALE_AFTER
+from domain.stations.staged_rows import RowKey, count_outcomes, keep_stored, stage_rows
+from domain.stations.state_names import US_STATES, code_of_state
+
+
+class StationRow(Struct, frozen=True):
+    station_id: Annotated[Reference, Caption("Id", "cannot be changed")]
+    name: Annotated[Reference, Caption("Name")]
+    latitude: Annotated[Latitude, Caption("Latitude")]
+    longitude: Annotated[Longitude, Caption("Longitude")]
+    brand: Annotated[Words | None, Caption("Brand")] = None
+    address: Annotated[Words | None, Caption("Address")] = None
+    city: Annotated[Words | None, Caption("City")] = None
+    state: Annotated[Words | None, Caption("State")] = None
+    retail_price: Annotated[PricePerGallon | None, Caption("Retail price, dollars a gallon")] = None
+    priced_at: SentMoment | None = None
+
+    def __post_init__(self) -> None:
+        if self.latitude == 0 and self.longitude == 0:
+            raise ValueError("latitude and longitude are both 0: no place for a truck stop")
+        if self.priced_at is not None:
+            in_utc(self.priced_at)  # raises
+
+
+class StationFileRow(StationRow, frozen=True):
+    """A station in a file or a form: its price may be in the money and unit of its country."""
+
+    retail_price: Annotated[
+        Annotated[float, Meta(gt=0, lt=1_000)] | None,
+        Caption("Retail price, dollars a gallon", "or in the currency and unit below"),
+    ] = None
+    currency: CurrencyCell = None
+    unit: UnitCell = None
+    checked_price: Words | None = None
+    """The price again, or `yes`, if a person has checked it. Exports have it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_unit(self.currency, self.unit, self.retail_price)
+
+
+class UnknownStation(FuelrouteError):
+    def __init__(self, station_id: str) -> None:
+        super().__init__(f"there is no station {station_id!r}: see `fuelroute stations list`")
+
+
+class StationExists(FuelrouteError):
+    def __init__(self, station_id: str) -> None:
+        super().__init__(f"there is a station with the id {station_id!r} already: search for it, and edit it there")
+
+
+_STATION_KEY = RowKey(["station_id"])
+
+
+def store_station_rows(
+    connection: Connection,
+    path: Path,
+    *,
+    now: datetime,
+    unit: UnitOption = NO_OPTION,
+    believe: bool = False,
+    progress: Progress = lambda _: None,
+) -> ImportReport:
+    """Add and update stations by id, in the caller's transaction, so that no reader sees half of it. A row without
+    `priced_at` was priced now. A price older than the stored one is ignored. A price that cannot be converted to US
+    dollars a gallon, or is unlike known ones, is not stored unless a person has checked it (`believe`). A retired
+    station comes back only under its own id. `progress` is called for every row. Raises UnreadableFile if the file is
+    refused as a whole."""
+    report = ImportReport()
+    lines = without_repeats(read_rows(path, StationFileRow, report, progress=progress), report, "station_id")
+    judge = PriceJudge(connection, now=now, believe=believe, option=unit)
+    _store_stations(connection, lines, report, judge, RetiredPlaces(connection).finder(), now=now)
+    return report
+
+
+def insert_station(connection: Connection, row: StationRow, by: Actor, *, now: datetime, believe: bool = False) -> None:
+    """Add one station. Raises StationExists, also where the station is retired, and UnbelievablePrice."""
+    if not _store_one(connection, row, now=now, believe=believe).created:
+        raise StationExists(row.station_id)
+    record_by_hand(connection, by, "add", "station", row.station_id)
+
+
+def store_station(connection: Connection, row: StationRow, by: Actor, *, now: datetime, believe: bool = False) -> None:
+    """Change one station, as an import of this row does. Raises UnbelievablePrice."""
+    _store_one(connection, row, now=now, believe=believe)
+    record_by_hand(connection, by, "change", "station", row.station_id)
+
+
+def _store_one(connection: Connection, row: StationRow, *, now: datetime, believe: bool) -> ImportReport:
+    if not isinstance(row, StationFileRow):
+        row = StationFileRow(*msgspec.structs.astuple(row))
+    report, judge = ImportReport(), PriceJudge(connection, now=now, believe=believe)
+    _store_stations(connection, [FileRow(1, row)], report, judge, None, now=now)
+    if report.rejected:
+        raise UnbelievablePrice(report.rejected[0].message.removesuffix(_NOT_STORED))
+    return report
+
+
+def _store_stations(
+    connection: Connection,
+    lines: Iterable[FileRow[Any]],
+    report: ImportReport,
+    judge: PriceJudge,
+    retired: RetiredFinder | None,
+    *,
+    now: datetime,
+) -> None:
+    columns = (*StationRow.__struct_fields__, "retired_at")  # a retired station that is named again is back
+    told = _ToldStations(lines, report, judge, retired)
+
+    stored = attrgetter(*columns[:-2])
+    state_place = columns.index("state")
+
+    def values(row: StationRow) -> tuple[Any, ...]:
+        told = stored(row)
+        if row.state is not None and row.state not in US_STATES:
+            told = (*told[:state_place], code_of_state(row.state), *told[state_place + 1 :])
+        return (*told, row.priced_at or now, None)
+
+    absent = stage_rows(connection, "stations", columns, told, values) - {"currency", "unit", "checked_price"}
+    begin_price_set(connection, "stations", None, now=now)
+    kept = absent - {"priced_at"}  # without the column, a price is of now
+    if "retail_price" in absent:
+        kept |= {"priced_at"}
+    _pass_retired(connection, told, report)
+    keep_stored(connection, "stations", _STATION_KEY, kept)
+    _keep_newer_prices(connection, now=now)
+    _keep_doubted(connection, told, report, judge, now=now)
+    # An equal price at a later time does not count as a change, but the time is stored.
+    count_outcomes(connection, "stations", _STATION_KEY, [name for name in columns if name != "priced_at"], report)
+    assignments = sql.SQL(", ").join(
+        sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in columns if name != "station_id"
+    )
+    connection.execute(
+        sql.SQL(
+            "INSERT INTO stations ({0}) SELECT {0} FROM staged_stations ON CONFLICT (station_id) DO UPDATE SET {1}"
+        ).format(sql.SQL(", ").join(map(sql.Identifier, columns)), assignments)
+    )
+
+
+class _ToldStations:
+    """The rows with their prices in US dollars a gallon. A doubtful price is left out, and listed in the report."""
+
+    def __init__(
+        self, lines: Iterable[FileRow[Any]], report: ImportReport, judge: PriceJudge, retired: RetiredFinder | None
+    ) -> None:
+        self._lines, self._report, self._judge, self._retired = lines, report, judge, retired
+        self.doubted: list[str] = []
+        self.numbers: dict[str, int] = {}
+        """The line of each station with an unchecked price."""
+        self.once_retired: dict[str, tuple[int, str]] = {}
+        """Stations at the place of a retired one: the line, and the retired one's id."""
+
+    def __iter__(self) -> Iterator[FileRow[Any]]:
+        for line in self._lines:
+            row = line.row
+            if self._retired is not None:
+                same = self._retired(row.station_id, row.name, row.brand, row.city, row.latitude, row.longitude)
+                if same is not None:
+                    self.once_retired[row.station_id] = line.number, same
+            if row.retail_price is None:
+                yield line
+            elif self._judge.is_plain(row.retail_price, row.state) and row.currency is row.unit is None:
+                self.numbers[row.station_id] = line.number
+                yield line
+            else:
+                yield self._told(line)
+
+    def _told(self, line: FileRow[Any]) -> FileRow[Any]:
+        row = line.row
+        sent = sent_price(row, row.retail_price)
+        price, doubt = self._judge.station_price(sent, row.state, (row.latitude, row.longitude))
+        if doubt:
+            self.doubted.append(row.station_id)
+            self._report.reject(line.number, _doubted(doubt))
+            return line._replace(row=msgspec.structs.replace(row, retail_price=None))
+        if not sent.is_checked:
+            self.numbers[row.station_id] = line.number
+        return (
+            line if price == row.retail_price else line._replace(row=msgspec.structs.replace(row, retail_price=price))
+        )
+
+
+_NOT_STORED = ": the station is stored without this price"
+
+
+def _doubted(doubt: str) -> str:
+    return f"{doubt}{_NOT_STORED}"
+
+
+def _pass_retired(connection: Connection, told: _ToldStations, report: ImportReport) -> None:
+    """Pass over stations that were retired under another id."""
+    if not told.once_retired:
+        return
+    known = set(_KNOWN.all(connection, (list(told.once_retired),)))
+    for station_id, (line, same) in told.once_retired.items():
+        if station_id not in known:
+            connection.execute("DELETE FROM staged_stations WHERE station_id = %s", (station_id,))
+            told.numbers.pop(station_id, None)
+            report.reject(line, f"this station is retired as {same!r}: import it by that id to bring it back")
+
+
+def _keep_doubted(
+    connection: Connection, told: _ToldStations, report: ImportReport, judge: PriceJudge, *, now: datetime
+) -> None:
+    """Keep the stored prices where the new ones are in doubt, also by their distance from the stored ones."""
+    leaps = [] if judge.believes else _leaps(connection, now=now)
+    for station_id, price, before in leaps:
+        if station_id in told.numbers:
+            told.doubted.append(station_id)
+            doubt = f"{price:.3f} is too unlike the price before, {before:.3f}"
+            report.reject(told.numbers[station_id], _doubted(doubt))
+    if told.doubted:
+        connection.execute(
+            "UPDATE staged_stations new SET retail_price = stored.retail_price, priced_at = stored.priced_at"
+            " FROM stations stored WHERE stored.station_id = new.station_id AND new.station_id = ANY(%s)",
+            (told.doubted,),
+        )
+
+
+def _leaps(connection: Connection, *, now: datetime) -> list[tuple[str, float, float]]:
+    """Stations with a new price far from a fresh stored one: the id, the new price and the stored one."""
+    return connection.execute(
+        "SELECT new.station_id, new.retail_price, stored.retail_price FROM staged_stations new JOIN stations stored"
+        " ON stored.station_id = new.station_id WHERE stored.priced_at > %(since)s AND stored.priced_at <= %(now)s"
+        " AND new.retail_price NOT BETWEEN stored.retail_price / %(most)s AND stored.retail_price * %(most)s",
+        {"since": now - STALE_AFTER, "now": now, "most": MOST_TIMES},
+    ).fetchall()
+
+
+def _keep_newer_prices(connection: Connection, *, now: datetime) -> None:
+    """Keep a stored price that is newer than the file's. A stored time in the future keeps nothing."""
+    connection.execute(
+        "UPDATE staged_stations new SET retail_price = stored.retail_price, priced_at = stored.priced_at"
+        " FROM stations stored WHERE stored.station_id = new.station_id"
+        " AND stored.priced_at > new.priced_at AND stored.priced_at <= %s",
+        (now,),
+    )
+    connection.execute("UPDATE staged_stations SET priced_at = NULL WHERE retail_price IS NULL")
+
+
+_KNOWN = Scalar(str, "SELECT station_id FROM stations WHERE station_id = ANY(%s)")
+_RETIRE = Scalar(
+    str, "UPDATE stations SET retired_at = coalesce(retired_at, %s) WHERE station_id = ANY(%s) RETURNING station_id"
+)
+
+
+def set_stations_retired(connection: Connection, station_ids: Sequence[str], by: Actor, *, now: datetime) -> None:
+    """Retire stations: no plan stops there until an import names them again. Raises UnknownStation."""
+    begin_price_set(connection, "stations", None, now=now)  # so that every process reads its index again
+    retired = _RETIRE.all(connection, (now, list(station_ids)))
+    unknown = set(station_ids).difference(retired)
+    if unknown:
+        raise UnknownStation(min(unknown))
+    for station_id in retired:
+        record_by_hand(connection, by, "retire", "station", station_id)
