@@ -91,6 +91,7 @@ Believe = Annotated[
     bool, typer.Option("--believe", help="Store unusual prices, too: somebody has looked at them, and they are right.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Go on even with planned or active routes. Active ones end.")]
+Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for the audit log.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask whether you are sure.")]
 
 

@@ -10,7 +10,7 @@ import typer
 from deploy.cli.arguments import AsJson, CompanyArgument, Yes, acting, confirm, read_secret, with_options
 from deploy.cli.failures import CommandFailed
 from deploy.cli.moving import companies_move
-from deploy.cli.output import counting, print_fields, screen, show
+from deploy.cli.output import counting, print_fields, show, show_sentence
 from deploy.cli.records import Records, add_commands, by_id
 from deploy.cli.storing import transaction
 from domain import clock
@@ -92,7 +92,7 @@ def companies_create(
             connection, msgspec.structs.replace(policy, name=name), contacts=Contacts.of(get_settings())
         )
     shown = shown_id("cmp", company_id)
-    show(as_json, {"id": shown, "name": name}, lambda: screen.print(f"company {shown}"))
+    show_sentence(as_json, {"id": shown, "name": name}, f"company {shown}")
 
 
 @app.command("set")
@@ -128,10 +128,10 @@ def companies_retire(company_id: CompanyArgument, as_json: AsJson = False) -> No
         if portion == 0:
             break
     shown = shown_id("cmp", company_id)
-    show(
+    show_sentence(
         as_json,
         {"id": shown, "retired": True, "ended_routes": closed},
-        lambda: screen.print(f"retired {shown}; {counted(closed, 'route was', 'routes were')} ended"),
+        f"retired {shown}; {counted(closed, 'route was', 'routes were')} ended",
     )
 
 
@@ -153,7 +153,7 @@ def companies_erase(
     confirm(yes, f"{shown} and {counted(routes, 'route')} will be removed for good")
     with counting("routes", routes, quiet=as_json) as progress:
         erasure.erase_company(transaction, company_id, now=clock.now(), progress=progress)
-    show(as_json, {"id": shown, "erased": True}, lambda: screen.print(f"erased {shown}"))
+    show_sentence(as_json, {"id": shown, "erased": True}, f"erased {shown}")
 
 
 app.command("move")(companies_move)

@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, Yes, acting, confirm, read_record_id
+from deploy.cli.arguments import AsJson, CompanyId, Why, Yes, acting, confirm, read_record_id
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import print_fields, print_table, screen, show
+from deploy.cli.output import print_fields, print_table, screen, show, show_sentence
 from deploy.cli.storing import locked, transaction
 from domain import clock
 from domain.accounts import companies
@@ -34,7 +34,6 @@ app = typer.Typer(invoke_without_command=True, help="Connectors: positions from 
 ConnectorId = Annotated[
     str, typer.Argument(metavar="CONNECTOR_ID", help="The connector's id, as `connectors list` shows it.")
 ]
-Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for the audit log.")]
 Url = Annotated[
     str, typer.Option("--url", metavar="URL", help="The vendor's address, unless it is the usual one of its cloud.")
 ]
@@ -141,7 +140,7 @@ def connectors_test(company_id: CompanyId, connector_id: ConnectorId, as_json: A
         show(as_json, document, lambda: print_fields(document))
         raise typer.Exit(1) from None
     _record_test(connector, None)
-    show(as_json, {"ok": True, "answer": answer}, lambda: screen.print(answer, highlight=False))
+    show_sentence(as_json, {"ok": True, "answer": answer}, answer)
 
 
 def _record_test(connector: Connector, fault: VendorFault | None) -> None:
@@ -174,7 +173,7 @@ def connectors_set(
             allowed=AllowedHosts.of_connectors(settings),
             contacts=Contacts.of(settings),
         )
-    show(as_json, {"id": connector_id, "changed": True}, lambda: screen.print(f"changed {connector_id}"))
+    show_sentence(as_json, {"id": connector_id, "changed": True}, f"changed {connector_id}")
 
 
 @app.command("pause")
@@ -184,7 +183,7 @@ def connectors_pause(
     """Stops asking and taking; the cursor stays."""
     with locked(CONNECTORS, company_id, connector_id) as (connection, connector):
         connectors.pause_connector(connection, company_id, connector.id, acting(reason), now=clock.now())
-    show(as_json, {"id": connector_id, "paused": True}, lambda: screen.print(f"paused {connector_id}"))
+    show_sentence(as_json, {"id": connector_id, "paused": True}, f"paused {connector_id}")
 
 
 @app.command("resume")
@@ -194,7 +193,7 @@ def connectors_resume(
     """Goes on where it was paused."""
     with locked(CONNECTORS, company_id, connector_id) as (connection, connector):
         connectors.resume_connector(connection, company_id, connector.id, acting(reason))
-    show(as_json, {"id": connector_id, "paused": False}, lambda: screen.print(f"resumed {connector_id}"))
+    show_sentence(as_json, {"id": connector_id, "paused": False}, f"resumed {connector_id}")
 
 
 @app.command("remove")
@@ -205,7 +204,7 @@ def connectors_remove(
     with locked(CONNECTORS, company_id, connector_id) as (connection, connector):
         confirm(yes, f"{connector_id} is removed for good")
         connectors.remove_connector(connection, company_id, connector.id, acting(reason))
-    show(as_json, {"id": connector_id, "removed": True}, lambda: screen.print(f"removed {connector_id}"))
+    show_sentence(as_json, {"id": connector_id, "removed": True}, f"removed {connector_id}")
 
 
 @app.command("vehicles")
@@ -244,10 +243,10 @@ def connectors_link(
         vendor_vehicles.link_vehicle(
             connection, company_id, connector.id, vehicle_key, vehicle_id, acting(reason), now=clock.now()
         )
-    show(
+    show_sentence(
         as_json,
         {"vehicle_key": vehicle_key, "vehicle_id": None if vehicle_id is None else vehicle},
-        lambda: screen.print(f"{vehicle_key} is {vehicle}", highlight=False),
+        f"{vehicle_key} is {vehicle}",
     )
 
 

@@ -7,7 +7,7 @@ import typer
 
 from deploy.cli.arguments import AsJson, RouteArgument, read_secret
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import screen, show
+from deploy.cli.output import screen, show, show_sentence
 from deploy.cli.storing import transaction
 from domain.ids import read_id
 from domain.planning.explanation import MOST_CANDIDATES
@@ -111,8 +111,8 @@ def drive(
         key=key,
         screen=None if as_json else screen,
     )
-    show(
+    show_sentence(
         as_json,
         result,
-        lambda: screen.print(f"{counted(result['fixes'], 'position')} posted; the route is {result['status']}"),
+        f"{counted(result['fixes'], 'position')} posted; the route is {result['status']}",
     )

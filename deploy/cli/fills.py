@@ -12,7 +12,7 @@ import typer
 from deploy.cli.arguments import AsJson, CompanyId, acting
 from deploy.cli.failures import CommandFailed
 from deploy.cli.importing import store_file
-from deploy.cli.output import finish_import, print_table, screen, show
+from deploy.cli.output import finish_import, print_table, screen, show, show_sentence
 from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts.companies import require_company, time_zone_of
@@ -192,7 +192,7 @@ def fills_review(
             now=clock.now(),
         )
     shown = shown_id("fil", fill_id)
-    show(as_json, {"fill_id": shown, "decided": True}, lambda: screen.print(f"decided {shown}"))
+    show_sentence(as_json, {"fill_id": shown, "decided": True}, f"decided {shown}")
 
 
 @app.command("cards")
@@ -282,10 +282,10 @@ def fills_assign(
             far_miles=get_settings().fill_far_miles,
             now=now,
         )
-    show(
+    show_sentence(
         as_json,
         {"card": card, "settled": settled},
-        lambda: screen.print(f"assigned; {counted(settled, 'fill does', 'fills do')} not wait any more"),
+        f"assigned; {counted(settled, 'fill does', 'fills do')} not wait any more",
     )
 
 
@@ -312,10 +312,10 @@ def fills_match(company_id: CompanyId, environment: InEnvironment = Environment.
     with transaction() as connection:
         end_matching(connection, tenant, acting(), settled=settled)
         waiting = count_fills(connection, tenant, FillList.REVIEW)
-    show(
+    show_sentence(
         as_json,
         {"settled": settled, "waiting": waiting},
-        lambda: screen.print(f"{counted(waiting, 'fill waits', 'fills wait')} for a person"),
+        f"{counted(waiting, 'fill waits', 'fills wait')} for a person",
     )
 
 

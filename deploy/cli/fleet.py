@@ -20,7 +20,7 @@ from deploy.cli.arguments import (
     confirm,
     read_record_id,
 )
-from deploy.cli.output import finish_import, screen, show
+from deploy.cli.output import finish_import, show_sentence
 from deploy.cli.records import Records, add_commands, by_id
 from deploy.cli.storing import enqueue, transaction
 from domain import clock
@@ -119,13 +119,11 @@ def _retire(company_id: UUID, kind: Matched, record_id: UUID, force: bool, as_js
         done, jobs = retire(connection, company_id, kind, record_id, acting(), force=force, now=clock.now())
     enqueue(jobs)
     shown = shown_record(kind, record_id)
-    show(
+    show_sentence(
         as_json,
         {"id": shown, "retired": True, "matched_again_routes": done.matched_again, "ended_routes": done.ended},
-        lambda: screen.print(
-            f"retired {shown}; {counted(done.matched_again, 'route is', 'routes are')} matched again, "
-            f"{counted(done.ended, 'was', 'were')} ended"
-        ),
+        f"retired {shown}; {counted(done.matched_again, 'route is', 'routes are')} matched again, "
+        f"{counted(done.ended, 'was', 'were')} ended",
     )
 
 
@@ -143,10 +141,10 @@ def drivers_erase(
     shown = shown_record("driver", driver_id)
     confirm(yes, f"{shown} will be removed for good, from every route too")
     routes = erasure.erase_driver(transaction, company_id, driver_id, force=force, now=clock.now())
-    show(
+    show_sentence(
         as_json,
         {"id": shown, "erased": True, "routes": routes},
-        lambda: screen.print(f"erased {shown}, from {counted(routes, 'route')} too"),
+        f"erased {shown}, from {counted(routes, 'route')} too",
     )
 
 
@@ -172,10 +170,8 @@ def mappings_add(
         waiting = fleet_changes.add_mapping(
             connection, company_id, mapping_kind, value, read_record_id(MATCHED_BY[mapping_kind], target_id), acting()
         )
-    show(
+    show_sentence(
         as_json,
         {"kind": kind, "value": value, "to": target_id, "waiting_routes": len(waiting)},
-        lambda: screen.print(
-            f"{value!r} now means {target_id}; {counted(len(waiting), 'held route is', 'held routes are')} imported"
-        ),
+        f"{value!r} now means {target_id}; {counted(len(waiting), 'held route is', 'held routes are')} imported",
     )

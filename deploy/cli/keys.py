@@ -6,7 +6,7 @@ import typer
 
 from deploy.cli.arguments import AsJson, CompanyId, acting
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import print_table, screen, show
+from deploy.cli.output import print_table, show, show_sentence
 from deploy.cli.storing import transaction
 from domain.accounts import companies, keys
 from domain.contract.shapes import SCOPES, moment_of
@@ -58,10 +58,10 @@ def keys_create(
         "scopes": sorted(set(scopes)),
         "expires_at": expiry,
     }
-    show(
+    show_sentence(
         as_json,
         document,
-        lambda: screen.print(f"key {document['id']}\n{made.key}\nIt is shown only now: store it.", highlight=False),
+        f"key {document['id']}\n{made.key}\nIt is shown only now: store it.",
     )
 
 
@@ -88,4 +88,4 @@ def keys_revoke(
     with transaction() as connection:
         if known is None or not keys.revoke_key(connection, known, acting()):
             raise CommandFailed(f"there is no key {key_id!r}: give the id that `fuelroute keys list` shows")
-    show(as_json, {"id": key_id, "revoked": True}, lambda: screen.print(f"revoked {key_id}"))
+    show_sentence(as_json, {"id": key_id, "revoked": True}, f"revoked {key_id}")

@@ -6,9 +6,9 @@ from uuid import UUID
 
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, acting, read_company_id
+from deploy.cli.arguments import AsJson, CompanyId, Why, acting, read_company_id
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import print_table, screen, show
+from deploy.cli.output import print_table, screen, show, show_sentence
 from deploy.cli.storing import enqueue, transaction
 from domain import clock
 from domain.accounts import companies
@@ -49,7 +49,6 @@ MessageIds = Annotated[
     list[str] | None, typer.Argument(metavar="[MESSAGE_ID]...", help="The messages, as `messages withheld` lists them.")
 ]
 All = Annotated[bool, typer.Option("--all", help="Every withheld message, in place of ids.")]
-Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for the audit log.")]
 
 
 @app.command("withheld")
@@ -119,7 +118,7 @@ def _decide(
         messages, jobs = decide(connection, None if every else [_message_id(text) for text in message_ids or ()])
     enqueue(jobs)
     rows: list[dict[str, Any]] = [with_shown_ids(message._asdict(), id="msg") for message in messages]
-    show(as_json, rows, lambda: screen.print(f"{counted(len(rows), 'withheld message')} {action.rstrip('e')}ed"))
+    show_sentence(as_json, rows, f"{counted(len(rows), 'withheld message')} {action.rstrip('e')}ed")
 
 
 def _message_id(text: str) -> UUID:

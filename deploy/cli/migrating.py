@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from deploy.cli.arguments import AsJson
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import errors, print_table, screen, show
+from deploy.cli.output import errors, print_table, screen, show, show_sentence
 from domain.migrations.plan import MigrationPlan, PlannedMigration, Step
 from domain.settings import get_settings
 from domain.wording import counted
@@ -45,7 +45,7 @@ def migrate_schema(
             revision = migrate(url, progress)
         except KeyboardInterrupt:
             raise CommandFailed("stopped; the next `fuelroute migrate` goes on from what is committed") from None
-    show(as_json, {"revision": revision}, lambda: screen.print(f"the schema is at revision {revision}"))
+    show_sentence(as_json, {"revision": revision}, f"the schema is at revision {revision}")
 
 
 class _Progress(ExitStack):

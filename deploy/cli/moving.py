@@ -10,7 +10,7 @@ import typer
 from deploy.cells.key_map import KeyLine, lines_of, tell_haproxy, write_map
 from deploy.cli.arguments import AsJson, CompanyArgument, Yes, acting, confirm
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import counting, screen, show
+from deploy.cli.output import counting, screen, show, show_sentence
 from domain.accounts.keys import list_keys
 from domain.ids import shown_id
 from domain.settings import Settings, get_settings
@@ -79,7 +79,7 @@ def companies_move(
         elif cancel:
             confirm(yes, f"what {shown} has in cell {to} is erased, and it stays in cell {source.number}")
             move.cancel(lambda _: None)
-            show(as_json, {"id": shown, "cell": source.number, "canceled": True}, lambda: screen.print("canceled"))
+            show_sentence(as_json, {"id": shown, "cell": source.number, "canceled": True}, "canceled")
         else:
             _move(move, shown, longest_pause, map_file, haproxy or [], erase, yes, as_json)
 

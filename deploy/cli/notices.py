@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, acting, read_secret
-from deploy.cli.output import print_fields, print_table, screen, show
+from deploy.cli.arguments import AsJson, CompanyId, Why, acting, read_secret
+from deploy.cli.output import print_fields, print_table, show, show_sentence
 from deploy.cli.storing import transaction
 from domain.accounts import companies
 from domain.accounts.allowed_hosts import AllowedHosts
@@ -61,7 +61,6 @@ Kinds = Annotated[
         help=f"A kind of alert; give the option once for each of {', '.join(_KINDS)}. Without it: all.",
     ),
 ]
-Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for the audit log.")]
 
 
 @app.command("operators")
@@ -120,7 +119,7 @@ def notices_operators_remove(
     subscription_id = SUBSCRIPTIONS.read_id(subscription)
     with transaction() as connection:
         remove_subscription(connection, OPERATORS, subscription_id, acting(reason))
-    show(as_json, {"id": subscription, "removed": True}, lambda: screen.print(f"removed {printable(subscription)}"))
+    show_sentence(as_json, {"id": subscription, "removed": True}, f"removed {printable(subscription)}")
 
 
 def _document(one: Subscription) -> dict[str, Any]:

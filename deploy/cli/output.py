@@ -31,6 +31,11 @@ def show(as_json: bool, document: Any, text: Callable[[], object]) -> None:
         text()
 
 
+def show_sentence(as_json: bool, document: Any, sentence: str) -> None:
+    """Prints the result: one JSON document for scripts, or one sentence for people."""
+    show(as_json, document, lambda: screen.print(sentence, highlight=False))
+
+
 def print_table(rows: list[dict[str, Any]], *columns: str) -> None:
     from rich.table import Table  # loaded by commands that show one
 

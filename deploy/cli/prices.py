@@ -9,7 +9,7 @@ import typer
 from deploy.cli.arguments import AsJson, CompanyId, Currency, Unit, acting, read_secret
 from deploy.cli.failures import CommandFailed
 from deploy.cli.importing import store_file
-from deploy.cli.output import finish_import, print_fields, print_table, screen, show
+from deploy.cli.output import finish_import, print_fields, print_table, screen, show, show_sentence
 from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts.companies import require_company
@@ -124,7 +124,7 @@ def prices_accept(
             now=clock.now(),
             rates=ExchangeRates.of(get_settings()),
         )
-    show(as_json, {"id": held_id, "status": "accepted"}, lambda: screen.print(f"accepted {held_id}"))
+    show_sentence(as_json, {"id": held_id, "status": "accepted"}, f"accepted {held_id}")
 
 
 @prices_app.command("refuse")
@@ -137,7 +137,7 @@ def prices_refuse(
     """Never uses a held price, not even when its file comes again."""
     with transaction() as connection:
         held_prices.refuse_price(connection, company_id, _held_id(held_id), acting(reason), now=clock.now())
-    show(as_json, {"id": held_id, "status": "refused"}, lambda: screen.print(f"refused {held_id}"))
+    show_sentence(as_json, {"id": held_id, "status": "refused"}, f"refused {held_id}")
 
 
 def _held_id(text: str) -> UUID:
@@ -170,7 +170,7 @@ def prices_forget_profile(company_id: CompanyId, profile: ProfileName, as_json: 
     with transaction() as connection:
         if not remove_profile(connection, company_id, PRICE_FIELDS.subject, profile):
             raise CommandFailed(f"the company keeps no profile {profile!r}")
-    show(as_json, {"name": profile, "removed": True}, lambda: screen.print(f"removed {printable(profile)}"))
+    show_sentence(as_json, {"name": profile, "removed": True}, f"removed {printable(profile)}")
 
 
 @prices_app.command("runs")
@@ -261,7 +261,7 @@ def sources_add(
             now=clock.now(),
         )
     shown = shown_id("src", source_id)
-    show(as_json, {"id": shown, "name": name}, lambda: screen.print(f"added {printable(name)} ({shown})"))
+    show_sentence(as_json, {"id": shown, "name": name}, f"added {printable(name)} ({shown})")
 
 
 def _secret(password_file: Path | None, key_file: Path | None) -> str | None:
@@ -342,9 +342,7 @@ def sources_run(company_id: CompanyId, name: SourceArgument, as_json: AsJson = F
         if fault or not waiting:
             break
     result = {"files": files, "waiting": waiting, "fault": fault}
-    show(
-        as_json, result, lambda: screen.print(f"{counted(files, 'file', 'files')} taken, {waiting} still being written")
-    )
+    show_sentence(as_json, result, f"{counted(files, 'file', 'files')} taken, {waiting} still being written")
     if fault:
         raise CommandFailed(fault)
 
@@ -355,7 +353,7 @@ def sources_pause(company_id: CompanyId, name: SourceArgument, as_json: AsJson =
     with transaction() as connection:
         source = price_sources.read_source(connection, company_id, name)
         price_sources.pause_source(connection, source, acting(), now=clock.now())
-    show(as_json, {"name": name, "paused": True}, lambda: screen.print(f"paused {printable(name)}"))
+    show_sentence(as_json, {"name": name, "paused": True}, f"paused {printable(name)}")
 
 
 @sources_app.command("resume")
@@ -364,7 +362,7 @@ def sources_resume(company_id: CompanyId, name: SourceArgument, as_json: AsJson 
     with transaction() as connection:
         source = price_sources.read_source(connection, company_id, name)
         price_sources.resume_source(connection, source, acting())
-    show(as_json, {"name": name, "paused": False}, lambda: screen.print(f"resumed {printable(name)}"))
+    show_sentence(as_json, {"name": name, "paused": False}, f"resumed {printable(name)}")
 
 
 @sources_app.command("remove")
@@ -373,4 +371,4 @@ def sources_remove(company_id: CompanyId, name: SourceArgument, as_json: AsJson 
     with transaction() as connection:
         source = price_sources.read_source(connection, company_id, name)
         price_sources.remove_source(connection, source, acting())
-    show(as_json, {"name": name, "removed": True}, lambda: screen.print(f"removed {printable(name)}"))
+    show_sentence(as_json, {"name": name, "removed": True}, f"removed {printable(name)}")

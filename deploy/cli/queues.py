@@ -10,7 +10,7 @@ import typer
 
 from deploy.cli.arguments import AsJson, Yes, acting, confirm, read_company_id, with_options
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import plain, print_table, screen, show
+from deploy.cli.output import plain, print_table, screen, show, show_sentence
 from deploy.cli.storing import transaction
 from domain import clock
 from domain.audit.entries import latest_actions
@@ -232,7 +232,7 @@ def queues_pause(queue: QueueArgument, reason: Reason, as_json: AsJson = False) 
     with transaction() as connection:
         changed = pauses.pause(connection, queue, acting(reason), now=clock.now())
     said = f"{queue} is paused" if changed else f"{queue} was paused already"
-    show(as_json, {"queue": queue, "paused": True, "changed": changed}, lambda: screen.print(said))
+    show_sentence(as_json, {"queue": queue, "paused": True, "changed": changed}, said)
 
 
 @app.command("resume")
@@ -241,7 +241,7 @@ def queues_resume(queue: QueueArgument, reason: Reason, as_json: AsJson = False)
     with transaction() as connection:
         changed = pauses.resume(connection, queue, acting(reason))
     said = f"{queue} is resumed" if changed else f"{queue} was not paused"
-    show(as_json, {"queue": queue, "paused": False, "changed": changed}, lambda: screen.print(said))
+    show_sentence(as_json, {"queue": queue, "paused": False, "changed": changed}, said)
 
 
 @app.command("log")
@@ -266,10 +266,10 @@ def _act(action: Literal["replay", "discard"], wanted: Filter, reason: str, yes:
         with transaction() as connection, redis_client(get_settings().require_redis_url()) as client:
             taken = act(connection, client, letters, wanted, acting(reason))
     done = "replayed" if action == "replay" else "discarded"
-    show(
+    show_sentence(
         as_json,
         {"matched": len(letters), done: taken},
-        lambda: screen.print(f"{counted(len(letters), 'dead letter')} matched, {taken} {done}"),
+        f"{counted(len(letters), 'dead letter')} matched, {taken} {done}",
     )
 
 

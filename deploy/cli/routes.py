@@ -10,7 +10,7 @@ import typer
 
 from deploy.cli.arguments import AsJson, CompanyId, RouteArgument, acting
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import print_fields, print_table, screen, show
+from deploy.cli.output import print_fields, print_table, screen, show, show_sentence
 from deploy.cli.records import Limit, Offset
 from deploy.cli.storing import enqueue, transaction
 from domain import clock
@@ -121,7 +121,7 @@ def routes_cancel(
     if effect == "refuse":
         raise CommandFailed(f"the route is {_find(route_id)[1].status}: it can no longer be canceled")
     what = "canceled" if effect == "cancel" else "was canceled already"
-    show(as_json, {"id": route_id, "status": RouteStatus.CANCELED}, lambda: screen.print(f"{route_id} {what}"))
+    show_sentence(as_json, {"id": route_id, "status": RouteStatus.CANCELED}, f"{route_id} {what}")
 
 
 @app.command("watch")

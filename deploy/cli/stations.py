@@ -7,7 +7,7 @@ import typer
 
 from deploy.cli.arguments import AsJson, Believe, CompanyId, CsvFile, Currency, Unit, acting, columns_of
 from deploy.cli.importing import store_file
-from deploy.cli.output import finish_import, screen, show
+from deploy.cli.output import finish_import, show_sentence
 from deploy.cli.records import Records, add_commands, by_id
 from deploy.cli.storing import transaction
 from domain import clock
@@ -134,8 +134,8 @@ def stations_retire(
     now = clock.now()
     with transaction() as connection:
         price_changes.retire_stations(connection, station_ids, acting(), now=now)
-    show(
+    show_sentence(
         as_json,
         {"ids": station_ids, "retired": True},
-        lambda: screen.print(f"retired {printable(', '.join(station_ids))}"),
+        f"retired {printable(', '.join(station_ids))}",
     )

@@ -7,7 +7,7 @@ from uuid import UUID
 import typer
 
 from deploy.cli.arguments import AsJson, Yes, acting, confirm, read_company_id, read_secret
-from deploy.cli.output import print_table, screen, show
+from deploy.cli.output import print_table, screen, show, show_sentence
 from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts import companies, users
@@ -97,10 +97,10 @@ def users_remove(email: Email, yes: Yes = False, as_json: AsJson = False) -> Non
     with transaction() as connection:
         user_id = users.find_user(connection, email)
         users.remove_user(connection, user_id, acting())
-    show(
+    show_sentence(
         as_json,
         {"id": shown_id("usr", user_id), "removed": True},
-        lambda: screen.print(f"removed {email}", highlight=False),
+        f"removed {email}",
     )
 
 

@@ -7,9 +7,9 @@ from uuid import UUID
 
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, Yes, acting, confirm
+from deploy.cli.arguments import AsJson, CompanyId, Why, Yes, acting, confirm
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import print_fields, print_table, screen, show
+from deploy.cli.output import print_fields, print_table, screen, show, show_sentence
 from deploy.cli.storing import enqueue, locked, transaction
 from domain import clock
 from domain.accounts import companies
@@ -47,7 +47,6 @@ Types = Annotated[
     ),
 ]
 Description = Annotated[str | None, typer.Option("--description", metavar="TEXT", help="What receives the events.")]
-Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for the audit log.")]
 
 _TEST_SECONDS = 30.0
 """So long `test` waits for the answer: a sweep, and an attempt."""
@@ -141,7 +140,7 @@ def webhooks_remove(
     with locked(ENDPOINTS, company_id, endpoint_id) as (connection, endpoint):
         confirm(yes, f"{endpoint_id} is removed for good")
         endpoints.remove_endpoint(connection, company_id, endpoint.id, acting(reason), now=clock.now())
-    show(as_json, {"id": endpoint_id, "removed": True}, lambda: screen.print(f"removed {endpoint_id}"))
+    show_sentence(as_json, {"id": endpoint_id, "removed": True}, f"removed {endpoint_id}")
 
 
 @app.command("rotate-secret")
@@ -233,7 +232,7 @@ def webhooks_replay(
             since = _moment(failed_since or "")
             count = delivery_log.replay_failed(connection, company_id, endpoint.id, by, since=since, now=now)
     enqueue([deliver_webhooks_job(endpoint.id, company_id)])
-    show(as_json, {"replayed": count}, lambda: screen.print(f"{counted(count, 'event')} will be sent again"))
+    show_sentence(as_json, {"replayed": count}, f"{counted(count, 'event')} will be sent again")
 
 
 def _event(text: str) -> UUID:

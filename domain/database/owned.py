@@ -1,10 +1,12 @@
 """What a company owns: webhook endpoints, connectors and the like are listed, found, locked and counted in one way.
 
-ENDPOINTS = Owned(Endpoint, "webhook_endpoints", kind="whe", unknown=UnknownEndpoint)
+    ENDPOINTS = Owned(Endpoint, "webhook_endpoints", kind="whe", unknown=UnknownEndpoint)
 
-ENDPOINTS.all(connection, company_id)
-ENDPOINTS.find(connection, company_id, endpoint_id)  # raises UnknownEndpoint
-"""
+    ENDPOINTS.all(connection, company_id)
+    ENDPOINTS.find(connection, company_id, endpoint_id)  # raises UnknownEndpoint
+
+A command locks what its argument names (`locked` in `deploy/cli/storing.py`), a page what its address names
+(`named_in_address` in `ingress/console/signed_in.py`)."""
 
 from collections.abc import Callable, Sequence
 from typing import Generic
