@@ -81,8 +81,8 @@ class RoutesInNeed(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PriceNeed(Need):
-    """A need of prices. Plans of the sandbox go by the same prices."""
+class CompanyNeed(Need):
+    """A need of the company as a whole, in both environments: it has no routes to name."""
 
     look: Callable[[Connection, UUID, datetime], Summary | None]
 
@@ -241,16 +241,16 @@ ROUTE_NEEDS = (
 )
 _STATEMENTS = {need.kind: Statement(NamedRoute, need.sql) for need in ROUTE_NEEDS}
 
-COMPANY_NEEDS: tuple[RouteNeed | PriceNeed, ...] = (
+COMPANY_NEEDS: tuple[RouteNeed | CompanyNeed, ...] = (
     *ROUTE_NEEDS,
-    PriceNeed(
+    CompanyNeed(
         kind="no_prices",
         ended="Truck stops have fresh prices again",
         label="No truck stop has a price of the last seven days",
         path="/stations",
         look=_look_for_no_prices,
     ),
-    PriceNeed(
+    CompanyNeed(
         kind="price_file_late",
         ended="The price files come again",
         label="A price file is late",

@@ -1,4 +1,6 @@
-"""The needs of operators: those that rules find, and the urgent figures."""
+"""The tables of needs are whole."""
+
+from pathlib import Path
 
 from domain.needs import operator_needs
 from domain.needs.company_needs import COMPANY_NEEDS
@@ -15,3 +17,9 @@ def test_operators_can_be_told_of_each_need_that_a_rule_finds() -> None:
 def test_two_needs_have_two_kinds() -> None:
     for needs in (OPERATOR_NEEDS, COMPANY_NEEDS):
         assert len({need.kind for need in needs}) == len(needs)
+
+
+def test_the_readme_says_why_a_company_is_told_of_each_kind() -> None:
+    readme = Path(operator_needs.__file__).with_name("README.md").read_text()
+
+    assert [need.kind for need in COMPANY_NEEDS if f"`{need.kind}`" not in readme] == []
