@@ -288,17 +288,20 @@ class StationFinder:
 
     def _numbered(self, wanted: _Wanted) -> CodeMatch:
         """The station of the chain with that number in that town."""
-        if not wanted.number:
+        in_town = self._in_town(wanted) if wanted.number else ()
+        if not in_town:
             return _NOTHING
         found = self._in_use(
             one
-            for one in self._in_town(wanted)
+            for one in in_town
             if _number(one) == wanted.number and wanted.match(one) is BrandMatch.SAME and not _is_far(one, wanted.place)
         )
         return CodeMatch(found[0].station_id) if len(found) == 1 else _NOTHING
 
     def _at_place(self, wanted: _Wanted) -> CodeMatch:
         near = [(one, wanted.match(one)) for one in self._near(wanted.place)]
+        if not near:
+            return _NOTHING
         same = self._in_use(one for one, like in near if like is BrandMatch.SAME)
         return self._chosen(
             wanted, same, [one for one, like in near if like is BrandMatch.UNKNOWN], "are at its place", "at its place"
@@ -344,13 +347,13 @@ class StationFinder:
                 self._by_place.setdefault((round(one.latitude * 100), round(one.longitude * 100)), []).append(one)
         assert place.latitude is not None and place.longitude is not None  # noqa: S101, PT018
         north, east = round(place.latitude * 100), round(place.longitude * 100)
-        beside = (
+        return [
             one
             for row in (north - 1, north, north + 1)
             for column in (east - 1, east, east + 1)
             for one in self._by_place.get((row, column), ())
-        )
-        return [one for one in beside if _miles(one, place.latitude, place.longitude) <= SAME_PLACE_MILES]
+            if _miles(one, place.latitude, place.longitude) <= SAME_PLACE_MILES
+        ]
 
     def _in_town(self, wanted: _Wanted) -> list[CodedStation]:
         if self._by_town is None:
