@@ -1,8 +1,7 @@
 """Pushes the routes of a file through the API, many at a time, below the rate limits of the keys.
 
-Each route gets a line in a file of results as soon as it is answered, so that a run which breaks off can be resumed. A
-run may be repeated in any case: a push is idempotent by its `externalId`.
-"""
+Each route gets a line in a file of results as soon as it is answered, so a run that breaks off can be resumed. A run
+may be repeated in any case: a push is idempotent by its `externalId`."""
 
 import asyncio
 import csv
@@ -24,17 +23,17 @@ from domain.files.route_rows import FileRoute
 RATE_SHARE = 0.95
 """The part of a key's rate limit that is used. The rest is for others who use the key, such as a TMS that polls."""
 ANSWER_SECONDS = 1.0
-"""The time of a push, from which follows how many at a time use up the limit."""
+"""Expected seconds of a push, by which the number at a time is computed."""
 MOST_PUSHES_OF_A_KEY = 32
 CALL_SECONDS = 180.0
-"""A push is tried again for so long while the service is away."""
+"""How long a push is tried again while the service is away."""
 _CONNECTIONS = httpx.Limits(max_connections=MOST_PUSHES_OF_A_KEY, max_keepalive_connections=MOST_PUSHES_OF_A_KEY)
 _FIRST_SECONDS = 5.0
-"""The same for the first call: a person waits, and the address may be wrong."""
+"""How long the first call is tried again: a person waits, and the address may be wrong."""
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 _ROUTES_FAULT = frozenset((400, 404, 409, 413, 415))
-"""Answers that are about the route. Any other error is about the key or the service, and ends the run."""
+"""Statuses about the route itself. Any other error is about the key or the service, and ends the run."""
 
 
 class CannotPush(errors.FuelrouteError):
@@ -47,9 +46,9 @@ class Result(NamedTuple):
     line: int
     external_id: str
     status: int | None
-    """The status of the answer. None: the route was refused before it was sent."""
+    """The status of the answer; None if the route was refused before it was sent."""
     outcome: str
-    """`created`, `updated` or `held`; else `refused`."""
+    """`created`, `updated`, `held`, or `refused`."""
     route_id: str
     error: str
 
@@ -61,8 +60,8 @@ ACCEPTED = frozenset(("created", "updated", "held"))
 
 
 class Pace:
-    """Lets no more than `limit` requests begin in any window, spread over it but for a few at the start. A request
-    counts until a whole window after its answer: the service has counted it by then."""
+    """Lets at most `limit` requests begin in any window, spread over it except for a few at the start. A request counts
+    until a whole window after its answer: the service has counted it by then."""
 
     def __init__(self, limit: int, window_seconds: float) -> None:
         self._limit = max(int(limit * RATE_SHARE), 1)
@@ -92,11 +91,11 @@ class Pace:
                 self._change.notify()
 
     def hold(self, seconds: float) -> None:
-        """No request begins for so long: the service has refused one, because others use the key too."""
+        """Begins no request for this time, because the service has refused one: others use the key too."""
         self._held_until = max(self._held_until, _now() + seconds)
 
     def _wait_seconds(self) -> float | None:
-        """None: now. 0: until another request is answered."""
+        """The seconds to wait; None for now, and 0 for until another request is answered."""
         now = _now()
         if now < self._held_until:
             return self._held_until - now
@@ -114,7 +113,7 @@ def _now() -> float:
 
 
 class _PacedClient(httpx.AsyncClient):
-    """Every request of a key takes its turn, repeated ones too."""
+    """Makes every request of a key take its turn, repeated ones too."""
 
     pace: Pace | None = None
 
@@ -129,7 +128,7 @@ class _PacedClient(httpx.AsyncClient):
 
 
 def _window_seconds(text: str) -> float:
-    """`1m` -> 60."""
+    """The seconds of a window such as `1m`."""
     number, unit = text[:-1], text[-1:]
     if not number.isdigit() or unit not in _UNITS:
         raise CannotPush(f"this service has a rate limit per {text!r}, which this release does not know: upgrade it")
@@ -147,7 +146,7 @@ class Sender(NamedTuple):
 
     @property
     def pushes(self) -> int:
-        """The number of pushes at a time that use up the key's limit."""
+        """How many pushes at a time use up the key's limit."""
         rate = self.me.rate_limit.limit * RATE_SHARE / _window_seconds(self.me.rate_limit.window)
         return min(max(round(rate * ANSWER_SECONDS), 1), MOST_PUSHES_OF_A_KEY)
 
@@ -186,8 +185,8 @@ async def push_all(
     concurrency: int | None = None,
     store: Callable[[Result], object],
 ) -> Counter[str]:
-    """Pushes the routes and gives each result to `store`. Returns the number of each outcome. Raises CannotPush when
-    the service is away for too long, or a key is not valid any more; the routes under way then have no result."""
+    """Pushes the routes and gives each result to `store`. Returns the number of each outcome. Raises CannotPush if the
+    service is away for too long, or a key is no longer valid; the routes under way then have no result."""
     outcomes: Counter[str] = Counter()
     waiting: Iterator[FileRoute] = iter(routes)
 
@@ -238,8 +237,8 @@ def is_json_lines(path: Path) -> bool:
 
 @contextmanager
 def results_file(path: Path, *, resume: bool) -> Iterator[Callable[[Result], None]]:
-    """Stores results, each as soon as it comes: a crash loses none. Raises CannotPush for a file that is there, unless
-    `resume` adds to it, and for one that cannot be written."""
+    """Stores results, each as soon as it comes, so that a crash loses none. Raises CannotPush for an existing file,
+    unless `resume` adds to it, and for one that cannot be written."""
     try:
         with path.open("a" if resume else "x", encoding="utf-8", newline="") as file:
             if file.tell() == 0 and not is_json_lines(path):
@@ -288,7 +287,7 @@ _LONGEST_RESULT = 1 << 20
 
 
 def _check_length(line: bytes) -> None:
-    """Raises ValueError for a line that no result has."""
+    """Check that the line ends. Raises ValueError for one that is longer than any result."""
     if len(line) == _LONGEST_RESULT and not line.endswith(b"\n"):
         raise ValueError(len(line))
 

@@ -1,4 +1,4 @@
-"""Drives a route with a simulated truck, whose fixes go through the same feed as those of a real one."""
+"""Drives a route with a simulated truck, whose fixes go through the feed like those of a real one."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -33,7 +33,7 @@ START_FUEL_PERCENT = 25.0
 PLAN_WAIT_SECONDS = 30.0
 NEW_PLAN_WAIT_SECONDS = 5.0
 _LONGEST_DRIVE = timedelta(days=14)
-"""A key that a killed drive leaves behind is valid no longer."""
+"""Longest validity of a key that a killed drive leaves behind."""
 
 
 class CannotDrive(FuelrouteError):
@@ -77,7 +77,7 @@ _POSTED_AT_ONCE = 200
 
 @dataclass(slots=True)
 class _Tracker:
-    """Posts fixes to the feed, many at once; in real time each when it is due."""
+    """Posts fixes to the feed, many at once, or in real time each when it is due."""
 
     post: Callable[[list[Position]], None]
     real_time: bool
@@ -100,7 +100,7 @@ class _Tracker:
 
 
 class _Stop(TypedDict):
-    """A stop in `routes.stops`, as far as the drive needs it."""
+    """A stop in `routes.stops`, with the fields that the drive needs."""
 
     name: str
     latitude: float
@@ -121,7 +121,7 @@ class _Route(NamedTuple):
     newest_at: datetime | None
     """The time of the truck's newest fix."""
     drives_itself: bool
-    """The scheduler drives its truck in the sandbox."""
+    """True if the scheduler drives the truck in the sandbox."""
 
 
 _ROUTE = Statement(
@@ -212,7 +212,7 @@ _ACTOR = Actor("fuelroute drive")
 _JUMP_FIXES = [timedelta(seconds=seconds) for seconds in (0, 15, 30)]
 _JUMP = timedelta(seconds=1)
 _FURTHEST_AHEAD = timedelta(minutes=2)
-"""The feed drops fixes that are much further ahead of the clock."""
+"""How far ahead of the clock fixes may be; the feed drops those much further ahead."""
 
 
 def _first_jump_at(route: _Route, now: datetime) -> datetime:
@@ -283,7 +283,7 @@ def _drive(
 
 
 class _Show(Protocol):
-    """Shows which mile the truck is at and, once it has reached a stop, the stop's name."""
+    """Shows the truck's mile and, once it has reached a stop, the stop's name."""
 
     def __call__(self, mile: float, stop: str | None = None) -> None: ...
 
@@ -325,8 +325,8 @@ def _plan_of(database: Database, route_id: UUID) -> _Planned:
 
 
 def _wait_for_another_plan(database: Database, route_id: UUID) -> list[FuelStopDocument]:
-    """Waits some seconds for a new plan, as for a truck that has left its road. Returns the fuel stops of the driver's
-    plan, new or not."""
+    """Waits some seconds for a new plan of a truck that has left its road. Returns the fuel stops of the driver's plan,
+    new or not."""
     had = _plan_of(database, route_id)
     deadline = time.monotonic() + NEW_PLAN_WAIT_SECONDS
     while (plan := _plan_of(database, route_id)).plan_id == had.plan_id and time.monotonic() < deadline:
@@ -343,13 +343,13 @@ _STATE = Statement(_State, "SELECT status, closed_reason FROM routes WHERE id = 
 
 
 def _state(database: Database, route_id: UUID) -> _State:
-    """The route's status now. A route that was deleted meanwhile is `gone`."""
+    """The route's status now; `gone` for a deleted route."""
     with database.transaction() as connection:
         return _STATE.first(connection, (route_id,)) or _State("gone", None)
 
 
 def _wait_for_plan(database: Database, route_id: UUID) -> None:
-    """Waits until the driver has the plan. Raises CannotDrive when there will be none."""
+    """Waits until the driver has the plan. Raises CannotDrive if there will be none."""
     status = _wait_for(database, route_id, {RouteStatus.ACTIVE, RouteStatus.COMPLETED, RouteStatus.ERROR})
     if status == RouteStatus.ERROR:
         raise CannotDrive(f"the route is error: {_state(database, route_id).closed_reason or ''}")

@@ -1,4 +1,4 @@
-"""A plan's explanation for people: the inputs and where they are from, every candidate and why, the alternatives."""
+"""A plan's explanation for people: the inputs and their sources, every candidate and why, the alternatives."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -31,7 +31,7 @@ def print_explanation(explanation: RouteExplanation, screen: Console) -> None:
 
 
 def _versions(versions: Sequence[ExplainedVersion]) -> Table:
-    """The plans that were made, where the first one was not the last."""
+    """A table of the plans that were made, if there were several."""
     table = Table(title="plans of this route", box=None, pad_edge=False)
     for heading in ("made of", "because", "stops", "cost", "the driver"):
         table.add_column(heading, justify="right" if heading in ("stops", "cost") else "left")
@@ -95,8 +95,7 @@ def _facts(explanation: RouteExplanation) -> Iterator[tuple[str, str, str]]:
 
 
 def _expected(fuel: FuelOrigin) -> str:
-    """The difference between a reading and the level expected after the miles since an earlier reading; empty below 1
-    %."""
+    """The difference between a reading and the level expected by the miles since an earlier one; empty below 1 %."""
     return _expected_there(fuel) + _burned_since(fuel) + _doubted(fuel)
 
 

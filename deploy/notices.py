@@ -1,7 +1,7 @@
-"""Writes deploy/THIRD_PARTY.md from what is installed: `.venv/bin/python -m deploy.notices`, after deploy/lock.
+"""Writes deploy/THIRD_PARTY.md from the installed packages: `.venv/bin/python -m deploy.notices`, after deploy/lock.
 
-`packaging`, which reads requirements, comes with the build back end: this is for a checkout, not for the service.
-"""
+`packaging`, which reads requirements, comes with the build back end, so this runs in a checkout and not in the
+service."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -57,7 +57,7 @@ Python before 3.11.3 also gets `async-timeout` (Apache-2.0).
 
 
 def runtime_packages() -> list[Distribution]:
-    """The installed packages that `fuelroute[embedded]` needs, and those that they need, by name."""
+    """The installed packages that `fuelroute[embedded]` needs, and those that these need, by name."""
     found: dict[str, Distribution] = {}
     seen: set[tuple[str, str]] = set()
     wanted = [(Requirement("fuelroute[embedded]"), "")]
@@ -76,7 +76,7 @@ def runtime_packages() -> list[Distribution]:
 
 
 def licence(package: Distribution) -> str:
-    """The licence that the package states: an SPDX expression where it has one."""
+    """The licence that the package states, as an SPDX expression if it has one."""
 
     def of(name: str) -> list[str]:
         return [str(value).strip() for value in package.metadata.get_all(name) or ()]
@@ -91,7 +91,7 @@ def licence(package: Distribution) -> str:
 
 
 def notices(packages: Iterable[Distribution]) -> str:
-    """The whole file."""
+    """The text of the whole file."""
 
     def rows() -> Iterator[str]:
         for package in packages:

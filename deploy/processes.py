@@ -1,7 +1,6 @@
-"""Child processes that live exactly as long as they should: started in order, watched, restarted, stopped in reverse.
+"""Child processes with the life that they should have: started in order, watched, restarted, stopped in reverse.
 
-No child outlives its supervisor, not even one that is killed: the kernel is asked to stop the child then.
-"""
+A child never outlives its supervisor, even a killed one, because the kernel then stops the child."""
 
 import contextlib
 import ctypes
@@ -28,7 +27,7 @@ STEADY_SECONDS = 60.0
 STOP_SECONDS = 9.0
 _POLL_SECONDS = 0.1
 _ECHO_SECONDS = 0.5
-"""A second SIGINT so soon is the same Ctrl-C, heard once from the terminal and once from a wrapper."""
+"""A second SIGINT within this time is the same Ctrl-C, heard once from the terminal and once from a wrapper."""
 
 _NOT_YET = ("is starting up", "is in recovery mode")
 _ERROR = re.compile(r"\b(FATAL|PANIC|CRITICAL|ERROR|\w*Error|error)\b")
@@ -45,13 +44,13 @@ class Spec:
     name: str
     argv: Sequence[str]
     log: Path | None
-    """The file to which its output is appended; None: it shares our output."""
+    """The file to which its output is appended; None if it shares our output."""
     env: Mapping[str, str] = field(default_factory=dict)
     inherits: bool = True
-    """True adds `env` to our environment, as for our own commands: their libraries read proxies, certificates and
-    PostgreSQL's own variables there. False gives the process `env` alone, as for a server."""
+    """True to add `env` to our environment, as for our own commands, whose libraries read proxies, certificates and
+    PostgreSQL's variables there. False to give the process only `env`, as for a server."""
     folder: Path | None = None
-    """Its working folder; None: ours."""
+    """Its working folder; None for ours."""
     user: int | None = None
     group: int | None = None
     stop_signal: signal.Signals = signal.SIGTERM
@@ -59,7 +58,7 @@ class Spec:
 
 
 def open_private(file: str, flags: int) -> int:
-    """An `opener`. Only the owner can read the files that it makes."""
+    """An `opener` for files that only their owner can read."""
     return os.open(file, flags, 0o600)
 
 
@@ -98,19 +97,19 @@ class Child:
                 group=self.spec.group,
                 extra_groups=[] if self.spec.user is not None else None,
                 start_new_session=True,  # Ctrl-C is the supervisor's to hear
-                # runs after the change of user, which would clear it; the main thread starts every child
+                # This runs after the change of user, which would clear it; the main thread starts every child.
                 preexec_fn=lambda: _libc.prctl(PR_SET_PDEATHSIG, death_signal) if _libc else None,
             )
 
     def last_words(self) -> str:
-        """The last line of this life's log that tells of an error, else the last one that says something."""
+        """The last line of this life's log with an error, or else the last one that says something."""
         if self.spec.log is None:
             return "see its output"
         with self.spec.log.open("rb") as log:
             log.seek(max(self.log_offset, self.spec.log.stat().st_size - 20_000))
             lines = [line.strip() for line in log.read().decode(errors="replace").splitlines() if line.strip()]
-        # servers say more after the reason of their end, such as "database system is shut down", and PostgreSQL tells
-        # early clients that it "is starting up", or what it does then, as an error
+        # Servers say more after the reason of their end, such as "database system is shut down". And PostgreSQL tells
+        # early clients as an error that it "is starting up", or what it does then.
         errors = (line for line in reversed(lines) if _ERROR.search(line) and not line.endswith(_NOT_YET))
         return next(errors, lines[-1] if lines else "no output")
 
@@ -118,8 +117,7 @@ class Child:
         return self.process.poll()
 
     def restart_if_due(self, report: Report) -> None:
-        """Notices a death, waits for a growing time, and starts the process again. It must be called again and
-        again."""
+        """Notices a death, waits for a growing time, and starts the process again. Call it again and again."""
         now = time.monotonic()
         if self.start_again_at is not None:
             if now >= self.start_again_at:
@@ -143,7 +141,7 @@ class Child:
             os.kill(self.process.pid, number)
 
     def kill_group(self) -> None:
-        """The process and whatever it started, at once."""
+        """Kills the process and its children at once."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -161,10 +159,8 @@ class Supervisor:
 
     def ask_to_stop(self, number: int) -> None:
         """Asks for a stop; signal handlers call this. A second Ctrl-C stops at once. A second SIGTERM, as `timeout`
-        sends it, changes nothing.
-
-        It only takes notes: a handler may interrupt a Popen that holds its lock, and would wait for it for ever.
-        """
+        sends it, changes nothing. This only takes notes, because a handler may interrupt a Popen that holds its lock,
+        and would wait for it for ever."""
         if not self.stopping:
             self.stopping, self._asked_at = True, time.monotonic()
         elif number == signal.SIGINT and time.monotonic() - self._asked_at > _ECHO_SECONDS:
@@ -172,7 +168,7 @@ class Supervisor:
 
     def start(self, specs: Sequence[Spec], *, seconds: float = 30.0, outlives_others: bool = False) -> None:
         """Starts a group and waits until all of it is ready. A group that `outlives_others` is stopped last. Raises
-        StartFailed, StopRequested."""
+        StartFailed if a process dies first, and StopRequested if a stop is asked for meanwhile."""
         if self.stopping:
             raise StopRequested
         children: list[Child] = []
@@ -193,7 +189,7 @@ class Supervisor:
 
     @property
     def children(self) -> list[Child]:
-        """All of them, in the order of their start."""
+        """All children, in the order of their start."""
         return [child for group in self._groups for child in group]
 
     def watch(self, tick: Callable[[], object] = lambda: None) -> None:
@@ -209,7 +205,7 @@ class Supervisor:
         end = time.monotonic() + seconds
         while self._groups:
             group = self._groups.pop()
-            # a worker that does not stop must not cost the servers their clean end
+            # The servers must end cleanly even if a worker does not stop.
             patience = (end - time.monotonic()) * (2 / 3 if self._groups else 1)
             deadline = time.monotonic() + patience
             for child in group:

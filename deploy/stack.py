@@ -28,7 +28,7 @@ EmbeddedServer = EmbeddedPostgres | EmbeddedRedis
 
 
 class StackScreen(Terminal):
-    """A terminal that may go away, as with `fuelroute up | head`: the stack does not go with it."""
+    """A terminal that may go away, as with `fuelroute up | head`, without ending the stack."""
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
@@ -36,12 +36,11 @@ class StackScreen(Terminal):
 
 
 def run_stack(settings: Settings, *, demo: bool, screen: Terminal) -> int:
-    """Runs until Ctrl-C or SIGTERM. Returns the exit status.
-
-    Raises AlreadyRunning, EmbeddedUnavailable, DatabaseProblem, RedisProblem, PortTaken, StartFailed.
-    """
+    """Runs until Ctrl-C or SIGTERM. Returns the exit status. Raises AlreadyRunning, EmbeddedUnavailable,
+    DatabaseProblem, RedisProblem, PortTaken or StartFailed if it cannot start; the command prints the text."""
     data = settings.data.absolute()
-    # the stack runs on what it is told or starts itself, never on what another stack left in the folder
+    # The stack runs on the servers that it is told or starts itself, never on those that another stack left in the
+    # folder.
     with suppress(StopRequested), ExitStack() as life:
         folder = life.enter_context(DataFolder(data))
         supervisor = _supervisor(screen)
@@ -107,8 +106,8 @@ def run_workers(settings: Settings, queues: Sequence[str], processes: int, *, sc
 
 
 def contact_key(settings: Settings, data: Path) -> dict[str, str]:
-    """The variable that gives the processes the key for contacts: a key in the folder of the embedded database, made at
-    its first start. For a database elsewhere the operator sets the key."""
+    """The variable with the processes' key for contacts: a key in the folder of the embedded database, made at its
+    first start. For a database elsewhere the operator sets the key."""
     if settings.contact_key is not None or settings.database_url is not None:
         return {}
     file = data / CONTACT_KEY_FILE
@@ -127,8 +126,8 @@ def _supervisor(screen: Terminal) -> Supervisor:
 def _start_servers(
     settings: Settings, data: Path, supervisor: Supervisor, servers: list[EmbeddedServer], screen: Terminal
 ) -> tuple[str, str]:
-    """Checks the servers that the settings name, and starts embedded ones where they name none. Each that is started
-    is added to `servers`. Returns the URLs of PostgreSQL and Redis."""
+    """Checks the servers that the settings name, and starts embedded ones in place of missing ones. Started servers are
+    added to `servers`. Returns the URLs of PostgreSQL and Redis."""
     if settings.database_url is not None:
         check_servers(settings)
     if settings.redis_url is not None:
@@ -159,7 +158,7 @@ def _start_servers(
 def _start_archive(
     folder: Path | None, postgres: EmbeddedPostgres, data: Path, supervisor: Supervisor, screen: Terminal
 ) -> None:
-    """Archives each change of the embedded database, if there is a folder for that."""
+    """Archives each change of the embedded database, if there is a folder for it."""
     if folder is None:
         with superuser(postgres) as connection:
             end_archive(connection)
@@ -170,7 +169,7 @@ def _start_archive(
 
 
 def _free_ports(settings: Settings) -> dict[str, int]:
-    """The ports of the ingress and of the console. Raises PortTaken."""
+    """The ports of the ingress and of the console. Raises PortTaken, which names the variable, if one is in use."""
     port = free_port(settings.host, settings.port)
     variable = "--console-port or FUELROUTE_CONSOLE_PORT"
     return {
@@ -195,14 +194,15 @@ def _environment(running: Settings, data: Path) -> dict[str, str]:
 
 
 def process_spec(name: str, arguments: Sequence[str], logs: Path, env: dict[str, str], url: str) -> Spec:
-    """One process of the service: the command `fuelroute ARGUMENTS` under that environment, its output in `logs`."""
+    """One process of the service: the command `fuelroute ARGUMENTS` with that environment and its output in `logs`."""
     log = logs / f"{name}.log"
     is_ready = (lambda: _answers(url)) if arguments[0] == "ingress" else _says(log, f"{arguments[0]}.ready")
     return Spec(name=name, argv=_command(*arguments), log=log, env=env, is_ready=is_ready)
 
 
 def _command(*arguments: str) -> list[str]:
-    """`-P`: in any folder, the process imports our packages, not a `domain/` that lies in that folder."""
+    """The command line of our Python. With `-P` the process imports our packages in any folder, not a `domain/` that
+    lies there."""
     return [sys.executable, "-P", "-c", "from deploy.cli import main; main()", *arguments]
 
 
@@ -215,7 +215,7 @@ def _answers(url: str) -> bool:
 
 
 def _says(log: Path, event: str) -> Callable[[], bool]:
-    """Tells, when it is called, whether a process has logged the event since now."""
+    """A function that tells whether a process has logged the event since now."""
     start = log.stat().st_size if log.exists() else 0
 
     def said() -> bool:
@@ -227,7 +227,7 @@ def _says(log: Path, event: str) -> Callable[[], bool]:
 
 
 def _reachable(host: str) -> str:
-    """An address of this machine for people and for the other commands."""
+    """The address of this machine for people and for other commands."""
     if host in ("0.0.0.0", "::", ""):  # noqa: S104 (compared, not bound)
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host
@@ -243,7 +243,7 @@ def _stop_on_signals(supervisor: Supervisor) -> None:
 
 
 def _run_demo(supervisor: Supervisor, running: Settings, screen: Terminal) -> None:
-    """The demo is one of the stack's guests: its failure is told and stops nothing."""
+    """Runs the demo as a guest of the stack: its failure is reported and stops nothing."""
     from deploy.demo import run_demo
 
     try:

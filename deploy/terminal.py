@@ -1,4 +1,4 @@
-"""The terminal that commands print to."""
+"""The terminal for the output of commands."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,7 +10,7 @@ from domain.text import printable
 
 
 class Terminal(Console):
-    """Prints texts of people and other systems as they are: brackets are no markup, and control characters, which might
+    """Prints texts of people and other systems literally: brackets are no markup, and control characters, which might
     steer the terminal, are spelled out. A value that must not end its line goes through `printable` before."""
 
     def __init__(self, **options: Any) -> None:

@@ -2,7 +2,7 @@
 
 One folder holds them:
 
-    archive.json          the database and the life that the folder belongs to
+    archive.json          the database and the life to which the folder belongs
     backups/TIME/         one base backup: `postgres/`, and `backup.json`, which says what is in it
     wal/                  the continuous archive: the write-ahead log, as PostgreSQL writes it
 """

@@ -32,7 +32,7 @@ class ArchiveUnusable(FuelrouteError):
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """The database, and its life: each restore begins a new one, which PostgreSQL calls a timeline."""
+    """A database in one of its lives. Each restore begins a new one, which PostgreSQL calls a timeline."""
 
     system_identifier: str
     timeline: int
@@ -43,7 +43,7 @@ class Archived(NamedTuple):
 
     is_running: bool
     bytes_behind: int | None
-    """The part of the log that PostgreSQL wrote and the archive does not have yet. None: there is no archive."""
+    """Bytes of the log that PostgreSQL wrote and the archive does not have yet; None without an archive."""
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def identity_of(connection: psycopg.Connection) -> Identity:
 
 def claim_folder(folder: Path, identity: Identity) -> None:
     """Makes the folder, which only its owner can enter, and keeps it for this database and this life of it: files of
-    two lives have equal names. Raises ArchiveUnusable."""
+    two lives have equal names. Raises ArchiveUnusable if it belongs to another."""
     try:
         make_closed(folder, folder / "backups", wal_folder(folder))
         file = folder / _IDENTITY
@@ -100,12 +100,12 @@ def wal_files(folder: Path) -> list[Path]:
 
 
 def segment_of(file: Path) -> str:
-    """The name of the piece of the log, whether its file is finished or not."""
+    """The name of the piece of the log, with its file finished or not."""
     return file.name.removesuffix(_UNFINISHED)
 
 
 def archive_spec(postgres: EmbeddedPostgres, folder: Path, log: Path) -> Spec:
-    """The process that archives, for a running server. Raises ArchiveUnusable."""
+    """The process that archives, for a running server. Raises ArchiveUnusable if it cannot go on in this folder."""
     folder = folder.absolute()
     with superuser(postgres) as connection:
         claim_folder(folder, identity_of(connection))
@@ -127,7 +127,7 @@ def archive_spec(postgres: EmbeddedPostgres, folder: Path, log: Path) -> Spec:
 
 
 _SLOT_IS_LOST = Scalar(bool, f"SELECT wal_status = 'lost' FROM pg_replication_slots WHERE slot_name = '{_SLOT}'")
-"""PostgreSQL has deleted what the archive did not have yet. No row: there is no slot."""
+"""True if PostgreSQL has deleted a part of the log that the archive did not have yet. No row without a slot."""
 _MAKE_SLOT = Command(f"SELECT FROM pg_create_physical_replication_slot('{_SLOT}', true)")
 _DROP_SLOT = Command(
     f"SELECT FROM pg_replication_slots, pg_drop_replication_slot(slot_name) WHERE slot_name = '{_SLOT}'"
@@ -136,7 +136,8 @@ _SEGMENT_IS_KEPT = Command("SELECT FROM pg_ls_waldir() WHERE name = %s")
 
 
 def _prepare_slot(connection: psycopg.Connection, folder: Path) -> None:
-    """Makes sure that PostgreSQL still has the part of the log at which the archive goes on. Raises ArchiveUnusable."""
+    """Makes sure that PostgreSQL still has the part of the log at which the archive goes on. Raises ArchiveUnusable if
+    it has not."""
     is_lost = _SLOT_IS_LOST.first(connection)
     if is_lost:
         end_archive(connection)
@@ -151,7 +152,7 @@ def _prepare_slot(connection: psycopg.Connection, folder: Path) -> None:
 
 
 def end_archive(connection: psycopg.Connection) -> None:
-    """Lets PostgreSQL keep nothing for an archive any more."""
+    """Stops PostgreSQL from keeping the log for an archive."""
     _DROP_SLOT.execute(connection)
 
 
@@ -170,6 +171,6 @@ def progress_of_archive(connection: psycopg.Connection) -> Archived:
 
 
 def last_archived_at(folder: Path) -> datetime | None:
-    """When the archive was last written to. None: there is no archive in the folder."""
+    """When the archive was last written to; None if there is no archive in the folder."""
     files = wal_files(folder)
     return datetime.fromtimestamp(files[-1].stat().st_mtime, UTC) if files else None

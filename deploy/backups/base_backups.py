@@ -1,6 +1,5 @@
-"""Base backups: copies of the whole database while it runs, made by `pg_basebackup`. Each can be restored by itself;
-with the continuous archive also as it was at any later moment.
-"""
+"""Base backups: copies of the whole database while it runs, made by `pg_basebackup`. Each can be restored by itself,
+and with the continuous archive also to any later moment."""
 
 import fcntl
 import os
@@ -26,7 +25,7 @@ from domain.errors import FuelrouteError
 from domain.settings import Settings
 
 CLUSTER = "postgres"
-"""The folder of the database in a backup."""
+"""The folder of the database inside a backup."""
 _DESCRIPTION = "backup.json"
 _UNFINISHED = "unfinished-"
 _COPIED = re.compile(rb"(\d+)/(\d+) kB")
@@ -50,17 +49,16 @@ class Backup(msgspec.Struct, frozen=True):
     size_bytes: int
     schema_revision: str
     contact_key: str | None
-    """Fingerprint of the key that contacts are sealed with; the key is not in the backup. None: there was no key."""
+    """The fingerprint of the key that seals contacts, which is not in the backup; None if there was no key."""
     first_segment: str
     """The first file of the archive that it needs."""
     database: Identity
 
 
 def make_backup(settings: Settings, folder: Path, progress: Progress) -> Backup:
-    """Copies the database of the running embedded stack into a new folder in `backups/`. The stack goes on.
-
-    Raises ArchiveUnusable, BackupFailed, psycopg.OperationalError.
-    """
+    """Copies the database of the running embedded stack into a new folder in `backups/`. The stack goes on. Raises
+    ArchiveUnusable, BackupFailed, or psycopg.OperationalError if the database cannot be reached; no backup is left
+    then."""
     postgres, folder = EmbeddedPostgres(settings.data), folder.absolute()
     with superuser(postgres, "fuelroute") as connection:
         claim_folder(folder, identity_of(connection))
@@ -86,7 +84,7 @@ def make_backup(settings: Settings, folder: Path, progress: Progress) -> Backup:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Keeps a second backup out of the folder. Raises BackupFailed."""
+    """Keeps a second backup out of the folder. Raises BackupFailed if one is under way."""
     with open(folder / "lock", "a", opener=open_private) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -97,7 +95,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _unfinished(folder: Path) -> Iterator[Path]:
-    """A new folder, which is gone at the end unless it was renamed. Earlier ones, which a kill left, are deleted."""
+    """A new folder, deleted at the end unless it was renamed. Older ones, left by a kill, are deleted first."""
     for left in (folder / "backups").glob(f"{_UNFINISHED}*"):
         shutil.rmtree(left)
     fresh = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=folder / "backups"))
@@ -110,7 +108,7 @@ def _unfinished(folder: Path) -> Iterator[Path]:
 
 
 def list_backups(folder: Path) -> list[Backup]:
-    """The finished backups, oldest first. Raises ArchiveUnusable."""
+    """The finished backups, oldest first. Raises ArchiveUnusable if the folder is not one of backups."""
     found = []
     for file in (folder / "backups").glob(f"[0-9]*/{_DESCRIPTION}"):
         try:

@@ -36,7 +36,7 @@ class RestoreFailed(FuelrouteError):
 
 
 class DamagedBackup(RestoreFailed):
-    """A backup is not what it was when it was made."""
+    """The files of a backup have changed since it was made."""
 
     def __init__(self, file: Path, fault: str) -> None:
         super().__init__(f"the backup is damaged: {file} {fault}. Choose another one with --backup")
@@ -45,11 +45,11 @@ class DamagedBackup(RestoreFailed):
 class Restored(NamedTuple):
     backup: Backup
     last_change_at: datetime
-    """When the last change that was restored was committed."""
+    """When the last restored change was committed."""
 
 
 def choose_backup(folder: Path, name: str | None, at: datetime | None) -> Backup:
-    """The backup with that name, else the newest that was finished by `at`. Raises RestoreFailed."""
+    """The backup with that name, or the newest that was finished by `at`. Raises RestoreFailed if there is none."""
     backups = list_backups(folder)
     if not backups:
         raise RestoreFailed(f"there is no backup in {folder}")
@@ -66,7 +66,7 @@ def choose_backup(folder: Path, name: str | None, at: datetime | None) -> Backup
 
 
 def check_contact_key(backup: Backup, keys: str | None) -> None:
-    """Raises RestoreFailed unless the first of the keys is the one that contacts were sealed with."""
+    """Check that the first key is the one that sealed the contacts. Raises RestoreFailed otherwise, with what to do."""
     if backup.contact_key is None or backup.contact_key == Contacts(keys).fingerprint:
         return
     which = "another key" if keys else "a key that is not in the backup"
@@ -81,10 +81,8 @@ def restored_database(
     folder: Path, data: Path, backup: Backup, *, at: datetime | None, contact_key: str | None, progress: Progress
 ) -> Iterator[tuple[str, Restored]]:
     """Restores into the folder `data`, which must be new or empty. Gives the URL of the restored database, at the
-    current schema, for the block's last changes; after the block the folder is complete.
-
-    Raises RestoreFailed, DamagedBackup.
-    """
+    current schema, for the block's last changes; after the block the folder is complete. Raises RestoreFailed, or
+    DamagedBackup if a file has changed."""
     data = data.absolute()
     if data.exists() and (not data.is_dir() or any(data.iterdir())):
         raise RestoreFailed(f"{data} is not empty: choose a new folder, so that nothing is overwritten")
@@ -108,7 +106,7 @@ def restored_database(
 
 
 def _copy_cluster(source: Path, target: Path, progress: Progress) -> None:
-    """Copies the files of a base backup, and compares each with the manifest. Raises DamagedBackup."""
+    """Copies the files of a base backup, and compares each with the manifest. Raises DamagedBackup if one differs."""
     files = _manifest(source / _MANIFEST)
     _copy_folders(source, target)
     total, done = sum(size for size, _ in files.values()), 0
@@ -135,7 +133,8 @@ def _copy_folders(source: Path, target: Path) -> None:
 
 
 def _manifest(file: Path) -> dict[str, tuple[int, str]]:
-    """Size and SHA-256 of each file of a base backup, as PostgreSQL's manifest lists them. Raises DamagedBackup."""
+    """Size and SHA-256 of each file of a base backup, from PostgreSQL's manifest. Raises DamagedBackup if that cannot
+    be read."""
     try:
         content = file.read_bytes()
         manifest = json.loads(content)
@@ -151,8 +150,8 @@ def _manifest(file: Path) -> dict[str, tuple[int, str]]:
 
 
 def _copy_log(folder: Path, backup: Backup, cluster: Path, progress: Progress) -> None:
-    """Brings the write-ahead log to where PostgreSQL finds it: the part that the base backup brought, and the archive
-    from there on. A piece that both have is taken from where more of it was written."""
+    """Brings the write-ahead log to where PostgreSQL finds it: the part in the base backup, and the archive from there
+    on. If both have a piece, the longer one is taken."""
     pieces = list((folder / "backups" / backup.name / CLUSTER / "pg_wal").glob("[0-9A-F]*"))
     pieces += [file for file in wal_files(folder) if segment_of(file) >= backup.first_segment]
     written: dict[str, int] = {}
@@ -168,7 +167,7 @@ def _copy_log(folder: Path, backup: Backup, cluster: Path, progress: Progress) -
 @contextmanager
 def _recovered(data: Path, at: datetime | None) -> Iterator[str]:
     """Runs PostgreSQL on the copied cluster until it has replayed the log, and for as long as the block. Raises
-    RestoreFailed."""
+    RestoreFailed if it does not get there."""
     options = {
         "hot_standby": "off",  # whoever gets a connection gets it to a recovered database
         "restore_command": "false",  # everything is in `pg_wal` already: its user may have no way to the archive
@@ -196,7 +195,7 @@ def _recovered(data: Path, at: datetime | None) -> Iterator[str]:
 
 
 _LAST_CHANGE = Scalar(datetime | None, "SELECT pg_last_xact_replay_timestamp()")
-"""NULL: the log had no change."""
+"""The time of the last replayed change; NULL if the log had none."""
 
 
 def _last_change_at(data: Path) -> datetime | None:

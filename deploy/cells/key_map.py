@@ -1,8 +1,7 @@
-"""HAProxy's map from the beginnings of keys to cells, in its file and in the processes that run.
+"""HAProxy's map from the beginnings of keys to cells, in its file and in running processes.
 
 A key names its cell, and the map has a line for each cell. A key of a company that was moved needs a line of its own:
-its prefix, which is no secret, and the cell where it is now.
-"""
+its prefix, which is no secret, and its present cell."""
 
 import re
 import socket
@@ -30,7 +29,7 @@ class KeyLine(NamedTuple):
 
     @property
     def is_needed(self) -> bool:
-        """False: the key itself names this cell."""
+        """False if the key itself names this cell."""
         named = _CELL_OF_PREFIX.match(self.prefix)
         return named is None or int(named[1] or FIRST_CELL) != self.cell
 
@@ -44,7 +43,8 @@ def lines_of(prefixes: Iterable[str], cell: int) -> list[KeyLine]:
 
 
 def write_map(file: Path, lines: Sequence[KeyLine]) -> None:
-    """Puts the lines into the file, which is replaced as a whole. Raises MapUnusable."""
+    """Puts the lines into the file, which is replaced as a whole. Raises MapUnusable if it cannot be read or
+    written."""
     known = {line.prefix for line in lines}
     try:
         kept = [line for line in file.read_text().splitlines() if line.partition(" ")[0] not in known]
@@ -57,8 +57,8 @@ def write_map(file: Path, lines: Sequence[KeyLine]) -> None:
 
 
 def tell_haproxy(control: Path, map_name: str, lines: Sequence[KeyLine]) -> None:
-    """Changes the map of a HAProxy that runs, by its control socket. `map_name` is the file as its configuration names
-    it. Raises MapUnusable."""
+    """Changes the map of a running HAProxy by its control socket. `map_name` is the file's name in its configuration.
+    Raises MapUnusable if HAProxy does not take it."""
     for line in lines:
         _ask(control, f"del map {map_name} {line.prefix}", fails=True)
         if line.is_needed:

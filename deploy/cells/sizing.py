@@ -6,16 +6,16 @@ _DAY = 86_400
 
 
 class Assumptions(NamedTuple):
-    """A fleet's traffic, per truck, and the costs of one thing, measured on this machine; README.md says where."""
+    """A fleet's traffic, per truck, and the costs of single things, measured on this machine; README.md says where."""
 
     seconds_between_positions: float = 30
     routes_a_day: float = 2
     pushes_a_route: float = 1.5
     polls_a_route: float = 144
-    """One in five minutes for twelve hours; nearly all are answered 304."""
+    """One poll in five minutes for twelve hours; nearly all are answered 304."""
     plans_a_route: float = 1.5
     peak: float = 3
-    """The busiest hour beside the mean of the day. Positions come evenly."""
+    """The busiest hour compared with the mean of the day. Positions come evenly."""
     position_days: float = 30
     route_days: float = 365
 
@@ -37,7 +37,7 @@ class Assumptions(NamedTuple):
     push_log_bytes: float = 4_800
     plan_log_bytes: float = 20_000
     used: float = 0.5
-    """The part of a core that may be busy in the busiest hour: the rest is for slow hours, repairs and catching up."""
+    """The part of a core that may be busy in the busiest hour; the rest is for slow hours, repairs and catching up."""
 
 
 class Need(NamedTuple):
@@ -55,7 +55,7 @@ class Need(NamedTuple):
 
 
 def need_of(trucks: int, given: Assumptions) -> Need:
-    """The need in the busiest hour. Memory is that of the processes, PostgreSQL's cache among them."""
+    """The need in the busiest hour. Memory is for the processes, with PostgreSQL's cache."""
     positions = trucks / given.seconds_between_positions
     routes = trucks * given.routes_a_day / _DAY * given.peak
     pushes, polls = routes * given.pushes_a_route, routes * given.polls_a_route

@@ -24,7 +24,7 @@ from domain.ids import read_id
 
 
 def read_company_id(text: str) -> UUID:
-    """The id that the text shows. Raises UnknownCompany for text that is no company's id."""
+    """The id in the text. Raises UnknownCompany for text that is no company's id."""
     company_id = read_id("cmp", text)
     if company_id is None:
         raise UnknownCompany(text)
@@ -32,7 +32,7 @@ def read_company_id(text: str) -> UUID:
 
 
 def read_record_id(kind: Matched, text: str) -> UUID:
-    """The id that the text shows. Raises UnknownTarget for text that is no vehicle's or driver's id."""
+    """The id in the text. Raises UnknownTarget for text that is no vehicle's or driver's id."""
     record_id = read_id(ID_KIND[kind], text)
     if record_id is None:
         raise UnknownTarget(kind, text)

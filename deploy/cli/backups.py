@@ -204,7 +204,7 @@ def _moment(text: str) -> datetime:
 
 
 def _running_archive(settings: Settings) -> archive.Archived | None:
-    """The progress of the running stack's archive. None: no stack runs here."""
+    """The progress of the running stack's archive; None if no stack runs here."""
     if settings.database_url is not None or not (settings.data / STACK_FILE).exists():
         return None
     try:
@@ -225,7 +225,7 @@ def _megabytes(count: int) -> str:
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[base_backups.Progress]:
-    """A bar that shows the step and its bytes."""
+    """A bar with the step and its bytes."""
     if quiet:
         yield lambda step, done, total: None
         return
@@ -236,5 +236,5 @@ def _progress(*, quiet: bool) -> Iterator[base_backups.Progress]:
 
 
 def _show(task: Task, step: str, done: int, total: int) -> None:
-    """Shows a step; a step whose size is not known (0) pulses."""
+    """Shows a step; one of unknown size (0) pulses."""
     task.description, task.completed, task.total = step, done, total or None

@@ -69,7 +69,7 @@ _FROM_STANDARD_INPUT = (
 
 
 _OPTIONS = {field.name: _policy_option(field) for field in captioned_fields(Policy) if field.name != "name"}
-"""The options that set a policy, by the fields of `Policy`. The name is an option of each command's own."""
+"""The options that set a policy, by the fields of `Policy`. The name is a separate option of each command."""
 
 
 def _policy(message_url: str | None, **fields: Any) -> Policy:

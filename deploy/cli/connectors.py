@@ -272,7 +272,7 @@ def _variable(field: CredentialField) -> str:
 
 
 def _read_file(file: Path) -> dict[str, str]:
-    """Raises CommandFailed, which repeats nothing of the file."""
+    """The values in a file. Raises CommandFailed, which quotes nothing of the file, if they cannot be read."""
     try:
         text = sys.stdin.read() if str(file) == "-" else file.read_text()
     except (OSError, UnicodeError) as error:

@@ -106,7 +106,7 @@ def _print(document: dict[str, Any]) -> None:
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[ExaminationProgress]:
-    """A bar on a terminal: one step for each check, and the part of the one that runs."""
+    """A bar on a terminal: one step for each check, and the finished part of the running one."""
     if quiet:
         yield lambda _, __: None
         return

@@ -13,7 +13,8 @@ class CommandFailed(FuelrouteError):
 
 
 def run(program: Callable[[], object]) -> None:
-    """Runs a program of the command line: every failure is one sentence that says what to do, and exit status 1."""
+    """Runs a program of the command line and turns every failure into one sentence that says what to do, and exit
+    status 1."""
     try:
         program()
     except UnicodeError:
@@ -28,8 +29,8 @@ def run(program: Callable[[], object]) -> None:
 
 
 def _of_server(error: Exception) -> str | None:
-    """The sentence for an error of PostgreSQL or Redis. Their libraries take a tenth of a second to load: a command
-    that has not loaded one has no error of it."""
+    """The sentence for an error of PostgreSQL or Redis; None for other errors. Their libraries take a tenth of a second
+    to load, and a command that has not loaded one has no error of it."""
     psycopg, redis = sys.modules.get("psycopg"), sys.modules.get("redis")
     if psycopg is not None and isinstance(error, psycopg.errors.UndefinedTable):
         return "the database has no Fuelroute schema: run `fuelroute migrate` first"

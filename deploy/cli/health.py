@@ -1,4 +1,4 @@
-"""`fuelroute health`: what the processes on this machine say of themselves, for health checks of containers."""
+"""`fuelroute health`: asks the processes on this machine how they are, for health checks of containers."""
 
 import http.client
 import json
@@ -16,7 +16,7 @@ app = typer.Typer()
 
 _ANY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 (compared, not bound)
 _TIMEOUT_SECONDS = 3.0
-"""A report comes within a second."""
+"""Time for an answer; a report comes within a second."""
 
 
 @app.command()

@@ -9,6 +9,6 @@ from domain.operations.import_runs import ImportRun
 
 
 def store_file(file: ImportFile, *, bar: str = "", as_json: bool) -> ImportReport:
-    """Stores the file. `bar`: what a bar of progress counts; without it, or with JSON, there is none."""
+    """Stores the file. `bar` names what a bar of progress counts; without it, or with JSON, there is none."""
     with counting_lines(bar, file.path, quiet=as_json or not bar) as progress:
         return ImportRun(file, transaction, acting().name, progress=progress).store()

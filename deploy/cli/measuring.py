@@ -1,4 +1,4 @@
-"""The benchmarks. They are a program of a checkout, and no part of the installed package, which imports no tests."""
+"""The benchmarks. They belong to a checkout, and are no part of the installed package, which imports no tests."""
 
 import os
 import sys

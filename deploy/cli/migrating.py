@@ -1,4 +1,4 @@
-"""`fuelroute migrate`: what it would do, and doing it."""
+"""`fuelroute migrate`: shows what it would do, and does it."""
 
 import os
 import signal
@@ -49,7 +49,7 @@ def migrate_schema(
 
 
 class _Progress(ExitStack):
-    """The terminal's view of a migration: sentences, and a bar for each back-fill."""
+    """Shows a migration on the terminal: sentences, and a bar for each back-fill."""
 
     def __init__(self, *, quiet: bool) -> None:
         super().__init__()

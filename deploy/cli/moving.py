@@ -152,7 +152,7 @@ def _lines(move: "CompanyMove") -> list[KeyLine]:
 
 
 def _route(lines: list[KeyLine], map_file: Path | None, haproxy: list[Path]) -> None:
-    """Processes that run first, since requests wait for them."""
+    """Runs first, since requests of the company wait for it: routes the keys to the other cell."""
     for control in haproxy:
         tell_haproxy(control, str(map_file), lines)
     if map_file is not None:

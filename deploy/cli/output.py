@@ -17,7 +17,7 @@ from domain.text import printable
 from domain.wording import counted
 
 MOST_PASSED_SHOWN = 50
-"""The most rows that are printed which an import passed over."""
+"""Most passed over rows of an import that are printed."""
 
 screen = Terminal(width=None if sys.stdout.isatty() else 160)
 errors = Terminal(stderr=True)
@@ -49,7 +49,7 @@ def print_table(rows: list[dict[str, Any]], *columns: str) -> None:
 
 
 def plain(value: object) -> str:
-    """A value as people read it: a time in UTC, to the second; nothing for None."""
+    """A value for people: a time in UTC, to the second; nothing for None."""
     if isinstance(value, datetime):
         return f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
     return ", ".join(value) if isinstance(value, list) else "" if value is None else str(value)
@@ -61,7 +61,7 @@ def print_fields(row: dict[str, Any]) -> None:
 
 
 def finish_import(as_json: bool, what: str, report: ImportReport, **more: str) -> None:
-    """Show the outcome. JSON has `more`, too."""
+    """Show the outcome. JSON also has `more`."""
 
     def text() -> None:
         screen.print(f"{what}: {report.told()}")
@@ -87,7 +87,7 @@ def counting_lines(what: str, file: Path, *, quiet: bool) -> Iterator[Callable[[
     if quiet:
         yield lambda _: None
         return
-    # without a number the import itself says what is wrong with the file
+    # Without a number the import itself says what is wrong with the file.
     with counting(what, count_rows(file) or None, quiet=False) as progress:
         yield progress
 

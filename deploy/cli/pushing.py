@@ -28,7 +28,7 @@ app = typer.Typer()
 
 PREVIEWED = 3
 MOST_SHOWN = 20
-"""So many refused routes are shown; the file of results has all."""
+"""How many refused routes are shown; the file of results has all."""
 
 RoutesFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="A file of routes: .jsonl (a body on each line), .csv or .xlsx.")
@@ -78,7 +78,7 @@ Resume = Annotated[
 
 
 class _Wishes(NamedTuple):
-    """The options of the command that say how to read the file."""
+    """Options of the command about reading the file."""
 
     file: Path
     mapping: dict[str, str]
@@ -125,7 +125,7 @@ def push(
 
 
 def _mapping(file: Path | None, maps: Sequence[str]) -> dict[str, str]:
-    """The columns of a file, and those given one by one, which count more."""
+    """The columns of a file, and those given one by one, which come first."""
     mapping: dict[str, str] = {}
     if file is not None:
         try:
@@ -168,7 +168,7 @@ def _opened(wishes: _Wishes, company_zone: str | None) -> Iterator[RouteFile]:
 
 
 def _company_zone(address: str, keys: list[str]) -> str | None:
-    """Only a key knows its company's time zone."""
+    """The time zone of the company, which only a key can ask for; None without a key."""
     from deploy.bulk_push import senders
 
     async def ask() -> str:
@@ -277,7 +277,7 @@ def _push(
 
 
 class _Refused:
-    """The refused routes: how many, and the first of them."""
+    """The number of refused routes, and the first ones."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -315,7 +315,7 @@ def _tell_unused(file: RouteFile) -> None:
 
 
 def _progress(what: str, file: Path, *, quiet: bool) -> Any:
-    """A bar counts routes. Nobody knows before how many there are in a table with a row for each stop, or in Excel."""
+    """A bar that counts routes. Their number is not known before for Excel, or for a table with a row for each stop."""
     kind = format_of(file.name)
     total = None if kind == "excel" else count_rows(file) + (kind == "jsonl")
     return counting(what, total or None, quiet=quiet)

@@ -33,7 +33,7 @@ app = typer.Typer(help="Queues: what is wrong now, dead letters, pauses.")
 
 
 def read_route_id(text: str) -> UUID:
-    """Raises CommandFailed."""
+    """The id in the text. Raises CommandFailed for text that is no route's id."""
     route_id = read_id("rte", text)
     if route_id is None:
         raise CommandFailed(f"{text!r} is no route's id")

@@ -1,4 +1,4 @@
-"""`list`, `show` and `export`: the same commands for each kind of record that people keep."""
+"""`list`, `show` and `export`: one set of commands for all kinds of records that people keep."""
 
 import inspect
 import sys
@@ -23,7 +23,7 @@ from domain.ids import IdKind, with_shown_ids
 from domain.wording import counted
 
 _SECRETS = ("contact", "message_url")
-"""Fields of which a person only sees whether they are there."""
+"""Fields of which a person sees only whether they are set."""
 
 Search = Annotated[str, typer.Option("--search", metavar="TEXT", help="Only those that contain this text.")]
 Retired = Annotated[bool, typer.Option("--retired", help="Those that are retired, instead of the others.")]
@@ -36,12 +36,12 @@ ToFile = Annotated[Path, typer.Argument(metavar="FILE.csv", help="The file to wr
 
 
 Keys: TypeAlias = Mapping[str, tuple[Any, Callable[[str], Any]]]
-"""The arguments that name one record: for each its type with its help, and how its text is read (None: it names
-nothing)."""
+"""The arguments that name one record: for each its type with its help, and the reader of its text (None for a text that
+names nothing)."""
 
 
 class Records(NamedTuple):
-    """A kind of record, and how its commands show it."""
+    """A kind of record, and the way its commands show it."""
 
     one: str
     many: str
@@ -51,13 +51,13 @@ class Records(NamedTuple):
     keys: Keys
     id_kind: IdKind | None = None
     shape: type[Struct] | None = None
-    """A row of the file that imports read. None: there is no such file."""
+    """A row of the file that imports read; None without such a file."""
     of_company: bool = True
     retires: bool = True
 
 
 def by_id(one: str, read: Callable[[str], Any]) -> Keys:
-    """The argument of a record that is named by its id alone."""
+    """The argument of a record that is named only by its id."""
     argument = typer.Argument(metavar=f"{one.upper()}_ID", help=f"The {one}'s id, as the list shows it.")
     return {"id": (Annotated[str, argument], read)}
 
@@ -139,7 +139,7 @@ def _export(records: Records, columns: Sequence[str], *, file: Path, company_id:
 def _command(
     app: typer.Typer, name: str, words: str, run: Callable[..., None], parameters: Mapping[str, tuple[Any, Any]]
 ) -> None:
-    """Adds a command whose parameters are these: for each its annotated type and its default."""
+    """Adds a command with these parameters: for each its annotated type and its default."""
 
     def command(**given: Any) -> None:
         run(**given)
@@ -157,7 +157,7 @@ def _command(
 
 
 def _scope(connection: Connection, company_id: UUID | None) -> dict[str, UUID]:
-    """The parameters of the listing's scope. Raises UnknownCompany."""
+    """The parameters of the listing's scope. Raises UnknownCompany if there is no such company."""
     if company_id is None:
         return {}
     companies.require_company(connection, company_id, even_retired=True)
@@ -165,7 +165,7 @@ def _scope(connection: Connection, company_id: UUID | None) -> dict[str, UUID]:
 
 
 def _document(records: Records, row: Any) -> dict[str, Any]:
-    """A row as it is shown: with its id's prefix, and without secrets."""
+    """A row for the output: with its id's prefix, and without secrets."""
     values = {f"has_{name}" if name in _SECRETS else name: value for name, value in row._asdict().items()}
     values |= {f"has_{name}": getattr(row, name) is not None for name in _SECRETS if name in row._fields}
     return with_shown_ids(values, **({"id": records.id_kind} if records.id_kind is not None else {}))

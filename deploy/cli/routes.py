@@ -27,7 +27,7 @@ from domain.wording import counted
 app = typer.Typer(no_args_is_help=True, help="Routes, as the API shows them.")
 
 _LOOK_SECONDS = 1.0
-"""The time between two looks at a route that is watched."""
+"""The time between two readings of a watched route."""
 _ENDED = {RouteStatus.COMPLETED, RouteStatus.CANCELED, RouteStatus.ERROR}
 
 

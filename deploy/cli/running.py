@@ -156,7 +156,7 @@ def scheduler() -> None:
 
 
 def _settings_with(**given: object) -> Settings:
-    """The settings, with the options that were given in their place."""
+    """The settings, with the given options in their place."""
     return get_settings().model_copy(update={name: value for name, value in given.items() if value is not None})
 
 
@@ -167,9 +167,9 @@ that wait for their batch) was searched again and again: a tenth of the processo
 
 def prepare_to_serve(kind: str, settings: Settings, *, process: str = "", redis_needed: bool = True) -> None:
     """Name the process for PostgreSQL, check the servers, export telemetry where that is asked for, and tune the
-    garbage collector before a process runs for long. `process` is its name in traces and logs, where that is not
-    `kind`. Without `redis_needed` the process starts even if Redis is away, and logs that."""
-    # libpq's: the name of this process in pg_stat_activity, by which `doctor` counts processes of each kind
+    garbage collector, before a process runs for long. `process` is its name in traces and logs if that differs from
+    `kind`. Without `redis_needed` the process starts even while Redis is away, and logs that."""
+    # libpq shows it in pg_stat_activity as the name of this process, by which `doctor` counts processes of each kind.
     os.environ["PGAPPNAME"] = f"fuelroute {kind} {os.getpid()}@{socket.gethostname()}"
     check_servers(settings)
     check_redis(settings.require_redis_url(), needed=redis_needed)

@@ -30,7 +30,7 @@ _UNIT_COLUMNS = (
 
 
 def _number(text: str) -> int | None:
-    """A deal's id. None: no deal has that one."""
+    """A deal's id; None for a text that no deal has."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
 
 

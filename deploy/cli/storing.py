@@ -21,7 +21,8 @@ def transaction() -> Iterator[Connection]:
 
 @contextmanager
 def locked(owned: Owned[Row], company_id: UUID, shown: str) -> Iterator[tuple[Connection, Row]]:
-    """What the argument of a command names, locked in a transaction. Raises UnknownCompany, Unknown."""
+    """The row that an argument names, locked in a transaction. Raises UnknownCompany, or Unknown if the company has no
+    such row; the command ends with its text."""
     with transaction() as connection:
         require_company(connection, company_id, even_retired=True)
         yield connection, owned.lock(connection, company_id, owned.read_id(shown))

@@ -1,5 +1,5 @@
 """Makes the models of the clients from the API's description, with the generators datamodel-code-generator (Python) and
-openapi-typescript. Node comes from a wheel, its packages from npm as `package-lock.json` has them."""
+openapi-typescript. Node comes from a wheel, its packages from npm by `package-lock.json`."""
 
 import fcntl
 import shutil
@@ -21,10 +21,10 @@ PYTHON_MODELS = _FOLDER / "python" / "fuelroute_client" / "models.py"
 TYPESCRIPT_MODELS = TYPESCRIPT / "src" / "models.ts"
 
 _CHECKED_BY_THE_SERVICE = {"minLength", "maxLength", "pattern", "minimum", "maximum", "minItems", "maxItems"}
-"""Limits that a client does not check: a newer service may have others, and tells every fault by name."""
+"""Limits that a client does not check, because a newer service may have others, and reports every fault by name."""
 
 _RENAMED_FIELD = "field_: str = field(name='field')"
-"""The generator keeps away from the name of msgspec's function, which the class does not use."""
+"""The generator's line for a field whose name is also msgspec's function, which the class does not use."""
 _OPEN_ENUM = "from fuelroute_client.open_values import StrEnum"
 
 
@@ -52,7 +52,7 @@ def _loosen(value: Any) -> Any:
 
 
 def python_models() -> str:
-    """`fuelroute_client/models.py`."""
+    """The text of `fuelroute_client/models.py`."""
     made = _output(
         *(sys.executable, "-m", "datamodel_code_generator", "--input-file-type", "openapi", "--no-color"),
         *("--output-model-type", "msgspec.Struct", "--keyword-only", "--snake-case-field", "--keep-model-order"),
@@ -76,7 +76,7 @@ def python_models() -> str:
 
 
 def typescript_models() -> str:
-    """`src/models.ts`."""
+    """The text of `src/models.ts`."""
     options = ("--root-types", "--root-types-no-schema-prefix", "--default-non-nullable=false", "--export-type")
     program = npm_packages() / "openapi-typescript" / "bin" / "cli.js"
     return _output(*node(program), *options, given=msgspec.json.encode(loosened()))
@@ -89,7 +89,7 @@ def node(*arguments: object) -> list[str]:
 
 def npm_packages() -> Path:
     """The folder `node_modules` with the packages of the lock file. It is in `.venv`, because many tools look through
-    the folders of this project. Quick when the packages are there."""
+    the folders of this project. If the packages are there, this is quick."""
     folder = Path(sys.prefix) / "npm"
     folder.mkdir(exist_ok=True)
     with (folder / "lock").open("w") as lock:
@@ -105,7 +105,7 @@ def npm_packages() -> Path:
 
 
 def _output(*command: str, given: bytes = b"", folder: Path = TYPESCRIPT) -> str:
-    """The program's standard output. Raises CalledProcessError, after its errors were printed."""
+    """The program's standard output. Raises CalledProcessError if it fails, after printing its errors."""
     done = subprocess.run(command, input=given, capture_output=True, cwd=folder, check=False)  # noqa: S603
     if done.returncode:
         sys.stderr.write(done.stderr.decode(errors="replace"))

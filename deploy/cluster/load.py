@@ -1,7 +1,5 @@
-"""A light, steady load from outside: pushes and positions of one company's TMS, and the gateway of its drivers.
-
-Nothing is tried again, so each answer counts as it came. What was answered 2xx is remembered.
-"""
+"""A light, steady load from outside: pushes and positions of one company's TMS, and the gateway of its drivers. Nothing
+is tried again, so each answer counts as it came. Pushes answered 2xx are remembered."""
 
 import asyncio
 import itertools
@@ -31,7 +29,7 @@ class Answer(NamedTuple):
 
     at: float
     status: str
-    """A status of HTTP, or the kind of failure of the connection."""
+    """A status of HTTP, or the failure of the connection."""
 
 
 @dataclass
@@ -42,9 +40,9 @@ class Load:
     keys: Sequence[str]
     answers: list[Answer] = field(default_factory=list)
     accepted: set[str] = field(default_factory=set)
-    """The externalIds of all pushes that were answered 2xx."""
+    """The externalIds of all pushes answered 2xx."""
     journeys: set[str] = field(default_factory=set)
-    """The ones whose truck has been seen at the first stop: each driver gets one message."""
+    """The externalIds of routes whose truck has been seen at the first stop, so that each driver gets one message."""
     _stop: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
@@ -115,7 +113,7 @@ class Load:
             await asyncio.sleep(1)
 
     def since(self, started: float) -> "Outage":
-        """The outage that the callers met since a time of the monotonic clock."""
+        """The outage for the callers since a time of the monotonic clock."""
         seen = sorted(one for one in self.answers if one.at >= started)
         good = [started, *(one.at for one in seen if one.status.startswith("2")), time.monotonic()]
         gap = max(later - earlier for earlier, later in itertools.pairwise(good))
@@ -123,7 +121,7 @@ class Load:
 
 
 class Outage(NamedTuple):
-    """The longest time without a 2xx, and the answers that were none."""
+    """The longest time without a 2xx, and the other answers."""
 
     seconds: float
     failures: Counter[str]
@@ -135,7 +133,7 @@ class Gateway:
 
     def __init__(self) -> None:
         self.received: Counter[str] = Counter()
-        """Messages by the externalId that they name, without corrections."""
+        """Messages by the externalId in them, without corrections."""
         gateway = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -147,7 +145,7 @@ class Gateway:
                 self.end_headers()
 
             def log_message(self, format: str, *args: Any) -> None:
-                """Nothing is logged."""
+                """Logs nothing."""
 
         self._server = ThreadingHTTPServer((OUTSIDE, 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)

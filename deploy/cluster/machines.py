@@ -1,7 +1,6 @@
 """Machines of the rehearsal: each is a network namespace on one bridge, with processes that live as systemd's would.
 
-Needs root. Everything that is made here has a name that begins with `fr-`, and is removed at the end.
-"""
+Needs root. Everything made here has a name that begins with `fr-`, and is removed at the end."""
 
 import fcntl
 import os
@@ -17,7 +16,7 @@ from domain.errors import FuelrouteError
 BRIDGE = "fr-bridge"
 NETWORK = "10.77.0.0/24"
 OUTSIDE = "10.77.0.1"
-"""The bridge itself: where the callers stand, and the message gateway."""
+"""The address of the bridge itself, for the callers and the message gateway."""
 
 
 _LOCK = Path("/run/fuelroute-cluster.lock")
@@ -28,7 +27,7 @@ class CannotRehearse(FuelrouteError):
 
 
 def command(*argv: str, check: bool = True) -> str:
-    """Runs a program to its end. Raises subprocess.CalledProcessError."""
+    """Runs a program to its end. Raises subprocess.CalledProcessError if it fails, unless `check` is False."""
     done = subprocess.run(argv, capture_output=True, text=True, check=check)  # noqa: S603 (our own commands)
     return done.stdout
 
@@ -60,7 +59,7 @@ class Machine:
             command("ip", "-n", self.namespace, *arguments)
 
     def start(self, name: str, argv: Sequence[str], *, user: str | None = None, **environment: str) -> None:
-        """Starts a process here. It is started again when it ends, as systemd does."""
+        """Starts a process here, and again whenever it ends, as systemd does."""
         as_user = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user is not None else []
         keep = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         spec = Spec(
@@ -75,20 +74,20 @@ class Machine:
         self.children[name] = Child(spec)
 
     def tend(self) -> None:
-        """Starts processes again that have ended. Call it again and again."""
+        """Starts ended processes again. Call it again and again."""
         if not self._is_off:
             for child in self.children.values():
                 child.restart_if_due(lambda _: None)
 
     def unplug(self) -> None:
-        """Take the cable out: nothing arrives any more, and nobody is told."""
+        """Take the cable out: nothing arrives any more, and no peer is told."""
         command("ip", "link", "set", self.namespace, "down")
 
     def plug_in(self) -> None:
         command("ip", "link", "set", self.namespace, "up")
 
     def lose_power(self) -> None:
-        """Everything here ends at once, and no connection is closed."""
+        """End everything here at once, without closing a connection."""
         self.unplug()
         self._is_off = True
         for child in self.children.values():
@@ -142,7 +141,7 @@ class Network:
 
 
 def remove_leftovers() -> None:
-    """Ends what a rehearsal left that was killed: only what runs in its own namespaces."""
+    """Ends what a killed rehearsal left, only in its own namespaces."""
     for line in command("ip", "netns", "list").splitlines():
         namespace = line.split()[0]
         if namespace.startswith("fr-"):
@@ -157,7 +156,7 @@ def remove_leftovers() -> None:
 
 
 def wait_for(look: Callable[[], bool], what: str, seconds: float, tend: Callable[[], object] = lambda: None) -> float:
-    """The seconds until `look` says yes. Raises TimeoutError."""
+    """The seconds until `look` says yes. Raises TimeoutError after `seconds`."""
     started = time.monotonic()
     while not look():
         tend()

@@ -31,7 +31,7 @@ from domain.queue.redis_clients import redis_client
 _STEADY_SECONDS = 8
 _LONGEST_SECONDS = 120
 _LEAST_SECONDS = ANSWER_SECONDS + 5
-"""The time after a fault that is looked at: a push that was under way may fail only when its caller's patience ends."""
+"""Least time after a fault that is watched: a push under way may fail only when its caller's patience ends."""
 _STATIONS = Path(__file__).parents[1] / "demo" / "stations.csv"
 
 

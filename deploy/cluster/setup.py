@@ -1,4 +1,5 @@
-"""The reference set-up: which machine runs what, its files made from `templates/`, and the order of the first start."""
+"""The reference set-up: the processes of each machine, their files made from `templates/`, and the order of the first
+start."""
 
 import base64
 import secrets
@@ -26,7 +27,7 @@ _HOSTS = {"db1": 11, "db2": 12, "db3": 13, "q1": 21, "q2": 22, "q3": 23, "app1":
 
 
 class Cluster:
-    """The machines, and what they are asked from outside."""
+    """The machines, and the questions to them from outside."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,13 +49,13 @@ class Cluster:
 
     @property
     def database_url(self) -> str:
-        """The way through HAProxy and PgBouncer."""
+        """The address through HAProxy and PgBouncer."""
         user = f"fuelroute:{self.passwords['service_password']}"
         return f"postgresql://{user}@{self.balancer.address}:6432/fuelroute"
 
     @property
     def direct_url(self) -> str:
-        """The primary among the database machines."""
+        """The address of the primary among the database machines."""
         hosts = ",".join(f"{one.address}:5432" for one in self.databases)
         user = f"fuelroute:{self.passwords['service_password']}"
         return f"postgresql://{user}@{hosts}/fuelroute?target_session_attrs=read-write"
@@ -70,7 +71,7 @@ class Cluster:
     # --- Start -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """From nothing to ready. Raises TimeoutError."""
+        """Starts from nothing until all is ready. Raises TimeoutError if it does not get there."""
         for machine in self.machines.values():
             machine.connect()
         self._start_databases()
@@ -164,14 +165,14 @@ class Cluster:
             machine.tend()
 
     def primary(self) -> Machine | None:
-        """The database machine that says it is the primary."""
+        """The database machine that says it is the primary; None if none does."""
         return next((one for one in self.databases if status_of(f"http://{one.address}:8008/primary") == 200), None)
 
     def has_synchronous_standby(self) -> bool:
         return any(status_of(f"http://{one.address}:8008/synchronous") == 200 for one in self.databases)
 
     def standbys(self) -> int:
-        """Standbys that stream from the primary."""
+        """The number of standbys that stream from the primary."""
         return sum(status_of(f"http://{one.address}:8008/replica") == 200 for one in self.databases)
 
     def etcd_leader(self) -> Machine:
@@ -184,13 +185,13 @@ class Cluster:
         return all(status_of(f"http://{one.address}:8080/readyz") == 200 for one in self.applications)
 
     def is_whole(self) -> bool:
-        """Everything runs again, and a standby has every commit."""
+        """True if everything runs again, and a standby has every commit."""
         return (
             self.primary() is not None and self.standbys() == 2 and self.has_synchronous_standby() and self.is_ready()
         )
 
     def haproxy(self, line: str) -> str:
-        """Asks HAProxy's administration."""
+        """The answer of HAProxy's administration."""
         with socket.socket(socket.AF_UNIX) as asked:
             asked.connect(str(self.balancer.folder / "haproxy.sock"))
             asked.sendall(f"{line}\n".encode())
@@ -201,13 +202,13 @@ _FUELROUTE = [sys.executable, "-P", "-c", "from deploy.cli import main; main()"]
 
 
 def environment_of(file: Path) -> dict[str, str]:
-    """The variables of a file as systemd's `EnvironmentFile` has it."""
+    """The variables of a file for systemd's `EnvironmentFile`."""
     lines = (line.strip() for line in file.read_text().splitlines())
     return dict(line.split("=", 1) for line in lines if line and not line.startswith("#"))
 
 
 def postgres_programs() -> Path:
-    """The folder of the newest PostgreSQL of Debian. Raises CannotRehearse."""
+    """The folder of the newest PostgreSQL of Debian. Raises CannotRehearse if there is none."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda one: int(one.parent.name))
     if not found:
         raise CannotRehearse("no PostgreSQL is installed: apt-get install postgresql")
@@ -215,7 +216,7 @@ def postgres_programs() -> Path:
 
 
 def check_programs() -> None:
-    """Raises CannotRehearse."""
+    """Check that all programs are installed. Raises CannotRehearse, which says what to install."""
     missing = [name for name in PROGRAMS if shutil.which(name, path="/usr/bin:/usr/sbin:/bin:/sbin") is None]
     if missing:
         raise CannotRehearse(f"{', '.join(missing)} not found: apt-get install {' '.join(PACKAGES)}")

@@ -88,13 +88,13 @@ _DRIVES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ),
     ("off its road", "a truck leaves its plan's road, and its driver gets a new plan", {"by_way_of": FORT_WAYNE}),
 )
-"""The name of the route, the heading of its drive, and the options of the drive."""
+"""For each drive, the name of the route, its heading, and its options."""
 
 _COMPANIES = Scalar(UUID, "SELECT id FROM companies")
 
 
 def standing_at(stop: Mapping[str, Any], unit_number: str, *, fuel_percent: float) -> list[dict[str, Any]]:
-    """The positions by which a truck that stands at a stop is seen to have arrived, as the feed wants them."""
+    """The positions, in the form of the feed, of a truck that arrives at a stop and stands there."""
     now = datetime.now(UTC)
     return [
         {
@@ -110,7 +110,7 @@ def standing_at(stop: Mapping[str, Any], unit_number: str, *, fuel_percent: floa
 
 
 def run_demo(settings: Settings, screen: Console, *, stopping: Callable[[], bool] = lambda: False) -> None:
-    """Fills an empty database and shows the life of a route; on a database that has data, only says so."""
+    """Fills an empty database and shows the life of a route; if the database has data, only says so."""
     file = settings.data / "demo.json"
     with Database.of(settings) as database:
         with database.transaction() as connection:
@@ -171,7 +171,8 @@ def _fill(database: Database, settings: Settings, screen: Console) -> dict[str, 
 
 
 def _show_user(settings: Settings, demo: dict[str, Any], screen: Console) -> None:
-    """Shows the password of the demo's user, the only secret that is ever shown: it opens this demo's company only."""
+    """Shows the password of the demo's user, the only secret that is ever shown: it opens nothing but this demo's
+    company."""
     screen.print(
         f"sign in to the console {settings.console_address()} as {demo['console_user']}, password "
         f"{demo['console_password']}",
@@ -273,7 +274,7 @@ _TEXT = Scalar(str | None, "SELECT text FROM messages WHERE route_id = %s ORDER 
 
 
 def _show_message(database: Database, route_id: str, screen: Console) -> None:
-    """Print the newest message to the driver. The sandbox sends nothing, so this is the only place to read it."""
+    """Print the newest message to the driver. The sandbox sends nothing, so it can be read only here."""
     with database.transaction() as connection:
         text = _TEXT.first(connection, (read_id("rte", route_id),))
     if text is not None:
@@ -281,7 +282,7 @@ def _show_message(database: Database, route_id: str, screen: Console) -> None:
 
 
 def _show_plan(demo: dict[str, Any], screen: Console) -> None:
-    """Shows the sandbox route's plan, as the API answers it, in a table."""
+    """Shows the sandbox route's plan, by the API's answer, in a table."""
     answer = httpx.get(
         f"{demo['url']}/v1/routes/{demo['routes']['sandbox']}",
         headers={"Authorization": f"Bearer {demo['sandbox_key']}"},
@@ -316,7 +317,7 @@ def _show_plan(demo: dict[str, Any], screen: Console) -> None:
 
 
 def _show_again(settings: Settings, file: Path, companies: set[str], screen: Console) -> None:
-    """Shows the demo of an earlier start on the same data."""
+    """Shows the demo of an earlier start on this data."""
     try:
         demo = json.loads(file.read_text())
     except (OSError, ValueError):
@@ -336,7 +337,7 @@ def _show_again(settings: Settings, file: Path, companies: set[str], screen: Con
 
 def _say_what_next(file: Path, demo: dict[str, Any], screen: Console) -> None:
     screen.rule("now you")
-    # no key is shown: terminals are recorded, and the logs of containers are read by many
+    # No key is shown: terminals are recorded, and the logs of containers have many readers.
     read = "import json, sys; print(json.load(open(sys.argv[1]))['sandbox_key'])"
     screen.print(f'KEY=$(python3 -c "{read}" {shlex.quote(str(file))})', soft_wrap=True, highlight=False, markup=False)
     for path in ("/v1/me", "/v1/routes"):

@@ -1,9 +1,7 @@
 """Real PostgreSQL and Redis from PyPI wheels, for a machine that has neither: the embedded default of the stack.
 
 The servers run as our own children in the foreground, listen on unix sockets only, and keep their data in one folder.
-The folder is private, and so is everything that the servers are told: no other user can read it, and no folder above
-it is changed.
-"""
+The folder is private, and so are the servers' settings: no other user can read them, and no folder above is changed."""
 
 from deploy.embedded.folders import AlreadyRunning, DataFolder, EmbeddedUnavailable, write_private
 from deploy.embedded.postgres import EmbeddedPostgres

@@ -27,7 +27,8 @@ class AlreadyRunning(FuelrouteError):
 
 
 class DataFolder:
-    """The folder of a stack: `postgres/`, `redis/`, `logs/`, and where the running servers are in `stack.json`."""
+    """The folder of a stack: `postgres/`, `redis/`, `logs/`, and in `stack.json` the addresses of the running
+    servers."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -35,7 +36,8 @@ class DataFolder:
         self._lock: IO[str] | None = None
 
     def __enter__(self) -> "DataFolder":
-        """Takes the folder for this process. Raises AlreadyRunning, PermissionError."""
+        """Takes the folder for this process. Raises AlreadyRunning if another stack has it, and PermissionError if it
+        is not ours."""
         try:
             make_closed(self.path, self.logs)
             lock = open(self.path / "lock", "a+", opener=open_private)
@@ -62,14 +64,14 @@ class DataFolder:
             self._lock.close()
 
     def announce(self, **stack: str) -> None:
-        """Writes where the running stack is, for the other commands."""
+        """Writes the addresses of the running stack, for the other commands."""
         content = json.dumps({**stack, "pid": os.getpid()}, indent=2)
         write_private(self.path / STACK_FILE, content + "\n")
 
 
 def make_closed(data: Path, *folders: Path) -> None:
     """Makes the data folder and folders in it, closed to others. A data folder that exists keeps its mode: it may not
-    be ours alone. Raises EmbeddedUnavailable."""
+    be ours alone. Raises EmbeddedUnavailable if one cannot be made."""
     data.parent.mkdir(parents=True, exist_ok=True)
     data.mkdir(mode=0o700, exist_ok=True)
     if data.stat().st_mode & 0o002:
@@ -89,8 +91,8 @@ def write_private(file: Path, content: str) -> None:
 
 
 def socket_folder(data: Path, user: pwd.struct_passwd | None = None) -> Path:
-    """The folder of a server's socket. Its path is short, for a unix socket's path has at most 107 bytes. `user`, the
-    user that runs the server, can enter the folders above it."""
+    """The folder of a server's socket. Its path is short, because a unix socket's path has at most 107 bytes. `user`,
+    who runs the server, can enter the folders above it."""
     name = hashlib.sha256(str(data).encode()).hexdigest()[:12]
     folder = Path(tempfile.gettempdir()) / f"fuelroute-{os.getuid()}-{name}"
     if len(str(folder)) > 80 or (
@@ -102,11 +104,11 @@ def socket_folder(data: Path, user: pwd.struct_passwd | None = None) -> Path:
 
 def make_private(folder: Path, owner: int) -> None:
     """Makes a folder that only its owner can enter, in a place where every user can make one. Raises
-    EmbeddedUnavailable."""
+    EmbeddedUnavailable if somebody else has made it."""
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     try:
-        # what is looked at is what is changed, even if somebody puts a link in its place meanwhile
+        # The checked folder is the changed one, even if somebody puts a link in its place meanwhile.
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
         raise _taken(folder) from None

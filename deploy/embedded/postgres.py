@@ -22,8 +22,8 @@ POSTGRES_MAJOR = 18
 _POSTGRES_USER = "pgserver"
 _ROLE = "fuelroute"
 _WORKING_FOLDER = Path("/proc/self/cwd")
-"""A process's working folder, whatever lies above it. PostgreSQL is started in its data by root, who can go there, and
-knows them by this name: its own user needs no way through the folders above."""
+"""A process's working folder, under a name that needs no way through the folders above. PostgreSQL is started in its
+data by root, who can go there, and reaches them by this name as its own user."""
 _POSTGRES_PORT = 5432  # part of the socket's name; said on both sides, for PGPORT may differ between two terminals
 
 
@@ -58,7 +58,7 @@ class EmbeddedPostgres:
 
     @property
     def url(self) -> str:
-        """The service's database, as the role that owns it and nothing else."""
+        """The address of the service's database, for the role that owns it and nothing else."""
         return self._url(_ROLE, "fuelroute")
 
     @property
@@ -68,14 +68,14 @@ class EmbeddedPostgres:
 
     @property
     def service_admin_url(self) -> str:
-        """The service's database, for the superuser: replication needs one."""
+        """The address of the service's database, for the superuser, whom replication needs."""
         return self._url("postgres", "fuelroute")
 
     def _url(self, role: str, name: str) -> str:
         return f"postgresql://{role}@/{name}?host={quote(str(self.sockets))}&port={_POSTGRES_PORT}"
 
     def prepare(self) -> None:
-        """Makes the database cluster where there is none. Raises EmbeddedUnavailable."""
+        """Makes the database cluster where there is none. Raises EmbeddedUnavailable if it cannot be made."""
         version = self._folder / "PG_VERSION"
         if version.exists():
             found = version.read_text().strip()
@@ -98,8 +98,8 @@ class EmbeddedPostgres:
         shutil.rmtree(self._copy, ignore_errors=True)
 
     def _bring_within_reach(self, user: pwd.struct_passwd) -> None:
-        """Copies the programs to where `user` can run them, if the wheel lies in a folder that is closed to it, such as
-        root's home. Raises EmbeddedUnavailable."""
+        """Copies the programs to where `user` can run them, if the wheel lies in a folder that is closed to that user,
+        such as root's home. Raises EmbeddedUnavailable if that fails."""
         if not _WORKING_FOLDER.exists():
             raise EmbeddedUnavailable(
                 "as root the embedded PostgreSQL needs Linux: run as an ordinary user, or set FUELROUTE_DATABASE_URL"
@@ -121,7 +121,7 @@ class EmbeddedPostgres:
         short would look complete for ever."""
         for left in self._data.glob("postgres.new-*"):
             shutil.rmtree(left, ignore_errors=True)
-        # a name of its own: what was cut short may still be writing for a moment
+        # A name of its own, because a run that was cut short may still be writing for a moment.
         fresh = Path(tempfile.mkdtemp(prefix="postgres.new-", dir=self._data))
         if self._user is not None:
             os.chown(fresh, self._user.pw_uid, self._user.pw_gid)
@@ -179,8 +179,8 @@ class EmbeddedPostgres:
             "unix_socket_permissions": "0700",
             "max_connections": "200",
             "shared_buffers": "256MB",
-            # after a checkpoint every page goes into the log whole when it is first touched: at 1 GB, one checkpoint
-            # every 48 s under 1,560 pushes/s, that was a fifth of the log, and the pages were written as often
+            # After a checkpoint every page goes into the log whole when it is first touched. At 1 GB, one checkpoint
+            # every 48 s under 1,560 pushes/s, that was a fifth of the log, and the pages were written as often.
             "max_wal_size": "4GB",
             "checkpoint_timeout": "15min",
             "max_slot_wal_keep_size": "16GB",  # what an archive that has fallen behind may make it keep
@@ -224,7 +224,7 @@ class EmbeddedPostgres:
 
 
 def _copy_programs(installed: Path, copy: Path) -> Path:
-    """Copies the parts of the wheel that the server needs, in the same layout, for its programs look for the rest
+    """Copies the parts of the wheel that the server needs, in the same layout, because its programs look for the rest
     beside themselves. Every user may read the copy: it holds no data of ours. Returns the folder of the programs."""
     wheel = installed.parents[1]
     libraries = wheel.with_name(f"{wheel.name}.libs")
@@ -244,7 +244,7 @@ def _copy_programs(installed: Path, copy: Path) -> Path:
 
 
 def _postgres_user() -> pwd.struct_passwd | None:
-    """The user that runs PostgreSQL, which refuses root. None: this process's own user."""
+    """The user that runs PostgreSQL, which refuses root; None for this process's own user."""
     if os.geteuid() != 0:
         return None
     with contextlib.suppress(KeyError):

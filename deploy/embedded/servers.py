@@ -1,4 +1,4 @@
-"""The common part of the embedded servers: finding, starting and stopping one, and the environment that it gets."""
+"""What embedded servers have in common: finding, starting and stopping one, and its environment."""
 
 import contextlib
 import importlib.util
@@ -30,7 +30,8 @@ class Server(Protocol):
 
 @contextlib.contextmanager
 def running(server: Server, *, seconds: float = 30) -> Iterator[str]:
-    """Runs one server for as long as the block. Gives its URL. Raises StartFailed."""
+    """Runs one server for as long as the block. Gives its URL. Raises StartFailed, with its last words, if it does not
+    start."""
     server.prepare()
     spec = server.spec()
     child = Child(spec)
@@ -60,16 +61,14 @@ def wheel_folder(module: str, distribution: str) -> Path:
 
 
 def server_environment(user: pwd.struct_passwd | None = None) -> dict[str, str]:
-    """The part of our environment that a server gets: settings, passwords and tokens are not for it."""
+    """The part of our environment for a server, without settings, passwords and tokens."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "LC_ALL", "TZ") if name in os.environ}
     return kept if user is None else {**kept, "HOME": user.pw_dir}
 
 
 def stop_orphan(pid_file: Path, program: bytes, stop_signal: signal.Signals) -> None:
-    """Stops a server that a killed stack left running on the same data. Raises EmbeddedUnavailable.
-
-    The caller holds the folder: no other stack runs on it.
-    """
+    """Stops a server that a killed stack left running on this data. The caller holds the folder, so no other stack runs
+    on it. Raises EmbeddedUnavailable if it does not stop."""
     try:
         pid = int(pid_file.read_text().split()[0])
         command = Path(f"/proc/{pid}/cmdline").read_bytes()

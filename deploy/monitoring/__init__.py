@@ -1,1 +1,1 @@
-"""Watching Fuelroute: rules for Prometheus, dashboards for Grafana, and the rehearsal of the runbook."""
+"""Monitoring of Fuelroute: rules for Prometheus, dashboards for Grafana, and the rehearsal of the runbook."""

@@ -25,14 +25,14 @@ from ingress.http.serving import free_port
 HERE = Path(__file__).parent
 STATIONS = HERE.parent / "demo" / "stations.csv"
 FASTER = 20
-"""Waits (`for:`) and windows (`[5m]`) of the rules are so many times shorter. Thresholds are as they are."""
+"""How many times shorter waits (`for:`) and windows (`[5m]`) of the rules are. Thresholds stay."""
 
 TRUCKS = 60
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 class NotInTime(Exception):
-    """Something did not happen in the time that it may take."""
+    """An expected event did not happen in its time."""
 
 
 class Alert(NamedTuple):
@@ -114,7 +114,7 @@ class Prometheus:
         return float(answer[0]["value"][1]) if answer else None
 
     def instances(self, expression: str) -> list[str]:
-        """The processes, by their addresses, of which it is true."""
+        """The addresses of the processes of which the expression is true."""
         return [one["metric"]["instance"] for one in self._ask(expression)]
 
     def _ask(self, expression: str) -> list[dict[str, Any]]:
@@ -124,7 +124,7 @@ class Prometheus:
 
 
 class Servers:
-    """PostgreSQL and Valkey as an operator's own servers: nobody starts them again but we."""
+    """PostgreSQL and Valkey as an operator's own servers, which nothing but the rehearsal starts again."""
 
     def __init__(self, data: Path) -> None:
         self.data = data
@@ -190,7 +190,7 @@ class Stack:
             self._up = None
 
     def pid_of(self, *arguments: str) -> int:
-        """The process of `up` that runs this command."""
+        """The process of `up` with this command."""
         wanted = "\0".join(arguments).encode() + b"\0"
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
@@ -203,7 +203,7 @@ class Stack:
     # commands
 
     def fuelroute(self, *arguments: str) -> str:
-        """Runs a command. Returns what it printed, with `--json` among the arguments one document."""
+        """Runs a command. Returns its output; with `--json` among the arguments one document."""
         ran = subprocess.run(  # noqa: S603
             _command(*arguments), env=self.env, capture_output=True, text=True, timeout=120, check=False
         )
@@ -290,7 +290,7 @@ def _command(*arguments: str) -> list[str]:
 
 
 def until(look: Callable[[], object], wanted: str, seconds: float = 60) -> float:
-    """Waits until `look()` is true. Returns the seconds that it took. Raises NotInTime."""
+    """Waits until `look()` is true. Returns the seconds that it took. Raises NotInTime after `seconds`."""
     started = time.monotonic()
     while not look():
         if time.monotonic() - started > seconds:
@@ -301,7 +301,7 @@ def until(look: Callable[[], object], wanted: str, seconds: float = 60) -> float
 
 @contextlib.contextmanager
 def small_disk(folder: Path, megabytes: int) -> Iterator[bool]:
-    """A file system of its own at the folder, for root. Gives whether there is one."""
+    """Mounts a small file system at the folder, if we are root. Gives whether there is one."""
     folder.mkdir(parents=True)
     if os.getuid() != 0:
         yield False

@@ -23,13 +23,13 @@ class Query(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One chart. `unit` is Grafana's name of it: `s`, `reqps`, `percentunit`, `currencyUSD`, `short`, `bytes`."""
+    """One chart. `unit` is in Grafana's words: `s`, `reqps`, `percentunit`, `currencyUSD`, `short`, `bytes`."""
 
     title: str
     unit: str
     queries: Sequence[Query]
     is_number: bool = False
-    """True shows the newest value in large figures, a quarter as wide."""
+    """True for a panel with the newest value in large figures, a quarter as wide."""
 
 
 class Dashboard(NamedTuple):

@@ -33,7 +33,7 @@ def _key() -> str:
 
 
 FIRST_KEY = _key()
-"""The key of contacts with which the stack starts."""
+"""The key of contacts when the stack starts."""
 
 
 def queue_stuck(it: Rehearsal) -> None:
@@ -94,7 +94,7 @@ def dead_letters(it: Rehearsal) -> None:
 
 
 class Gateway:
-    """A gateway for messages on this machine, which fails until it is mended."""
+    """A gateway for messages on this machine, which fails until it is repaired."""
 
     def __init__(self) -> None:
         self.status = 500
@@ -217,7 +217,7 @@ def disk_filling(it: Rehearsal) -> None:
 
 
 def _fill(file: Path, *, leave: float) -> None:
-    """Makes a file so large that this part of the disk is left."""
+    """Makes a file that leaves this part of the disk free."""
     usage = shutil.disk_usage(file.parent)
     with file.open("wb") as new:
         os.posix_fallocate(new.fileno(), 0, max(1, int(usage.free - leave * usage.total)))

@@ -20,7 +20,7 @@ class Rehearsal:
         self.servers = servers
         self.prometheus = prometheus
         self.disk = disk
-        """The small disk; None: there is none."""
+        """The small disk; None if there is none."""
         self.lines: list[str] = []
         self._began = 0.0
         self._alert = Alert("", {})
@@ -57,7 +57,7 @@ class Rehearsal:
         self.do(f"fuelroute {shown}", lambda: self.stack.fuelroute(*arguments))
 
     def ends(self) -> None:
-        """Waits until the alert that fired last fires no more."""
+        """Waits until the last alert no longer fires."""
         until(lambda: not self._is_firing(), f"{self._alert.name} ends", _PATIENCE_SECONDS)
         self.say("ends", f"{self._alert.name}, {time.monotonic() - self._began:.0f} s later")
 
@@ -65,7 +65,7 @@ class Rehearsal:
         self.say("proof", text)
 
     def wait_for_calm(self) -> None:
-        """Waits until every process is scraped, and nothing fires or is about to fire because of an earlier fault."""
+        """Waits until every process is scraped, and no alert of an earlier fault fires or is about to."""
         with suppress(NotInTime):
             until(self.prometheus.is_calm, "nothing fires", _PATIENCE_SECONDS)
         for one in self.prometheus.firing():

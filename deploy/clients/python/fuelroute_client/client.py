@@ -19,7 +19,7 @@ from .version import __version__
 Result = TypeVar("Result")
 
 CALL_SECONDS = 60.0
-"""The most that a call takes with all its retries."""
+"""Most seconds of a call with all its retries."""
 WAIT_SECONDS = 600.0
 
 
@@ -76,9 +76,8 @@ def _checked_key(text: str) -> str:
 class Fuelroute(_Access):
     """A client that blocks. Use it in a `with`, or close it. Threads may share it.
 
-    `base_url` and `api_key` default to FUELROUTE_API_URL and FUELROUTE_API_KEY. `timeout_seconds` is the most that a
-    call takes with all its retries. `http` is a client of httpx with settings of your own, which you close yourself.
-    """
+    `base_url` and `api_key` default to FUELROUTE_API_URL and FUELROUTE_API_KEY. `timeout_seconds` is the longest time
+    of a call with all its retries. `http` is a client of httpx with settings of your own, which you close yourself."""
 
     def __init__(
         self,
@@ -114,7 +113,7 @@ class Fuelroute(_Access):
         return self._run(flows.push_route(route, self.timeout_seconds))
 
     def get_route(self, route_id: str) -> Route:
-        """Raises ApiError 404 `not_found`."""
+        """The route with this id. Raises ApiError 404 `not_found` if the company has none."""
         return self._run(flows.get_route(route_id, self.timeout_seconds))
 
     def find_route(self, external_id: str) -> Route | None:
@@ -174,7 +173,8 @@ class Fuelroute(_Access):
         on_change: Callable[[Route], object] = lambda _: None,
     ) -> Route:
         """The route, once it is in `status` or further on its way; `on_change` gets each state in between. Polls with
-        the route's `ETag`, in growing pauses. Raises RouteEnded when it cannot get there any more, and WaitTimeout."""
+        the route's `ETag`, in growing pauses. Raises RouteEnded when it can no longer get there, and WaitTimeout when
+        the time is over."""
         return self._run(flows.wait_until(route_id, status, timeout_seconds, self.timeout_seconds, on_change))
 
     def _items(self, pages: Pages[Result] | None) -> Iterator[Result]:
@@ -241,7 +241,7 @@ class AsyncFuelroute(_Access):
         return await self._run(flows.push_route(route, self.timeout_seconds))
 
     async def get_route(self, route_id: str) -> Route:
-        """Raises ApiError 404 `not_found`."""
+        """The route with this id. Raises ApiError 404 `not_found` if the company has none."""
         return await self._run(flows.get_route(route_id, self.timeout_seconds))
 
     async def find_route(self, external_id: str) -> Route | None:

@@ -48,7 +48,7 @@ class ServiceUnreachable(FuelrouteError):
 
 
 class UnexpectedAnswer(FuelrouteError):
-    """An answer that is not the API's. The address may be wrong, or a proxy answered."""
+    """The answer is not the API's. The address may be wrong, or a proxy answered."""
 
 
 class RouteEnded(FuelrouteError):

@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 Item = TypeVar("Item")
 
 ATTEMPT_SECONDS = 30.0
-"""The most that one request may take."""
+"""Most seconds of one request."""
 PAGE_SIZE = 100
 
 _RETRIED = frozenset((429, 500, 502, 503, 504))
@@ -61,7 +61,7 @@ class Pushed(NamedTuple):
 
 
 class _Problem(msgspec.Struct):
-    """A problem document, as far as an error needs it."""
+    """The part of a problem document that an error needs."""
 
     code: str
     detail: str = ""
@@ -72,9 +72,11 @@ class _Problem(msgspec.Struct):
 
 
 def call(request: Request, timeout_seconds: float, *, expect: Collection[int] = (200,)) -> Flow[httpx.Response]:
-    """An answer with one of the statuses. Every call of this API may be repeated: a push is idempotent by its
-    `externalId`. So 429, 500, 502, 503, 504 and lost connections are retried until the time is over. Raises ApiError,
-    ServiceUnreachable."""
+    """An answer with one of the statuses.
+
+    Every call of this API may be repeated: a push is idempotent by its `externalId`. So 429, 500, 502, 503, 504 and
+    lost connections are retried until the time is over. Raises ApiError for a refusal, and ServiceUnreachable without
+    an answer."""
     deadline = time.monotonic() + timeout_seconds
     attempt = 0
     while True:
@@ -90,8 +92,8 @@ def call(request: Request, timeout_seconds: float, *, expect: Collection[int] = 
 
 
 def _wait_seconds(reply: Reply, attempt: int) -> float | None:
-    """The pause before the next attempt, or None when another one would not help. Random, so that clients which failed
-    together do not come back together."""
+    """The pause before the next attempt, or None if another one would not help. It is random, so that clients which
+    failed together do not come back together."""
     longest = min(_FIRST_WAIT_SECONDS * (1 << min(attempt, 10)), _LONGEST_WAIT_SECONDS)
     backoff = longest * random.uniform(0.5, 1)  # noqa: S311
     if not isinstance(reply, httpx.Response):
@@ -136,7 +138,8 @@ def _unexpected(answer: httpx.Response) -> UnexpectedAnswer:
 
 
 def _read(answer: httpx.Response, shape: type[Result]) -> Result:
-    """Unknown fields are ignored, unknown values of enumerations kept: the service may be newer than this client."""
+    """The answer as `shape`. Unknown fields are ignored, unknown values of enumerations kept: the service may be newer
+    than this client."""
     try:
         return msgspec.json.decode(answer.content, type=shape)
     except msgspec.DecodeError:
@@ -221,7 +224,7 @@ class Listing(NamedTuple, Generic[Result]):
 
 
 class Change(NamedTuple):
-    """A route that has changed, as it is now."""
+    """A route that has changed, in its present state."""
 
     route: Route
     cursor: str | None
@@ -299,7 +302,7 @@ def wait_until(
     route_id: str, status: str, wait_seconds: float, timeout_seconds: float, on_change: Callable[[Route], object]
 ) -> Flow[Route]:
     """The route, once it is in the status or further on its way. Asks with the `ETag` of the last answer, in growing
-    pauses. Raises RouteEnded, WaitTimeout."""
+    pauses. Raises RouteEnded when it can no longer get there, and WaitTimeout when the time is over."""
     deadline = time.monotonic() + wait_seconds
     left = wait_seconds
     known: httpx.Response | None = None

@@ -1,4 +1,4 @@
-"""Enumerations that a newer service may extend: a value that this version does not know is kept, not refused."""
+"""Enumerations that a newer service may extend: an unknown value is kept, not refused."""
 
 import enum
 from typing import Self
@@ -6,7 +6,7 @@ from typing import Self
 
 class StrEnum(enum.StrEnum):
     """A text with the known values as members. `RouteStatus("paused")` is a member too: equal to its text, and of the
-    same type, though no constant has it."""
+    same type, though it has no constant."""
 
     @classmethod
     def _missing_(cls, value: object) -> Self | None:

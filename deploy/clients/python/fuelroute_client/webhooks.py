@@ -14,11 +14,11 @@ from .errors import InvalidWebhook, Misconfigured
 from .models import Route
 
 TOLERANCE_SECONDS = 300
-"""The furthest that the time of a webhook may be from now. An old request that somebody recorded is refused."""
+"""Furthest distance of a webhook's time from now. An old request that somebody recorded is refused."""
 
 
 class WebhookEvent(msgspec.Struct, kw_only=True):
-    """An event. The same event may come more than once, with the same `id`: remember the ids that you have handled."""
+    """An event. It may come more than once with its `id`, so remember the ids that you have handled."""
 
     id: str = ""
     type: str
@@ -43,11 +43,9 @@ def verify_webhook(
     *,
     tolerance_seconds: float = TOLERANCE_SECONDS,
 ) -> WebhookEvent:
-    """The event, when the request was signed with the secret, or with one of several while they are rotated.
-
-    `body` is the request's body as it came: parsed and written again it has another signature. Raises InvalidWebhook,
-    and Misconfigured when the secret cannot be one.
-    """
+    """The event, if the request was signed with the secret, or with one of several while they are rotated. `body` must
+    be the request's body as it came: parsed and written again it has another signature. Raises InvalidWebhook if it was
+    not, and Misconfigured for an impossible secret."""
     content = body.encode(errors="surrogatepass") if isinstance(body, str) else body
     names = {name.lower(): value for name, value in headers.items()}
     message_id, sent_at, signatures = (names.get(f"webhook-{name}", "") for name in ("id", "timestamp", "signature"))
