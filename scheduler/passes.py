@@ -62,10 +62,10 @@ from domain.routes.transitions import expire_started_routes
 from domain.sandbox import drives
 from domain.settings import Settings
 from domain.stations.held_prices import forget_held_prices
-from domain.stations.price_files import forget_quotes
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_runs import KEPT_RUN_DAYS, forget_runs
 from domain.stations.price_sources import PriceSource, due_sources, note_look
+from domain.stations.stored_prices import forget_quotes
 from domain.telematics import position_partitions
 from domain.telematics.tracks import lost_processing
 from domain.telemetry.logs import get_logger

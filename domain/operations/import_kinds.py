@@ -32,8 +32,8 @@ from domain.routes.intake import fleet_changes
 from domain.routes.intake.pushes import Push, store_pushes
 from domain.routes.plans import price_changes
 from domain.stations.believed_prices import NO_OPTION, UnitOption
-from domain.stations.price_files import PriceReport
 from domain.stations.price_outliers import OutlierLimits
+from domain.stations.price_rows import PriceReport
 from domain.stations.price_runs import RunFile, file_hash_of, record_run
 
 

@@ -11,7 +11,7 @@ from domain.database.connections import Connection, as_json
 from domain.database.statements import Command, Scalar, Statement
 from domain.files.csvfiles import Rejected
 from domain.ids import first_id_of, new_id
-from domain.stations.price_files import PriceReport
+from domain.stations.price_rows import PriceReport
 
 MOST_REJECTED_KEPT = 1_000
 """Most refused or passed over rows that are kept with their sentences. More are only counted."""

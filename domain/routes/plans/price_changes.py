@@ -20,15 +20,13 @@ from domain.routes.plans.review_requests import (
 from domain.stations import deals, held_prices, stations, taxes
 from domain.stations.believed_prices import NO_OPTION, UnitOption
 from domain.stations.deals import DealRow
-from domain.stations.price_files import (
-    PriceReport,
-    apply_coming_prices,
-    store_price_file,
-)
+from domain.stations.price_files import store_price_file
 from domain.stations.price_moments import begin_moments
 from domain.stations.price_outliers import OutlierLimits
+from domain.stations.price_rows import PriceReport
 from domain.stations.price_units import NO_RATES, ExchangeRates
 from domain.stations.stations import StationRow
+from domain.stations.stored_prices import apply_coming_prices
 from domain.stations.taxes import TaxRow
 
 

@@ -30,9 +30,9 @@ from domain.stations.price_fetching import (
     open_source,
     working_folder,
 )
-from domain.stations.price_files import PriceReport
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, UnknownProfile
+from domain.stations.price_rows import PriceReport
 from domain.stations.price_runs import RunFile, file_hash_of, record_run, was_taken
 from domain.stations.price_sources import STILL_WRITTEN, PriceSource, SeenFile, lock_source, note_file, note_look
 from domain.stations.prices import STALE_AFTER

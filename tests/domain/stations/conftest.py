@@ -11,9 +11,10 @@ import pytest
 from domain.database.connections import Connection, Database
 from domain.files.profiles import FileProfile
 from domain.settings import Settings
-from domain.stations.price_files import PriceReport, store_price_file
+from domain.stations.price_files import store_price_file
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN
+from domain.stations.price_rows import PriceReport
 from domain.stations.price_sources import SourceAddress
 from tests.conftest import own_database
 from tests.domain.stations.price_lists import LOVES, Import

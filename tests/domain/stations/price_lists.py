@@ -8,7 +8,7 @@ from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from domain.stations.corridor_offers import StationPlaces, offers_along
 from domain.stations.held_prices import held_prices
-from domain.stations.price_files import PriceReport
+from domain.stations.price_rows import PriceReport
 from tests.factories import Fleet
 from tests.rows import named
 

@@ -11,11 +11,13 @@ from domain.database.connections import Connection
 from domain.files.profiles import Column, FileProfile
 from domain.files.reading import recognize
 from domain.stations.held_prices import held_prices
-from domain.stations.price_files import PriceReport, apply_coming_prices, store_price_file
+from domain.stations.price_files import store_price_file
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS
+from domain.stations.price_rows import PriceReport
 from domain.stations.price_units import ExchangeRates
 from domain.stations.stations import store_station_rows
+from domain.stations.stored_prices import apply_coming_prices
 from tests.domain.stations.price_lists import stations
 from tests.factories import Fleet
 from tests.rows import named

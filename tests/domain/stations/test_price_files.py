@@ -18,7 +18,7 @@ from domain.stations.held_prices import (
     held_prices,
     refuse_price,
 )
-from domain.stations.price_files import apply_coming_prices
+from domain.stations.stored_prices import apply_coming_prices
 from tests.domain.stations.price_lists import (
     OPIS,
     Import,

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from domain.database.connections import Connection
 from domain.stations.held_prices import NeedsRate, accept_price, held_prices
-from domain.stations.price_files import PriceReport, store_price_file
+from domain.stations.price_files import store_price_file
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN, with_unit
+from domain.stations.price_rows import PriceReport
 from domain.stations.price_units import (
     NO_RATES,
     Country,

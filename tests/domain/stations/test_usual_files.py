@@ -11,9 +11,10 @@ from domain.database.connections import Connection
 from domain.files.csvfiles import UnreadableFile
 from domain.files.reading import recognize
 from domain.stations.chains import store_number
-from domain.stations.price_files import PriceReport, store_price_file
+from domain.stations.price_files import store_price_file
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS
+from domain.stations.price_rows import PriceReport
 from domain.stations.price_units import country_of
 from domain.stations.state_names import US_STATES
 from domain.stations.stations import store_station_rows
