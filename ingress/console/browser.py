@@ -2,9 +2,9 @@
 later."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, TypeVar
 from urllib.parse import parse_qsl, unquote
 
 from starlette.concurrency import run_in_threadpool
@@ -20,6 +20,8 @@ _MAX_FIELDS = 200
 MAX_FILE_BYTES = 32 << 20
 """Largest file; 100,000 stations take about 12 MB."""
 _PORTION_BYTES = 1 << 20
+
+Choice = TypeVar("Choice", bound=str)
 
 
 class BadForm(Exception):
@@ -51,6 +53,11 @@ class Form:
         """The value as a number from 0 to `most`. A text that is no number counts as `otherwise`."""
         value = self.values.get(name, [""])[-1]
         return min(int(value[:9]), most) if value.isascii() and value.isdecimal() else otherwise
+
+    def choice(self, name: str, choices: Iterable[Choice]) -> Choice | None:
+        """The one of `choices` that the value names; None: none of them."""
+        value = self.text(name)
+        return next((one for one in choices if one == value), None)
 
     def all(self, name: str) -> list[str]:
         return [value for value in self.values.get(name, ()) if value]

@@ -61,11 +61,11 @@ def _state(key: StoredKey, now: datetime) -> str:
 
 def create(page: Page, by: Actor) -> Response:
     name, scopes, day = page.form.text("name"), page.form.all("scope"), page.form.text("expires_on")
-    environment = page.form.text("environment")
+    environment = page.form.choice("environment", Environment)
     company_id = page.company_id
     if not name:
         return _keys(page, fault="Give the key a name, such as the system that will use it.", status=400)
-    if environment not in list(Environment):
+    if environment is None:
         return _keys(page, fault="Choose an environment.", status=400)
     if not scopes or not set(scopes) <= set(SCOPES):
         return _keys(page, fault="Choose at least one scope.", status=400)
@@ -80,7 +80,7 @@ def create(page: Page, by: Actor) -> Response:
         company_id,
         by,
         name=name,
-        environment=Environment(environment),
+        environment=environment,
         scopes=scopes,
         expires_at=expires_at,
     )

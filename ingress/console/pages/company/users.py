@@ -57,7 +57,7 @@ def _users(page: Page, *, fault: str = "", status: int = 200) -> Response:
 
 
 def invite(page: Page, by: Actor) -> Response:
-    role = _role(page)
+    role = page.form.choice("role", _ROLES)
     if role is None:
         return _users(page, fault="Choose a role.", status=400)
     email = tidy_email(page.form.text("email"))
@@ -66,11 +66,6 @@ def invite(page: Page, by: Actor) -> Response:
     except UnusableUser as error:
         return _users(page, fault=sentence(str(error)), status=400)
     return _link(page, email, make_password_link(page.connection, user_id, now=page.now), is_new=True)
-
-
-def _role(page: Page) -> Role | None:
-    """The role in the form; None if an owner cannot give it."""
-    return next((role for role in _ROLES if role == page.form.text("role")), None)
 
 
 def _link(page: Page, email: str, token: str, *, is_new: bool) -> Response:
@@ -100,7 +95,7 @@ def renew_link(page: Page, by: Actor) -> Response:
 
 
 def change_role(page: Page, by: Actor) -> Response:
-    user, role = _user(page), _role(page)
+    user, role = _user(page), page.form.choice("role", _ROLES)
     if role is None:
         return _users(page, fault="Choose a role.", status=400)
     try:

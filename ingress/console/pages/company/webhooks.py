@@ -58,8 +58,8 @@ def _endpoints(page: Page, *, fault: str = "", status: int = 200) -> Response:
 
 
 def add(page: Page, by: Actor) -> Response:
-    environment = page.form.text("environment")
-    if environment not in list(Environment):
+    environment = page.form.choice("environment", Environment)
+    if environment is None:
         return _endpoints(page, fault="Choose an environment.", status=400)
     values = _values(page)
     if not values.url:
@@ -70,7 +70,7 @@ def add(page: Page, by: Actor) -> Response:
     try:
         made = endpoints.add_endpoint(
             page.connection,
-            Tenant(page.company_id, Environment(environment)),
+            Tenant(page.company_id, environment),
             values,
             by,
             allowed=AllowedHosts.of_webhooks(settings),
@@ -108,7 +108,7 @@ def show_one(page: Page) -> Response:
 
 
 def _endpoint_page(page: Page, endpoint: Endpoint, *, fault: str = "", status: int = 200) -> Response:
-    wanted = next((one for one in DELIVERY_STATUSES if one == page.form.text("status")), None)
+    wanted = page.form.choice("status", DELIVERY_STATUSES)
     before = page.form.text("before")
     deliveries = delivery_log.list_deliveries(
         page.connection,

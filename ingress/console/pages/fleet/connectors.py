@@ -67,8 +67,8 @@ def _connectors(page: Page, *, fault: str = "", status: int = 200) -> Response:
 
 
 def add(page: Page, by: Actor) -> Response:
-    environment = page.form.text("environment")
-    if environment not in list(Environment):
+    environment = page.form.choice("environment", Environment)
+    if environment is None:
         return _connectors(page, fault="Choose an environment.", status=400)
     kind = page.form.text("kind")
     if kind not in VENDORS:
@@ -79,7 +79,7 @@ def add(page: Page, by: Actor) -> Response:
     try:
         made = connectors.add_connector(
             page.connection,
-            Tenant(page.company_id, Environment(environment)),
+            Tenant(page.company_id, environment),
             values,
             by,
             allowed=AllowedHosts.of_connectors(page.console.settings),
