@@ -26,10 +26,10 @@ ANSWER_SECONDS = 1.0
 """Expected seconds of a push, by which the number at a time is computed."""
 MOST_PUSHES_OF_A_KEY = 32
 CALL_SECONDS = 180.0
-"""How long a push is tried again while the service is away."""
+"""Time for which a push is tried again while the service is away."""
 _CONNECTIONS = httpx.Limits(max_connections=MOST_PUSHES_OF_A_KEY, max_keepalive_connections=MOST_PUSHES_OF_A_KEY)
 _FIRST_SECONDS = 5.0
-"""How long the first call is tried again: a person waits, and the address may be wrong."""
+"""Time for which the first call is tried again: a person waits, and the address may be wrong."""
 
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 _ROUTES_FAULT = frozenset((400, 404, 409, 413, 415))
@@ -146,7 +146,7 @@ class Sender(NamedTuple):
 
     @property
     def pushes(self) -> int:
-        """How many pushes at a time use up the key's limit."""
+        """The number of pushes at a time that use up the key's limit."""
         rate = self.me.rate_limit.limit * RATE_SHARE / _window_seconds(self.me.rate_limit.window)
         return min(max(round(rate * ANSWER_SECONDS), 1), MOST_PUSHES_OF_A_KEY)
 

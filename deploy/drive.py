@@ -212,7 +212,7 @@ _ACTOR = Actor("fuelroute drive")
 _JUMP_FIXES = [timedelta(seconds=seconds) for seconds in (0, 15, 30)]
 _JUMP = timedelta(seconds=1)
 _FURTHEST_AHEAD = timedelta(minutes=2)
-"""How far ahead of the clock fixes may be; the feed drops those much further ahead."""
+"""Longest time by which fixes may be ahead of the clock; the feed drops those much further ahead."""
 
 
 def _first_jump_at(route: _Route, now: datetime) -> datetime:

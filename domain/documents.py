@@ -62,7 +62,7 @@ class PlanCause(TypedDict):
     text: str
     """The cause in a sentence for people."""
     fuelStopsPassed: NotRequired[int]
-    """How many fuel stops of the plan before were behind the truck, where a plan was made again on the way."""
+    """Number of fuel stops of the plan before that were behind the truck, where a plan was made again on the way."""
 
 
 class TimelineEntry(TypedDict):

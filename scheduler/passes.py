@@ -83,13 +83,13 @@ _MAX_IMPORT_JOBS = 400
 _MARK_EVERY = timedelta(minutes=1)
 _PORTION = 1_000
 _QUOTE_DAYS = 30
-"""How long quotes are kept. A quote counts for a week; for some weeks more it shows how prices went."""
+"""Days for which quotes are kept. A quote counts for a week; for some weeks more it shows how prices went."""
 _POSITIONS = 20_000
 _REQUESTS = 20_000
 _SOURCES = 1_000
 """Most sources of price files that one pass checks."""
 _LOOKS_SECONDS = 20.0
-"""How long a pass waits for the checks that it has begun; slow ones go on without it."""
+"""Longest wait of a pass for the checks that it has begun; slow ones go on without it."""
 _IMPORTS_AT_ONCE = 2
 _DELTAS = 20_000
 """Rows of one kind in one transaction: rows to forget, or changes of counts to sum up."""

@@ -43,7 +43,8 @@ class SchedulerState:
         self._runs[name] = _Run(every_seconds, time.monotonic(), outcome)
 
     def lead(self) -> str:
-        """Whether this process leads or waits. Raises Unhealthy if it waits and the database is silent."""
+        """The part that this process plays: it leads, or waits. Raises Unhealthy if it waits and the database is
+        silent."""
         if self._leads:
             return "leads"
         silent = time.monotonic() - self._asked_at

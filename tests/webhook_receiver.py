@@ -36,7 +36,7 @@ class Received(NamedTuple):
         return str(self.document["type"])
 
     def verify(self, secret: str) -> Any:
-        """Raises WebhookVerificationError."""
+        """The verified payload. Raises WebhookVerificationError if the signature is wrong."""
         return Webhook(secret).verify(self.body, self.headers)
 
 

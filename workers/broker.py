@@ -37,7 +37,7 @@ _PATIENCE_SECONDS = 3
 """Redis counts as gone after this silence, and is connected to again."""
 
 _LONGEST_BACKOFF_MS = 50
-"""How long Dramatiq's consumer sleeps when it found no job or is full. Its default of 1 s is all of its latency."""
+"""Sleep of Dramatiq's consumer after it found no job or is full. The default of 1 s is all of its latency."""
 
 _NEVER_MS = 10 * 365 * 86_400_000
 """Keeps Dramatiq from judging which workers are dead, since it compares the clocks of machines.
@@ -48,10 +48,10 @@ _RECOVER_SECONDS = 5
 never came."""
 
 _PAUSED_SECONDS = 0.5
-"""How long the consumer of a paused queue sleeps before it checks the pause again."""
+"""Sleep of a paused queue's consumer before it checks the pause again."""
 
 _RESTING_SECONDS = 0.1
-"""How long the consumer of a stopping process sleeps."""
+"""Sleep of a consumer while the process stops."""
 
 _JOB_RETRIES = 3
 """Retries when something around a job fails, such as a database that restarts. Failures of a route itself are counted

@@ -36,12 +36,12 @@ class CompanyShares:
 
     @property
     def share(self) -> int:
-        """How many jobs this process takes of a company that has none here."""
+        """The number of jobs that this process takes of a company that has none here."""
         with self._lock:
             return self._half if self._taken else self._most
 
     def free(self) -> Mapping[str, int]:
-        """How many more jobs this process takes of each company that has some here."""
+        """The number of further jobs that this process takes of each company that has some here."""
         with self._lock:
             return {company: max(0, self._limit(company) - taken) for company, taken in self._taken.items()}
 

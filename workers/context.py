@@ -1,5 +1,5 @@
-"""What the actors of a worker process share: one database, one job queue, settings, roads and truck stops; and the
-traces of the routes that they work on."""
+"""The shared context of a worker process's actors: one database, one job queue, settings, roads and truck stops; and
+the traces of the routes that they work on."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

@@ -33,7 +33,7 @@ class JobCompanies(Middleware):
         self._thread.__dict__.clear()
 
     def visible(self) -> Visibility:
-        """What a transaction of this thread sees: nothing between two jobs."""
+        """The data that a transaction of this thread sees: none between two jobs."""
         visibility: Visibility = getattr(self._thread, "visible", NOTHING)
         return visibility
 

@@ -41,7 +41,7 @@ MOST_OF_PROCESS = 1_024
 """Most attempts of all endpoints together. Busy couriers share them."""
 
 _IDLE_SECONDS = 15.0
-"""How long a courier without work keeps its connections."""
+"""Time for which a courier without work keeps its connections."""
 
 _DATABASE_THREADS = 4
 

@@ -21,7 +21,7 @@ from workers.context import Context
 log = get_logger(__name__)
 
 _REMEMBERED_SECONDS = 3.0
-"""How long a new endpoint may miss hints."""
+"""Longest time in which a new endpoint may miss hints."""
 
 _MOST_REMEMBERED = 10_000
 

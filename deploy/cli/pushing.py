@@ -28,7 +28,7 @@ app = typer.Typer()
 
 PREVIEWED = 3
 MOST_SHOWN = 20
-"""How many refused routes are shown; the file of results has all."""
+"""Number of refused routes shown; the file of results has all."""
 
 RoutesFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="A file of routes: .jsonl (a body on each line), .csv or .xlsx.")

@@ -49,7 +49,7 @@ Types = Annotated[
 Description = Annotated[str | None, typer.Option("--description", metavar="TEXT", help="What receives the events.")]
 
 _TEST_SECONDS = 30.0
-"""How long `test` waits for the answer: a sweep, and an attempt."""
+"""Longest wait of `test` for the answer: a sweep, and an attempt."""
 
 
 @app.command("add")

@@ -88,7 +88,7 @@ _DRIVES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ),
     ("off its road", "a truck leaves its plan's road, and its driver gets a new plan", {"by_way_of": FORT_WAYNE}),
 )
-"""For each drive, the name of the route, its heading, and its options."""
+"""Each drive: the name of the route, the heading, and the options."""
 
 _COMPANIES = Scalar(UUID, "SELECT id FROM companies")
 

@@ -1,4 +1,4 @@
-"""What embedded servers have in common: finding, starting and stopping one, and its environment."""
+"""The common part of embedded servers: finding, starting and stopping one, and its environment."""
 
 import contextlib
 import importlib.util

@@ -25,7 +25,7 @@ from ingress.http.serving import free_port
 HERE = Path(__file__).parent
 STATIONS = HERE.parent / "demo" / "stations.csv"
 FASTER = 20
-"""How many times shorter waits (`for:`) and windows (`[5m]`) of the rules are. Thresholds stay."""
+"""Factor by which waits (`for:`) and windows (`[5m]`) of the rules are shorter. Thresholds stay."""
 
 TRUCKS = 60
 _UNITS = {"s": 1, "m": 60, "h": 3600}

@@ -29,7 +29,7 @@ class Bound(NamedTuple):
     leak: timedelta
 
     def left_of(self, attempts: float, last_at: datetime, now: datetime) -> float:
-        """How many attempts still count."""
+        """The number of attempts that still count."""
         return max(0.0, attempts - max(now - last_at, timedelta()) / self.leak)
 
     def wait(self, attempts: float, last_at: datetime, now: datetime) -> timedelta:

@@ -46,7 +46,7 @@ class StoredContact(NamedTuple):
 
 
 class Sealed(NamedTuple):
-    """How many stored contacts were sealed again, and how many could not be opened."""
+    """The number of stored contacts that were sealed again, and of those that could not be opened."""
 
     sealed: int = 0
     unreadable: int = 0

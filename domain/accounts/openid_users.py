@@ -101,7 +101,7 @@ _TAKE_PROOF = Statement(
 )
 
 ASKED_FOR = timedelta(minutes=10)
-"""How long a person may take to agree."""
+"""Time for the person to agree."""
 
 
 def user_of_identity(

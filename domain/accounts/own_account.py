@@ -1,4 +1,4 @@
-"""What users do to their own accounts. Each action writes to the audit log."""
+"""Users' actions on their own accounts. Each writes to the audit log."""
 
 from datetime import datetime
 from uuid import UUID

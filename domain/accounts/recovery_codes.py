@@ -43,7 +43,7 @@ def use_recovery_code(connection: Connection, user_id: UUID, code: str) -> bool:
 
 
 def count_recovery_codes(connection: Connection, user_id: UUID) -> int:
-    """How many codes are left."""
+    """The number of codes left."""
     return _COUNT.one(connection, (user_id,))
 
 

@@ -43,7 +43,7 @@ class SignedIn:
     session: str
     device: str
     recovery_codes_left: int | None = None
-    """How many recovery codes are left, if one stood in for the one-time code."""
+    """The number of recovery codes left, if one stood in for the one-time code."""
 
 
 @dataclass(frozen=True, slots=True)

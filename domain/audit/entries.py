@@ -34,7 +34,7 @@ class Actor(NamedTuple):
     reason: str = ""
 
     def with_reason(self, text: str) -> "Actor":
-        """The same person. The text is the reason unless there is one already."""
+        """The person with `text` as the reason, unless there is a reason already."""
         return self if self.reason.strip() else self._replace(reason=text)
 
 

@@ -19,7 +19,7 @@ _NEAR = timedelta(minutes=15)
 """A fuel level that was measured further from a fix does not belong to it."""
 
 _WAITS = timedelta(hours=2)
-"""How long a level without a position waits for the next one. A truck burns a tenth of its tanks in that time."""
+"""Longest wait of a level without a position for the next one. A truck burns a tenth of its tanks in that time."""
 
 _AHEAD = timedelta(minutes=5)
 _KEPT = 20

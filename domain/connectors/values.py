@@ -127,7 +127,8 @@ def _moment_of_number(value: object) -> datetime | None:
 
 
 def _moment_of_text(text: str) -> datetime | None:
-    """Raises ValueError, TypeError, OverflowError."""
+    """The moment in a text; None if it is none. Raises ValueError, TypeError or OverflowError for a broken one, which
+    `moment_or_none` turns into None."""
     if not text.isascii() or len(text) > 64:
         return None
     if _NUMBER.fullmatch(text):

@@ -71,7 +71,7 @@ def read_move(connection: Connection, company_id: UUID) -> Move | None:
 
 
 def require_not_fenced(connection: Connection, company_id: UUID) -> None:
-    """Raises MovedCompany, which names the other cell, if the company is behind the fence."""
+    """Check that the company is not behind the fence. Raises MovedCompany, which names the other cell, if it is."""
     move = _READ_FENCED.first(connection, (company_id,))
     if move is not None:
         raise MovedCompany(company_id, move)

@@ -19,7 +19,7 @@ CHECK_SECONDS = 1.0
 """A checked connection that stays silent this long is closed, and a fresh one is opened."""
 
 AWAY_SECONDS = 1.0
-"""For this long after the server did not answer, requests wait for a connection only as long as one takes to open."""
+"""Time after the server did not answer in which requests wait for a connection only as long as one takes to open."""
 
 HURRY_SECONDS = 0.1
 """Longest time that opening a connection takes when the server is there."""

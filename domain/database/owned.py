@@ -1,4 +1,4 @@
-"""What a company owns: webhook endpoints, connectors and the like are listed, found, locked and counted in one way.
+"""Rows that a company owns, such as webhook endpoints and connectors: listed, found, locked and counted in one way.
 
     ENDPOINTS = Owned(Endpoint, "webhook_endpoints", kind="whe", unknown=UnknownEndpoint)
 
@@ -49,7 +49,7 @@ class Owned(Generic[Row]):
         return self._all.all(connection, (company_id,))
 
     def find(self, connection: Connection, company_id: UUID, row_id: UUID) -> Row:
-        """Raises Unknown."""
+        """The row. Raises Unknown if the company has no such row; the console answers 404."""
         return self._known(self._find.first(connection, (company_id, row_id)), row_id)
 
     def lock(self, connection: Connection, company_id: UUID, row_id: UUID) -> Row:
@@ -69,7 +69,7 @@ class Owned(Generic[Row]):
         return row_id
 
     def require_room(self, connection: Connection, owner: Sequence[object], most: int, full: FuelrouteError) -> None:
-        """Raises `full` where there are `most` rows already. `owner` has the values of `counted_by`. The caller has
-        locked the company, so that two who add at once are counted one after the other."""
+        """Check that there are fewer than `most` rows. Raises `full` otherwise. `owner` has the values of `counted_by`.
+        The caller has locked the company, so that two who add at once are counted one after the other."""
         if self._count.one(connection, owner) >= most:
             raise full

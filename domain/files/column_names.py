@@ -90,5 +90,5 @@ def _below(
 
 
 def named_width(names: Sequence[Any]) -> int:
-    """How many columns there are up to the last one with a name."""
+    """The number of columns up to the last one with a name."""
     return next((index for index in range(len(names), 0, -1) if names[index - 1]), 0)

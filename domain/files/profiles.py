@@ -43,7 +43,7 @@ ColumnName = Annotated[Text, Meta(min_length=1, max_length=200)]
 
 
 class Column(Struct, frozen=True, omit_defaults=True):
-    """Where a field stands in the file, and how its cells are written."""
+    """The place of a field in the file, and the spelling of its cells."""
 
     names: Annotated[tuple[ColumnName, ...], Meta(min_length=1, max_length=20)]
     """Names that the column has had; the first that the file has counts. Capitals, spaces and signs do not count. If

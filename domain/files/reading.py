@@ -286,7 +286,7 @@ def _comparable(value: Any) -> Any:
 
 
 class _Width(NamedTuple):
-    """How many cells a row may have, and how many have a name."""
+    """The number of cells that a row may have, and of those with a name."""
 
     most: int
     named: int

@@ -22,7 +22,7 @@ from domain.telematics.readings import read_places_around
 TRUCK_WITHIN = timedelta(minutes=20)
 """Span before and after a fill in which the truck's place is searched, because clocks of pumps are not exact."""
 TANK_SLACK_SHARE, TANK_SLACK_GALLONS = 0.02, 2.0
-"""How much more than the tank holds a pump may show."""
+"""Most by which a pump may show more than the tank holds."""
 LEAST_DOLLARS, MOST_DOLLARS_PER_GALLON = 0.5, 15.0
 """Dollars a gallon. Outside of them the quantity or the price is wrong, and a person checks."""
 

@@ -19,7 +19,7 @@ SURE_SCORE = 80
 AT_STATION_MILES = 0.5
 """A truck within this distance of a station is at it."""
 NEXT_STATION_MILES = 1.0
-"""How much further from the truck the next station must be, so that the nearest one is certain."""
+"""Least distance by which the next station must be further from the truck, so that the nearest one is certain."""
 STATION_OF_STOP_MILES = 0.2
 """A planned fuel stop and a station within this distance are one place."""
 

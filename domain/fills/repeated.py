@@ -15,10 +15,10 @@ from zoneinfo import ZoneInfo
 from domain.files.products import Fuel
 
 SAME_GALLONS, SAME_CENTS = 0.1, 1
-"""How far two reports of a purchase may differ: they round gallons to a tenth and amounts to a cent."""
+"""Largest difference between two reports of one purchase: they round gallons to a tenth and amounts to a cent."""
 EXACT_GALLONS = 0.005
 CLOCK_SLACK = timedelta(minutes=20)
-"""How far the clocks of pump and card may differ about one purchase."""
+"""Largest difference between the clocks of pump and card about one purchase."""
 MOST_ZONES = timedelta(hours=5)
 """A report may use the time of the card's office, whole hours away."""
 ZONE_SLACK = timedelta(minutes=3)

@@ -406,14 +406,14 @@ _OF_CARD = Statement(
 )
 
 LOOKED_BACK = timedelta(days=60)
-"""How far back fills without a route are matched again: their route may have been pushed late."""
+"""Age up to which fills without a route are matched again: their route may have been pushed late."""
 
 
 class Rematched(NamedTuple):
     last_id: UUID | None
     """The id of the last fill of the portion; None once all are done."""
     settled: int
-    """How many fills waited for a person and no longer do."""
+    """The number of fills that waited for a person and no longer do."""
 
 
 def match_fills_again(

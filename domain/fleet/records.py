@@ -1,4 +1,4 @@
-"""What vehicles and drivers have in common: routes are matched to them, and they are in service until retired."""
+"""The common part of vehicles and drivers: routes are matched to them, and they are in service until retired."""
 
 from datetime import datetime, timedelta
 from typing import Any, Generic, get_args

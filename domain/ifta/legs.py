@@ -50,8 +50,8 @@ class PlannedRoad:
     line_miles: Array | None = None
     mpg: float | None = None
     purchases_behind: int | None = None
-    """How many of its purchases were behind the truck when a new plan replaced this one on the way; None for a plan
-    that was not replaced."""
+    """Number of its purchases behind the truck when a new plan replaced this one on the way; None for a plan that was
+    not replaced."""
 
     def bought(self, first: float | None, last: float) -> Iterator[PlannedPurchase]:
         """The purchases between two miles; `first` is None at the beginning of the road."""

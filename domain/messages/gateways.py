@@ -38,8 +38,8 @@ _BYTES_RECEIVED = struct.Struct("128xQ")  # of Linux's struct tcp_info
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing resets the connection, so the gateway's side ends too
 
 _GRACE_SECONDS = 1
-"""How much longer the libraries' own time-outs are than ours. So the guard cuts a connection before a library closes
-it, and knows that it was open."""
+"""Time by which the libraries' own time-outs are longer than ours. So the guard cuts a connection before a library
+closes it, and knows that it was open."""
 
 
 class Fault(NamedTuple):

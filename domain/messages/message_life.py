@@ -41,7 +41,7 @@ _RETRIES_IN_DOUBT = Retries(timedelta(seconds=30), factor=_DOUBT_FACTOR)
 day."""
 
 _REHEARSED_DELAY = timedelta(minutes=1)
-"""How long the sandbox keeps a route `planned` that asks for it."""
+"""Time for which the sandbox keeps a route `planned` that asks for it."""
 
 
 class MessageStatus(StrEnum):
@@ -63,7 +63,7 @@ class MessageClaim(Claim):
     """When an earlier attempt ended without a known outcome, so that it may have reached the driver; None without such
     an attempt."""
     attempts: int = 0
-    """How many attempts came before this one."""
+    """The number of attempts before this one."""
     in_cab: InCabTarget | None = None
     """The app in the cab that the URL names; None for another gateway."""
 

@@ -19,7 +19,7 @@ class Urgent(NamedTuple):
     """Operators act now: they are told of the figure, and its alert pages."""
 
     kind: str
-    """As subscriptions and notices store it."""
+    """The kind, in the words of subscriptions and notices."""
     ended: str
     """The sentence that says that it is over."""
 
@@ -39,7 +39,7 @@ class Figure:
     what: str
     what_to_do: str
     urgent: Urgent | None = None
-    """None: within the day is soon enough."""
+    """The operators' need; None for a figure that need not be handled within the day."""
     alert: str
     """The name of its alert in Prometheus."""
     alert_minutes: int = 0

@@ -8,7 +8,7 @@ from typing import NamedTuple
 @dataclass(frozen=True, kw_only=True)
 class Need:
     kind: str
-    """As subscriptions and notices store it."""
+    """The kind, in the words of subscriptions and notices."""
     label: str
     """Its name where people choose."""
     ended: str

@@ -37,7 +37,7 @@ class NoticeClaim(Claim):
     stored_url: str
     text: str
     attempts: int
-    """How many attempts came before this one."""
+    """The number of attempts before this one."""
     due_at: datetime
 
 

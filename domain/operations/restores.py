@@ -17,7 +17,7 @@ class AfterRestore(NamedTuple):
 
     ended_sessions: int
     withheld_messages: int
-    """How many messages waited to be sent; later ones are withheld when they are made."""
+    """The number of messages that waited to be sent; later ones are withheld when they are made."""
     withholds_until: datetime | None
     """Messages of routes that start until then are withheld; None if none are."""
 

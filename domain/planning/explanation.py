@@ -167,8 +167,8 @@ class PriceOrigin(TypedDict):
 
 
 class Sources(TypedDict, total=False):
-    """Where the inputs of a route's plan came from, as of `made_at`. Sources are for people and decide nothing. A plan
-    without a route has none."""
+    """The sources of a route's plan inputs, as of `made_at`. They are for people and decide nothing. A plan without a
+    route has none."""
 
     made_at: str
     departure: str

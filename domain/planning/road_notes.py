@@ -64,7 +64,7 @@ class RoadInWords(NamedTuple):
     truck: str | None
     """The truck for which the road was chosen, such as `13.5 ft high, 80,000 lb, hazardous cargo`."""
     truck_note: str
-    """How far the road suits the truck."""
+    """The truck's part in the choice of the road."""
     second_ways: list[str]
     """A sentence for each second way."""
 

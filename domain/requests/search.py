@@ -26,7 +26,7 @@ class RequestSearch(NamedTuple):
 
     key_id: UUID | None = None
     statuses: range | None = None
-    """Such as range(400, 500); None for any status."""
+    """A range such as range(400, 500); None for any status."""
     code: str = ""
     text: str = ""
     """Part of what was sent, as far as it is shown, or of a fault; or a whole externalId, route id or request id."""

@@ -335,7 +335,7 @@ class ShownDrive(NamedTuple):
 
     @property
     def speed(self) -> str:
-        """Such as `60x`, or `off` for a truck that stands still."""
+        """The speed, such as `60x`, or `off` for a truck that stands still."""
         return f"{self.own_speedup}x" if self.own_speedup is not None else self.company_speed
 
     @property

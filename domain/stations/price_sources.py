@@ -31,7 +31,7 @@ MOST_SOURCES = 20
 """Most sources of a company."""
 
 LOOK_EVERY = timedelta(minutes=5)
-"""How often a source is checked; files come once or a few times a day."""
+"""Time between two checks of a source; files come once or a few times a day."""
 
 LOOK_AGAIN = timedelta(seconds=30)
 """Wait until a source with a file that may still be growing is checked again."""
@@ -50,7 +50,7 @@ DEFAULT_EXPECTED_HOURS = 26
 
 
 class SourceAddress(Struct, frozen=True, omit_defaults=True):
-    """Where the files are."""
+    """The place of the files."""
 
     path: Annotated[Text, Meta(min_length=1, max_length=1_000)]
     """The folder, which must be absolute for `folder`."""

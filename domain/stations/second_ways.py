@@ -23,7 +23,7 @@ class ComparedWay(NamedTuple):
     """The share of its miles that lie on the road."""
     stations: int
     stations_shared: int
-    """How many of its stations the road passes, too."""
+    """The number of its stations that the road passes, too."""
 
 
 class _Town(NamedTuple):

@@ -394,7 +394,7 @@ def _has_another_number(one: CodedStation, wanted: _Wanted) -> bool:
 
 
 def _disagreement(one: CodedStation, wanted: _Wanted) -> str:
-    """What contradicts the station of a code, in a sentence; empty without a contradiction."""
+    """A sentence about what contradicts the station of a code; empty without a contradiction."""
     place = wanted.place
     like = wanted.match(one)
     if like is BrandMatch.OTHER:

@@ -107,7 +107,7 @@ class SpellingRules(SQLModel, table=True):
     company_id: UUID = Field(foreign_key="companies.id", primary_key=True)
     written_before: str = Field(primary_key=True)
     written_after: str = Field(primary_key=True)
-    """What follows the number; like what precedes it, it may be empty."""
+    """The letters after the number. They may be empty, like the letters before it."""
     created_at: datetime = time_column(now=True)
 
 

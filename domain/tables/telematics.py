@@ -60,7 +60,7 @@ class Tracks(SQLModel, table=True):
     watch_at: datetime | None = time_column(null=True)
     """Fixes recorded from then on may show that the truck has left that road; NULL if it is not watched."""
     fuel_stops_passed: int = with_default("0")
-    """How many of the driver's fuel stops are behind the truck, while it is watched."""
+    """Number of the driver's fuel stops behind the truck, while it is watched."""
 
 
 class DroppedFixes(SQLModel, table=True):

@@ -83,7 +83,7 @@ _LEVELS_COMPARED = 3
 
 
 class LastFixes(NamedTuple):
-    """What a truck's newest position alone does not tell."""
+    """Details that a truck's newest position alone does not tell."""
 
     vehicle_id: UUID
     latitude: float | None

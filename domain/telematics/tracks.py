@@ -60,7 +60,7 @@ _WAITING_TRUCKS = Statement(
 def waiting_trucks(
     connection: Connection, environment: str, vehicle_ids: Sequence[UUID], *, early: timedelta
 ) -> dict[UUID, WaitingTruck]:
-    """Those of the vehicles whose fixes wait, by vehicle. Nothing is locked."""
+    """The vehicles with waiting fixes, by vehicle. Nothing is locked."""
     rows = _WAITING_TRUCKS.all(
         connection,
         {

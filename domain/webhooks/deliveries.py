@@ -32,7 +32,7 @@ _RETRIES = Retries(timedelta(seconds=5), longest=timedelta(hours=3), factor=4)
 
 _CLAIM_ATTEMPTS = 2
 _CLAIM_GRACE = timedelta(seconds=5)
-"""How much longer a claim holds than the time of its attempts: one attempt fits in even with a slow database."""
+"""Time by which a claim outlives its attempts: one attempt fits in even with a slow database."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ MOST_ENDPOINTS = 10
 """Most endpoints of a company in one environment."""
 
 SECRET_OVERLAP = timedelta(hours=24)
-"""How long after a rotation the former secret signs, too."""
+"""Time after a rotation in which the former secret signs, too."""
 
 LONGEST_DESCRIPTION = 200
 _SECRET_BYTES = 32

@@ -15,7 +15,7 @@ from ingress.http.fair_queue import CapacityTimeout, FairSemaphore
 Result = TypeVar("Result")
 
 PATIENCE_SECONDS = 10.0
-"""How long a request waits for its turn, unless its threads have another limit."""
+"""Longest wait of a request for its turn, unless its threads have another limit."""
 _REMEMBERED = 10_000
 
 

@@ -19,8 +19,8 @@ from domain.routes.reading.fleet_now import TruckNow
 
 REUSED_AT_LEAST_SECONDS = 1.0
 REUSED_TIMES = 16
-"""How long a snapshot is shown, in multiples of the time to read it. So a large fleet, shown by any number of pages,
-keeps a sixteenth of a connection busy."""
+"""Life of a snapshot, in multiples of the time to read it. So a large fleet, shown by any number of pages, keeps a
+sixteenth of a connection busy."""
 _PATIENCE_SECONDS = 10.0
 _MOST_FLEETS = 32
 """Most fleets that are remembered. In any other fleet every truck counts as changed."""
@@ -28,7 +28,7 @@ _MOST_FLEETS = 32
 STATUSES = ("", "draft", "planned", "active")
 """The statuses of a current route, by their number in a row; the first stands for no route."""
 NEEDS = ("late", "silent", "low", "off_road")
-"""What a dispatcher has to know of a truck, by its bit in a row."""
+"""Facts that a dispatcher has to know of a truck, by their bits in a row."""
 
 
 class Row(NamedTuple):

@@ -43,7 +43,7 @@ class _Answer(NamedTuple):
     status: int
     title: str
     what_to_do: str = ""
-    """What to do; empty if the text of the error says it."""
+    """The sentence that says what to do; empty if the text of the error says it."""
     logged: str = ""
     """The name of the log event; empty if the error is the person's mistake."""
 

@@ -103,7 +103,7 @@ class Preferences:
 
 
 def wandering(road: Road, seed: int) -> Road:
-    """The same road as it lies in truth: up to 200 m beside the simplified line of the file."""
+    """The road as it really lies: up to 200 m beside the simplified line of the file."""
     rng = np.random.default_rng(seed)
     miles = np.arange(0.0, road.distance_miles, 0.5)
     phases = rng.uniform(0, 2 * np.pi, 4)

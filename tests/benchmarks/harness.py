@@ -55,7 +55,7 @@ class Figure:
 
     @property
     def reached(self) -> bool | None:
-        """None: there is no goal."""
+        """True if the goal is reached; None without a goal."""
         if self.at_least is not None:
             return self.median >= self.at_least
         return self.median <= self.at_most if self.at_most is not None else None

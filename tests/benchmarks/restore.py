@@ -131,7 +131,7 @@ def _lost(url: str, answered: dict[str, float]) -> set[str]:
 
 
 def _check(url: str, routes: int) -> None:
-    """Raises LoadFailed if a loaded route is missing."""
+    """Check that all loaded routes were restored. Raises LoadFailed if one is missing."""
     with psycopg.connect(url) as connection:
         (row,) = named(connection).execute("SELECT count(*) AS routes FROM routes").fetchall()
     if row.routes < routes:

@@ -61,7 +61,7 @@ class NotInstalled(FuelrouteError):
 
 
 def load_work(name: str) -> Work:
-    """Raises NotInstalled."""
+    """The work of a benchmark. Raises NotInstalled, which names the package, if it needs one that is missing."""
     try:
         work: Work = importlib.import_module(f"tests.benchmarks.{(WORKS | LONG_WORKS)[name]}").run
     except ModuleNotFoundError as error:

@@ -108,7 +108,7 @@ def _read_again(cursor: Cursor[Any]) -> list[Any]:
 
 
 def _layers(database: Database) -> None:
-    """The same work with the same options of the session and the same JSON reader, in transactions that are open."""
+    """Do one work in each layer, with equal options of the session and one JSON reader, in open transactions."""
     now = datetime.now(UTC)
     with database.transaction() as connection:
         fleet = load_fleet(connection, ROUTES)

@@ -135,7 +135,7 @@ def _told(seconds: list[list[str]]) -> str:
 
 
 def _measured_at(revision: str) -> dict[str, Any]:
-    """The same on the roads of a revision, exported into a folder of its own."""
+    """Measure on the roads of a revision, exported into a folder of its own."""
     with tempfile.TemporaryDirectory() as folder:
         export = subprocess.run(["git", "archive", revision, "domain"], cwd=REPOSITORY, check=True, capture_output=True)
         subprocess.run(["tar", "-x", "-C", folder], input=export.stdout, check=True)

@@ -119,7 +119,7 @@ def _deliver(stack: Stack, fleets: list[Fleet], made: list[NewSecret]) -> _Run:
 
 
 def _post_bare(stack: Stack, url: str, made: NewSecret) -> _Run:
-    """The same client posts signed bodies to the same receiver, and keeps nothing."""
+    """Measure the client alone: it posts signed bodies to the receiver, and keeps nothing."""
     body = write(route_body(datetime.now(UTC))).decode() * 3  # about as long as a route
     claimed = DeliveryClaim(1, 1, new_id(), None, "route.imported", body, 0, datetime.now(UTC), until=datetime.now(UTC))
 

@@ -59,7 +59,7 @@ def owner(people: People, client: Client) -> Page:
 def test_a_form_of_another_origin_changes_nothing(
     host: str, owner: Page, client: Client, people: People, tmp_path: Path
 ) -> None:
-    """The same host with another port is the same site: its forms bring the cookie. Even with a valid token."""
+    """Another port of the host is the same site, so its forms bring the cookie, here even with a valid token."""
     token = owner.locator("[name=form_token]").first.input_value()
     revoke = f"{people.world.url}/keys/{client.get('/v1/me').json()['key']['id']}/revoke"
     form = f'<form method="post" action="{revoke}"><input name="form_token" value="{token}"><button>Win</button></form>'

@@ -116,7 +116,7 @@ class Checks:
         return found
 
     def look_outside(self, loads: Sequence[Load], threads: ThreadPoolExecutor) -> list[str]:
-        """The same loads and the totals as the API and the console tell them."""
+        """The complaints about these loads and the totals, as the API and the console show them."""
         with self.connect() as connection:
             rows = self._rows(connection, loads)
             totals = self._totals(connection)

@@ -19,7 +19,7 @@ class Possible(NamedTuple):
     """A state that a load may be in: the input that was pushed last, and whether its route is open or canceled."""
 
     mark: str | None
-    """None: no push was stored."""
+    """The mark of the last push; None if no push was stored."""
     is_open: bool
 
 
@@ -69,7 +69,7 @@ class Load:
     """Marks of pushes without an answer that a frozen server may still store after later ones."""
     may_be_superseded: bool = False
     is_mapped: bool | None = False
-    """None: the mapping had no answer."""
+    """True if its unit is mapped; None if the mapping had no answer."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     """The load's requests follow one another, unless they are meant to race."""
 

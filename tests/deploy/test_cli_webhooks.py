@@ -37,7 +37,7 @@ def database(settings: Settings) -> Iterator[Database]:
 
 
 def audited(database: Database, fleet: Fleet) -> list[tuple[str, str, int]]:
-    """What commands did to the company's endpoints."""
+    """The commands' actions on the company's endpoints."""
     with database.transaction() as connection:
         query = "SELECT action, reason, affected FROM audit_log WHERE company_id = %s AND actor <> %s ORDER BY id"
         return connection.execute(query, (fleet.company_id, DOT.name)).fetchall()

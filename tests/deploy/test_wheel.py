@@ -1,4 +1,4 @@
-"""What is installed holds what runs, and nothing that only rehearses, builds or checks."""
+"""The wheel holds everything that runs, and nothing that only rehearses, builds or checks."""
 
 import ast
 from collections.abc import Iterator

@@ -110,7 +110,7 @@ def value_of(column: sqlalchemy.Column[Any]) -> Any:
 
 
 def usual_value_of(column: sqlalchemy.Column[Any]) -> Any:
-    """The same value for every row."""
+    """One value for all rows."""
     if isinstance(column.type, (JSONB, ARRAY)):
         return "[]" if column.name == "stops" else "{}"
     usual = _BY_TYPE.get(column.type.python_type, "x")

@@ -69,7 +69,7 @@ def test_without_a_reading_it_is_the_time_of_this_machine(monkeypatch: pytest.Mo
 
 @needs_faketime
 def test_a_process_with_a_wrong_clock_knows_the_right_time(settings: Settings, tmp_path: Path) -> None:
-    """Also after its clock was set while it ran."""
+    """The process knows it even after its clock was set while it ran."""
     file = tmp_path / "ahead"
     file.write_text("+3m\n")
     with subprocess.Popen(

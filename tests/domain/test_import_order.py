@@ -46,7 +46,8 @@ ORDER = (
 """Each folder imports only itself and those before it."""
 
 SHELVES = ("", "intake", "plans", "progress", "reading")
-"""The same of the folders in `domain/routes`; "" is what stands directly in it."""
+"""The folders in `domain/routes`, each of which imports only itself and those before it; "" stands for the files in
+it."""
 
 OWN_DISTRIBUTION = "deploy.clients.python.fuelroute_client"
 """Its modules import one another relatively: it is installed by another name too."""

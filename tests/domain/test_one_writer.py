@@ -110,7 +110,7 @@ READS = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)")
 
 
 def statements_of(value: Any) -> Iterator[Statement[Any]]:
-    """Also those in lists, tuples, dictionaries, and what makes the statements of a table."""
+    """The statements in a value, also inside of lists, tuples, dictionaries, and makers of a table's statements."""
     if isinstance(value, Statement):
         yield value
     elif isinstance(value, dict):

@@ -30,7 +30,7 @@ class Point(NamedTuple):
     function: str
     """The function's dotted name: `package.module:function` or `package.module:Class.method`."""
     commits: bool = True
-    """True: the step is the commit that follows. False: it is the call itself."""
+    """True if the step is the commit that follows, False if it is the call itself."""
     job: str | None = None
     """The name of the job that the function must be called with."""
 

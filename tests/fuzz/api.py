@@ -77,7 +77,7 @@ class Api(Part):
             raise Fault(f"{error!r} for {case.as_curl_command()}") from error
 
     def judge(self, case: Case[Any], answer: Response) -> None:
-        """Raise Fault when an answer is not as the document says."""
+        """Check the answer against the document. Raises Fault if it differs."""
         self.counts[f"{case.method} {case.path} {answer.status_code}"] += 1
         try:
             case.validate_response(answer, checks=self._checks)

@@ -29,7 +29,8 @@ class Stack:
     _read: dict[Path, int] = field(default_factory=dict)
 
     def require_no_errors(self) -> None:
-        """Raise Fault when a process has logged an error since the last call, or a job has failed for good."""
+        """Check the logs and the dead letters. Raises Fault if a process has logged an error since the last call, or a
+        job has failed for good."""
         for path in sorted(self.logs.glob("*.log")):
             text = path.read_bytes()
             new, self._read[path] = text[self._read.get(path, 0) :].decode(errors="replace"), len(text)

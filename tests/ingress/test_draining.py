@@ -160,7 +160,7 @@ def ask(connection: http.client.HTTPConnection, path: str) -> tuple[int, bool]:
 
 
 def ask_anew(port: int, path: str) -> tuple[int, bool] | None:
-    """The same on a new connection. None: it is refused."""
+    """Ask on a new connection; None if it is refused."""
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
         try:
             return ask(connection, path)

@@ -31,7 +31,7 @@ GIVEN_UP = {500}
 
 @contextmanager
 def waiting_cancels(client: Client, route_id: str) -> Iterator[list[Future[httpx.Response]]]:
-    """So many requests of the client that wait for a route's row, until the block ends."""
+    """Requests of the client, `MANY` of them, that wait for a route's row until the block ends."""
     with ThreadPoolExecutor(MANY) as threads, client.service.database.transaction() as connection:
         connection.execute("SELECT FROM routes WHERE id = %s FOR UPDATE", (stored_id(route_id),))
         cancels = [threads.submit(client.delete, f"/v1/routes/{route_id}") for _ in range(MANY)]

@@ -106,7 +106,7 @@ class Vendor(ABC):
             return fix
 
     def report_position(self, unit_number: str, position: Position) -> Fix:
-        """The same from a position that `domain/sandbox/simulated_truck.py` made."""
+        """A truck's tracker reports a position that `domain/sandbox/simulated_truck.py` made."""
         return self.report(
             unit_number,
             position.latitude,

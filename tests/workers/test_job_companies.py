@@ -90,5 +90,5 @@ def test_a_job_sees_its_companies_at_every_attempt(server: Server, queue: JobQue
 def test_only_a_job_of_an_earlier_release_leaves_its_companies_open(
     options: Mapping[str, Any], companies: list[UUID] | None
 ) -> None:
-    """Such a job sees everything. A job of this release that names no company sees nothing."""
+    """A job of an earlier release sees everything. A job of this release that names no company sees nothing."""
     assert companies_of(options) == companies

@@ -43,7 +43,7 @@ _RESULTS = 2_000
 """Most records of one feed in a page; Geotab allows 50,000."""
 
 _BEGIN = timedelta(minutes=15)
-"""How far back the first page begins."""
+"""Age of the oldest records in the first page."""
 
 _NAMES_AGAIN_SECONDS = 600.0
 _NAMES_HOLD_SECONDS = 3600.0

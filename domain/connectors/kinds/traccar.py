@@ -56,7 +56,7 @@ _IDS_OVERLAP = 1_000
 are stored already are dropped."""
 
 _NAMES_HOLD_SECONDS = 600.0
-"""How long names count. A device may move to another truck and get its name."""
+"""Time for which names count. A device may move to another truck and get its name."""
 
 TOKEN_HEADER = "x-fuelroute-token"  # noqa: S105 (the name of a header)
 

@@ -1,5 +1,5 @@
-"""What checks have in common: each looks at one side of the service, yields its findings, works in bounded time and
-only reads."""
+"""The common part of checks: each looks at one side of the service, yields its findings, works in bounded time and only
+reads."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -51,7 +51,7 @@ class Examined:
     """When the check stops, finished or not, by `time.monotonic`."""
     most_examples: int = 5
     plans: int = 400
-    """How many plans to replay."""
+    """The number of plans to replay."""
     told: Callable[[float], None] = field(default=_nothing)
     """Called with the finished part of the check, from 0 to 1."""
 

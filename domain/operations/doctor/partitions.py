@@ -10,7 +10,7 @@ from domain.ids import first_id_of
 from domain.operations.doctor.checks import Examined, Finding, problem, warning
 
 _SLACK_DAYS = 2
-"""How late housekeeping, which runs each hour, may be before that is a fault."""
+"""Days by which housekeeping, which runs each hour, may be late before that is a fault."""
 _COUNTED = 10_000
 
 

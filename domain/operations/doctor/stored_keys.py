@@ -62,7 +62,7 @@ def check_contact_key(seen: Examined) -> Iterator[Finding]:
 class _Keys(NamedTuple):
     id: UUID
     ended: int
-    """How many of its keys there are, all of which are revoked or expired."""
+    """The number of its keys, all of which are revoked or expired."""
 
 
 _WITHOUT_KEY = Statement(

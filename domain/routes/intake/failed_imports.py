@@ -39,7 +39,7 @@ _GIVE_UP = Scalar(
 
 
 REHEARSED_ATTEMPTS = 2
-"""How often a failure that the sandbox rehearses is attempted before its route ends, so that the rehearsal is short."""
+"""Attempts at an import whose failure the sandbox rehearses, few so that the rehearsal is short."""
 
 _LOGGED = "it failed on our side; see the log"
 

@@ -38,7 +38,7 @@ def is_driven(environment: str, status: str) -> bool:
 
 
 class Retirement(NamedTuple):
-    """What happened to the routes of a retired vehicle or driver."""
+    """The outcome for the routes of a retired vehicle or driver."""
 
     matched_again: int
     """Routes that had not started and are imported again."""

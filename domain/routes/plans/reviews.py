@@ -76,7 +76,7 @@ class PlanUnderReview(NamedTuple):
     price_set: int | None
     """The newest import of prices by which it was made or reviewed."""
     review_requests: int
-    """How many reviews of the route had been asked for when this one began."""
+    """The number of reviews asked for when this one began."""
     review_cause: str | None
     """`dispatcher` if a dispatcher asked for this review."""
     departed_at: datetime | None

@@ -1,4 +1,4 @@
-"""What a dispatcher does to a route: cancels it, enters an arrival or a departure, has its plan made again, sends a
+"""A dispatcher's actions on a route: cancels it, enters an arrival or a departure, has its plan made again, sends a
 failed message again. Each is a step inside the caller's transaction, and writes to the audit log.
 
 All of them go the ways that the service goes by itself, so whatever protects the driver from a second message there
@@ -49,7 +49,7 @@ def cancel(
 # --- An arrival or a departure is entered ----------------------------------------------------------------------
 
 _FURTHEST_AHEAD_IN_THE_SANDBOX = timedelta(days=366)
-"""How far after the route's start an entry in the sandbox may lie: time is simulated there and may run ahead of the
+"""Latest time after the route's start for an entry in the sandbox, where time is simulated and may run ahead of the
 clock."""
 
 

@@ -51,7 +51,7 @@ class RouteRow(NamedTuple):
     version: str = ""
     """A text that changes with the answer; empty in lists."""
     total: int = 0
-    """How many routes the whole list has."""
+    """The number of routes in the whole list."""
     position: int = 0
     """The position among the questions, from 1, where they came with keys."""
 

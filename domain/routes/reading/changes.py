@@ -32,7 +32,7 @@ MOST_CHANGES_COUNTED = 1_000
 routes."""
 
 MARKS_KEPT_DAYS = 90
-"""How long marks are kept. A list that begins earlier reads the whole history of the company."""
+"""Days for which marks are kept. A list that begins earlier reads the whole history of the company."""
 
 LONGEST_TRANSACTION = timedelta(days=1)
 """A limit that no transaction which changes a route exceeds. A list that begins before the first mark, or in another

@@ -184,9 +184,9 @@ def _counted(status: str) -> str:
 
 
 def _counted_between(status: str) -> str:
-    """How many listed routes start on each day, between `from` and `to`. On the days that these cut through, perhaps
-    one day, the wanted part is counted. For example, from Monday 08:00 to Thursday 17:00 Tuesday and Wednesday need no
-    counting."""
+    """The number of listed routes that start on each day, between `from` and `to`. On the days that these cut through,
+    perhaps one day, the wanted part is counted. For example, from Monday 08:00 to Thursday 17:00 Tuesday and Wednesday
+    need no counting."""
     listed = f"{_TENANTS_ROUTES}{status}{_BETWEEN}"
     return f"""
     SELECT day, sum(routes)::int AS routes FROM (

@@ -31,7 +31,7 @@ def routes_by_status(connection: Connection, tenant: Tenant, span: Span) -> dict
 
 
 class SetUp(NamedTuple):
-    """What a company needs before its first route, in the usual order; True for what it has."""
+    """The things that a company needs before its first route, in the usual order; True for those that it has."""
 
     vehicles: bool | None
     drivers: bool | None
@@ -63,7 +63,7 @@ _MADE = Statement(
 
 
 def read_set_up(connection: Connection, company_id: UUID, *, now: datetime) -> SetUp:
-    """What the company has so far. `stations` is True if there are prices that count, without which no plan can be
-    made."""
+    """The things that the company has so far. `stations` is True if there are prices that count, without which no plan
+    can be made."""
     made = _MADE.one(connection, {"company": company_id})
     return SetUp(**made._asdict(), stations=has_prices(connection, company_id, now=now))

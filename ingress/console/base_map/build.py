@@ -44,7 +44,7 @@ _NORTH_AMERICA = (-170.0, 13.0, -50.0, 73.0)
 """West, south, east, north. Borders of states are drawn here."""
 
 _FAR_ZOOM, _FAR_PIXELS = 5, 3
-"""How many pixels lines outside of North America may move in tiles of a larger zoom. No customer's truck drives
+"""Pixels by which lines outside of North America may move in tiles of a larger zoom. No customer's truck drives
 there."""
 
 _BUFFER = 64 / EXTENT
@@ -59,8 +59,8 @@ _BESIDE_MILES, _BESIDE_SHARE = 2.0, 0.7
 """A highway is drawn as a freeway if this share of it is this near to one. The lines of both are simplified."""
 
 _TOWNS = {3: (45, 250_000), 4: (45, 100_000), 5: (40, 30_000), 6: (40, 8_000), 7: (35, 3_000)}
-"""For each zoom, the pixels between two towns, and the fewest inhabitants of a town. The tiles of the largest zoom have
-all towns."""
+"""The pixels between two towns in the tiles of a zoom, and the fewest inhabitants of a town. The tiles of the largest
+zoom have all towns."""
 _NO_TOWNS = {"Lexington-Fayette", "Meads", "New South Memphis", "South Boston", "Tri-Cities", "West Raleigh"}
 """Parts of a town, or several together, for which the list has the inhabitants of the whole."""
 _LARGE, _MIDDLE, _SMALLEST = 500_000, 50_000, 1_000

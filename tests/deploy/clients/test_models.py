@@ -8,7 +8,7 @@ from deploy.clients import generating
 @pytest.mark.slow
 @pytest.mark.parametrize("language", ["python", "typescript"])
 def test_generating_the_models_again_changes_nothing(language: str) -> None:
-    """Else run `deploy/clients/generate`, and look at what the clients make of the change."""
+    """If this fails, run `deploy/clients/generate`, and check what the clients make of the change."""
     make, there = {
         "python": (generating.python_models, generating.PYTHON_MODELS),
         "typescript": (generating.typescript_models, generating.TYPESCRIPT_MODELS),

@@ -14,7 +14,7 @@ NAMED = set(get_args(Action)) - SHARED
 
 
 def modules_that_name(*packages: str) -> Counter[str]:
-    """How many modules name each action."""
+    """The number of modules that name each action."""
     found: Counter[str] = Counter()
     for package in packages:
         for path in (REPOSITORY / package).rglob("*.py"):

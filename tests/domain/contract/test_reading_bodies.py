@@ -195,7 +195,7 @@ def test_an_offset_without_a_colon_is_refused_whichever_character_is_escaped(tim
 
 
 def taken(read: Any) -> datetime | None:
-    """None: refused."""
+    """The moment that was read; None if it was refused."""
     try:
         moment: datetime = read()
     except Invalid:

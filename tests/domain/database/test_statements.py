@@ -104,7 +104,7 @@ def in_libpq_style(text: str) -> str:
 
 
 def columns_of(connection: Connection, statement: Statement[Any]) -> list[Column]:
-    """Raises psycopg.Error for what PostgreSQL cannot prepare."""
+    """The columns of a statement's rows. Raises psycopg.Error if PostgreSQL cannot prepare it."""
     server = connection.pgconn
     for result in (server.prepare(b"", in_libpq_style(statement.text).encode()), server.describe_prepared(b"")):
         if result.status != pq.ExecStatus.COMMAND_OK:

@@ -37,7 +37,7 @@ PLACES = [JOLIET, MEMPHIS]
 def trips(
     connection: Connection, fleet: Fleet, tenant: Tenant, count: int, now: datetime, *, road: Road = BY_NASHVILLE
 ) -> list[UUID]:
-    """So many trips that are learned, each two days after the one before; the last one ended yesterday."""
+    """Learned trips, `count` of them, each two days after the one before; the last one ended yesterday."""
     ids = []
     for number in range(count):
         start = now - timedelta(days=2 * (count - number))

@@ -1,4 +1,4 @@
-"""What was paid is the amount after discounts, and the other columns of the row have to agree with it."""
+"""The amount paid is the one after discounts, and the other columns of the row have to agree with it."""
 
 from decimal import Decimal
 from pathlib import Path

@@ -114,8 +114,8 @@ def test_distances_of_all_pairs_of_the_ten_largest_cities() -> None:
 
 
 def highway_pair_errors() -> dict[tuple[str, str], float]:
-    """The same for pairs whose way is no interstate. These are all pairs of the table below of 250 km or more for which
-    the way by freeways alone is more than 4 % too long, or for which there is none. They were chosen before they were
+    """The errors for pairs whose way is no interstate: all pairs of the table below of 250 km or more for which the way
+    by freeways alone is more than 4 % too long, or for which there is none. They were chosen before they were
     measured. The lengths of lines that are too short were then corrected with them (`build_highways.py`).
 
     Google's Distance Matrix, published as `database/googleDistanceMatrix/distance.csv` by

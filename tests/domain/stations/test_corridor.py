@@ -28,7 +28,7 @@ def passes(road: Road, *places: tuple[float, float], limit: float = LIMIT_MILES)
 
 
 def sampled_passes(road: Road, places: list[tuple[float, float]], limit: float) -> list[StationPass]:
-    """The same passes, found by sampling the road every hundred feet."""
+    """The passes of the road, found by sampling it every hundred feet."""
     line, line_miles = densified(road.line, road.line_miles, SAMPLE_MILES)
     vectors = unit_vectors(line)
     found = []

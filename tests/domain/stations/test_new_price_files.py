@@ -1,4 +1,4 @@
-"""What a source counts as a new file: whatever changes a price, and nothing twice."""
+"""The rule for a new file of a source: whatever changes a price is one, and nothing is one twice."""
 
 import os
 from collections.abc import Callable

@@ -16,7 +16,7 @@ PORT = Point(40.695, -74.155)
 
 
 def at(minutes: float) -> datetime:
-    """So many minutes after noon."""
+    """The time, in minutes after noon."""
     return NOON + timedelta(minutes=minutes)
 
 

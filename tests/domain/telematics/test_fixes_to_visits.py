@@ -21,7 +21,7 @@ ROUTE_ID, COMPANY_ID, TRUCK_ID = (UUID(int=number) for number in range(1, 4))
 
 
 def at(hours: float) -> datetime:
-    """So many hours after noon."""
+    """The time, in hours after noon."""
     return NOON + timedelta(hours=hours)
 
 

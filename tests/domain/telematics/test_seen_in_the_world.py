@@ -1,4 +1,4 @@
-"""What trackers really send, as public reports show it: the cases of `tests/cases/telematics_rules`."""
+"""Real data of trackers, as public reports show it: the cases of `tests/cases/telematics_rules`."""
 
 import json
 from datetime import timedelta

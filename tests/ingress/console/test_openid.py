@@ -77,7 +77,7 @@ def proof_in(answer: httpx.Response) -> str:
 
 
 def sign_in(browser: Browser, path: str = "/sign-in/openid") -> httpx.Response:
-    """The same of a person who agrees where the account is not bound yet."""
+    """Sign in as a person who agrees if the account is not bound yet."""
     answer = come_back(browser, path)
     if answer.status_code != 200:
         return answer

@@ -22,7 +22,7 @@ class WebhookEvent(msgspec.Struct, kw_only=True):
 
     id: str = ""
     type: str
-    """Such as `route.planned`; a newer service may send types that you do not know: ignore them."""
+    """A type such as `route.planned`. A newer service may send types that you do not know: ignore them."""
     timestamp: datetime
     data: dict[str, Any]
     """The route; empty in `webhook.test`."""

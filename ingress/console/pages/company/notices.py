@@ -35,7 +35,7 @@ from ingress.console.signed_in import Page, named_in_address, see_other
 log = get_logger(__name__)
 
 MOST_SHOWN = 50
-"""How many notices are shown, the newest."""
+"""Number of notices shown, the newest."""
 
 USUAL_WAIT_MINUTES = 5
 """The wait that the form proposes: problems that are solved within minutes need not be told."""

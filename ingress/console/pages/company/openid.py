@@ -54,7 +54,7 @@ log = get_logger(__name__)
 
 _PATH = "/sign-in/openid"
 _MINUTES = 10
-"""How long the person may take to sign in at the provider."""
+"""Time for the person to sign in at the provider."""
 _LONGEST_NEXT = 1000
 _LONGEST_COOKIE = 3500
 _LONGEST_CODE = 4096

@@ -30,11 +30,11 @@ PAGE_SIZE = 20
 _SUGGESTED = 3
 _FOUND = 8
 _WATCHED = 5
-"""How many routes are named one by one after a mapping."""
+"""Number of routes that are named one by one after a mapping."""
 _MOST_TOGETHER = 200
 """Most references that one form maps together: as many as a person looks through."""
 _MOST_LOOKS = 60
-"""How often the page refreshes itself, once a second. A worker that has done nothing by then is away."""
+"""Number of times that the page refreshes itself, once a second. A worker that has done nothing by then is away."""
 
 
 def subject_of(page: Page) -> Matched:

@@ -61,7 +61,7 @@ def take(page: Page, upload: Upload) -> Response:
 
 
 def _wanted(page: Page, upload: Upload) -> tuple[FillsFile, str]:
-    """How to read the file, and what is uncertain about it."""
+    """The profile and unit to read the file with, and the doubt about them."""
     form = page.form
     environment = Environment.SANDBOX if form.text("environment") == Environment.SANDBOX else Environment.LIVE
     name = form.text("profile") or AUTO

@@ -181,7 +181,7 @@ def database_time(database: Database) -> datetime:
 
 
 def stored_references(database: Database, tenant: Tenant) -> dict[str, str | None]:
-    """What a caller has who reads every route now."""
+    """The references that a caller has who reads every route now."""
     with database.transaction() as connection:
         rows = connection.execute("SELECT external_id, reference FROM routes WHERE company_id = %s", tenant[:1])
         return dict(rows.fetchall())
