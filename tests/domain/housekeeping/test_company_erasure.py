@@ -134,7 +134,7 @@ def test_nothing_of_its_webhooks_stays(database: Database, company: Fleet, setti
         assert batch is not None
         outcomes = [Outcome(one, now, 1.0, 500, "it answered 500", "qh.example.com") for one in batch.claimed]
         settle_deliveries(connection, endpoint.id, outcomes, settings=settings, now=later)
-        assert len(traces(connection, endpoint.id)) == 3
+        assert len(traces(connection, endpoint.id)) == 4
 
     erase_company(database.transaction, company.company_id, now=now)
 
