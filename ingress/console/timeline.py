@@ -65,7 +65,8 @@ def _rule(evidence: dict[str, object] | None) -> str:
     return f"{evidence['rule']}, {evidence['by']}: {evidence['reason']}" if "by" in evidence else f"{evidence['rule']}"
 
 
-_ASKED = {"plan_again": "Plan again", "send_again": "Message sent again"}
+_ASKED = {"send_again": "Message sent again"}
+"""The words for what a person asked for, where the name does not say it."""
 _DONE = {
     "plan_kept": "The plan was kept",
     "import_failed": "The import failed",
@@ -79,9 +80,8 @@ def _kept(event: StoredEvent) -> Event:
     if event.actor is None:
         kind = "warn" if event.kind.endswith("failed") else ""
         return Event(event.at, _DONE.get(event.kind, event.kind), event.detail or "the reason is no longer kept", kind)
-    return Event(
-        event.at, _ASKED.get(event.kind, event.kind), f"{event.actor}: {event.detail or 'the reason is no longer kept'}"
-    )
+    asked = _ASKED.get(event.kind, event.kind.replace("_", " ").capitalize())
+    return Event(event.at, asked, f"{event.actor}: {event.detail or 'the reason is no longer kept'}")
 
 
 def _planned(history: History, plan: StoredPlan, number: int) -> Event:

@@ -1,10 +1,12 @@
 """The actions on a route's page: cancel it, enter an arrival or departure, make its plan again, send a message again.
 
-Each needs a reason. The rules are in `domain/routes/progress/dispatcher_entries.py`.
+The page offers those that are possible. Each needs a reason. The rules are in
+`domain/routes/progress/dispatcher_entries.py`.
 """
 
 from datetime import UTC, datetime
 from functools import partial
+from typing import NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -14,8 +16,10 @@ from domain.accounts.users import MAY_DISPATCH
 from domain.audit.entries import Actor
 from domain.database.connections import Tenant
 from domain.ids import read_id, shown_id
+from domain.lifecycle import CANCELABLE, RouteStatus
+from domain.messages.message_life import MessageStatus
 from domain.routes.progress import dispatcher_entries
-from domain.routes.reading.history import find_tenant
+from domain.routes.reading.history import History, find_tenant
 from domain.telematics.manual_stop_events import VisitEnd
 from domain.telemetry.logs import get_logger
 from ingress.console.addresses import action_at
@@ -25,6 +29,63 @@ from ingress.console.signed_in import Page, see_other
 log = get_logger(__name__)
 
 _ENDS: dict[str, VisitEnd] = {"arrival": "arrival", "departure": "departure"}
+
+DONE = {
+    "canceled": "The route is canceled.",
+    "entered": "The arrival or departure is entered.",
+    "known": "Nothing was changed: this arrival or departure was known already.",
+    "plan": "A new plan is made. It replaces the current one only if fuel or prices have changed enough.",
+    "send": "The message is sent again.",
+}
+"""The words for what an action did, on the route's page."""
+
+
+class Steps(NamedTuple):
+    """The actions that the user may take on the route now."""
+
+    cancel: bool
+    stop_events: list[tuple[str, str]]
+    """The arrivals and departures that can be entered: the value in the form, and its words."""
+    time: str
+    """The present time in the form of a browser's field."""
+    plan: bool
+    send: set[UUID]
+    """The messages that may be sent again."""
+
+
+def possible_steps(page: Page, history: History) -> Steps | None:
+    """The possible actions; None for people who may take none."""
+    if page.session.role not in MAY_DISPATCH:
+        return None
+    route = history.route
+    is_on_its_way = route.status in (RouteStatus.DRAFT, RouteStatus.PLANNED, RouteStatus.ACTIVE)
+    has_plan = route.status != RouteStatus.DRAFT and route.corrected_at is None
+    return Steps(
+        cancel=route.status in CANCELABLE,
+        stop_events=_missing_stop_events(history) if is_on_its_way else [],
+        time=f"{page.now.astimezone(ZoneInfo(page.session.time_zone)):%Y-%m-%dT%H:%M}",
+        plan=is_on_its_way and route.arrived_at is not None and (has_plan or route.status == RouteStatus.DRAFT),
+        send={
+            message.id
+            for message in history.messages
+            if message.status == MessageStatus.FAILED
+            and route.status == RouteStatus.PLANNED
+            and message.plan_id == route.plan_id
+            and message.text is not None
+        },
+    )
+
+
+def _missing_stop_events(history: History) -> list[tuple[str, str]]:
+    visits = {visit.stop: visit for visit in history.visits}
+    offered = []
+    for number, stop in enumerate(history.route.stops):
+        visit = visits.get(number)
+        if visit is None:
+            offered.append((f"arrival {number}", f"arrived at {number + 1}. {stop['name']}"))
+        elif visit.departed_at is None or visit.is_departure_implied:
+            offered.append((f"departure {number}", f"departed from {number + 1}. {stop['name']}"))
+    return offered
 
 
 def cancel(page: Page, by: Actor) -> Response:

@@ -4,20 +4,17 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, time, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
-from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import msgspec
 from starlette.responses import Response
 
-from domain.accounts.users import MAY_DISPATCH
 from domain.contract.shapes import Route
 from domain.database.connections import Tenant
 from domain.encoding import write
 from domain.files.csvfiles import write_rows
 from domain.ids import read_id
-from domain.lifecycle import CANCELABLE, Environment, PendingReason, RouteStatus
-from domain.messages.message_life import MessageStatus
+from domain.lifecycle import Environment, PendingReason, RouteStatus
 from domain.planning.explanation import Explanation, FullExplanation, ReasonedCandidate, StoredExplanation
 from domain.planning.reasons import with_reasons
 from domain.planning.road_notes import RoadInWords, road_in_words
@@ -43,6 +40,7 @@ from ingress.console.addresses import as_download, page_at
 from ingress.console.downloads import Download
 from ingress.console.drawing import WIDTH, Frame, draw_ground, draw_moving, drawn_candidates
 from ingress.console.maps import with_map
+from ingress.console.pages.routes.route_actions import DONE, possible_steps
 from ingress.console.profile import PLOT, Profile, draw_profile
 from ingress.console.refusals import Refused, not_found
 from ingress.console.rendering import state_words
@@ -255,8 +253,8 @@ def show_one(page: Page) -> Response:
         most_compared=MOST_COMPARED,
         api_view=msgspec.json.format(write(versioned.route), indent=2).decode(),
         api_url=page.console.settings.api_address(),
-        steps=_steps(page, history),
-        done=_DONE.get(page.form.text("done"), ""),
+        steps=possible_steps(page, history),
+        done=DONE.get(page.form.text("done"), ""),
     )
     return with_map(page.console.settings, response)
 
@@ -296,63 +294,6 @@ def _explained(page: Page, explanation: StoredExplanation) -> Explained:
     stations = [one for index, one in zip(indexes, document["candidates"], strict=True) if index in shown]
     road = road_in_words(document["sources"]["roads"])
     return Explained(document, road, stations, total, number, pages, bool(page.form.text("stations")))
-
-
-_DONE = {
-    "canceled": "The route is canceled.",
-    "entered": "The arrival or departure is entered.",
-    "known": "Nothing was changed: this arrival or departure was known already.",
-    "plan": "A new plan is made. It replaces the current one only if fuel or prices have changed enough.",
-    "send": "The message is sent again.",
-}
-
-
-class Steps(NamedTuple):
-    """The actions that the user may take on the route now."""
-
-    cancel: bool
-    stop_events: list[tuple[str, str]]
-    """The arrivals and departures that can be entered: the value in the form, and its words."""
-    time: str
-    """The present time in the form of a browser's field."""
-    plan: bool
-    send: set[UUID]
-    """The messages that may be sent again."""
-
-
-def _steps(page: Page, history: History) -> Steps | None:
-    """The possible actions; None for people who may take none."""
-    if page.session.role not in MAY_DISPATCH:
-        return None
-    route = history.route
-    is_on_its_way = route.status in (RouteStatus.DRAFT, RouteStatus.PLANNED, RouteStatus.ACTIVE)
-    has_plan = route.status != RouteStatus.DRAFT and route.corrected_at is None
-    return Steps(
-        cancel=route.status in CANCELABLE,
-        stop_events=_missing_stop_events(history) if is_on_its_way else [],
-        time=f"{page.now.astimezone(ZoneInfo(page.session.time_zone)):%Y-%m-%dT%H:%M}",
-        plan=is_on_its_way and route.arrived_at is not None and (has_plan or route.status == RouteStatus.DRAFT),
-        send={
-            message.id
-            for message in history.messages
-            if message.status == MessageStatus.FAILED
-            and route.status == RouteStatus.PLANNED
-            and message.plan_id == route.plan_id
-            and message.text is not None
-        },
-    )
-
-
-def _missing_stop_events(history: History) -> list[tuple[str, str]]:
-    visits = {visit.stop: visit for visit in history.visits}
-    offered = []
-    for number, stop in enumerate(history.route.stops):
-        visit = visits.get(number)
-        if visit is None:
-            offered.append((f"arrival {number}", f"arrived at {number + 1}. {stop['name']}"))
-        elif visit.departed_at is None or visit.is_departure_implied:
-            offered.append((f"departure {number}", f"departed from {number + 1}. {stop['name']}"))
-    return offered
 
 
 def _history(page: Page) -> History:
