@@ -119,7 +119,7 @@ def companies_retire(company_id: CompanyArgument, as_json: AsJson = False) -> No
     from domain.routes.intake.retiring import close_routes
 
     with transaction() as connection:
-        companies.retire_company(connection, company_id, now=clock.now())
+        companies.retire_company(connection, company_id, acting(), now=clock.now())
     closed = 0
     while True:
         with transaction() as connection:

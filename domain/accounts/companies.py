@@ -159,11 +159,12 @@ _RETIRE = Command("UPDATE companies SET retired_at = coalesce(retired_at, %s) WH
 _RETIRED_SINCE = Scalar(UUID, "SELECT id FROM companies WHERE retired_at > %s")
 
 
-def retire_company(connection: Connection, company_id: UUID, *, now: datetime) -> None:
+def retire_company(connection: Connection, company_id: UUID, by: Actor, *, now: datetime) -> None:
     """Retires a company: from the commit on its keys are refused and none of its routes is imported. The caller closes
     its routes. A second call keeps the first time. Raises UnknownCompany."""
     if _RETIRE.execute(connection, (now, company_id)).rowcount == 0:
         raise UnknownCompany(shown_id("cmp", company_id))
+    record_action(connection, by, "companies.retire", shown_id("cmp", company_id), company_id=company_id)
 
 
 def lately_retired_companies(connection: Connection, *, now: datetime) -> list[UUID]:

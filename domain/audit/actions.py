@@ -21,6 +21,7 @@ Action = Literal[
     "account.renew_recovery_codes",
     "account.use_codes",
     "companies.move",
+    "companies.retire",
     "connectors.add",
     "connectors.change",
     "connectors.link",

@@ -38,6 +38,11 @@ class Actor(NamedTuple):
         return self if self.reason.strip() else self._replace(reason=text)
 
 
+def service_actor(reason: str) -> Actor:
+    """The service itself, which acts for this reason."""
+    return Actor("Fuelroute", reason)
+
+
 class AuditRow(NamedTuple):
     id: UUID
     at: datetime

@@ -16,14 +16,14 @@ from uuid import UUID
 import psycopg
 
 from domain.accounts.companies import UnknownCompany, lock_company, require_company, retire_company
-from domain.audit.entries import audit_subject
+from domain.audit.entries import audit_subject, service_actor
 from domain.database.connections import Connection, Transaction
 from domain.database.statements import Command, Scalar, Statement
 from domain.fleet.drivers import forget_driver
 from domain.fleet.records import shown_record
 from domain.housekeeping.retention import delete_routes
 from domain.queue.jobs import in_batches
-from domain.routes.intake.retiring import end_service, is_driven
+from domain.routes.intake.retiring import is_driven, retire
 from domain.routes.transitions import end_routes
 
 ErasureProgress = Callable[[int], object]
@@ -108,7 +108,7 @@ def erase_company(
     one."""
     with transaction() as connection:
         try:
-            retire_company(connection, company_id, now=now)
+            retire_company(connection, company_id, service_actor("The company is erased"), now=now)
         except UnknownCompany:
             if _is_erased(connection, company_id):
                 return
@@ -184,7 +184,7 @@ def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *,
             ERASED,
             now=now,
         )
-        end_service(connection, company_id, "driver", driver_id, force=force, now=now)
+        retire(connection, company_id, "driver", driver_id, service_actor(ERASED), force=force, now=now)
     for batch in in_batches([route.id for route in routes], _PORTION):
         with transaction() as connection:
             _blank_routes(connection, batch)

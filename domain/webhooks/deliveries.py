@@ -12,7 +12,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.accounts.contacts import Contacts, UnreadableContact
-from domain.audit.entries import Actor
+from domain.audit.entries import service_actor
 from domain.claims import Claim, Retries
 from domain.database.connections import Connection, Tenant, as_json
 from domain.database.fence import is_at_work
@@ -276,7 +276,7 @@ def settle_deliveries(
         connection,
         endpoint.company_id,
         endpoint_id,
-        Actor("Fuelroute", reason),
+        service_actor(reason),
         now=now,
         failing_since=failing_since or now,
     ):

@@ -72,7 +72,7 @@ def test_locked_routes_do_not_stop_a_pass_from_handling_the_others(
         of_gone_truck = imported(connection, one.live, now=now, vehicle={"unitNumber": "102"})
         of_gone_company = imported(connection, gone.live, now=now)
         connection.execute("UPDATE vehicles SET retired_at = %s WHERE id = %s", (now, one.trucks[1]))
-        retire_company(connection, gone.company_id, now=now)
+        retire_company(connection, gone.company_id, DOT, now=now)
         stuck, dead = (imported(connection, fleet.live, now=now) for fleet in (one, other))
         connection.execute(
             "UPDATE routes SET status = 'active', imported_at = %s WHERE id = ANY(%s)", (long_ago, [stuck, dead])
@@ -223,7 +223,7 @@ def test_the_import_pass_closes_new_routes_of_a_retired_company(
     with passes.database.transaction() as connection:
         fleet = make_fleet(connection)
         late = imported(connection, fleet.live, now=now, vehicle={"unitNumber": "101"})
-        retire_company(connection, fleet.company_id, now=now)
+        retire_company(connection, fleet.company_id, DOT, now=now)
 
     passes.import_pass()
 
@@ -238,7 +238,7 @@ def test_one_import_pass_closes_all_that_a_broken_off_retirement_has_left(
     with passes.database.transaction() as connection:
         fleet = make_fleet(connection)
         left = [imported(connection, fleet.live, now=now) for _ in range(5)]
-        retire_company(connection, fleet.company_id, now=now)
+        retire_company(connection, fleet.company_id, DOT, now=now)
 
     passes.import_pass()
 
@@ -270,7 +270,7 @@ def test_a_locked_route_of_a_retired_record_stops_no_other_import(
         if retired == "vehicle":
             connection.execute("UPDATE vehicles SET retired_at = %s WHERE id = %s", (now, fleet.trucks[0]))
         else:
-            retire_company(connection, fleet.company_id, now=now)
+            retire_company(connection, fleet.company_id, DOT, now=now)
 
     with passes.database.transaction() as holder:
         holder.execute("SELECT FROM routes WHERE id = %s FOR UPDATE", (held,))

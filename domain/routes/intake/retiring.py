@@ -49,15 +49,6 @@ class Retirement(NamedTuple):
 def retire(
     connection: Connection, company_id: UUID, kind: Matched, record_id: UUID, by: Actor, *, force: bool, now: datetime
 ) -> tuple[Retirement, list[Job]]:
-    """Retires a vehicle or driver, as `end_service` does, and writes to the audit log."""
-    done = end_service(connection, company_id, kind, record_id, force=force, now=now)
-    record_fleet_action(connection, company_id, kind, record_id, by, "retire")
-    return done
-
-
-def end_service(
-    connection: Connection, company_id: UUID, kind: Matched, record_id: UUID, *, force: bool, now: datetime
-) -> tuple[Retirement, list[Job]]:
     """Retires a vehicle or driver. Its routes that have not started are matched again; active ones become `error`.
 
     Returns the changes of its routes, and the jobs to enqueue after the commit. Retiring twice keeps the first time.
@@ -69,6 +60,7 @@ def end_service(
     driving = [route.id for route in routes if is_driven(route.environment, route.status)]
     if driving and not force:
         raise StillDriving(kind, record_id, driving)
+    record_fleet_action(connection, company_id, kind, record_id, by, "retire")
     again = [route.id for route in routes if route.status != RouteStatus.ACTIVE]
     active = [route.id for route in routes if route.status == RouteStatus.ACTIVE]
     match_again(connection, kind, again, now=now)

@@ -280,7 +280,7 @@ def test_a_retired_company_has_no_keys_and_no_routes_that_move(
     connection.execute("UPDATE routes SET status = 'active' WHERE id = %s", (active,))
     stranger = imported(connection, make_fleet(connection).live, now=now)
 
-    retire_company(connection, fleet.company_id, now=now)
+    retire_company(connection, fleet.company_id, DOT, now=now)
     assert find_callers([PresentedKey.of(key)]).on(connection) == [None]
     late = pushed(connection, fleet.live, now=now, start=now)  # by a request in flight
     assert import_routes(connection, [late], now=now) == ({}, [])
@@ -300,7 +300,7 @@ def test_nothing_is_added_to_a_retired_company(
     connection: Connection, fleet: Fleet, now: datetime, tmp_path: Path
 ) -> None:
     (tmp_path / "fleet.csv").write_text("unit_number\n201\n")
-    retire_company(connection, fleet.company_id, now=now)
+    retire_company(connection, fleet.company_id, DOT, now=now)
 
     for add in (
         lambda: import_vehicles(connection, fleet.company_id, tmp_path / "fleet.csv"),

@@ -51,7 +51,7 @@ def test_a_company_has_a_limited_number_of_endpoints_in_each_environment(connect
 
 
 def test_a_retired_company_adds_none(connection: Connection, fleet: Fleet, now: datetime) -> None:
-    retire_company(connection, fleet.company_id, now=now)
+    retire_company(connection, fleet.company_id, DOT, now=now)
 
     with pytest.raises(RetiredCompany):
         make_endpoint(connection, fleet.live)

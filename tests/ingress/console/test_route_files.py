@@ -26,7 +26,7 @@ from domain.operations.import_kinds import STARTED, RoutesFile, StoreBatch
 from domain.operations.import_records import ImportGone, StoredImport
 from domain.operations.import_runs import ImportRun
 from domain.queue.jobs import Job
-from tests.factories import Fleet, route_body, route_input
+from tests.factories import DOT, Fleet, route_body, route_input
 from tests.ingress.console.conftest import Browser, World, words
 from tests.ingress.console.records import stored_rows
 from tests.service import eventually
@@ -249,7 +249,7 @@ def test_a_company_that_is_erased_gets_no_routes(world: World) -> None:
     fleet = world.new_fleet()
     stored = begun(world, fleet)
     with world.database.transaction() as connection:
-        retire_company(connection, fleet.company_id, now=datetime.now(UTC))
+        retire_company(connection, fleet.company_id, DOT, now=datetime.now(UTC))
 
     with pytest.raises(RetiredCompany):
         store(world, stored, [routes_of_file("A")])
