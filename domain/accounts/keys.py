@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.audit.entries import Actor, record_action
+from domain.audit.entries import Actor, record_about, record_action
 from domain.contract.shapes import SCOPES
 from domain.database.connections import Connection, Tenant, as_array
 from domain.database.statements import Command, Query, Scalar, Statement
@@ -134,7 +134,7 @@ def revoke_key_of(connection: Connection, company_id: UUID, key_id: UUID, by: Ac
     """Ends a company's key at once, on every process. Returns False if the company has no such key."""
     if _REVOKE.execute(connection, (company_id, key_id)).rowcount == 0:
         return False
-    record_action(connection, by, "keys.revoke", shown_id("key", key_id), company_id=company_id)
+    record_about(connection, by, "keys.revoke", "key", key_id, company_id=company_id)
     return True
 
 

@@ -18,10 +18,9 @@ from domain.accounts.passwords import is_password
 from domain.accounts.recovery_codes import count_recovery_codes, use_recovery_code
 from domain.accounts.tokens import hash_of_token, new_token
 from domain.accounts.users import record_own_action, tidy_email
-from domain.audit.entries import Actor, record_action
+from domain.audit.entries import Actor, record_about
 from domain.database.connections import Connection, Transaction
 from domain.database.statements import Command, Scalar, Statement
-from domain.ids import shown_id
 from domain.lifecycle import Role
 
 IDLE_HOURS = 12
@@ -300,7 +299,7 @@ def choose_company(connection: Connection, token: str, company_id: UUID, by: Act
     """Makes an operator's session show that company. Returns False if there is none, or the user is no operator."""
     if _CHOOSE.execute(connection, (hash_of_token(token), company_id)).rowcount == 0:
         return False
-    record_action(connection, by, "account.choose_company", shown_id("cmp", company_id), company_id=company_id)
+    record_about(connection, by, "account.choose_company", "cmp", company_id, company_id=company_id)
     return True
 
 

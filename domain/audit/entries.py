@@ -10,7 +10,7 @@ from domain.audit.actions import QUEUE_ACTIONS, Action
 from domain.database.connections import Connection
 from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
-from domain.ids import first_id_of, new_id
+from domain.ids import IdKind, first_id_of, new_id, shown_id
 
 LONGEST_REASON = 500
 _LONGEST_SUBJECT = 300
@@ -56,7 +56,7 @@ class AuditRow(NamedTuple):
 
 
 def audit_subject(kind: str, key: str) -> str:
-    """The subject under which the log keeps a record: `driver drv_...`, `deal 12`."""
+    """The subject under which the log keeps something without an id of its own: `deal 12`, `station LOVES-1`."""
     return f"{kind} {key}"
 
 
@@ -79,6 +79,36 @@ def record_action(
     secret. The subject names drivers by id only, because drivers can be erased."""
     reason = by.reason.strip()[:LONGEST_REASON]
     _RECORD.execute(connection, (new_id(), company_id, by.name, action, subject[:_LONGEST_SUBJECT], reason, affected))
+
+
+_KINDS: dict[IdKind, str] = {
+    "con": "connector ",
+    "drv": "driver ",
+    "hld": "held price ",
+    "src": "price source ",
+    "veh": "vehicle ",
+    "whe": "webhook endpoint ",
+}
+"""The word before an id in a subject. Ids of other kinds stand alone."""
+
+
+def subject_of(kind: IdKind, id: UUID) -> str:
+    """The subject under which the log keeps what was done to something with an id: `driver drv_...`."""
+    return f"{_KINDS.get(kind, '')}{shown_id(kind, id)}"
+
+
+def record_about(
+    connection: Connection,
+    by: Actor,
+    action: Action,
+    kind: IdKind,
+    id: UUID,
+    *,
+    company_id: UUID | None,
+    affected: int = 1,
+) -> None:
+    """Write one row about something with an id."""
+    record_action(connection, by, action, subject_of(kind, id), company_id=company_id, affected=affected)
 
 
 def require_reason(by: Actor) -> Actor:

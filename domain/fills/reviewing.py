@@ -11,7 +11,7 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from domain.accounts.companies import lock_company
-from domain.audit.entries import Actor, record_action
+from domain.audit.entries import Actor, record_about, record_action
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Command, Scalar, Statement
 from domain.errors import FuelrouteError
@@ -283,7 +283,7 @@ def decide(
     if kept.counter_id is not None:
         raise UnusableDecision("it was taken back by another one, so it does not count whatever is said of it")
     why = by.with_reason(decision.in_words())
-    record_action(connection, why, "fills.decide", shown_id("fil", fill_id), company_id=company_id)
+    record_about(connection, why, "fills.decide", "fil", fill_id, company_id=company_id)
     if decision.is_twice:
         _join(connection, company_id, kept)
         return

@@ -7,8 +7,6 @@ from uuid import UUID
 from msgspec import Struct
 from psycopg import sql
 
-from domain.audit.actions import Action
-from domain.audit.entries import Actor, audit_subject, record_action
 from domain.database.connections import Connection
 from domain.database.fence import is_at_work
 from domain.database.staging import stage
@@ -83,14 +81,6 @@ class UnknownTarget(FuelrouteError):
 def shown_record(kind: Matched, record_id: UUID) -> str:
     """The id of a vehicle or driver as people see it."""
     return shown_id(ID_KIND[kind], record_id)
-
-
-def record_fleet_action(
-    connection: Connection, company_id: UUID, kind: Matched, record_id: UUID, by: Actor, action: Action
-) -> None:
-    """Writes to the audit log what was done to a vehicle or driver."""
-    subject = audit_subject(kind, shown_record(kind, record_id))
-    record_action(connection, by.with_reason("by hand"), action, subject, company_id=company_id)
 
 
 class AlreadyInFleet(FuelrouteError):

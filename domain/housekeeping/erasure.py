@@ -16,11 +16,10 @@ from uuid import UUID
 import psycopg
 
 from domain.accounts.companies import UnknownCompany, lock_company, require_company, retire_company
-from domain.audit.entries import audit_subject, service_actor
+from domain.audit.entries import service_actor, subject_of
 from domain.database.connections import Connection, Transaction
 from domain.database.statements import Command, Scalar, Statement
 from domain.fleet.drivers import forget_driver
-from domain.fleet.records import shown_record
 from domain.housekeeping.retention import delete_routes
 from domain.queue.jobs import in_batches
 from domain.routes.intake.retiring import is_driven, retire
@@ -194,7 +193,7 @@ def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *,
     with transaction() as connection:
         _forget_texts_to(connection, driver_id)
         forget_driver(connection, company_id, driver_id)
-        _DELETE_ENTRIES.execute(connection, (company_id, audit_subject("driver", shown_record("driver", driver_id))))
+        _DELETE_ENTRIES.execute(connection, (company_id, subject_of("drv", driver_id)))
         _record(connection, driver_id, now)
     return len(routes)
 

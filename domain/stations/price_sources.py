@@ -16,8 +16,7 @@ from domain.accounts.allowed_hosts import NO_HOST
 from domain.accounts.companies import lock_company
 from domain.accounts.contacts import Contacts, SealedColumn
 from domain.addresses import is_host
-from domain.audit.actions import Action
-from domain.audit.entries import Actor, audit_subject, record_action
+from domain.audit.entries import Actor, record_about
 from domain.contract.shapes import Text
 from domain.database.connections import Connection, as_json
 from domain.database.owned import Owned
@@ -202,13 +201,8 @@ def add_source(
     values = (source_id, company_id, source.name, source.kind, source.profile, address, contacts.seal(source.secret))
     if _ADD.execute(connection, (*values, source.takes_retail, source.expected_hours, now)).rowcount == 0:
         raise UnusableSource(f"there is a source {source.name!r} already: give another name, or remove it first")
-    _record(connection, by, "sources.add", company_id, source_id)
+    record_about(connection, by, "sources.add", "src", source_id, company_id=company_id)
     return source_id
-
-
-def _record(connection: Connection, by: Actor, action: Action, company_id: UUID, source_id: UUID) -> None:
-    subject = audit_subject("price source", shown_id("src", source_id))
-    record_action(connection, by, action, subject, company_id=company_id)
 
 
 def _check(source: NewSource) -> None:
@@ -244,17 +238,17 @@ def read_source(connection: Connection, company_id: UUID, name: str) -> PriceSou
 
 def pause_source(connection: Connection, source: PriceSource, by: Actor, *, now: datetime) -> None:
     _PAUSE.execute(connection, (now, source.company_id, source.id))
-    _record(connection, by, "sources.pause", source.company_id, source.id)
+    record_about(connection, by, "sources.pause", "src", source.id, company_id=source.company_id)
 
 
 def resume_source(connection: Connection, source: PriceSource, by: Actor) -> None:
     _RESUME.execute(connection, (source.company_id, source.id))
-    _record(connection, by, "sources.resume", source.company_id, source.id)
+    record_about(connection, by, "sources.resume", "src", source.id, company_id=source.company_id)
 
 
 def remove_source(connection: Connection, source: PriceSource, by: Actor) -> None:
     _REMOVE.execute(connection, (source.company_id, source.id))
-    _record(connection, by, "sources.remove", source.company_id, source.id)
+    record_about(connection, by, "sources.remove", "src", source.id, company_id=source.company_id)
 
 
 def due_sources(connection: Connection, *, now: datetime, limit: int) -> Sequence[PriceSource]:

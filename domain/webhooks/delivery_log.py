@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, get_args
 from uuid import UUID
 
-from domain.audit.entries import Actor
+from domain.audit.entries import Actor, record_about
 from domain.database.connections import Connection
 from domain.database.statements import Command, Scalar, Statement
 from domain.errors import Unknown
 from domain.ids import first_id_of, new_id, shown_id
-from domain.webhooks.endpoints import ENDPOINTS, Endpoint, UnusableEndpoint, record_endpoint_action
+from domain.webhooks.endpoints import ENDPOINTS, Endpoint, UnusableEndpoint
 from domain.webhooks.events import TEST, CapturedEvent, payload_of
 
 DeliveryStatus = Literal["pending", "delivered", "failed"]
@@ -146,7 +146,7 @@ def replay_delivery(
     parameters = {"company_id": company_id, "endpoint_id": endpoint_id, "event_id": event_id, "now": now}
     if _REPLAY_ONE.execute(connection, parameters).rowcount == 0:
         raise UnknownDelivery(shown_id("evt", event_id))
-    record_endpoint_action(connection, by, "webhooks.replay", company_id, endpoint_id)
+    record_about(connection, by, "webhooks.replay", "whe", endpoint_id, company_id=company_id)
 
 
 def replay_failed(
@@ -157,7 +157,7 @@ def replay_failed(
     _require_enabled(ENDPOINTS.lock(connection, company_id, endpoint_id))
     parameters = {"company_id": company_id, "endpoint_id": endpoint_id, "first_id": first_id_of(since), "now": now}
     count = _REPLAY_FAILED.execute(connection, parameters).rowcount
-    record_endpoint_action(connection, by, "webhooks.replay", company_id, endpoint_id, affected=count)
+    record_about(connection, by, "webhooks.replay", "whe", endpoint_id, company_id=company_id, affected=count)
     return count
 
 
@@ -191,7 +191,7 @@ def send_test(connection: Connection, company_id: UUID, endpoint_id: UUID, by: A
     payload = payload_of(CapturedEvent(event_id, TEST, now, None), None)
     _INSERT_TEST.execute(connection, (event_id, company_id, endpoint.environment, TEST, now, payload))
     _INSERT_DELIVERY.execute(connection, (endpoint_id, event_id, company_id, endpoint.environment, now, now))
-    record_endpoint_action(connection, by, "webhooks.test", company_id, endpoint_id)
+    record_about(connection, by, "webhooks.test", "whe", endpoint_id, company_id=company_id)
     return event_id
 
 

@@ -12,13 +12,12 @@ from uuid import UUID
 from domain.accounts.allowed_hosts import AllowedHosts, url_fault
 from domain.accounts.companies import lock_company
 from domain.accounts.contacts import Contacts, SealedColumn
-from domain.audit.actions import Action
-from domain.audit.entries import Actor, audit_subject, record_action
+from domain.audit.entries import Actor, record_about
 from domain.database.connections import Connection, Tenant
 from domain.database.owned import Owned
 from domain.database.statements import Command, OwnedRow, Statement
 from domain.errors import FuelrouteError, Unknown
-from domain.ids import new_id, shown_id
+from domain.ids import new_id
 from domain.queue.jobs import Job, deliver_webhooks_job
 from domain.webhooks.events import EVENT_TYPES
 
@@ -118,16 +117,8 @@ def add_endpoint(
     secret = _new_secret()
     parameters = (new_id(), *tenant, url or "", description or "", event_types or None, contacts.seal(secret))
     made = _INSERT.one(connection, parameters)
-    record_endpoint_action(connection, by, "webhooks.add", made.company_id, made.id)
+    record_about(connection, by, "webhooks.add", "whe", made.id, company_id=made.company_id)
     return NewSecret(made, secret)
-
-
-def record_endpoint_action(
-    connection: Connection, by: Actor, action: Action, company_id: UUID, endpoint_id: UUID, *, affected: int = 1
-) -> None:
-    """Writes to the audit log what was done to an endpoint, or with its deliveries."""
-    subject = audit_subject("webhook endpoint", shown_id("whe", endpoint_id))
-    record_action(connection, by, action, subject, company_id=company_id, affected=affected)
 
 
 def change_endpoint(
@@ -147,7 +138,7 @@ def change_endpoint(
     )
     kept = stored.event_types if event_types is None else event_types or None
     parameters = (url, stored.description if description is None else description, kept, company_id, endpoint_id)
-    record_endpoint_action(connection, by, "webhooks.change", company_id, endpoint_id)
+    record_about(connection, by, "webhooks.change", "whe", endpoint_id, company_id=company_id)
     return _SET.one(connection, parameters)
 
 
@@ -168,7 +159,7 @@ def enable_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID,
     """Lets events be captured for it from now on. Earlier events can be replayed. Raises UnknownEndpoint."""
     ENDPOINTS.lock(connection, company_id, endpoint_id)
     _ENABLE.execute(connection, (endpoint_id,))
-    record_endpoint_action(connection, by, "webhooks.enable", company_id, endpoint_id)
+    record_about(connection, by, "webhooks.enable", "whe", endpoint_id, company_id=company_id)
 
 
 def disable_endpoint(
@@ -187,7 +178,7 @@ def disable_endpoint(
     reason = by.with_reason("by hand").reason
     _DISABLE.execute(connection, (now, reason, failing_since, endpoint_id))
     _END_PENDING.execute(connection, (now, f"The endpoint was disabled: {reason}", endpoint_id))
-    record_endpoint_action(connection, by, "webhooks.disable", company_id, endpoint_id)
+    record_about(connection, by, "webhooks.disable", "whe", endpoint_id, company_id=company_id)
     return True
 
 
@@ -196,7 +187,7 @@ def remove_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID,
     ENDPOINTS.lock(connection, company_id, endpoint_id)
     _END_PENDING.execute(connection, (now, "The endpoint was removed", endpoint_id))
     _REMOVE.execute(connection, (endpoint_id,))
-    record_endpoint_action(connection, by, "webhooks.remove", company_id, endpoint_id)
+    record_about(connection, by, "webhooks.remove", "whe", endpoint_id, company_id=company_id)
 
 
 # --- Secrets ---------------------------------------------------------------------------------------------------
@@ -215,7 +206,7 @@ def rotate_secret(
     secret = _new_secret()
     parameters = (now + SECRET_OVERLAP, contacts.seal(secret), company_id, endpoint_id)
     ENDPOINTS.lock(connection, company_id, endpoint_id)
-    record_endpoint_action(connection, by, "webhooks.rotate_secret", company_id, endpoint_id)
+    record_about(connection, by, "webhooks.rotate_secret", "whe", endpoint_id, company_id=company_id)
     return NewSecret(_ROTATE.one(connection, parameters), secret)
 
 

@@ -8,13 +8,13 @@ from uuid import UUID
 
 from domain.accounts.contacts import IN_CLEAR, Contacts
 from domain.audit.actions import Action
-from domain.audit.entries import Actor, record_action
+from domain.audit.entries import Actor, record_about, record_action
 from domain.database.connections import Connection
 from domain.files.csvfiles import ImportReport, Progress
 from domain.fleet.drivers import DriverRow, change_driver, store_driver, store_drivers
 from domain.fleet.mappings import KIND_NAMES, reference_in_words, store_mapping
 from domain.fleet.matching import MATCHED_BY, MappingKind
-from domain.fleet.records import record_fleet_action, shown_record
+from domain.fleet.records import shown_record
 from domain.fleet.shared_spellings import Spelling
 from domain.fleet.spelling_rules import SpellingRule, list_spelling_rules, spellings_of, store_spelling_rule
 from domain.fleet.vehicles import VehicleRow, change_vehicle, store_vehicle, store_vehicles
@@ -151,7 +151,7 @@ def add_spelling_rule(connection: Connection, company_id: UUID, rule: SpellingRu
 def add_vehicle(connection: Connection, company_id: UUID, row: VehicleRow, by: Actor) -> UUID:
     """Adds one vehicle. Returns its id. Raises AlreadyInFleet if another vehicle has the unit number."""
     vehicle_id = store_vehicle(connection, company_id, row)
-    record_fleet_action(connection, company_id, "vehicle", vehicle_id, by, "add")
+    record_about(connection, by, "add", "veh", vehicle_id, company_id=company_id)
     _import_for_vehicle(connection, company_id, row)
     return vehicle_id
 
@@ -160,7 +160,7 @@ def edit_vehicle(connection: Connection, company_id: UUID, vehicle_id: UUID, row
     """Changes one vehicle. Routes that it was matched to keep it. Raises UnknownTarget, and AlreadyInFleet if another
     vehicle has the unit number."""
     change_vehicle(connection, company_id, vehicle_id, row)
-    record_fleet_action(connection, company_id, "vehicle", vehicle_id, by, "change")
+    record_about(connection, by, "change", "veh", vehicle_id, company_id=company_id)
     _import_for_vehicle(connection, company_id, row)
 
 
@@ -169,7 +169,7 @@ def add_driver(
 ) -> UUID:
     """Adds one driver. Returns the id. Raises AlreadyInFleet if another driver has the external id."""
     driver_id = store_driver(connection, company_id, row, contacts=contacts)
-    record_fleet_action(connection, company_id, "driver", driver_id, by, "add")
+    record_about(connection, by, "add", "drv", driver_id, company_id=company_id)
     _import_for_driver(connection, company_id, row)
     return driver_id
 
@@ -187,7 +187,7 @@ def edit_driver(
     """Changes one driver. Routes that the driver was matched to keep the driver. Raises UnknownTarget, and
     AlreadyInFleet if another driver has the external id."""
     change_driver(connection, company_id, driver_id, row, keep_contact=keep_contact, contacts=contacts)
-    record_fleet_action(connection, company_id, "driver", driver_id, by, "change")
+    record_about(connection, by, "change", "drv", driver_id, company_id=company_id)
     _import_for_driver(connection, company_id, row)
 
 

@@ -6,11 +6,11 @@ from typing import NamedTuple, get_args
 from uuid import UUID
 
 from domain.accounts.companies import lock_company
-from domain.audit.entries import Actor
+from domain.audit.entries import Actor, record_about
 from domain.database.connections import Connection
 from domain.errors import FuelrouteError
 from domain.fleet.matching import Matched
-from domain.fleet.records import lately_retired_records, record_fleet_action, retire_record, shown_record
+from domain.fleet.records import ID_KIND, lately_retired_records, retire_record, shown_record
 from domain.ids import shown_id
 from domain.lifecycle import Environment, RouteStatus
 from domain.queue.jobs import Job, import_routes_job, in_batches
@@ -60,7 +60,7 @@ def retire(
     driving = [route.id for route in routes if is_driven(route.environment, route.status)]
     if driving and not force:
         raise StillDriving(kind, record_id, driving)
-    record_fleet_action(connection, company_id, kind, record_id, by, "retire")
+    record_about(connection, by.with_reason("by hand"), "retire", ID_KIND[kind], record_id, company_id=company_id)
     again = [route.id for route in routes if route.status != RouteStatus.ACTIVE]
     active = [route.id for route in routes if route.status == RouteStatus.ACTIVE]
     match_again(connection, kind, again, now=now)

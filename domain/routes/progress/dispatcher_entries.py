@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.audit.actions import Action
-from domain.audit.entries import Actor, record_action, require_reason
+from domain.audit.entries import Actor, record_about, require_reason
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Command, Scalar, Statement
 from domain.ids import shown_id
@@ -42,7 +41,7 @@ def cancel(
     reason = f"Canceled by {by.name}: {require_reason(by).reason}"
     effect, jobs = cancel_route(connection, tenant, route_id, now=now, reason=reason)
     if effect is not None and effect != "refuse":
-        _record(connection, by, "route_actions.cancel", tenant, route_id)
+        record_about(connection, by, "route_actions.cancel", "rte", route_id, company_id=tenant.company_id)
     return effect, jobs
 
 
@@ -105,7 +104,7 @@ def enter_stop_event(
     route = next((one for one in locked if one.id == route_id), None)
     if others is None or route is None:
         raise ImpossibleStep("the route waits to be imported, so no truck is on it yet")
-    _record(connection, by, "route_actions.mark", tenant, route_id)
+    record_about(connection, by, "route_actions.mark", "rte", route_id, company_id=tenant.company_id)
     before = load_visits(connection, [route_id]).get(route_id, {})
     if manual_stop_events.is_known(before, stop, end):
         return False, []
@@ -183,7 +182,7 @@ def plan_again(connection: Connection, tenant: Tenant, route_id: UUID, by: Actor
             " is sent, or the route has ended"
         )
     events.record_event(connection, route_id, "plan_again", by.reason, by=by.name, now=now)
-    _record(connection, by, "route_actions.plan", tenant, route_id)
+    record_about(connection, by, "route_actions.plan", "rte", route_id, company_id=tenant.company_id)
     return jobs
 
 
@@ -209,12 +208,5 @@ def send_again(
     _LOCK_ROUTE.execute(connection, (*tenant, route_id))
     resending.requeue(connection, tenant, route_id, message_id, even_if_in_doubt=driver_was_asked, now=now)
     events.record_event(connection, route_id, "send_again", by.reason, by=by.name, now=now)
-    _record(connection, by, "route_actions.send", tenant, route_id)
+    record_about(connection, by, "route_actions.send", "rte", route_id, company_id=tenant.company_id)
     return [send_message_job(message_id, tenant.company_id)]
-
-
-# --- The audit log ---------------------------------------------------------------------------------------------
-
-
-def _record(connection: Connection, by: Actor, action: Action, tenant: Tenant, route_id: UUID) -> None:
-    record_action(connection, by, action, shown_id("rte", route_id), company_id=tenant.company_id)
