@@ -11,6 +11,7 @@ from typing import Any, Generic, NotRequired, TypedDict, TypeVar, cast
 
 import msgspec
 
+from domain.accounts.policy import PlanPolicy
 from domain.documents import PlanCause
 from domain.encoding import write
 from domain.planning.trips import NUMBERS, Trip
@@ -48,10 +49,12 @@ class ExplainedInputs(TypedDict):
     roads: str
 
 
-def explained_inputs(trip: Trip, **others: Any) -> ExplainedInputs:
-    """The inputs as they are explained: the values of the trip, and those that it does not have."""
-    values = {**{name: getattr(trip, name) for name in NUMBERS}, **others}
-    return cast("ExplainedInputs", {name: values[name] for name in ExplainedInputs.__annotations__})
+def explained_inputs(policy: PlanPolicy, trip: Trip, **others: Any) -> ExplainedInputs:
+    """The inputs as they are explained: the values of the policy that are declared, those of the trip, and others."""
+    declared = ExplainedInputs.__annotations__
+    by_policy = {name: value for name, value in policy._asdict().items() if name in declared}
+    in_trip = {name: getattr(trip, name) for name in NUMBERS}
+    return cast("ExplainedInputs", {**dict.fromkeys(declared), **by_policy, **in_trip, **others})
 
 
 class ExplainedLimit(TypedDict):

@@ -265,11 +265,11 @@ def _explanation(
     there is none."""
     return {
         "inputs": explained_inputs(
+            inputs.policy,
             trip,
             capacity_gallons=inputs.rated_gallons,
             road_miles=inputs.road_miles,
             max_detour_miles=limits.max_detour_miles,
-            objective=inputs.policy.objective,
             roads=inputs.road.source,
         ),
         "relaxed": [
