@@ -23,13 +23,13 @@ from domain.accounts.contacts import Contacts, UnreadableContact
 from domain.connectors.answer_readers import MOST_VALUES_SENT, SMALL_BYTES, TooManyValues, require_few_values
 from domain.connectors.connectors import open_access
 from domain.connectors.kinds import VENDORS
-from domain.connectors.taking import (
+from domain.connectors.page_storage import (
+    FeedRules,
     Receiver,
-    Taken,
-    TakingRules,
+    StoredPage,
     find_receiver,
     note_received,
-    take_inbound,
+    store_inbound_page,
 )
 from domain.connectors.vendor import Access, ForgedRequest, InboundRequest, UnreadableAnswer, VendorPage
 from domain.contract.shapes import FieldFault
@@ -65,7 +65,7 @@ class Inbound:
         settings = services.settings
         self._services = services
         self._contacts = Contacts.of(settings)
-        self._rules = TakingRules(settings.arrival_radius_meters, timedelta(hours=settings.early_arrival_hours))
+        self._rules = FeedRules(settings.arrival_radius_meters, timedelta(hours=settings.early_arrival_hours))
         self._tallies: dict[UUID, _Tally] = {}
         nobody = write({"webhook_secret": secrets.token_hex()}).decode()
         self._nobody = (self._contacts.seal(nobody) if self._contacts.prefix else None) or nobody
@@ -115,7 +115,7 @@ class Inbound:
         found = await self._services.ask(find_receiver(connector_id), EVERYTHING)
         return found if found is not None and found.kind in _RECEIVING else None
 
-    async def _take(self, receiver: Receiver, page: VendorPage) -> Taken:
+    async def _take(self, receiver: Receiver, page: VendorPage) -> StoredPage:
         """Stores a page of a known sender. Raises ApiError 429 over the connector's limits; the vendor sends again
         later."""
         if receiver.paused_at is not None:
@@ -135,11 +135,11 @@ class Inbound:
             if seconds:
                 raise _too_many(seconds)
 
-    def _store(self, receiver: Receiver, page: VendorPage) -> Taken | None:
+    def _store(self, receiver: Receiver, page: VendorPage) -> StoredPage | None:
         now = clock.now()
         visible = of_tenants([receiver.tenant])
         with self._services.database.transaction_by_key(visible) as connection:
-            taken = take_inbound(connection, receiver, page, rules=self._rules, now=now)
+            taken = store_inbound_page(connection, receiver, page, rules=self._rules, now=now)
         if taken is None:
             return None
         due = self._tally(receiver.id).add(taken)
@@ -223,16 +223,16 @@ class _Tally:
 
     def __init__(self) -> None:
         self._noted_at = -_NOTED_EVERY_SECONDS
-        self._taken = Taken(0, Counter(), [], None)
+        self._taken = StoredPage(0, Counter(), [], None)
 
-    def add(self, taken: Taken) -> Taken | None:
+    def add(self, taken: StoredPage) -> StoredPage | None:
         """Adds counts. Returns what to store now; None while it can wait."""
         before = self._taken
         newest = max((one for one in (before.newest_at, taken.newest_at) if one is not None), default=None)
-        self._taken = Taken(before.stored + taken.stored, before.left_out + taken.left_out, [], newest)
+        self._taken = StoredPage(before.stored + taken.stored, before.left_out + taken.left_out, [], newest)
         if time.monotonic() - self._noted_at < _NOTED_EVERY_SECONDS:
             return None
-        due, self._taken, self._noted_at = self._taken, Taken(0, Counter(), [], None), time.monotonic()
+        due, self._taken, self._noted_at = self._taken, StoredPage(0, Counter(), [], None), time.monotonic()
         return due
 
 
@@ -260,7 +260,7 @@ def _too_many(seconds: int) -> ApiError:
     )
 
 
-def _count(taken: Taken) -> None:
+def _count(taken: StoredPage) -> None:
     FIXES_RECEIVED.labels("stored").inc(taken.stored)
     for reason, count in taken.left_out.items():
         FIXES_RECEIVED.labels(reason).inc(count)

@@ -21,7 +21,7 @@ from domain.connectors.answer_readers import AnswerReaders
 from domain.connectors.connectors import open_access
 from domain.connectors.kinds import VENDORS
 from domain.connectors.leases import Leased, LeaseLost
-from domain.connectors.taking import Taken, TakingRules, note_failure, take_page
+from domain.connectors.page_storage import FeedRules, StoredPage, note_failure, store_page
 from domain.connectors.vendor import ForgottenCursor, Vendor, VendorFault, VendorHurried, VendorPage
 from domain.connectors.vendor_http import BoundedHttp
 from domain.database.connections import Connection
@@ -85,7 +85,7 @@ class Poller:
         self._has_given_up = False
         self._fruitful_at = time.monotonic()
         """When the cursor last brought something, or was given up."""
-        self._rules = TakingRules(settings.arrival_radius_meters, timedelta(hours=settings.early_arrival_hours))
+        self._rules = FeedRules(settings.arrival_radius_meters, timedelta(hours=settings.early_arrival_hours))
 
     async def run(self) -> None:
         """Polls until the lease is lost."""
@@ -173,8 +173,8 @@ class Poller:
         log.info("connectors.cursor_given_up", connector_id=self.leased.id, kind=self.leased.kind)
         return page._replace(cursor=None)
 
-    def _take(self, page: VendorPage, due_at: datetime, now: datetime, connection: Connection) -> Taken:
-        return take_page(connection, self.leased, page, due_at=due_at, rules=self._rules, now=now)
+    def _take(self, page: VendorPage, due_at: datetime, now: datetime, connection: Connection) -> StoredPage:
+        return store_page(connection, self.leased, page, due_at=due_at, rules=self._rules, now=now)
 
     async def _fail(self, fault: VendorFault) -> None:
         """Stores the fault, and waits longer each time, or as long as the vendor asks for. Raises LeaseLost once
@@ -244,7 +244,7 @@ async def _sleep_until(moment: datetime | None) -> None:
         await asyncio.sleep(max(0.0, (moment - clock.now()).total_seconds()))
 
 
-def _count(taken: Taken) -> None:
+def _count(taken: StoredPage) -> None:
     FIXES_RECEIVED.labels("stored").inc(taken.stored)
     for reason, count in taken.left_out.items():
         FIXES_RECEIVED.labels(reason).inc(count)

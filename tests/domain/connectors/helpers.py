@@ -9,14 +9,14 @@ from domain.accounts.contacts import IN_CLEAR
 from domain.connectors.connectors import Connector, ConnectorValues, add_connector, open_access
 from domain.connectors.kinds import VENDORS
 from domain.connectors.leases import Leased, lease_connectors
-from domain.connectors.taking import Taken, TakingRules, take_page
+from domain.connectors.page_storage import FeedRules, StoredPage, store_page
 from domain.connectors.vendor import Vendor, VendorPage
 from domain.connectors.vendor_http import BoundedHttp
 from domain.database.connections import Connection, Tenant
 from tests.factories import DOT
 
 LOOPBACK = AllowedHosts.read("127.0.0.0/8")
-RULES = TakingRules(near_meters=250.0, early=timedelta(hours=12))
+RULES = FeedRules(near_meters=250.0, early=timedelta(hours=12))
 
 
 def added(
@@ -57,5 +57,5 @@ def polled(
     return asyncio.run(poll())
 
 
-def taken(connection: Connection, lease: Leased, page: VendorPage, *, now: datetime) -> Taken:
-    return take_page(connection, lease, page, due_at=now, rules=RULES, now=now)
+def taken(connection: Connection, lease: Leased, page: VendorPage, *, now: datetime) -> StoredPage:
+    return store_page(connection, lease, page, due_at=now, rules=RULES, now=now)

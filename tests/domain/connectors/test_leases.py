@@ -6,7 +6,7 @@ import pytest
 
 from domain.connectors.connectors import pause_connector, remove_connector, resume_connector
 from domain.connectors.leases import LEASE_SECONDS, LeaseLost, lease_connectors, release_leases, renew_leases
-from domain.connectors.taking import note_failure
+from domain.connectors.page_storage import note_failure
 from domain.connectors.vendor import VendorPage
 from domain.database.connections import Connection
 from tests.domain.connectors.helpers import added, leased, taken

@@ -23,14 +23,14 @@ from domain.telematics.arrivals import FURTHEST_AHEAD
 from domain.telematics.feed import store_positions
 
 
-class TakingRules(NamedTuple):
+class FeedRules(NamedTuple):
     """The settings that decide which positions make a truck due."""
 
     near_meters: float
     early: timedelta
 
 
-class Taken(NamedTuple):
+class StoredPage(NamedTuple):
     """The outcome of a page."""
 
     stored: int
@@ -62,9 +62,9 @@ _TOOK = Command(
 )
 
 
-def take_page(
-    connection: Connection, leased: Leased, page: VendorPage, *, due_at: datetime, rules: TakingRules, now: datetime
-) -> Taken:
+def store_page(
+    connection: Connection, leased: Leased, page: VendorPage, *, due_at: datetime, rules: FeedRules, now: datetime
+) -> StoredPage:
     """Stores a page that a poll brought. Raises LeaseLost, and stores nothing, if another process has the lease."""
     _require_lease(connection, leased)
     taken = _store(connection, leased.tenant, leased.id, page, rules, now)
@@ -121,11 +121,11 @@ def _store(
     tenant: Tenant,
     connector_id: UUID,
     page: VendorPage,
-    rules: TakingRules,
+    rules: FeedRules,
     now: datetime,
     *,
     names_parts: bool = False,
-) -> Taken:
+) -> StoredPage:
     vehicles = match_vehicles(
         connection, tenant.company_id, connector_id, page.vehicles, names_parts=names_parts, now=now
     )
@@ -150,7 +150,7 @@ def _store(
     # Otherwise a tracker's clock that runs ahead would hide for ever that the connector has fallen silent.
     times = [one.recorded_at for one in positions if not live or one.recorded_at <= now + FURTHEST_AHEAD]
     newest_at = max(times, default=None)
-    return Taken(stored, +left_out, jobs, newest_at)
+    return StoredPage(stored, +left_out, jobs, newest_at)
 
 
 def _portions(positions: Sequence[Position]) -> list[Sequence[Position]]:
@@ -191,9 +191,9 @@ def find_receiver(connector_id: UUID) -> Query[Receiver | None]:
 _KEEP = Scalar(UUID, "SELECT id FROM connectors WHERE company_id = %s AND id = %s AND paused_at IS NULL FOR KEY SHARE")
 
 
-def take_inbound(
-    connection: Connection, receiver: Receiver, page: VendorPage, *, rules: TakingRules, now: datetime
-) -> Taken | None:
+def store_inbound_page(
+    connection: Connection, receiver: Receiver, page: VendorPage, *, rules: FeedRules, now: datetime
+) -> StoredPage | None:
     """Stores a page that a vendor sent. A request that comes twice brings repeats. None if the connector was paused or
     removed meanwhile. Many requests of one connector are stored side by side: its row is locked against removal, and
     not changed."""
@@ -214,7 +214,7 @@ _NOTE_RECEIVED = Command(
 )
 
 
-def note_received(connection: Connection, receiver: Receiver, taken: Taken, *, now: datetime) -> None:
+def note_received(connection: Connection, receiver: Receiver, taken: StoredPage, *, now: datetime) -> None:
     """Adds to the counts that people see. It runs in a transaction of its own, because the one that stores positions
     holds tracks."""
     _NOTE_RECEIVED.execute(
