@@ -13,11 +13,13 @@ from deploy.cli.arguments import AsJson, CompanyId, acting
 from deploy.cli.failures import CommandFailed
 from deploy.cli.importing import store_file
 from deploy.cli.output import finish_import, print_table, screen, show, show_sentence
+from deploy.cli.reports import FirstDay, LastDay, LinesFile, report_document, span_between, write_file
 from deploy.cli.storing import transaction
 from domain import clock
-from domain.accounts.companies import require_company, time_zone_of
+from domain.accounts.companies import require_company
 from domain.database.connections import Connection, Tenant
 from domain.encoding import utc_text
+from domain.files.csvfiles import write_records
 from domain.files.products import Fuel
 from domain.files.profiles import Column, FileProfile
 from domain.files.reading import AUTO
@@ -30,7 +32,6 @@ from domain.fills.bought_report import (
     bought_stops,
     stop_row,
     total_bought,
-    write_bought_csv,
 )
 from domain.fills.card_holders import FROM_THE_BEGINNING, list_assignments, waiting_cards
 from domain.fills.fields import FILL_FIELDS
@@ -322,15 +323,13 @@ def fills_match(company_id: CompanyId, environment: InEnvironment = Environment.
 @app.command("compared")
 def fills_compared(
     company_id: CompanyId,
-    first_day: Annotated[datetime, typer.Option("--from", formats=["%Y-%m-%d"], help="The first day.")],
-    last_day: Annotated[datetime, typer.Option("--to", formats=["%Y-%m-%d"], help="The last day, included.")],
+    first_day: FirstDay,
+    last_day: LastDay,
     by: Annotated[
         Literal["week", "truck", "driver", "stop"], typer.Option("--by", help="One line for each of these.")
     ] = "week",
     environment: InEnvironment = Environment.LIVE,
-    csv_file: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Write the lines to a CSV file.")
-    ] = None,
+    csv_file: LinesFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Compares planned fuel stops with what was bought: followed, partly, missed, elsewhere, and dollars by cause.
@@ -340,15 +339,10 @@ def fills_compared(
     """
     tenant = Tenant(company_id, environment)
     with transaction() as connection:
-        span = Span(first_day.date(), last_day.date(), time_zone_of(connection, company_id))
+        span = span_between(connection, company_id, first_day, last_day)
         total = total_bought(bought_lines(connection, tenant, span, BoughtBy.WEEK))
         rows = list(_compared(connection, tenant, span, by))
-    if csv_file is not None:
-        try:
-            with csv_file.open("w", newline="", encoding="utf-8") as lines:
-                write_bought_csv(lines, by, rows)
-        except OSError as error:
-            raise CommandFailed(f"cannot write {csv_file}: {error.strerror}") from None
+    write_file(csv_file, lambda file: write_records(file, BOUGHT_COLUMNS[by], rows))
 
     def text() -> None:
         if not total.stops:
@@ -363,16 +357,7 @@ def fills_compared(
         if csv_file is not None:
             screen.print(f"wrote {csv_file}")
 
-    document = {
-        "basis": BOUGHT_BASIS,
-        "company_id": shown_id("cmp", company_id),
-        "environment": environment,
-        "from": span.first_day,
-        "to": span.last_day,
-        "time_zone": span.time_zone,
-        "by": by,
-        "lines": rows,
-    }
+    document = {"basis": BOUGHT_BASIS, **report_document(tenant, span, by, rows)}
     show(as_json, document, text)
 
 

@@ -1,15 +1,14 @@
 """The report of fuel tax by state."""
 
-from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import typer
 
 from deploy.cli.arguments import AsJson, CompanyId
-from deploy.cli.failures import CommandFailed
 from deploy.cli.output import counting, print_table, screen, show
+from deploy.cli.reports import write_file
 from deploy.cli.storing import transaction
 from domain import clock
 from domain.ids import with_shown_ids
@@ -63,19 +62,9 @@ def ifta_report(
         driven = find_quarter_routes(connection, company_id, quarter)
         with counting("routes", len(driven.route_ids), quiet=as_json or not driven.route_ids) as progress:
             report = make_quarter_report(connection, driven, now=clock.now(), progress=progress)
-    if csv_file is not None:
-        _write_csv(csv_file, report, write_ifta_csv)
-    if vehicles_file is not None:
-        _write_csv(vehicles_file, report, write_credited_csv)
+    write_file(csv_file, lambda file: write_ifta_csv(file, report))
+    write_file(vehicles_file, lambda file: write_credited_csv(file, report))
     show(as_json, with_shown_ids(asdict(report)), lambda: _print(report, csv_file, vehicles_file))
-
-
-def _write_csv(file: Path, report: QuarterReport, write: Callable[[TextIO, QuarterReport], None]) -> None:
-    try:
-        with file.open("w", newline="", encoding="utf-8") as lines:
-            write(lines, report)
-    except OSError as error:
-        raise CommandFailed(f"cannot write {file}: {error.strerror}") from None
 
 
 def _print(report: QuarterReport, *files: Path | None) -> None:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from deploy.cli.arguments import AsJson, CompanyId
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_fields, print_table, screen, show
+from deploy.cli.reports import write_file
 from deploy.cli.storing import transaction
 from domain.accounts import companies
 from domain.database.connections import Connection
@@ -126,14 +127,10 @@ def _export(records: Records, columns: Sequence[str], *, file: Path, company_id:
     with transaction() as connection:
         rows = records.listing.all(connection, _scope(connection, company_id))
         lines = ([getattr(row, name) for name in names] for row in rows)
-        try:
-            if str(file) == "-":
-                write_rows(sys.stdout, names, lines)
-            else:
-                with file.open("w", newline="", encoding="utf-8") as written:
-                    write_rows(written, names, lines)
-        except OSError as error:
-            raise CommandFailed(f"cannot write {file}: {error.strerror}") from None
+        if str(file) == "-":
+            write_rows(sys.stdout, names, lines)
+        else:
+            write_file(file, lambda written: write_rows(written, names, lines))
 
 
 def _command(

@@ -1,21 +1,19 @@
 """The savings of fuel plans."""
 
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from deploy.cli.arguments import AsJson, CompanyId
-from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_table, screen, show
+from deploy.cli.reports import FirstDay, LastDay, LinesFile, report_document, span_between, write_file
 from deploy.cli.storing import transaction
-from domain.accounts.companies import time_zone_of
 from domain.database.connections import Connection, Tenant
-from domain.ids import shown_id
+from domain.files.csvfiles import write_records
 from domain.lifecycle import Environment
-from domain.savings.export import CSV_COLUMNS, figures_row, line_row, plan_row, week_row, write_savings_csv
+from domain.savings.export import CSV_COLUMNS, figures_row, line_row, plan_row, week_row
 from domain.savings.report import (
     PROVEN_BASIS,
     SAVINGS_BASIS,
@@ -40,15 +38,13 @@ _IDS = {"vehicle_id", "driver_id", "route_id", "plan_id"}
 @app.command("report")
 def savings_report(
     company_id: CompanyId,
-    first_day: Annotated[datetime, typer.Option("--from", formats=["%Y-%m-%d"], help="The first day.")],
-    last_day: Annotated[datetime, typer.Option("--to", formats=["%Y-%m-%d"], help="The last day, included.")],
+    first_day: FirstDay,
+    last_day: LastDay,
     by: Annotated[Grouping, typer.Option("--by", help="One line for each of these.")] = "week",
     environment: Annotated[
         Environment, typer.Option("--environment", help="The environment of the routes.")
     ] = Environment.LIVE,
-    csv_file: Annotated[
-        Path | None, typer.Option("--csv", metavar="FILE", help="Write the lines to a CSV file.")
-    ] = None,
+    csv_file: LinesFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Reports the savings of plans in a span of days, in the company's time zone.
@@ -60,24 +56,17 @@ def savings_report(
     """
     tenant = Tenant(company_id, environment)
     with transaction() as connection:
-        span = Span(first_day.date(), last_day.date(), time_zone_of(connection, company_id))
+        span = span_between(connection, company_id, first_day, last_day)
         weeks = savings_by_week(connection, tenant, span)
         rows = list(_rows(connection, tenant, span, by))
     total = total_of(weeks)
     document = {
         "basis": SAVINGS_BASIS,
         "proven_basis": PROVEN_BASIS,
-        "company_id": shown_id("cmp", company_id),
-        "environment": environment,
-        "from": span.first_day,
-        "to": span.last_day,
-        "time_zone": span.time_zone,
-        "by": by,
-        "lines": rows,
+        **report_document(tenant, span, by, rows),
         "totals": figures_row(total),
     }
-    if csv_file is not None:
-        _write(csv_file, by, rows)
+    write_file(csv_file, lambda file: write_records(file, CSV_COLUMNS[by], rows))
     show(as_json, document, lambda: _print(span, by, rows, total, csv_file))
 
 
@@ -110,14 +99,6 @@ def _rows(connection: Connection, tenant: Tenant, span: Span, by: Grouping) -> I
         case "truck" | "driver" | "lane":
             kind = Dimension(by)
             return (line_row(kind, line) for line in savings_by_line(connection, tenant, span, kind).lines)
-
-
-def _write(path: Path, by: Grouping, rows: list[dict[str, Any]]) -> None:
-    try:
-        with path.open("w", newline="", encoding="utf-8") as file:
-            write_savings_csv(file, by, rows)
-    except OSError as error:
-        raise CommandFailed(f"cannot write {path}: {error.strerror}") from None
 
 
 _DECIMALS = {"gallons": 1, "saved_per_gallon": 3, "saved_percent": 1}

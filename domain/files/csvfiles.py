@@ -312,6 +312,11 @@ def write_rows(file: TextIO, columns: Sequence[str], rows: Iterable[Iterable[obj
     append_rows(file, rows)
 
 
+def write_records(file: TextIO, columns: Sequence[str], records: Iterable[Mapping[str, object]]) -> None:
+    """Writes rows of named values, each with all columns in their order."""
+    write_rows(file, columns, (record.values() for record in records))
+
+
 def append_rows(file: TextIO, rows: Iterable[Iterable[object]]) -> None:
     """Adds rows to a file that `write_rows` began."""
     writer = csv.writer(file, quoting=csv.QUOTE_ALL)

@@ -7,13 +7,12 @@ the report of savings."""
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 from enum import StrEnum
-from typing import Any, NamedTuple, TextIO
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Statement
 from domain.encoding import utc_text
-from domain.files.csvfiles import write_rows
 from domain.ids import shown_id
 from domain.savings.spans import Span
 
@@ -174,15 +173,12 @@ _STOPS = Statement(
 def bought_lines(connection: Connection, tenant: Tenant, span: Span, by: BoughtBy) -> list[BoughtLine]:
     """The lines of the report: all weeks of the span in their order, or the trucks or drivers, the dearest first."""
     if by is BoughtBy.WEEK:
-        rows = _WEEKS.all(connection, {**_parameters(tenant, span), "week_starts": span.week_starts})
+        rows = _WEEKS.all(connection, {**span.asked(tenant), "week_starts": span.week_starts})
         found = {row.week: BoughtFigures(*row[1:]) for row in rows}
-        return [
-            BoughtLine(day, None, None, found.get(number, NOTHING_BOUGHT))
-            for number, day in enumerate(span.weeks, start=1)
-        ]
+        return [BoughtLine(day, None, None, figures) for day, figures in span.by_week(found, NOTHING_BOUGHT)]
     return [
         BoughtLine(None, row.id, row.name, BoughtFigures(*row[2:]))
-        for row in _BY_RECORD[by].all(connection, _parameters(tenant, span))
+        for row in _BY_RECORD[by].all(connection, span.asked(tenant))
     ]
 
 
@@ -196,11 +192,7 @@ def bought_stops(
 ) -> Iterator[BoughtStop]:
     """The stops behind the figures, the newest plans first. No other statement may run on the connection until the last
     one is read."""
-    return _STOPS.in_portions(connection, 2_000, {**_parameters(tenant, span), "limit": limit, "offset": offset})
-
-
-def _parameters(tenant: Tenant, span: Span) -> dict[str, Any]:
-    return {**tenant._asdict(), "start": span.start, "end": span.end}
+    return _STOPS.in_portions(connection, 2_000, {**span.asked(tenant), "limit": limit, "offset": offset})
 
 
 # --- As rows for CSV files and JSON documents --------------------------------------------------------------------
@@ -251,7 +243,3 @@ def _money(one: BoughtFigures | BoughtStop) -> tuple[float, ...]:
         one.gallons_cents / 100,
         one.place_cents / 100,
     )
-
-
-def write_bought_csv(file: TextIO, kind: str, rows: Iterable[dict[str, Any]]) -> None:
-    write_rows(file, BOUGHT_COLUMNS[kind], (row.values() for row in rows))

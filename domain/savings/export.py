@@ -1,10 +1,8 @@
 """The savings report as rows of named values, for CSV files and JSON documents."""
 
-from collections.abc import Iterable
-from typing import Any, TextIO
+from typing import Any
 
 from domain.encoding import utc_text
-from domain.files.csvfiles import write_rows
 from domain.ids import shown_id
 from domain.savings.report import Dimension, Figures, SavedPlan, SavingsLine, Week
 
@@ -77,7 +75,3 @@ def figures_row(figures: Figures) -> dict[str, Any]:
     proven = (float(one) if figures.with_fills else None for one in real)
     names = (figures.plans, figures.with_purchase, *numbers, figures.with_fills, *proven)
     return dict(zip(_FIGURES, names, strict=True))
-
-
-def write_savings_csv(file: TextIO, kind: str, rows: Iterable[dict[str, Any]]) -> None:
-    write_rows(file, CSV_COLUMNS[kind], (row.values() for row in rows))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection, Tenant
@@ -218,9 +218,9 @@ _WEEKS = Statement(
 
 def savings_by_week(connection: Connection, tenant: Tenant, span: Span, only: PlanFilter = ALL_PLANS) -> list[Week]:
     """The figures of every week of the span, weeks without plans included."""
-    parameters = {**_parameters(tenant, span), **only._asdict(), "week_starts": span.week_starts}
+    parameters = {**span.asked(tenant), **only._asdict(), "week_starts": span.week_starts}
     found = {row.week: Figures(*row[1:]) for row in _WEEKS.all(connection, parameters)}
-    return [Week(day, found.get(number, NO_PLANS)) for number, day in enumerate(span.weeks, start=1)]
+    return [Week(*week) for week in span.by_week(found, NO_PLANS)]
 
 
 def total_of(weeks: list[Week]) -> Figures:
@@ -310,7 +310,7 @@ def savings_by_line(
 ) -> SavingsLines:
     """A page of the lines of one dimension. Lines without a figure to order by come last."""
     paging = {"order": order, "sign": 1 if ascending else -1, "limit": limit, "offset": offset}
-    rows = _LINES[by].all(connection, {**_parameters(tenant, span), **paging})
+    rows = _LINES[by].all(connection, {**span.asked(tenant), **paging})
     return SavingsLines(
         [SavingsLine(row.id, row.name, row.other, Figures(*row[4:])) for row in rows], rows[0].total if rows else 0
     )
@@ -344,9 +344,5 @@ def plans_behind(
 ) -> Iterator[SavedPlan]:
     """The plans that the figures add up, the newest first. No other statement may run on the connection until the last
     one is read."""
-    parameters = {**_parameters(tenant, span), **only._asdict(), "limit": limit, "offset": offset}
+    parameters = {**span.asked(tenant), **only._asdict(), "limit": limit, "offset": offset}
     return _PLANS.in_portions(connection, 2_000, parameters)
-
-
-def _parameters(tenant: Tenant, span: Span) -> dict[str, Any]:
-    return {**tenant._asdict(), "start": span.start, "end": span.end}

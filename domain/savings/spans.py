@@ -1,10 +1,15 @@
 """Spans of days in a company's time zone, and the weeks in them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
+from domain.database.connections import Tenant
 from domain.errors import FuelrouteError
+
+Figures = TypeVar("Figures")
 
 FIRST_YEAR, LAST_YEAR = 2000, 2099
 MOST_DAYS = 366
@@ -51,6 +56,16 @@ class Span:
     @property
     def week_starts(self) -> list[datetime]:
         return [self._midnight(day) for day in self.weeks]
+
+    def by_week(self, found: Mapping[int, Figures], nothing: Figures) -> list[tuple[date, Figures]]:
+        """The figures of every week, with its first day. `found` has them by the week's number, from 1; weeks without
+        any have `nothing`."""
+        return [(day, found.get(number, nothing)) for number, day in enumerate(self.weeks, start=1)]
+
+    def asked(self, tenant: Tenant) -> dict[str, Any]:
+        """Parameters of a statement: `company_id`, `environment`, and the first moments in and after the span, `start`
+        and `end`."""
+        return {**tenant._asdict(), "start": self.start, "end": self.end}
 
     def _midnight(self, day: date) -> datetime:
         return datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(self.time_zone)).astimezone(UTC)

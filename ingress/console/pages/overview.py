@@ -15,7 +15,7 @@ from domain.savings.report import savings_by_week, total_of
 from domain.savings.spans import Span, month_of
 from ingress.console.addresses import page_at
 from ingress.console.maps import with_map
-from ingress.console.report_days import today_of
+from ingress.console.report_choices import today_of
 from ingress.console.signed_in import Page, see_other
 
 

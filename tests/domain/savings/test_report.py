@@ -15,12 +15,13 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from domain.database.connections import Connection, Database, Tenant
+from domain.files.csvfiles import write_records
 from domain.housekeeping.retention import delete_routes
 from domain.lifecycle import TRANSITIONS, RouteStatus
 from domain.messages.message_life import MessageClaim
 from domain.routes import transitions
 from domain.routes.plans import delivery
-from domain.savings.export import CSV_COLUMNS, line_row, plan_row, write_savings_csv
+from domain.savings.export import CSV_COLUMNS, line_row, plan_row
 from domain.savings.report import (
     ALL_PLANS,
     Dimension,
@@ -370,12 +371,12 @@ def test_an_export_has_the_figures_and_no_formula(connection: Connection, fleet:
     stops = [{**JOLIET, "name": '=HYPERLINK("http://x")'}, NEWARK]
     sent(connection, settings, fleet.live, route={"stops": stops, "externalId": "@SUM(1)"}, savingsTotal=-31.5)
     lanes, plans = io.StringIO(), io.StringIO()
-    write_savings_csv(
+    write_records(
         lanes,
-        Dimension.LANE,
+        CSV_COLUMNS[Dimension.LANE],
         (line_row(Dimension.LANE, line) for line in savings_by_line(connection, *where(fleet), Dimension.LANE).lines),
     )
-    write_savings_csv(plans, "plan", map(plan_row, plans_behind(connection, *where(fleet))))
+    write_records(plans, CSV_COLUMNS["plan"], map(plan_row, plans_behind(connection, *where(fleet))))
     (lane,) = csv.DictReader(io.StringIO(lanes.getvalue(), newline=""))
     (plan,) = csv.DictReader(io.StringIO(plans.getvalue(), newline=""))
     assert tuple(lane) == CSV_COLUMNS[Dimension.LANE]

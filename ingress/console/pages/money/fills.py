@@ -1,25 +1,23 @@
 """The pages Fills: purchases of fuel cards, a person's decisions about them, and planned against bought."""
 
 from collections.abc import Iterable
-from datetime import timedelta
 from typing import Any
-from urllib.parse import urlencode
 from uuid import UUID
 
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_DISPATCH
 from domain.audit.entries import Actor, actions_on_subject
-from domain.database.connections import Tenant
+from domain.files.csvfiles import write_records
 from domain.files.products import Fuel
 from domain.fills.bought_report import (
+    BOUGHT_COLUMNS,
     BoughtBy,
     bought_lines,
     bought_row,
     bought_stops,
     stop_row,
     total_bought,
-    write_bought_csv,
 )
 from domain.fills.importing import BATCH_FILLS, read_stations
 from domain.fills.reviewing import (
@@ -41,12 +39,11 @@ from domain.fills.reviewing import (
 )
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
-from domain.savings.spans import month_of
 from domain.wording import sentence
 from ingress.console.addresses import action_at, as_download, in_report_threads, page_at
 from ingress.console.downloads import Download
 from ingress.console.refusals import Refused, not_found
-from ingress.console.report_days import span_of, today_of
+from ingress.console.report_choices import address_with, named_spans, span_of, tenant_of
 from ingress.console.signed_in import Page, see_other
 
 FILLS, STOPS = 100, 100
@@ -55,8 +52,8 @@ MOST_STOPS = 100_000
 """Most stops in one file."""
 
 _LISTS = {str(one): one for one in FillList}
+_KEPT = ("environment", "from", "to", "by", "page")
 _BYS = {str(one): one for one in BoughtBy}
-_ENVIRONMENTS = {str(one): one for one in Environment}
 _NAMES = {FillList.ALL: "All", FillList.REVIEW: "To review", FillList.FLAGGED: "Flagged"}
 MOST_MATCHED = 5_000
 """Most fills that the page matches again; `fuelroute fills match` takes more."""
@@ -66,12 +63,8 @@ _DONE = {
 }
 
 
-def _tenant(page: Page) -> Tenant:
-    return Tenant(page.company_id, _ENVIRONMENTS.get(page.form.text("environment"), Environment.LIVE))
-
-
 def show(page: Page) -> Response:
-    tenant, which = _tenant(page), _LISTS.get(page.form.text("list"), FillList.ALL)
+    tenant, which = tenant_of(page), _LISTS.get(page.form.text("list"), FillList.ALL)
     number = page.form.number("page", most=MOST_COUNTED_FILLS // FILLS)
     fills = list_fills(page.connection, tenant, which, limit=FILLS + 1, offset=number * FILLS)
     return page.render(
@@ -94,7 +87,7 @@ def show(page: Page) -> Response:
 
 def match_again(page: Page, by: Actor) -> Response:
     """Match the waiting fills once more, up to `MOST_MATCHED`."""
-    tenant, stations = _tenant(page), read_stations(page.connection, page.company_id)
+    tenant, stations = tenant_of(page), read_stations(page.connection, page.company_id)
     settled, after = 0, UUID(int=0)
     for _ in range(MOST_MATCHED // BATCH_FILLS):
         done = match_fills_again(
@@ -185,12 +178,10 @@ def _fill_id(page: Page) -> UUID:
 
 
 def show_bought(page: Page) -> Response:
-    tenant, span = _tenant(page), span_of(page)
+    tenant, span = tenant_of(page), span_of(page)
     by, number = _BYS.get(page.form.text("by"), BoughtBy.WEEK), page.form.number("page")
     weeks = bought_lines(page.connection, tenant, span, BoughtBy.WEEK)
     total = total_bought(weeks)
-    today = today_of(page)
-    month = month_of(today, span.time_zone)
     return page.render(
         "bought.html",
         section="fills",
@@ -203,16 +194,13 @@ def show_bought(page: Page) -> Response:
         number=number,
         pages=-(-total.stops // STOPS),
         environments=list(Environment),
-        spans=[
-            ("This month", month),
-            ("Last month", month_of(month.first_day - timedelta(days=1), span.time_zone)),
-        ],
-        address=lambda path, **changes: _address(page, path, **changes),
+        spans=named_spans(page)[:2],
+        address=lambda path, **changes: address_with(page, path, _KEPT, **changes),
     )
 
 
 def export_bought(page: Page) -> Response:
-    tenant, span, by = _tenant(page), span_of(page), page.form.text("by")
+    tenant, span, by = tenant_of(page), span_of(page), page.form.text("by")
     rows: Iterable[dict[str, Any]]
     if by in _BYS:
         kind = _BYS[by]
@@ -227,13 +215,7 @@ def export_bought(page: Page) -> Response:
             )
         rows = map(stop_row, bought_stops(page.connection, tenant, span))
     name = f"bought-by-{by}-{span.first_day}-{span.last_day}.csv"
-    return Download(name, lambda file: write_bought_csv(file, by, rows))
-
-
-def _address(shown: Page, path: str, **changes: object) -> str:
-    """The address of the present page with changes; None removes a field."""
-    fields = {name: shown.form.secret(name) for name in ("environment", "from", "to", "by", "page")} | changes
-    return f"{path}?{urlencode({name: value for name, value in fields.items() if value not in ('', None)})}"
+    return Download(name, lambda file: write_records(file, BOUGHT_COLUMNS[by], rows))
 
 
 ADDRESSES = [

@@ -1,7 +1,6 @@
 """The page IFTA: a quarter's miles, gallons and tax by state, also as a CSV file."""
 
 from datetime import date, timedelta
-from zoneinfo import ZoneInfo
 
 import psycopg
 from starlette.responses import Response
@@ -9,10 +8,11 @@ from starlette.responses import Response
 from domain.ids import shown_id
 from domain.ifta.driven_routes import QuarterRoutes, find_quarter_routes
 from domain.ifta.quarters import Quarter, UnknownQuarter
-from domain.ifta.report import make_quarter_report, write_credited_csv, write_ifta_csv
+from domain.ifta.report import QuarterReport, make_quarter_report, write_credited_csv, write_ifta_csv
 from ingress.console.addresses import as_download, in_report_threads, page_at
 from ingress.console.downloads import Download
 from ingress.console.refusals import Refused
+from ingress.console.report_choices import today_of
 from ingress.console.signed_in import Page
 
 MOST_ROUTES = 500
@@ -23,7 +23,7 @@ _QUARTERS = 8
 
 def show(page: Page) -> Response:
     """Show the report, or for a larger fleet the command that makes it."""
-    today = page.now.astimezone(ZoneInfo(page.session.time_zone)).date()
+    today = today_of(page)
     quarter = _quarter(page, today)
     driven = _driven(page, quarter)
     return page.render(
@@ -38,22 +38,22 @@ def show(page: Page) -> Response:
 
 
 def export(page: Page) -> Response:
-    quarter = _quarter(page, page.now.astimezone(ZoneInfo(page.session.time_zone)).date())
-    driven = _driven(page, quarter)
-    if driven is None:
-        raise Refused(400, "This report is too large for a page", "Make it with the command that the page IFTA shows.")
-    report = make_quarter_report(page.connection, driven, now=page.now)
-    return Download(f"ifta-{quarter}.csv", lambda file: write_ifta_csv(file, report))
+    report = _report(page)
+    return Download(f"ifta-{report.quarter}.csv", lambda file: write_ifta_csv(file, report))
 
 
 def export_vehicles(page: Page) -> Response:
     """The gallons credited by truck and state, and their source, as a CSV file."""
-    quarter = _quarter(page, page.now.astimezone(ZoneInfo(page.session.time_zone)).date())
-    driven = _driven(page, quarter)
+    report = _report(page)
+    return Download(f"ifta-trucks-{report.quarter}.csv", lambda file: write_credited_csv(file, report))
+
+
+def _report(page: Page) -> QuarterReport:
+    """The report for a file. Raises Refused where it would take too long."""
+    driven = _driven(page, _quarter(page, today_of(page)))
     if driven is None:
         raise Refused(400, "This report is too large for a page", "Make it with the command that the page IFTA shows.")
-    report = make_quarter_report(page.connection, driven, now=page.now)
-    return Download(f"ifta-trucks-{quarter}.csv", lambda file: write_credited_csv(file, report))
+    return make_quarter_report(page.connection, driven, now=page.now)
 
 
 def _quarter(page: Page, today: date) -> Quarter:

@@ -3,18 +3,18 @@ behind each figure; and both as CSV files."""
 
 from collections.abc import Iterable
 from datetime import timedelta
-from functools import partial
 from typing import Any, Literal, NamedTuple
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 from uuid import UUID
 
 from starlette.responses import Response
 
 from domain.accounts.companies import read_company
 from domain.database.connections import Tenant
+from domain.files.csvfiles import write_records
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
-from domain.savings.export import line_row, plan_row, write_savings_csv
+from domain.savings.export import CSV_COLUMNS, line_row, plan_row
 from domain.savings.report import (
     Dimension,
     LineOrder,
@@ -26,11 +26,11 @@ from domain.savings.report import (
     savings_by_week,
     total_of,
 )
-from domain.savings.spans import Span, month_of, quarter_of
+from domain.savings.spans import Span
 from ingress.console.addresses import as_download, page_at
 from ingress.console.downloads import Download
 from ingress.console.refusals import Refused, not_found
-from ingress.console.report_days import span_of, today_of
+from ingress.console.report_choices import address_with, named_spans, span_of, tenant_of
 from ingress.console.savings_chart import PLOT, draw_prices, draw_savings
 from ingress.console.signed_in import Page
 
@@ -73,7 +73,7 @@ def show(page: Page) -> Response:
         found=found,
         pages=-(-found.total // LINES),
         names=NAMES,
-        plans_of=lambda line: _address(page, "/savings/plans", page=None, **_fields_of(wanted.by, line)),
+        plans_of=lambda line: address_with(page, "/savings/plans", _FIELDS, page=None, **_fields_of(wanted.by, line)),
     )
 
 
@@ -119,14 +119,13 @@ def export_plans(page: Page) -> Response:
 
 def _file(wanted: _Wanted, kind: str, rows: Iterable[dict[str, Any]]) -> Response:
     name = f"savings-by-{kind}-{wanted.span.first_day}-{wanted.span.last_day}.csv"
-    return Download(name, lambda file: write_savings_csv(file, kind, rows))
+    return Download(name, lambda file: write_records(file, CSV_COLUMNS[kind], rows))
 
 
 # --- What the address asks for ---------------------------------------------------------------------------------
 
 _ONLY = ("vehicle", "driver", "origin", "destination")
 _FIELDS = ("environment", "from", "to", "by", "order", "direction", *_ONLY, "page")
-_ENVIRONMENTS = {str(one): one for one in Environment}
 _BYS = {str(one): one for one in Dimension}
 _ORDERS = {str(one): one for one in LineOrder}
 
@@ -135,7 +134,7 @@ def _wanted(page: Page) -> _Wanted:
     """Read the choices from the address. Raises Refused for those that are not offered."""
     form = page.form
     return _Wanted(
-        tenant=Tenant(page.company_id, _ENVIRONMENTS.get(form.text("environment"), Environment.LIVE)),
+        tenant=tenant_of(page),
         span=span_of(page),
         by=_BYS.get(form.text("by"), Dimension.TRUCK),
         order=_ORDERS.get(form.text("order"), LineOrder.SAVED),
@@ -166,12 +165,6 @@ def _fields_of(by: Dimension, line: SavingsLine) -> dict[str, str]:
     return {"vehicle": shown_id("veh", line.id)} if by is Dimension.TRUCK else {"driver": shown_id("drv", line.id)}
 
 
-def _address(shown: Page, path: str, **changes: object) -> str:
-    """The address of the present page with changes; None removes a field."""
-    fields = {name: shown.form.secret(name) for name in _FIELDS} | changes
-    return f"{path}?{urlencode({name: value for name, value in fields.items() if value not in ('', None)})}"
-
-
 # --- What both pages begin with --------------------------------------------------------------------------------
 
 
@@ -190,9 +183,6 @@ def _whole_weeks(weeks: list[Week], span: Span) -> list[Week]:
 
 
 def _head(page: Page, wanted: _Wanted, weeks: list[Week], *, target: float = 0) -> dict[str, Any]:
-    zone = wanted.span.time_zone
-    month, quarter = month_of(today_of(page), zone), quarter_of(today_of(page), zone)
-    day = timedelta(days=1)
     return {
         "section": "savings",
         "wanted": wanted,
@@ -203,14 +193,9 @@ def _head(page: Page, wanted: _Wanted, weeks: list[Week], *, target: float = 0) 
         "weeks_on_target": sum(float(week.figures.saved) >= target for week in whole),
         "plot": PLOT,
         "total": total_of(weeks),
-        "address": partial(_address, page),
+        "address": lambda path, **changes: address_with(page, path, _FIELDS, **changes),
         "path": page.request.url.path,
-        "spans": [
-            ("This month", month),
-            ("Last month", month_of(month.first_day - day, zone)),
-            ("This quarter", quarter),
-            ("Last quarter", quarter_of(quarter.first_day - day, zone)),
-        ],
+        "spans": named_spans(page),
         "environments": list(Environment),
         "orders": list(LineOrder),
         "kept": {name: page.form.secret(name) for name in ("environment", "by", *_ONLY) if page.form.secret(name)},
