@@ -97,6 +97,24 @@ _ROUTES = Statement(
 )
 
 
+class _Place(NamedTuple):
+    """The station of a fill, and the moment of its local time there."""
+
+    match: StationMatch
+    time_zone: str
+    at: datetime
+
+    @property
+    def station_id(self) -> str | None:
+        return self.match.station.station_id if self.match.station is not None else None
+
+
+class _Route(NamedTuple):
+    route_id: UUID | None
+    is_unclear: bool
+    """Several routes fit."""
+
+
 def match_fills(
     connection: Connection, tenant: Tenant, fills: Sequence[ToMatch], stations: KnownStations, *, far_miles: float
 ) -> list[Matches]:
@@ -104,74 +122,89 @@ def match_fills(
     first_times = [utc_of_local(fill.local_time, zone_of(fill.state, None)) for fill in fills]
     trucks = _trucks(connection, tenant, fills, first_times)
     trails = _trails(connection, tenant, fills, trucks, first_times)
-    found = []
-    for number, fill in enumerate(fills):
-        given = stations.by_id(fill.station_id)
-        match = (
-            StationMatch(given, 100, False)
-            if given is not None
-            else match_station(
-                stations,
-                code=fill.station_code,
-                name=fill.location_name,
-                city=fill.city,
-                state=fill.state,
-                trail=trails[number],
-            )
-        )
-        zone = zone_of(fill.state, match.station.place if match.station is not None else None)
-        found.append((match, zone, utc_of_local(fill.local_time, zone)))
-    moved = [number for number, (_, _, at) in enumerate(found) if at != first_times[number]]
-    for number, trail in zip(
-        moved,
-        _trails(
-            connection,
-            tenant,
-            [fills[number] for number in moved],
-            [trucks[number] for number in moved],
-            [found[number][2] for number in moved],
-        ),
-        strict=True,
-    ):
+    places = [_place(stations, fill, trail) for fill, trail in zip(fills, trails, strict=True)]
+    times = [place.at for place in places]
+    moved = [number for number, at in enumerate(times) if at != first_times[number]]
+    for number, trail in zip(moved, _trails(connection, tenant, *_at(moved, fills, trucks, times)), strict=True):
         trails[number] = trail
-    routes = _routes(connection, tenant, fills, trucks, [at for _, _, at in found])
-    tanks = {
-        row.id: row.fuel_tank_capacity_gallons
-        for row in _TANKS.all(connection, (tenant.company_id, list({one for one in trucks if one is not None})))
-    }
-    result = []
-    for number, fill in enumerate(fills):
-        match, zone, at = found[number]
-        truck, (route, is_route_unclear) = trucks[number], routes[number]
-        review = list(fill.doubts)
-        if truck is None and fill.fuel != Fuel.OTHER:  # gasoline and farm diesel count nowhere
-            review.append("unit")
-        if fill.fuel == Fuel.UNKNOWN:
-            review.append("fuel")
-        compared = fill.fuel in (Fuel.TRACTOR, Fuel.UNKNOWN)
-        if compared and is_route_unclear:
-            review.append("route")
-        if compared and match.station is None and route is not None:
-            review.append("station")
-        if fill.currency == "USD" and fill.gallons > 0 and not _is_price(fill):
-            review = [one for one in review if one != AMOUNT_DOUBT] + ["price"]
-        if fill.gallons < 0:
-            review.append("reversal")
-        miles = _miles(match.station, trails[number])
-        result.append(
-            Matches(
-                at,
-                zone,
-                truck,
-                match.station.station_id if match.station is not None else None,
-                route if compared else None,
-                0 if truck is None else match.score if match.score >= SURE_SCORE else 50,
-                miles,
-                review,
-                _flags(fill, tanks.get(truck) if truck is not None else None, miles, far_miles),
-            )
+    routes = _routes(connection, tenant, fills, trucks, times)
+    known = list({truck for truck in trucks if truck is not None})
+    tanks = {row.id: row.fuel_tank_capacity_gallons for row in _TANKS.all(connection, (tenant.company_id, known))}
+    return [
+        _matches(fill, place, truck, route, trail, tanks.get(truck) if truck is not None else None, far_miles)
+        for fill, place, truck, route, trail in zip(fills, places, trucks, routes, trails, strict=True)
+    ]
+
+
+def _at(
+    numbers: Sequence[int], fills: Sequence[ToMatch], trucks: Sequence[UUID | None], times: Sequence[datetime]
+) -> tuple[list[ToMatch], list[UUID | None], list[datetime]]:
+    """The fills of these numbers, with their trucks and times."""
+    return [fills[one] for one in numbers], [trucks[one] for one in numbers], [times[one] for one in numbers]
+
+
+def _place(stations: KnownStations, fill: ToMatch, trail: Sequence[Point]) -> _Place:
+    given = stations.by_id(fill.station_id)
+    if given is not None:
+        match = StationMatch(given, 100, False)
+    else:
+        match = match_station(
+            stations,
+            code=fill.station_code,
+            name=fill.location_name,
+            city=fill.city,
+            state=fill.state,
+            trail=trail,
         )
-    return result
+    zone = zone_of(fill.state, match.station.place if match.station is not None else None)
+    return _Place(match, zone, utc_of_local(fill.local_time, zone))
+
+
+def _matches(
+    fill: ToMatch,
+    place: _Place,
+    truck: UUID | None,
+    route: _Route,
+    trail: Sequence[Point],
+    tank_gallons: float | None,
+    far_miles: float,
+) -> Matches:
+    miles = _miles(place.match.station, trail)
+    score = place.match.score if place.match.score >= SURE_SCORE else 50
+    return Matches(
+        place.at,
+        place.time_zone,
+        truck,
+        place.station_id,
+        route.route_id if _is_compared(fill) else None,
+        0 if truck is None else score,
+        miles,
+        _questions(fill, place, truck, route),
+        _flags(fill, tank_gallons, miles, far_miles),
+    )
+
+
+def _is_compared(fill: ToMatch) -> bool:
+    """True if the fill counts for plans, or may count."""
+    return fill.fuel in (Fuel.TRACTOR, Fuel.UNKNOWN)
+
+
+def _questions(fill: ToMatch, place: _Place, truck: UUID | None, route: _Route) -> list[str]:
+    """The reasons why a person has to look at the fill."""
+    review = list(fill.doubts)
+    if truck is None and fill.fuel != Fuel.OTHER:  # gasoline and farm diesel count nowhere
+        review.append("unit")
+    if fill.fuel == Fuel.UNKNOWN:
+        review.append("fuel")
+    if _is_compared(fill) and route.is_unclear:
+        review.append("route")
+    if _is_compared(fill) and place.match.station is None and route.route_id is not None:
+        review.append("station")
+    if fill.currency == "USD" and fill.gallons > 0 and not _is_price(fill):
+        review = [one for one in review if one != AMOUNT_DOUBT] + ["price"]
+    if fill.gallons < 0:
+        review.append("reversal")
+    return review
 
 
 def _trucks(
@@ -237,9 +270,9 @@ def _routes(
     fills: Sequence[ToMatch],
     trucks: Sequence[UUID | None],
     times: Sequence[datetime],
-) -> list[tuple[UUID | None, bool]]:
-    """The route of each fill, and whether several fit. A route that the truck was on comes before one that it was near
-    to. For a fill without a time the whole day counts."""
+) -> list[_Route]:
+    """The route of each fill. A route that the truck was on comes before one that it was near to. For a fill without a
+    time the whole day counts."""
     asked = [
         (number, truck, *_span(fill, at))
         for number, (fill, truck, at) in enumerate(zip(fills, trucks, times, strict=True))
@@ -258,11 +291,11 @@ def _routes(
         }
         for row in _ROUTES.all(connection, parameters):
             candidates.setdefault(row.number, []).append(row)
-    found: list[tuple[UUID | None, bool]] = []
+    found: list[_Route] = []
     for number in range(len(fills)):
         rows = candidates.get(number, [])
         best = [row for row in rows if row.is_within] or rows
-        found.append((best[0].route_id, False) if len(best) == 1 else (None, len(best) > 1))
+        found.append(_Route(best[0].route_id, False) if len(best) == 1 else _Route(None, len(best) > 1))
     return found
 
 

@@ -17,24 +17,11 @@ from domain.fills.repeated import CardPurchase, numbers_of, plain_number
 from domain.ids import new_id
 
 
-class _Reversal(NamedTuple):
-    id: UUID
-    profile: str
-    transaction_number: str | None
-    invoice_number: str | None
-    card_last_four: str | None
-    unit_number: str | None
-    location_name: str | None
-    item: str | None
-    vehicle_id: UUID | None
-    bought_at: datetime
-    route_id: UUID | None
-
-
-class _Fitting(NamedTuple):
-    """A purchase with the figures that a reversal takes back."""
+class _Purchase(NamedTuple):
+    """A reversal, or a purchase of the figures that one takes back."""
 
     back_id: NotNull[UUID]
+    """The reversal; its own id for a reversal."""
     id: UUID
     profile: str
     transaction_number: str | None
@@ -52,10 +39,10 @@ _WAITING = """
     company_id = %(company_id)s AND environment = %(environment)s AND review <> '{}' AND 'reversal' = ANY(review)
     AND counter_id IS NULL AND gallons < 0 AND decided_by IS NULL
 """
+_OWN = ", ".join(f"f.{name}" for name in _Purchase._fields[1:])
 _REVERSALS = Statement(
-    _Reversal, f"SELECT {', '.join(_Reversal._fields)} FROM fills WHERE {_WAITING} ORDER BY bought_at, id"
+    _Purchase, f"SELECT f.id AS back_id, {_OWN} FROM fills f WHERE {_WAITING} ORDER BY bought_at, id"
 )
-_OWN = ", ".join(f"f.{name}" for name in _Reversal._fields)
 _SAME_KIND = """
     f.company_id = %(company_id)s AND f.environment = %(environment)s
     AND f.fuel = back.fuel AND f.currency = back.currency
@@ -63,7 +50,7 @@ _SAME_KIND = """
     AND f.bought_at <= back.bought_at + interval '1 day' AND f.bought_at >= back.bought_at - interval '60 days'
 """
 _FITTING = Statement(
-    _Fitting,
+    _Purchase,
     f"""
     SELECT back.id AS back_id, {_OWN}
     FROM (SELECT id, gallons, paid_cents, fuel, currency, state, bought_at FROM fills WHERE {_WAITING}) AS back
@@ -73,7 +60,7 @@ _FITTING = Statement(
     """,
 )
 _FITTING_TOLD = Statement(
-    _Fitting,
+    _Purchase,
     f"""
     SELECT DISTINCT back.id AS back_id, {_OWN}
     FROM (SELECT id, gallons, paid_cents, fuel, currency, state, bought_at FROM fills WHERE {_WAITING}) AS back
@@ -111,12 +98,12 @@ def pair_reversals(connection: Connection, tenant: Tenant) -> set[UUID]:
     return {one for one in routes if one is not None}
 
 
-def _pairs(waiting: Sequence[_Reversal], fitting: Sequence[_Fitting]) -> list[tuple[_Reversal, _Fitting]]:
+def _pairs(waiting: Sequence[_Purchase], fitting: Sequence[_Purchase]) -> list[tuple[_Purchase, _Purchase]]:
     """One purchase for each reversal; reversals that share a number with one come first."""
-    by_reversal: dict[UUID, list[_Fitting]] = defaultdict(list)
+    by_reversal: dict[UUID, list[_Purchase]] = defaultdict(list)
     for one in fitting:
         by_reversal[one.back_id].append(one)
-    found: list[tuple[_Reversal, _Fitting]] = []
+    found: list[tuple[_Purchase, _Purchase]] = []
     taken: set[UUID] = set()
     rest = []
     for back in waiting:
@@ -134,7 +121,7 @@ def _pairs(waiting: Sequence[_Reversal], fitting: Sequence[_Fitting]) -> list[tu
     return found
 
 
-def _shares_number(back: _Reversal, one: _Fitting) -> bool:
+def _shares_number(back: _Purchase, one: _Purchase) -> bool:
     """True if both name one transaction of one card or truck."""
     ours = numbers_of(back.transaction_number, back.invoice_number)
     theirs = numbers_of(one.transaction_number, one.invoice_number)
@@ -144,7 +131,7 @@ def _shares_number(back: _Reversal, one: _Fitting) -> bool:
     return bool(ours & theirs) and (is_one_card or is_one_truck or is_one_unit)
 
 
-def _is_alike(back: _Reversal, one: _Fitting) -> bool:
+def _is_alike(back: _Purchase, one: _Purchase) -> bool:
     return (
         back.profile == one.profile
         and back.card_last_four == one.card_last_four

@@ -10,18 +10,7 @@ from typing import Any, NamedTuple
 
 from domain.fills.cells import RowFault, cell_line
 from domain.fills.local_times import is_known_state
-
-_STATES = (
-    "AL Alabama|AK Alaska|AZ Arizona|AR Arkansas|CA California|CO Colorado|CT Connecticut|DE Delaware|FL Florida"
-    "|GA Georgia|HI Hawaii|ID Idaho|IL Illinois|IN Indiana|IA Iowa|KS Kansas|KY Kentucky|LA Louisiana|ME Maine"
-    "|MD Maryland|MA Massachusetts|MI Michigan|MN Minnesota|MS Mississippi|MO Missouri|MT Montana|NE Nebraska"
-    "|NV Nevada|NH New Hampshire|NJ New Jersey|NM New Mexico|NY New York|NC North Carolina|ND North Dakota|OH Ohio"
-    "|OK Oklahoma|OR Oregon|PA Pennsylvania|RI Rhode Island|SC South Carolina|SD South Dakota|TN Tennessee|TX Texas"
-    "|UT Utah|VT Vermont|VA Virginia|WA Washington|WV West Virginia|WI Wisconsin|WY Wyoming|DC District of Columbia"
-    "|AB Alberta|BC British Columbia|MB Manitoba|NB New Brunswick|NL Newfoundland and Labrador|NS Nova Scotia"
-    "|NT Northwest Territories|NU Nunavut|ON Ontario|PE Prince Edward Island|QC Quebec|SK Saskatchewan|YT Yukon"
-)
-_CODES = {name.upper(): code for code, _, name in (one.partition(" ") for one in _STATES.split("|"))} | {"PQ": "QC"}
+from domain.stations.state_names import plain_state
 
 _COUNTRY = r"(?:US|USA|U\.S\.A\.|CA|CAN|CANADA|UNITED STATES)"
 _BEHIND = re.compile(
@@ -64,8 +53,7 @@ def _place(
 @lru_cache(maxsize=10_000)  # a file has the same few states in all its rows
 def state_code(text: str) -> str | None:
     """The two letters of a state or province, from `UT`, `Utah` or `US-UT`; None if it is none."""
-    plain = re.sub(r"^(?:US|CA)-", "", text.upper().strip(" ."))
-    code = _CODES.get(plain, plain)
+    code = plain_state(re.sub(r"^(?:US|CA)-", "", text.upper().strip(" .")))
     return code if is_known_state(code) else None
 
 
