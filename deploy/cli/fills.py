@@ -35,24 +35,12 @@ from domain.fills.bought_report import (
 )
 from domain.fills.card_holders import FROM_THE_BEGINNING, list_assignments, waiting_cards
 from domain.fills.fields import FILL_FIELDS
+from domain.fills.fill_lists import FillList, ShownFill, count_fills, list_fills, reasons_of
 from domain.fills.finding import find_truck
 from domain.fills.importing import read_stations
+from domain.fills.matching_again import assign_card_and_match, end_matching, match_fills_again
 from domain.fills.profiles import CARDS, card_profile_of
-from domain.fills.reviewing import (
-    BY_RULE,
-    NO_ROUTE,
-    Decision,
-    FillList,
-    ShownFill,
-    UnknownFill,
-    assign_card_and_match,
-    count_fills,
-    decide,
-    end_matching,
-    list_fills,
-    match_fills_again,
-    reasons_of,
-)
+from domain.fills.reviewing import BY_RULE, NO_ROUTE, Decision, UnknownFill, decide
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.operations.import_kinds import FillsFile

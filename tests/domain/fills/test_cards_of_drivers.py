@@ -11,7 +11,8 @@ import pytest
 
 from domain.database.connections import Connection
 from domain.fills.card_holders import UnusableCard, assign_card, list_assignments, waiting_cards
-from domain.fills.reviewing import FillList, count_fills, list_fills, match_card_again, reasons_of
+from domain.fills.fill_lists import FillList, count_fills, list_fills, reasons_of
+from domain.fills.matching_again import match_card_again
 from domain.housekeeping.erasure import erase_driver
 from domain.settings import Settings
 from tests.domain.fills.cards import NOW, efs, fills, import_fills, write_efs

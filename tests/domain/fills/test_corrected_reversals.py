@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from domain.database.connections import Connection
 from domain.files.products import Fuel
-from domain.fills.reviewing import Decision, FillList, UnusableDecision, decide, list_fills
+from domain.fills.fill_lists import FillList, list_fills
+from domain.fills.reviewing import Decision, UnusableDecision, decide
 from domain.ifta.driven_routes import find_quarter_routes, read_bought_gallons
 from domain.ifta.quarters import Quarter
 from tests.domain.fills.cards import NOW, efs, fills, import_fills, write_efs

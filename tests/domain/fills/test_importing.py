@@ -12,20 +12,10 @@ from domain.database.connections import Connection
 from domain.database.index_order import in_index_order
 from domain.files.csvfiles import UnreadableFile
 from domain.files.products import Fuel
+from domain.fills.fill_lists import FillList, count_fills, list_fills, read_fill
 from domain.fills.importing import _KNOWN, read_stations
-from domain.fills.reviewing import (
-    BY_RULE,
-    NO_ROUTE,
-    Decision,
-    FillList,
-    UnknownFill,
-    UnusableDecision,
-    count_fills,
-    decide,
-    list_fills,
-    match_fills_again,
-    read_fill,
-)
+from domain.fills.matching_again import match_fills_again
+from domain.fills.reviewing import BY_RULE, NO_ROUTE, Decision, UnknownFill, UnusableDecision, decide
 from domain.housekeeping.erasure import erase_company
 from domain.housekeeping.retention import delete_routes, forget_fills
 from domain.ifta.driven_routes import find_quarter_routes

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from domain.database.connections import Connection
-from domain.fills.reviewing import Decision, FillList, decide, list_fills
+from domain.fills.fill_lists import FillList, list_fills
+from domain.fills.reviewing import Decision, decide
 from tests.domain.fills.cards import NOW, efs, fills, import_fills, write_efs
 from tests.factories import DOT, Fleet
 

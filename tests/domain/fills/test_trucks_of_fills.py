@@ -7,8 +7,10 @@ from uuid import UUID
 import pytest
 
 from domain.database.connections import Connection
+from domain.fills.fill_lists import FillList, list_fills
 from domain.fills.importing import read_stations
-from domain.fills.reviewing import Decision, FillList, UnusableDecision, decide, list_fills, match_fills_again
+from domain.fills.matching_again import match_fills_again
+from domain.fills.reviewing import Decision, UnusableDecision, decide
 from domain.fleet.records import retire_record
 from domain.ids import new_id, shown_id
 from domain.ifta.driven_routes import find_quarter_routes

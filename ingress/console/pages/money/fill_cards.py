@@ -14,7 +14,7 @@ from domain.fills.card_holders import (
     waiting_cards,
 )
 from domain.fills.finding import UnclearTruck, find_truck
-from domain.fills.reviewing import assign_card_and_match
+from domain.fills.matching_again import assign_card_and_match
 from domain.fleet.records import UnknownTarget
 from domain.ids import read_id
 from domain.lifecycle import Environment

@@ -19,24 +19,19 @@ from domain.fills.bought_report import (
     stop_row,
     total_bought,
 )
-from domain.fills.importing import BATCH_FILLS, read_stations
-from domain.fills.reviewing import (
-    BY_RULE,
+from domain.fills.fill_lists import (
     FLAG_REASONS,
     MOST_COUNTED_FILLS,
-    NO_ROUTE,
     REVIEW_REASONS,
-    Decision,
     FillList,
-    UnusableDecision,
     count_fills,
-    decide,
-    end_matching,
     list_fills,
-    match_fills_again,
     read_fill,
     route_choices,
 )
+from domain.fills.importing import BATCH_FILLS, read_stations
+from domain.fills.matching_again import end_matching, match_fills_again
+from domain.fills.reviewing import BY_RULE, NO_ROUTE, Decision, UnusableDecision, decide
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.wording import sentence
