@@ -11,7 +11,7 @@ from domain.database.connections import Connection, Tenant
 from domain.database.statements import NotNull, Statement
 from domain.documents import StopDocument
 from domain.driven_lanes.lanes import LearnedLane, learned_lane_for
-from domain.driven_lanes.taking import road_by_lane
+from domain.driven_lanes.road_by_lane import road_by_lane
 from domain.fleet.vehicles import Hazmat
 from domain.lifecycle import Environment
 from domain.planning.fuel_on_board import FuelOnBoard, Tank, read_fuel

@@ -6,7 +6,7 @@ from typing import NamedTuple, cast
 from uuid import UUID
 
 from domain.driven_lanes.lanes import LearnedLane
-from domain.driven_lanes.taking import DRIVEN_LANE
+from domain.driven_lanes.road_by_lane import DRIVEN_LANE
 from domain.ids import shown_id
 from domain.planning.explanation import ExplainedSecondWay, ExplainedTrip, ExplainedTruck, RoadOrigin
 from domain.roads import Road

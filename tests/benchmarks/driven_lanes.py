@@ -23,8 +23,8 @@ import numpy as np
 from domain.driven_lanes.agreement import Witness, share_in_common, vote
 from domain.driven_lanes.driven_road import DrivenRoad
 from domain.driven_lanes.lanes import LearnedLane
+from domain.driven_lanes.road_by_lane import road_by_lane
 from domain.driven_lanes.snapping import TimedPlace, UnusableFixes, snapped
-from domain.driven_lanes.taking import road_by_lane
 from domain.ids import new_id
 from domain.planning.fuel_plan import ComputedPlan, compute_plan
 from domain.planning.plan_inputs import PlanInputs
