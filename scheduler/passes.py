@@ -56,7 +56,7 @@ from domain.roads.highways import HighwayRoads, default_highway_finder
 from domain.routes.intake import holds, retiring
 from domain.routes.plans import first_plan, review_requests
 from domain.routes.plans.price_changes import wake_prices
-from domain.routes.plans.price_sources import look_at_source
+from domain.routes.plans.price_sources import poll_source
 from domain.routes.reading import changes, counts
 from domain.routes.transitions import expire_started_routes
 from domain.sandbox import drives
@@ -64,7 +64,7 @@ from domain.settings import Settings
 from domain.stations.held_prices import forget_held_prices
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_runs import KEPT_RUN_DAYS, forget_runs
-from domain.stations.price_sources import PriceSource, due_sources, note_look
+from domain.stations.price_sources import PriceSource, due_sources, note_poll
 from domain.stations.stored_prices import forget_quotes
 from domain.telematics import position_partitions
 from domain.telematics.tracks import lost_processing
@@ -72,7 +72,7 @@ from domain.telemetry.logs import get_logger
 from domain.telemetry.metrics import UNREADABLE_CONTACTS, expose
 from domain.webhooks.deliveries import due_endpoints
 from domain.webhooks.delivery_log import forget_events
-from scheduler.source_looks import SourceLooks
+from scheduler.source_polls import SourcePolls
 
 log = get_logger(__name__)
 
@@ -87,9 +87,9 @@ _QUOTE_DAYS = 30
 _POSITIONS = 20_000
 _REQUESTS = 20_000
 _SOURCES = 1_000
-"""Most sources of price files that one pass checks."""
-_LOOKS_SECONDS = 20.0
-"""Longest wait of a pass for the checks that it has begun; slow ones go on without it."""
+"""Most sources of price files that one pass polls."""
+_POLLS_SECONDS = 20.0
+"""Longest wait of a pass for the polls that it has begun; slow ones go on without it."""
 _IMPORTS_AT_ONCE = 2
 _DELTAS = 20_000
 """Rows of one kind in one transaction: rows to forget, or changes of counts to sum up."""
@@ -107,7 +107,7 @@ class Passes:
     settings: Settings
     database: Database
     jobs: JobQueue
-    source_looks: SourceLooks = field(default_factory=SourceLooks)
+    source_polls: SourcePolls = field(default_factory=SourcePolls)
     """Checks of sources of price files that are under way: the only state kept between passes."""
     importing: threading.BoundedSemaphore = field(default_factory=lambda: threading.BoundedSemaphore(_IMPORTS_AT_ONCE))
 
@@ -281,15 +281,15 @@ class Passes:
             wake_prices(connection, since=since, now=now)
         with self.database.transaction() as connection:
             due = due_sources(connection, now=now, limit=_SOURCES)
-        files = self.source_looks.run(due, self._look_at_source, seconds=_LOOKS_SECONDS)
-        for source in self.source_looks.newly_stuck():
+        files = self.source_polls.run(due, self._poll_source, seconds=_POLLS_SECONDS)
+        for source in self.source_polls.newly_stuck():
             self._note_fault(source, "it has not answered for minutes: is the disk of its folder away?")
         return {"price_files": files}
 
-    def _look_at_source(self, source: PriceSource) -> int:
+    def _poll_source(self, source: PriceSource) -> int:
         """Checks one source, and returns how many files came. Runs in a thread of its own, and raises nothing."""
         try:
-            look = look_at_source(
+            poll = poll_source(
                 self._begin_import,
                 source,
                 contacts=Contacts.of(self.settings),
@@ -301,11 +301,11 @@ class Passes:
             if not is_away(error):
                 self._note_fault(source, "something failed on our side")
             return 0
-        return look.files
+        return poll.files
 
     @contextmanager
     def _begin_import(self) -> Iterator[Connection]:
-        """A transaction of a check. Few run at a time: files that wait for one another would hold the connections of
+        """A transaction of a poll. Few run at a time: files that wait for one another would hold the connections of
         the other passes."""
         with self.importing, self.database.transaction() as connection:
             yield connection
@@ -313,7 +313,7 @@ class Passes:
     def _note_fault(self, source: PriceSource, fault: str) -> None:
         try:
             with self.database.transaction() as connection:
-                note_look(connection, source, fault=fault, seen=None, failed=True, now=clock.now())
+                note_poll(connection, source, fault=fault, seen=None, failed=True, now=clock.now())
         except psycopg.Error:
             log.warning("passes.price_source_fault_not_noted", source_id=source.id, company_id=source.company_id)
 

@@ -20,7 +20,7 @@ from domain.files.reading import AUTO
 from domain.ids import read_id, shown_id, with_shown_ids
 from domain.operations.import_kinds import PricesFile
 from domain.routes.plans import price_changes
-from domain.routes.plans.price_sources import look_at_source, price_profile, price_profile_of
+from domain.routes.plans.price_sources import poll_source, price_profile, price_profile_of
 from domain.settings import get_settings
 from domain.stations import held_prices, price_sources
 from domain.stations.held_prices import UnknownHeldPrice
@@ -330,7 +330,7 @@ def sources_run(company_id: CompanyId, name: SourceArgument, as_json: AsJson = F
             time.sleep(3)
         with transaction() as connection:
             source = price_sources.read_source(connection, company_id, name)
-        look = look_at_source(
+        poll = poll_source(
             transaction,
             source,
             contacts=Contacts.of(settings),
@@ -338,7 +338,7 @@ def sources_run(company_id: CompanyId, name: SourceArgument, as_json: AsJson = F
             now=clock.now(),
             retry=not turn,
         )
-        files, waiting, fault = files + look.files, look.waiting, look.fault
+        files, waiting, fault = files + poll.files, poll.waiting, poll.fault
         if fault or not waiting:
             break
     result = {"files": files, "waiting": waiting, "fault": fault}

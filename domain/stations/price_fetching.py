@@ -4,7 +4,7 @@ The key of an SFTP server is pinned: another server at its address gets neither 
 loaded only where a source needs it.
 
 A server may fall silent at any word, or send a byte a second. So each listing and each file has a time, and so has a
-look as a whole. When it is over, the connection is aborted: asyncssh would wait for the server's answer to a farewell.
+poll as a whole. When it is over, the connection is aborted: asyncssh would wait for the server's answer to a farewell.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ MOST_FILE_BYTES = 64 << 20
 MOST_FILES_LISTED = 10_000
 LONGEST_FILE_NAME = 255
 MOST_FILES_TAKEN = 20
-"""Most files of one check; the rest waits for the next."""
+"""Most files of one poll; the rest waits for the next."""
 SFTP_CONNECT_SECONDS = 15.0
 FETCH_SECONDS = 30.0
 """Time for one listing or one file."""
-LOOK_SECONDS = 60.0
-"""Time for a server in one whole check."""
+POLL_SECONDS = 60.0
+"""Time for a server in one whole poll."""
 _FAREWELL_SECONDS = 1.0
 _LATEST = (1 << 32) - 1
 """The last second that SFTP can express."""
@@ -60,7 +60,7 @@ class FileNotFetched(FetchFailed):
 
 
 class FileChanged(FetchFailed):
-    """The file was written while it was read; a later check takes it."""
+    """The file was written while it was read; a later poll takes it."""
 
 
 class ListedFile(NamedTuple):
@@ -153,7 +153,7 @@ class _Sftp:
         self._loop.set_exception_handler(lambda loop, context: None)  # reads that an abort has ended
         self._client: SFTPClient | None = None
         self._connection: SSHClientConnection | None = None
-        self._seconds_left = LOOK_SECONDS
+        self._seconds_left = POLL_SECONDS
 
     def files(self) -> list[ListedFile]:
         return _oldest_first(self._within(self._list()))

@@ -1,6 +1,6 @@
 """Sources of price files: a watched folder, or a folder on an SFTP server, from which the scheduler fetches files.
 
-The company's files are listed, and a file is imported once its size and time have been the same at two checks, so that
+The company's files are listed, and a file is imported once its size and time have been the same at two polls, so that
 none is taken half-written. `SeenFile` has the state of each listed file. A source that cannot be read is asked less and
 less often, down to once an hour."""
 
@@ -29,17 +29,17 @@ SourceKind = Literal["folder", "sftp"]
 MOST_SOURCES = 20
 """Most sources of a company."""
 
-LOOK_EVERY = timedelta(minutes=5)
-"""Time between two checks of a source; files come once or a few times a day."""
+POLL_EVERY = timedelta(minutes=5)
+"""Time between two polls of a source; files come once or a few times a day."""
 
-LOOK_AGAIN = timedelta(seconds=30)
-"""Wait until a source with a file that may still be growing is checked again."""
+POLL_AGAIN = timedelta(seconds=30)
+"""Wait until a source with a file that may still be growing is polled again."""
 
 STILL_WRITTEN = timedelta(hours=1)
 """A file that is incomplete for this long is reported, and no longer waited for."""
 
 LONGEST_PAUSE = timedelta(hours=1)
-"""Longest wait between checks of a source that fails."""
+"""Longest wait between polls of a source that fails."""
 
 TOLD_AFTER = timedelta(hours=1)
 """The owner of a source that has failed this long is told, before its files are late."""
@@ -71,7 +71,7 @@ class SeenFile(NamedTuple):
     state: Literal["", "taken", "failed", "again"] = ""
     """Empty while it may still be growing. "again": it was imported, and is to be read once more after an older one."""
     since: int = 0
-    """Seconds since 1970, by our clock, of the first check that found it in this state."""
+    """Seconds since 1970, by our clock, of the first poll that found it in this state."""
     tried: int = 0
     """Seconds since 1970, by our clock, of the last attempt."""
     read_with: str = ""
@@ -100,7 +100,7 @@ class PriceSource(NamedTuple):
     fault: str | None
     seen: dict[str, Any]
     failures: int
-    """Failed checks in a row."""
+    """Failed polls in a row."""
     failing_since: datetime | None
     """When the fault of the source, or of its last file, began; None without a fault."""
 
@@ -114,7 +114,7 @@ class PriceSource(NamedTuple):
 
     @property
     def was_listed(self) -> bool:
-        """False before the first check that succeeds: files that are there already are history."""
+        """False before the first poll that succeeds: files that are there already are history."""
         return bool(self.seen) or self.file_at is not None or (self.looked_at is not None and not self.failures)
 
     def late_since(self, now: datetime) -> datetime | None:
@@ -159,7 +159,7 @@ _READ = Statement(
 _WAITS = """EXISTS (
     SELECT FROM jsonb_each(seen) AS file (name, about) WHERE about ->> 2 = 'again'
     OR about ->> 2 = '' AND (about ->> 3)::bigint > extract(epoch FROM %(now)s::timestamptz - %(still)s::interval))"""
-"""A file of the source should be checked again soon; see `SeenFile`."""
+"""A file of the source should be polled again soon; see `SeenFile`."""
 _DUE = Statement(
     PriceSource,
     f"SELECT {SOURCES.columns} FROM price_sources WHERE paused_at IS NULL"
@@ -252,12 +252,12 @@ def remove_source(connection: Connection, source: PriceSource, by: Actor) -> Non
 
 
 def due_sources(connection: Connection, *, now: datetime, limit: int) -> Sequence[PriceSource]:
-    """The sources to check, of all companies. Failing ones come last, and wait longer after each failure."""
-    waits = {"every": LOOK_EVERY, "longest": LONGEST_PAUSE, "again": LOOK_AGAIN, "still": STILL_WRITTEN}
+    """The sources to poll, of all companies. Failing ones come last, and wait longer after each failure."""
+    waits = {"every": POLL_EVERY, "longest": LONGEST_PAUSE, "again": POLL_AGAIN, "still": STILL_WRITTEN}
     return _DUE.all(connection, {**waits, "now": now, "limit": limit})
 
 
-def note_look(
+def note_poll(
     connection: Connection,
     source: PriceSource,
     *,
@@ -266,7 +266,7 @@ def note_look(
     failed: bool,
     now: datetime,
 ) -> None:
-    """Stores the outcome of a check. `failed`: the source could not be read to the end. `seen` is None if it could not
+    """Stores the outcome of a poll. `failed`: the source could not be read to the end. `seen` is None if it could not
     even be listed."""
     values: dict[str, Any] = {"now": now, "fault": fault and fault[:1_000], "failed": failed}
     values["seen"] = as_json({name: list(one) for name, one in seen.items()}) if seen is not None else None

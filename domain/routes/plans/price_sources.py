@@ -1,4 +1,4 @@
-"""Checks a source of price files: imports the files that have come since, and records each outcome.
+"""Polls a source of price files: imports the files that have come since, and records each outcome.
 
 A file is imported in one transaction with the record of its run, so a process that dies in between takes it again. One
 file, read in one way, is imported once; its content at a later time is a newer file."""
@@ -34,7 +34,7 @@ from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, UnknownProfile
 from domain.stations.price_rows import PriceReport
 from domain.stations.price_runs import RunFile, file_hash_of, record_run, was_taken
-from domain.stations.price_sources import STILL_WRITTEN, PriceSource, SeenFile, lock_source, note_file, note_look
+from domain.stations.price_sources import STILL_WRITTEN, PriceSource, SeenFile, lock_source, note_file, note_poll
 from domain.stations.prices import STALE_AFTER
 from domain.telemetry.logs import get_logger
 from domain.wording import counted
@@ -43,13 +43,13 @@ log = get_logger(__name__)
 
 TRY_AGAIN = timedelta(hours=1)
 """Wait until a file that failed is tried again, since the cause may be gone: a station is known now, a limit was
-changed. If its profile has changed, it is tried at the next check."""
+changed. If its profile has changed, it is tried at the next poll."""
 MOST_FILES_READ = 4 * MOST_FILES_TAKEN
-"""Most files that one check fetches, those included that turn out to be known."""
+"""Most files that one poll fetches, those included that turn out to be known."""
 
 
-class SourceLook(NamedTuple):
-    """The outcome of a check: files imported, files refused, and files that may still be growing."""
+class SourcePoll(NamedTuple):
+    """The outcome of a poll: files imported, files refused, and files that may still be growing."""
 
     files: int
     waiting: int
@@ -73,7 +73,7 @@ def price_profile(connection: Connection, company_id: Any, name: str) -> FilePro
     return found
 
 
-def look_at_source(
+def poll_source(
     transaction: Transaction,
     source: PriceSource,
     *,
@@ -81,25 +81,25 @@ def look_at_source(
     limits: OutlierLimits,
     now: datetime,
     retry: bool = False,
-) -> SourceLook:
+) -> SourcePoll:
     """Takes the files that are complete. With `retry` failed ones are tried again at once. A fault of the source is
     stored with it, and never raised."""
     with transaction() as connection:
         read_with = _read_with(connection, source)
-    look = _Look(transaction, source, read_with, limits, now, timedelta() if retry else TRY_AGAIN)
+    poll = _Poll(transaction, source, read_with, limits, now, timedelta() if retry else TRY_AGAIN)
     try:
         with open_source(source, contacts.open(source.secret)) as opened, working_folder() as folder:
-            look.take(opened, folder / "file")
+            poll.take(opened, folder / "file")
     except (FetchFailed, UnreadableContact) as error:
         log.warning("price_sources.look_failed", source_id=source.id, company_id=source.company_id, error=str(error))
-        look.fault = str(error)
+        poll.fault = str(error)
         with transaction() as connection:
-            note_look(connection, source, fault=look.fault, seen=look.all_seen(), failed=True, now=now)
-        return SourceLook(look.files, 0, look.fault)
-    waiting = sum(look.is_waiting(one) for one in look.seen.values())
+            note_poll(connection, source, fault=poll.fault, seen=poll.all_seen(), failed=True, now=now)
+        return SourcePoll(poll.files, 0, poll.fault)
+    waiting = sum(poll.is_waiting(one) for one in poll.seen.values())
     with transaction() as connection:
-        note_look(connection, source, fault=look.fault, seen=look.seen, failed=False, now=now)
-    return SourceLook(look.files, waiting, look.fault)
+        note_poll(connection, source, fault=poll.fault, seen=poll.seen, failed=False, now=now)
+    return SourcePoll(poll.files, waiting, poll.fault)
 
 
 def _read_with(connection: Connection, source: PriceSource) -> str:
@@ -113,8 +113,8 @@ def _read_with(connection: Connection, source: PriceSource) -> str:
 
 
 @dataclass(slots=True)
-class _Look:
-    """One check, which goes through the listed files, the oldest first."""
+class _Poll:
+    """One poll, which goes through the listed files, the oldest first."""
 
     transaction: Transaction
     source: PriceSource
@@ -138,11 +138,11 @@ class _Look:
         return int(self.now.timestamp())
 
     def all_seen(self) -> dict[str, SeenFile] | None:
-        """The state of the files after a check that broke off; None if it learned nothing new."""
+        """The state of the files after a poll that broke off; None if it learned nothing new."""
         return self.source.seen_files | self.seen if self.is_listed else None
 
     def take(self, opened: OpenSource, target: Path) -> None:
-        """Goes through the files of the source. Raises FetchFailed when the source stops answering; the check then ends
+        """Goes through the files of the source. Raises FetchFailed when the source stops answering; the poll then ends
         with that fault."""
         before = self.source.seen_files
         listed = opened.files()
@@ -184,7 +184,7 @@ class _Look:
         return one.state == "again" or (before is not None and before.is_like(file.size_bytes, file.modified_at))
 
     def is_waiting(self, one: SeenFile) -> bool:
-        """True for a file to check again soon."""
+        """True for a file to look at again soon."""
         return one.state == "again" or (not one.state and self.seconds - one.since < STILL_WRITTEN.total_seconds())
 
     def _tell(self, file: ListedFile, one: SeenFile) -> None:
@@ -198,7 +198,7 @@ class _Look:
             self.fault = f"{file.name}: it has been {what} for an hour: ask whoever sends it"
 
     def _take(self, opened: OpenSource, file: ListedFile, one: SeenFile, target: Path) -> SeenFile:
-        """Fetches and imports a file. Raises FetchFailed when the source stops answering; the check then ends with that
+        """Fetches and imports a file. Raises FetchFailed when the source stops answering; the poll then ends with that
         fault."""
         tried = one._replace(tried=self.seconds, read_with=self.read_with, fault="")
         self.read += 1

@@ -25,7 +25,7 @@ from domain.notices.subscriptions import (
     remove_subscription,
 )
 from domain.settings import Settings
-from domain.stations.price_sources import note_look, read_source
+from domain.stations.price_sources import note_poll, read_source
 from tests.domain.helpers import imported, late_source
 from tests.domain.notices.subscriptions import END_AFTER, HERE, VALUES, look, look_until_over, notices_of, subscribe
 from tests.factories import DOT, Fleet, make_fleet
@@ -257,7 +257,7 @@ def test_a_source_that_fails_is_told_before_its_file_is_late(
     late_source(connection, fleet.company_id, now=NOW)
     connection.execute("UPDATE price_sources SET file_at = %s WHERE company_id = %s", (NOW, fleet.company_id))
     source = read_source(connection, fleet.company_id, "daily")
-    note_look(connection, source, fault="sftp.example.com did not answer", seen=None, failed=True, now=NOW)
+    note_poll(connection, source, fault="sftp.example.com did not answer", seen=None, failed=True, now=NOW)
     look(connection, fleet.company_id, NOW + timedelta(minutes=59))
     assert notices_of(connection, fleet.company_id) == []
 

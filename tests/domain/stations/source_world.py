@@ -1,4 +1,4 @@
-"""Sources of price files for tests: a company with a source, and looks at it."""
+"""Sources of price files for tests: a company with a source, and polls of it."""
 
 import os
 from datetime import datetime
@@ -8,7 +8,7 @@ from cryptography.fernet import Fernet
 
 from domain.accounts.contacts import Contacts
 from domain.database.connections import Database
-from domain.routes.plans.price_sources import SourceLook, look_at_source
+from domain.routes.plans.price_sources import SourcePoll, poll_source
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_runs import latest_runs
 from domain.stations.price_sources import (
@@ -29,7 +29,7 @@ CONTACTS = Contacts(KEY)
 
 
 class World:
-    """A company with a source, and looks at it."""
+    """A company with a source, and polls of it."""
 
     def __init__(
         self,
@@ -53,8 +53,8 @@ class World:
         with self.database.transaction() as connection:
             return read_source(connection, self.company.company_id, self.name)
 
-    def look(self, *, retry: bool = False) -> SourceLook:
-        return look_at_source(
+    def poll(self, *, retry: bool = False) -> SourcePoll:
+        return poll_source(
             self.database.transaction,
             self.source,
             contacts=CONTACTS,
@@ -80,10 +80,10 @@ def put(folder: Path, name: str, price: str, at: datetime) -> None:
     os.utime(folder / name, (at.timestamp(), at.timestamp()))
 
 
-def looks(world: World, count: int = 2) -> SourceLook:
+def polls(world: World, count: int = 2) -> SourcePoll:
     for _ in range(count):
-        look = world.look()
-    return look
+        poll = world.poll()
+    return poll
 
 
 def sftp_world(database: Database, company: Fleet, server: SftpServer, secret: str = "right", key: str = "") -> World:

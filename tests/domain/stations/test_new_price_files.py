@@ -23,9 +23,9 @@ from domain.stations.price_profiles import BUILT_IN
 from domain.stations.price_sources import (
     SeenFile,
     SourceAddress,
-    note_look,
+    note_poll,
 )
-from tests.domain.stations.source_world import HEADER, ROW, World, looks, put, sftp_world
+from tests.domain.stations.source_world import HEADER, ROW, World, polls, put, sftp_world
 from tests.factories import Fleet
 from tests.sftp_server import sftp_server
 
@@ -35,7 +35,7 @@ def test_the_same_prices_in_the_file_of_the_next_day_count_for_seven_days_more(w
     for day in range(12):
         watched.now = began + timedelta(days=day)
         put(folder, "prices.csv", "3.499", watched.now)
-        looks(watched)
+        polls(watched)
 
     with watched.database.transaction() as connection:
         ((effective_at,),) = connection.execute("SELECT max(effective_at) FROM quotes").fetchall()
@@ -49,7 +49,7 @@ def test_a_price_that_goes_back_to_an_earlier_one_goes_back(watched: World, fold
     for day, price in enumerate(("3.499", "3.299", "3.499")):
         watched.now = began + timedelta(days=day)
         put(folder, "prices.csv", price, watched.now)
-        looks(watched)
+        polls(watched)
 
     assert watched.prices() == {"loves-305": 3.499}
     assert len(watched.runs()) == 3
@@ -79,11 +79,11 @@ def test_the_newest_file_s_price_counts_whatever_came_before(
     for price, name, hours in files:
         watched.now += timedelta(hours=hours)
         put(folder, name, price, watched.now)
-        looks(watched)
+        polls(watched)
 
     assert watched.prices()["loves-305"] == float(files[-1][0])
     assert len(watched.runs()) == len(files), "each is taken once"
-    assert looks(watched, 3).files == 0
+    assert polls(watched, 3).files == 0
 
 
 def test_a_file_that_failed_by_its_profile_is_taken_once_the_profile_is_mended(
@@ -93,11 +93,11 @@ def test_a_file_that_failed_by_its_profile_is_taken_once_the_profile_is_mended(
     keep_price_profile(world, "Another price")
     put(folder, "prices.csv", "3.499", world.now - timedelta(hours=2))
     put(folder, "later.csv", "3.299", world.now - timedelta(hours=1))
-    assert "needs a column" in (looks(world).fault or "")
-    assert looks(world, 3).files == 0, "a file that failed is not read at every look"
+    assert "needs a column" in (polls(world).fault or "")
+    assert polls(world, 3).files == 0, "a file that failed is not read at every look"
 
     keep_price_profile(world, "Best Discounted Price")
-    assert world.look()[:3] == (2, 0, None)
+    assert world.poll()[:3] == (2, 0, None)
 
     assert world.prices() == {"loves-305": 3.299}
     assert [run[3] is None for run in world.runs()] == [True, True, False, False]
@@ -115,14 +115,14 @@ def test_a_file_that_failed_for_another_cause_is_tried_each_hour_and_a_person_tr
 ) -> None:
     put(folder, "prices.csv", "3.499", watched.now)
     monkeypatch.setattr(plan_sources, "import_price_file", raising(UnreadableFile("no limits yet")))
-    assert looks(watched).fault == "prices.csv: no limits yet"
+    assert polls(watched).fault == "prices.csv: no limits yet"
     for _ in range(3):
         watched.now += timedelta(minutes=61)
-        assert watched.look().fault == "prices.csv: no limits yet"
+        assert watched.poll().fault == "prices.csv: no limits yet"
     assert len(watched.runs()) == 1, "the same fault is told once"
     monkeypatch.undo()
 
-    assert watched.look(retry=True)[:3] == (1, 0, None)
+    assert watched.poll(retry=True)[:3] == (1, 0, None)
     assert watched.prices() == {"loves-305": 3.499}
 
 
@@ -143,16 +143,16 @@ def test_an_older_file_that_is_taken_late_does_not_stay_above_a_newer_one(
         at = (watched.now - timedelta(hours=hours)).timestamp()
         os.utime(folder / name, (at, at))
     monkeypatch.setattr(price_fetching, "MOST_FILE_BYTES", 1)
-    assert looks(watched).files == 2
+    assert polls(watched).files == 2
     monkeypatch.undo()
     (folder / "early.csv").rename(folder / "away")
-    watched.look(retry=True)
+    watched.poll(retry=True)
     (folder / "away").rename(folder / "early.csv")
     with watched.database.transaction() as connection:
         seen = {**watched.source.seen_files, "early.csv": failed_before(folder / "early.csv")}
-        note_look(connection, watched.source, fault=None, seen=seen, failed=False, now=watched.now)
+        note_poll(connection, watched.source, fault=None, seen=seen, failed=False, now=watched.now)
 
-    assert watched.look(retry=True).files == 2
+    assert watched.poll(retry=True).files == 2
     assert watched.prices() == {"loves-305": 3.299}
 
 
@@ -177,7 +177,7 @@ def test_a_file_that_fails_does_not_hold_up_the_newer_ones(
     monkeypatch.setattr(plan_sources, "import_price_file", odd)
     monkeypatch.setattr(price_fetching, "MOST_FILE_BYTES", 1_000)
 
-    assert looks(watched)[:3] == (3, 0, None)
+    assert polls(watched)[:3] == (3, 0, None)
     assert watched.prices() == {"loves-305": 3.499}
     assert watched.source.seen_files["odd.csv"].fault == "odd.csv: something failed on our side"
 
@@ -187,7 +187,7 @@ def test_a_file_that_is_replaced_while_it_is_read_is_taken_later(
 ) -> None:
     """In place, with the same size: half of it is the old one."""
     put(folder, "prices.csv", "3.499", watched.now - timedelta(hours=1))
-    watched.look()
+    watched.poll()
     opened = os.open
 
     def replaced(path: Path, flags: int, **named: Any) -> int:
@@ -197,9 +197,9 @@ def test_a_file_that_is_replaced_while_it_is_read_is_taken_later(
         return found
 
     monkeypatch.setattr("os.open", replaced)
-    assert watched.look()[:3] == (0, 1, None)
+    assert watched.poll()[:3] == (0, 1, None)
     monkeypatch.undo()
-    looks(watched)
+    polls(watched)
 
     assert watched.prices() == {"loves-305": 3.299}
     assert len(watched.runs()) == 1
@@ -207,12 +207,12 @@ def test_a_file_that_is_replaced_while_it_is_read_is_taken_later(
 
 def test_a_file_that_brings_no_price_is_told_and_its_source_stays_late(watched: World, folder: Path) -> None:
     put(folder, "rows.csv", "cheap", watched.now - timedelta(minutes=1))
-    assert looks(watched).fault == (
+    assert polls(watched).fault == (
         "rows.csv: none of its 1 row can be used; line 2: Best Discounted Price: 'cheap' is no number"
     )
     assert watched.runs() == [("rows.csv", 0, 1, watched.source.fault)]
     (folder / "heading.csv").write_text(HEADER)
-    assert looks(watched).fault == "heading.csv: it has no rows with prices"
+    assert polls(watched).fault == "heading.csv: it has no rows with prices"
 
     assert watched.source.file_at is None
     assert watched.source.late_since(watched.now + timedelta(hours=27)) is not None
@@ -220,11 +220,11 @@ def test_a_file_that_brings_no_price_is_told_and_its_source_stays_late(watched: 
 
 def test_an_empty_file_and_one_that_never_gets_whole_are_told(watched: World, folder: Path) -> None:
     (folder / "empty.csv").write_text("")
-    assert looks(watched)[:3] == (0, 1, None)
+    assert polls(watched)[:3] == (0, 1, None)
     watched.now += timedelta(minutes=61)
-    assert watched.look()[:3] == (0, 0, "empty.csv: it has been empty for an hour: ask whoever sends it")
+    assert watched.poll()[:3] == (0, 0, "empty.csv: it has been empty for an hour: ask whoever sends it")
     (folder / "empty.csv").write_text(HEADER + ROW)
-    assert looks(watched)[:3] == (1, 0, None)
+    assert polls(watched)[:3] == (1, 0, None)
 
 
 @pytest.mark.parametrize("name", ["p.csv.filepart", "p.csv.part", ".p.csv.a1B2c3", "~$p.csv", "p.csv.tmp", "p.csv~"])
@@ -233,15 +233,15 @@ def test_a_file_under_a_name_of_one_that_is_not_whole_is_left_alone(
 ) -> None:
     world = World(stored, company, "folder", SourceAddress(str(folder), "*"))
     put(folder, name, "3.499", world.now)
-    assert looks(world, 3)[:3] == (0, 0, None)
+    assert polls(world, 3)[:3] == (0, 0, None)
     (folder / name).rename(folder / "p.csv")
-    assert looks(world)[:3] == (1, 0, None)
+    assert polls(world)[:3] == (1, 0, None)
 
 
 def test_a_pattern_may_ask_for_such_names(stored: Database, company: Fleet, folder: Path) -> None:
     world = World(stored, company, "folder", SourceAddress(str(folder), "*.tmp"))
     put(folder, "prices.tmp", "3.499", world.now)
-    assert looks(world).files == 1
+    assert polls(world).files == 1
 
 
 @pytest.mark.parametrize("ahead_hours", [-30, 5, 24 * 400])
@@ -255,7 +255,7 @@ def test_a_server_with_a_wrong_clock_gives_each_file_s_prices_in_order(
             world.now += timedelta(days=bool(day))
             (folder / "prices.csv").write_text(HEADER + ROW.replace("3.499", price))
             times["prices.csv"] = int((world.now + timedelta(hours=ahead_hours)).timestamp())
-            looks(world)
+            polls(world)
 
     assert world.prices() == {"loves-305": 3.499}
     assert len(world.runs()) == 4
@@ -268,7 +268,7 @@ def test_a_server_that_tells_no_times_brings_each_new_content(stored: Database, 
         for day, price in enumerate(("3.499", "3.299", "3.499")):
             world.now += timedelta(days=bool(day))
             (folder / "prices.csv").write_text(HEADER + ROW.replace("3.499", price))
-            looks(world, 3)
+            polls(world, 3)
 
     assert world.prices() == {"loves-305": 3.499}
     assert len(world.runs()) == 3, "the same content is not imported at every look"
@@ -277,10 +277,10 @@ def test_a_server_that_tells_no_times_brings_each_new_content(stored: Database, 
 def test_a_new_file_with_an_old_time_is_told_and_history_is_not_read(watched: World, folder: Path) -> None:
     old = watched.now - timedelta(days=20)
     put(folder, "history.csv", "3.499", old)
-    assert looks(watched)[:3] == (0, 0, None)
+    assert polls(watched)[:3] == (0, 0, None)
     put(folder, "came.csv", "3.499", old + timedelta(days=1))
 
-    assert "prices count for 7 days" in (looks(watched).fault or "")
+    assert "prices count for 7 days" in (polls(watched).fault or "")
     assert [run[0] for run in watched.runs()] == ["came.csv"]
 
 
@@ -289,7 +289,7 @@ def test_two_sources_may_bring_the_same_file(stored: Database, company: Fleet, f
     second = World(stored, company, "folder", SourceAddress(str(folder), "*.csv"), name="backup")
     put(folder, "prices.csv", "3.499", first.now)
     for world in (first, second):
-        looks(world)
+        polls(world)
 
     assert len(first.runs()) == 2
     assert (first.source.file_at, second.source.file_at) == (first.now, second.now)
@@ -308,20 +308,20 @@ def test_a_file_that_a_person_has_taken_already_comes_from_its_source_too(watche
             limits=OutlierLimits(),
             now=watched.now,
         )
-    assert looks(watched)[:3] == (1, 0, None)
+    assert polls(watched)[:3] == (1, 0, None)
     assert watched.source.file_at == watched.now
 
 
 def test_files_that_an_earlier_release_took_are_not_taken_again(watched: World, folder: Path) -> None:
     put(folder, "prices.csv", "3.499", watched.now - timedelta(hours=1))
-    looks(watched)
+    polls(watched)
     with watched.database.transaction() as connection:
         connection.execute("UPDATE price_runs SET modified_at = NULL, read_with = NULL")
         connection.execute(
             "UPDATE price_sources SET seen = (SELECT jsonb_object_agg(key, jsonb_build_array(value -> 0, value -> 1,"
             " 'taken')) FROM jsonb_each(seen))"
         )
-    assert looks(watched)[:3] == (0, 0, None)
+    assert polls(watched)[:3] == (0, 0, None)
     watched.now += timedelta(days=1)
     put(folder, "prices.csv", "3.499", watched.now)
-    assert looks(watched)[:3] == (1, 0, None)
+    assert polls(watched)[:3] == (1, 0, None)

@@ -38,7 +38,7 @@ def test_a_file_that_arrives_so_is_taken_once_and_whole(
             os.utime(folder / name, (at, at))
         for _ in range(step.get("looks", 0)):
             world.now += timedelta(minutes=1)
-            world.look()
+            world.poll()
 
     right = case["right"]
     assert [run[0] for run in reversed(world.runs())] == right["taken"]

@@ -14,7 +14,7 @@ from cryptography.fernet import Fernet
 from domain.accounts.contacts import Contacts
 from domain.database.connections import Connection, Database
 from domain.needs import overdue
-from domain.routes.plans.price_sources import look_at_source
+from domain.routes.plans.price_sources import poll_source
 from domain.stations import price_fetching
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_runs import latest_runs, refused_rows
@@ -41,10 +41,10 @@ def test_a_file_is_taken_at_the_second_look_that_finds_it_the_same(watched: Worl
     (folder / "prices.csv").write_text(HEADER + ROW[:20])
     (folder / "other.txt").write_text("nothing")
 
-    assert watched.look()[:3] == (0, 1, None)
+    assert watched.poll()[:3] == (0, 1, None)
     (folder / "prices.csv").write_text(HEADER + ROW)
-    assert watched.look()[:3] == (0, 1, None)
-    assert watched.look()[:3] == (1, 0, None)
+    assert watched.poll()[:3] == (0, 1, None)
+    assert watched.poll()[:3] == (1, 0, None)
 
     assert watched.runs() == [("prices.csv", 1, 0, None)]
     assert watched.prices() == {"loves-305": 3.499}
@@ -54,25 +54,25 @@ def test_a_file_is_taken_at_the_second_look_that_finds_it_the_same(watched: Worl
 def test_the_same_file_is_taken_once_even_under_another_name(watched: World, folder: Path) -> None:
     (folder / "prices.csv").write_text(HEADER + ROW)
     for _ in range(4):
-        watched.look()
+        watched.poll()
     os.rename(folder / "prices.csv", folder / "again.csv")
     for _ in range(3):
-        watched.look()
+        watched.poll()
 
     assert watched.runs() == [("prices.csv", 1, 0, None)]
 
 
 def test_a_file_that_cannot_be_read_is_told_and_the_next_one_taken(watched: World, folder: Path) -> None:
     (folder / "a.csv").write_text("nothing,of,this\n1,2,3\n")
-    watched.look()
-    look = watched.look()
+    watched.poll()
+    look = watched.poll()
     assert look.fault is not None
     assert look.fault.startswith("a.csv: the profile 'loves' needs a column 'Store No.'")
-    assert watched.look().fault == look.fault  # it stays until the next file
+    assert watched.poll().fault == look.fault  # it stays until the next file
     (folder / "b.csv").write_text(HEADER + ROW + "306,Tulsa,OK,3.9,cheap,36.1,-95.9\n")
-    watched.look()
+    watched.poll()
 
-    assert watched.look().fault is None
+    assert watched.poll().fault is None
     assert watched.runs()[0] == ("b.csv", 1, 1, None)
     with watched.database.transaction() as connection:
         (run, _) = latest_runs(connection, watched.company.company_id)
@@ -86,8 +86,8 @@ def test_a_file_is_as_old_as_its_time_says(watched: World, folder: Path) -> None
         (folder / f"{name}.csv").write_text(HEADER + ROW.replace("3.499", price))
         at = (watched.now - timedelta(hours=hours)).timestamp()
         os.utime(folder / f"{name}.csv", (at, at))
-    watched.look()
-    watched.look()
+    watched.poll()
+    watched.poll()
 
     assert [run[0] for run in watched.runs()] == ["new.csv", "old.csv"]
     assert watched.prices() == {"loves-305": 3.499}
@@ -100,17 +100,17 @@ def test_links_and_huge_files_are_not_read(
     (folder / "link.csv").symlink_to(tmp_path / "secret")
     (folder / "huge.csv").write_text(HEADER + ROW * 30)
     monkeypatch.setattr(price_fetching, "MOST_FILE_BYTES", 1_000)
-    watched.look()
+    watched.poll()
 
-    assert watched.look().fault == "huge.csv is larger than 0 MiB: it is no price file"
+    assert watched.poll().fault == "huge.csv is larger than 0 MiB: it is no price file"
     assert watched.runs() == []
 
 
 def test_a_folder_that_is_gone_is_told(stored: Database, company: Fleet, folder: Path) -> None:
     world = World(stored, company, "folder", SourceAddress(str(folder / "none")))
 
-    assert world.look().fault == f"cannot read the folder {folder / 'none'}: No such file or directory"
-    assert world.source.fault == world.look().fault
+    assert world.poll().fault == f"cannot read the folder {folder / 'none'}: No such file or directory"
+    assert world.source.fault == world.poll().fault
 
 
 # --- SFTP --------------------------------------------------------------------------------------------------------
@@ -122,33 +122,33 @@ def test_files_come_from_an_sftp_server_and_the_password_is_sealed(
     (folder / "prices.csv").write_text(HEADER + ROW)
     with sftp_server(folder) as server:
         world = sftp_world(stored, company, server)
-        assert world.look()[:3] == (0, 1, None)
-        assert world.look()[:3] == (1, 0, None)
-        assert world.look()[:3] == (0, 0, None)
+        assert world.poll()[:3] == (0, 1, None)
+        assert world.poll()[:3] == (1, 0, None)
+        assert world.poll()[:3] == (0, 0, None)
 
     assert world.runs() == [("prices.csv", 1, 0, None)]
     assert "right" not in str(world.source.secret)
-    assert (world.look().fault or "").startswith("cannot connect to 127.0.0.1")
+    assert (world.poll().fault or "").startswith("cannot connect to 127.0.0.1")
 
 
 def test_a_private_key_serves_as_well(stored: Database, company: Fleet, folder: Path) -> None:
     key = asyncssh.generate_private_key("ssh-ed25519")
     with sftp_server(folder, authorized_key=key) as server:
         world = sftp_world(stored, company, server, secret=key.export_private_key().decode())
-        assert world.look()[:3] == (0, 0, None)
+        assert world.poll()[:3] == (0, 0, None)
 
 
 def test_a_server_with_another_key_gets_no_password(stored: Database, company: Fleet, folder: Path) -> None:
     other = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode().strip()
     with sftp_server(folder) as server:
-        look = sftp_world(stored, company, server, key=other).look()
+        look = sftp_world(stored, company, server, key=other).poll()
 
     assert "has another key than the one that is pinned" in (look.fault or "")
 
 
 def test_a_wrong_password_is_told(stored: Database, company: Fleet, folder: Path) -> None:
     with sftp_server(folder) as server:
-        look = sftp_world(stored, company, server, secret="wrong").look()
+        look = sftp_world(stored, company, server, secret="wrong").poll()
 
     assert "refuses the user or the password" in (look.fault or "")
     assert "wrong" not in (look.fault or "")
@@ -165,8 +165,8 @@ def test_a_server_that_falls_silent_is_given_up_in_time(
     with opened as server:
         world = sftp_world(stored, company, server)
         started = time.monotonic()
-        world.look()
-        look = world.look()
+        world.poll()
+        look = world.poll()
         took = time.monotonic() - started
 
     assert re.fullmatch(r"127.0.0.1 did not answer within \d s: ask its people whether it works", look.fault or "")
@@ -178,14 +178,14 @@ def test_a_server_that_falls_silent_is_given_up_in_time(
 def test_a_look_has_a_time_as_a_whole(
     stored: Database, company: Fleet, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(price_fetching, "LOOK_SECONDS", 1.5)
+    monkeypatch.setattr(price_fetching, "POLL_SECONDS", 1.5)
     for number in range(5):
         (folder / f"{number}.csv").write_text(HEADER + ROW[:-1] + "0" * number + "\n" * (30 - number))
     with sftp_server(folder, silence="drip") as server:
         world = sftp_world(stored, company, server)
-        world.look()
+        world.poll()
         started = time.monotonic()
-        look = world.look()
+        look = world.poll()
 
     assert time.monotonic() - started < 5
     assert "did not answer within" in (look.fault or "")
@@ -200,18 +200,18 @@ def test_a_source_that_fails_is_asked_less_often_and_at_once_when_it_is_resumed(
         with stored.transaction() as connection:
             return bool(due_sources(connection, now=world.now + timedelta(minutes=minutes), limit=9))
 
-    world.look()
+    world.poll()
     assert (is_due(9), is_due(11)) == (False, True)
-    world.look()
+    world.poll()
     assert (is_due(19), is_due(21)) == (False, True)
     for _ in range(9):
-        world.look()
+        world.poll()
     assert (is_due(59), is_due(61)) == (False, True)
     with stored.transaction() as connection:
         resume_source(connection, world.source, DOT)
     assert is_due(0)
     (folder / "none").mkdir()
-    world.look()
+    world.poll()
     assert (world.source.failures, world.source.failing_since, world.source.fault) == (0, None, None)
     assert (is_due(4), is_due(6)) == (False, True)
 
@@ -222,10 +222,10 @@ def test_a_source_with_a_file_that_may_still_be_written_is_looked_at_again_soon(
             return bool(due_sources(connection, now=watched.now + timedelta(seconds=seconds), limit=9))
 
     (folder / "prices.csv").write_text(HEADER + ROW)
-    watched.look()
+    watched.poll()
     assert (is_due(29), is_due(31)) == (False, True)
     assert watched.source.looked_at == watched.now
-    watched.look()
+    watched.poll()
     assert (is_due(31), is_due(299), is_due(301)) == (False, False, True)
 
 
@@ -234,7 +234,7 @@ def test_a_source_that_fails_for_an_hour_is_in_trouble_though_its_file_is_not_la
 ) -> None:
     world = World(stored, company, "folder", SourceAddress(str(folder / "none")))
     began = world.now
-    world.look()
+    world.poll()
 
     assert world.source.trouble_since(began + timedelta(minutes=59)) is None
     assert world.source.trouble_since(began + timedelta(minutes=61)) == began
@@ -295,12 +295,12 @@ def test_a_company_sees_its_own_sources_only(watched: World) -> None:
 
 def test_a_source_that_is_removed_while_it_is_looked_at_brings_nothing(watched: World, folder: Path) -> None:
     (folder / "prices.csv").write_text(HEADER + ROW)
-    watched.look()
+    watched.poll()
     source = watched.source
     with watched.database.transaction() as connection:
         remove_source(connection, source, DOT)
 
-    look_at_source(watched.database.transaction, source, contacts=CONTACTS, limits=OutlierLimits(), now=watched.now)
+    poll_source(watched.database.transaction, source, contacts=CONTACTS, limits=OutlierLimits(), now=watched.now)
 
     assert (watched.runs(), watched.prices()) == ([], {})
 

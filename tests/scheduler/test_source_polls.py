@@ -15,9 +15,9 @@ from domain.ids import new_id
 from domain.stations import price_fetching
 from domain.stations.price_sources import NewSource, PriceSource, SourceAddress, add_source, read_source
 from scheduler import passes as scheduler_passes
-from scheduler import source_looks
+from scheduler import source_polls
 from scheduler.passes import Passes
-from scheduler.source_looks import SourceLooks, in_turns_of_companies
+from scheduler.source_polls import SourcePolls, in_turns_of_companies
 from tests.factories import DOT, Fleet, make_fleet
 from tests.sftp_server import sftp_server, silent_server
 
@@ -54,7 +54,7 @@ def test_silent_servers_hold_up_neither_other_sources_nor_coming_prices_nor_the_
 ) -> None:
     monkeypatch.setattr(price_fetching, "FETCH_SECONDS", 6.0)
     monkeypatch.setattr(price_fetching, "SFTP_CONNECT_SECONDS", 6.0)
-    monkeypatch.setattr(scheduler_passes, "_LOOKS_SECONDS", 2.0)
+    monkeypatch.setattr(scheduler_passes, "_POLLS_SECONDS", 2.0)
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "prices.csv").write_text(FILE)
     with ExitStack() as servers:
@@ -106,7 +106,7 @@ def test_a_failure_on_our_side_is_noted_and_ends_no_pass(
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(scheduler_passes, "look_at_source", fail)
+    monkeypatch.setattr(scheduler_passes, "poll_source", fail)
     add(passes, company, "folder", SourceAddress(str(tmp_path)))
 
     assert passes.price_sources() == {"price_files": 0}
@@ -161,18 +161,18 @@ def held() -> Iterator[Held]:
 
 
 def test_a_company_and_sources_that_fail_have_a_part_of_the_threads(held: Held) -> None:
-    looks, many, few = SourceLooks(), new_id(), new_id()
+    polls, many, few = SourcePolls(), new_id(), new_id()
     due = [made(many, f"many {number}") for number in range(9)]
     due += [made(new_id(), f"failing {number}", failures=2) for number in range(9)]
     due.append(made(few, "few"))
 
-    assert looks.run(due, held, seconds=0.3) == 0
+    assert polls.run(due, held, seconds=0.3) == 0
     assert sorted(held.begun) == ["failing 0", "failing 1", "few", "many 0", "many 1", "many 2", "many 3"]
-    assert looks.run(due, held, seconds=0.1) == 0
+    assert polls.run(due, held, seconds=0.1) == 0
     assert len(held.begun) == 7, "no source is looked at twice at a time"
 
     held.let_go.set()
-    assert looks.run([], held, seconds=5) == 7
+    assert polls.run([], held, seconds=5) == 7
 
 
 def test_threads_are_taken_as_they_get_free() -> None:
@@ -183,7 +183,7 @@ def test_threads_are_taken_as_they_get_free() -> None:
         return 2
 
     due = [made(new_id(), str(number), failures=number % 2) for number in range(40)]
-    assert SourceLooks().run(due, quick, seconds=20) == 80
+    assert SourcePolls().run(due, quick, seconds=20) == 80
     assert sorted(begun) == sorted(str(number) for number in range(40))
 
 
@@ -191,14 +191,14 @@ def test_a_look_that_never_ends_takes_no_thread_from_others_and_is_told_once(
     held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk of a folder is away: nothing ends such a thread."""
-    monkeypatch.setattr(source_looks, "STUCK_SECONDS", 0.2)
-    looks = SourceLooks()
-    stuck = [made(new_id(), f"stuck {number}") for number in range(source_looks.MOST_AT_ONCE)]
-    assert looks.run(stuck, held, seconds=0.3) == 0
-    assert sorted(one.name for one in looks.newly_stuck()) == sorted(one.name for one in stuck)
-    assert looks.newly_stuck() == []
+    monkeypatch.setattr(source_polls, "STUCK_SECONDS", 0.2)
+    polls = SourcePolls()
+    stuck = [made(new_id(), f"stuck {number}") for number in range(source_polls.MOST_AT_ONCE)]
+    assert polls.run(stuck, held, seconds=0.3) == 0
+    assert sorted(one.name for one in polls.newly_stuck()) == sorted(one.name for one in stuck)
+    assert polls.newly_stuck() == []
 
-    assert looks.run([*stuck, made(new_id(), "other")], lambda _: 1, seconds=5) == 1
+    assert polls.run([*stuck, made(new_id(), "other")], lambda _: 1, seconds=5) == 1
 
 
 def test_companies_take_turns_and_what_fails_comes_last() -> None:

@@ -1,6 +1,6 @@
-"""Checks of sources of price files, side by side and within bounds.
+"""Polls of sources of price files, side by side and within bounds.
 
-A silent server holds only its own thread, until its time is over (`price_fetching.LOOK_SECONDS`). A check that is still
+A silent server holds only its own thread, until its time is over (`price_fetching.POLL_SECONDS`). A poll that is still
 under way when its pass ends goes on, and the next pass counts its files. A folder on a disk that is away blocks its
 thread for ever: the thread is left alone, and the source gets a fault."""
 
@@ -18,10 +18,10 @@ MOST_OF_COMPANY = 4
 MOST_FAILING = 2
 """Most threads for sources that failed the last time, so that they never hold up those that work."""
 STUCK_SECONDS = 300.0
-"""A check ends within a fraction of this time, unless the disk of its folder is away."""
+"""A poll ends within a fraction of this time, unless the disk of its folder is away."""
 
-Look = Callable[[PriceSource], int]
-"""Checks a source, and returns how many files came. It raises nothing."""
+Poll = Callable[[PriceSource], int]
+"""Polls a source, and returns how many files came. It raises nothing."""
 
 
 @dataclass(slots=True)
@@ -35,16 +35,16 @@ class _UnderWay:
         return time.monotonic() - self.began > STUCK_SECONDS
 
 
-class SourceLooks:
-    """The checks of one scheduler process."""
+class SourcePolls:
+    """The polls of one scheduler process."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._under_way: dict[UUID, _UnderWay] = {}
         self._files = 0
 
-    def run(self, due: Iterable[PriceSource], look: Look, *, seconds: float) -> int:
-        """Begins checks as threads get free, and waits at most `seconds`. Sources without a turn are due at the next
+    def run(self, due: Iterable[PriceSource], poll: Poll, *, seconds: float) -> int:
+        """Begins polls as threads get free, and waits at most `seconds`. Sources without a turn are due at the next
         pass. Returns how many files came since the last call."""
         deadline = time.monotonic() + seconds
         with self._changed:
@@ -53,7 +53,7 @@ class SourceLooks:
                 for source in [one for one in waiting if self._has_room(one)]:
                     if self._has_room(source):
                         waiting.remove(source)
-                        self._begin(source, look)
+                        self._begin(source, poll)
                 moving = [one for one in self._under_way.values() if not one.is_stuck]
                 left = deadline - time.monotonic()
                 if (not waiting and not moving) or left <= 0:
@@ -63,7 +63,7 @@ class SourceLooks:
         return files
 
     def newly_stuck(self) -> list[PriceSource]:
-        """The sources whose check does not end; each is returned once."""
+        """The sources whose poll does not end; each is returned once."""
         with self._changed:
             found = [one for one in self._under_way.values() if one.is_stuck and not one.is_told]
             for one in found:
@@ -78,14 +78,14 @@ class SourceLooks:
             and (not source.failures or sum(one.failures > 0 for one in moving) < MOST_FAILING)
         )
 
-    def _begin(self, source: PriceSource, look: Look) -> None:
+    def _begin(self, source: PriceSource, poll: Poll) -> None:
         self._under_way[source.id] = _UnderWay(source)
-        threading.Thread(target=self._look, args=(source, look), name="price source", daemon=True).start()
+        threading.Thread(target=self._poll, args=(source, poll), name="price source", daemon=True).start()
 
-    def _look(self, source: PriceSource, look: Look) -> None:
+    def _poll(self, source: PriceSource, poll: Poll) -> None:
         files = 0
         try:
-            files = look(source)
+            files = poll(source)
         finally:
             with self._changed:
                 del self._under_way[source.id]
