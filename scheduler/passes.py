@@ -55,7 +55,7 @@ from domain.requests import log as requests
 from domain.roads.highways import HighwayRoads, default_highway_finder
 from domain.routes.intake import holds, retiring
 from domain.routes.plans import first_plan, review_requests
-from domain.routes.plans.price_changes import wake_prices
+from domain.routes.plans.price_changes import apply_due_prices
 from domain.routes.plans.price_sources import poll_source
 from domain.routes.reading import changes, counts
 from domain.routes.transitions import expire_started_routes
@@ -278,7 +278,7 @@ class Passes:
         with self.database.transaction() as connection:
             # Twice the interval, since the pass before may have been late.
             since = now - timedelta(seconds=2 * self.settings.price_sources_seconds)
-            wake_prices(connection, since=since, now=now)
+            apply_due_prices(connection, since=since, now=now)
         with self.database.transaction() as connection:
             due = due_sources(connection, now=now, limit=_SOURCES)
         files = self.source_polls.run(due, self._poll_source, seconds=_POLLS_SECONDS)

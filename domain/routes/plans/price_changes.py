@@ -129,7 +129,7 @@ def accept_held_price(
     after_new_prices(connection, None if held.kind == "retail" else company_id, now=now)
 
 
-def wake_prices(connection: Connection, *, since: datetime, now: datetime) -> None:
+def apply_due_prices(connection: Connection, *, since: datetime, now: datetime) -> None:
     """Applies prices whose time has come: stores retail prices, and has the plans of waiting trucks reviewed where
     prices change by the clock alone; see `stations/price_moments.py`. `since` is the last call."""
     if apply_coming_prices(connection, now=now):

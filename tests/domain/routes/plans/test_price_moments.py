@@ -8,7 +8,7 @@ import pytest
 from domain.database import fence
 from domain.database.connections import Connection
 from domain.queue.jobs import Job, review_plan_job
-from domain.routes.plans.price_changes import retire_stations, wake_prices
+from domain.routes.plans.price_changes import apply_due_prices, retire_stations
 from domain.routes.plans.review_requests import after_new_prices
 from domain.routes.transitions import expire_started_routes
 from domain.settings import Settings
@@ -54,7 +54,7 @@ def plan_of(trip: Trip) -> dict[str, Any]:
 def later(trip: Trip, span: timedelta) -> list[Job]:
     """The company's jobs of the scheduler's pass so much later; the truck stands there still."""
     trip.now += span
-    wake_prices(trip.connection, since=trip.now - timedelta(minutes=2), now=trip.now)
+    apply_due_prices(trip.connection, since=trip.now - timedelta(minutes=2), now=trip.now)
     return own_jobs(trip)
 
 
