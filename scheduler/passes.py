@@ -116,11 +116,8 @@ class Passes:
         minutes."""
         now = clock.now()
         with self.database.transaction() as connection:
-            expired, jobs = holds.expire_held_routes(
-                connection, expiry_days=self.settings.held_route_expiry_days, now=now
-            )
+            expired = holds.expire_held_routes(connection, expiry_days=self.settings.held_route_expiry_days, now=now)
             movable = holds.routes_that_can_move(connection, now=now)
-        self.jobs.put(*jobs)
         of_company: dict[UUID, list[UUID]] = {}
         for route_id, company_id in movable.items():
             of_company.setdefault(company_id, []).append(route_id)
@@ -199,13 +196,12 @@ class Passes:
         for company_id, route_ids in due.items():
             try:
                 with self.database.transaction() as connection:
-                    jobs = drives.drive_on(connection, company_id, route_ids, near_meters=radius, early=early, now=now)
+                    drives.drive_on(connection, company_id, route_ids, near_meters=radius, early=early, now=now)
             except Exception as error:
                 if is_away(error):
                     raise
                 log.exception("passes.drives_failed", company_id=company_id)
                 continue
-            self.jobs.put(*jobs)
         return {"drives_begun": begun}
 
     def tell_people(self) -> dict[str, int]:
@@ -361,10 +357,7 @@ class Passes:
                 log.info("passes.housekeeping_waits_for_move")
                 return {}
         with self.database.transaction() as connection:
-            expired, jobs = expire_started_routes(
-                connection, expiry_days=self.settings.active_route_expiry_days, now=now
-            )
-        self.jobs.put(*jobs)
+            expired = expire_started_routes(connection, expiry_days=self.settings.active_route_expiry_days, now=now)
         forgotten = self._forget(now)
         with self.database.transaction() as connection:
             changes.forget_marks(connection, now=now)

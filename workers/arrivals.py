@@ -26,7 +26,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
 
 
 def process_batch(context: Context, environment: str, vehicle_ids: Sequence[UUID]) -> None:
-    """Processes all these trucks in one transaction, and enqueues what follows. When that fails, each truck gets a job
+    """Processes all these trucks in one transaction. When that fails, each truck gets a job
     of its own, so that one that always fails does not hold up the others.
 
     Raises psycopg.OperationalError when another attempt may soon succeed: another transaction has locked the route of a
@@ -35,15 +35,18 @@ def process_batch(context: Context, environment: str, vehicle_ids: Sequence[UUID
     now = clock.now()
     try:
         with context.database.transaction_by_key() as connection:
-            jobs, arrivals, departures = process_vehicles(
+            arrivals, departures = process_vehicles(
                 connection, environment, vehicle_ids, settings=context.settings, now=now
             )
+            jobs = connection.collected_jobs
     except Exception as error:
         if is_away(error):
             raise
         if len(vehicle_ids) > 1:
             log.warning("arrivals.batch_failed", trucks=len(vehicle_ids), exc_info=True)
-            _enqueue(context, _one_by_one(context, environment, vehicle_ids))
+            again = _one_by_one(context, environment, vehicle_ids)
+            context.jobs.put(*again)
+            _tell(context, again)
             return
         if isinstance(error, psycopg.OperationalError):
             raise
@@ -54,7 +57,7 @@ def process_batch(context: Context, environment: str, vehicle_ids: Sequence[UUID
     BATCH_ITEMS.labels("trucks").observe(len(vehicle_ids))
     VISITS.labels("arrival").inc(arrivals)
     VISITS.labels("departure").inc(departures)
-    _enqueue(context, jobs)
+    _tell(context, jobs)
 
 
 def _one_by_one(context: Context, environment: str, vehicle_ids: Sequence[UUID]) -> list[Job]:
@@ -64,11 +67,6 @@ def _one_by_one(context: Context, environment: str, vehicle_ids: Sequence[UUID])
         )
         for one in vehicle_ids
     ]
-
-
-def _enqueue(context: Context, jobs: Sequence[Job]) -> None:
-    context.jobs.put(*jobs)
-    _tell(context, jobs)
 
 
 def _tell(context: Context, jobs: Sequence[Job]) -> None:

@@ -17,7 +17,6 @@ from domain.database.options import ONE_BY_ONE, TimeLimits
 from domain.encoding import write
 from domain.ids import shown_id
 from domain.lifecycle import PendingReason
-from domain.queue.jobs import Job
 from domain.routes.intake import holds, imports
 from domain.routes.intake.failed_imports import REHEARSED_ATTEMPTS, record_failed_import
 from domain.routes.intake.imports import ImportOutcome
@@ -35,26 +34,26 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
     def run(route_ids: list[str], reply_to: str | None = None) -> None:
         started = time.monotonic()
         ids = [UUID(route_id) for route_id in route_ids]
-        outcomes, jobs = import_batch(context, ids)
+        outcomes = import_batch(context, ids)
         if outcomes:
-            report(context, list(outcomes), outcomes, jobs, reply_to)
+            report(context, list(outcomes), outcomes, reply_to)
             trace(context, outcomes, seconds=time.monotonic() - started)
         others = [route_id for route_id in ids if route_id not in outcomes]
         if others:  # not held any more, or another transaction had them locked
-            outcomes, jobs = import_batch(context, others, wait=True)
-            report(context, others, outcomes, jobs, reply_to)
+            outcomes = import_batch(context, others, wait=True)
+            report(context, others, outcomes, reply_to)
             trace(context, outcomes, seconds=time.monotonic() - started)
 
     @dramatiq.actor(broker=broker, actor_name="imports.due", queue_name="imports")
     def due(portion: int, company_id: str | None = None) -> None:
         """Imports due routes. Jobs of an earlier release name no company."""
         started = time.monotonic()
-        outcomes, jobs = import_due(context, UUID(company_id) if company_id is not None else None)
-        report(context, list(outcomes), outcomes, jobs, None)
+        outcomes = import_due(context, UUID(company_id) if company_id is not None else None)
+        report(context, list(outcomes), outcomes, None)
         trace(context, outcomes, seconds=time.monotonic() - started)
 
 
-def import_due(context: Context, company_id: UUID | None = None) -> tuple[dict[UUID, ImportOutcome], list[Job]]:
+def import_due(context: Context, company_id: UUID | None = None) -> dict[UUID, ImportOutcome]:
     """Imports a batch of a company's due routes, without those that another job is importing at this moment."""
     now = clock.now()
     route_ids: list[UUID] = []
@@ -62,7 +61,7 @@ def import_due(context: Context, company_id: UUID | None = None) -> tuple[dict[U
         with context.database.transaction_by_key() as connection:
             route_ids = holds.take_due_imports(connection, now=now, company_id=company_id)
             attempted = imports.import_routes(connection, route_ids, early=_early(context), now=now)
-        return _with_rehearsed_failures(context, *attempted, now=now)
+        return _with_rehearsed_failures(context, attempted, now=now)
     except Exception as error:
         if is_away(error):
             raise DatabaseAway from error
@@ -76,13 +75,11 @@ def report(
     context: Context,
     route_ids: Sequence[UUID],
     outcomes: dict[UUID, ImportOutcome],
-    jobs: Sequence[Job],
     reply_to: str | None,
 ) -> None:
-    """Announces the outcomes to the ingress process that waits for these routes, and enqueues the next jobs."""
+    """Announces the outcomes to the ingress process that waits for these routes."""
     if reply_to is not None:
         context.jobs.announce(reply_to, write(_announced(context, route_ids, outcomes)))
-    context.jobs.put(*jobs)
     if outcomes:
         BATCH_ITEMS.labels("imports").observe(len(outcomes))
     for status, count in Counter(outcome.status for outcome in outcomes.values()).items():
@@ -119,7 +116,7 @@ def _announced(
 
 def import_batch(
     context: Context, route_ids: Sequence[UUID], *, wait: bool = False, limits: TimeLimits | None = None
-) -> tuple[dict[UUID, ImportOutcome], list[Job]]:
+) -> dict[UUID, ImportOutcome]:
     """Imports all together; if that fails, each route in a transaction of its own, so that a bad one does not affect
     others. Routes that another transaction has locked are left, with `wait` only after the lock's time limit; they stay
     due."""
@@ -128,7 +125,7 @@ def import_batch(
     try:
         with database.by_key() if limits is None else database.transaction_by_key(limits=limits) as connection:
             attempted = imports.import_routes(connection, route_ids, early=_early(context), now=now, wait=wait)
-        return _with_rehearsed_failures(context, *attempted, now=now)
+        return _with_rehearsed_failures(context, attempted, now=now)
     except Exception as error:
         if is_away(error):  # no fault of the routes: no attempt is counted
             raise DatabaseAway from error
@@ -137,49 +134,43 @@ def import_batch(
             return _one_by_one(context, route_ids, wait)
         if isinstance(error, LockNotAvailable):
             log.warning("imports.route_locked", route_id=route_ids[0])
-            return {}, []
+            return {}
         return _record_failure(context, route_ids[0], now)
 
 
-def _one_by_one(context: Context, route_ids: Sequence[UUID], wait: bool) -> tuple[dict[UUID, ImportOutcome], list[Job]]:
+def _one_by_one(context: Context, route_ids: Sequence[UUID], wait: bool) -> dict[UUID, ImportOutcome]:
     outcomes: dict[UUID, ImportOutcome] = {}
-    jobs: list[Job] = []
     for route_id in route_ids:
-        outcome, more = import_batch(context, [route_id], wait=wait, limits=ONE_BY_ONE)
-        outcomes |= outcome
-        jobs += more
-    return outcomes, jobs
+        outcomes |= import_batch(context, [route_id], wait=wait, limits=ONE_BY_ONE)
+    return outcomes
 
 
-def _record_failure(context: Context, route_id: UUID, now: datetime) -> tuple[dict[UUID, ImportOutcome], list[Job]]:
+def _record_failure(context: Context, route_id: UUID, now: datetime) -> dict[UUID, ImportOutcome]:
     log.exception("imports.failed", route_id=route_id)
     try:
         with context.database.transaction() as connection:
-            outcome, jobs = record_failed_import(
-                connection, route_id, max_attempts=context.settings.step_attempts, now=now
-            )
+            outcome = record_failed_import(connection, route_id, max_attempts=context.settings.step_attempts, now=now)
     except psycopg.OperationalError as error:
         if is_away(error):
             raise DatabaseAway from error
         log.warning("imports.failure_not_recorded", route_id=route_id, error=str(error))
-        return {}, []  # the route is still due, so the sweep finds it
-    return ({route_id: outcome} if outcome is not None else {}), jobs
+        return {}  # the route is still due, so the sweep finds it
+    return {route_id: outcome} if outcome is not None else {}
 
 
 def _with_rehearsed_failures(
-    context: Context, outcomes: dict[UUID, ImportOutcome], jobs: list[Job], *, now: datetime
-) -> tuple[dict[UUID, ImportOutcome], list[Job]]:
+    context: Context, outcomes: dict[UUID, ImportOutcome], *, now: datetime
+) -> dict[UUID, ImportOutcome]:
     """The outcomes, after the failures that the sandbox rehearses were recorded like real ones. Rehearsed failures are
     in no log and no alert."""
     for route_id in [route_id for route_id, outcome in outcomes.items() if outcome.reason is PendingReason.ERROR]:
         with context.database.transaction() as connection:
-            outcome, more = record_failed_import(
+            outcome = record_failed_import(
                 connection, route_id, max_attempts=REHEARSED_ATTEMPTS, now=now, detail="the sandbox rehearsed a failure"
             )
         del outcomes[route_id]
         outcomes |= {route_id: outcome} if outcome is not None else {}
-        jobs = [*jobs, *more]
-    return outcomes, jobs
+    return outcomes
 
 
 def _early(context: Context) -> timedelta:

@@ -15,7 +15,6 @@ from domain.messages import message_life
 from domain.messages.gateways import Fault
 from domain.messages.message_life import MessageClaim, MessageStatus
 from domain.routes.plans import delivery
-from domain.routes.plans.delivery import DeliveryOutcome
 from domain.telemetry.logs import get_logger
 from domain.telemetry.metrics import MESSAGES
 from workers import notices, read_status
@@ -37,7 +36,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
         with context.about_message("messages.send", UUID(message_id)):
             send_one(UUID(message_id))
 
-    def finish(claimed: MessageClaim, fault: Fault | None, connection: Connection) -> DeliveryOutcome:
+    def finish(claimed: MessageClaim, fault: Fault | None, connection: Connection) -> MessageStatus | None:
         return delivery.finish_delivery(connection, claimed, fault, settings=context.settings, now=clock.now())
 
     def send_one(message_id: UUID) -> None:
@@ -47,7 +46,6 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
             with looking_up_for(step.company_id):
                 fault = message_life.hand_over(step, context.settings)
             step = store_while_claimed(context, step, partial(finish, step, fault))
-        context.jobs.put(*step.jobs)
-        if step.status is not None:
-            MESSAGES.labels(step.status).inc()
-            log.info("messages.delivered", message_id=message_id, status=step.status)
+        if step is not None:
+            MESSAGES.labels(step).inc()
+            log.info("messages.delivered", message_id=message_id, status=step)

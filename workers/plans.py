@@ -64,18 +64,14 @@ def build_plan(context: Context, route_id: UUID) -> None:
                 task = other
                 corridor, plan = _compute(context, task, now)
         with context.database.transaction_by_key() as connection:
-            outcome, jobs = first_plan.finish_plan(connection, task, corridor, plan, now=now)
+            outcome = first_plan.finish_plan(connection, task, corridor, plan, now=now)
     except Exception as error:
         if _is_no_fault(error):
             raise
         log.exception("plans.failed", route_id=route_id)
         with context.database.transaction() as connection:
-            jobs = transitions.planning_failed(
-                connection, route_id, max_attempts=context.settings.step_attempts, now=now
-            )
-        context.jobs.put(*jobs)
+            transitions.planning_failed(connection, route_id, max_attempts=context.settings.step_attempts, now=now)
         return
-    context.jobs.put(*jobs)
     _count("first", outcome, plan)
     if outcome == "planned":
         _count_fuel(task, plan)
@@ -97,9 +93,9 @@ def review_plan(context: Context, route_id: UUID) -> None:
         outcome: ReviewOutcome | ReplanOutcome
         with context.database.transaction_by_key() as connection:
             if isinstance(due, Replan):
-                outcome, jobs = replans.finish_replan(connection, due, corridor, plan, now=now)
+                outcome = replans.finish_replan(connection, due, corridor, plan, now=now)
             else:
-                outcome, jobs = reviews.finish_review(connection, due, corridor, plan, now=now)
+                outcome = reviews.finish_review(connection, due, corridor, plan, now=now)
     except Exception as error:
         if _is_no_fault(error):
             raise
@@ -109,7 +105,6 @@ def review_plan(context: Context, route_id: UUID) -> None:
         if was_last:
             log.error("plans.review_attempts_used_up", route_id=route_id, attempts=context.settings.step_attempts)
         return
-    context.jobs.put(*jobs)
     _count("replan" if isinstance(due, Replan) else "review", outcome, plan)
     log.info("plans.reviewed", route_id=route_id, outcome=outcome)
 

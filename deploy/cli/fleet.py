@@ -22,7 +22,7 @@ from deploy.cli.arguments import (
 )
 from deploy.cli.output import finish_import, show_sentence
 from deploy.cli.records import Records, add_commands, by_id
-from deploy.cli.storing import enqueue, transaction
+from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts import companies
 from domain.accounts.contacts import Contacts
@@ -116,8 +116,7 @@ def _retire(company_id: UUID, kind: Matched, record_id: UUID, force: bool, as_js
     from domain.routes.intake.retiring import retire
 
     with transaction() as connection:
-        done, jobs = retire(connection, company_id, kind, record_id, acting(), force=force, now=clock.now())
-    enqueue(jobs)
+        done = retire(connection, company_id, kind, record_id, acting(), force=force, now=clock.now())
     shown = shown_record(kind, record_id)
     show_sentence(
         as_json,

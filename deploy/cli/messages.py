@@ -9,14 +9,13 @@ import typer
 from deploy.cli.arguments import AsJson, CompanyId, Why, acting, read_company_id
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_table, screen, show, show_sentence
-from deploy.cli.storing import enqueue, transaction
+from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts import companies
 from domain.database.connections import Connection
 from domain.ids import read_id, with_shown_ids
 from domain.messages.due_messages import list_messages
 from domain.messages.withholding import Withheld, list_withheld_messages
-from domain.queue.jobs import Job
 from domain.wording import counted
 
 app = typer.Typer(no_args_is_help=True, help="Messages to drivers.")
@@ -80,7 +79,7 @@ def messages_release(
 
     from domain.routes.plans.withheld_messages import release_withheld
 
-    def release(connection: Connection, ids: list[UUID] | None) -> tuple[list[Withheld], list[Job]]:
+    def release(connection: Connection, ids: list[UUID] | None) -> list[Withheld]:
         now = clock.now()
         return release_withheld(connection, company_id, ids, acting(reason), as_corrections=as_corrections, now=now)
 
@@ -99,7 +98,7 @@ def messages_discard(
 
     from domain.routes.plans.withheld_messages import discard_withheld
 
-    def discard(connection: Connection, ids: list[UUID] | None) -> tuple[list[Withheld], list[Job]]:
+    def discard(connection: Connection, ids: list[UUID] | None) -> list[Withheld]:
         return discard_withheld(connection, company_id, ids, acting(reason), now=clock.now())
 
     _decide("discard", discard, message_ids, every, as_json)
@@ -107,7 +106,7 @@ def messages_discard(
 
 def _decide(
     action: str,
-    decide: Callable[[Connection, list[UUID] | None], tuple[list[Withheld], list[Job]]],
+    decide: Callable[[Connection, list[UUID] | None], list[Withheld]],
     message_ids: list[str] | None,
     every: bool,
     as_json: bool,
@@ -115,8 +114,7 @@ def _decide(
     if every == bool(message_ids):
         raise CommandFailed("name the messages, or give --all for every withheld one")
     with transaction() as connection:
-        messages, jobs = decide(connection, None if every else [_message_id(text) for text in message_ids or ()])
-    enqueue(jobs)
+        messages = decide(connection, None if every else [_message_id(text) for text in message_ids or ()])
     rows: list[dict[str, Any]] = [with_shown_ids(message._asdict(), id="msg") for message in messages]
     show_sentence(as_json, rows, f"{counted(len(rows), 'withheld message')} {action.rstrip('e')}ed")
 

@@ -12,7 +12,7 @@ from deploy.cli.arguments import AsJson, CompanyId, RouteArgument, acting
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_fields, print_table, screen, show, show_sentence
 from deploy.cli.records import Limit, Offset
-from deploy.cli.storing import enqueue, transaction
+from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts import companies
 from domain.contract.shapes import Route, StopType
@@ -116,8 +116,7 @@ def routes_cancel(
     by = acting(reason)
     tenant, route = _find(route_id)
     with transaction() as connection:
-        effect, jobs = dispatcher_entries.cancel(connection, tenant, _read(route.id), by, now=clock.now())
-    enqueue(jobs)
+        effect = dispatcher_entries.cancel(connection, tenant, _read(route.id), by, now=clock.now())
     if effect == "refuse":
         raise CommandFailed(f"the route is {_find(route_id)[1].status}: it can no longer be canceled")
     what = "canceled" if effect == "cancel" else "was canceled already"

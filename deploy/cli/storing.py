@@ -28,12 +28,6 @@ def locked(owned: Owned[Row], company_id: UUID, shown: str) -> Iterator[tuple[Co
         yield connection, owned.lock(connection, company_id, owned.read_id(shown))
 
 
-def enqueue(jobs: list[Job]) -> None:
-    """Enqueues hints for the workers."""
-    if jobs:
-        _put_jobs(*jobs)
-
-
 def _put_jobs(*jobs: Job) -> None:
     from domain.queue.job_queue import JobQueue  # most commands enqueue nothing, and need not load Redis's library
 

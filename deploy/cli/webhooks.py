@@ -10,7 +10,7 @@ import typer
 from deploy.cli.arguments import AsJson, CompanyId, Why, Yes, acting, confirm
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_fields, print_table, screen, show, show_sentence
-from deploy.cli.storing import enqueue, locked, transaction
+from deploy.cli.storing import locked, transaction
 from domain import clock
 from domain.accounts import companies
 from domain.accounts.allowed_hosts import AllowedHosts
@@ -20,7 +20,7 @@ from domain.contract.shapes import moment_of
 from domain.database.connections import Connection, Tenant
 from domain.ids import read_id, with_shown_ids
 from domain.lifecycle import Environment
-from domain.queue.jobs import deliver_webhooks_job
+from domain.queue.jobs import after_commit, deliver_webhooks_job
 from domain.settings import get_settings
 from domain.text import printable
 from domain.webhooks import delivery_log, endpoints
@@ -162,7 +162,7 @@ def webhooks_test(company_id: CompanyId, endpoint_id: EndpointId, as_json: AsJso
     taken."""
     with locked(ENDPOINTS, company_id, endpoint_id) as (connection, endpoint):
         event_id = delivery_log.send_test(connection, company_id, endpoint.id, acting(), now=clock.now())
-    enqueue([deliver_webhooks_job(endpoint.id, company_id)])
+        after_commit(connection, deliver_webhooks_job(endpoint.id, company_id))
     deadline = time.monotonic() + _TEST_SECONDS
     while True:
         with transaction() as connection:
@@ -231,7 +231,7 @@ def webhooks_replay(
         else:
             since = _moment(failed_since or "")
             count = delivery_log.replay_failed(connection, company_id, endpoint.id, by, since=since, now=now)
-    enqueue([deliver_webhooks_job(endpoint.id, company_id)])
+        after_commit(connection, deliver_webhooks_job(endpoint.id, company_id))
     show_sentence(as_json, {"replayed": count}, f"{counted(count, 'event')} will be sent again")
 
 

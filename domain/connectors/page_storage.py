@@ -18,7 +18,6 @@ from domain.contract.shapes import MAX_POSITIONS, Position
 from domain.database.connections import Connection, Tenant, as_json
 from domain.database.statements import Command, Query, Scalar, Statement
 from domain.lifecycle import Environment
-from domain.queue.jobs import Job
 from domain.telematics.arrivals import FURTHEST_AHEAD
 from domain.telematics.feed import store_positions
 
@@ -36,8 +35,6 @@ class StoredPage(NamedTuple):
     stored: int
     left_out: Counter[str]
     """Fixes and readings left out, counted by reason; `repeated` are fixes that were stored before."""
-    jobs: list[Job]
-    """Jobs to enqueue after the commit."""
     newest_at: datetime | None
 
 
@@ -132,7 +129,7 @@ def _store(
     fixes = fixes_with_levels(connection, tenant, connector_id, page, vehicles, now=now)
     positions, left_out = positions_of(fixes, vehicles, now=now)
     left_out.update(page.refused)
-    stored, jobs = 0, []
+    stored = 0
     for portion in _portions(positions):
         feed = store_positions(
             connection,
@@ -145,12 +142,11 @@ def _store(
         left_out["unmatched"] += len(feed.rejected)  # a vehicle that was retired since it was compared
         left_out.update(feed.dropped)
         stored += feed.accepted - sum(feed.dropped.values())
-        jobs += feed.jobs
     live = tenant.environment is Environment.LIVE
     # Otherwise a tracker's clock that runs ahead would hide for ever that the connector has fallen silent.
     times = [one.recorded_at for one in positions if not live or one.recorded_at <= now + FURTHEST_AHEAD]
     newest_at = max(times, default=None)
-    return StoredPage(stored, +left_out, jobs, newest_at)
+    return StoredPage(stored, +left_out, newest_at)
 
 
 def _portions(positions: Sequence[Position]) -> list[Sequence[Position]]:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import date
 from typing import Any, NamedTuple, Self
@@ -352,8 +352,7 @@ class Database:
             if seconds is None:
                 self._health.note_timeout(started)
             raise
-        if jobs and self._put_jobs is not None:
-            self._put_jobs(*jobs)
+        put_after_commit(jobs, self._put_jobs)
 
     def _configure(self, connection: Connection) -> None:
         connection.url, connection.made_at = self.url, time.monotonic()
@@ -444,8 +443,13 @@ def connected(url: str, put_jobs: PutJobs | None = None) -> Iterator[Connection]
             yield connection
     except LockNotAvailable:
         raise DatabaseProblem("something else is at work on the same data: try again when it is done") from None
-    if connection.collected_jobs and put_jobs is not None:
-        put_jobs(*connection.collected_jobs)
+    put_after_commit(connection.collected_jobs, put_jobs)
+
+
+def put_after_commit(jobs: Sequence[Any], put_jobs: PutJobs | None) -> None:
+    """Put the jobs of a transaction that has just committed."""
+    if jobs and put_jobs is not None:
+        put_jobs(*jobs)
 
 
 def _connect(url: str) -> Connection:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from domain.database.connections import Connection
 from domain.database.statements import Command, OwnedRow, Statement, in_turns
-from domain.queue.jobs import Job, send_message_job
+from domain.queue.jobs import after_commit, send_message_job
 
 _BEING_SENT = Command("SELECT FROM messages WHERE plan_id = %s AND status = 'pending' AND claimed_until > %s")
 
@@ -23,9 +23,10 @@ _NEXT = Statement(
 )
 
 
-def next_messages(connection: Connection, driver_id: UUID, environment: str) -> list[Job]:
-    """Jobs for a driver's messages without an attempt so far: they may have waited for the message before them."""
-    return [send_message_job(row.id, row.company_id) for row in _NEXT.all(connection, (driver_id, environment))]
+def send_next_messages(connection: Connection, driver_id: UUID, environment: str) -> None:
+    """Sends a driver's messages without an attempt so far: they may have waited for the message before them."""
+    rows = _NEXT.all(connection, (driver_id, environment))
+    after_commit(connection, *(send_message_job(row.id, row.company_id) for row in rows))
 
 
 _OVERDUE = Statement(

@@ -11,7 +11,7 @@ from domain.database.statements import Command, Scalar, Statement
 from domain.ids import first_id_of, new_id
 from domain.notices.notice_text import text_of_test
 from domain.notices.subscriptions import OPERATORS, SUBSCRIPTIONS, UnusableSubscription, record_subscription_action
-from domain.queue.jobs import Job, send_notice_job
+from domain.queue.jobs import after_commit, send_notice_job
 
 MOST_TESTS = 10
 TESTS_WITHIN = timedelta(minutes=10)
@@ -76,9 +76,9 @@ def send_test_notice(
     company: str,
     console: str,
     now: datetime,
-) -> list[Job]:
-    """Stores a notice that tells of no need, whatever the hour. Returns the jobs to enqueue after the commit; one to
-    the operators has none, since the scheduler sends it. Raises UnknownSubscription, UnusableSubscription."""
+) -> None:
+    """Stores a notice that tells of no need, whatever the hour. The scheduler sends one to the operators, a job any
+    other. Raises UnknownSubscription, UnusableSubscription."""
     subscription = SUBSCRIPTIONS.lock(connection, company_id, subscription_id)
     if subscription.disabled_at is not None:
         raise UnusableSubscription("the subscription is switched off: switch it on first")
@@ -91,7 +91,8 @@ def send_test_notice(
     text = text_of_test(subscription.name, company=company, address=f"{console}/{page}")
     _INSERT_TEST.execute(connection, (notice_id, company_id, subscription_id, now, now, text, now, now))
     record_subscription_action(connection, by, "notices.test", company_id, subscription_id)
-    return [] if company_id == OPERATORS else [send_notice_job(notice_id, company_id)]
+    if company_id != OPERATORS:
+        after_commit(connection, send_notice_job(notice_id, company_id))
 
 
 _FORGET = Command(

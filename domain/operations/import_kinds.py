@@ -245,11 +245,11 @@ class RoutesFile(EnvironmentFile):
         meanwhile; the import then ends."""
         require_company(connection, self.company_id)
         sound = [(one.line, one.route) for one in routes if one.route is not None]
-        pushed, jobs = store_pushes(connection, [Push(self.tenant, route) for _, route in sound], now=now)
+        pushed = store_pushes(connection, [Push(self.tenant, route) for _, route in sound], now=now)
         effects = Counter(result.effect for result in pushed)
         started = [line for (line, _), result in zip(sound, pushed, strict=True) if result.effect == "refuse"]
         changed = dict.fromkeys(result.route_id for result in pushed if result.effect in ("create", "replace"))
-        after_commit(connection, *jobs, *(import_routes_job(ids, self.company_id) for ids in in_batches(changed)))
+        after_commit(connection, *(import_routes_job(ids, self.company_id) for ids in in_batches(changed)))
         return StoredRows(
             effects["create"],
             effects["replace"],

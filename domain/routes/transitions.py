@@ -18,7 +18,7 @@ from domain.fleet.matching import Matched
 from domain.lifecycle import CANCELABLE, CANCELED_VIA_API, CancelEffect, RouteStatus, effect_of_cancel
 from domain.messages.discarding import discard_messages
 from domain.planning.stored_plans import ROAD_MILES
-from domain.queue.jobs import SWEEP_GRACE, Job
+from domain.queue.jobs import SWEEP_GRACE
 from domain.routes import events
 from domain.savings.recording import drop_savings, record_savings
 from domain.telematics.rechecks import recheck_trucks
@@ -47,16 +47,17 @@ while its truck is at the first stop keeps it."""
 
 def end(
     connection: Connection, ending: Scalar[UUID], parameters: Parameters, undelivered: str, *, now: datetime
-) -> tuple[list[UUID], list[Job]]:
+) -> list[UUID]:
     """Ends routes short of their last stop by the statement `ending`, which returns their ids. Every such end passes
     through here. Messages on their way to the drivers are not delivered, for the reason `undelivered`. The savings of
     the routes are deleted. Their trucks are processed again, because each may stand at the first stop of its next route
     and send nothing more.
 
-    Locks tracks, so the caller locks no further routes. Returns the ids, and the jobs to enqueue after the commit.
+    Locks tracks, so the caller locks no further routes. Returns the ids.
     """
     ids = end_but_keep_trucks(connection, ending, parameters, undelivered)
-    return ids, recheck_trucks(connection, ids, now=now)
+    recheck_trucks(connection, ids, now=now)
+    return ids
 
 
 def end_but_keep_trucks(
@@ -80,16 +81,16 @@ _LOCK = Scalar(str, "SELECT status FROM routes WHERE company_id = %s AND environ
 
 def cancel_route(
     connection: Connection, tenant: Tenant, route_id: UUID, *, now: datetime, reason: str = CANCELED_VIA_API
-) -> tuple[CancelEffect | None, list[Job]]:
-    """Cancels one route, for the API's DELETE or for a dispatcher in the console. Returns its effect (None: the tenant
-    has no such route) and jobs for after the commit."""
+) -> CancelEffect | None:
+    """Cancels one route, for the API's DELETE or for a dispatcher in the console. Returns its effect; None: the tenant
+    has no such route."""
     status = _LOCK.first(connection, (*tenant, route_id))
     if status is None:
-        return None, []
+        return None
     effect = effect_of_cancel(RouteStatus(status))
-    if effect != "cancel":
-        return effect, []
-    return effect, end(connection, CANCEL, *canceling([route_id], reason), now=now)[1]
+    if effect == "cancel":
+        end(connection, CANCEL, *canceling([route_id], reason), now=now)
+    return effect
 
 
 CANCEL = Scalar(
@@ -170,11 +171,10 @@ _END = Scalar(
 )
 
 
-def end_routes(connection: Connection, route_ids: Sequence[UUID], reason: str, *, now: datetime) -> list[Job]:
-    """Ends routes that are not finished: `active` ones become `error`, the others `canceled`. Returns the jobs to
-    enqueue after the commit."""
+def end_routes(connection: Connection, route_ids: Sequence[UUID], reason: str, *, now: datetime) -> None:
+    """Ends routes that are not finished: `active` ones become `error`, the others `canceled`."""
     undelivered = f"The route was canceled before delivery: {reason}"
-    return end(connection, _END, (reason, list(route_ids), _UNFINISHED), undelivered, now=now)[1]
+    end(connection, _END, (reason, list(route_ids), _UNFINISHED), undelivered, now=now)
 
 
 # A fuel plan is made: planned, or error
@@ -232,24 +232,21 @@ def plan_later(connection: Connection, route_id: UUID, revision: int, *, at: dat
 
 def no_plan_feasible(
     connection: Connection, route_id: UUID, plan_id: UUID, distance_miles: float, reason: str, *, now: datetime
-) -> list[Job]:
-    """A locked draft ends as `error`. The stored attempt, `plan_id`, explains why. Returns the jobs to enqueue after
-    the commit."""
+) -> None:
+    """A locked draft ends as `error`. The stored attempt, `plan_id`, explains why."""
     parameters = (f"No feasible fuel plan: {reason}", plan_id, distance_miles, route_id)
-    return end(connection, _NO_PLAN, parameters, _UNPLANNED, now=now)[1]
+    end(connection, _NO_PLAN, parameters, _UNPLANNED, now=now)
 
 
-def planning_failed(connection: Connection, route_id: UUID, *, max_attempts: int, now: datetime) -> list[Job]:
-    """An attempt at a plan failed unexpectedly: it is repeated after a growing wait, then the route is `error`. Returns
-    the jobs to enqueue after the commit."""
+def planning_failed(connection: Connection, route_id: UUID, *, max_attempts: int, now: datetime) -> None:
+    """An attempt at a plan failed unexpectedly: it is repeated after a growing wait, then the route is `error`."""
     attempts = _RETRY_PLAN.first(connection, {"now": now, "id": route_id})
     if attempts is None:
-        return []
+        return
     events.record_event(connection, route_id, "plan_failed", "it failed on our side; see the log", now=now)
-    if attempts < max_attempts:
-        return []
-    reason = f"Planning failed {attempts} times; see the log. Push the route again to retry."
-    return end(connection, _PLANNING_ENDED, (reason, route_id), _UNPLANNED, now=now)[1]
+    if attempts >= max_attempts:
+        reason = f"Planning failed {attempts} times; see the log. Push the route again to retry."
+        end(connection, _PLANNING_ENDED, (reason, route_id), _UNPLANNED, now=now)
 
 
 # The message of its plan was sent, or failed for good
@@ -344,22 +341,21 @@ _COMPLETE = Scalar(
 )
 
 
-def complete_routes(connection: Connection, route_ids: Iterable[UUID], *, now: datetime) -> list[Job]:
+def complete_routes(connection: Connection, route_ids: Iterable[UUID], *, now: datetime) -> None:
     """Completes those of the routes whose truck has reached the last stop. A planned route must wait until its message
-    was tried at least once, or is withheld.
-
-    Returns the jobs to enqueue after the commit: the truck may already stand at the first stop of its next route.
+    was tried at least once, or is withheld. The trucks are processed again: each may already stand at the first stop of
+    its next route.
     """
     ids = list(route_ids)
     if not ids:
-        return []
+        return
     completed = _COMPLETE.all(connection, (ids,))
     if not completed:
-        return []
+        return
     note_completed(connection, completed)
     discard_messages(connection, completed, "The route was completed before delivery")
     figure_routes(connection, completed, lock=False)
-    return free_trucks(connection, completed, now=now)
+    free_trucks(connection, completed, now=now)
 
 
 _EXPIRE_STARTED = Scalar(
@@ -379,13 +375,12 @@ _EXPIRE_STARTED = Scalar(
 )
 
 
-def expire_started_routes(connection: Connection, *, expiry_days: float, now: datetime) -> tuple[int, list[Job]]:
+def expire_started_routes(connection: Connection, *, expiry_days: float, now: datetime) -> int:
     """Started routes whose truck has reached and left no stop for so many days become `error`, so that its next route
     can start. Only visits show that a truck is on its way; new plans and messages do not.
 
-    Returns how many, and the jobs to enqueue after the commit.
+    Returns how many.
     """
     parameters = {"days": expiry_days, "since": now - timedelta(days=expiry_days)}
     undelivered = "The route was closed before delivery: its truck reached no stop"
-    ids, jobs = end(connection, _EXPIRE_STARTED, parameters, undelivered, now=now)
-    return len(ids), jobs
+    return len(end(connection, _EXPIRE_STARTED, parameters, undelivered, now=now))

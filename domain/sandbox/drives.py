@@ -22,7 +22,6 @@ from domain.documents import FuelPlanDocument, StopDocument, TimelineEntry
 from domain.lifecycle import Environment, RouteStatus
 from domain.magic_values import DEFAULT_SPEEDUP, DRAFT_TO_DRIVE, DriveWish, drive_wish
 from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
-from domain.queue.jobs import Job
 from domain.sandbox.turns import RouteToDrive, StoredTruck, Turn, first_fuel_percent, take_turn
 from domain.telematics.arrivals import STALE_DRAFT_AFTER
 from domain.telematics.feed import store_positions
@@ -247,10 +246,9 @@ def drive_on(
     near_meters: float,
     early: timedelta,
     now: datetime,
-) -> list[Job]:
-    """Drives on the trucks of these routes of a company: posts the fixes that are due. Returns the jobs to enqueue
-    after the commit. `near_meters` and `early` are those of the feed. Drives that another transaction has locked are
-    left alone."""
+) -> None:
+    """Drives on the trucks of these routes of a company: posts the fixes that are due. `near_meters` and `early` are
+    those of the feed. Drives that another transaction has locked are left alone."""
     drives = _LOCK.all(
         connection,
         {
@@ -279,13 +277,9 @@ def drive_on(
                 drive.route_id,
             ),
         )
-    if not positions:
-        return []
-    tenant = Tenant(company_id, Environment.SANDBOX)
-    feed = store_positions(
-        connection, tenant, list(enumerate(positions)), now=now, near_meters=near_meters, early=early
-    )
-    return feed.jobs
+    if positions:
+        tenant = Tenant(company_id, Environment.SANDBOX)
+        store_positions(connection, tenant, list(enumerate(positions)), now=now, near_meters=near_meters, early=early)
 
 
 def _turn(drive: _Drive, now: datetime) -> Turn | None:

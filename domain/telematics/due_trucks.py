@@ -9,10 +9,10 @@ from domain.contract.shapes import Position
 from domain.database.connections import Connection, as_array
 from domain.database.statements import NotNull, Statement
 from domain.lifecycle import Environment
-from domain.queue.jobs import JOB_TRUCKS, Job, in_batches, process_positions_job
 from domain.roads.sphere import MILES_PER_DEGREE
 from domain.telematics import arrivals
 from domain.telematics.arrivals import METERS_PER_MILE
+from domain.telematics.rechecks import WaitingAgain, process_trucks
 
 NewFixes = Mapping[tuple[str, datetime], Position]
 """Fixes by the id of their vehicle and the time when they were recorded."""
@@ -120,14 +120,14 @@ def make_trucks_due(
     now: datetime,
     near_meters: float,
     early: timedelta,
-) -> list[Job]:
-    """Makes the trucks due whose new fixes may move a route. Returns the jobs that process them, for after the commit.
+) -> None:
+    """Makes the trucks due whose new fixes may move a route, and has them processed after the commit.
 
     `feed` has stored these fixes before, and so locked the tracks. This is a statement of its own, for a route may be
     imported at the same time: either this statement sees the route, or the import sees the fixes.
     """
     if not fixes:
-        return []
+        return
     waiting = _MAKE_DUE.all(
         connection,
         {
@@ -142,12 +142,5 @@ def make_trucks_due(
             "now": now,
         },
     )
-    hinted: dict[UUID, list[UUID]] = {}
-    for truck in waiting:
-        if now - truck.unprocessed_since <= _HINTED_FOR:
-            hinted.setdefault(truck.company_id, []).append(truck.vehicle_id)
-    return [
-        process_positions_job(environment, trucks, company_id)
-        for company_id, vehicles in hinted.items()
-        for trucks in in_batches(vehicles, JOB_TRUCKS)
-    ]
+    hinted = [truck for truck in waiting if now - truck.unprocessed_since <= _HINTED_FOR]
+    process_trucks(connection, (WaitingAgain(environment, truck.company_id, truck.vehicle_id) for truck in hinted))

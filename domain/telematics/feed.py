@@ -12,7 +12,6 @@ from domain.database.connections import Connection, Tenant, as_array, as_json
 from domain.database.statements import Command, NotNull, Statement
 from domain.ids import read_id
 from domain.lifecycle import Environment
-from domain.queue.jobs import Job
 from domain.telematics import arrivals
 from domain.telematics.due_trucks import NewFixes, make_trucks_due
 
@@ -25,8 +24,6 @@ class Feed(NamedTuple):
     rejected: list[RejectedPosition]
     dropped: Mapping[str, int]
     """Dropped positions, counted by reason."""
-    jobs: list[Job]
-    """Jobs to enqueue after the commit."""
 
 
 def store_positions(
@@ -58,9 +55,9 @@ def store_positions(
     new = _store(connection, tenant, dict(sorted(useful.items(), key=itemgetter(0))), now=now)
     if len(new) < len(useful):
         dropped["repeated"] += len(useful) - len(new)
-    jobs = make_trucks_due(connection, tenant.environment, new, now=now, near_meters=near_meters, early=early)
+    make_trucks_due(connection, tenant.environment, new, now=now, near_meters=near_meters, early=early)
     count_dropped(connection, tenant, dropped, now=now)
-    return Feed(len(positions) - len(rejected), rejected, dropped, jobs)
+    return Feed(len(positions) - len(rejected), rejected, dropped)
 
 
 class _Resolved(NamedTuple):

@@ -9,7 +9,7 @@ from psycopg import Cursor
 
 from domain.database.connections import Connection, as_array
 from domain.database.statements import Statement
-from domain.queue.jobs import JOB_TRUCKS, Job, in_batches, process_positions_job
+from domain.queue.jobs import JOB_TRUCKS, after_commit, in_batches, process_positions_job
 
 STANDING_MINUTES = 15
 """A fix within these minutes says where a truck stands now."""
@@ -71,19 +71,17 @@ _RECHECK_LEFT = Statement(
 
 def recheck_trucks(
     connection: Connection, route_ids: Iterable[UUID], *, now: datetime, since: datetime | None = None
-) -> list[Job]:
+) -> None:
     """Has the last minutes of these routes' trucks processed again, or all fixes `since` a moment. A truck that a route
-    lets go may stand at a stop that counts only from now on.
-
-    Returns the jobs for it, to enqueue after the commit.
-    """
+    lets go may stand at a stop that counts only from now on."""
     ids = list(route_ids)
     if not ids:
-        return []
+        return
     parameters = {"now": now, "ids": as_array(ids)}
-    if since is not None:
-        return process_trucks(_RECHECK_SINCE.all(connection, {**parameters, "since": since}))
-    return process_trucks(_RECHECK_ALL.all(connection, parameters))
+    if since is None:
+        process_trucks(connection, _RECHECK_ALL.all(connection, parameters))
+    else:
+        process_trucks(connection, _RECHECK_SINCE.all(connection, {**parameters, "since": since}))
 
 
 def recheck_imported(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> Cursor[WaitingAgain]:
@@ -99,13 +97,11 @@ def recheck_left(connection: Connection, route_ids: Sequence[UUID], *, now: date
     return _RECHECK_LEFT.execute(connection, {"now": now, "ids": as_array(route_ids)})
 
 
-def process_trucks(trucks: Iterable[WaitingAgain]) -> list[Job]:
-    """The jobs that process these trucks, each of one company."""
+def process_trucks(connection: Connection, trucks: Iterable[WaitingAgain]) -> None:
+    """Has these trucks processed after the commit, by jobs of one company each."""
     by_fleet: dict[tuple[str, UUID], list[UUID]] = {}
     for environment, company_id, vehicle_id in trucks:
         by_fleet.setdefault((environment, company_id), []).append(vehicle_id)
-    return [
-        process_positions_job(environment, batch, company_id)
-        for (environment, company_id), vehicles in by_fleet.items()
-        for batch in in_batches(vehicles, JOB_TRUCKS)
-    ]
+    for (environment, company_id), vehicles in by_fleet.items():
+        for batch in in_batches(vehicles, JOB_TRUCKS):
+            after_commit(connection, process_positions_job(environment, batch, company_id))

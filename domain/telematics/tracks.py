@@ -13,7 +13,7 @@ from uuid import UUID
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Command, NotNull, Statement, in_turns
 from domain.lifecycle import Environment
-from domain.queue.jobs import SWEEP_GRACE, Job
+from domain.queue.jobs import SWEEP_GRACE
 from domain.telematics import arrivals
 from domain.telematics.arrivals import Fix
 from domain.telematics.due_trucks import OPEN_ROUTES_OF_TRUCK
@@ -287,13 +287,10 @@ _FREE_TRUCKS = Statement(
 )
 
 
-def free_trucks(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> list[Job]:
+def free_trucks(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> None:
     """Frees the trucks of routes that were just completed. A truck's fixes since it reached the last stop belong to its
-    next route, and are processed again.
-
-    Returns the jobs for it, to enqueue after the commit.
-    """
-    return process_trucks(_FREE_TRUCKS.all(connection, {"now": now, "ids": list(route_ids)}))
+    next route, and are processed again."""
+    process_trucks(connection, _FREE_TRUCKS.all(connection, {"now": now, "ids": list(route_ids)}))
 
 
 class _LostTruck(NamedTuple):

@@ -18,7 +18,6 @@ from uuid import UUID
 from domain.database.connections import Connection
 from domain.database.statements import Command, Statement
 from domain.planning.deviations import NextComparison, TrackedFix
-from domain.queue.jobs import Job
 from domain.telematics.rechecks import WaitingAgain, process_trucks
 
 
@@ -108,9 +107,9 @@ _WATCH = Statement(
 
 def watch_truck(
     connection: Connection, environment: str, vehicle_id: UUID, *, since: datetime, new_plan: bool, now: datetime
-) -> list[Job]:
-    """Has the fixes of a truck compared with the road of its plan from `since` on; `new_plan`: it begins there. Returns
-    the jobs for after the commit: fixes may wait already."""
+) -> None:
+    """Has the fixes of a truck compared with the road of its plan from `since` on; `new_plan`: it begins there. Fixes
+    may wait already: they are processed after the commit."""
     parameters = {
         "vehicle_id": vehicle_id,
         "environment": environment,
@@ -118,4 +117,4 @@ def watch_truck(
         "new_plan": new_plan,
         "now": now,
     }
-    return process_trucks(_WATCH.all(connection, parameters))
+    process_trucks(connection, _WATCH.all(connection, parameters))

@@ -30,7 +30,7 @@ from domain.encoding import write
 from domain.fleet.api_lists import list_drivers, list_vehicles
 from domain.ids import read_id
 from domain.lifecycle import HELD, CancelEffect
-from domain.queue.jobs import Job
+from domain.queue.jobs import after_commit
 from domain.routes.reading.changes import follows_changes, list_changes
 from domain.routes.reading.lookups import list_routes
 from domain.routes.transitions import cancel_route
@@ -218,14 +218,14 @@ class Api:
     async def cancel_route(self, request: Request) -> Answer:
         route_id = await self._checked(request, "routes:write", lambda: _route_id_of(request))
 
-        def cancel(connection: Connection, caller: Caller) -> tuple[CancelEffect | None, list[Job]]:
-            effect, jobs = cancel_route(connection, caller.tenant, route_id, now=clock.now())
-            return effect, jobs + delivery_jobs(connection, [caller.company_id])
+        def cancel(connection: Connection, caller: Caller) -> CancelEffect | None:
+            effect = cancel_route(connection, caller.tenant, route_id, now=clock.now())
+            after_commit(connection, *delivery_jobs(connection, [caller.company_id]))
+            return effect
 
-        effect, jobs = await self._read(request, "routes:write", cancel)
+        effect = await self._read(request, "routes:write", cancel)
         if effect == "cancel" and self._services.replica is not None:
             await self._services.replica.note_writes([(await self._admit(request)).tenant])
-        await self._services.jobs.put(*jobs)
         if effect is None:
             raise ApiError("not_found", _NO_SUCH_ROUTE)
         if effect == "refuse":
@@ -251,7 +251,6 @@ class Api:
             positions, rejected = await self._work(request, "positions:write", lambda _: _read_positions(body))
             await self._services.count_positions(caller, len(positions) + len(rejected))
             feed = await self._read(request, "positions:write", partial(self._store_positions, positions), by_key=True)
-            await self._services.jobs.put(*feed.jobs)
         _count(feed.accepted, feed.dropped, len(rejected) + len(feed.rejected))
         rejected = sorted([*rejected, *feed.rejected], key=lambda entry: entry.index)
         return json_answer(PositionsAccepted(accepted=feed.accepted, rejected=rejected), 202)

@@ -124,7 +124,6 @@ class Inbound:
         taken = await self._services.in_thread_of(receiver.company_id, lambda: self._store(receiver, page))
         if taken is None:
             raise _paused()
-        await self._services.jobs.put(*taken.jobs)
         return taken
 
     async def _count_against_limits(self, connector_id: UUID, page: VendorPage) -> None:
@@ -223,16 +222,16 @@ class _Tally:
 
     def __init__(self) -> None:
         self._noted_at = -_NOTED_EVERY_SECONDS
-        self._taken = StoredPage(0, Counter(), [], None)
+        self._taken = StoredPage(0, Counter(), None)
 
     def add(self, taken: StoredPage) -> StoredPage | None:
         """Adds counts. Returns what to store now; None while it can wait."""
         before = self._taken
         newest = max((one for one in (before.newest_at, taken.newest_at) if one is not None), default=None)
-        self._taken = StoredPage(before.stored + taken.stored, before.left_out + taken.left_out, [], newest)
+        self._taken = StoredPage(before.stored + taken.stored, before.left_out + taken.left_out, newest)
         if time.monotonic() - self._noted_at < _NOTED_EVERY_SECONDS:
             return None
-        due, self._taken, self._noted_at = self._taken, StoredPage(0, Counter(), [], None), time.monotonic()
+        due, self._taken, self._noted_at = self._taken, StoredPage(0, Counter(), None), time.monotonic()
         return due
 
 

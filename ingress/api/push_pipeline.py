@@ -18,7 +18,7 @@ from domain.database.health import is_away
 from domain.lifecycle import Environment, PushEffect, RouteStatus
 from domain.magic_values import rehearsed_error, waits_for_sweep
 from domain.queue.job_queue import AsyncJobQueue
-from domain.queue.jobs import Job, import_routes_job, in_batches
+from domain.queue.jobs import import_routes_job, in_batches
 from domain.routes.intake.pushes import Push, Pushed, create_routes
 from domain.routes.reading.fresh_answers import fresh_route
 from domain.routes.reading.lookups import read_routes
@@ -107,7 +107,7 @@ class PushPipeline:
             for one in admitted
         ]
         try:
-            results, jobs = await self._store(pushes)
+            results = await self._store(pushes)
         except Exception as error:
             for one in admitted:
                 one.settle(error)
@@ -122,14 +122,14 @@ class PushPipeline:
                 one.settle(result)
         for effect, count in Counter(one.pushed.effect for one in stored).items():
             ROUTES_PUSHED.labels(effect).inc(count)
-        answering = asyncio.create_task(self._answer_all(stored, jobs))
+        answering = asyncio.create_task(self._answer_all(stored))
         self._answering.add(answering)
         answering.add_done_callback(self._answering.discard)
         if self._workers_answer:
             await asyncio.wait((answering,), timeout=_HOLD_SECONDS)
             self._workers_answer = answering.done()
 
-    async def _store(self, pushes: Sequence[Push]) -> tuple[Sequence[Result], list[Job]]:
+    async def _store(self, pushes: Sequence[Push]) -> Sequence[Result]:
         """The result of each push, in order. One statement stores new routes. A thread stores the others in a
         transaction: updates, and routes that may supersede others."""
         until = time.monotonic() + STORING_SECONDS
@@ -150,16 +150,16 @@ class PushPipeline:
             rest = await loop.run_in_executor(self._threads, store, [pushes[position] for position in left])
             for position, result in zip(left, rest, strict=True):
                 results[position] = result
-        return [result for result in results if result is not None], storage.jobs
+        return [result for result in results if result is not None]
 
-    async def _answer_all(self, stored: Sequence[_Stored], jobs: Sequence[Job]) -> None:
+    async def _answer_all(self, stored: Sequence[_Stored]) -> None:
         try:
-            await self._import(stored, jobs)
+            await self._import(stored)
         except Exception as error:
             for one in stored:
                 one.admitted.settle(error)
 
-    async def _import(self, stored: Sequence[_Stored], jobs: Sequence[Job]) -> None:
+    async def _import(self, stored: Sequence[_Stored]) -> None:
         """Asks for the import of every new or replaced route, and answers each push once its outcome is known."""
         changed = [one for one in stored if one.pushed.effect in ("create", "replace")]
         for one in stored:
@@ -174,7 +174,7 @@ class PushPipeline:
             imports = [
                 import_routes_job(ids, company_ids=companies, reply_to=reply_to) for ids in in_batches(route_ids)
             ]
-            asked = await self._jobs.put(*jobs, *imports)
+            asked = await self._jobs.put(*imports)
             await self._read([one for one in stored if one.pushed.effect == "unchanged"])
             if asked:
                 await self._answer_with_outcomes(expected)

@@ -14,7 +14,6 @@ from domain.database.connections import Connection, Database
 from domain.database.health import is_away
 from domain.database.options import SERVING, TimeLimits
 from domain.database.visibility import Visibility, of_tenants
-from domain.queue.jobs import Job
 from domain.routes.intake.pushes import Push, Pushed, store_pushes
 from domain.telemetry.logs import get_logger
 from ingress.api.access import unauthorized
@@ -34,10 +33,9 @@ Result = Pushed | BaseException
 
 class PushStorage:
     """Stores pushes until a time (of `time.monotonic`), in transactions that block their thread. The caller then
-    enqueues `jobs`, and the imports of new or replaced routes."""
+    enqueues the imports of new or replaced routes."""
 
     def __init__(self, database: Database, *, until: float) -> None:
-        self.jobs: list[Job] = []
         self._database = database
         self._now = clock.now()
         self._until = until
@@ -69,7 +67,7 @@ class PushStorage:
     def _store(self, pushes: Sequence[Push], limits: TimeLimits) -> Sequence[Pushed | ApiError]:
         try:
             with self._database.transaction_by_key(of_pushes(pushes), limits=limits) as connection:
-                stored, jobs = store_pushes(connection, pushes, now=self._now)
+                stored = store_pushes(connection, pushes, now=self._now)
                 _check_keys_again(connection, pushes)
         except _KeysGone as gone:  # since they were looked at; the batch may have waited for other transactions
             results: list[Pushed | ApiError] = [unauthorized() for _ in pushes]
@@ -79,7 +77,6 @@ class PushStorage:
                 for position, result in zip(valid, again, strict=True):
                     results[position] = result
             return results
-        self.jobs += jobs
         return stored
 
     def _limits(self, *, shares: int = 1) -> TimeLimits:

@@ -56,7 +56,6 @@ class Services:
         self.database = Database.of(settings, SERVING, fail_fast=True, visible=lambda: NOTHING, put_jobs=put)
         self._by_key = AsyncDatabase.of(settings)
         self._redis = async_redis_client(redis_url)
-        self.jobs = AsyncJobQueue(self._redis, circuit)
         self._limiter = RateLimiter(
             self._redis,
             circuit,
@@ -76,7 +75,7 @@ class Services:
             self.authenticator,
             self._by_key,
             self.database,
-            self.jobs,
+            AsyncJobQueue(self._redis, circuit),
             self._outcome_listener,
             settings.import_wait_seconds,
             self.replica,

@@ -19,7 +19,7 @@ from domain.database.owned import Owned
 from domain.database.statements import Row
 from domain.database.visibility import EVERYTHING, of_companies, set_visibility
 from domain.lifecycle import Role
-from domain.queue.jobs import Job
+from domain.queue.jobs import after_commit
 from domain.webhooks.endpoints import delivery_jobs
 from ingress.console.browser import SESSION, Form, read_cookie
 from ingress.console.console import Console, console_of
@@ -41,8 +41,6 @@ class Page:
     token: str
     form: Form
     now: datetime
-    jobs: list[Job] = field(default_factory=list)
-    """Jobs to enqueue after the commit."""
     afterwards: list[Callable[[], object]] = field(default_factory=list)
     """Calls to make after the commit."""
 
@@ -123,9 +121,7 @@ def answer_signed_in(
         except ChooseCompany:
             return see_other("/companies")
         if request.method == "POST" and session.company_id is not None:  # it may have changed routes
-            page.jobs += delivery_jobs(connection, [session.company_id])
-    if page.jobs:
-        console.jobs.put(*page.jobs)
+            after_commit(connection, *delivery_jobs(connection, [session.company_id]))
     for call in page.afterwards:
         call()
     return response

@@ -147,14 +147,13 @@ class _FleetSubject(Subject[FleetRow, Typed]):
     def end(self, page: Page, stored: FleetRow, by: Actor) -> None:
         force = page.form.text("force") == "yes" and page.session.role in MAY_EDIT_POLICY
         try:
-            _, jobs = retire(page.connection, page.company_id, self.kind, stored.id, by, force=force, now=page.now)
+            retire(page.connection, page.company_id, self.kind, stored.id, by, force=force, now=page.now)
         except StillDriving as driving:
             raise Refused(
                 409,
                 f"The {self.one} still has planned or active routes",
                 f"{driving.some}. Wait until they are finished; or an owner retires the {self.one} and ends them.",
             ) from None
-        page.jobs += jobs
 
 
 class Vehicles(_FleetSubject[StoredVehicle, VehicleRow]):

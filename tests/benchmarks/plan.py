@@ -294,7 +294,7 @@ def arrived_routes(connection: Connection, fleet: Fleet, first: int, count: int)
         }
         pushes.append(Push(tenant, read_body(write(body), RouteInput)))
         starts.append((float(line[0][0]) + number % 100 * 1e-5, float(line[0][1])))  # no two at the same place
-    stored, _ = store_pushes(connection, pushes, now=now)
+    stored = store_pushes(connection, pushes, now=now)
     ids = [one.route_id for one in stored]
     import_routes(connection, ids, now=now)
     connection.execute(

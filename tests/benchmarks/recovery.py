@@ -144,7 +144,7 @@ def _imports(connection: Connection, fleet: Fleet, first: int) -> list[Job]:
             "stops": FIVE_STOPS,
         }
         pushes.append(Push(Tenant(fleet.company_id, Environment.LIVE), read_body(write(body), RouteInput)))
-    stored, _ = store_pushes(connection, pushes, now=now)
+    stored = store_pushes(connection, pushes, now=now)
     return [import_routes_job([one.route_id], company_ids=[fleet.company_id]) for one in stored]
 
 

@@ -14,13 +14,12 @@ from domain.database.visibility import SERVICE_ROLE, Visibility, set_visibility
 from domain.ids import new_id
 from domain.lifecycle import RouteStatus
 from domain.messages import message_life
-from domain.messages.message_life import MessageClaim
+from domain.messages.message_life import MessageClaim, MessageStatus
 from domain.messages.new_messages import queue_message
 from domain.roads import Point
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
 from domain.routes.plans import delivery
-from domain.routes.plans.delivery import DeliveryOutcome
 from domain.settings import Settings
 from domain.stations.price_sources import DEFAULT_EXPECTED_HOURS, NewSource, SourceAddress, add_source
 from domain.telematics.feed import Feed, store_positions
@@ -41,7 +40,7 @@ def place_of(stop: dict[str, Any]) -> Point:
 
 def pushed(connection: Connection, tenant: Tenant, *, now: datetime, start: datetime, **changes: Any) -> UUID:
     """A route as it is stored by a push, not yet imported."""
-    ((result,), _) = store_pushes(connection, [Push(tenant, route_input(start, **changes))], now=now)
+    (result,) = store_pushes(connection, [Push(tenant, route_input(start, **changes))], now=now)
     return result.route_id
 
 
@@ -131,7 +130,7 @@ def _queue_message(connection: Connection, route_id: UUID, plan_id: UUID, now: d
     return queue_message(connection, route, plan_id, route.document, now=now)
 
 
-def deliver(connection: Connection, message_id: UUID, *, settings: Settings, now: datetime) -> DeliveryOutcome:
+def deliver(connection: Connection, message_id: UUID, *, settings: Settings, now: datetime) -> MessageStatus | None:
     """One attempt at a message, with all the steps of the worker. Gateways of this machine may be called."""
     allowing = settings.model_copy(update={"message_allowed_hosts": "127.0.0.1", "message_timeout_seconds": 5})
     step = delivery.start_delivery(connection, message_id, settings=allowing, now=now)

@@ -88,7 +88,7 @@ def test_every_time_passes_through_the_whole_pipeline(
         assert held == start.startswith("9999")
         assert route_id not in routes_that_can_move(connection, now=NOW)
         if held:
-            assert expire_held_routes(connection, expiry_days=7, now=NOW) == (0, [])
+            assert expire_held_routes(connection, expiry_days=7, now=NOW) == 0
         else:
             drive(connection, fleet, settings, route_id, arrival)
         (answer,) = read_routes([(fleet.sandbox, route_id)]).on(connection)
@@ -119,7 +119,7 @@ def drive(connection: Connection, fleet: Fleet, settings: Settings, route_id: UU
         process_vehicles(connection, tenant.environment, fleet.trucks, settings=settings, now=NOW)
         task = load_plan_task(connection, route_id, now=NOW)
     assert task is not None
-    assert first_plan.finish_plan(connection, task, *made(connection, fleet, task), now=NOW)[0] == "planned"
+    assert first_plan.finish_plan(connection, task, *made(connection, fleet, task), now=NOW) == "planned"
     explanation = read_route_explanation(connection, route_id)
     assert explanation is not None
     print_explanation(explanation, Console(file=io.StringIO()))
@@ -145,7 +145,7 @@ def test_settings_in_days_have_a_limit_within_which_no_pass_fails(database: Data
     with pytest.raises(ValidationError):
         Settings(position_retention_days=1e6, held_route_expiry_days=1e6, active_route_expiry_days=1e6)
     with database.transaction() as connection:
-        assert expire_held_routes(connection, expiry_days=MAX_DAYS, now=now) == (0, [])
-        assert expire_started_routes(connection, expiry_days=MAX_DAYS, now=now) == (0, [])
+        assert expire_held_routes(connection, expiry_days=MAX_DAYS, now=now) == 0
+        assert expire_started_routes(connection, expiry_days=MAX_DAYS, now=now) == 0
         assert maintain_partitions(connection, retention_days=MAX_DAYS, now=now) == 0
         raise psycopg.Rollback

@@ -12,6 +12,7 @@ from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
 from tests.domain.helpers import deliver, imported, place_of, planned_by_hand, positions_at, post
 from tests.factories import JOLIET, Fleet
+from tests.jobs import jobs_after
 from tests.rows import named
 
 HOME = place_of(JOLIET)
@@ -38,7 +39,9 @@ def position(recorded_at: datetime, **names: Any) -> Position:
 def process(connection: Connection, settings: Settings, fleet: Fleet, *, now: datetime, live: bool = True) -> list[Job]:
     """One run of the arrivals worker over the fleet's trucks."""
     environment = Environment.LIVE if live else Environment.SANDBOX
-    return process_vehicles(connection, environment, fleet.trucks, settings=settings, now=now).jobs
+    return jobs_after(
+        connection, lambda: process_vehicles(connection, environment, fleet.trucks, settings=settings, now=now)
+    )
 
 
 def stand_at(

@@ -50,6 +50,8 @@ _COMMITS = (
 )
 """The transactions of threads and of commands: each commits as its block ends."""
 
+_PUTS = "domain.database.connections:put_after_commit"
+
 _COMMITS_BY_ITSELF = "domain.database.async_connections:AsyncDatabase.store"
 """The statement of an event loop, which commits by itself."""
 
@@ -108,6 +110,16 @@ class _Faults:
 
         return replaced
 
+    def around_put(self, put: Callable[..., None]) -> Callable[..., None]:
+        """The jobs of a transaction are put after its commit: a crash in between loses them."""
+
+        @functools.wraps(put)
+        def replaced(*args: Any) -> None:
+            self.die_if_armed(self._reached.get(), "after")
+            put(*args)
+
+        return replaced
+
     def around_store(self, store: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(store)
         async def replaced(*args: Any, **kwargs: Any) -> Any:
@@ -129,6 +141,7 @@ def install(folder: Path, points: Iterable[Point], constants: Mapping[str, Any])
         new[point.function] = faults.around_call(point, new.get(point.function) or resolve_name(point.function))
     for transaction in _COMMITS:
         new[transaction] = faults.around_transaction(resolve_name(transaction))
+    new[_PUTS] = faults.around_put(resolve_name(_PUTS))
     new[_COMMITS_BY_ITSELF] = faults.around_store(resolve_name(_COMMITS_BY_ITSELF))
     _replace(new)
 

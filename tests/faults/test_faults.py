@@ -66,10 +66,10 @@ STEPS = (
     Step("update of a planned route imported", _IMPORT, scenarios.update_a_route_whose_message_is_refused),
     Step("superseded", commit("domain.routes.intake.superseding:supersede"), scenarios.supersede_a_route),
     Step("canceled", commit("domain.routes.transitions:cancel_route"), scenarios.cancel_a_planned_route),
-    Step("cancel enqueued", enqueued_by_ingress("arrivals.process"), scenarios.cancel_a_planned_route),
+    Step("cancel enqueued", enqueued("arrivals.process"), scenarios.cancel_a_planned_route),
     # the truck arrives, the driver is told
     Step("positions committed", commit("domain.telematics.feed:store_positions"), scenarios.start_a_route),
-    Step("positions enqueued", enqueued_by_ingress("arrivals.process"), scenarios.start_a_route),
+    Step("positions enqueued", enqueued("arrivals.process"), scenarios.start_a_route),
     Step("arrived", _ARRIVE, scenarios.start_a_route),
     Step("plan enqueued", enqueued("plans.build"), scenarios.start_a_route),
     Step("plan computed", call("domain.planning.stored_plans:plan_for_task"), scenarios.start_a_route),

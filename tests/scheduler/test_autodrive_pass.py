@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
-from domain.database.connections import Connection
+from domain.database.connections import Connection, Database
 from scheduler.passes import Passes
 from tests.domain.helpers import imported
 from tests.factories import Fleet, make_fleet
@@ -30,7 +30,8 @@ def positions(passes: Passes) -> dict[object, int]:
 
 def test_a_pass_drives_and_enqueues(passes: Passes, enqueued: Enqueued, now: datetime) -> None:
     (fleet,) = driven_companies(passes, now, 1)
-    assert passes.autodrive() == {"drives_begun": 1}
+    with Database.of(passes.settings, put_jobs=passes.jobs.put) as database:
+        assert Passes(passes.settings, database, passes.jobs).autodrive() == {"drives_begun": 1}
     assert positions(passes) == {fleet.company_id: 10}
     ((name, payload),) = enqueued()
     assert (name, payload["environment"], payload["vehicle_ids"]) == (

@@ -1,5 +1,6 @@
 """The arrivals worker around the rule: many trucks in one transaction, and when it fails, each on its own."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -13,13 +14,15 @@ from domain.settings import Settings
 from domain.telematics.tracks import lost_processing
 from tests.domain.helpers import imported, positions_at, post, refusing, visits_of
 from tests.factories import JOLIET, Fleet, make_fleet
+from tests.jobs import jobs_of
 from workers.arrivals import process_batch
 from workers.context import Context
 
 
 @pytest.fixture
-def context(settings: Settings, database: Database, jobs: JobQueue) -> Context:
-    return Context(settings, database, jobs)
+def context(settings: Settings, jobs: JobQueue) -> Iterator[Context]:
+    with Database.of(settings, put_jobs=jobs.put) as database:
+        yield Context(settings, database, jobs)
 
 
 def test_a_failing_truck_stops_no_other_in_its_batch(context: Context, now: datetime) -> None:
@@ -75,4 +78,5 @@ def _two_arriving(context: Context, now: datetime, **first: Any) -> tuple[Fleet,
         )
         for unit_number in ("101", "102"):
             post(connection, fleet.live, positions_at(JOLIET, now, unit_number=unit_number), now=now)
+        jobs_of(connection)
     return fleet, routes

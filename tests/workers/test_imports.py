@@ -63,7 +63,7 @@ def poisoned(database: Database, external_id: str) -> AbstractContextManager[Non
 def test_a_batch_is_imported_together(context: Context, stored_fleet: Fleet, now: datetime) -> None:
     ids = push(context.database, stored_fleet, now, "A", "B", "C")
 
-    outcomes, _ = import_batch(context, ids)
+    outcomes = import_batch(context, ids)
 
     assert statuses(outcomes) == dict.fromkeys(ids, RouteStatus.DRAFT)
 
@@ -75,9 +75,9 @@ def test_a_failing_route_stops_no_other_in_its_batch_and_is_an_error_after_its_l
     ids = push(context.database, stored_fleet, now, "A", bad, "C")
 
     with poisoned(context.database, bad):
-        first, _ = import_batch(context, ids)
-        second, _ = import_batch(context, ids)
-        third, _ = import_batch(context, ids)
+        first = import_batch(context, ids)
+        second = import_batch(context, ids)
+        third = import_batch(context, ids)
 
     assert statuses(first) == {ids[0]: RouteStatus.DRAFT, ids[1]: RouteStatus.PENDING, ids[2]: RouteStatus.DRAFT}
     assert statuses(second) == {ids[1]: RouteStatus.ERROR}
@@ -96,7 +96,7 @@ def test_a_route_that_failed_once_is_imported_at_a_later_attempt(
     with context.database.transaction() as connection:
         assert route_row(connection, route_id).pending_reason == "error"
 
-    assert statuses(import_batch(context, [route_id])[0]) == {route_id: RouteStatus.DRAFT}
+    assert statuses(import_batch(context, [route_id])) == {route_id: RouteStatus.DRAFT}
     with context.database.transaction() as connection:
         row = route_row(connection, route_id)
     assert (row.pending_reason, row.attempts, row.retry_at) == (None, 0, None)
@@ -120,15 +120,15 @@ def test_a_locked_route_is_left_for_later_and_stops_no_other_in_its_batch(
         else:
             holder.execute("SELECT FROM tracks WHERE vehicle_id = %s FOR UPDATE", (stored_fleet.trucks[0],))
 
-        outcomes, _ = import_batch(context, [free, stuck, behind])
-        alone, _ = import_batch(context, [stuck], wait=True)
+        outcomes = import_batch(context, [free, stuck, behind])
+        alone = import_batch(context, [stuck], wait=True)
 
     assert statuses(outcomes) == {free: RouteStatus.DRAFT, behind: RouteStatus.DRAFT}
     assert alone == {}
     with database.transaction() as connection:
         row = route_row(connection, stuck)
         assert (row.status, row.pending_reason, row.attempts) == ("pending", "not_attempted", 0)
-    assert statuses(import_batch(context, [stuck])[0]) == {stuck: RouteStatus.DRAFT}
+    assert statuses(import_batch(context, [stuck])) == {stuck: RouteStatus.DRAFT}
 
 
 def test_a_route_that_is_locked_for_a_moment_is_imported_after_the_others(
@@ -180,11 +180,11 @@ def test_a_restart_during_an_import_counts_as_no_failed_attempt_of_its_routes(
 
     with context.database.transaction() as connection:
         assert [route_row(connection, route_id).attempts for route_id in ids] == [0] * routes
-    assert statuses(import_batch(context, ids)[0]) == dict.fromkeys(ids, RouteStatus.DRAFT)
+    assert statuses(import_batch(context, ids)) == dict.fromkeys(ids, RouteStatus.DRAFT)
 
 
 def test_a_job_without_routes_does_nothing(context: Context) -> None:
-    assert import_batch(context, []) == ({}, [])
+    assert import_batch(context, []) == {}
 
 
 def test_due_routes_are_imported_though_one_of_them_fails(undisturbed: Context, now: datetime) -> None:
@@ -194,14 +194,14 @@ def test_due_routes_are_imported_though_one_of_them_fails(undisturbed: Context, 
     ids = push(undisturbed.database, fleet, now - timedelta(minutes=1), "A", bad, "C")
 
     with poisoned(undisturbed.database, bad):
-        outcomes, _ = import_due(undisturbed)
+        outcomes = import_due(undisturbed)
 
     assert [outcomes[route_id].status for route_id in ids] == [
         RouteStatus.DRAFT,
         RouteStatus.PENDING,
         RouteStatus.DRAFT,
     ]
-    assert not outcomes.keys() & import_due(undisturbed)[0].keys()  # the failed one is not due yet
+    assert not outcomes.keys() & import_due(undisturbed).keys()  # the failed one is not due yet
 
 
 def test_jobs_that_run_at_the_same_time_take_different_routes(undisturbed: Context, now: datetime) -> None:
@@ -211,8 +211,8 @@ def test_jobs_that_run_at_the_same_time_take_different_routes(undisturbed: Conte
 
     with undisturbed.database.transaction() as connection:
         taken = holds.take_due_imports(connection, now=now)
-        outcomes, _ = import_due(undisturbed)
+        outcomes = import_due(undisturbed)
 
     assert set(ids) <= set(taken)
     assert not outcomes.keys() & set(taken)
-    assert set(ids) <= import_due(undisturbed)[0].keys()
+    assert set(ids) <= import_due(undisturbed).keys()

@@ -25,7 +25,6 @@ from domain.connectors.page_storage import FeedRules, StoredPage, note_failure, 
 from domain.connectors.vendor import ForgottenCursor, Vendor, VendorFault, VendorHurried, VendorPage
 from domain.connectors.vendor_http import BoundedHttp
 from domain.database.connections import Connection
-from domain.queue.jobs import Job
 from domain.settings import Settings
 from domain.telemetry.logs import get_logger
 from domain.telemetry.metrics import CONNECTOR_POLLS, FIXES_RECEIVED
@@ -64,14 +63,12 @@ class Poller:
         leased: Leased,
         settings: Settings,
         store: Callable[[Leased, Callable[[Connection], object]], Awaitable[object]],
-        enqueue: Callable[[list[Job]], Awaitable[object]],
         readers: AnswerReaders | None = None,
     ) -> None:
         self.leased = leased
         self.is_storing = False
         self._settings = settings
         self._store = store
-        self._enqueue = enqueue
         self._cursor = leased.cursor
         self._failures = leased.failures
         self._vendor: Vendor = VENDORS[leased.kind]()
@@ -134,7 +131,6 @@ class Poller:
             return None
         self._cursor, self._failures = page.cursor, 0
         _count(taken)
-        await self._enqueue(taken.jobs)
         return page
 
     async def _ask(self) -> VendorPage:

@@ -10,7 +10,6 @@ import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import TypeVar
 from uuid import UUID
 from weakref import WeakValueDictionary
@@ -26,7 +25,6 @@ from domain.connectors.leases import LEASE_SECONDS, RENEW_SECONDS, Leased
 from domain.database.connections import Connection, Database
 from domain.database.visibility import NOTHING, of_companies
 from domain.queue.job_queue import JobQueue
-from domain.queue.jobs import Job
 from domain.settings import Settings
 from domain.telemetry.health import Health, Unhealthy
 from domain.telemetry.logs import get_logger
@@ -67,7 +65,6 @@ class Pollers:
         self._of_all = of_all
         self._walled = walled
         self._threads = threads
-        self._jobs = JobQueue.of(settings)
         self._readers = AnswerReaders()
         self._by = f"{socket.gethostname()}:{os.getpid()}"
         self._held: dict[UUID, tuple[Poller, asyncio.Task[None]]] = {}
@@ -113,7 +110,7 @@ class Pollers:
         before = self._held.pop(leased.id, None)
         if before is not None:  # our own lease ran out, and we took the next one
             before[1].cancel()
-        poller = Poller(leased, self._settings, self._store, self._enqueue, self._readers)
+        poller = Poller(leased, self._settings, self._store, self._readers)
         self._held[leased.id] = (poller, asyncio.create_task(poller.run()))
         log.info("connectors.leased", connector_id=leased.id, kind=leased.kind, lease_number=leased.lease_number)
 
@@ -168,10 +165,6 @@ class Pollers:
 
         async with self._storing.setdefault(leased.company_id, asyncio.Lock()):
             return await asyncio.get_running_loop().run_in_executor(self._threads, do)
-
-    async def _enqueue(self, jobs: list[Job]) -> None:
-        if jobs:
-            await asyncio.get_running_loop().run_in_executor(self._threads, partial(self._jobs.put, *jobs))
 
     def _looks(self) -> str:
         """The check of the search for leases. Raises Unhealthy if it has not run for a while: the event loop hangs, or

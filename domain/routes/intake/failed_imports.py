@@ -8,7 +8,6 @@ from domain.backoff import RETRY_WAIT
 from domain.database.connections import Connection
 from domain.database.statements import Command, Scalar, Statement
 from domain.lifecycle import PendingReason, RouteStatus
-from domain.queue.jobs import Job
 from domain.routes import events
 from domain.routes.intake.imports import ImportOutcome
 from domain.routes.transitions import end
@@ -46,26 +45,26 @@ _LOGGED = "it failed on our side; see the log"
 
 def record_failed_import(
     connection: Connection, route_id: UUID, *, max_attempts: int, now: datetime, detail: str = _LOGGED
-) -> tuple[ImportOutcome | None, list[Job]]:
+) -> ImportOutcome | None:
     """An attempt failed unexpectedly: the route waits for the next one, or becomes `error` after the last. The route's
     timeline shows the `detail`.
 
-    Returns the outcome, which is None when the route was not held any more, and the jobs to enqueue after the commit.
+    Returns the outcome; None: the route was not held any more.
     """
     row = _FAIL.first(connection, {"now": now, "id": route_id})
     if row is None:
-        return None, []
+        return None
     events.record_event(connection, route_id, "import_failed", detail, now=now)
     if row.attempts >= max_attempts:
         reason = f"The import failed {row.attempts} times; see the log. Push the route again to retry."
-        _, jobs = end(connection, _GIVE_UP, (reason, route_id), "The route ended before delivery", now=now)
-        return _failed(RouteStatus.ERROR, None, None, row), jobs
+        end(connection, _GIVE_UP, (reason, route_id), "The route ended before delivery", now=now)
+        return _failed(RouteStatus.ERROR, None, None, row)
     waiting = (
         f"Import attempt {row.attempts} of {max_attempts} failed on our side; it is retried by itself. Nothing needs to"
         " be resent."
     )
     _RETRY.execute(connection, (waiting, route_id))
-    return _failed(RouteStatus.PENDING, PendingReason.ERROR, waiting, row), []
+    return _failed(RouteStatus.PENDING, PendingReason.ERROR, waiting, row)
 
 
 def _failed(status: RouteStatus, reason: PendingReason | None, detail: str | None, row: _Failed) -> ImportOutcome:

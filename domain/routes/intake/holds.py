@@ -11,7 +11,7 @@ from domain.database.statements import OwnedRow, Scalar, Statement
 from domain.fleet.matching import MappingKind
 from domain.fleet.spelling_rules import SpellingRule
 from domain.lifecycle import PendingReason
-from domain.queue.jobs import JOB_ITEMS, Job
+from domain.queue.jobs import JOB_ITEMS
 from domain.routes.intake.route_matching import REFERENCES
 from domain.routes.transitions import end
 
@@ -109,12 +109,10 @@ _EXPIRE = Scalar(
 )
 
 
-def expire_held_routes(connection: Connection, *, expiry_days: float, now: datetime) -> tuple[int, list[Job]]:
-    """Routes held for a mapping or their window become `error` when their start is long past. Returns how many, and the
-    jobs to enqueue after the commit."""
+def expire_held_routes(connection: Connection, *, expiry_days: float, now: datetime) -> int:
+    """Routes held for a mapping or their window become `error` when their start is long past. Returns how many."""
     parameters = {"days": expiry_days, "now": now}
-    ids, jobs = end(connection, _EXPIRE, parameters, "The route was closed before delivery: it was held", now=now)
-    return len(ids), jobs
+    return len(end(connection, _EXPIRE, parameters, "The route was closed before delivery: it was held", now=now))
 
 
 class _Count(NamedTuple):

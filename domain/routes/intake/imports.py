@@ -17,7 +17,7 @@ from domain.database.statements import Scalar, Statement
 from domain.fleet.matching import GivenReference, MappingKind, Matched, why_unclear
 from domain.lifecycle import HELD, Environment, PendingReason, RouteStatus
 from domain.magic_values import UNMAPPED
-from domain.queue.jobs import Job, build_plan_job
+from domain.queue.jobs import after_commit, build_plan_job
 from domain.routes.intake.route_matching import AttemptedRoute, match_and_import
 from domain.routes.visits import keep_what_could_begin
 from domain.telematics.rechecks import process_trucks, recheck_imported, recheck_left
@@ -46,11 +46,11 @@ def import_routes(
     now: datetime,
     early: timedelta = timedelta(hours=12),
     wait: bool = False,
-) -> tuple[dict[UUID, ImportOutcome], list[Job]]:
+) -> dict[UUID, ImportOutcome]:
     """One import attempt of each held route among `route_ids`, as one batch.
 
-    Returns the outcome of each, and the jobs to enqueue after the commit. Routes that are not held are left alone, so
-    the same job may run twice. Routes that another transaction has locked are left alone too, unless told to `wait`.
+    Returns the outcome of each. Routes that are not held are left alone, so the same job may run twice. Routes that
+    another transaction has locked are left alone too, unless told to `wait`.
 
     It needs no transaction around it. The first two statements go out together, which makes them one transaction: a
     route that waits for nothing is a draft, and its truck is rechecked. Routes that had started before follow in a
@@ -59,27 +59,25 @@ def import_routes(
     with pipelined(connection):
         attempt = match_and_import(connection, route_ids, visited=False, wait=wait, now=now)
         trucks = recheck_imported(connection, route_ids, now=now)
-    routes, jobs = attempt.fetchall(), process_trucks(trucks)
+    routes = attempt.fetchall()
+    process_trucks(connection, trucks)
     outcomes = {route.id: _imported(route) for route in routes if route.reason is None and not route.has_visits}
     held = [route for route in routes if route.reason is not None]
     visited = [route.id for route in routes if route.reason is None and route.has_visits]
     if visited:
-        again, more_jobs = _import_visited(connection, visited, early=early, now=now, wait=wait)
+        again = _import_visited(connection, visited, early=early, now=now, wait=wait)
         outcomes |= {route.id: _imported(route) for route in again if route.reason is None and route.has_visits}
         held += [route for route in again if route.reason is not None]
-        jobs += more_jobs
     outcomes |= {route.id: _failing(route) for route in held if route.reason == PendingReason.ERROR}
     held = [route for route in held if route.reason != PendingReason.ERROR]
     if held:
-        more_outcomes, more_jobs = _hold(connection, held, now=now)
-        outcomes |= more_outcomes
-        jobs += more_jobs
-    return outcomes, jobs
+        outcomes |= _hold(connection, held, now=now)
+    return outcomes
 
 
 def _import_visited(
     connection: Connection, route_ids: Sequence[UUID], *, early: timedelta, now: datetime, wait: bool
-) -> tuple[list[AttemptedRoute], list[Job]]:
+) -> list[AttemptedRoute]:
     """The attempt at routes with visits, which hardly any route has, in one transaction. Only visits that could have
     begun the route as it is now stay: such a route has arrived, and its plan is due. The recheck locks the trucks, so
     that none of their other routes starts before the visits are judged."""
@@ -87,8 +85,11 @@ def _import_visited(
         attempt = match_and_import(connection, route_ids, visited=True, wait=wait, now=now)
         trucks = recheck_imported(connection, route_ids, now=now)
         judged = keep_what_could_begin(connection, route_ids, early=early, now=now)
-    due = [build_plan_job(route.route_id, route.company_id) for route in judged.fetchall() if route.has_arrived]
-    return attempt.fetchall(), process_trucks(trucks) + due
+    process_trucks(connection, trucks)
+    for route in judged.fetchall():
+        if route.has_arrived:
+            after_commit(connection, build_plan_job(route.route_id, route.company_id))
+    return attempt.fetchall()
 
 
 def _imported(route: AttemptedRoute) -> ImportOutcome:
@@ -205,9 +206,7 @@ _HOLD = Scalar(
 )
 
 
-def _hold(
-    connection: Connection, routes: Sequence[AttemptedRoute], *, now: datetime
-) -> tuple[dict[UUID, ImportOutcome], list[Job]]:
+def _hold(connection: Connection, routes: Sequence[AttemptedRoute], *, now: datetime) -> dict[UUID, ImportOutcome]:
     """Stores the reasons why these routes wait, and has their former trucks rechecked. Routes that have changed since
     the attempt, or are locked, are left out."""
     outcomes: dict[UUID, ImportOutcome] = {}
@@ -230,16 +229,15 @@ def _hold(
         )
         if change.differs_from(held):
             changes.append(change)
-    jobs: list[Job] = []
     if changes:
         ids = [change.id for change in changes]
         with pipelined(connection):
             holding = _HOLD.execute(connection, (as_json(changes),))
             trucks = recheck_left(connection, ids, now=now)
-        jobs = process_trucks(trucks)
+        process_trucks(connection, trucks)
         for missed in set(ids) - set(holding.fetchall()):
             del outcomes[missed]
-    return outcomes, jobs
+    return outcomes
 
 
 class _Revision(NamedTuple):

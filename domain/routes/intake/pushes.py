@@ -12,7 +12,7 @@ from domain.database.connections import Connection, Tenant, as_json
 from domain.database.statements import Query, Statement
 from domain.ids import new_id
 from domain.lifecycle import PushEffect, effect_of_push
-from domain.queue.jobs import SWEEP_GRACE, Job
+from domain.queue.jobs import SWEEP_GRACE
 from domain.routes.intake.pushed_columns import PUSHED_COLUMNS, PUSHED_VALUES, TRACE_COLUMNS, TRACE_VALUES
 from domain.routes.intake.superseding import lock_references, lock_with_older, supersede
 from domain.routes.intake.updates import Update, lock_current, store_updates
@@ -57,11 +57,10 @@ def create_routes(pushes: Sequence[Push], *, now: datetime) -> Query[list[Pushed
     return _insert(_CREATE, pushes, now=now)
 
 
-def store_pushes(connection: Connection, pushes: Sequence[Push], *, now: datetime) -> tuple[list[Pushed], list[Job]]:
+def store_pushes(connection: Connection, pushes: Sequence[Push], *, now: datetime) -> list[Pushed]:
     """Stores all pushes, of new and of known routes. Pushes of one `externalId` are stored in the order given.
 
-    Returns the result of each, and jobs to enqueue after the commit. The caller enqueues the import of the routes
-    themselves.
+    Returns the result of each. The caller enqueues the imports of the routes.
 
     It goes in rounds, each of which takes one push of each `externalId`. LOAD-1, LOAD-2 and LOAD-1 with another start
     take two: the first one creates both routes, the second one updates LOAD-1.
@@ -83,7 +82,8 @@ def store_pushes(connection: Connection, pushes: Sequence[Push], *, now: datetim
         )
         results |= stored
         waiting = [position for position in waiting if position not in stored]
-    return [results[position] for position in range(len(pushes))], recheck_trucks(connection, superseded, now=now)
+    recheck_trucks(connection, superseded, now=now)
+    return [results[position] for position in range(len(pushes))]
 
 
 def _first_of_each_route(pushes: Sequence[Push], positions: Iterable[int]) -> list[int]:

@@ -13,7 +13,7 @@ from domain.fleet.matching import Matched
 from domain.fleet.records import ID_KIND, lately_retired_records, retire_record, shown_record
 from domain.ids import shown_id
 from domain.lifecycle import Environment, RouteStatus
-from domain.queue.jobs import Job, import_routes_job, in_batches
+from domain.queue.jobs import after_commit, import_routes_job, in_batches
 from domain.routes.transitions import end_routes, lock_unfinished, match_again, unfinished_routes
 
 _PORTION = 1_000
@@ -48,10 +48,10 @@ class Retirement(NamedTuple):
 
 def retire(
     connection: Connection, company_id: UUID, kind: Matched, record_id: UUID, by: Actor, *, force: bool, now: datetime
-) -> tuple[Retirement, list[Job]]:
+) -> Retirement:
     """Retires a vehicle or driver. Its routes that have not started are matched again; active ones become `error`.
 
-    Returns the changes of its routes, and the jobs to enqueue after the commit. Retiring twice keeps the first time.
+    Returns the changes of its routes. Retiring twice keeps the first time.
     Raises UnknownCompany, UnknownTarget; StillDriving, unless by force.
     """
     lock_company(connection, company_id, even_retired=True)
@@ -64,9 +64,9 @@ def retire(
     again = [route.id for route in routes if route.status != RouteStatus.ACTIVE]
     active = [route.id for route in routes if route.status == RouteStatus.ACTIVE]
     match_again(connection, kind, again, now=now)
-    jobs = end_routes(connection, active, f"The {kind} was retired", now=now)
-    imports = [import_routes_job(batch, company_id) for batch in in_batches(again)]
-    return Retirement(len(again), len(active)), [*imports, *jobs]
+    after_commit(connection, *(import_routes_job(batch, company_id) for batch in in_batches(again)))
+    end_routes(connection, active, f"The {kind} was retired", now=now)
+    return Retirement(len(again), len(active))
 
 
 def match_again_lately_retired(connection: Connection, *, now: datetime) -> list[UUID]:

@@ -15,7 +15,7 @@ from domain.lifecycle import Environment
 from domain.planning.deviations import Deviation, FuelStop, NextComparison, PlannedWay, TrackedFix, find_deviation
 from domain.planning.explanation import unpack_explanation
 from domain.planning.stored_plans import ROAD_MILES
-from domain.queue.jobs import SWEEP_GRACE, Job, review_plan_job
+from domain.queue.jobs import SWEEP_GRACE, after_commit, review_plan_job
 from domain.roads import Point, Road
 from domain.roads.highways import STRAIGHT_LINE_REASON
 from domain.routes.plans.replans import MADE_ANEW, MOST_REPLANS, index_of_stops
@@ -131,14 +131,12 @@ class WatchedTruck(NamedTuple):
     until: datetime | None
 
 
-def follow_trucks(
-    connection: Connection, environment: str, trucks: Sequence[WatchedTruck], *, now: datetime
-) -> list[Job]:
+def follow_trucks(connection: Connection, environment: str, trucks: Sequence[WatchedTruck], *, now: datetime) -> None:
     """Compares the fixes of these trucks with the roads of their plans. Their routes and tracks are locked, and each
-    has a fix at `watch_at` or later: the others show nothing new. Returns the jobs to enqueue after the commit.
-    """
+    has a fix at `watch_at` or later: the others show nothing new. Plans of trucks that have left their road are
+    reviewed."""
     if not trucks:
-        return []
+        return
     routes = followed_routes(connection, [truck.route_id for truck in trucks])
     spans = _spans(trucks, routes)
     fixes = watches.fixes_between(connection, environment, spans)
@@ -170,11 +168,8 @@ def follow_trucks(
             deviations[vehicle_id] = truck.route_id, deviation
     watches.unwatch(connection, environment, unwatched)
     watches.store_watches(connection, environment, next_watches, paused=deviations.keys())
-    return [
-        job
-        for vehicle_id, (route_id, deviation) in deviations.items()
-        for job in _ask(connection, route_id, deviation, next_watches[vehicle_id].fuel_stops_passed, now=now)
-    ]
+    for vehicle_id, (route_id, deviation) in deviations.items():
+        _ask(connection, route_id, deviation, next_watches[vehicle_id].fuel_stops_passed, now=now)
 
 
 def _spans(
@@ -203,8 +198,8 @@ _ASK = Statement(
 )
 
 
-def _ask(connection: Connection, route_id: UUID, deviation: Deviation, passed: int, *, now: datetime) -> list[Job]:
+def _ask(connection: Connection, route_id: UUID, deviation: Deviation, passed: int, *, now: datetime) -> None:
     at = deviation.at.isoformat()
     cause = PlanCause(kind=deviation.kind, at=at, text=deviation.text, fuelStopsPassed=passed)
     rows = _ASK.all(connection, (as_json(cause), now + SWEEP_GRACE, route_id))
-    return [review_plan_job(row.id, row.company_id) for row in rows if row.attempts == 0]
+    after_commit(connection, *(review_plan_job(row.id, row.company_id) for row in rows if row.attempts == 0))

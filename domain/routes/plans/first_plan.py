@@ -13,7 +13,7 @@ from domain.planning.directions import directions_of
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_tasks import PlanTask, RouteToPlan, load_plan_task
 from domain.planning.stored_plans import store_plan
-from domain.queue.jobs import SWEEP_GRACE, Job, build_plan_job, send_message_job
+from domain.queue.jobs import SWEEP_GRACE, after_commit, build_plan_job, send_message_job
 from domain.routes import transitions
 from domain.stations.corridor_offers import Corridor
 
@@ -56,50 +56,49 @@ _AWAITED = Statement(
 )
 
 
-def awaited_levels(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> list[Job]:
-    """Jobs for the routes whose plan waits for a fuel level that new fixes may have brought."""
-    if not route_ids:
-        return []
-    rows = _AWAITED.all(connection, (list(route_ids), now + SWEEP_GRACE))
-    return [build_plan_job(row.id, row.company_id) for row in rows]
+def plan_with_new_levels(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> None:
+    """Makes the plans that wait for a fuel level, after the commit: new fixes may have brought it."""
+    if route_ids:
+        rows = _AWAITED.all(connection, (list(route_ids), now + SWEEP_GRACE))
+        after_commit(connection, *(build_plan_job(row.id, row.company_id) for row in rows))
 
 
 def finish_plan(
     connection: Connection, task: PlanTask, corridor: Corridor, plan: ComputedPlan | NoPlan, *, now: datetime
-) -> tuple[PlanOutcome, list[Job]]:
+) -> PlanOutcome:
     """Stores a first plan and its message, and moves the route on: `planned`, or `error` where no plan is feasible.
 
-    Returns the outcome and the jobs to enqueue after the commit. `outdated`: the route was changed while the plan was
-    computed, so nothing is stored. The change of the route has enqueued the work that is due now.
+    `outdated`: the route was changed while the plan was computed, so nothing is stored. The change of the route has
+    enqueued the work that is due now.
     """
     route = task.route
     if not transitions.lock_for_plan(connection, route.id, route.revision):
-        return "outdated", []
+        return "outdated"
     plan_id = store_plan(connection, task, corridor, plan, now=now)
     if isinstance(plan, NoPlan):
         reason, road_miles = plan.infeasible.reason, plan.inputs.road_miles
-        return "infeasible", transitions.no_plan_feasible(connection, route.id, plan_id, road_miles, reason, now=now)
+        transitions.no_plan_feasible(connection, route.id, plan_id, road_miles, reason, now=now)
+        return "infeasible"
     transitions.planned(connection, route.id, plan_id, plan.inputs.road_miles)
-    return "planned", [queue_message_of(connection, route, plan_id, plan, now=now)]
+    queue_message_of(connection, route, plan_id, plan, now=now)
+    return "planned"
 
 
 def queue_message_of(
     connection: Connection, route: RouteToPlan, plan_id: UUID, plan: ComputedPlan, *, now: datetime
-) -> Job:
-    """Stores the message that tells the driver of a stored plan. Returns the job that sends it."""
-    return send_message_job(
-        queue_message(
-            connection,
-            route,
-            plan_id,
-            plan.document(),
-            road_miles=plan.inputs.road_miles,
-            now=now,
-            directions=directions_of(plan),
-            low_fuel=plan.is_low_on_fuel,
-        ),
-        route.company_id,
+) -> None:
+    """Stores the message that tells the driver of a stored plan. It is sent after the commit."""
+    message_id = queue_message(
+        connection,
+        route,
+        plan_id,
+        plan.document(),
+        road_miles=plan.inputs.road_miles,
+        now=now,
+        directions=directions_of(plan),
+        low_fuel=plan.is_low_on_fuel,
     )
+    after_commit(connection, send_message_job(message_id, route.company_id))
 
 
 _DUE_PLANS = Statement(

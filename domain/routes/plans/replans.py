@@ -24,7 +24,6 @@ from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_changes import SAVING_CHANGE_DOLLARS
 from domain.planning.plan_tasks import PlanTask, live_now, plan_task_as_of, route_to_plan
 from domain.planning.stored_plans import store_plan
-from domain.queue.jobs import Job
 from domain.routes.plans.first_plan import queue_message_of
 from domain.stations.corridor import StationIndex
 from domain.stations.corridor_offers import Corridor
@@ -116,8 +115,8 @@ ReplanOutcome = Literal["corrected", "not_told", "infeasible", "outdated"]
 
 def finish_replan(
     connection: Connection, replan: Replan, corridor: Corridor, new: ComputedPlan | NoPlan, *, now: datetime
-) -> tuple[ReplanOutcome, list[Job]]:
-    """Stores the plan that was made anew, with its cause. Returns the outcome and the jobs to enqueue after the commit.
+) -> ReplanOutcome:
+    """Stores the plan that was made anew, with its cause.
 
     - `corrected`: the driver gets a corrected message.
     - `not_told`: his fuel stops are still ahead, at about the same cost. He keeps his plan.
@@ -126,14 +125,15 @@ def finish_replan(
     """
     due, route = replan.due, replan.task.route
     if _LOCK.first(connection, (route.id, due.plan_id, as_json(due.replan))) is None:
-        return "outdated", []
+        return "outdated"
     plan_id = store_plan(connection, replan.task, corridor, new, now=now, cause=due.replan, before=due.timeline)
     if isinstance(new, NoPlan) or not _is_worth_telling(due.document, due.fuel_stops_passed, new):
         _END.execute(connection, (None, due.review_requests, route.id))
-        jobs = _watch(connection, route.id, new_plan=False, now=now)
-        return ("infeasible" if isinstance(new, NoPlan) else "not_told"), jobs
+        watch_again(connection, route.id, delivered=False, now=now)
+        return "infeasible" if isinstance(new, NoPlan) else "not_told"
     _END.execute(connection, (plan_id, due.review_requests, route.id))
-    return "corrected", [queue_message_of(connection, route, plan_id, new, now=now)]
+    queue_message_of(connection, route, plan_id, new, now=now)
+    return "corrected"
 
 
 def _is_worth_telling(old: FuelPlanDocument, fuel_stops_passed: int, new: ComputedPlan) -> bool:
@@ -172,17 +172,11 @@ _TO_WATCH = Statement(
 )
 
 
-def watch_again(connection: Connection, route_id: UUID, *, delivered: bool, now: datetime) -> list[Job]:
-    """After the end of a message: the truck of a locked route is watched from the beginning of its newest plan, where
-    its company wants that. Returns the jobs to enqueue after the commit.
-    """
-    return _watch(connection, route_id, new_plan=delivered, now=now)
-
-
-def _watch(connection: Connection, route_id: UUID, *, new_plan: bool, now: datetime) -> list[Job]:
+def watch_again(connection: Connection, route_id: UUID, *, delivered: bool, now: datetime) -> None:
+    """Watches the truck of a locked route from the beginning of its newest plan, where its company wants that.
+    `delivered`: the driver has just got that plan."""
     truck = _TO_WATCH.first(connection, (route_id,))
-    if truck is None:
-        return []
-    return watches.watch_truck(
-        connection, truck.environment, truck.vehicle_id, since=truck.as_of, new_plan=new_plan, now=now
-    )
+    if truck is not None:
+        watches.watch_truck(
+            connection, truck.environment, truck.vehicle_id, since=truck.as_of, new_plan=delivered, now=now
+        )

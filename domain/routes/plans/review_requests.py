@@ -10,7 +10,7 @@ from domain.database.connections import Connection, Tenant
 from domain.database.fence import is_at_work
 from domain.database.statements import OwnedRow, Scalar, Statement, in_turns
 from domain.planning.plan_changes import fuel_changed
-from domain.queue.jobs import SWEEP_GRACE, Job, after_commit, review_plan_job
+from domain.queue.jobs import SWEEP_GRACE, after_commit, review_plan_job
 
 _REQUEST = "review_requests = review_requests + 1, review_at = coalesce(review_at, %(due)s)"
 """A due review stays due: requests that keep coming must not put it off."""
@@ -72,16 +72,16 @@ _REQUEST_WHERE_STANDING = Statement(
 )
 
 
-def after_new_fixes(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> list[Job]:
+def after_new_fixes(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> None:
     """Asks for reviews of these routes where the fuel has changed at the first stop, or the truck has just left it.
 
     Give it only routes whose truck had not left before its newest fixes were processed.
     """
     if not route_ids:
-        return []
+        return
     rows = _PLANNED.all(connection, (list(route_ids),))
     due = [row.id for row in rows if row.departed or fuel_changed(row.fuel_percent, row.readings, departed=False)]
-    return _jobs(_REQUEST_OF_ROUTES.all(connection, {"due": now + SWEEP_GRACE, "ids": due}))
+    _review(connection, _REQUEST_OF_ROUTES.all(connection, {"due": now + SWEEP_GRACE, "ids": due}))
 
 
 def after_new_prices(connection: Connection, company_id: UUID | None, *, now: datetime) -> None:
@@ -93,8 +93,7 @@ def after_new_prices(connection: Connection, company_id: UUID | None, *, now: da
 def after_new_prices_of(connection: Connection, company_ids: Sequence[UUID] | None, *, now: datetime) -> None:
     """Asks for reviews of these companies' routes whose truck is at the first stop; None for all companies."""
     companies = list(company_ids) if company_ids is not None else None
-    rows = _REQUEST_WHERE_STANDING.all(connection, {"due": now + SWEEP_GRACE, "companies": companies})
-    after_commit(connection, *_jobs(rows))
+    _review(connection, _REQUEST_WHERE_STANDING.all(connection, {"due": now + SWEEP_GRACE, "companies": companies}))
 
 
 _WITH_WAITING_TRUCKS = Scalar(UUID, f"SELECT DISTINCT t.company_id FROM routes t WHERE {_IS_WAITING}")
@@ -124,8 +123,8 @@ def by_dispatcher(connection: Connection, tenant: Tenant, route_id: UUID, *, now
     return found is not None
 
 
-def _jobs(rows: Sequence[_Requested]) -> list[Job]:
-    return [review_plan_job(row.id, row.company_id) for row in rows if row.attempts == 0]
+def _review(connection: Connection, rows: Sequence[_Requested]) -> None:
+    after_commit(connection, *(review_plan_job(row.id, row.company_id) for row in rows if row.attempts == 0))
 
 
 _DUE_REVIEWS = Statement(

@@ -53,7 +53,7 @@ from domain.planning.plan_tasks import (
 )
 from domain.planning.second_readings import count_readings, zero_counts
 from domain.planning.stored_plans import ROAD_MILES, confirm_plan, store_plan
-from domain.queue.jobs import SWEEP_GRACE, Job
+from domain.queue.jobs import SWEEP_GRACE
 from domain.roads import CIRCUITY, Point, great_circle_miles
 from domain.routes import events
 from domain.routes.plans.first_plan import queue_message_of
@@ -245,9 +245,8 @@ def begin_review(connection: Connection, route_id: UUID, *, now: datetime) -> Re
 
 def finish_review(
     connection: Connection, review: Review, corridor: Corridor, new: ComputedPlan | NoPlan, *, now: datetime
-) -> tuple[ReviewOutcome, list[Job]]:
-    """Keeps the plan, or replaces it where the new one is worth it. Returns the outcome and the jobs to enqueue after
-    the commit.
+) -> ReviewOutcome:
+    """Keeps the plan, or replaces it where the new one is worth it.
 
     - `confirmed`: the plan stays.
     - `replaced`: the plan was not sent yet; the new one takes its place and is sent instead.
@@ -259,17 +258,17 @@ def finish_review(
     old, route = review.plan, review.task.route
     current = _LOCK_REVIEWED.first(connection, (route.id, old.id))
     if current is None:
-        return "outdated", []
+        return "outdated"
     if isinstance(new, NoPlan) or not _is_worth_replacing(review, new):
         _end(connection, route.id, old)
         _confirm(connection, review, corridor, new)
         if old.review_cause is not None:
             why = "no plan is feasible now" if isinstance(new, NoPlan) else "fuel and prices have not changed enough"
             events.record_event(connection, route.id, "plan_kept", why, now=now)
-        return "confirmed", []
+        return "confirmed"
     if is_being_sent(connection, old.id, now=now):
         _REVIEW_LATER.execute(connection, (now + SWEEP_GRACE, route.id))
-        return "being_sent", []
+        return "being_sent"
     discard_messages(connection, [route.id], "The plan was replaced before delivery")
     _end(connection, route.id, old)
     plan_id = store_plan(connection, review.task, corridor, new, now=now, cause=_cause_of(review, now=now))
@@ -278,7 +277,8 @@ def finish_review(
         _CORRECT.execute(connection, (plan_id, route.id))
     else:
         _REPLACE.execute(connection, (plan_id, new.inputs.road_miles, route.id))
-    return "corrected" if was_sent else "replaced", [queue_message_of(connection, route, plan_id, new, now=now)]
+    queue_message_of(connection, route, plan_id, new, now=now)
+    return "corrected" if was_sent else "replaced"
 
 
 def _end(connection: Connection, route_id: UUID, plan: PlanUnderReview) -> None:

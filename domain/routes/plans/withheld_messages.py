@@ -10,7 +10,7 @@ from domain.audit.entries import Actor, record_action
 from domain.database.connections import Connection
 from domain.messages.message_text import corrected
 from domain.messages.withholding import Withheld, discard_message, lock_withheld_messages, release_message
-from domain.queue.jobs import Job, send_message_job
+from domain.queue.jobs import after_commit, send_message_job
 from domain.routes import transitions
 from domain.routes.plans import replans
 
@@ -23,36 +23,31 @@ def release_withheld(
     *,
     as_corrections: bool,
     now: datetime,
-) -> tuple[list[Withheld], list[Job]]:
+) -> list[Withheld]:
     """Sends withheld messages: these, or all for None. With `as_corrections` they say that they replace another plan.
-
-    Returns the messages, and the jobs to enqueue after the commit.
-    """
+    Returns the messages."""
     messages = lock_withheld_messages(connection, company_id, ids)
     for message in messages:
         text = corrected(message.text) if as_corrections and message.text is not None else message.text
         release_message(connection, message.id, text, now=now)
+        after_commit(connection, send_message_job(message.id, message.company_id))
     _record(connection, by, "messages.release", messages)
-    return messages, [send_message_job(message.id, message.company_id) for message in messages]
+    return messages
 
 
 def discard_withheld(
     connection: Connection, company_id: UUID | None, ids: Sequence[UUID] | None, by: Actor, *, now: datetime
-) -> tuple[list[Withheld], list[Job]]:
+) -> list[Withheld]:
     """Discards withheld messages: these, or all for None. Their routes stay as they are, and can be completed. "Send
-    again" still sends one.
-
-    Returns the messages, and the jobs to enqueue after the commit.
-    """
+    again" still sends one. Returns the messages."""
     messages = lock_withheld_messages(connection, company_id, ids)
-    jobs: list[Job] = []
     for message in messages:
         discard_message(connection, message.id)
         transitions.message_given_up(connection, message.route_id, message.plan_id)
-        jobs += replans.watch_again(connection, message.route_id, delivered=False, now=now)
-    jobs += transitions.complete_routes(connection, [message.route_id for message in messages], now=now)
+        replans.watch_again(connection, message.route_id, delivered=False, now=now)
+    transitions.complete_routes(connection, [message.route_id for message in messages], now=now)
     _record(connection, by, "messages.discard", messages)
-    return messages, jobs
+    return messages
 
 
 def _record(connection: Connection, by: Actor, action: Action, messages: Sequence[Withheld]) -> None:

@@ -15,7 +15,7 @@ from domain.database.statements import Command, Scalar, Statement
 from domain.ids import shown_id
 from domain.lifecycle import CancelEffect, Environment, RouteStatus
 from domain.messages import resending
-from domain.queue.jobs import SWEEP_GRACE, Job, build_plan_job, review_plan_job, send_message_job
+from domain.queue.jobs import SWEEP_GRACE, after_commit, build_plan_job, review_plan_job, send_message_job
 from domain.roads import Point
 from domain.routes import events
 from domain.routes.events import ImpossibleStep
@@ -34,15 +34,13 @@ from domain.telematics.rechecks import recheck_trucks
 # --- The route is canceled -------------------------------------------------------------------------------------
 
 
-def cancel(
-    connection: Connection, tenant: Tenant, route_id: UUID, by: Actor, *, now: datetime
-) -> tuple[CancelEffect | None, list[Job]]:
+def cancel(connection: Connection, tenant: Tenant, route_id: UUID, by: Actor, *, now: datetime) -> CancelEffect | None:
     """Cancels the route by the rule of the API's DELETE. The route keeps the person and the reason. Raises NoReason."""
     reason = f"Canceled by {by.name}: {require_reason(by).reason}"
-    effect, jobs = cancel_route(connection, tenant, route_id, now=now, reason=reason)
+    effect = cancel_route(connection, tenant, route_id, now=now, reason=reason)
     if effect is not None and effect != "refuse":
         record_about(connection, by, "route_actions.cancel", "rte", route_id, company_id=tenant.company_id)
-    return effect, jobs
+    return effect
 
 
 # --- An arrival or a departure is entered ----------------------------------------------------------------------
@@ -88,12 +86,11 @@ def enter_stop_event(
     *,
     settings: Settings,
     now: datetime,
-) -> tuple[bool, list[Job]]:
+) -> bool:
     """Stores that the truck was at a stop, or has left it, at that moment. The visit has the same effects as any visit.
 
-    Returns True if the event was new, since an arrival or departure that is known stays as it is. Returns also the jobs
-    to enqueue after the commit: the truck's fixes since then are processed again. Raises ImpossibleStopEvent,
-    ImpossibleStep.
+    Returns True if the event was new, since an arrival or departure that is known stays as it is. The truck's fixes
+    since then are processed again. Raises ImpossibleStopEvent, ImpossibleStep.
     """
     early = timedelta(hours=settings.early_arrival_hours)
     stale = arrivals.STALE_DRAFT_AFTER
@@ -107,9 +104,9 @@ def enter_stop_event(
     record_about(connection, by, "route_actions.mark", "rte", route_id, company_id=tenant.company_id)
     before = load_visits(connection, [route_id]).get(route_id, {})
     if manual_stop_events.is_known(before, stop, end):
-        return False, []
+        return False
     # From here on the track is locked, so no import and no worker starts another route of the truck.
-    recheck = recheck_trucks(connection, [route_id], since=moment, now=now)
+    recheck_trucks(connection, [route_id], since=moment, now=now)
     others = _OTHERS.one(connection, which)
     if not {one.id for one in locked}.issuperset(others.route_ids):
         raise ImpossibleStep("another route of its truck has just changed: load the page again")
@@ -119,8 +116,8 @@ def enter_stop_event(
         stops, before, stop, end, moment, ManualStopEvent(by.name, by.reason, now)
     )
     standing = [route_id] if is_standing(route, before) else []
-    jobs = move_on(connection, [route], {route_id: after}, standing=standing, now=now)
-    return True, [*jobs, *recheck]
+    move_on(connection, [route], {route_id: after}, standing=standing, now=now)
+    return True
 
 
 def _require_possible(
@@ -166,16 +163,14 @@ _PLAN_NOW = Scalar(
 )
 
 
-def plan_again(connection: Connection, tenant: Tenant, route_id: UUID, by: Actor, *, now: datetime) -> list[Job]:
+def plan_again(connection: Connection, tenant: Tenant, route_id: UUID, by: Actor, *, now: datetime) -> None:
     """Has the plan made anew from where the truck is. The review that makes it decides about it by the usual rules: the
-    driver is told only if any other review would tell him.
-
-    Returns the jobs to enqueue after the commit. Raises ImpossibleStep.
+    driver is told only if any other review would tell him. Raises ImpossibleStep.
     """
     if _PLAN_NOW.first(connection, (now + SWEEP_GRACE, *tenant, route_id)) is not None:
-        jobs = [build_plan_job(route_id, tenant.company_id)]
+        job = build_plan_job(route_id, tenant.company_id)
     elif review_requests.by_dispatcher(connection, tenant, route_id, now=now):
-        jobs = [review_plan_job(route_id, tenant.company_id)]
+        job = review_plan_job(route_id, tenant.company_id)
     else:
         raise ImpossibleStep(
             "there is no plan to make again: the truck has not arrived yet, the driver has had the one correction that"
@@ -183,7 +178,7 @@ def plan_again(connection: Connection, tenant: Tenant, route_id: UUID, by: Actor
         )
     events.record_event(connection, route_id, "plan_again", by.reason, by=by.name, now=now)
     record_about(connection, by, "route_actions.plan", "rte", route_id, company_id=tenant.company_id)
-    return jobs
+    after_commit(connection, job)
 
 
 # --- A message that failed is sent again -----------------------------------------------------------------------
@@ -200,13 +195,11 @@ def send_again(
     *,
     driver_was_asked: bool,
     now: datetime,
-) -> list[Job]:
-    """Gives a failed message a fresh set of attempts. It stays the same one, with the same id in its text.
-
-    Returns the jobs to enqueue after the commit. Raises CannotResend.
-    """
+) -> None:
+    """Gives a failed message a fresh set of attempts. It stays the same one, with the same id in its text. Raises
+    CannotResend."""
     _LOCK_ROUTE.execute(connection, (*tenant, route_id))
     resending.requeue(connection, tenant, route_id, message_id, even_if_in_doubt=driver_was_asked, now=now)
     events.record_event(connection, route_id, "send_again", by.reason, by=by.name, now=now)
     record_about(connection, by, "route_actions.send", "rte", route_id, company_id=tenant.company_id)
-    return [send_message_job(message_id, tenant.company_id)]
+    after_commit(connection, send_message_job(message_id, tenant.company_id))

@@ -8,10 +8,10 @@ from uuid import UUID
 from domain.database.connections import Connection
 from domain.database.statements import NotNull, Scalar, Statement
 from domain.lifecycle import Environment, RouteStatus
-from domain.queue.jobs import Job, build_plan_job
+from domain.queue.jobs import after_commit, build_plan_job
 from domain.routes.plans import review_requests
 from domain.routes.plans.deviating_trucks import WatchedTruck, follow_trucks
-from domain.routes.plans.first_plan import awaited_levels
+from domain.routes.plans.first_plan import plan_with_new_levels
 from domain.routes.transitions import complete_routes, store_first_arrivals
 from domain.routes.visits import load_visits, store_visits
 from domain.settings import Settings
@@ -23,9 +23,8 @@ from domain.telematics.tracks import FixBatch, Flag, Track, WaitingTruck
 
 
 class Processed(NamedTuple):
-    """The result of processing trucks: the jobs to enqueue after the commit, and the ends of visits that are new."""
+    """The ends of visits that are new, of the trucks that were processed."""
 
-    jobs: list[Job]
     arrivals: int
     departures: int
 
@@ -55,23 +54,24 @@ def process_vehicles(
     found = _compare(moving, batches, visits, early=early, radius_meters=settings.arrival_radius_meters)
     changed = _without_awaited(connection, environment, found.changed)
 
-    # Store, and enqueue what follows.
+    # Store, and collect the jobs that follow.
     companies = {vehicle_id: route.company_id for vehicle_id, route in current.items()}
     tracks.flag_implausible(connection, Environment(environment), found.flags, companies, now=now)
     rest_from = {vehicle_id: rest for vehicle_id, (_, rest) in batches.items() if rest is not None}
     tracks.note_processed(connection, environment, [track.vehicle_id for track in locked], rest_from, now=now)
     followed, unwatched = _watched(locked, current, batches, found.visits)
     watches.unwatch(connection, environment, unwatched)
-    jobs = [
-        *process_trucks(
+    process_trucks(
+        connection,
+        (
             WaitingAgain(environment, waiting[vehicle_id].company_id, vehicle_id)
             for vehicle_id in (*rest_from, *changed_tracks)
         ),
-        *move_on(connection, changed, found.visits, standing=found.standing, still_moving=rest_from, now=now),
-        *awaited_levels(connection, [route.id for _, route in moving if _waits_for_plan(route)], now=now),
-        *follow_trucks(connection, environment, followed, now=now),
-    ]
-    return Processed(jobs, *_new_ends(changed, visits, found.visits))
+    )
+    move_on(connection, changed, found.visits, standing=found.standing, still_moving=rest_from, now=now)
+    plan_with_new_levels(connection, [route.id for _, route in moving if _waits_for_plan(route)], now=now)
+    follow_trucks(connection, environment, followed, now=now)
+    return Processed(*_new_ends(changed, visits, found.visits))
 
 
 class _Findings(NamedTuple):
@@ -159,9 +159,9 @@ def move_on(
     standing: Sequence[UUID],
     still_moving: Collection[UUID] = (),
     now: datetime,
-) -> list[Job]:
+) -> None:
     """Stores the visits of these locked routes, which have changed, and takes the steps that follow: a plan or a review
-    is due, or the route is completed. Returns the jobs to enqueue after the commit.
+    is due, or the route is completed.
 
     `standing` are the routes whose truck was at the first stop before. A vehicle in `still_moving` has fixes left, so
     it may be elsewhere by now: its plan is made later, when the sweep enqueues it.
@@ -173,11 +173,9 @@ def move_on(
         for route in changed
         if route.id in started and route.arrived_at is None and route.vehicle_id not in still_moving
     ]
-    return [
-        *due,
-        *review_requests.after_new_fixes(connection, standing, now=now),
-        *complete_routes(connection, [route.id for route in changed], now=now),
-    ]
+    after_commit(connection, *due)
+    review_requests.after_new_fixes(connection, standing, now=now)
+    complete_routes(connection, [route.id for route in changed], now=now)
 
 
 def _watched(

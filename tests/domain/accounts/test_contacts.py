@@ -164,7 +164,7 @@ def test_a_message_whose_contact_cannot_be_read_is_retried(
     message_id = planned_by_hand(connection, imported(connection, fleet.live, now=now), now=now)
     blind = settings.model_copy(update={"contact_key": SecretStr(keys) if keys else None})
 
-    status, _ = deliver(connection, message_id, settings=blind, now=now)
+    status = deliver(connection, message_id, settings=blind, now=now)
 
     assert status == "pending"
     row = named(connection).execute("SELECT * FROM messages WHERE id = %s", (message_id,)).fetchone()

@@ -107,7 +107,7 @@ def test_the_database_refuses_a_duplicate(connection: Connection, fleet: Fleet, 
 
 def retired(connection: Connection, fleet: Fleet, kind: Matched, *, now: datetime, force: bool = False) -> Retirement:
     record = {"vehicle": fleet.trucks, "driver": fleet.drivers}[kind][0]
-    return retire(connection, fleet.company_id, kind, record, DOT, force=force, now=now)[0]
+    return retire(connection, fleet.company_id, kind, record, DOT, force=force, now=now)
 
 
 def test_no_reference_leads_to_a_retired_vehicle(connection: Connection, fleet: Fleet, now: datetime) -> None:
@@ -150,7 +150,9 @@ def test_routes_that_have_not_started_are_matched_again(
     process_vehicles(connection, Environment.LIVE, fleet.trucks, settings=settings, now=now)
     assert visits_of(connection, draft)
 
-    retirement, jobs = retire(connection, fleet.company_id, "vehicle", fleet.trucks[0], DOT, force=False, now=now)
+    jobs_of(connection)
+    retirement = retire(connection, fleet.company_id, "vehicle", fleet.trucks[0], DOT, force=False, now=now)
+    jobs = jobs_of(connection)
 
     assert retirement == Retirement(matched_again=2, ended=0)
     assert jobs == [import_routes_job([draft, waiting])]
@@ -283,7 +285,7 @@ def test_a_retired_company_has_no_keys_and_no_routes_that_move(
     retire_company(connection, fleet.company_id, DOT, now=now)
     assert find_callers([PresentedKey.of(key)]).on(connection) == [None]
     late = pushed(connection, fleet.live, now=now, start=now)  # by a request in flight
-    assert import_routes(connection, [late], now=now) == ({}, [])
+    assert import_routes(connection, [late], now=now) == {}
     assert fleet.company_id in lately_retired_companies(connection, now=now)
     assert close_routes(connection, fleet.company_id, now=now) == 5
     assert close_routes(connection, fleet.company_id, now=now) == 0

@@ -88,7 +88,7 @@ def test_an_import_in_flight_leaves_no_route_of_a_vehicle_that_is_gone(
         )
     with ThreadPoolExecutor(1) as threads:
         with database.transaction() as importing:
-            outcomes, _ = import_routes(importing, [route_id], now=now)
+            outcomes = import_routes(importing, [route_id], now=now)
             erasing = threads.submit(erase_company, database.transaction, company.company_id, now=now)
             eventually(lambda: named(importing).execute("SELECT FROM pg_locks WHERE NOT granted").rowcount, bool)
         erasing.result()

@@ -8,12 +8,13 @@ from uuid import UUID
 from domain.database.connections import Connection, Database
 from domain.lifecycle import RouteStatus
 from domain.messages.gateways import Fault
-from domain.messages.message_life import MessageClaim
+from domain.messages.message_life import MessageClaim, MessageStatus
+from domain.queue.jobs import Job
 from domain.routes.plans import delivery
-from domain.routes.plans.delivery import DeliveryOutcome
 from domain.settings import Settings
 from tests.domain.helpers import imported, planned_by_hand, status_of
 from tests.factories import Fleet, make_fleet
+from tests.jobs import jobs_of
 from tests.rows import named
 
 
@@ -40,6 +41,8 @@ class Load:
     now: datetime
     route_id: UUID = field(init=False)
     message_id: UUID = field(init=False)
+    jobs: list[Job] = field(default_factory=list)
+    """The jobs that the last step collected."""
 
     @classmethod
     def planned(cls, database: Database, settings: Settings, now: datetime, url: str, **changes: Any) -> "Load":
@@ -55,20 +58,24 @@ class Load:
         self.message_id = planned_by_hand(connection, self.route_id, now=self.now)
         return self.message_id
 
-    def claim(self, message_id: UUID | None = None, *, seconds: float = 0) -> MessageClaim | DeliveryOutcome:
+    def claim(self, message_id: UUID | None = None, *, seconds: float = 0) -> MessageClaim | MessageStatus | None:
         now = self.now + timedelta(seconds=seconds)
         with self.database.transaction() as connection:
-            return delivery.start_delivery(connection, message_id or self.message_id, settings=self.settings, now=now)
+            step = delivery.start_delivery(connection, message_id or self.message_id, settings=self.settings, now=now)
+            self.jobs = jobs_of(connection)
+        return step
 
     def claimed(self, message_id: UUID | None = None, *, seconds: float = 0) -> MessageClaim:
         claimed = self.claim(message_id, seconds=seconds)
         assert isinstance(claimed, MessageClaim)
         return claimed
 
-    def settle(self, claimed: MessageClaim, fault: Fault | None = None, *, seconds: float = 0) -> DeliveryOutcome:
+    def settle(self, claimed: MessageClaim, fault: Fault | None = None, *, seconds: float = 0) -> MessageStatus | None:
         now = self.now + timedelta(seconds=seconds)
         with self.database.transaction() as connection:
-            return delivery.finish_delivery(connection, claimed, fault, settings=self.settings, now=now)
+            status = delivery.finish_delivery(connection, claimed, fault, settings=self.settings, now=now)
+            self.jobs = jobs_of(connection)
+        return status
 
     def change(self, **changes: Any) -> UUID:
         """Push the route again, import and plan it. Returns the new message."""

@@ -20,7 +20,6 @@ from domain.messages.message_life import MessageClaim, MessageStatus
 from domain.queue.jobs import send_message_job
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
-from domain.routes.plans.delivery import DeliveryOutcome
 from domain.routes.reading.lookups import read_routes
 from domain.routes.transitions import cancel_route
 from domain.settings import Settings
@@ -42,10 +41,10 @@ def test_a_crash_after_the_gateway_s_answer_sends_the_same_message_again_once_th
     with database.transaction() as connection:
         assert load.message_id not in due_messages(connection, now=now + timedelta(seconds=19))
         assert load.message_id in due_messages(connection, now=now + timedelta(seconds=21))
-    assert load.claim(seconds=19) == DeliveryOutcome(None, [])
+    assert load.claim(seconds=19) is None
     again = load.claimed(seconds=21)
     assert message_life.hand_over(again, load.settings) is None
-    assert load.settle(again, seconds=21).status is MessageStatus.SENT
+    assert load.settle(again, seconds=21) is MessageStatus.SENT
 
     assert load.status is RouteStatus.ACTIVE
     first, second = gateway.received
@@ -58,7 +57,7 @@ def test_only_one_of_several_workers_claims_a_message(load: Load) -> None:
         steps = list(threads.map(lambda _: load.claim(), range(4)))
 
     assert [isinstance(step, MessageClaim) for step in steps].count(True) == 1
-    assert steps.count(DeliveryOutcome(None, [])) == 3
+    assert steps.count(None) == 3
 
 
 def test_no_row_is_locked_while_the_gateway_is_called(load: Load) -> None:
@@ -75,7 +74,7 @@ def test_an_outcome_counts_only_for_its_own_claim(load: Load) -> None:
     lost = load.claimed()
     load.claim(seconds=30)  # by another worker, for the claim ran out
 
-    assert load.settle(lost, REFUSED, seconds=31) == DeliveryOutcome(None, [])
+    assert load.settle(lost, REFUSED, seconds=31) is None
     assert load.row().error is None
 
 
@@ -94,7 +93,8 @@ def test_a_message_that_crashes_each_worker_is_repeated_only_a_few_times(load: L
 def test_a_message_too_late_for_another_attempt_keeps_the_error_of_the_one_before(load: Load) -> None:
     load.settle(load.claimed(), REFUSED)
 
-    assert load.claim(seconds=86_400 + 60) == DeliveryOutcome(MessageStatus.FAILED, [])
+    assert load.claim(seconds=86_400 + 60) is MessageStatus.FAILED
+    assert load.jobs == []
 
     assert load.row().error == REFUSED.sentence
 
@@ -108,14 +108,15 @@ def test_an_update_during_a_delivery_is_accepted_and_the_next_message_says_corre
     second = load.change()
 
     assert load.row(first).status == "pending"
-    assert load.claim(second) == DeliveryOutcome(None, []), "the driver must not get the correction first"
-    assert load.settle(on_its_way, seconds=1) == DeliveryOutcome(MessageStatus.SENT, [send_message_job(second)])
+    assert load.claim(second) is None, "the driver must not get the correction first"
+    assert load.settle(on_its_way, seconds=1) is MessageStatus.SENT
+    assert load.jobs == [send_message_job(second)]
     assert load.row(first).status == "sent"
     assert load.status == "planned", "that was not its plan"
 
     correction = load.claimed(second, seconds=1)
     assert correction.text.startswith("CORRECTED fuel plan for changed, truck 101\n")
-    assert load.settle(correction, seconds=2).status is MessageStatus.SENT
+    assert load.settle(correction, seconds=2) is MessageStatus.SENT
     assert load.status == "active"
 
 
@@ -124,9 +125,8 @@ def test_a_message_refused_after_a_change_is_not_retried_and_needs_no_correction
     on_its_way = load.claimed()
     second = load.change()
 
-    assert load.settle(on_its_way, REFUSED, seconds=1) == DeliveryOutcome(
-        MessageStatus.FAILED, [send_message_job(second)]
-    )
+    assert load.settle(on_its_way, REFUSED, seconds=1) is MessageStatus.FAILED
+    assert load.jobs == [send_message_job(second)]
     assert load.row(first).error == "The route was changed before delivery"
     assert load.claimed(second, seconds=1).text.startswith("Fuel plan for changed")
 
@@ -168,10 +168,10 @@ def test_another_driver_gets_a_first_message_and_no_correction(load: Load) -> No
 def test_a_cancel_does_not_stop_a_message_that_is_on_its_way(load: Load) -> None:
     on_its_way = load.claimed()
     with load.database.transaction() as connection:
-        assert cancel_route(connection, load.fleet.live, load.route_id, now=load.now)[0] == "cancel"
+        assert cancel_route(connection, load.fleet.live, load.route_id, now=load.now) == "cancel"
     canceled = load.route_id
 
-    assert load.settle(on_its_way, seconds=1).status is MessageStatus.SENT
+    assert load.settle(on_its_way, seconds=1) is MessageStatus.SENT
     with load.database.transaction() as connection:
         assert status_of(connection, canceled) is RouteStatus.CANCELED
     assert load.claimed(load.change()).text.startswith("CORRECTED fuel plan")
@@ -187,7 +187,7 @@ def test_a_load_that_comes_back_under_another_external_id_is_a_correction_too(
     on_its_way = load.claimed()
     second = load.change(externalId="LOAD-B", reference="PO-1")
 
-    assert load.claim(second) == DeliveryOutcome(None, [])
+    assert load.claim(second) is None
     load.settle(on_its_way, seconds=1)
     assert load.claimed(second, seconds=1).text.startswith("CORRECTED fuel plan for PO-1")
 
@@ -197,7 +197,7 @@ def test_a_canceled_route_s_message_whose_worker_crashed_is_not_sent_again(load:
     with load.database.transaction() as connection:
         cancel_route(connection, load.fleet.live, load.route_id, now=load.now)
 
-    assert load.claim(seconds=30).status is MessageStatus.FAILED  # type: ignore[union-attr]
+    assert load.claim(seconds=30) is MessageStatus.FAILED
     assert load.row().claimed_until is not None, "it may have gone out"
 
 
@@ -238,7 +238,7 @@ def test_a_correction_that_fails_for_good_leaves_the_plan_and_allows_another_one
     correction = correction_of(load)
     late = 86_400 * 2
 
-    assert load.settle(load.claimed(correction, seconds=late), REFUSED, seconds=late).status is MessageStatus.FAILED
+    assert load.settle(load.claimed(correction, seconds=late), REFUSED, seconds=late) is MessageStatus.FAILED
 
     with load.database.transaction() as connection:
         route = route_row(connection, load.route_id)
@@ -286,7 +286,7 @@ def test_the_driver_can_always_tell_which_plan_holds_while_pushes_and_messages_r
             time.sleep(chance.random() / 50)
             with database.transaction() as connection:
                 body = route_input(now, externalId="LOAD", reference=f"PO-{number}")
-                ((pushed,), _) = store_pushes(connection, [Push(load.fleet.live, body)], now=now)
+                (pushed,) = store_pushes(connection, [Push(load.fleet.live, body)], now=now)
                 if pushed.effect == "replace":
                     import_routes(connection, [load.route_id], now=now)
                     planned_by_hand(connection, load.route_id, now=now)

@@ -65,7 +65,7 @@ def planned(database: Database, settings: Settings, now: datetime, url: str, ven
 def attempt(load: Load, *, seconds: float = 0) -> MessageStatus | None:
     claimed = load.claimed(seconds=seconds)
     fault = message_life.hand_over(claimed, load.settings)
-    return load.settle(claimed, fault, seconds=seconds).status
+    return load.settle(claimed, fault, seconds=seconds)
 
 
 def test_samsara_gets_the_whole_message_for_its_driver(

@@ -21,6 +21,7 @@ from tests.domain.helpers import deliver, imported, planned_by_hand, status_of
 from tests.domain.messages.loads import contact, message, message_url
 from tests.factories import DOT, Fleet, make_fleet
 from tests.gateway import Gateway
+from tests.jobs import jobs_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -34,10 +35,10 @@ def test_a_message_without_any_channel_goes_to_the_outbox_and_its_route_becomes_
     route_id = imported(connection, fleet.live, now=now)
     message_id = planned_by_hand(connection, route_id, now=now)
 
-    status, jobs = deliver(connection, message_id, settings=settings, now=now)
+    status = deliver(connection, message_id, settings=settings, now=now)
 
     row = message(connection, message_id)
-    assert (status, jobs) == (MessageStatus.SENT, [])
+    assert (status, jobs_of(connection)) == (MessageStatus.SENT, [])
     assert (row.status, row.channel, row.sent_at, row.retry_at) == ("sent", "outbox", now, None)
     assert status_of(connection, route_id) is RouteStatus.ACTIVE
 
@@ -48,7 +49,7 @@ def test_a_message_is_delivered_once(
     contact(connection, fleet, gateway.url)
     message_id = planned_by_hand(connection, imported(connection, fleet.live, now=now), now=now)
 
-    outcomes = [deliver(connection, message_id, settings=settings, now=now)[0] for _ in range(3)]
+    outcomes = [deliver(connection, message_id, settings=settings, now=now) for _ in range(3)]
 
     assert outcomes == [MessageStatus.SENT, None, None]
     assert len(gateway.received) == 1
@@ -62,7 +63,7 @@ def test_the_sandbox_sends_no_message_and_its_route_becomes_active(
     route_id = imported(connection, fleet.sandbox, now=now)
     message_id = planned_by_hand(connection, route_id, now=now)
 
-    status, _ = deliver(connection, message_id, settings=settings, now=now)
+    status = deliver(connection, message_id, settings=settings, now=now)
 
     assert status is MessageStatus.SUPPRESSED
     assert gateway.received == []
@@ -93,7 +94,7 @@ def test_the_driver_s_contact_comes_before_the_company_s_url(
     contact(connection, fleet, gateway.url)
     message_id = planned_by_hand(connection, imported(connection, fleet.live, now=now), now=now)
 
-    assert deliver(connection, message_id, settings=settings, now=now)[0] is MessageStatus.SENT
+    assert deliver(connection, message_id, settings=settings, now=now) is MessageStatus.SENT
     assert len(gateway.received) == 1
 
 
@@ -115,7 +116,7 @@ def test_a_company_url_that_was_emptied_leads_to_the_outbox_again(
     set_policy(connection, fleet.company_id, Policy(message_url=""), DOT)
     message_id = planned_by_hand(connection, imported(connection, fleet.live, now=now), now=now)
 
-    assert deliver(connection, message_id, settings=settings, now=now)[0] is MessageStatus.SENT
+    assert deliver(connection, message_id, settings=settings, now=now) is MessageStatus.SENT
 
 
 # --- Gateways that fail ----------------------------------------------------------------------------------------
@@ -129,7 +130,7 @@ def test_a_refused_message_stays_pending_and_its_route_planned(
     route_id = imported(connection, fleet.live, now=now)
     message_id = planned_by_hand(connection, route_id, now=now)
 
-    assert deliver(connection, message_id, settings=settings, now=now)[0] is MessageStatus.PENDING
+    assert deliver(connection, message_id, settings=settings, now=now) is MessageStatus.PENDING
 
     row = message(connection, message_id)
     assert (row.status, row.attempts, row.retry_at) == ("pending", 1, now + timedelta(seconds=30))
@@ -148,10 +149,10 @@ def test_a_retry_is_not_made_before_it_is_due(
     gateway.status = 200
 
     early, due = now + timedelta(seconds=29), now + timedelta(seconds=30)
-    assert deliver(connection, message_id, settings=settings, now=early)[0] is None
+    assert deliver(connection, message_id, settings=settings, now=early) is None
     assert message_id not in due_messages(connection, now=early)
     assert message_id in due_messages(connection, now=due)
-    assert deliver(connection, message_id, settings=settings, now=due)[0] is MessageStatus.SENT
+    assert deliver(connection, message_id, settings=settings, now=due) is MessageStatus.SENT
     assert status_of(connection, route_id) is RouteStatus.ACTIVE
     assert message(connection, message_id).error is None
 
@@ -164,10 +165,10 @@ def test_retries_back_off_to_half_an_hour_and_end_after_a_day(
     route_id = imported(connection, fleet.live, now=now)
     message_id = planned_by_hand(connection, route_id, now=now)
 
-    moments, status = [now], deliver(connection, message_id, settings=settings, now=now)[0]
+    moments, status = [now], deliver(connection, message_id, settings=settings, now=now)
     while status is MessageStatus.PENDING:
         moments.append(message(connection, message_id).retry_at)
-        status = deliver(connection, message_id, settings=settings, now=moments[-1])[0]
+        status = deliver(connection, message_id, settings=settings, now=moments[-1])
 
     gaps = [(later - earlier).total_seconds() for earlier, later in itertools.pairwise(moments)]
     assert status is MessageStatus.FAILED
@@ -177,7 +178,7 @@ def test_retries_back_off_to_half_an_hour_and_end_after_a_day(
     row = message(connection, message_id)
     assert (row.status, row.retry_at, row.attempts) == ("failed", None, len(moments))
     assert status_of(connection, route_id) is RouteStatus.PLANNED
-    assert deliver(connection, message_id, settings=settings, now=now + timedelta(days=2))[0] is None
+    assert deliver(connection, message_id, settings=settings, now=now + timedelta(days=2)) is None
 
 
 @pytest.mark.parametrize("url", ["json://driver:secret@127.0.0.1:9/token-secret", "nonsense-secret"])

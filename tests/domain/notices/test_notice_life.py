@@ -19,6 +19,7 @@ from domain.settings import Settings
 from tests.domain.notices.subscriptions import look, notices_of, subscribe
 from tests.factories import DOT, Fleet, make_fleet
 from tests.gateway import Gateway
+from tests.jobs import jobs_of
 
 NOW = datetime(2026, 11, 24, 18, tzinfo=UTC)
 SENDER = {"company": "Acme", "console": "https://c"}
@@ -28,9 +29,8 @@ KEY = "w1sC0B0Xc6b1Hf3nV2pQ7m9yJ4tK8uL5aZ0eR6dG3hI="
 def due(connection: Connection, fleet: Fleet, now: datetime = NOW) -> NoticeClaim | None:
     """Claims a test, which is as any other notice."""
     subscription = subscribe(connection, fleet.company_id)
-    (job,) = send_test_notice(
-        connection, fleet.company_id, subscription.id, DOT, company="Acme", console="https://c", now=now
-    )
+    send_test_notice(connection, fleet.company_id, subscription.id, DOT, company="Acme", console="https://c", now=now)
+    (job,) = jobs_of(connection)
     return claim_notice(connection, fleet.company_id, job.payload["notice_id"], settings=Settings(), now=now)
 
 
@@ -48,9 +48,8 @@ def test_a_claimed_notice_is_claimed_by_nobody_else(connection: Connection, flee
 
 def test_nobody_claims_a_notice_of_another_company(connection: Connection, fleet: Fleet, settings: Settings) -> None:
     subscription = subscribe(connection, fleet.company_id)
-    (job,) = send_test_notice(
-        connection, fleet.company_id, subscription.id, DOT, company="Acme", console="https://c", now=NOW
-    )
+    send_test_notice(connection, fleet.company_id, subscription.id, DOT, company="Acme", console="https://c", now=NOW)
+    (job,) = jobs_of(connection)
     other = make_fleet(connection).company_id
     assert claim_notice(connection, other, job.payload["notice_id"], settings=settings, now=NOW) is None
 

@@ -24,6 +24,7 @@ from tests.conftest import own_database
 from tests.domain.helpers import deliver, imported, planned_by_hand, status_of
 from tests.domain.messages.loads import message
 from tests.factories import DOT, Fleet
+from tests.jobs import jobs_of
 
 EARLY = timedelta(hours=12)
 
@@ -55,15 +56,16 @@ def test_a_message_that_was_pending_in_the_backup_is_withheld_until_it_is_releas
     assert restore(connection, now).withheld_messages == 1
 
     later = now + timedelta(days=1)
-    assert deliver(connection, message_id, settings=settings, now=later)[0] is None
+    assert deliver(connection, message_id, settings=settings, now=later) is None
     assert message_id not in due_messages(connection, now=later)
     assert withheld(connection, fleet) == [message_id]
 
-    messages, jobs = release_withheld(connection, fleet.company_id, None, DOT, as_corrections=False, now=later)
+    messages = release_withheld(connection, fleet.company_id, None, DOT, as_corrections=False, now=later)
+    jobs = jobs_of(connection)
 
     assert [row.id for row in messages] == [message_id]
     assert jobs == [send_message_job(message_id, fleet.company_id)]
-    assert deliver(connection, message_id, settings=settings, now=later)[0] == "sent"
+    assert deliver(connection, message_id, settings=settings, now=later) == "sent"
     assert message(connection, message_id).text.startswith("Fuel plan")
     assert withheld(connection, fleet) == []
 
@@ -77,8 +79,8 @@ def test_a_message_made_after_the_restore_is_withheld_if_its_route_could_have_st
     could_not = planned(connection, fleet, now, externalId="B", start=now + EARLY + timedelta(minutes=1))
 
     assert withheld(connection, fleet) == [could]
-    assert deliver(connection, could, settings=settings, now=now)[0] is None
-    assert deliver(connection, could_not, settings=settings, now=now)[0] == "sent"
+    assert deliver(connection, could, settings=settings, now=now) is None
+    assert deliver(connection, could_not, settings=settings, now=now) == "sent"
 
 
 def test_the_sandbox_is_not_withheld(connection: Connection, fleet: Fleet, settings: Settings, now: datetime) -> None:
@@ -86,7 +88,7 @@ def test_the_sandbox_is_not_withheld(connection: Connection, fleet: Fleet, setti
     restore(connection, now)
     after = planned(connection, fleet, now, sandbox=True, externalId="B")
 
-    assert [deliver(connection, one, settings=settings, now=now)[0] for one in (before, after)] == ["suppressed"] * 2
+    assert [deliver(connection, one, settings=settings, now=now) for one in (before, after)] == ["suppressed"] * 2
 
 
 def test_nothing_is_withheld_when_nothing_was_sent_after_the_backup(
@@ -96,7 +98,7 @@ def test_nothing_is_withheld_when_nothing_was_sent_after_the_backup(
     assert restore(connection, now, withhold=False).withholds_until is None
     after = planned(connection, fleet, now, externalId="B")
 
-    assert [deliver(connection, one, settings=settings, now=now)[0] for one in (before, after)] == ["sent"] * 2
+    assert [deliver(connection, one, settings=settings, now=now) for one in (before, after)] == ["sent"] * 2
 
 
 def test_a_message_that_is_released_as_a_correction_says_so(
@@ -107,7 +109,7 @@ def test_a_message_that_is_released_as_a_correction_says_so(
 
     release_withheld(connection, fleet.company_id, [message_id], DOT, as_corrections=True, now=now)
 
-    assert deliver(connection, message_id, settings=settings, now=now)[0] == "sent"
+    assert deliver(connection, message_id, settings=settings, now=now) == "sent"
     assert message(connection, message_id).text.startswith("CORRECTED fuel plan")
 
 
@@ -124,7 +126,7 @@ def test_a_discarded_message_never_goes_out_and_is_sent_again_only_after_asking_
 
     assert message(connection, message_id).status == "failed"
     assert status_of(connection, route_id) == "planned"
-    assert deliver(connection, message_id, settings=settings, now=now + timedelta(days=1))[0] is None
+    assert deliver(connection, message_id, settings=settings, now=now + timedelta(days=1)) is None
     with pytest.raises(CannotResend, match="ask the driver first"):
         send_again(connection, fleet, route_id, message_id, now)
 
@@ -140,7 +142,7 @@ def test_the_load_that_is_planned_again_meanwhile_gets_a_correction_that_is_with
     assert withheld(connection, fleet) == [second]
     assert message(connection, first).status == "failed"
     release_withheld(connection, fleet.company_id, None, DOT, as_corrections=False, now=now)
-    assert deliver(connection, second, settings=settings, now=now)[0] == "sent"
+    assert deliver(connection, second, settings=settings, now=now) == "sent"
     assert message(connection, second).text.startswith("CORRECTED fuel plan"), "the driver may have the first one"
 
 
@@ -150,8 +152,8 @@ def test_another_company_releases_nothing(
     message_id = planned(connection, fleet, now)
     restore(connection, now)
 
-    assert release_withheld(connection, UUID(int=1), [message_id], DOT, as_corrections=False, now=now) == ([], [])
-    assert discard_withheld(connection, UUID(int=1), None, DOT, now=now) == ([], [])
+    assert release_withheld(connection, UUID(int=1), [message_id], DOT, as_corrections=False, now=now) == []
+    assert discard_withheld(connection, UUID(int=1), None, DOT, now=now) == []
     assert withheld(connection, fleet) == [message_id]
 
 

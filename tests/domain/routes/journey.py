@@ -26,6 +26,7 @@ from domain.settings import Settings
 from domain.stations.corridor_offers import StationPlaces, offers_along
 from tests.domain.helpers import deliver, imported, positions_at, post, route_row
 from tests.factories import JOLIET, NEWARK, Fleet
+from tests.jobs import jobs_of
 from tests.rows import named
 
 ROADS = HighwayRoads()
@@ -66,6 +67,7 @@ class Journey:
         self.horizon_miles = horizon_miles
         self.route_id = imported(connection, self.tenant, now=now, **{"stops": [JOLIET, NEWARK], **route})
         post(connection, self.tenant, positions_at(JOLIET, now, fuel_percent=percent), now=now + timedelta(minutes=2))
+        jobs_of(connection)
         self.run(self.process())
         if planned:
             self.run([build_plan_job(self.route_id)])
@@ -73,9 +75,10 @@ class Journey:
     # The workers
 
     def process(self) -> list[Job]:
-        return process_vehicles(
+        process_vehicles(
             self.connection, self.tenant.environment, self.fleet.trucks, settings=self.settings, now=self.now
-        ).jobs
+        )
+        return jobs_of(self.connection)
 
     def run(self, jobs: Sequence[Job]) -> None:
         """These jobs and all that follow from them."""
@@ -89,21 +92,23 @@ class Journey:
                 return self.process()
             case "plans.build":
                 task = load_plan_task(self.connection, self.route_id, now=self.now)
-                if task is None:
-                    return []
-                return first_plan.finish_plan(self.connection, task, *self.made(task), now=self.now)[1]
+                if task is not None:
+                    first_plan.finish_plan(self.connection, task, *self.made(task), now=self.now)
             case "plans.review":
                 due = self.begun()
-                return self.finished(due)[1] if due is not None else []
+                if due is not None:
+                    self.finished(due)
             case "messages.send":
-                return deliver(self.connection, job.payload["message_id"], settings=self.settings, now=self.now).jobs
-        raise AssertionError(job)
+                deliver(self.connection, job.payload["message_id"], settings=self.settings, now=self.now)
+            case _:
+                raise AssertionError(job)
+        return jobs_of(self.connection)
 
     def begun(self) -> Replan | Review | None:
         begun = replans.begin_replan(self.connection, self.route_id, now=self.now)
         return begun or reviews.begin_review(self.connection, self.route_id, now=self.now)
 
-    def finished(self, due: Replan | Review) -> tuple[str, list[Job]]:
+    def finished(self, due: Replan | Review) -> str:
         made = self.made(due.task)
         if isinstance(due, Replan):
             return replans.finish_replan(self.connection, due, *made, now=self.now)
@@ -167,7 +172,8 @@ class Journey:
     def report(self, positions: Sequence[Position]) -> list[Job]:
         if positions:
             self.now = max(self.now, positions[-1].recorded_at)
-        return post(self.connection, self.tenant, positions, now=self.now).jobs
+        post(self.connection, self.tenant, positions, now=self.now)
+        return jobs_of(self.connection)
 
     def drive(self, *legs: Leg, fueled: Sequence[tuple[float, float]] = ()) -> None:
         """Every fix is posted by itself, and what follows is done."""

@@ -19,7 +19,7 @@ def test_the_effect_of_a_cancel_depends_on_the_status(
     route_id = imported(connection, fleet.live, now=now)
     connection.execute("UPDATE routes SET status = %s WHERE id = %s", (status, route_id))
 
-    effect, _ = cancel_route(connection, fleet.live, route_id, now=now)
+    effect = cancel_route(connection, fleet.live, route_id, now=now)
 
     row = route_row(connection, route_id)
     if status in (RouteStatus.ACTIVE, RouteStatus.COMPLETED, RouteStatus.ERROR):
@@ -37,7 +37,7 @@ def test_a_route_of_another_company_or_environment_cannot_be_canceled(
     route_id = imported(connection, fleet.live, now=now)
 
     for tenant in (fleet.sandbox, make_fleet(connection).live):
-        assert cancel_route(connection, tenant, route_id, now=now) == (None, [])
+        assert cancel_route(connection, tenant, route_id, now=now) is None
     assert status_of(connection, route_id) is RouteStatus.DRAFT
 
 

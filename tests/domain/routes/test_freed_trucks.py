@@ -11,7 +11,7 @@ import pytest
 
 from domain.database.connections import Connection
 from domain.lifecycle import RouteStatus
-from domain.queue.jobs import Job, build_plan_job
+from domain.queue.jobs import build_plan_job
 from domain.routes import transitions
 from domain.routes.intake import holds
 from domain.routes.intake.failed_imports import record_failed_import
@@ -25,6 +25,7 @@ from tests.domain.helpers import deliver, imported, planned_by_hand, status_of
 from tests.domain.test_one_writer import statements_of
 from tests.domain.trucks import hours, process, stand_at
 from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_input
+from tests.jobs import jobs_after
 
 FIRST: dict[str, Any] = {"externalId": "FIRST", "reference": "PO-1"}
 
@@ -40,12 +41,12 @@ class Truck(NamedTuple):
     following: UUID
     now: datetime
 
-    def push(self, start: datetime, *, external_id: str = "FIRST", unit_number: str = "101") -> list[Job]:
+    def push(self, start: datetime, *, external_id: str = "FIRST", unit_number: str = "101") -> None:
         body = route_input(
             start, externalId=external_id, reference="PO-1", stops=STOPS, vehicle={"unitNumber": unit_number}
         )
-        ((result,), jobs) = store_pushes(self.connection, [Push(self.fleet.live, body)], now=self.now)
-        return jobs + import_routes(self.connection, [result.route_id], now=self.now)[1]
+        (result,) = store_pushes(self.connection, [Push(self.fleet.live, body)], now=self.now)
+        import_routes(self.connection, [result.route_id], now=self.now)
 
 
 STOPS = [JOLIET, PERRYSBURG]
@@ -72,95 +73,94 @@ def truck(request: pytest.FixtureRequest, connection: Connection, settings: Sett
 
 
 STATUSES = ("draft", "arrived", "planned", "active")
-Way = Callable[[Truck], list[Job]]
+Way = Callable[[Truck], object]
 
 
-def canceled(truck: Truck) -> list[Job]:
-    return transitions.cancel_route(truck.connection, truck.fleet.live, truck.first, now=truck.now)[1]
+def canceled(truck: Truck) -> None:
+    transitions.cancel_route(truck.connection, truck.fleet.live, truck.first, now=truck.now)
 
 
-def superseded(truck: Truck) -> list[Job]:
-    return truck.push(truck.now + timedelta(days=3), external_id="SECOND")
+def superseded(truck: Truck) -> None:
+    truck.push(truck.now + timedelta(days=3), external_id="SECOND")
 
 
-def ended(truck: Truck) -> list[Job]:
-    return transitions.end_routes(truck.connection, [truck.first], "it is over", now=truck.now)
+def ended(truck: Truck) -> None:
+    transitions.end_routes(truck.connection, [truck.first], "it is over", now=truck.now)
 
 
-def driver_retired(truck: Truck) -> list[Job]:
+def driver_retired(truck: Truck) -> None:
     driver_id = truck.fleet.drivers[0]
-    _, jobs = retire(truck.connection, truck.fleet.company_id, "driver", driver_id, DOT, force=True, now=truck.now)
-    return jobs + import_routes(truck.connection, [truck.first], now=truck.now)[1]
+    retire(truck.connection, truck.fleet.company_id, "driver", driver_id, DOT, force=True, now=truck.now)
+    import_routes(truck.connection, [truck.first], now=truck.now)
 
 
-def found_retired(truck: Truck) -> list[Job]:
+def found_retired(truck: Truck) -> None:
     """The pass imports the route, after an import that ran while the driver was retired."""
     truck.connection.execute("UPDATE drivers SET retired_at = %s WHERE id = %s", (truck.now, truck.fleet.drivers[0]))
     again = match_again_lately_retired(truck.connection, now=truck.now)
-    return import_routes(truck.connection, again, now=truck.now)[1]
+    import_routes(truck.connection, again, now=truck.now)
 
 
-def moved(truck: Truck) -> list[Job]:
-    return truck.push(truck.now - hours(2), unit_number="102")
+def moved(truck: Truck) -> None:
+    truck.push(truck.now - hours(2), unit_number="102")
 
 
-def moved_by_a_mapping(truck: Truck) -> list[Job]:
+def moved_by_a_mapping(truck: Truck) -> None:
     add_mapping(truck.connection, truck.fleet.company_id, "unit_number", "101", truck.fleet.trucks[1], DOT)
-    return truck.push(truck.now - hours(2.5))
+    truck.push(truck.now - hours(2.5))
 
 
-def postponed(truck: Truck) -> list[Job]:
-    return truck.push(truck.now + timedelta(days=3))
+def postponed(truck: Truck) -> None:
+    truck.push(truck.now + timedelta(days=3))
 
 
-def postponed_beyond_the_window(truck: Truck) -> list[Job]:
-    return truck.push(truck.now + timedelta(days=30))
+def postponed_beyond_the_window(truck: Truck) -> None:
+    truck.push(truck.now + timedelta(days=30))
 
 
-def held_for_its_truck(truck: Truck) -> list[Job]:
-    return truck.push(truck.now, unit_number="999")
+def held_for_its_truck(truck: Truck) -> None:
+    truck.push(truck.now, unit_number="999")
 
 
-def expired_while_held(truck: Truck) -> list[Job]:
+def expired_while_held(truck: Truck) -> None:
     truck.push(truck.now - timedelta(days=8), unit_number="999")
-    return holds.expire_held_routes(truck.connection, expiry_days=7, now=truck.now)[1]
+    holds.expire_held_routes(truck.connection, expiry_days=7, now=truck.now)
 
 
-def failed_to_be_imported(truck: Truck) -> list[Job]:
+def failed_to_be_imported(truck: Truck) -> None:
     body = route_input(truck.now, externalId="FIRST", stops=STOPS)
     store_pushes(truck.connection, [Push(truck.fleet.live, body)], now=truck.now)
-    _, jobs = record_failed_import(truck.connection, truck.first, max_attempts=1, now=truck.now)
-    return jobs
+    record_failed_import(truck.connection, truck.first, max_attempts=1, now=truck.now)
 
 
-def canceled_before_its_import(truck: Truck) -> list[Job]:
+def canceled_before_its_import(truck: Truck) -> None:
     body = route_input(truck.now, externalId="FIRST", stops=STOPS)
     store_pushes(truck.connection, [Push(truck.fleet.live, body)], now=truck.now)
-    return canceled(truck)
+    canceled(truck)
 
 
-def attempts_used_up(truck: Truck) -> list[Job]:
-    return transitions.planning_failed(truck.connection, truck.first, max_attempts=1, now=truck.now)
+def attempts_used_up(truck: Truck) -> None:
+    transitions.planning_failed(truck.connection, truck.first, max_attempts=1, now=truck.now)
 
 
-def without_a_feasible_plan(truck: Truck) -> list[Job]:
+def without_a_feasible_plan(truck: Truck) -> None:
     plan_id = truck.first  # of no stored plan: only the route is looked at
-    return transitions.no_plan_feasible(truck.connection, truck.first, plan_id, 300.0, "too far", now=truck.now)
+    transitions.no_plan_feasible(truck.connection, truck.first, plan_id, 300.0, "too far", now=truck.now)
 
 
-def silent_for_weeks(truck: Truck) -> list[Job]:
+def silent_for_weeks(truck: Truck) -> None:
     truck.connection.execute("UPDATE visits SET stored_at = %s", (truck.now - timedelta(days=15),))
     truck.connection.execute("UPDATE routes SET imported_at = %s", (truck.now - timedelta(days=15),))
-    return transitions.expire_started_routes(truck.connection, expiry_days=14, now=truck.now)[1]
+    transitions.expire_started_routes(truck.connection, expiry_days=14, now=truck.now)
 
 
-def completed(truck: Truck) -> list[Job]:
+def completed(truck: Truck) -> None:
     truck.connection.execute(
         "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at, vehicle_id)"
         " SELECT company_id, environment, id, 1, %s, vehicle_id FROM routes WHERE id = %s",
         (truck.now - hours(2), truck.first),
     )
-    return transitions.complete_routes(truck.connection, [truck.first], now=truck.now)
+    transitions.complete_routes(truck.connection, [truck.first], now=truck.now)
 
 
 WAYS: dict[Way, tuple[str, ...]] = {
@@ -223,7 +223,7 @@ def test_every_statement_that_takes_a_route_from_its_truck_is_tested_here() -> N
     ids=lambda value: value if isinstance(value, str) else value.__name__,
 )
 def test_a_freed_truck_starts_the_route_at_whose_first_stop_it_stands(truck: Truck, way: Way) -> None:
-    jobs = way(truck)
+    jobs = jobs_after(truck.connection, lambda: way(truck))
 
     assert truck.fleet.trucks[0] in [one for job in jobs for one in job.payload.get("vehicle_ids", ())]
     started = process(truck.connection, truck.settings, truck.fleet, now=truck.now)

@@ -19,7 +19,7 @@ from domain.stations.corridor_offers import StationPlaces, offers_along
 from domain.stations.stations import store_station_rows
 from tests.domain.helpers import deliver, imported, positions_at, post
 from tests.factories import JOLIET, NEWARK, STATIONS, Fleet
-from tests.jobs import jobs_of
+from tests.jobs import jobs_after
 from tests.rows import named
 
 ROADS = HighwayRoads()
@@ -61,9 +61,15 @@ class Trip:
             positions += positions_at(stop, self.now, count=1, speed_mph=speed_mph, fuel_percent=percent)
             self.now += timedelta(seconds=30)
         post(self.connection, self.tenant, positions, now=self.now)
-        return process_vehicles(
-            self.connection, self.tenant.environment, self.fleet.trucks, settings=self.settings, now=self.now
-        ).jobs
+        return self.process()
+
+    def process(self) -> list[Job]:
+        return jobs_after(
+            self.connection,
+            lambda: process_vehicles(
+                self.connection, self.tenant.environment, self.fleet.trucks, settings=self.settings, now=self.now
+            ),
+        )
 
     def depart(self, fuel_percent: float | None = 40) -> list[Job]:
         return self.report(OUT_OF_TOWN, fuel_percent, fuel_percent, speed_mph=40)
@@ -73,16 +79,15 @@ class Trip:
         self.connection.execute(
             "UPDATE tracks SET unprocessed_from = oldest_at WHERE vehicle_id = %s", (self.fleet.trucks[0],)
         )
-        return process_vehicles(
-            self.connection, self.tenant.environment, self.fleet.trucks, settings=self.settings, now=self.now
-        ).jobs
+        return self.process()
 
     def new_prices(self, change: float) -> list[Job]:
         """All prices of Ohio change by so many dollars a gallon."""
         store_station_rows(self.connection, STATIONS, now=self.now)
         self.connection.execute("UPDATE stations SET retail_price = retail_price + %s WHERE state = 'OH'", (change,))
-        review_requests.after_new_prices(self.connection, None, now=self.now)
-        jobs = jobs_of(self.connection)
+        jobs = jobs_after(
+            self.connection, lambda: review_requests.after_new_prices(self.connection, None, now=self.now)
+        )
         return [job for job in jobs if job.payload == {"route_id": self.route_id}]
 
     def send(self) -> None:
@@ -93,7 +98,7 @@ class Trip:
         review = reviews.begin_review(self.connection, self.route_id, now=self.now)
         if review is None:
             return None
-        return reviews.finish_review(self.connection, review, *self.made(review.task), now=self.now)[0]
+        return reviews.finish_review(self.connection, review, *self.made(review.task), now=self.now)
 
     def made(self, task: PlanTask) -> Any:
         road = road_ahead(task, ROADS)

@@ -15,6 +15,7 @@ from domain.settings import Settings
 from tests.conftest import make_database
 from tests.domain.helpers import deliver, imported, planned_by_hand, positions_at, post, status_of
 from tests.factories import DOT, JOLIET, Fleet, make_fleet
+from tests.jobs import jobs_after
 from tests.rows import named
 
 EARLY = timedelta(hours=12)
@@ -26,7 +27,12 @@ def begin(connection: Connection, now: datetime, limit: int = 1000) -> int:
 
 def drive(connection: Connection, fleet: Fleet, *route_ids: UUID, now: datetime) -> int:
     """Drives on, and returns the number of jobs."""
-    return len(drive_on(connection, fleet.company_id, route_ids, near_meters=250, early=EARLY, now=now))
+    return len(
+        jobs_after(
+            connection,
+            lambda: drive_on(connection, fleet.company_id, route_ids, near_meters=250, early=EARLY, now=now),
+        )
+    )
 
 
 def driven(connection: Connection) -> set[UUID]:

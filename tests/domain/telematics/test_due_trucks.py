@@ -16,13 +16,15 @@ from tests.conftest import own_database
 from tests.domain.helpers import imported, north_of, positions_at, post
 from tests.domain.trucks import HOME, hours, minutes, position, process, stand_at
 from tests.factories import JOLIET, NEWARK, Fleet, make_fleet
+from tests.jobs import jobs_of
 from tests.rows import named, rows_read
 
 
 def test_a_truck_without_an_open_route_causes_no_job(connection: Connection, fleet: Fleet, now: datetime) -> None:
     imported(connection, fleet.live, now=now, vehicle={"unitNumber": "102"})
 
-    assert post(connection, fleet.live, [position(now, unit_number="101")], now=now).jobs == []
+    post(connection, fleet.live, [position(now, unit_number="101")], now=now)
+    assert jobs_of(connection) == []
 
 
 def test_the_trucks_of_open_routes_are_processed_by_one_job(
@@ -31,11 +33,11 @@ def test_the_trucks_of_open_routes_are_processed_by_one_job(
     imported(connection, fleet.live, now=now)
     imported(connection, fleet.live, now=now, vehicle={"unitNumber": "102"})
 
-    feed = post(connection, fleet.live, [position(now, unit_number="101"), position(now, unit_number="102")], now=now)
+    post(connection, fleet.live, [position(now, unit_number="101"), position(now, unit_number="102")], now=now)
 
-    assert len(feed.jobs) == 1
-    assert feed.jobs[0].payload["environment"] == "live"
-    assert sorted(feed.jobs[0].payload["vehicle_ids"]) == sorted(fleet.trucks)
+    (job,) = jobs_of(connection)
+    assert job.payload["environment"] == "live"
+    assert sorted(job.payload["vehicle_ids"]) == sorted(fleet.trucks)
 
 
 def test_a_large_fleet_is_processed_by_several_jobs(connection: Connection, fleet: Fleet, now: datetime) -> None:
@@ -49,8 +51,9 @@ def test_a_large_fleet_is_processed_by_several_jobs(connection: Connection, flee
         imported(connection, fleet.live, now=now, vehicle={"unitNumber": f"T{number}"})
         fixes += positions_at(JOLIET, now, count=1, unit_number=f"T{number}")
 
-    jobs = post(connection, fleet.live, fixes, now=now).jobs
+    post(connection, fleet.live, fixes, now=now)
 
+    jobs = jobs_of(connection)
     assert sorted(len(job.payload["vehicle_ids"]) for job in jobs) == [36, 64]
 
 
@@ -61,7 +64,8 @@ def test_a_truck_that_waits_for_long_adds_no_job_with_every_post(
 
     def jobs(seconds: float) -> int:
         moment = now + timedelta(seconds=seconds)
-        return len(post(connection, fleet.live, positions_at(JOLIET, moment, count=1), now=moment).jobs)
+        post(connection, fleet.live, positions_at(JOLIET, moment, count=1), now=moment)
+        return len(jobs_of(connection))
 
     assert [jobs(seconds) for seconds in (0, 30, 60, 65, 3600)] == [1, 1, 1, 0, 0]
     process(connection, settings, fleet, now=now)
@@ -76,7 +80,8 @@ def test_fixes_far_from_every_stop_are_stored_and_not_processed(
     def jobs(meters: float, at: datetime) -> list[Job]:
         place = north_of(HOME, meters)
         stop = {"latitude": place.latitude, "longitude": place.longitude}
-        return post(connection, fleet.live, positions_at(stop, at, count=1), now=at).jobs
+        post(connection, fleet.live, positions_at(stop, at, count=1), now=at)
+        return jobs_of(connection)
 
     processed = [process_positions_job("live", [fleet.trucks[0]])]
     assert jobs(5000, now) == jobs(2000, now + minutes(1)) == []

@@ -16,6 +16,7 @@ from tests.conftest import make_database, own_database
 from tests.domain.helpers import imported, positions_at, post
 from tests.domain.trucks import dropped, minutes, process
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
+from tests.jobs import jobs_of
 from tests.rows import named, rows_read
 from tests.service import eventually
 
@@ -113,7 +114,9 @@ def test_feed_and_arrivals_read_by_key_though_they_were_planned_for_empty_tables
     def arrive(connection: Connection, fleet: Fleet, trucks: Sequence[UUID], names: Sequence[str]) -> None:
         fixes = [fix for name in names for fix in positions_at(JOLIET, now, unit_number=name)]
         assert post(connection, fleet.live, fixes, now=now + minutes(2)).accepted == len(fixes)
-        jobs = process_vehicles(connection, Environment.LIVE, trucks, settings=settings, now=now + minutes(2)).jobs
+        jobs_of(connection)
+        process_vehicles(connection, Environment.LIVE, trucks, settings=settings, now=now + minutes(2))
+        jobs = jobs_of(connection)
         assert {job.name for job in jobs} == {"plans.build"}
         assert len(jobs) == len(trucks)
 

@@ -157,7 +157,7 @@ def test_a_batch_of_several_companies_is_told_apart(connection: Connection, now:
     fleets = [make_fleet(connection) for _ in range(3)]
     endpoints = [make_endpoint(connection, fleet.live).endpoint for fleet in fleets[:2]]
     pushes = [Push(fleet.live, route_input(now + timedelta(hours=1))) for fleet in fleets for _ in range(4)]
-    stored, _ = store_pushes(connection, pushes, now=now)
+    stored = store_pushes(connection, pushes, now=now)
 
     import_routes(connection, [one.route_id for one in stored], now=now)
 

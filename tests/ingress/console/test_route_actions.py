@@ -209,7 +209,7 @@ def failed_for_good(world: World, fleet: Fleet, settings: Settings) -> tuple[UUI
         connection.execute("UPDATE routes SET arrived_at = %s WHERE id = %s", (now, route_id))
         message_id = planned_by_hand(connection, route_id, now=now)
         connection.execute("UPDATE messages SET queued_at = %s WHERE id = %s", (now - timedelta(days=2), message_id))
-        assert deliver(connection, message_id, settings=settings, now=now).status == "failed"
+        assert deliver(connection, message_id, settings=settings, now=now) == "failed"
     return route_id, shown_id("msg", message_id)
 
 
@@ -238,7 +238,7 @@ def test_a_message_that_failed_for_good_is_sent_again_once(world: World, setting
         send_to(connection, fleet, gateway.url)
         now = datetime.now(UTC) + timedelta(hours=1)  # a worker may have tried it meanwhile
         (row,) = named(connection).execute("SELECT id FROM messages WHERE route_id = %s", (route_id,)).fetchall()
-        assert deliver(connection, row.id, settings=settings, now=now).status == "sent"
+        assert deliver(connection, row.id, settings=settings, now=now) == "sent"
         assert len(gateway.received) == 1
     again = browser.submit(f"{path}/send", message=message, reason="once more")
     assert again.status_code == 409

@@ -242,7 +242,7 @@ def remove(page: Page, by: Actor) -> Response:
 def test(page: Page, by: Actor) -> Response:
     """Send a test to a subscription. Raises UnusableSubscription after too many; the page says so."""
     one = _subscription(page)
-    page.jobs += send_test_notice(
+    send_test_notice(
         page.connection,
         _owner(page),
         one.id,

@@ -90,8 +90,7 @@ def _missing_stop_events(history: History) -> list[tuple[str, str]]:
 
 def cancel(page: Page, by: Actor) -> Response:
     tenant, route_id = _route(page)
-    effect, jobs = dispatcher_entries.cancel(page.connection, tenant, route_id, _with_reason(page, by), now=page.now)
-    page.jobs += jobs
+    effect = dispatcher_entries.cancel(page.connection, tenant, route_id, _with_reason(page, by), now=page.now)
     if effect is None:
         raise not_found()
     if effect == "refuse":
@@ -106,7 +105,7 @@ def enter_stop_event(page: Page, by: Actor) -> Response:
     name, _, number = page.form.text("what").partition(" ")
     if name not in _ENDS or not (number.isascii() and number.isdecimal()):
         raise Refused(400, "Say which stop", "Go back and choose what the truck did.")
-    is_news, jobs = dispatcher_entries.enter_stop_event(
+    is_news = dispatcher_entries.enter_stop_event(
         page.connection,
         tenant,
         route_id,
@@ -117,7 +116,6 @@ def enter_stop_event(page: Page, by: Actor) -> Response:
         settings=page.console.settings,
         now=page.now,
     )
-    page.jobs += jobs
     if not is_news:
         return _done(page, route_id, "known", None)
     return _done(page, route_id, "entered", "console.stop_event_entered")
@@ -137,7 +135,7 @@ def _moment(page: Page) -> datetime:
 def plan(page: Page, by: Actor) -> Response:
     """Make the plan again. Raises ImpossibleStep if it cannot be; the page says why."""
     tenant, route_id = _route(page)
-    page.jobs += dispatcher_entries.plan_again(page.connection, tenant, route_id, _with_reason(page, by), now=page.now)
+    dispatcher_entries.plan_again(page.connection, tenant, route_id, _with_reason(page, by), now=page.now)
     return _done(page, route_id, "plan", "console.plan_requested")
 
 
@@ -147,7 +145,7 @@ def send(page: Page, by: Actor) -> Response:
     message_id = read_id("msg", page.form.text("message"))
     if message_id is None:
         raise not_found()
-    page.jobs += dispatcher_entries.send_again(
+    dispatcher_entries.send_again(
         page.connection,
         tenant,
         route_id,

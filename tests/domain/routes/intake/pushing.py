@@ -15,7 +15,7 @@ BOSTON = {"name": "Boston dock", "latitude": 42.361, "longitude": -71.057}
 
 def push(connection: Connection, tenant: Tenant, *bodies: dict[str, Any], now: datetime) -> list[Pushed]:
     """These changes of a valid body as one batch."""
-    return store_pushes(connection, [Push(tenant, route_input(now, **body)) for body in bodies], now=now)[0]
+    return store_pushes(connection, [Push(tenant, route_input(now, **body)) for body in bodies], now=now)
 
 
 def effects(results: Sequence[Pushed]) -> list[str]:

@@ -16,7 +16,7 @@ def test_a_failed_attempt_is_retried_with_backoff_and_the_last_one_is_an_error(
     route_id = pushed(connection, fleet.live, now=now, start=now)
     waits = []
     for _ in range(3):
-        outcome, _ = record_failed_import(connection, route_id, max_attempts=4, now=now)
+        outcome = record_failed_import(connection, route_id, max_attempts=4, now=now)
         assert outcome is not None
         assert outcome.status is RouteStatus.PENDING
         row = route_row(connection, route_id)
@@ -24,13 +24,13 @@ def test_a_failed_attempt_is_retried_with_backoff_and_the_last_one_is_an_error(
         waits.append((row.retry_at - now).total_seconds())
 
     assert waits == [10, 20, 40]
-    last, _ = record_failed_import(connection, route_id, max_attempts=4, now=now)
+    last = record_failed_import(connection, route_id, max_attempts=4, now=now)
     assert last is not None
     assert last.status is RouteStatus.ERROR
     row = route_row(connection, route_id)
     assert (row.pending_reason, row.pending_detail, row.retry_at) == (None, None, None)
     assert "4 times" in row.closed_reason
-    assert record_failed_import(connection, route_id, max_attempts=4, now=now) == (None, [])
+    assert record_failed_import(connection, route_id, max_attempts=4, now=now) is None
 
 
 def test_an_attempt_that_succeeds_resets_the_count_of_failed_ones(

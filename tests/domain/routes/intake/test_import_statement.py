@@ -203,7 +203,7 @@ def test_the_statement_decides_as_the_rule_in_python_does(
         for vehicle, driver, more in wanted
     ]
 
-    outcomes, _ = import_routes(connection, ids, now=now)
+    outcomes = import_routes(connection, ids, now=now)
 
     for route_id, (vehicle, driver, more) in zip(ids, wanted, strict=True):
         truck = _find("vehicle", vehicle, VEHICLE_REFERENCES, meanings)

@@ -15,6 +15,7 @@ from domain.routes.intake.imports import import_routes, revisions_settled
 from tests.conftest import own_database
 from tests.domain.helpers import imported, pushed, route_row, status_and_reason, status_of
 from tests.factories import DOT, Fleet, make_fleet
+from tests.jobs import jobs_of
 from tests.rows import rows_read
 
 
@@ -193,7 +194,8 @@ def test_a_second_run_of_the_same_job_changes_nothing(connection: Connection, fl
     import_routes(connection, ids, now=now)
     before = [route_row(connection, route_id) for route_id in ids]
 
-    outcomes, jobs = import_routes(connection, [*ids, *ids, new_id()], now=now + timedelta(minutes=1))
+    outcomes = import_routes(connection, [*ids, *ids, new_id()], now=now + timedelta(minutes=1))
+    jobs = jobs_of(connection)
 
     assert [route_row(connection, route_id) for route_id in ids] == before
     assert {route_id: outcome.status for route_id, outcome in outcomes.items()} == {
@@ -208,7 +210,7 @@ def test_an_outcome_tells_which_input_was_imported(connection: Connection, fleet
     route_id = pushed(connection, fleet.live, now=now, start=now, **held)
     assert pushed(connection, fleet.live, now=now, start=now, **held, driver={"name": "Bo Diaz"}) == route_id
 
-    outcomes, _ = import_routes(connection, [route_id], now=now)
+    outcomes = import_routes(connection, [route_id], now=now)
 
     assert outcomes[route_id].revision == 2
     assert revisions_settled(connection, [route_id, new_id()]) == {}
@@ -223,7 +225,8 @@ def test_a_route_that_is_not_held_is_left_alone(
     route_id = imported(connection, fleet.live, now=now)
     connection.execute("UPDATE routes SET status = %s WHERE id = %s", (status, route_id))
 
-    assert import_routes(connection, [route_id], now=now) == ({}, [])
+    assert import_routes(connection, [route_id], now=now) == {}
+    assert jobs_of(connection) == []
     assert status_of(connection, route_id) == status
 
 
@@ -260,7 +263,7 @@ def test_an_import_reads_by_key_also_before_the_first_statistics() -> None:
                 for n in range(1, 21)
             ]
 
-            outcomes, _ = import_routes(connection, routes, now=start)
+            outcomes = import_routes(connection, routes, now=start)
 
             assert {outcome.status for outcome in outcomes.values()} == {RouteStatus.DRAFT}
             read = rows_read(connection)

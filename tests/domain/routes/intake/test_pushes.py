@@ -20,6 +20,7 @@ from tests.domain.helpers import corrected_by_hand, deliver, imported, planned_b
 from tests.domain.routes.intake.pushing import effects, push
 from tests.domain.trucks import activate, stand_at
 from tests.factories import JOLIET, NEWARK, Fleet, make_fleet, route_input
+from tests.jobs import jobs_after
 from tests.rows import named
 
 # --- Batches ---------------------------------------------------------------------------------------------------
@@ -82,7 +83,7 @@ def test_tenants_and_environments_do_not_share_external_ids(
     other = make_fleet(connection)
     tenants = (fleet.live, fleet.sandbox, other.live, other.sandbox)
 
-    results, _ = store_pushes(
+    results = store_pushes(
         connection, [Push(tenant, route_input(now, externalId="LOAD")) for tenant in tenants], now=now
     )
 
@@ -93,7 +94,7 @@ def test_tenants_and_environments_do_not_share_external_ids(
 
 
 def test_an_empty_batch_does_nothing(connection: Connection, now: datetime) -> None:
-    assert store_pushes(connection, [], now=now) == ([], [])
+    assert store_pushes(connection, [], now=now) == []
 
 
 # --- Pushing again ---------------------------------------------------------------------------------------------
@@ -224,6 +225,6 @@ def test_a_route_that_starts_again_gets_its_reviews_again(
     assert (row.corrected_at, row.review_at, row.review_cause) == (None, None, None)
     import_routes(connection, [route_id], now=now)
     planned_by_hand(connection, route_id, now=now)
-    assert plan_again(connection, fleet.live, route_id, Actor("ann@example.com", "prices"), now=now) == [
-        review_plan_job(route_id)
-    ]
+    by = Actor("ann@example.com", "prices")
+    jobs = jobs_after(connection, lambda: plan_again(connection, fleet.live, route_id, by, now=now))
+    assert jobs == [review_plan_job(route_id)]

@@ -11,6 +11,7 @@ from domain.routes.intake.pushes import Push, store_pushes
 from tests.domain.helpers import imported, positions_at, post, route_row, status_of
 from tests.domain.routes.intake.pushing import effects, open_routes, push
 from tests.factories import JOLIET, Fleet, make_fleet, route_input
+from tests.jobs import jobs_after
 
 
 def test_a_load_may_have_two_routes_where_superseding_is_off(
@@ -104,8 +105,7 @@ def test_a_superseded_route_frees_its_truck_for_the_next_one(
     imported(connection, superseding.live, now=now, externalId="NEXT", start=now + timedelta(hours=2))
     post(connection, superseding.live, positions_at(JOLIET, now - timedelta(minutes=5)), now=now)
 
-    _, jobs = store_pushes(
-        connection, [Push(superseding.live, route_input(now, externalId="B", reference="R"))], now=now
-    )
+    second = Push(superseding.live, route_input(now, externalId="B", reference="R"))
+    jobs = jobs_after(connection, lambda: store_pushes(connection, [second], now=now))
 
     assert jobs == [process_positions_job("live", [superseding.trucks[0]])]

@@ -13,6 +13,7 @@ from domain.routes.intake.updates import stops_that_stay
 from tests.domain.helpers import imported, route_row, visits_of
 from tests.domain.routes.intake.pushing import BOSTON, push, visit
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet
+from tests.jobs import jobs_of
 
 
 def test_an_update_keeps_the_visits_of_the_stops_that_stay(connection: Connection, fleet: Fleet, now: datetime) -> None:
@@ -55,7 +56,8 @@ def test_an_updated_route_whose_truck_has_arrived_is_planned_again_after_its_imp
     visit(connection, route_id, 0, now)
     push(connection, fleet.live, {"externalId": "LOAD", "stops": [JOLIET, BOSTON]}, now=now)
 
-    _, jobs = import_routes(connection, [route_id], now=now)
+    import_routes(connection, [route_id], now=now)
+    jobs = jobs_of(connection)
 
     assert [job.name for job in jobs] == ["plans.build"]
 

@@ -23,6 +23,7 @@ from domain.settings import Settings
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, route_row, status_of, visits_of
 from tests.domain.trucks import activate, hours, minutes, process, stand_at
 from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, Fleet, route_input
+from tests.jobs import jobs_after, jobs_of
 
 LOAD: dict[str, Any] = {"externalId": "LOAD"}
 
@@ -31,14 +32,14 @@ def push_again(
     connection: Connection, tenant: Tenant, start: datetime, *, now: datetime, **changes: Any
 ) -> tuple[UUID, list[Job]]:
     """LOAD is pushed with this start and imported. Returns its id and the jobs of the import."""
-    ((result,), _) = store_pushes(connection, [Push(tenant, route_input(start, **LOAD, **changes))], now=now)
+    (result,) = store_pushes(connection, [Push(tenant, route_input(start, **LOAD, **changes))], now=now)
     assert result.effect == "replace"
-    return result.route_id, import_routes(connection, [result.route_id], now=now)[1]
+    return result.route_id, jobs_after(connection, lambda: import_routes(connection, [result.route_id], now=now))
 
 
 def fail(connection: Connection, route_id: UUID, *, now: datetime) -> list[Job]:
     """The plan of a route whose truck has arrived cannot be made."""
-    return transitions.planning_failed(connection, route_id, max_attempts=1, now=now)
+    return jobs_after(connection, lambda: transitions.planning_failed(connection, route_id, max_attempts=1, now=now))
 
 
 def waits(connection: Connection, route_id: UUID) -> bool:
@@ -236,7 +237,8 @@ def test_a_truck_keeps_its_visit_when_its_driver_changes(
     load = held_after_retiring(connection, fleet, settings, "driver", fleet.drivers[0], now=now)
 
     add_mapping(connection, fleet.company_id, "driver_name", "Ann Lee", fleet.drivers[1], DOT)
-    _, jobs = import_routes(connection, [load], now=now + minutes(4))
+    import_routes(connection, [load], now=now + minutes(4))
+    jobs = jobs_of(connection)
 
     assert jobs[-1] == build_plan_job(load)
     assert visits_of(connection, load) == {0: (now, None)}
@@ -287,7 +289,8 @@ def test_only_the_last_started_of_two_routes_imported_again_together_continues(
         Push(fleet.live, route_input(now, externalId="LAST", stops=[PERRYSBURG, NEWARK])),
     ]
     store_pushes(connection, again, now=now + hours(6))
-    _, jobs = import_routes(connection, [first, last], now=now + hours(6))
+    import_routes(connection, [first, last], now=now + hours(6))
+    jobs = jobs_of(connection)
 
     assert waits(connection, first)
     assert visits_of(connection, last).keys() == {0}
@@ -303,7 +306,8 @@ def test_no_draft_of_the_truck_starts_while_a_route_that_has_started_is_imported
     store_pushes(connection, [Push(fleet.live, route_input(now + minutes(30), **LOAD))], now=now + minutes(3))
 
     assert stand_at(connection, settings, fleet, JOLIET, now + minutes(4)) == []  # before its import has decided
-    _, jobs = import_routes(connection, [load], now=now + minutes(8))
+    import_routes(connection, [load], now=now + minutes(8))
+    jobs = jobs_of(connection)
 
     assert build_plan_job(load) in jobs
     process(connection, settings, fleet, now=now + minutes(9))

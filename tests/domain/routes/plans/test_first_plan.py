@@ -29,6 +29,7 @@ from domain.stations.stations import store_station_rows
 from domain.telematics.feed import store_positions
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, pushed, route_row, status_of
 from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, STATIONS, Fleet
+from tests.jobs import jobs_of
 from tests.rows import named
 
 STOPS = [JOLIET, PERRYSBURG, NEWARK]
@@ -84,7 +85,9 @@ def test_a_plan_moves_the_route_on_and_queues_its_message(
     route_id = arrived(connection, fleet, settings, now, fuel_percent=40)
     task = task_of(connection, route_id, now + timedelta(minutes=1))
 
-    outcome, jobs = first_plan.finish_plan(connection, task, *build(connection, task, now=now), now=now)
+    jobs_of(connection)
+    outcome = first_plan.finish_plan(connection, task, *build(connection, task, now=now), now=now)
+    jobs = jobs_of(connection)
 
     assert outcome == "planned"
     row = route_row(connection, route_id)
@@ -254,7 +257,7 @@ def test_a_plan_for_input_that_has_changed_is_not_stored(
     plan = build(connection, task, now=now)
     pushed(connection, fleet.live, now=now, start=now, stops=[JOLIET, NEWARK], externalId=task.route.external_id)
 
-    assert first_plan.finish_plan(connection, task, *plan, now=now) == ("outdated", [])
+    assert first_plan.finish_plan(connection, task, *plan, now=now) == "outdated"
     assert named(connection).execute("SELECT FROM plans WHERE route_id = %s", (route_id,)).fetchone() is None
 
 
@@ -264,7 +267,9 @@ def test_an_infeasible_trip_is_an_error_that_says_which_leg(
     route_id = arrived(connection, fleet, settings, now, fuel_percent=40)  # and no station has a price
     task = task_of(connection, route_id, now)
 
-    outcome, jobs = first_plan.finish_plan(connection, task, *build(connection, task, now=now), now=now)
+    jobs_of(connection)
+    outcome = first_plan.finish_plan(connection, task, *build(connection, task, now=now), now=now)
+    jobs = jobs_of(connection)
 
     assert (outcome, jobs) == ("infeasible", [process_positions_job("live", [fleet.trucks[0]])])
     row = route_row(connection, route_id)

@@ -14,7 +14,6 @@ from domain.planning.plan_inputs import DEFAULT_MPG
 from domain.planning.plan_tasks import load_plan_task
 from domain.queue.jobs import Job, build_plan_job, review_plan_job
 from domain.routes.plans import first_plan
-from domain.routes.progress.tracking import process_vehicles
 from domain.routes.reading.explanations import read_route_explanation
 from domain.settings import Settings
 from tests.domain.helpers import positions_at, post, route_row
@@ -53,9 +52,7 @@ class Gauge(Trip):
                 positions_at(place, self.now, count=1, speed_mph=mph, fuel_percent=percent),
                 now=self.now,
             )
-            jobs = process_vehicles(
-                self.connection, self.tenant.environment, self.fleet.trucks, settings=self.settings, now=self.now
-            ).jobs
+            jobs = self.process()
         return jobs
 
     def begin(self, after: timedelta = timedelta()) -> bool:

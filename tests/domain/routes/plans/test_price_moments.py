@@ -1,5 +1,6 @@
 """Prices that change by the clock alone have the plans of waiting trucks looked at again, as imported prices have."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -15,7 +16,7 @@ from domain.settings import Settings
 from tests.domain.helpers import route_row, status_of
 from tests.domain.routes.trip import SENT, Trip
 from tests.factories import DOT, Fleet
-from tests.jobs import jobs_of
+from tests.jobs import jobs_after
 from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -54,21 +55,17 @@ def plan_of(trip: Trip) -> dict[str, Any]:
 def later(trip: Trip, span: timedelta) -> list[Job]:
     """The company's jobs of the scheduler's pass so much later; the truck stands there still."""
     trip.now += span
-    apply_due_prices(trip.connection, since=trip.now - timedelta(minutes=2), now=trip.now)
-    return own_jobs(trip)
+    since = trip.now - timedelta(minutes=2)
+    return own_jobs_after(trip, lambda: apply_due_prices(trip.connection, since=since, now=trip.now))
 
 
-def own_jobs(trip: Trip) -> list[Job]:
-    """The jobs that were collected, without those of companies that other tests have left."""
-    return own(trip, jobs_of(trip.connection))
-
-
-def own(trip: Trip, jobs: list[Job]) -> list[Job]:
-    return [job for job in jobs if job.company_id == trip.fleet.company_id]
+def own_jobs_after(trip: Trip, work: Callable[[], object]) -> list[Job]:
+    """The jobs that the work collects, without those of companies that other tests have left."""
+    return [job for job in jobs_after(trip.connection, work) if job.company_id == trip.fleet.company_id]
 
 
 def reviewed(trip: Trip, jobs: list[Job]) -> str | None:
-    assert own(trip, jobs) == [review_plan_job(trip.route_id, trip.fleet.company_id)]
+    assert jobs == [review_plan_job(trip.route_id, trip.fleet.company_id)]
     return trip.review()
 
 
@@ -98,8 +95,7 @@ def test_a_net_price_that_is_not_worth_it_changes_no_plan_and_is_looked_at_once(
 
 def test_cheap_net_prices_that_end_become_a_new_plan(trip: Trip) -> None:
     quote(trip, 1.8, begins=HOUR - WEEK)
-    after_new_prices(trip.connection, trip.fleet.company_id, now=trip.now)
-    assert jobs_of(trip.connection) != []
+    assert own_jobs_after(trip, lambda: after_new_prices(trip.connection, trip.fleet.company_id, now=trip.now)) != []
     trip.connection.execute("INSERT INTO price_sets (kind, imported_at) VALUES ('deals', %s)", (trip.now,))
     trip.connection.execute("UPDATE routes SET status = 'planned' WHERE id = %s", (trip.route_id,))
     assert trip.review() == "replaced"
@@ -147,8 +143,7 @@ def test_a_planned_station_that_is_retired_becomes_a_new_plan(trip: Trip) -> Non
     name = plan_of(trip)["stops"][0]["name"]
     (row,) = trip.connection.execute("SELECT station_id FROM stations WHERE name = %s", (name,)).fetchall()
 
-    retire_stations(trip.connection, [row[0]], DOT, now=trip.now)
-    jobs = jobs_of(trip.connection)
+    jobs = own_jobs_after(trip, lambda: retire_stations(trip.connection, [row[0]], DOT, now=trip.now))
 
     assert reviewed(trip, jobs) == "corrected"
     trip.send()
@@ -166,10 +161,10 @@ def test_nothing_of_a_company_on_its_way_to_another_cell_is_changed(trip: Trip, 
     before = route_row(trip.connection, trip.route_id)
 
     assert later(trip, HOUR) == []
-    after_new_prices(trip.connection, None, now=trip.now)
-    _, others = expire_started_routes(trip.connection, expiry_days=0.0001, now=trip.now + DAY)
-    assert own(trip, others) == []
-    assert own_jobs(trip) == []
+    assert own_jobs_after(trip, lambda: after_new_prices(trip.connection, None, now=trip.now)) == []
+    later_on = trip.now + DAY
+    expired = own_jobs_after(trip, lambda: expire_started_routes(trip.connection, expiry_days=0.0001, now=later_on))
+    assert expired == []
     assert route_row(trip.connection, trip.route_id) == before
     assert status_of(trip.connection, trip.route_id) == "active"
 

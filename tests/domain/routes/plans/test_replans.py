@@ -28,6 +28,7 @@ from domain.stations.stations import store_station_rows
 from tests.domain.helpers import corrected_by_hand, positions_at
 from tests.domain.routes.journey import Journey, Leg, at_mile
 from tests.factories import DOT, JOLIET, NEWARK, STATIONS, Fleet, make_fleet
+from tests.jobs import jobs_after, jobs_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -231,8 +232,8 @@ def test_the_same_plan_is_not_made_twice(journey: Journey) -> None:
     one, other = journey.begun(), journey.begun()
     assert isinstance(one, Replan)
     assert isinstance(other, Replan)
-    assert journey.finished(one)[0] == "corrected"
-    assert journey.finished(other) == ("outdated", [])
+    assert journey.finished(one) == "corrected"
+    assert jobs_after(journey.connection, lambda: journey.finished(other)) == []
     assert journey.begun() is None
     assert len(journey.messages()) == 2
 
@@ -303,7 +304,9 @@ def test_a_replan_computed_while_a_correction_is_stored_is_dropped_and_made_late
     due = journey.begun()
     assert isinstance(due, Replan)
     message_id = corrected_by_hand(journey.connection, journey.route_id, now=journey.now)
-    assert journey.finished(due) == ("outdated", [])
+    assert jobs_of(journey.connection) == []
+    assert journey.finished(due) == "outdated"
+    assert jobs_of(journey.connection) == []
     assert not isinstance(journey.begun(), Replan)
     assert journey.route.replan is None
     assert len(journey.versions()) == 2

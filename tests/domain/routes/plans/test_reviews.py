@@ -12,7 +12,6 @@ from domain.lifecycle import Environment
 from domain.queue.jobs import Job, review_plan_job
 from domain.roads import CIRCUITY, great_circle_miles
 from domain.routes.plans import review_requests, reviews
-from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
 from domain.stations.stations import store_station_rows
 from tests.domain.helpers import place_of, positions_at, post, route_row
@@ -107,6 +106,7 @@ def test_small_changes_of_fuel_cause_a_review_once_they_add_up(trip: Trip) -> No
 
 def test_prices_of_another_company_or_after_the_departure_cause_no_review(trip: Trip) -> None:
     trip.send()
+    jobs_of(trip.connection)
     review_requests.after_new_prices(trip.connection, new_id(), now=trip.now)
     assert jobs_of(trip.connection) == []
     review_requests.after_new_prices(trip.connection, trip.fleet.company_id, now=trip.now)
@@ -161,9 +161,7 @@ def on_the_way(trip: Trip, start_percent: float, *, hours: float, first_mile: fl
         )
     trip.now += timedelta(hours=hours)
     post(trip.connection, trip.tenant, positions, now=trip.now)
-    return process_vehicles(
-        trip.connection, trip.tenant.environment, trip.fleet.trucks, settings=trip.settings, now=trip.now
-    ).jobs
+    return trip.process()
 
 
 def test_fuel_burned_on_the_road_is_no_change_however_late_its_reading_comes(trip: Trip) -> None:
@@ -258,7 +256,7 @@ def test_a_review_that_was_asked_for_while_another_one_runs_is_taken(trip: Trip)
     made = trip.made(review.task)
     trip.new_prices(-0.6)  # the one that runs has not seen these
 
-    assert reviews.finish_review(trip.connection, review, *made, now=trip.now)[0] == "confirmed"
+    assert reviews.finish_review(trip.connection, review, *made, now=trip.now) == "confirmed"
 
     assert route_row(trip.connection, trip.route_id).review_at is not None
     assert trip.route_id in review_requests.due_reviews(trip.connection, now=trip.now + timedelta(minutes=1))

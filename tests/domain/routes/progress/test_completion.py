@@ -12,6 +12,7 @@ from domain.settings import Settings
 from tests.domain.helpers import deliver, imported, planned_by_hand, positions_at, post, route_row, status_of, visits_of
 from tests.domain.trucks import activate, active_route, hours, minutes, process, stand_at
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet
+from tests.jobs import jobs_of
 from tests.rows import named
 
 # --- Completed ---------------------------------------------------------------------------------------------------
@@ -172,7 +173,8 @@ def test_a_started_route_without_a_visit_for_two_weeks_becomes_error_and_frees_i
 
     transitions.expire_started_routes(connection, expiry_days=14, now=now + timedelta(days=13))
     assert status_of(connection, route_id) is RouteStatus(status)
-    _, jobs = transitions.expire_started_routes(connection, expiry_days=14, now=later)
+    transitions.expire_started_routes(connection, expiry_days=14, now=later)
+    jobs = jobs_of(connection)
     row = route_row(connection, route_id)
     assert (row.status, row.retry_at) == ("error", None)
     assert row.closed_reason.endswith("no stop was reached for 14 days")

@@ -30,6 +30,7 @@ from tests.domain.helpers import (
 )
 from tests.domain.trucks import activate, hours, minutes, process, stand_at
 from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
+from tests.jobs import jobs_of
 from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -48,9 +49,11 @@ def enter(connection: Connection, fleet: Fleet, settings: Settings, now: datetim
         tenant: Tenant = fleet.live,
         at: datetime | None = None,
     ) -> tuple[bool, list[Job]]:
-        return dispatcher_entries.enter_stop_event(
+        jobs_of(connection)
+        is_news = dispatcher_entries.enter_stop_event(
             connection, tenant, route_id, stop, end, moment, DOT, settings=settings, now=at or max(now, moment)
         )
+        return is_news, jobs_of(connection)
 
     return entering
 
@@ -270,9 +273,10 @@ def test_an_entry_and_the_positions_at_the_same_time_are_one_arrival(
 
     def entering(_: int) -> list[Job]:
         with database.transaction() as connection:
-            return dispatcher_entries.enter_stop_event(
+            dispatcher_entries.enter_stop_event(
                 connection, fleet.live, route_ids[0], 0, "arrival", now, DOT, settings=settings, now=now
-            )[1]
+            )
+            return jobs_of(connection)
 
     def seeing(_: int) -> list[Job]:
         with database.transaction() as connection:

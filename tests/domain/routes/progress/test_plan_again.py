@@ -21,6 +21,7 @@ from tests.domain.helpers import (
 from tests.domain.routes.trip import SENT, Trip
 from tests.domain.trucks import hours, minutes
 from tests.factories import DOT, JOLIET, Fleet
+from tests.jobs import jobs_after
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -31,7 +32,10 @@ def trip(connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 
 
 def plan_again(trip: Trip) -> list[Job]:
-    return dispatcher_entries.plan_again(trip.connection, trip.tenant, trip.route_id, DOT, now=trip.now)
+    return jobs_after(
+        trip.connection,
+        lambda: dispatcher_entries.plan_again(trip.connection, trip.tenant, trip.route_id, DOT, now=trip.now),
+    )
 
 
 def test_the_plan_is_made_again_and_stays_where_nothing_changed(trip: Trip) -> None:

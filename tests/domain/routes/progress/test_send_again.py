@@ -27,6 +27,7 @@ from tests.domain.helpers import (
 from tests.domain.trucks import activate, hours
 from tests.factories import DOT, Fleet, make_fleet
 from tests.gateway import Gateway, running_gateway
+from tests.jobs import jobs_of
 from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -49,7 +50,7 @@ def failed_message(connection: Connection, fleet: Fleet, settings: Settings, now
     connection.execute("UPDATE routes SET arrived_at = %s WHERE id = %s", (now, route_id))
     message_id = planned_by_hand(connection, route_id, now=now)
     connection.execute("UPDATE messages SET queued_at = %s WHERE id = %s", (now - hours(25), message_id))
-    assert deliver(connection, message_id, settings=settings, now=now)[0] == "failed"
+    assert deliver(connection, message_id, settings=settings, now=now) == "failed"
     return route_id, message_id
 
 
@@ -64,12 +65,11 @@ def test_a_failed_message_is_sent_again_as_the_same_one(
     text = message(connection, message_id).text
     contact(connection, fleet, gateway.url)
 
-    jobs = dispatcher_entries.send_again(
-        connection, fleet.live, route_id, message_id, DOT, driver_was_asked=False, now=now
-    )
+    dispatcher_entries.send_again(connection, fleet.live, route_id, message_id, DOT, driver_was_asked=False, now=now)
+    jobs = jobs_of(connection)
 
     assert jobs == [send_message_job(message_id)]
-    assert deliver(connection, message_id, settings=settings, now=now)[0] == "sent"
+    assert deliver(connection, message_id, settings=settings, now=now) == "sent"
     (received,) = gateway.received
     assert f"{received['title']}\n{received['message']}" == text
     assert status_of(connection, route_id) is RouteStatus.ACTIVE
@@ -83,11 +83,11 @@ def test_a_message_that_is_sent_again_has_a_fresh_day_of_attempts(
     route_id, message_id = failed_message(connection, fleet, settings, now)
     dispatcher_entries.send_again(connection, fleet.live, route_id, message_id, DOT, driver_was_asked=False, now=now)
 
-    assert deliver(connection, message_id, settings=settings, now=now)[0] == "pending"
+    assert deliver(connection, message_id, settings=settings, now=now) == "pending"
 
     row = message(connection, message_id)
     assert (row.attempts, row.retry_at) == (1, now + timedelta(seconds=30))
-    assert deliver(connection, message_id, settings=settings, now=now + hours(24))[0] == "failed"
+    assert deliver(connection, message_id, settings=settings, now=now + hours(24)) == "failed"
 
 
 def test_a_message_that_was_sent_or_is_on_its_way_is_not_sent_again(
@@ -122,7 +122,7 @@ def test_a_message_that_may_have_arrived_is_sent_again_only_when_the_driver_was_
             connection, fleet.live, route_id, message_id, DOT, driver_was_asked=False, now=now
         )
     dispatcher_entries.send_again(connection, fleet.live, route_id, message_id, DOT, driver_was_asked=True, now=now)
-    assert deliver(connection, message_id, settings=settings, now=now)[0] == "sent"
+    assert deliver(connection, message_id, settings=settings, now=now) == "sent"
 
 
 def test_only_the_plan_that_the_driver_should_get_is_sent_again(
@@ -139,7 +139,7 @@ def test_only_the_plan_that_the_driver_should_get_is_sent_again(
     correction = corrected_by_hand(connection, other, now=now)
     contact(connection, fleet, "json://127.0.0.1:9/")
     connection.execute("UPDATE messages SET queued_at = %s WHERE id = %s", (now - hours(25), correction))
-    assert deliver(connection, correction, settings=settings, now=now)[0] == "failed"
+    assert deliver(connection, correction, settings=settings, now=now) == "failed"
     with pytest.raises(CannotResend, match="made again"):
         dispatcher_entries.send_again(connection, fleet.live, other, correction, DOT, driver_was_asked=True, now=now)
 

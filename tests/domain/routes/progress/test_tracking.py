@@ -14,6 +14,7 @@ from domain.telematics import tracks
 from tests.domain.helpers import imported, positions_at, post, pushed, route_row, visits_of
 from tests.domain.trucks import HOME, active_route, dropped, hours, minutes, process, stand_at
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet
+from tests.jobs import jobs_after, jobs_of
 from tests.rows import named
 
 # --- Arriving ----------------------------------------------------------------------------------------------------
@@ -176,7 +177,7 @@ def test_the_import_itself_asks_for_the_standing_truck_to_be_processed(
     post(connection, fleet.live, positions_at(JOLIET, now - minutes(5)), now=now - minutes(4))
     route_id = pushed(connection, fleet.live, now=now, start=now)
 
-    _, jobs = import_routes(connection, [route_id], now=now)
+    jobs = jobs_after(connection, lambda: import_routes(connection, [route_id], now=now))
 
     assert jobs == [process_positions_job("live", [fleet.trucks[0]])]
 
@@ -334,6 +335,7 @@ def test_a_route_that_is_imported_while_its_truck_is_processed_is_processed_too(
     def overtaken(*arguments: Any, early: timedelta) -> Any:
         waiting = waiting_trucks(*arguments, early=early)
         new.append(imported(connection, fleet.live, now=now))
+        jobs_of(connection)
         return waiting
 
     monkeypatch.setattr(tracks, "waiting_trucks", overtaken)

@@ -18,6 +18,7 @@ from domain.telematics import fixes_to_visits, tracks
 from tests.domain.helpers import imported, north_of, positions_at, post, visits_of
 from tests.domain.trucks import HOME, hours, process, stand_at
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
+from tests.jobs import jobs_after
 
 
 def fixes_loaded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -43,7 +44,7 @@ def test_one_old_fix_does_not_open_a_month_of_positions(
     loaded = fixes_loaded(monkeypatch)
 
     old = positions_at(JOLIET, now - timedelta(days=29, minutes=1), count=1)
-    assert post(connection, fleet.live, old, now=now).jobs == []
+    assert jobs_after(connection, lambda: post(connection, fleet.live, old, now=now)) == []
     connection.execute(
         "UPDATE tracks SET unprocessed_from = %s WHERE vehicle_id = %s", (now - timedelta(days=29), fleet.trucks[0])
     )
