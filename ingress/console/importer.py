@@ -77,6 +77,11 @@ class Upload:
             self._loop.call_soon_threadsafe(self._give_back)
 
 
+def fault_of_file(error: UnreadableFile, path: Path) -> str:
+    """The fault in a sentence, without our name of the file."""
+    return sentence(str(error).replace(str(path), "the file").replace(path.name, "the file"))
+
+
 _PLACE_SECONDS = 1.0
 """Wait for a place: an import gives its place back just after its page has said that it is done."""
 
@@ -147,17 +152,17 @@ class Importer:
                 ).store()
             log.info("console.imported", kind=stored.kind, company_id=stored.company_id, rows=rows.count)
         except UnreadableFile as error:
-            self._fail(stored, str(error).replace(str(path), "the file"))
+            self._fail(stored, fault_of_file(error, path))
         except FuelrouteError as error:
-            self._fail(stored, str(error))
+            self._fail(stored, sentence(str(error)))
         except LockNotAvailable:
-            self._fail(stored, "something else is at work on the same data: send the file again when it is done")
+            self._fail(stored, "Something else is at work on the same data: send the file again when it is done.")
         except (psycopg.Error, OSError):
             log.warning("console.import_interrupted", kind=stored.kind, exc_info=True)
-            self._fail(stored, "the database did not answer: send the file again")
+            self._fail(stored, "The database did not answer: send the file again.")
         except Exception:
             log.exception("console.import_failed", kind=stored.kind, company_id=stored.company_id)
-            self._fail(stored, "something failed on our side")
+            self._fail(stored, "Something failed on our side.")
         finally:
             upload.remove()
 
@@ -188,7 +193,7 @@ class Importer:
     def _fail(self, stored: StoredImport, fault: str) -> None:
         try:
             with self._database.transaction(_visible_to(stored)) as connection:
-                import_records.fail(connection, stored.id, sentence(fault), now=clock.now())
+                import_records.fail(connection, stored.id, fault, now=clock.now())
         except psycopg.Error:  # its silence tells that it broke off
             log.warning("console.import_fault_not_stored", exc_info=True)
 

@@ -7,14 +7,15 @@ from uuid import UUID
 
 from starlette.responses import Response
 
+from domain.files.csvfiles import UnreadableFile
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.operations import import_records
 from domain.operations.import_kinds import EnvironmentFile, ImportFile
 from domain.operations.import_records import StoredImport
-from ingress.console.importer import Upload
+from ingress.console.importer import Upload, fault_of_file
 from ingress.console.pages.fleet.fleet_and_stations import plain_words
-from ingress.console.refusals import not_found
+from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import Page, see_other
 
 _FILES = 5
@@ -35,6 +36,10 @@ def latest_files(page: Page, file: type[EnvironmentFile]) -> list[tuple[Environm
 def require_no_import(page: Page) -> None:
     """Check that no other import runs, before a file is read. Raises ImportRunning if one does."""
     import_records.require_none(page.connection, page.company_id, now=page.now)
+
+
+def unreadable(error: UnreadableFile, file: ImportFile) -> Refused:
+    return Refused(400, "This file cannot be read", fault_of_file(error, file.path))
 
 
 def begin_import(page: Page, upload: Upload, file: ImportFile, folder: str) -> Response:

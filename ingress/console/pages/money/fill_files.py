@@ -1,7 +1,6 @@
 """Files of fuel cards: a person sends one, looks at its columns and first fills, and has them stored."""
 
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import asdict, replace
@@ -16,11 +15,10 @@ from domain.fills.fields import FILL_FIELDS
 from domain.fills.profiles import CARDS, card_profile_of
 from domain.lifecycle import Environment
 from domain.operations.import_kinds import FillsFile
-from domain.wording import sentence
 from ingress.console.addresses import page_at, upload_at
 from ingress.console.browser import MAX_FILE_BYTES
-from ingress.console.importer import MOST_COLUMNS_SHOWN, Upload
-from ingress.console.pages.company_files import begin_import, latest_files, require_no_import, show_file
+from ingress.console.importer import MOST_COLUMNS_SHOWN, Upload, fault_of_file
+from ingress.console.pages.company_files import begin_import, latest_files, require_no_import, show_file, unreadable
 from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page
 
@@ -56,7 +54,7 @@ def take(page: Page, upload: Upload) -> Response:
         with open_fill_file(wanted.path, wanted.profile, ImportReport(), now=page.now):
             pass  # its columns suffice
     except UnreadableFile as error:
-        raise _unreadable(error, wanted) from None
+        raise unreadable(error, wanted) from None
     return begin_import(page, upload, wanted, "/fill-files")
 
 
@@ -87,7 +85,7 @@ def _recognized(upload: Upload, name: str) -> tuple[FileProfile, str]:
     try:
         return card_profile_of(upload.path, name), ""
     except UnreadableFile as error:
-        return CARDS["generic"].profile, _said(error, upload.path)
+        return CARDS["generic"].profile, fault_of_file(error, upload.path)
 
 
 def _with_columns(profile: FileProfile, upload: Upload, fields: list[str]) -> FileProfile:
@@ -108,14 +106,6 @@ def _with_columns(profile: FileProfile, upload: Upload, fields: list[str]) -> Fi
     return replace(profile, columns=columns)
 
 
-def _unreadable(error: UnreadableFile, wanted: FillsFile) -> Refused:
-    return Refused(400, "This file cannot be read", _said(error, wanted.path))
-
-
-def _said(error: UnreadableFile, path: Path) -> str:
-    return sentence(str(error).replace(str(path), "the file").replace(path.name, "the file"))
-
-
 def _preview(page: Page, wanted: FillsFile, unsure: str) -> Response:
     """The part of the page with the file's columns and its first fills."""
     report, fills, fault = ImportReport(), list[FileFill](), unsure
@@ -124,14 +114,14 @@ def _preview(page: Page, wanted: FillsFile, unsure: str) -> Response:
     try:
         names = read_sample(wanted.path).heading.names
     except UnreadableFile as error:
-        raise _unreadable(error, wanted) from None
+        raise unreadable(error, wanted) from None
     try:
         with open_fill_file(wanted.path, wanted.profile, report, now=page.now, volume=wanted.volume) as file:
             names = file.table.heading.names
             used = {column: field for field, column in file.table.fields.items()}
             fills = list(islice(file.fills, _SHOWN_FILLS))
     except UnreadableFile as error:
-        fault = unsure or _said(error, wanted.path)
+        fault = unsure or fault_of_file(error, wanted.path)
         used = _partly(names, wanted.profile)
     if not fault and page.form.text("profile") in ("", AUTO):
         taken_for = CARDS[wanted.profile.name].title

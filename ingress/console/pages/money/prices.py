@@ -33,7 +33,7 @@ from domain.stations.stations import UnknownStation
 from domain.wording import sentence
 from ingress.console.addresses import action_at, as_download, page_at, upload_at
 from ingress.console.downloads import Download
-from ingress.console.importer import MOST_COLUMNS_SHOWN, Upload
+from ingress.console.importer import MOST_COLUMNS_SHOWN, Upload, fault_of_file
 from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import Page, named_in_address, see_other
 
@@ -105,7 +105,7 @@ def take(page: Page, upload: Upload) -> Response:
         except UnreadableFile as error:
             if page.form.text("profile") not in ("", AUTO) or "field" in page.form.values:
                 raise
-            return _preview(page, upload, BUILT_IN["generic"], unsure=_said(error, upload))
+            return _preview(page, upload, BUILT_IN["generic"], unsure=fault_of_file(error, upload.path))
 
 
 @contextmanager
@@ -113,13 +113,9 @@ def _told(upload: Upload) -> Iterator[None]:
     try:
         yield
     except UnreadableFile as error:
-        raise Refused(400, "This file cannot be imported", _said(error, upload)) from None
+        raise Refused(400, "This file cannot be imported", fault_of_file(error, upload.path)) from None
     except (UnknownProfile, TooManyProfiles) as error:
         raise Refused(400, "This does not work", sentence(str(error))) from None
-
-
-def _said(error: UnreadableFile, upload: Upload) -> str:
-    return sentence(str(error).replace(str(upload.path), "the file").replace(upload.path.name, "the file"))
 
 
 def _profile(page: Page, upload: Upload) -> FileProfile:
@@ -172,7 +168,7 @@ def _preview(page: Page, upload: Upload, profile: FileProfile, *, unsure: str = 
         with open_profiled(upload.path, read_by, PRICE_FIELDS, ZoneInfo(page.session.time_zone), report) as file:
             records, used = list(islice(file.records, _SHOWN_RECORDS)), file.fields
     except UnreadableFile as error:
-        fault = unsure or _said(error, upload)
+        fault = unsure or fault_of_file(error, upload.path)
         used = guessed_columns(sample.heading.names, PRICE_FIELDS)
     field_of = {column: field for field, column in used.items()}
     return page.render(

@@ -16,8 +16,8 @@ from domain.operations.import_kinds import RoutesFile
 from domain.wording import sentence
 from ingress.console.addresses import page_at, upload_at
 from ingress.console.browser import MAX_FILE_BYTES
-from ingress.console.importer import Upload
-from ingress.console.pages.company_files import begin_import, latest_files, require_no_import, show_file
+from ingress.console.importer import Upload, fault_of_file
+from ingress.console.pages.company_files import begin_import, latest_files, require_no_import, show_file, unreadable
 from ingress.console.pages.fleet.fleet_and_stations import plain_words
 from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page
@@ -54,7 +54,7 @@ def take(page: Page, upload: Upload) -> Response:
         with open_route_file(wanted.path, {}, wanted.zone, names=wanted.names, kind=wanted.format):
             pass  # its columns suffice
     except UnreadableFile as error:
-        raise _unreadable(error, wanted) from None
+        raise unreadable(error, wanted) from None
     if wanted.names is not None and len(wanted.names) != len(columns):
         raise Refused(409, "The fields are those of another file", "Look at the preview of this one first.")
     return begin_import(page, upload, wanted, "/route-files")
@@ -79,17 +79,12 @@ def _wanted(page: Page, upload: Upload) -> RoutesFile:
     )
 
 
-def _unreadable(error: UnreadableFile, wanted: RoutesFile) -> Refused:
-    said = str(error).replace(str(wanted.path), "the file")
-    return Refused(400, "This file cannot be read", sentence(said))
-
-
 def _preview(page: Page, wanted: RoutesFile) -> Response:
     """The part of the page with the file's columns and its first routes."""
     try:
         columns = read_columns(wanted.path, wanted.format)
     except UnreadableFile as error:
-        raise _unreadable(error, wanted) from None
+        raise unreadable(error, wanted) from None
     names = wanted.names if wanted.names is not None and len(wanted.names) == len(columns) else None
     routes: list[dict[str, Any]] = []
     fault, passed_over = "", list[int]()
@@ -98,7 +93,7 @@ def _preview(page: Page, wanted: RoutesFile) -> Response:
             routes = [_shown(one) for one in islice(file.routes, _SHOWN_ROUTES)]
             passed_over = file.passed_over[:_SHOWN_ROUTES]
     except UnreadableFile as error:
-        fault = sentence(str(error).replace(str(wanted.path), "the file"))
+        fault = fault_of_file(error, wanted.path)
     chosen = list(names) if names is not None else [field_named(column) for column in columns]
     return page.render(
         "_route_file.html",
