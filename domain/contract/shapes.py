@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -146,6 +146,31 @@ class RouteInput(Shape, omit_defaults=True):
 
     def __post_init__(self) -> None:
         self.scheduled_start = in_utc(self.scheduled_start)
+
+
+class PushedField(NamedTuple):
+    """A value of a pushed route."""
+
+    name: str
+    """Its name in a table of routes, as files have it."""
+    path: str
+    """Its place in the body."""
+    column: str
+    """Its column of `routes`."""
+    type: str = "text"
+    """The type of the column."""
+
+
+PUSHED_FIELDS = (
+    PushedField("externalId", "externalId", "external_id"),
+    PushedField("reference", "reference", "reference"),
+    PushedField("unitNumber", "vehicle.unitNumber", "vehicle_unit_number"),
+    PushedField("vin", "vehicle.vin", "vehicle_vin"),
+    PushedField("driverName", "driver.name", "driver_name"),
+    PushedField("driverExternalId", "driver.externalId", "driver_external_id"),
+    PushedField("scheduledStart", "scheduledStart", "scheduled_start", "timestamptz"),
+)
+"""The values of `RouteInput`, except its stops."""
 
 
 class Position(Shape):

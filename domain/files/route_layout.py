@@ -4,17 +4,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from domain.contract.shapes import PUSHED_FIELDS
 from domain.files.csvfiles import UnreadableFile
 
-ROUTE_FIELDS = {
-    "externalId": "externalId",
-    "reference": "reference",
-    "unitNumber": "vehicle.unitNumber",
-    "vin": "vehicle.vin",
-    "driverName": "driver.name",
-    "driverExternalId": "driver.externalId",
-    "scheduledStart": "scheduledStart",
-}
+ROUTE_FIELDS = {one.name: one.path for one in PUSHED_FIELDS}
 """The fields of a table that belong to a route, and their paths in the body of a push."""
 
 STOP_FIELDS = {

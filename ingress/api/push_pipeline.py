@@ -20,7 +20,7 @@ from domain.magic_values import rehearsed_error, waits_for_sweep
 from domain.queue.job_queue import AsyncJobQueue
 from domain.queue.jobs import import_routes_job, in_batches
 from domain.routes.intake.pushes import Push, Pushed, create_routes
-from domain.routes.reading.fresh_answers import fresh_route
+from domain.routes.reading.answers import fresh_route
 from domain.routes.reading.lookups import read_routes
 from domain.telemetry.logs import get_logger
 from domain.telemetry.metrics import ROUTES_PUSHED

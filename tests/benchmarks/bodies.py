@@ -20,7 +20,7 @@ from domain.ids import new_id
 from domain.lifecycle import Environment, PendingReason, RouteStatus
 from domain.routes.intake.imports import ImportOutcome
 from domain.routes.intake.pushes import Push, Pushed
-from domain.routes.reading.fresh_answers import fresh_route
+from domain.routes.reading.answers import fresh_route
 from tests.benchmarks.loader import FIVE_STOPS
 from tests.benchmarks.statements import compare
 from tests.factories import route_body

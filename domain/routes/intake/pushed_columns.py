@@ -3,12 +3,17 @@
 Statements get the body in the form of `RouteInput`, as the jsonb column `body` of `pushed`. The trace of the push is in
 the columns `request_id` and `traceparent` of `pushed`."""
 
-PUSHED_COLUMNS = """external_id, reference, vehicle_unit_number, vehicle_vin, driver_name, driver_external_id,
-    scheduled_start, stops"""
+from domain.contract.shapes import PUSHED_FIELDS, PushedField
 
-PUSHED_VALUES = """pushed.body->>'externalId', pushed.body->>'reference', pushed.body->'vehicle'->>'unitNumber',
-    pushed.body->'vehicle'->>'vin', pushed.body->'driver'->>'name', pushed.body->'driver'->>'externalId',
-    (pushed.body->>'scheduledStart')::timestamptz, pushed.body->'stops'"""
+
+def _value_of(field: PushedField) -> str:
+    *objects, name = (f"'{part}'" for part in field.path.split("."))
+    text = f"{'->'.join(('pushed.body', *objects))}->>{name}"
+    return text if field.type == "text" else f"({text})::{field.type}"
+
+
+PUSHED_COLUMNS = ", ".join([*(field.column for field in PUSHED_FIELDS), "stops"])
+PUSHED_VALUES = ", ".join([*map(_value_of, PUSHED_FIELDS), "pushed.body->'stops'"])
 """The values of `PUSHED_COLUMNS`, in order."""
 
 TRACE_COLUMNS = "request_id, traceparent"

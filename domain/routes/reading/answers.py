@@ -1,4 +1,4 @@
-"""A route in the API's form: the contract's Route, made of a stored row."""
+"""A route in the API's form: the contract's Route, made of a stored row, or of the push that created it."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -20,6 +20,8 @@ from domain.contract.shapes import (
 )
 from domain.ids import IdKind, shown_id
 from domain.lifecycle import HELD, SHOWS_FUEL_STOPS, SHOWS_PLAN, Environment, PendingReason, RouteStatus
+from domain.routes.intake.imports import ImportOutcome
+from domain.routes.intake.pushes import Push, Pushed
 
 
 class RouteRow(NamedTuple):
@@ -56,6 +58,15 @@ class RouteRow(NamedTuple):
     """The position among the questions, from 1, where they came with keys."""
 
 
+ROUTE_COLUMNS = """
+    r.id, r.company_id, r.environment, r.external_id, r.reference, r.status, r.pending_reason, r.pending_detail,
+    r.vehicle_id, r.driver_id, r.scheduled_start, r.stops::text AS stops, r.distance_miles, r.created_at,
+    CASE WHEN v.id IS NULL THEN r.vehicle_unit_number ELSE v.unit_number END AS unit_number,
+    CASE WHEN d.id IS NULL THEN r.driver_name ELSE d.name END AS driver_name
+"""
+"""The columns of a row up to the driver's name, of a route `r`, its vehicle `v` and its driver `d`."""
+
+
 def route_answer(row: RouteRow) -> Route:
     status = RouteStatus(row.status)
     plan = _fuel_plan(row.plan, status)
@@ -66,11 +77,11 @@ def route_answer(row: RouteRow) -> Route:
         name=row.reference or row.external_id,
         status=status,
         environment=Environment(row.environment),
-        pending=pending_part(
+        pending=_pending_part(
             status, PendingReason(row.pending_reason) if row.pending_reason else None, row.pending_detail
         ),
-        vehicle=RouteVehicle(id=shown_or_none("veh", row.vehicle_id), unit_number=row.unit_number),
-        driver=RouteDriver(id=shown_or_none("drv", row.driver_id), name=row.driver_name),
+        vehicle=RouteVehicle(id=_shown_or_none("veh", row.vehicle_id), unit_number=row.unit_number),
+        driver=RouteDriver(id=_shown_or_none("drv", row.driver_id), name=row.driver_name),
         scheduled_start=row.scheduled_start,
         stops=_stops(row, plan),
         distance_miles=row.distance_miles,
@@ -79,11 +90,55 @@ def route_answer(row: RouteRow) -> Route:
     )
 
 
-def shown_or_none(kind: IdKind, id: UUID | None) -> str | None:
+def fresh_route(push: Push, pushed: Pushed, outcome: ImportOutcome) -> Route:
+    """The answer to a push that created a route, made of the push and the outcome of the import, so that nothing is
+    read again."""
+    route = push.route
+    if pushed.created_at is None:
+        raise ValueError(f"the push did not create {pushed.route_id}")
+    vehicle_id, driver_id = outcome.vehicle_id, outcome.driver_id
+    last = len(route.stops) - 1
+    return Route(
+        id=shown_id("rte", pushed.route_id),
+        external_id=route.external_id,
+        reference=route.reference,
+        name=route.reference or route.external_id,
+        status=outcome.status,
+        environment=push.tenant.environment,
+        pending=_pending_part(outcome.status, outcome.reason, outcome.detail),
+        vehicle=RouteVehicle(
+            _shown_or_none("veh", vehicle_id),
+            outcome.unit_number if vehicle_id is not None else route.vehicle.unit_number,
+        ),
+        driver=RouteDriver(
+            _shown_or_none("drv", driver_id), outcome.driver_name if driver_id is not None else route.driver.name
+        ),
+        scheduled_start=route.scheduled_start,
+        stops=[
+            RouteStop(
+                index,
+                stop.name,
+                stop.address,
+                stop.latitude,
+                stop.longitude,
+                StopType.DESTINATION if index == last else StopType.WAYPOINT,
+                planned_arrival=None,
+                actual_arrival=None,
+                actual_departure=None,
+            )
+            for index, stop in enumerate(route.stops)
+        ],
+        distance_miles=None,
+        fuel_plan=None,
+        created_at=pushed.created_at,
+    )
+
+
+def _shown_or_none(kind: IdKind, id: UUID | None) -> str | None:
     return shown_id(kind, id) if id is not None else None
 
 
-def pending_part(status: RouteStatus, reason: PendingReason | None, detail: str | None) -> RoutePending | None:
+def _pending_part(status: RouteStatus, reason: PendingReason | None, detail: str | None) -> RoutePending | None:
     if status not in HELD or reason is None or detail is None:
         return None
     return RoutePending(reason, detail)

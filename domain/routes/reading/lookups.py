@@ -12,19 +12,13 @@ from domain.database.connections import Connection, Tenant, as_array
 from domain.database.statements import Query, Scalar, Statement
 from domain.ids import read_id
 from domain.lifecycle import Environment
-from domain.routes.reading.answers import RouteRow, route_answer
+from domain.routes.reading.answers import ROUTE_COLUMNS, RouteRow, route_answer
 from domain.routes.reading.counts import COUNTED_COLUMNS
 
 _VERSION = "md5(ROW(r.id, r.updated_at, v.unit_number, coalesce(d.name, r.driver_name))::text)"
 """A text that changes with the answer, because each change of a route, its visits or its plan sets `updated_at`. An
 erasure takes the driver's name away and leaves `updated_at`, which tells the age of a finished route."""
 
-_ROUTE = """
-    r.id, r.company_id, r.environment, r.external_id, r.reference, r.status, r.pending_reason, r.pending_detail,
-    r.vehicle_id, r.driver_id, r.scheduled_start, r.stops::text AS stops, r.distance_miles, r.created_at,
-    CASE WHEN v.id IS NULL THEN r.vehicle_unit_number ELSE v.unit_number END AS unit_number,
-    CASE WHEN d.id IS NULL THEN r.driver_name ELSE d.name END AS driver_name
-"""
 _PLAN = "p.document::text AS plan, p.timeline::text AS timeline"
 _VISITS = "jsonb_object_agg(visit.stop, jsonb_build_array(visit.arrived_at, visit.departed_at))::text"
 _NAMES = """
@@ -33,7 +27,7 @@ _NAMES = """
 """
 _JOINED = f"{_NAMES} LEFT JOIN plans p ON p.id = r.plan_id"
 _ROUTES = f"""
-    SELECT {_ROUTE}, {_PLAN},
+    SELECT {ROUTE_COLUMNS}, {_PLAN},
            CASE WHEN r.arrived_at IS NOT NULL THEN (
                SELECT {_VISITS} FROM visits visit WHERE visit.route_id = r.id) END AS visits,
            {_VERSION} AS version, 0 AS total,
@@ -219,7 +213,7 @@ def _page(listed: str, skipped: str, total: str, days: str = "") -> str:
         ), reached AS MATERIALIZED (
             SELECT visit.route_id, {_VISITS} AS visits FROM visits visit
             WHERE visit.route_id = ANY(ARRAY(SELECT id FROM page)) GROUP BY visit.route_id)
-        SELECT {_ROUTE}, {_PLAN}, reached.visits, '' AS version, ({total}) AS total, 0 AS position
+        SELECT {ROUTE_COLUMNS}, {_PLAN}, reached.visits, '' AS version, ({total}) AS total, 0 AS position
         FROM routes r {_JOINED} LEFT JOIN reached ON reached.route_id = r.id
         WHERE r.id = ANY(ARRAY(SELECT id FROM page)) ORDER BY r.scheduled_start DESC, r.id
     """

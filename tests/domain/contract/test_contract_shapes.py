@@ -1,16 +1,18 @@
 """The shapes of the public API take what the contract allows, refuse the rest, and name every fault."""
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from domain.contract.checking import Invalid, read_body, read_query
-from domain.contract.shapes import Paging, Position, RouteInput, RouteQuery, VehicleQuery
+from domain.contract.shapes import PUSHED_FIELDS, Paging, Position, RouteInput, RouteQuery, VehicleQuery
 from tests.factories import JOLIET, NEWARK, route_body
 
 START = datetime(2026, 3, 1, 14, tzinfo=UTC)
@@ -330,3 +332,15 @@ def test_query_parameters_have_their_defaults_and_unknown_ones_are_ignored() -> 
 def test_a_vin_in_a_query_has_17_characters() -> None:
     with pytest.raises(Invalid):
         read_query({"vin": "1XK"}, VehicleQuery)
+
+
+def paths_in(shape: type[msgspec.Struct], before: str = "") -> Iterator[str]:
+    for field in msgspec.structs.fields(shape):
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            yield from paths_in(field.type, f"{before}{field.encode_name}.")
+        else:
+            yield before + field.encode_name
+
+
+def test_every_value_of_a_pushed_route_has_a_column_and_a_name_in_files() -> None:
+    assert {field.path for field in PUSHED_FIELDS} == set(paths_in(RouteInput)) - {"stops"}

@@ -16,6 +16,7 @@ from domain.ids import new_id, shown_id
 from domain.lifecycle import Role, RouteStatus
 from domain.planning.explanation import ExplainedCandidate, ExplainedInputs, Explanation, Sources, pack_explanation
 from domain.sandbox.drives import begin_drives
+from ingress.console.pages.routes.routes import EXPORTED, TABLE
 from tests.domain.helpers import imported, planned_by_hand, route_row, status_of
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, route_body
 from tests.ingress.console.conftest import Fields, World, words
@@ -397,3 +398,7 @@ def test_a_route_its_message_and_its_request_lead_to_each_other(world: World, se
 def test_a_route_that_came_by_no_request_names_none(world: World) -> None:
     fleet = world.new_fleet()
     assert "pushed by request" not in world.browser(Role.OWNER, fleet).look(page_of(stored(world, fleet)))
+
+
+def test_every_column_of_the_list_has_a_value_in_the_file() -> None:
+    assert set(EXPORTED) == {column.name for column in TABLE.columns}

@@ -139,6 +139,7 @@ def show(page: Page) -> Response:
         is_filtered=any(asked.wanted),
         page_number=number,
         pages=-(-found.total // PAGE_SIZE),
+        value_of=lambda route, name: EXPORTED[name](route, ZoneInfo(page.session.time_zone)) or "",
         of_environment=lambda one: f"/routes?{urlencode({**values, 'environment': one})}",
     )
 
@@ -154,7 +155,7 @@ def export(page: Page) -> Response:
             f"Go back and choose a status or fewer days: {MOST_EXPORTED:,} routes are the limit.",
         )
     zone = ZoneInfo(page.session.time_zone)
-    rows = ([_EXPORTED[one.name](route, zone) for one in asked.table.columns] for route in _each(page, asked, first))
+    rows = ([EXPORTED[one.name](route, zone) for one in asked.table.columns] for route in _each(page, asked, first))
     head = [one.title for one in asked.table.columns]
     return Download("fuelroute-routes.csv", lambda file: write_rows(file, head, rows), encoding="utf-8-sig")
 
@@ -175,7 +176,7 @@ def _plan_in_words(route: Route) -> str:
     return f"{counted(len(plan.stops), 'stop')}, ${plan.total_cost:,.2f}" if plan is not None else ""
 
 
-_EXPORTED: dict[str, Callable[[Route, ZoneInfo], object]] = {
+EXPORTED: dict[str, Callable[[Route, ZoneInfo], object]] = {
     "route": lambda route, _: route.external_id,
     "status": lambda route, _: state_words(route.status, route.pending.reason if route.pending else None),
     "unit": lambda route, _: route.vehicle.unit_number,
@@ -188,7 +189,7 @@ _EXPORTED: dict[str, Callable[[Route, ZoneInfo], object]] = {
     "created": lambda route, zone: _moment(route.created_at, zone),
     "id": lambda route, _: route.id,
 }
-"""The values of the columns in the CSV file."""
+"""The values of the columns in the CSV file, and in the list where it shows them as plain text."""
 
 
 def _start_of(page: Page, name: str, *, days: int = 0) -> datetime | None:
