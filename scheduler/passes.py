@@ -55,14 +55,14 @@ from domain.requests import log as requests
 from domain.roads.highways import HighwayRoads, default_highway_finder
 from domain.routes.intake import holds, retiring
 from domain.routes.plans import first_plan, review_requests
-from domain.routes.plans.price_changes import apply_due_prices
-from domain.routes.plans.price_sources import poll_source
+from domain.routes.plans.price_changes import apply_due_prices, import_price_file
 from domain.routes.reading import changes, counts
 from domain.routes.transitions import expire_started_routes
 from domain.sandbox import drives
 from domain.settings import Settings
 from domain.stations.held_prices import forget_held_prices
 from domain.stations.price_outliers import OutlierLimits
+from domain.stations.price_polling import poll_source
 from domain.stations.price_runs import KEPT_RUN_DAYS, forget_runs
 from domain.stations.price_sources import PriceSource, due_sources, note_poll
 from domain.stations.stored_prices import forget_quotes
@@ -288,6 +288,7 @@ class Passes:
             poll = poll_source(
                 self._begin_import,
                 source,
+                import_price_file,
                 contacts=Contacts.of(self.settings),
                 limits=OutlierLimits.of(self.settings),
                 now=clock.now(),

@@ -20,11 +20,11 @@ from domain.files.reading import AUTO
 from domain.ids import read_id, shown_id, with_shown_ids
 from domain.operations.import_kinds import PricesFile
 from domain.routes.plans import price_changes
-from domain.routes.plans.price_sources import poll_source, price_profile, price_profile_of
 from domain.settings import get_settings
 from domain.stations import held_prices, price_sources
 from domain.stations.held_prices import UnknownHeldPrice
 from domain.stations.price_outliers import OutlierLimits
+from domain.stations.price_polling import poll_source, price_profile, price_profile_of
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, with_unit
 from domain.stations.price_runs import latest_runs, refused_rows
 from domain.stations.price_sources import NewSource, PriceSource, SourceAddress
@@ -333,6 +333,7 @@ def sources_run(company_id: CompanyId, name: SourceArgument, as_json: AsJson = F
         poll = poll_source(
             transaction,
             source,
+            price_changes.import_price_file,
             contacts=Contacts.of(settings),
             limits=OutlierLimits.of(settings),
             now=clock.now(),

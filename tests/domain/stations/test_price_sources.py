@@ -14,9 +14,10 @@ from cryptography.fernet import Fernet
 from domain.accounts.contacts import Contacts
 from domain.database.connections import Connection, Database
 from domain.needs import overdue
-from domain.routes.plans.price_sources import poll_source
+from domain.routes.plans.price_changes import import_price_file
 from domain.stations import price_fetching
 from domain.stations.price_outliers import OutlierLimits
+from domain.stations.price_polling import poll_source
 from domain.stations.price_runs import latest_runs, refused_rows
 from domain.stations.price_sources import (
     SOURCE_SECRETS,
@@ -300,7 +301,8 @@ def test_a_source_that_is_removed_while_it_is_looked_at_brings_nothing(watched: 
     with watched.database.transaction() as connection:
         remove_source(connection, source, DOT)
 
-    poll_source(watched.database.transaction, source, contacts=CONTACTS, limits=OutlierLimits(), now=watched.now)
+    begin, limits = watched.database.transaction, OutlierLimits()
+    poll_source(begin, source, import_price_file, contacts=CONTACTS, limits=limits, now=watched.now)
 
     assert (watched.runs(), watched.prices()) == ([], {})
 

@@ -21,10 +21,10 @@ from domain.lifecycle import Role
 from domain.operations.import_kinds import PricesFile
 from domain.operations.import_runs import ImportRun
 from domain.routes.plans import price_changes
-from domain.routes.plans.price_sources import price_profile_of
 from domain.stations import held_prices, price_sources
 from domain.stations.held_prices import NeedsOperator, NeedsRate, NeedsStation
 from domain.stations.price_outliers import OutlierLimits
+from domain.stations.price_polling import price_profile_of
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, UnknownProfile, with_usual_columns
 from domain.stations.price_runs import latest_runs, refused_rows
 from domain.stations.price_sources import PriceSource

@@ -4,6 +4,7 @@ A file is imported in one transaction with the record of its run, so a process t
 file, read in one way, is imported once; its content at a later time is a newer file."""
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +20,6 @@ from domain.errors import FuelrouteError
 from domain.files.kept_profiles import kept_profiles, read_kept_profile
 from domain.files.profiles import FileProfile
 from domain.files.reading import AUTO, recognize
-from domain.routes.plans.price_changes import import_price_file
 from domain.stations.price_fetching import (
     MOST_FILES_TAKEN,
     FetchFailed,
@@ -46,6 +46,10 @@ TRY_AGAIN = timedelta(hours=1)
 changed. If its profile has changed, it is tried at the next poll."""
 MOST_FILES_READ = 4 * MOST_FILES_TAKEN
 """Most files that one poll fetches, those included that turn out to be known."""
+
+
+ImportPriceFile = Callable[..., PriceReport]
+"""Imports a price file, and requests what follows from new prices: plans stand above this folder."""
 
 
 class SourcePoll(NamedTuple):
@@ -76,6 +80,7 @@ def price_profile(connection: Connection, company_id: Any, name: str) -> FilePro
 def poll_source(
     transaction: Transaction,
     source: PriceSource,
+    import_price_file: ImportPriceFile,
     *,
     contacts: Contacts,
     limits: OutlierLimits,
@@ -86,7 +91,7 @@ def poll_source(
     stored with it, and never raised."""
     with transaction() as connection:
         read_with = _read_with(connection, source)
-    poll = _Poll(transaction, source, read_with, limits, now, timedelta() if retry else TRY_AGAIN)
+    poll = _Poll(transaction, source, import_price_file, read_with, limits, now, timedelta() if retry else TRY_AGAIN)
     try:
         with open_source(source, contacts.open(source.secret)) as opened, working_folder() as folder:
             poll.take(opened, folder / "file")
@@ -118,6 +123,7 @@ class _Poll:
 
     transaction: Transaction
     source: PriceSource
+    import_price_file: ImportPriceFile
     read_with: str
     limits: OutlierLimits
     now: datetime
@@ -251,7 +257,7 @@ class _Poll:
                 if one.state != "again" and was_taken(connection, source.id, run):
                     return False
                 profile = price_profile_of(connection, source.company_id, source.profile, path)
-                report = import_price_file(
+                report = self.import_price_file(
                     connection,
                     source.company_id,
                     path,
