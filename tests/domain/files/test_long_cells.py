@@ -30,6 +30,7 @@ ROUTE_COLUMNS = [
     *("stop1_longitude", "stop1_arrivalFrom", "stop2_name", "stop2_latitude", "stop2_longitude"),
 ]
 MOST_SECONDS = 1.0
+"""Processor time, since the machine may be busy. What was wrong took minutes."""
 
 
 def rows_with(path: Path, columns: list[str], evil: str) -> list[Path]:
@@ -51,49 +52,49 @@ def columns_of(profile: FileProfile) -> list[str]:
 @pytest.mark.parametrize("profile", BUILT_IN)
 def test_cells_of_prices(tmp_path: Path, profile: str, evil: str) -> None:
     for path in rows_with(tmp_path, columns_of(BUILT_IN[profile]), EVIL[evil]):
-        began = time.monotonic()
+        began = time.process_time()
         try:
             with open_profiled(path, BUILT_IN[profile], PRICE_FIELDS, ZoneInfo("UTC"), ImportReport()) as file:
                 list(file.records)
         except UnreadableFile:
             pass
-        assert time.monotonic() - began < MOST_SECONDS, path.read_text()[:200]
+        assert time.process_time() - began < MOST_SECONDS, path.read_text()[:200]
 
 
 @pytest.mark.parametrize("evil", EVIL)
 @pytest.mark.parametrize("profile", CARDS)
 def test_cells_of_fills(tmp_path: Path, profile: str, evil: str) -> None:
     for path in rows_with(tmp_path, columns_of(CARDS[profile].profile), EVIL[evil]):
-        began = time.monotonic()
+        began = time.process_time()
         try:
             with open_fill_file(path, CARDS[profile].profile, ImportReport(), now=datetime.now(UTC)) as file:
                 list(file.fills)
         except UnreadableFile:
             pass
-        assert time.monotonic() - began < MOST_SECONDS, path.read_text()[:200]
+        assert time.process_time() - began < MOST_SECONDS, path.read_text()[:200]
 
 
 @pytest.mark.parametrize("evil", EVIL)
 def test_cells_of_routes(tmp_path: Path, evil: str) -> None:
     for path in rows_with(tmp_path, ROUTE_COLUMNS, EVIL[evil]):
-        began = time.monotonic()
+        began = time.process_time()
         with open_route_file(path, {}, ZoneInfo("UTC"), kind="csv") as file:
             list(file.routes)
-        assert time.monotonic() - began < MOST_SECONDS, path.read_text()[:200]
+        assert time.process_time() - began < MOST_SECONDS, path.read_text()[:200]
 
 
 @pytest.mark.parametrize("evil", EVIL)
 @pytest.mark.parametrize("subject", [VEHICLES, DRIVERS, STATION_LIST], ids=lambda subject: subject.name)
 def test_cells_of_the_fleet_and_of_stations(tmp_path: Path, subject: AnySubject, evil: str) -> None:
     for path in rows_with(tmp_path, list(subject.shape.__struct_fields__), EVIL[evil]):
-        began = time.monotonic()
+        began = time.process_time()
         list(read_rows(path, subject.shape, ImportReport()))
-        assert time.monotonic() - began < MOST_SECONDS, path.read_text()[:200]
+        assert time.process_time() - began < MOST_SECONDS, path.read_text()[:200]
 
 
 @pytest.mark.parametrize("evil", ["0" * LONG, *EVIL.values()])
 def test_numbers_in_names_and_ids(evil: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     store_number(evil)
     number_in_id(evil)
-    assert time.monotonic() - began < MOST_SECONDS
+    assert time.process_time() - began < MOST_SECONDS
