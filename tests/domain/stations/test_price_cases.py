@@ -94,11 +94,6 @@ def net(connection: Connection, fleet: Fleet) -> dict[str, float]:
     return {row.station_id: round(row.net_price, 4) for row in rows}
 
 
-def test_every_profile_has_a_case() -> None:
-    files = [path for path in CASES.rglob("*") if path.suffix in (".csv", ".xlsx")]
-    assert {recognize(path, list(BUILT_IN.values()), PRICE_FIELDS).name for path in files} == set(BUILT_IN)
-
-
 @pytest.mark.parametrize(
     ("name", "nets"),
     [
