@@ -35,7 +35,7 @@ MOST_FILES_TAKEN = 20
 SFTP_CONNECT_SECONDS = 15.0
 FETCH_SECONDS = 30.0
 """Time for one listing or one file."""
-POLL_SECONDS = 60.0
+SOURCE_POLL_SECONDS = 60.0
 """Time for a server in one whole poll."""
 _FAREWELL_SECONDS = 1.0
 _LATEST = (1 << 32) - 1
@@ -153,7 +153,7 @@ class _Sftp:
         self._loop.set_exception_handler(lambda loop, context: None)  # reads that an abort has ended
         self._client: SFTPClient | None = None
         self._connection: SSHClientConnection | None = None
-        self._seconds_left = POLL_SECONDS
+        self._seconds_left = SOURCE_POLL_SECONDS
 
     def files(self) -> list[ListedFile]:
         return _oldest_first(self._within(self._list()))

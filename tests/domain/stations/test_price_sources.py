@@ -179,7 +179,7 @@ def test_a_server_that_falls_silent_is_given_up_in_time(
 def test_a_look_has_a_time_as_a_whole(
     stored: Database, company: Fleet, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(price_fetching, "POLL_SECONDS", 1.5)
+    monkeypatch.setattr(price_fetching, "SOURCE_POLL_SECONDS", 1.5)
     for number in range(5):
         (folder / f"{number}.csv").write_text(HEADER + ROW[:-1] + "0" * number + "\n" * (30 - number))
     with sftp_server(folder, silence="drip") as server:
