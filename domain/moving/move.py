@@ -35,7 +35,7 @@ from domain.moving.cells import CellAddress
 from domain.moving.comparison import compare
 from domain.moving.moved_tables import MovedTable, moved_tables
 from domain.moving.pause import PauseTooLong, now_there, paused
-from domain.moving.written_anew import carry_flags, write_anew
+from domain.moving.unreplicated_rows import carry_flags, write_unreplicated_rows
 from domain.telematics.position_partitions import make_past_partitions
 
 _FLAGS_SPAN = timedelta(hours=6)
@@ -158,7 +158,7 @@ class CompanyMove:
             self._wait_for_changes("paused", deadline=began + longest_pause_seconds)
             now = now_there(self.source)
             carry_flags(self.source, self.target, self.company_id, since=now - _FLAGS_SPAN)
-            write_anew(self.source, self.target, self.company_id)
+            write_unreplicated_rows(self.source, self.target, self.company_id)
             rows = compare(self.source, self.target, self.company_id, compared, span=(now - _COMPARED_SPAN, now))
             fence.leave_cell(self.source, self.company_id)
         self._arrive()

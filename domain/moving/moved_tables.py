@@ -21,7 +21,7 @@ STAY_BEHIND = {
 password name no company; they belong to the console's host like sessions. Recovery codes and the columns of
 tables name none either: their users make new ones, and choose again."""
 
-WRITTEN_ANEW = ("deals", "price_sets")
+RENUMBERED = ("deals", "price_sets")
 """Tables whose rows get new numbers in the other cell: small ones."""
 
 _COUNTED_IN_CELL = {("routes", "changed_in")}

@@ -142,7 +142,7 @@ STEPS = [
     (move, "carry_flags"),
     (fence, "pause_company"),
     (fence, "close_fence"),
-    (move, "write_anew"),
+    (move, "write_unreplicated_rows"),
     (move, "compare"),
     (fence, "leave_cell"),
     (replication, "unsubscribe"),

@@ -11,15 +11,15 @@ from sqlmodel import SQLModel
 
 from domain.database.connections import Connection
 from domain.database.statements import Command, Scalar, Statement
-from domain.moving.moved_tables import WRITTEN_ANEW, numbered_columns
+from domain.moving.moved_tables import RENUMBERED, numbered_columns
 from domain.routes.reading.counts import count_anew
 
 
-def write_anew(source: Connection, target: Connection, company_id: UUID) -> None:
+def write_unreplicated_rows(source: Connection, target: Connection, company_id: UUID) -> None:
     """Writes the rows that each cell numbers by itself, counts the routes, and moves the sequences beyond the numbers
     that were copied."""
     with target.transaction():
-        for table in WRITTEN_ANEW:
+        for table in RENUMBERED:
             _copy_under_new_numbers(source, target, table, company_id)
         count_anew(target, company_id)
         for table, column in numbered_columns():
