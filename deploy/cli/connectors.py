@@ -22,8 +22,8 @@ from domain.accounts.contacts import Contacts
 from domain.connectors import connectors, vendor_vehicles
 from domain.connectors.connectors import CONNECTORS, Connector, ConnectorValues
 from domain.connectors.kinds import VENDORS
-from domain.connectors.trying import try_connector
 from domain.connectors.vendor import CredentialField, Vendor, VendorFault
+from domain.connectors.vendor_question import ask_vendor
 from domain.database.connections import Tenant
 from domain.ids import shown_id, with_shown_ids
 from domain.lifecycle import Environment
@@ -133,7 +133,7 @@ def connectors_test(company_id: CompanyId, connector_id: ConnectorId, as_json: A
     with locked(CONNECTORS, company_id, connector_id) as (connection, connector):
         access = connectors.read_access(connection, company_id, connector.id, contacts=Contacts.of(settings))
     try:
-        answer = asyncio.run(try_connector(connector.kind, access, AllowedHosts.of_connectors(settings)))
+        answer = asyncio.run(ask_vendor(connector.kind, access, AllowedHosts.of_connectors(settings)))
     except VendorFault as fault:
         _record_test(connector, fault)
         document = {"ok": False, "error": str(fault), "what_to_do": fault.what_to_do}

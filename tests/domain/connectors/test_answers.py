@@ -14,9 +14,9 @@ import pytest
 
 from domain.connectors.answer_readers import MOST_VALUES, AnswerReaders, TooManyValues, require_few_values
 from domain.connectors.kinds import VENDORS
-from domain.connectors.trying import try_connector
 from domain.connectors.vendor import Access, VendorFault
 from domain.connectors.vendor_http import BoundedHttp
+from domain.connectors.vendor_question import ask_vendor
 from tests.domain.connectors.helpers import LOOPBACK
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n"
@@ -92,14 +92,14 @@ def test_millions_of_empty_units_are_refused_before_they_are_decoded() -> None:
 )
 def test_a_test_of_a_connector_has_small_bounds_and_says_which(answer: bytes, said: str) -> None:
     with answering(answer) as url, pytest.raises(VendorFault, match=said):
-        asyncio.run(try_connector("eld", Access(url, {"api_key": "k"}), LOOPBACK, seconds=5))
+        asyncio.run(ask_vendor("eld", Access(url, {"api_key": "k"}), LOOPBACK, seconds=5))
 
 
 def test_a_byte_at_a_time_ends_with_the_time() -> None:
     with answering(HEAD + b"\r\n", *[b"1"] * 50, pause_seconds=0.1) as url:
         began = time.monotonic()
         with pytest.raises(VendorFault, match="within 1 s"):
-            asyncio.run(try_connector("eld", Access(url, {"api_key": "k"}), LOOPBACK, seconds=1))
+            asyncio.run(ask_vendor("eld", Access(url, {"api_key": "k"}), LOOPBACK, seconds=1))
     assert time.monotonic() - began < 2
 
 
@@ -108,7 +108,7 @@ def test_numbers_that_no_number_can_be_cost_their_unit() -> None:
     text = json.dumps({"units": [good, {**good, "truck_number": "102"}]}).replace("41.5", "1e999", 1)
     with answering(plain(text.encode())) as url:
         assert "2 units, of which 1 can be read" in asyncio.run(
-            try_connector("eld", Access(url, {"api_key": "k"}), LOOPBACK)
+            ask_vendor("eld", Access(url, {"api_key": "k"}), LOOPBACK)
         )
 
 

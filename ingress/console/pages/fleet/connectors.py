@@ -13,8 +13,8 @@ from domain.audit.entries import Actor
 from domain.connectors import connectors, vendor_vehicles
 from domain.connectors.connectors import CONNECTORS, Connector, ConnectorValues, UnusableConnector, state_of
 from domain.connectors.kinds import VENDORS
-from domain.connectors.trying import try_connector
 from domain.connectors.vendor import Vendor, VendorFault
+from domain.connectors.vendor_question import ask_vendor
 from domain.connectors.vendor_vehicles import ConnectorVehicle
 from domain.database.connections import Tenant
 from domain.fleet.api_lists import FleetRecord, list_records
@@ -154,7 +154,7 @@ def test(page: Page, by: Actor) -> Response:
     allowed = AllowedHosts.of_connectors(page.console.settings)
     try:
         with looking_up_for(page.company_id):
-            answer = asyncio.run(try_connector(connector.kind, access, allowed, seconds=_TEST_SECONDS))
+            answer = asyncio.run(ask_vendor(connector.kind, access, allowed, seconds=_TEST_SECONDS))
     except VendorFault as fault:
         words = f"{sentence(str(fault))} {sentence(fault.what_to_do)}"
         connectors.record_test(page.connection, connector, by, fault=fault)

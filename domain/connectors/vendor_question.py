@@ -1,4 +1,4 @@
-"""Tries a connector: asks its vendor one question, whose answer a person reads. Nothing is stored."""
+"""Asks the vendor of a connector one question, whose answer a person reads. Nothing is stored."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from domain.telemetry.logs import get_logger
 
 log = get_logger(__name__)
 
-TRY_SECONDS = 20.0
+QUESTION_SECONDS = 20.0
 
 MOST_MEGABYTES = 2
 _MOST_VALUES = 100_000
@@ -18,7 +18,7 @@ _MOST_VALUES = 100_000
 that."""
 
 
-async def try_connector(kind: str, access: Access, allowed: AllowedHosts, *, seconds: float = TRY_SECONDS) -> str:
+async def ask_vendor(kind: str, access: Access, allowed: AllowedHosts, *, seconds: float = QUESTION_SECONDS) -> str:
     """The sentence about the success. Raises VendorFault, with a sentence for the person, if the vendor does not answer
     well."""
     vendor = VENDORS[kind]()
