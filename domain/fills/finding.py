@@ -11,9 +11,9 @@ from domain.errors import FuelrouteError
 from domain.files.products import Fuel
 from domain.fills.card_files import AMOUNT_DOUBT
 from domain.fills.card_holders import Nameless, trucks_of_cards
-from domain.fills.figuring import ROUTE_SLACK
 from domain.fills.local_times import utc_of_local, zone_of
 from domain.fills.matching import SURE_SCORE, KnownStation, KnownStations, StationMatch, match_station
+from domain.fills.stored_verdicts import ROUTE_SLACK
 from domain.fleet.unit_holders import UnitHolder, read_unit_holders, vehicle_of_unit
 from domain.ids import read_id, shown_id
 from domain.roads import Point, great_circle_miles

@@ -17,7 +17,6 @@ from domain.database.connections import Connection, Tenant, as_array, as_json
 from domain.database.index_order import in_index_order
 from domain.database.statements import Command, Statement
 from domain.fills.card_files import TWICE, FileFill, FileReading
-from domain.fills.figuring import figure_routes
 from domain.fills.finding import Matches, ToMatch, match_fills
 from domain.fills.known_purchases import (
     Candidates,
@@ -31,6 +30,7 @@ from domain.fills.local_times import utc_of_local
 from domain.fills.matching import KnownStation, KnownStations
 from domain.fills.repeated import CardPurchase, Sameness, plain_number
 from domain.fills.reversals import pair_reversals, take_back_figures
+from domain.fills.stored_verdicts import update_verdicts
 from domain.ids import new_id
 from domain.roads import Point
 from domain.stations.station_codes import CARD_CODES
@@ -171,14 +171,14 @@ def store_fills(
         matches = match_fills(connection, tenant, to_match, stations, far_miles=far_miles)
         batch.take([_Row(fill, one, _purchase(profile, fill, one)) for fill, one in zip(rows, matches, strict=True)])
         batch.write()
-    figure_routes(connection, batch.routes)
+    update_verdicts(connection, batch.routes)
     return StoredFills(batch.created, batch.updated, len(fills) - batch.created - batch.updated)
 
 
 def finish_fills(connection: Connection, tenant: Tenant) -> None:
     """Pair reversals with the fills that they take back, in any order, once all batches are stored."""
     lock_company(connection, tenant.company_id)
-    figure_routes(connection, pair_reversals(connection, tenant))
+    update_verdicts(connection, pair_reversals(connection, tenant))
 
 
 class _Row(NamedTuple):

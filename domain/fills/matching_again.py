@@ -10,11 +10,11 @@ from domain.audit.entries import Actor, record_action
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Command, Statement
 from domain.fills.card_holders import assign_card
-from domain.fills.figuring import figure_routes
 from domain.fills.finding import ToMatch, match_fills
 from domain.fills.importing import BATCH_FILLS, MATCHED, finish_fills, read_stations
 from domain.fills.matching import KnownStations
 from domain.fills.reviewing import KEPT_COLUMNS, KeptFill, kept_to_match
+from domain.fills.stored_verdicts import update_verdicts
 from domain.lifecycle import Environment
 
 _OPEN = Statement(
@@ -91,7 +91,7 @@ def _rematch(
         _REMATCH.execute(connection, {**one._asdict(), "id": row.id})
         routes |= {row.route_id, one.route_id}
         settled += not one.review
-    figure_routes(connection, {one for one in routes if one is not None})
+    update_verdicts(connection, {one for one in routes if one is not None})
     return settled
 
 

@@ -15,11 +15,11 @@ from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
 from domain.files.products import Fuel
 from domain.fills.card_files import DOUBTS
-from domain.fills.figuring import figure_routes
 from domain.fills.finding import Matches, ToMatch, UnclearTruck, find_truck, match_fills
 from domain.fills.importing import MATCHED, read_stations
 from domain.fills.matching import KnownStations
 from domain.fills.settling import PartTakenBack, join_twin, take_back_part
+from domain.fills.stored_verdicts import update_verdicts
 from domain.ids import shown_id
 from domain.lifecycle import Environment
 
@@ -129,14 +129,14 @@ def decide(
     routes = {one for one in (kept.route_id, route_id) if one is not None}
     if kept.gallons < 0 and to_match.fuel != Fuel.OTHER:
         routes |= _take_back(connection, tenant, kept, to_match, matches)
-    figure_routes(connection, routes)
+    update_verdicts(connection, routes)
 
 
 def _join(connection: Connection, company_id: UUID, kept: KeptFill) -> None:
     routes = join_twin(connection, company_id, kept.id)
     if routes is None:
         raise UnusableDecision("there is no other purchase that it may be: confirm it, or say that it is no fuel")
-    figure_routes(connection, routes | ({kept.route_id} if kept.route_id is not None else set()))
+    update_verdicts(connection, routes | ({kept.route_id} if kept.route_id is not None else set()))
 
 
 def _take_back(

@@ -13,7 +13,7 @@ from domain.database.connections import Connection, Tenant
 from domain.database.fence import is_at_work
 from domain.database.statements import Command, Parameters, Scalar, Statement
 from domain.driven_lanes.learning import note_completed
-from domain.fills.figuring import drop_verdicts, figure_routes
+from domain.fills.stored_verdicts import drop_verdicts, update_verdicts
 from domain.fleet.matching import Matched
 from domain.lifecycle import CANCELABLE, CANCELED_VIA_API, CancelEffect, RouteStatus, effect_of_cancel
 from domain.messages.discarding import discard_messages
@@ -283,7 +283,7 @@ def message_sent(connection: Connection, route_id: UUID, plan_id: UUID, *, now: 
         or _COMPLETED_MEANWHILE.first(connection, route_and_plan) is not None
     ):
         record_savings(connection, route_id)
-        figure_routes(connection, [route_id], lock=False)
+        update_verdicts(connection, [route_id], lock=False)
 
 
 _DROP_CORRECTION = Command("UPDATE routes SET correction_id = NULL, replan = NULL WHERE id = %s AND correction_id = %s")
@@ -354,7 +354,7 @@ def complete_routes(connection: Connection, route_ids: Iterable[UUID], *, now: d
         return
     note_completed(connection, completed)
     discard_messages(connection, completed, "The route was completed before delivery")
-    figure_routes(connection, completed, lock=False)
+    update_verdicts(connection, completed, lock=False)
     free_trucks(connection, completed, now=now)
 
 

@@ -130,7 +130,7 @@ _NUMBER = Command(
 )
 
 
-def figure_routes(connection: Connection, route_ids: Iterable[UUID], *, lock: bool = True) -> None:
+def update_verdicts(connection: Connection, route_ids: Iterable[UUID], *, lock: bool = True) -> None:
     """Compare the fills of these routes with their plans again, and store the verdicts and payments. `lock`: the routes
     are locked here, in the order of their ids; otherwise the caller has locked them."""
     asked = list(route_ids)
