@@ -1,8 +1,8 @@
 """Polls of sources of price files, side by side and within bounds.
 
 A silent server holds only its own thread, until its time is over (`price_fetching.SOURCE_POLL_SECONDS`). A poll that
-is still under way when its pass ends goes on, and the next pass counts its files. A folder on a disk that is away blocks its
-thread for ever: the thread is left alone, and the source gets a fault."""
+is still under way when its pass ends goes on, and the next pass counts its files. A folder on a disk that is away
+blocks its thread for ever: the thread is left alone, and the source gets a fault."""
 
 import threading
 import time
