@@ -16,7 +16,7 @@ from domain.files.csvfiles import UnreadableFile
 from domain.files.kept_profiles import keep_profile
 from domain.files.profiles import Column, FileProfile
 from domain.routes.plans.price_changes import import_price_file
-from domain.stations import price_fetching, price_polling
+from domain.stations import price_fetching
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN
 from domain.stations.price_sources import (
@@ -24,6 +24,7 @@ from domain.stations.price_sources import (
     SourceAddress,
     note_poll,
 )
+from tests.domain.stations import source_world
 from tests.domain.stations.source_world import HEADER, ROW, World, polls, put, sftp_world
 from tests.factories import Fleet
 from tests.sftp_server import sftp_server
@@ -113,7 +114,7 @@ def test_a_file_that_failed_for_another_cause_is_tried_each_hour_and_a_person_tr
     watched: World, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(folder, "prices.csv", "3.499", watched.now)
-    monkeypatch.setattr(price_polling, "import_price_file", raising(UnreadableFile("no limits yet")))
+    monkeypatch.setattr(source_world, "import_price_file", raising(UnreadableFile("no limits yet")))
     assert polls(watched).fault == "prices.csv: no limits yet"
     for _ in range(3):
         watched.now += timedelta(minutes=61)
@@ -173,7 +174,7 @@ def test_a_file_that_fails_does_not_hold_up_the_newer_ones(
             raise ZeroDivisionError
         return imported(connection, *given, **named)
 
-    monkeypatch.setattr(price_polling, "import_price_file", odd)
+    monkeypatch.setattr(source_world, "import_price_file", odd)
     monkeypatch.setattr(price_fetching, "MOST_FILE_BYTES", 1_000)
 
     assert polls(watched)[:3] == (3, 0, None)
