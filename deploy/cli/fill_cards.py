@@ -13,7 +13,7 @@ from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts.companies import require_company
 from domain.database.connections import Connection, Tenant
-from domain.fills.card_holders import FROM_THE_BEGINNING, list_assignments, waiting_cards
+from domain.fills.card_holders import FROM_THE_BEGINNING, CardHolder, list_assignments, waiting_cards
 from domain.fills.finding import find_truck
 from domain.fills.matching_again import assign_card_and_match
 from domain.ids import read_id, shown_id
@@ -93,18 +93,9 @@ def fills_assign(
     with transaction() as connection:
         require_company(connection, company_id)
         truck = _truck(connection, company_id, unit_number, now=now) if unit_number is not None else None
-        settled = assign_card_and_match(
-            connection,
-            company_id,
-            card,
-            acting(),
-            vehicle_id=truck,
-            driver_id=driver,
-            driver_name=driver_name,
-            first_day=first_day.date() if first_day is not None else None,
-            far_miles=get_settings().fill_far_miles,
-            now=now,
-        )
+        holder = CardHolder(truck, driver, driver_name, first_day.date() if first_day is not None else None)
+        far_miles = get_settings().fill_far_miles
+        settled = assign_card_and_match(connection, company_id, card, holder, acting(), far_miles=far_miles, now=now)
     show_sentence(
         as_json,
         {"card": card, "settled": settled},

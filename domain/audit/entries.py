@@ -98,17 +98,10 @@ def subject_of(kind: IdKind, id: UUID) -> str:
 
 
 def record_about(
-    connection: Connection,
-    by: Actor,
-    action: Action,
-    kind: IdKind,
-    id: UUID,
-    *,
-    company_id: UUID | None,
-    affected: int = 1,
+    connection: Connection, by: Actor, action: Action, kind: IdKind, id: UUID, *, company_id: UUID
 ) -> None:
     """Write one row about something with an id."""
-    record_action(connection, by, action, subject_of(kind, id), company_id=company_id, affected=affected)
+    record_action(connection, by, action, subject_of(kind, id), company_id=company_id)
 
 
 def require_reason(by: Actor) -> Actor:

@@ -67,28 +67,29 @@ def list_assignments(connection: Connection, company_id: UUID) -> list[CardAssig
     return _ALL.all(connection, (company_id,))
 
 
+class CardHolder(NamedTuple):
+    """The truck or driver that has a card; neither of them if nobody has it any more."""
+
+    vehicle_id: UUID | None = None
+    driver_id: UUID | None = None
+    driver_name: str | None = None
+    """The name that files write beside the card; None for the only one so far."""
+    first_day: date | None = None
+    """The first day on which it counts; None for all days."""
+
+
 def assign_card(
-    connection: Connection,
-    company_id: UUID,
-    card: str,
-    *,
-    vehicle_id: UUID | None = None,
-    driver_id: UUID | None = None,
-    driver_name: str | None = None,
-    first_day: date | None = None,
-    by: str,
-    now: datetime,
+    connection: Connection, company_id: UUID, card: str, holder: CardHolder, by: str, *, now: datetime
 ) -> None:
-    """Store who has a card. `driver_name` is the name that files write beside it; None for the only one so far. Raises
-    UnusableCard, with the reason, UnknownTarget, UnknownCompany, RetiredCompany."""
+    """Store who has a card. Raises UnusableCard, with the reason, UnknownTarget, UnknownCompany, RetiredCompany."""
     lock_company(connection, company_id)
     if not re.fullmatch(r"[0-9]{4}", card):
         raise UnusableCard(f"{card[:20]!r} is not the last four digits of a card")
-    if driver_id is not None:
-        require_in_service(connection, company_id, "driver", driver_id)
-    name = _only_name(connection, company_id, card) if driver_name is None else driver_name
-    row = (company_id, card, name, first_day or FROM_THE_BEGINNING, vehicle_id, driver_id, by, now)
-    _ASSIGN.execute(connection, row)
+    if holder.driver_id is not None:
+        require_in_service(connection, company_id, "driver", holder.driver_id)
+    name = _only_name(connection, company_id, card) if holder.driver_name is None else holder.driver_name
+    first_day = holder.first_day or FROM_THE_BEGINNING
+    _ASSIGN.execute(connection, (company_id, card, name, first_day, holder.vehicle_id, holder.driver_id, by, now))
 
 
 def _only_name(connection: Connection, company_id: UUID, card: str) -> str:

@@ -1,7 +1,7 @@
 """Matches fills again that wait for a person or have no route, once what they waited for may have come."""
 
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -9,7 +9,7 @@ from domain.accounts.companies import lock_company
 from domain.audit.entries import Actor, record_action
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Command, Statement
-from domain.fills.card_holders import assign_card
+from domain.fills.card_holders import CardHolder, assign_card
 from domain.fills.finding import ToMatch, match_fills
 from domain.fills.importing import BATCH_FILLS, MATCHED, finish_fills, read_stations
 from domain.fills.matching import KnownStations
@@ -106,28 +106,15 @@ def assign_card_and_match(
     connection: Connection,
     company_id: UUID,
     card: str,
+    holder: CardHolder,
     by: Actor,
     *,
-    vehicle_id: UUID | None,
-    driver_id: UUID | None,
-    driver_name: str | None,
-    first_day: date | None,
     far_miles: float,
     now: datetime,
 ) -> int:
-    """Stores whose card it is, and credits its fills that wait. Returns how many do not wait any more. Raises
+    """Stores who has a card, and credits its fills that wait. Returns how many do not wait any more. Raises
     UnusableCard, UnknownTarget, UnknownCompany, RetiredCompany."""
-    assign_card(
-        connection,
-        company_id,
-        card,
-        vehicle_id=vehicle_id,
-        driver_id=driver_id,
-        driver_name=driver_name,
-        first_day=first_day,
-        by=by.name,
-        now=now,
-    )
+    assign_card(connection, company_id, card, holder, by.name, now=now)
     settled = sum(
         match_card_again(connection, Tenant(company_id, one), card, far_miles=far_miles) for one in Environment
     )

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, get_args
 from uuid import UUID
 
-from domain.audit.entries import Actor, record_about
+from domain.audit.entries import Actor, record_about, record_action, subject_of
 from domain.database.connections import Connection
 from domain.database.statements import Command, Scalar, Statement
 from domain.errors import Unknown
@@ -157,7 +157,8 @@ def replay_failed(
     _require_enabled(ENDPOINTS.lock(connection, company_id, endpoint_id))
     parameters = {"company_id": company_id, "endpoint_id": endpoint_id, "first_id": first_id_of(since), "now": now}
     count = _REPLAY_FAILED.execute(connection, parameters).rowcount
-    record_about(connection, by, "webhooks.replay", "whe", endpoint_id, company_id=company_id, affected=count)
+    subject = subject_of("whe", endpoint_id)
+    record_action(connection, by, "webhooks.replay", subject, company_id=company_id, affected=count)
     return count
 
 

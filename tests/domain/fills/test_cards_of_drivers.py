@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from domain.database.connections import Connection
-from domain.fills.card_holders import UnusableCard, assign_card, list_assignments, waiting_cards
+from domain.fills.card_holders import CardHolder, UnusableCard, assign_card, list_assignments, waiting_cards
 from domain.fills.fill_lists import FillList, count_fills, list_fills, reasons_of
 from domain.fills.matching_again import match_card_again
 from domain.housekeeping.erasure import erase_driver
@@ -23,7 +23,7 @@ CASE = Path(__file__).parents[2] / "cases" / "fills_identity" / "efs_nounit.csv"
 
 
 def assign(connection: Connection, fleet: Fleet, card: str, **more: Any) -> None:
-    assign_card(connection, fleet.company_id, card, **more, by="dot", now=NOW)
+    assign_card(connection, fleet.company_id, card, CardHolder(**more), "dot", now=NOW)
     match_card_again(connection, fleet.live, card, far_miles=5)
 
 

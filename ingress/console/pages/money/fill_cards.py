@@ -9,6 +9,7 @@ from domain.audit.entries import Actor
 from domain.database.connections import Tenant
 from domain.fills.card_holders import (
     FROM_THE_BEGINNING,
+    CardHolder,
     UnusableCard,
     list_assignments,
     waiting_cards,
@@ -69,18 +70,9 @@ def _assign(page: Page, card: str, by: Actor) -> None:
         first_day = date.fromisoformat(day) if day else None
     except ValueError:
         raise UnusableCard("choose the first day from the calendar") from None
-    assign_card_and_match(
-        page.connection,
-        page.company_id,
-        card,
-        by,
-        vehicle_id=truck,
-        driver_id=driver_id,
-        driver_name=form.text("name") or None,
-        first_day=first_day,
-        far_miles=page.console.settings.fill_far_miles,
-        now=page.now,
-    )
+    found = CardHolder(truck, driver_id, form.text("name") or None, first_day)
+    far_miles = page.console.settings.fill_far_miles
+    assign_card_and_match(page.connection, page.company_id, card, found, by, far_miles=far_miles, now=page.now)
 
 
 ADDRESSES = [
