@@ -51,46 +51,46 @@ SITE = Bound(free=500, leak=timedelta(seconds=10))
 """The limit of a /48 of IPv6, which has 65,536 networks and often one owner."""
 
 
-class Subject(NamedTuple):
+class AttemptCounter(NamedTuple):
     """A counter of attempts: for a browser, a network, an account, or an account from a network."""
 
     hash: bytes
     bound: Bound
 
     @classmethod
-    def of(cls, bound: Bound, kind: str, *parts: str) -> "Subject":
+    def of(cls, bound: Bound, kind: str, *parts: str) -> "AttemptCounter":
         text = "\n".join((kind, *(part.replace("\n", " ") for part in parts)))
         return cls(hashlib.sha256(text.encode(errors="replace")).digest(), bound)
 
 
-def subjects_of(email: str, network: str, *, known_device: str | None, is_known_network: bool) -> list[Subject]:
+def counters_of(email: str, network: str, *, known_device: str | None, is_known_network: bool) -> list[AttemptCounter]:
     """All counters of an attempt, always in one order, so that two attempts never wait for each other's rows. `network`
     is an IPv4 address or a /64 of IPv6. `known_device` is the token of a browser in which this account has signed in
     before; a known network is one from which it has."""
     if known_device is not None:
-        return [Subject.of(DEVICE, "device", known_device, email)]
+        return [AttemptCounter.of(DEVICE, "device", known_device, email)]
     return [
         *_of_site("site", network),
-        Subject.of(NETWORK, "network", network),
-        Subject.of(ACCOUNT_FROM_NETWORK, "account from network", email, network),
-        *([Subject.of(ACCOUNT, "account", email)] if not is_known_network else []),
+        AttemptCounter.of(NETWORK, "network", network),
+        AttemptCounter.of(ACCOUNT_FROM_NETWORK, "account from network", email, network),
+        *([AttemptCounter.of(ACCOUNT, "account", email)] if not is_known_network else []),
     ]
 
 
-def checks_of(email: str, network: str, *, known_device: str | None) -> Subject:
+def counter_of_checks(email: str, network: str, *, known_device: str | None) -> AttemptCounter:
     """The counter that a success does not take back: a right password keeps a processor as busy as a wrong one.
     Strangers elsewhere add nothing: all known browsers of an account count together, other attempts by network."""
     if known_device is not None:
-        return Subject.of(PASSWORD_CHECKS, "checks in known browsers", email)
-    return Subject.of(PASSWORD_CHECKS, "checks from network", email, network)
+        return AttemptCounter.of(PASSWORD_CHECKS, "checks in known browsers", email)
+    return AttemptCounter.of(PASSWORD_CHECKS, "checks from network", email, network)
 
 
-def subjects_of_openid(network: str) -> list[Subject]:
+def counters_of_openid(network: str) -> list[AttemptCounter]:
     """All counters of an attempt with an account at a provider, which is not known in advance. They are apart from
     those of passwords: neither slows the other down."""
     return [
         *_of_site("openid site", network),
-        Subject.of(NETWORK, "openid network", network),
+        AttemptCounter.of(NETWORK, "openid network", network),
     ]
 
 
@@ -103,9 +103,9 @@ def site_of(network: str) -> str:
     return str(found.supernet(new_prefix=48)) if found.version == 6 and found.prefixlen >= 48 else network
 
 
-def _of_site(kind: str, network: str) -> list["Subject"]:
+def _of_site(kind: str, network: str) -> list["AttemptCounter"]:
     site = site_of(network)
-    return [Subject.of(SITE, kind, site)] if site != network else []
+    return [AttemptCounter.of(SITE, kind, site)] if site != network else []
 
 
 class _Attempts(NamedTuple):
@@ -122,24 +122,24 @@ _COUNT = Command("UPDATE sign_in_attempts SET attempts = %s, last_at = %s, forgo
 _SET_CLOCK = Command("UPDATE sign_in_attempts SET last_at = %(now)s WHERE subject = %(subject)s AND last_at > %(now)s")
 
 
-def take_attempt(connection: Connection, subjects: Sequence[Subject], *, now: datetime) -> timedelta:
+def take_attempt(connection: Connection, counters: Sequence[AttemptCounter], *, now: datetime) -> timedelta:
     """Counts one attempt before it is made, so that attempts at the same moment count too. Returns zero, or the time to
     wait; in that case nothing was counted and no row added."""
-    found: list[tuple[Subject, _Attempts]] = []
+    found: list[tuple[AttemptCounter, _Attempts]] = []
     with connection.transaction() as counting:
-        for subject in subjects:
-            _ADD.execute(connection, (subject.hash, now, now))
-            stored = _LOCK.one(connection, (subject.hash,))
-            wait = subject.bound.wait(stored.attempts, stored.last_at, now)
+        for counter in counters:
+            _ADD.execute(connection, (counter.hash, now, now))
+            stored = _LOCK.one(connection, (counter.hash,))
+            wait = counter.bound.wait(stored.attempts, stored.last_at, now)
             if wait:
                 raise psycopg.Rollback(counting)
-            found.append((subject, stored))
-        for subject, stored in found:
-            attempts = subject.bound.left_of(stored.attempts, stored.last_at, now) + 1
-            forgotten_at = now + attempts * subject.bound.leak
-            _COUNT.execute(connection, (attempts, now, forgotten_at, subject.hash))
+            found.append((counter, stored))
+        for counter, stored in found:
+            attempts = counter.bound.left_of(stored.attempts, stored.last_at, now) + 1
+            forgotten_at = now + attempts * counter.bound.leak
+            _COUNT.execute(connection, (attempts, now, forgotten_at, counter.hash))
         return timedelta()
-    _SET_CLOCK.execute(connection, {"now": now, "subject": subject.hash})  # else it would wait as long at every look
+    _SET_CLOCK.execute(connection, {"now": now, "subject": counter.hash})  # else it would wait as long at every look
     return wait
 
 
@@ -150,14 +150,14 @@ _GIVE_BACK = Command(
 _FORGET = Command("DELETE FROM sign_in_attempts WHERE subject = %s")
 
 
-def forgive(connection: Connection, subjects: Sequence[Subject]) -> None:
+def forgive(connection: Connection, counters: Sequence[AttemptCounter]) -> None:
     """Takes back the count of a successful attempt. Counters that other people add to, such as a network's, lose only
     this attempt."""
-    for subject in subjects:
-        if subject.bound in (DEVICE, ACCOUNT_FROM_NETWORK):
-            _FORGET.execute(connection, (subject.hash,))
+    for counter in counters:
+        if counter.bound in (DEVICE, ACCOUNT_FROM_NETWORK):
+            _FORGET.execute(connection, (counter.hash,))
         else:
-            _GIVE_BACK.execute(connection, (subject.bound.leak, subject.hash))
+            _GIVE_BACK.execute(connection, (counter.bound.leak, counter.hash))
 
 
 _FORGET_OLD = Command(

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pyotp
 
-from domain.accounts.attempts import checks_of, forgive, subjects_of, take_attempt
+from domain.accounts.attempts import counter_of_checks, counters_of, forgive, take_attempt
 from domain.accounts.contacts import Contacts
 from domain.accounts.openid_users import BoundUser
 from domain.accounts.passwords import is_password
@@ -144,9 +144,9 @@ def sign_in(
             device = None
         oldest = now - timedelta(days=DEVICE_DAYS)
         is_known_network = _KNOWN_NETWORK.first(connection, (email, network, oldest)) is not None
-        subjects = subjects_of(email, network, known_device=device, is_known_network=is_known_network)
-        checks = checks_of(email, network, known_device=device)
-        wait = take_attempt(connection, [*subjects, checks], now=now)
+        counters = counters_of(email, network, known_device=device, is_known_network=is_known_network)
+        checks = counter_of_checks(email, network, known_device=device)
+        wait = take_attempt(connection, [*counters, checks], now=now)
         if wait:
             return SignInRefused(wait)
         user = _USER.first(connection, (email,))
@@ -167,7 +167,7 @@ def sign_in(
                 record_own_action(connection, Actor(email, f"{left} left"), "sign_in.use_recovery_code")
             else:
                 return SignInRefused()
-        forgive(connection, subjects)
+        forgive(connection, counters)
         signed_in = _begin(connection, user.id, device=device, network=network, now=now)
     return replace(signed_in, recovery_codes_left=left)
 

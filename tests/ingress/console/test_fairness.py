@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from domain.accounts.attempts import ACCOUNT, subjects_of, take_attempt
+from domain.accounts.attempts import ACCOUNT, counters_of, take_attempt
 from domain.accounts.contacts import IN_CLEAR
 from domain.accounts.sessions import add_device
 from domain.accounts.users import find_user, make_password_link, set_totp
@@ -242,7 +242,7 @@ def test_an_account_under_attack_lets_its_owner_in(world: World) -> None:
     known.headers["X-Forwarded-For"] = moved.headers["X-Forwarded-For"] = "192.0.2.77"
     assert known.sign_in(email).status_code == 303
     known.submit("/sign-out")
-    everywhere = subjects_of(email, "203.0.113.1", known_device=None, is_known_network=False)[-1]
+    everywhere = counters_of(email, "203.0.113.1", known_device=None, is_known_network=False)[-1]
     with world.database.transaction() as connection:
         for number in range(ACCOUNT.free + 10):
             take_attempt(connection, [everywhere], now=datetime.now(UTC) + timedelta(minutes=number))

@@ -7,7 +7,7 @@ import pyotp
 from starlette.responses import Response
 
 from domain.accounts import own_account, sessions
-from domain.accounts.attempts import DEVICE, Subject, forgive, take_attempt
+from domain.accounts.attempts import DEVICE, AttemptCounter, forgive, take_attempt
 from domain.accounts.passwords import MIN_CHARACTERS, UnusablePassword
 from domain.accounts.recovery_codes import RECOVERY_CODES, count_recovery_codes
 from domain.audit.entries import Actor
@@ -125,13 +125,13 @@ def remove_codes(page: Page, by: Actor) -> Response:
 
 def _knows_password(page: Page) -> bool:
     """Check the present password. Guesses are slowed down here, too, because the browser may have been left open."""
-    subjects = [Subject.of(DEVICE, "account", str(page.session.user_id))]
-    wait = take_attempt(page.connection, subjects, now=page.now)
+    counters = [AttemptCounter.of(DEVICE, "account", str(page.session.user_id))]
+    wait = take_attempt(page.connection, counters, now=page.now)
     if wait:
         raise Refused(429, "Too many attempts", f"Try again in {counted(round(wait.total_seconds()) or 1, 'second')}.")
     is_right = sessions.is_password_of(page.connection, page.session.user_id, page.form.secret("present"))
     if is_right:
-        forgive(page.connection, subjects)
+        forgive(page.connection, counters)
     return is_right
 
 

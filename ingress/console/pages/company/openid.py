@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from domain import clock
 from domain.accounts import sessions
-from domain.accounts.attempts import forgive, site_of, subjects_of_openid, take_attempt
+from domain.accounts.attempts import counters_of_openid, forgive, site_of, take_attempt
 from domain.accounts.openid import OpenIdAttempt, OpenIdProvider, ProvedIdentity
 from domain.accounts.openid_errors import ProofRefused, ProviderAway
 from domain.accounts.openid_users import (
@@ -156,7 +156,7 @@ def _given(query: Form, name: str) -> str:
 def _take_attempt(console: Console, network: str) -> Response:
     """Count the attempt before it is made. Raises Refused, with the time to wait, after too many."""
     with console.database.transaction(EVERYTHING) as connection:
-        wait = take_attempt(connection, subjects_of_openid(network), now=clock.now())
+        wait = take_attempt(connection, counters_of_openid(network), now=clock.now())
     if wait:
         seconds = counted(max(1, round(wait.total_seconds())), "second")
         raise Refused(429, "Too many attempts", f"Try again in {seconds}.")
@@ -174,7 +174,7 @@ def _sign_in(
         if isinstance(user, NoUser):
             log.warning("console.openid_refused", address=network, reason=str(user))
             raise _nobody(provider, identity.email, user)
-        forgive(connection, subjects_of_openid(network))
+        forgive(connection, counters_of_openid(network))
         if isinstance(user, BoundUser):
             return _signed_in(connection, request, user, begun.next_path, now)
         token = remember_proof(connection, identity, user, link=begun.link, next_path=begun.next_path, now=now)
