@@ -15,7 +15,7 @@ from domain.audit.actions import QueueAction
 from domain.audit.entries import Actor, record_action, require_reason
 from domain.database.connections import Connection
 from domain.ids import with_shown_ids
-from domain.operations.job_subjects import About, about
+from domain.operations.job_routes import JobRoutes, routes_of_jobs
 from domain.queue.dead_letter_store import enqueue_dead_letters, read_dead_letters, remove_dead_letters
 from domain.queue.dramatiq_messages import StoredJob
 from domain.queue.jobs import QUEUES
@@ -24,7 +24,7 @@ from domain.queue.jobs import QUEUES
 class DeadLetter(NamedTuple):
     stored: StoredJob
     died_at: datetime
-    about: About
+    about: JobRoutes
 
 
 class Filter(NamedTuple):
@@ -58,8 +58,8 @@ class Filter(NamedTuple):
 def find(connection: Connection, client: redis.Redis, wanted: Filter) -> list[DeadLetter]:
     """The dead letters that fit, the newest first. Raises redis.RedisError when Redis is away."""
     stored = [one for queue in QUEUES if wanted.queue in (None, queue) for one in read_dead_letters(client, queue)]
-    subjects = about(connection, [job for job, _ in stored])
-    letters = [DeadLetter(job, died_at, one) for (job, died_at), one in zip(stored, subjects, strict=True)]
+    known = routes_of_jobs(connection, [job for job, _ in stored])
+    letters = [DeadLetter(job, died_at, one) for (job, died_at), one in zip(stored, known, strict=True)]
     return sorted(filter(wanted.fits, letters), key=lambda letter: letter.died_at, reverse=True)
 
 

@@ -20,7 +20,7 @@ from domain.needs.overdue import HeldCount
 from domain.operations import dead_letters, measuring, pauses
 from domain.operations.alerts import Measured, find_alerts, headline, is_silent, shown_count
 from domain.operations.dead_letters import DeadLetter, Filter
-from domain.operations.job_subjects import About, about
+from domain.operations.job_routes import JobRoutes, routes_of_jobs
 from domain.queue import inspection
 from domain.queue.dramatiq_messages import StoredJob
 from domain.queue.heartbeats import read_worker_heartbeats
@@ -143,7 +143,7 @@ def show_worker(page: Page) -> Response:
 
 
 def _jobs(page: Page, title: str, jobs: Sequence[StoredJob]) -> Response:
-    rows = list(zip(jobs, about(page.connection, jobs), strict=True))
+    rows = list(zip(jobs, routes_of_jobs(page.connection, jobs), strict=True))
     return page.render(
         "queue_jobs.html",
         section="queues",
@@ -154,7 +154,7 @@ def _jobs(page: Page, title: str, jobs: Sequence[StoredJob]) -> Response:
     )
 
 
-def _names(page: Page, jobs: Iterable[About]) -> dict[UUID, str]:
+def _names(page: Page, jobs: Iterable[JobRoutes]) -> dict[UUID, str]:
     return names_of(page.connection, (id for one in jobs for id in one.company_ids))
 
 

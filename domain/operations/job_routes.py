@@ -10,7 +10,7 @@ from domain.queue.dramatiq_messages import StoredJob
 from domain.queue.jobs import in_batches
 
 
-class About(NamedTuple):
+class JobRoutes(NamedTuple):
     """The routes of a job, and the companies of its routes, trucks and messages."""
 
     company_of: dict[UUID, UUID]
@@ -22,14 +22,14 @@ class About(NamedTuple):
         return frozenset(self.company_of)
 
 
-class _Subject(NamedTuple):
+class _Found(NamedTuple):
     id: UUID
     company_id: UUID
     route_id: UUID | None
 
 
-_SUBJECTS = Statement(
-    _Subject,
+_FOUND = Statement(
+    _Found,
     """
     SELECT id, company_id, id AS route_id FROM routes WHERE id = ANY(%(ids)s)
     UNION ALL SELECT id, company_id, route_id FROM messages WHERE id = ANY(%(ids)s)
@@ -42,19 +42,19 @@ _SUBJECTS = Statement(
 _AT_ONCE = 1_000
 
 
-def about(connection: Connection, jobs: Sequence[StoredJob]) -> list[About]:
+def routes_of_jobs(connection: Connection, jobs: Sequence[StoredJob]) -> list[JobRoutes]:
     """The companies and routes of each job, in the order of the jobs."""
-    return [one for batch in in_batches(jobs, _AT_ONCE) for one in _about(connection, batch)]
+    return [one for batch in in_batches(jobs, _AT_ONCE) for one in _routes_of_batch(connection, batch)]
 
 
-def _about(connection: Connection, jobs: Sequence[StoredJob]) -> list[About]:
+def _routes_of_batch(connection: Connection, jobs: Sequence[StoredJob]) -> list[JobRoutes]:
     ids = {id for job in jobs for id in _ids_of(job)}
-    known = {row.id: row for row in _SUBJECTS.all(connection, {"ids": list(ids)})} if ids else {}
+    known = {row.id: row for row in _FOUND.all(connection, {"ids": list(ids)})} if ids else {}
     found = []
     for job in jobs:
-        subjects = [known[id] for id in _ids_of(job) if id in known]
-        company_of = {row.route_id: row.company_id for row in subjects if row.route_id is not None}
-        found.append(About(company_of, frozenset(row.company_id for row in subjects)))
+        named = [known[id] for id in _ids_of(job) if id in known]
+        company_of = {row.route_id: row.company_id for row in named if row.route_id is not None}
+        found.append(JobRoutes(company_of, frozenset(row.company_id for row in named)))
     return found
 
 
