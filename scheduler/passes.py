@@ -35,7 +35,7 @@ from domain.notices.notice_log import forget_notices
 from domain.notices.subscriptions import OPERATORS
 from domain.operations import import_records
 from domain.operations.alerts import find_alerts, urgent_needs
-from domain.operations.measuring import measure
+from domain.operations.measurements import measure
 from domain.queue.heartbeats import forget_worker_heartbeats
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import (

@@ -19,7 +19,7 @@ from dramatiq.middleware import Middleware, SkipMessage
 from domain import clock
 from domain.database.connections import Database
 from domain.operations import pauses
-from domain.operations.measuring import database_name
+from domain.operations.measurements import database_name
 from domain.queue import heartbeats
 from domain.queue.dramatiq_messages import JOB_ID
 from domain.queue.heartbeats import EndedJobs, RunningJob, WorkerHeartbeat

@@ -28,7 +28,7 @@ _COMMANDS = {
     "restored": "backups",
     "doctor": "doctor",
     "health": "health",
-    "bench": "measuring",
+    "bench": "benchmarks",
     "migrate": "migrating",
 }
 """The module of each command that stands alone, in the order of the help."""

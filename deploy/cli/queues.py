@@ -17,7 +17,7 @@ from domain.audit.entries import latest_actions
 from domain.ids import read_id, shown_id, with_shown_ids
 from domain.needs import overdue
 from domain.needs.figures import FIGURES
-from domain.operations import dead_letters, measuring, pauses
+from domain.operations import dead_letters, measurements, pauses
 from domain.operations.alerts import Measured, find_alerts, headline, is_silent, shown_count
 from domain.operations.dead_letters import DeadLetter, Filter
 from domain.queue.heartbeats import PassRun
@@ -83,7 +83,7 @@ def queues(context: typer.Context, as_json: AsJson = False) -> None:
         return
     now = clock.now()
     with transaction() as connection, redis_client(get_settings().require_redis_url()) as client:
-        seen = measuring.measure(connection, client, now=now)
+        seen = measurements.measure(connection, client, now=now)
         held = overdue.held_by_reason(connection, now=now)
     document = _document(seen, now) | {"held_by_reason": {one.reason: one.routes for one in held}}
     show(as_json, document, lambda: _print(document))

@@ -55,7 +55,7 @@ class WorkerHeartbeat(msgspec.Struct, frozen=True):
     stuck_since: datetime | None
     """Since when it has held jobs without finishing any; None while it finishes jobs."""
     database: str = ""
-    """The PostgreSQL database of its routes, as `measuring.database_name` names it; empty: it does not say."""
+    """The PostgreSQL database of its routes, as `measurements.database_name` names it; empty: it does not say."""
 
     @property
     def name(self) -> str:

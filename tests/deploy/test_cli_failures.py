@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from deploy.cli import measuring
+from deploy.cli import benchmarks
 from domain.database.connections import Database
 from domain.settings import Settings
 from tests.conftest import make_database
@@ -175,7 +175,7 @@ def test_invalid_arguments_are_a_usage_error(cli: Cli, arguments: tuple[str, ...
 def test_benchmarks_without_a_checkout_are_refused_in_one_sentence(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(measuring, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(benchmarks, "CHECKOUT", tmp_path)
 
     assert "run this from a checkout" in cli("bench", "plan", "--rounds", "1").sentence
 

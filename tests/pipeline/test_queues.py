@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from domain.audit.entries import Actor
 from domain.operations import pauses
 from domain.operations.alerts import Measured, find_alerts
-from domain.operations.measuring import measure
+from domain.operations.measurements import measure
 from domain.queue import heartbeats
 from domain.queue.jobs import QUEUES
 from domain.queue.redis_clients import redis_client

@@ -8,7 +8,7 @@ import pytest
 from domain.database.connections import Database
 from domain.operations import alerts
 from domain.operations.alerts import find_alerts
-from domain.operations.measuring import measure
+from domain.operations.measurements import measure
 from domain.queue import heartbeats
 from domain.queue.job_queue import JobQueue
 from domain.settings import Settings

@@ -15,7 +15,7 @@ from dramatiq import Worker
 from domain.audit.entries import Actor
 from domain.database.connections import Database
 from domain.operations import pauses
-from domain.operations.measuring import database_name
+from domain.operations.measurements import database_name
 from domain.queue import heartbeats
 from domain.queue.inspection import jobs_in, read_queues
 from domain.queue.job_queue import JobQueue

@@ -13,7 +13,7 @@ from dramatiq import Worker
 from domain.database.connections import Database
 from domain.operations import alerts
 from domain.operations.alerts import Alert, Measured, find_alerts
-from domain.operations.measuring import measure
+from domain.operations.measurements import measure
 from domain.queue import heartbeats
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES, Job

@@ -13,7 +13,7 @@ from domain.needs import overdue
 from domain.needs.figures import FIGURES, Figure
 from domain.operations.alerts import find_alerts
 from domain.operations.doctor.checks import Examined, Finding, problem
-from domain.operations.measuring import measure
+from domain.operations.measurements import measure
 
 LATE = timedelta(minutes=10)
 

@@ -17,7 +17,7 @@ from domain.ids import IdKind, read_id, shown_id
 from domain.needs import overdue
 from domain.needs.figures import FIGURES
 from domain.needs.overdue import HeldCount
-from domain.operations import dead_letters, measuring, pauses
+from domain.operations import dead_letters, measurements, pauses
 from domain.operations.alerts import Measured, find_alerts, headline, is_silent, shown_count
 from domain.operations.dead_letters import DeadLetter, Filter
 from domain.operations.job_routes import JobRoutes, routes_of_jobs
@@ -74,7 +74,7 @@ def figures(page: Page) -> Response:
 
 
 def _measure(page: Page) -> QueueFigures:
-    measured = measuring.measure(page.connection, page.console.jobs.client, now=page.now)
+    measured = measurements.measure(page.connection, page.console.jobs.client, now=page.now)
     return QueueFigures(page.now, measured, overdue.held_by_reason(page.connection, now=page.now))
 
 

@@ -7,7 +7,7 @@ import psycopg
 
 from domain.database.connections import Connection, Database
 from domain.needs.figures import FIGURES
-from domain.operations.measuring import measure
+from domain.operations.measurements import measure
 from domain.queue.inspection import jobs_in
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import QUEUES, Job
