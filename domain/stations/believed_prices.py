@@ -26,7 +26,7 @@ from domain.stations.price_units import (
 )
 from domain.stations.prices import STALE_AFTER
 from domain.stations.state_names import US_STATES
-from domain.stations.station_codes import SAME_PLACE_MILES, miles_between
+from domain.stations.station_finding import SAME_PLACE_MILES, miles_between
 
 MOST_DISCOUNT_SHARE = 0.35
 """Largest share of the price that a discount may have. Real ones are less than a fifth."""

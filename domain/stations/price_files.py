@@ -33,7 +33,8 @@ from domain.stations.price_rows import (
     words_of_place,
 )
 from domain.stations.price_sets import begin_price_set, lock_prices, newest_price_set
-from domain.stations.station_codes import StationFinder, code_of_row
+from domain.stations.station_codes import code_of_row
+from domain.stations.station_finding import StationFinder
 from domain.stations.stored_prices import store_coming_prices, store_quotes, store_retail_prices
 
 MOST_ROWS = 100_000

@@ -18,7 +18,8 @@ from domain.stations.price_rows import (
 )
 from domain.stations.price_units import Country, country_of
 from domain.stations.prices import fresh_retail
-from domain.stations.station_codes import CodedStation, code_of_row
+from domain.stations.station_codes import code_of_row
+from domain.stations.station_finding import CodedStation
 from domain.stations.written_prices import (
     PriceKind,
     diesel_rank,

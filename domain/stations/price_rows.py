@@ -20,7 +20,8 @@ from domain.stations.price_outliers import (
 from domain.stations.price_units import US_DOLLARS_A_GALLON, UnitOfPrice
 from domain.stations.prices import STALE_AFTER
 from domain.stations.state_names import plain_state
-from domain.stations.station_codes import CodedStation, CodeMatch, RowPlace, StationFinder
+from domain.stations.station_codes import RowPlace
+from domain.stations.station_finding import CodedStation, CodeMatch, StationFinder
 from domain.stations.written_prices import (
     PriceKind,
     WrittenPrice,

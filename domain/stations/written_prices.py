@@ -15,7 +15,7 @@ from domain.stations.price_units import (
     unit_of_price,
 )
 from domain.stations.state_names import US_STATES
-from domain.stations.station_codes import CodedStation
+from domain.stations.station_finding import CodedStation
 
 PriceKind = Literal["retail", "net"]
 
