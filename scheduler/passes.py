@@ -50,6 +50,7 @@ from domain.queue.jobs import (
     process_positions_job,
     review_plan_job,
     send_message_job,
+    send_notice_job,
 )
 from domain.requests import log as requests
 from domain.roads.highways import HighwayRoads, default_highway_finder
@@ -222,8 +223,8 @@ class Passes:
                     raise
                 log.exception("passes.notices_failed", company_id=company_id)
                 continue
-            self.jobs.put_once(*told.jobs)
-            for name, count in zip(moved, (told.opened, told.ended, len(told.jobs)), strict=True):
+            self.jobs.put_once(*(send_notice_job(notice_id, company_id) for notice_id in told.due))
+            for name, count in zip(moved, (told.opened, told.ended, len(told.due)), strict=True):
                 moved[name] += count
         return moved
 

@@ -20,7 +20,6 @@ from domain.needs.company_needs import RoutesInNeed, find_needs
 from domain.needs.need import Need, Summary
 from domain.notices.notice_text import beginning_text, end_text
 from domain.notices.subscriptions import OPERATORS, Subscription, lock_subscriptions, needs_of
-from domain.queue.jobs import Job, send_notice_job
 
 DOUBT = "The sender did not come back: nobody knows whether it went out, so it is not sent again"
 OVER = "The need was over before it was told"
@@ -28,15 +27,7 @@ UNWANTED = "Nobody wants to be told of it any more"
 
 
 class Told(NamedTuple):
-    """The outcome of one look at a company's needs: the counts, and the jobs to enqueue after the commit."""
-
-    opened: int = 0
-    ended: int = 0
-    jobs: Sequence[Job] = ()
-
-
-class OperatorsTold(NamedTuple):
-    """The outcome of one look at the operators' needs: the counts, and the notices to send after the commit."""
+    """The outcome of one look at needs: the counts, and the notices to send after the commit."""
 
     opened: int = 0
     ended: int = 0
@@ -109,17 +100,15 @@ _DROP = Command(
 def tell_company(
     connection: Connection, company_id: UUID, *, console: str, end_after: timedelta, now: datetime
 ) -> Told:
-    """Looks once at a company's needs. Whatever is due has a job in the answer, also where an earlier job was lost. A
-    need that was told is over when it has been gone for `end_after`."""
+    """Looks once at a company's needs. The answer has whatever is due, also where an earlier job was lost. A need that
+    was told is over when it has been gone for `end_after`."""
     company = _AT_WORK.first(connection, (company_id,))
     if company is None:  # since the pass found it, it was retired or is being moved
         return Told()
     subscriptions = _enabled(connection, company_id)
     wanted = {kind for one in subscriptions.values() for kind in one.kinds}
     needs = find_needs(connection, Tenant(company_id, Environment.LIVE), kinds=wanted, now=now)
-    look = _Look(connection, company_id, company, console, subscriptions, needs, end_after, now)
-    told = look.tell()
-    return Told(told.opened, told.ended, [send_notice_job(notice_id, company_id) for notice_id in told.due])
+    return _Look(connection, company_id, company, console, subscriptions, needs, end_after, now).tell()
 
 
 def _enabled(connection: Connection, owner_id: UUID) -> dict[UUID, Subscription]:
@@ -140,7 +129,7 @@ def are_operators_told(connection: Connection) -> bool:
 
 def tell_operators(
     connection: Connection, urgent: Mapping[str, Summary], *, console: str, end_after: timedelta, now: datetime
-) -> OperatorsTold:
+) -> Told:
     """Does the same with what is urgent in the whole service. The scheduler sends what is due by itself: the queue may
     be what is in trouble."""
     subscriptions = _enabled(connection, OPERATORS)
@@ -166,12 +155,12 @@ class _Look(NamedTuple):
     end_after: timedelta
     now: datetime
 
-    def tell(self) -> OperatorsTold:
+    def tell(self) -> Told:
         _DOUBT.execute(self.connection, {"company_id": self.company_id, "now": self.now, "error": DOUBT})
         under_way = _UNDER_WAY.all(self.connection, (self.company_id,))
         ended = self.end_what_is_over(under_way)
         opened = self.open_what_began(under_way)
-        return OperatorsTold(opened, ended, self.make_due(_UNDER_WAY.all(self.connection, (self.company_id,))))
+        return Told(opened, ended, self.make_due(_UNDER_WAY.all(self.connection, (self.company_id,))))
 
     def end_what_is_over(self, under_way: Sequence[_UnderWay]) -> int:
         """Ends open notices whose need is gone, and drops those that no subscription wants any more. Notices that a

@@ -153,7 +153,7 @@ def test_nothing_of_its_notices_stays_whatever_a_pass_tells_meanwhile(
         with database.transaction() as connection:
             assert tell_company(
                 connection, company.company_id, console="https://qh.example.com", end_after=timedelta(), now=now
-            ).jobs
+            ).due
             erasing = threads.submit(erase_company, database.transaction, company.company_id, now=now)
             eventually(lambda: connection.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount, bool)
         erasing.result()

@@ -58,8 +58,8 @@ def test_an_attempt_that_was_cut_off_is_in_doubt_and_not_repeated(
     connection: Connection, fleet: Fleet, settings: Settings
 ) -> None:
     claimed = must(due(connection, fleet))
-    assert not look(connection, fleet.company_id, claimed.until - timedelta(seconds=1)).jobs
-    assert not look(connection, fleet.company_id, claimed.until).jobs
+    assert not look(connection, fleet.company_id, claimed.until - timedelta(seconds=1)).due
+    assert not look(connection, fleet.company_id, claimed.until).due
     (notice,) = notices_of(connection, fleet.company_id)
     assert (notice.status, notice.error) == ("doubtful", DOUBT)
     assert settle_notice(connection, claimed, None, now=claimed.until) is None, "its worker comes too late"
@@ -77,15 +77,15 @@ def test_a_gateway_that_refuses_is_asked_again_for_hours(
         early = notice.retry_at - timedelta(seconds=1)
         assert claim_notice(connection, fleet.company_id, notice.id, settings=settings, now=early) is None
         now = notice.retry_at
-        (job,) = look(connection, fleet.company_id, now).jobs
-        claimed = claim_notice(connection, fleet.company_id, job.payload["notice_id"], settings=settings, now=now)
+        (notice_id,) = look(connection, fleet.company_id, now).due
+        claimed = claim_notice(connection, fleet.company_id, notice_id, settings=settings, now=now)
 
     assert waits[:4] == [30, 60, 120, 240]
     assert max(waits) == 1800
     (notice,) = notices_of(connection, fleet.company_id)
     assert (notice.status, notice.error, notice.attempts) == ("failed", "it said no", len(waits) + 1)
     assert RETRIED_FOR - timedelta(hours=1) < now - NOW <= RETRIED_FOR
-    assert not look(connection, fleet.company_id, now + timedelta(days=1)).jobs
+    assert not look(connection, fleet.company_id, now + timedelta(days=1)).due
 
 
 def test_a_time_out_on_an_open_connection_is_in_doubt(connection: Connection, fleet: Fleet, settings: Settings) -> None:

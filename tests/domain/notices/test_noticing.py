@@ -50,10 +50,8 @@ def mapped(connection: Connection, fleet: Fleet) -> None:
 def send(connection: Connection, fleet: Fleet, told: Any, settings: Settings, now: datetime) -> list[str]:
     """Does the jobs as a worker does, with a gateway that takes everything. Gives the texts."""
     texts = []
-    for job in told.jobs:
-        claimed = notice_life.claim_notice(
-            connection, fleet.company_id, job.payload["notice_id"], settings=settings, now=now
-        )
+    for notice_id in told.due:
+        claimed = notice_life.claim_notice(connection, fleet.company_id, notice_id, settings=settings, now=now)
         if claimed is not None:
             texts.append(claimed.text)
             assert notice_life.settle_notice(connection, claimed, None, now=now) == "sent"
@@ -79,13 +77,13 @@ def test_a_need_is_told_once_however_it_grows_and_its_end_once(
     connection: Connection, fleet: Fleet, settings: Settings
 ) -> None:
     subscribe(connection, fleet.company_id)
-    assert not look(connection, fleet.company_id, NOW).jobs
+    assert not look(connection, fleet.company_id, NOW).due
     unmapped(connection, fleet, "LOAD-1")
     (began,) = send(connection, fleet, look(connection, fleet.company_id, NOW), settings, NOW)
     assert began.startswith("Acme: 1 route waits for a vehicle")
     unmapped(connection, fleet, "LOAD-2", "LOAD-3")
     for minutes in (1, 2, 600):
-        assert not look(connection, fleet.company_id, NOW + minutes * MINUTE).jobs
+        assert not look(connection, fleet.company_id, NOW + minutes * MINUTE).due
 
     mapped(connection, fleet)
     later = NOW + 601 * MINUTE
@@ -94,7 +92,7 @@ def test_a_need_is_told_once_however_it_grows_and_its_end_once(
         "Acme: over. No route waits for an unknown vehicle any more",
         "It began Nov 24, 12:00 CST.",
     ]
-    assert not look(connection, fleet.company_id, later + MINUTE).jobs
+    assert not look(connection, fleet.company_id, later + MINUTE).due
 
     unmapped(connection, fleet, "LOAD-9")
     assert send(connection, fleet, look(connection, fleet.company_id, later), settings, later), "it is another one"
@@ -121,7 +119,7 @@ def test_each_kind_waits_for_its_own_minutes(connection: Connection, fleet: Flee
     unmapped(connection, fleet, "LOAD-1")
     failed = imported(connection, fleet.live, now=NOW, externalId="FAILED")
     connection.execute("UPDATE routes SET status = 'error' WHERE id = %s", (failed,))
-    due = [len(look(connection, fleet.company_id, NOW + minutes * MINUTE).jobs) for minutes in (0, 4, 5, 29, 30)]
+    due = [len(look(connection, fleet.company_id, NOW + minutes * MINUTE).due) for minutes in (0, 4, 5, 29, 30)]
     assert due == [0, 0, 1, 1, 2]
 
 
@@ -129,10 +127,10 @@ def test_a_need_that_ends_soon_is_told_to_nobody(connection: Connection, fleet: 
     subscribe(connection, fleet.company_id, after_minutes=10)
     unmapped(connection, fleet, "LOAD-1")
     for minutes in (0, 9):
-        assert not look(connection, fleet.company_id, NOW + minutes * MINUTE).jobs
+        assert not look(connection, fleet.company_id, NOW + minutes * MINUTE).due
     mapped(connection, fleet)
 
-    assert not look(connection, fleet.company_id, NOW + 10 * MINUTE).jobs
+    assert not look(connection, fleet.company_id, NOW + 10 * MINUTE).due
 
     (notice,) = notices_of(connection, fleet.company_id)
     assert (notice.status, notice.error, notice.text) == ("dropped", OVER, None)
@@ -157,7 +155,7 @@ def test_what_begins_at_night_is_told_in_the_morning_if_it_still_lasts(
     failed = imported(connection, fleet.live, now=NOW, externalId="FAILED")
     connection.execute("UPDATE routes SET status = 'error' WHERE id = %s", (failed,))
     for hours in range(7):
-        assert not look(connection, fleet.company_id, night + timedelta(hours=hours)).jobs
+        assert not look(connection, fleet.company_id, night + timedelta(hours=hours)).due
     connection.execute("UPDATE routes SET status = 'canceled' WHERE id = %s", (failed,))
 
     morning = night + timedelta(hours=7)  # 06:00 in Chicago
@@ -172,7 +170,7 @@ def test_the_end_waits_for_the_morning_too(connection: Connection, fleet: Fleet,
     send(connection, fleet, look(connection, fleet.company_id, NOW), settings, NOW)
     mapped(connection, fleet)
     night = datetime(2026, 11, 25, 5, tzinfo=UTC)
-    assert not look_until_over(connection, fleet.company_id, night).jobs
+    assert not look_until_over(connection, fleet.company_id, night).due
     unmapped(connection, fleet, "LOAD-2")
     morning = night + timedelta(hours=7)
     (ended,) = send(connection, fleet, look(connection, fleet.company_id, morning), settings, morning)
@@ -185,14 +183,13 @@ def test_a_retry_waits_for_the_morning_too(connection: Connection, fleet: Fleet,
     subscribe(connection, fleet.company_id, **NIGHT)
     unmapped(connection, fleet, "LOAD-1")
     evening = datetime(2026, 11, 25, 3, 59, tzinfo=UTC)  # 21:59 in Chicago
-    (job,) = look(connection, fleet.company_id, evening).jobs
-    notice_id = job.payload["notice_id"]
+    (notice_id,) = look(connection, fleet.company_id, evening).due
     assert (
         notice_life.claim_notice(connection, fleet.company_id, notice_id, settings=settings, now=evening + MINUTE)
         is None
     )
-    assert not look(connection, fleet.company_id, evening + 5 * MINUTE).jobs
-    assert look(connection, fleet.company_id, evening + timedelta(hours=9)).jobs == [job]
+    assert not look(connection, fleet.company_id, evening + 5 * MINUTE).due
+    assert look(connection, fleet.company_id, evening + timedelta(hours=9)).due == [notice_id]
 
 
 def test_the_end_of_a_need_waits_for_the_attempt_that_is_under_way(
@@ -200,13 +197,11 @@ def test_the_end_of_a_need_waits_for_the_attempt_that_is_under_way(
 ) -> None:
     subscribe(connection, fleet.company_id)
     unmapped(connection, fleet, "LOAD-1")
-    (job,) = look(connection, fleet.company_id, NOW).jobs
-    claimed = notice_life.claim_notice(
-        connection, fleet.company_id, job.payload["notice_id"], settings=settings, now=NOW
-    )
+    (notice_id,) = look(connection, fleet.company_id, NOW).due
+    claimed = notice_life.claim_notice(connection, fleet.company_id, notice_id, settings=settings, now=NOW)
     assert claimed is not None
     mapped(connection, fleet)
-    assert not look(connection, fleet.company_id, NOW).jobs
+    assert not look(connection, fleet.company_id, NOW).due
     notice_life.settle_notice(connection, claimed, None, now=NOW)
     over = NOW + END_AFTER
     (ended,) = send(connection, fleet, look_until_over(connection, fleet.company_id, over), settings, over)
@@ -304,7 +299,7 @@ def test_whoever_wants_no_more_is_told_no_more(
         connection.execute("DELETE FROM users WHERE id = %s", (user_id,))
 
     assert fleet.company_id in companies_to_tell(connection)
-    assert not look(connection, fleet.company_id, NOW + 10 * MINUTE).jobs
+    assert not look(connection, fleet.company_id, NOW + 10 * MINUTE).due
 
     notices = {one.subscription_id: one for one in notices_of(connection, fleet.company_id)}
     assert notices[told.id].status == "sent"
@@ -313,7 +308,7 @@ def test_whoever_wants_no_more_is_told_no_more(
     if how == "disabled":
         assert fleet.company_id not in companies_to_tell(connection)
         enable_subscription(connection, fleet.company_id, told.id, DOT)
-        assert look(connection, fleet.company_id, NOW + 11 * MINUTE).jobs, "it is told anew"
+        assert look(connection, fleet.company_id, NOW + 11 * MINUTE).due, "it is told anew"
 
 
 def test_a_company_without_subscriptions_costs_nothing(connection: Connection, fleet: Fleet) -> None:
@@ -328,13 +323,13 @@ def test_a_company_without_subscriptions_costs_nothing(connection: Connection, f
 def test_a_lost_job_is_made_up_and_a_paused_company_left_alone(connection: Connection, fleet: Fleet) -> None:
     subscribe(connection, fleet.company_id)
     unmapped(connection, fleet, "LOAD-1")
-    first = look(connection, fleet.company_id, NOW).jobs
-    assert look(connection, fleet.company_id, NOW + MINUTE).jobs == first
+    first = look(connection, fleet.company_id, NOW).due
+    assert look(connection, fleet.company_id, NOW + MINUTE).due == first
     connection.execute(
         "INSERT INTO company_moves (company_id, other_cell, stage, holds_until) VALUES (%s, 2, 'pausing', 'infinity')",
         (fleet.company_id,),
     )
-    assert not look(connection, fleet.company_id, NOW + 2 * MINUTE).jobs
+    assert not look(connection, fleet.company_id, NOW + 2 * MINUTE).due
     assert fleet.company_id not in companies_to_tell(connection)
 
 
@@ -373,7 +368,7 @@ def _live(
     subscribe(connection, fleet.company_id, kinds=("vehicle_unmapped",), after_minutes=after_minutes, **quiet)
     route_id = imported(connection, fleet.live, now=NOW)
     now = NOW
-    jobs: list[UUID] = []
+    due: list[UUID] = []
     claims: list[NoticeClaim] = []
     arrived: list[UUID] = []
     """The notices that reached the person, in their order."""
@@ -388,11 +383,11 @@ def _live(
                 (*(("pending_mapping", "vehicle_unmapped") if is_needed else ("draft", None)), route_id),
             )
         if looks:
-            jobs += [job.payload["notice_id"] for job in look(connection, fleet.company_id, now).jobs]
+            due += look(connection, fleet.company_id, now).due
             openings += is_needed and not is_seen
             is_seen = is_needed
-        if is_claimed and jobs:
-            claimed = notice_life.claim_notice(connection, fleet.company_id, jobs.pop(0), settings=settings, now=now)
+        if is_claimed and due:
+            claimed = notice_life.claim_notice(connection, fleet.company_id, due.pop(0), settings=settings, now=now)
             claims += [claimed] if claimed is not None else []
         if end != "none yet" and claims:
             claimed = claims.pop(0)
