@@ -57,7 +57,7 @@ class Contacts:
 
     def __init__(self, keys: str | None = None) -> None:
         self._keys = [key.strip() for key in (keys or "").split(",") if key.strip()]
-        self._told = False
+        self._has_warned = False
 
     @classmethod
     def of(cls, settings: Settings) -> "Contacts":
@@ -89,9 +89,9 @@ class Contacts:
         if contact is None or is_sealed(contact):
             return contact
         if not self._keys:
-            if not self._told:
+            if not self._has_warned:
                 log.warning("contacts.stored_in_clear", hint="set FUELROUTE_CONTACT_KEY; see `fuelroute settings`")
-            self._told = True
+            self._has_warned = True
             return contact
         return self._sealed(contact)
 

@@ -107,7 +107,7 @@ def judge(
         return Compared(before.vehicle_id, BY_PERSON, _doubt_of_link(names, ours[before.vehicle_id], hits, ours))
     others = [("", one, found[one]) for one in names.others() if one in found and found[one] in ours]
     if len({hit[2] for hit in (*hits, *others)}) > 1:
-        return Compared(None, None, _told(f"its references disagree: {_listed((*hits, *others), ours)}"))
+        return Compared(None, None, _cut(f"its references disagree: {_listed((*hits, *others), ours)}"))
     if not hits:
         return _without_hit(before, names, others, ours)
     how, _, vehicle_id = hits[0]
@@ -130,7 +130,7 @@ def _without_hit(before: Before | None, names: Named, others: Sequence[_Hit], ou
     return Compared(
         None,
         None,
-        _told(f"an id of another system, {others[0][1][1]}, is the number of one of yours, and nothing else says so"),
+        _cut(f"an id of another system, {others[0][1][1]}, is the number of one of yours, and nothing else says so"),
     )
 
 
@@ -139,7 +139,7 @@ def _vin_fault(names: Named, vehicle: "Ours") -> str | None:
     theirs, stored = (_comparable(vin) for vin in (names.plain_vin(), (vehicle.vin or "").upper()))
     if theirs is None or stored is None or theirs == stored:
         return None
-    return _told(f"its VIN is {names.plain_vin()}, and your {vehicle.shown()} has {vehicle.vin}")
+    return _cut(f"its VIN is {names.plain_vin()}, and your {vehicle.shown()} has {vehicle.vin}")
 
 
 def _comparable(vin: str) -> str | None:
@@ -150,7 +150,7 @@ def _doubt_of_link(names: Named, linked: "Ours", hits: Sequence[_Hit], ours: Map
     """Why the VIN contradicts a person's link; None if it does not."""
     of_vin = next((ours[hit[2]] for hit in hits if hit[0] == "vin" and hit[2] != linked.id), None)
     if of_vin is not None:
-        return _told(f"a person linked it to {linked.shown()}, and its VIN is that of {of_vin.shown()}")
+        return _cut(f"a person linked it to {linked.shown()}, and its VIN is that of {of_vin.shown()}")
     return _vin_fault(names, linked)
 
 
@@ -175,11 +175,11 @@ def tell_twins(
         others = [other for other in keys.get(one.vehicle_id, ()) if other != key] if one.vehicle_id is not None else []
         if others and one.doubt is None:
             shown = named[others[0]].name or others[0]
-            told[key] = one._replace(doubt=_told(f"{shown} ({others[0]}) is the same vehicle of yours"))
+            told[key] = one._replace(doubt=_cut(f"{shown} ({others[0]}) is the same vehicle of yours"))
     return told
 
 
-def _told(sentence: str) -> str:
+def _cut(sentence: str) -> str:
     return sentence[:_LONGEST_DOUBT]
 
 

@@ -258,7 +258,7 @@ def _reader(place: FieldPlace, profile: FileProfile, zone: ZoneInfo, *, has_mark
 def _refuse_ambiguous(heading: Heading, readers: Sequence[_FieldReader], sample: Sequence[Row]) -> None:
     """Check columns of one name. Raises UnreadableFile if two of them differ wherever both have a value."""
     for reader in readers:
-        said = [_said(reader, row.cells) for row in sample] if reader.others else []
+        said = [_values_of(reader, row.cells) for row in sample] if reader.others else []
         told = [values for values in said if len(values) > 1]
         if told and all(len(set(map(_comparable, values))) > 1 for values in told):
             name = reader.column.removesuffix(" (1)")
@@ -268,7 +268,7 @@ def _refuse_ambiguous(heading: Heading, readers: Sequence[_FieldReader], sample:
             )
 
 
-def _said(reader: _FieldReader, cells: Sequence[Cell]) -> list[Any]:
+def _values_of(reader: _FieldReader, cells: Sequence[Cell]) -> list[Any]:
     """The values of a field's columns that are not empty. An unreadable one stands for itself."""
     given = (cells[place] for place in (reader.place, *reader.others) if place < len(cells))
     values = []
@@ -342,7 +342,7 @@ def _plain_cells(row: Row) -> list[str]:
 def _disagreements(doubled: Sequence[_FieldReader], cells: Sequence[Cell], values: dict[str, Any]) -> Iterator[str]:
     """Sets the fields that have several columns, and reports where their cells differ."""
     for reader in doubled:
-        said = _said(reader, cells)
+        said = _values_of(reader, cells)
         if len(set(map(_comparable, said))) > 1:
             yield f"{reader.column}: the columns of this name say {' and '.join(repr(one)[:60] for one in said)}"
         elif said:

@@ -89,9 +89,9 @@ class Doubts:
         by_truck = self._routes_by_truck() if single or self.strays else {}
         for stray in [*single, *self.strays]:
             why = f"Line {stray.line} names another externalId, and may be a stop of this route"
-            yield from ((route, why) for route in self._whose(stray, by_truck) if route != stray.route)
+            yield from ((route, why) for route in self._possible_routes(stray, by_truck) if route != stray.route)
 
-    def _whose(self, one: _Stray, by_truck: Mapping[int, Sequence[int]]) -> Sequence[int]:
+    def _possible_routes(self, one: _Stray, by_truck: Mapping[int, Sequence[int]]) -> Sequence[int]:
         """The routes to which the row may belong."""
         if one.truck and self._start is not None:
             return by_truck.get(one.truck, ())

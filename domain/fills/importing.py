@@ -200,7 +200,7 @@ class _Batch:
         with in_index_order(connection):
             self._known = {row.key: row for row in _KNOWN.all(connection, {**tenant._asdict(), "keys": as_array(keys)})}
         told = read_tellings(connection, tenant, keys)
-        self._told = {(one.key, one.gallons, one.paid_cents): one for one in told}
+        self._tellings = {(one.key, one.gallons, one.paid_cents): one for one in told}
         others = self._by_id({one.fill_id for one in told})
         self._ids = {key: row.id for key, row in self._known.items()} | {one.key: one.fill_id for one in told}
         self._targets = dict(self._known)
@@ -220,7 +220,7 @@ class _Batch:
         """The rows that no earlier row equals."""
         rest = []
         for fill in fills:
-            stored, told = self._known.get(fill.key), self._told.get((fill.key, fill.gallons, fill.paid_cents))
+            stored, told = self._known.get(fill.key), self._tellings.get((fill.key, fill.gallons, fill.paid_cents))
             if told is not None:
                 self._claim(told.claimed)
             elif stored is not None and not _differs(fill, stored):

@@ -53,7 +53,7 @@ _QUANTITIES = frozenset(f"{one.name}_quantity" for one in WIDE_FUELS)
 
 def wide_fills(given: Mapping[str, Any]) -> list[WideFill]:
     """The fuels that were bought, each with its figures."""
-    told = {one.name: _told(given, one.name) for one in WIDE_FUELS}
+    told = {one.name: _figures_of(given, one.name) for one in WIDE_FUELS}
     tractor, is_doubtful = _tractor(told)
     fills = [WideFill(Fuel.TRACTOR, "tractor", tractor, is_doubtful)] + [
         WideFill(one.fuel, one.name, told[one.name]) for one in WIDE_FUELS[3:]
@@ -61,7 +61,7 @@ def wide_fills(given: Mapping[str, Any]) -> list[WideFill]:
     return _with_rebate([fill for fill in fills if fill.told.quantity], decimal_of(given.get("rebate")))
 
 
-def _told(given: Mapping[str, Any], name: str) -> ToldFigures:
+def _figures_of(given: Mapping[str, Any], name: str) -> ToldFigures:
     gross, net = decimal_of(given.get(f"{name}_amount")), decimal_of(given.get(f"{name}_net_amount"))
     return ToldFigures(
         decimal_of(given.get(f"{name}_quantity")) or _ZERO,

@@ -74,7 +74,9 @@ def road_in_words(roads: RoadOrigin) -> RoadInWords:
     truck = roads.get("truck")
     return RoadInWords(
         credit="; ".join(
-            filter(None, (_credited(roads["source"]), _told(roads.get("trips", ())), roads["fallback_reason"]))
+            filter(
+                None, (_credited(roads["source"]), _trips_sentence(roads.get("trips", ())), roads["fallback_reason"])
+            )
         ),
         truck=None if truck is None else ", ".join(_parts(truck)) or "not given",
         truck_note=_truck_note(roads["source"], truck),
@@ -100,7 +102,7 @@ def _truck_note(source: str, truck: ExplainedTruck | None) -> str:
     return "the vehicle" if truck else ASSUMED_TRUCK
 
 
-def _told(trips: Sequence[ExplainedTrip]) -> str:
+def _trips_sentence(trips: Sequence[ExplainedTrip]) -> str:
     """The sentence about the trips from which the road is known."""
     if not trips:
         return ""

@@ -156,14 +156,14 @@ class PriceJudge:
 
     def station_price(self, sent: SentPrice, state: str | None, place: tuple[float, float]) -> tuple[float, str]:
         """The price in US dollars a gallon, and the doubt, empty without one."""
-        told = self._told(sent, country_of(state, "", *place))
+        told = self._in_dollars(sent, country_of(state, "", *place))
         return told.price, told.doubt or ("" if self._believes(sent) else unbelievable(told.price, self._usual))
 
     def net_price(self, sent: SentPrice, station_id: str | None) -> tuple[float, str]:
         """The net price of a deal, for one station or a brand, in US dollars a gallon, and the doubt, empty without
         one."""
         station = self._stations.get(station_id or "")
-        told = self._told(sent, _country(station))
+        told = self._in_dollars(sent, _country(station))
         if told.doubt or self._believes(sent):
             return told.price, told.doubt
         retail = self._fresh(station) or self._usual
@@ -190,7 +190,7 @@ class PriceJudge:
     def _believes(self, sent: SentPrice) -> bool:
         return self.believes or sent.is_checked
 
-    def _told(self, sent: SentPrice, country: Country) -> ToldPrice:
+    def _in_dollars(self, sent: SentPrice, country: Country) -> ToldPrice:
         written, is_told = self._unit(country, sent)
         return in_dollars(sent.amount, written, self._rates, is_told=is_told)
 

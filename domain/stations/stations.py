@@ -197,9 +197,9 @@ class _ToldStations:
                 self.numbers[row.station_id] = line.number
                 yield line
             else:
-                yield self._told(line)
+                yield self._in_dollars(line)
 
-    def _told(self, line: FileRow[Any]) -> FileRow[Any]:
+    def _in_dollars(self, line: FileRow[Any]) -> FileRow[Any]:
         row = line.row
         sent = sent_price(row, row.retail_price)
         price, doubt = self._judge.station_price(sent, row.state, (row.latitude, row.longitude))

@@ -100,11 +100,11 @@ class Outcome:
     """Messages whose next attempt was not due yet at the end."""
     violations: list[Violation] = field(default_factory=list)
     logs: str | None = None
-    _told: int = 0
+    _reported: int = 0
 
     def new_violations(self) -> list[Violation]:
         """The violations since the last call."""
-        found, self._told = self.violations[self._told :], len(self.violations)
+        found, self._reported = self.violations[self._reported :], len(self.violations)
         return found
 
 

@@ -41,7 +41,7 @@ class World:
         self.service, self.processes, self.point, self.when = service, processes, point, when
         self.open = ExitStack()
         self._deaths_before = len(processes.deaths)
-        self._told: list[tuple[Tms, str, int]] = []
+        self._messages_sent: list[tuple[Tms, str, int]] = []
 
     # What a scenario arranges
 
@@ -98,7 +98,7 @@ class World:
 
     def expect_messages(self, tms: "Tms", route_id: str, sent: int) -> list[Any]:
         """The messages of a route that its driver got, once there are so many; the others were discarded."""
-        self._told.append((tms, route_id, sent))
+        self._messages_sent.append((tms, route_id, sent))
         return eventually(
             lambda: tms.sent(route_id), lambda messages: len(messages) == sent, SECONDS, f"{sent} sent messages"
         )
@@ -108,7 +108,9 @@ class World:
         beside the one."""
         with redis_client(self.service.settings.require_redis_url()) as client:
             eventually(lambda: self._left(client), lambda left: not left, SECONDS, "nothing to be left")
-        assert [len(tms.sent(route_id)) for tms, route_id, _ in self._told] == [sent for _, _, sent in self._told]
+        assert [len(tms.sent(route_id)) for tms, route_id, _ in self._messages_sent] == [
+            sent for _, _, sent in self._messages_sent
+        ]
         with self.service.database.transaction() as connection:
             assert counts.reconcile(connection) == []
         died = eventually(lambda: self.processes.deaths[self._deaths_before :], bool, SECONDS, "a death")

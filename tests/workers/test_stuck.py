@@ -30,7 +30,7 @@ class Hanging:
         self.go_on = threading.Event()
         self.broker = FuelrouteBroker(settings.require_redis_url())
         self.presence = Presence(self.broker, database, QUEUES, threads=2)
-        self._told = told
+        self._sends_heartbeats = told
         for queue in QUEUES:
             dramatiq.actor(broker=self.broker, actor_name=f"tests.{queue}", queue_name=queue, max_retries=0)(self._run)
         self._worker = Worker(self.broker, queues=set(QUEUES), worker_threads=2)
@@ -39,7 +39,7 @@ class Hanging:
         assert number == 0 or self.go_on.wait(60)
 
     def start(self) -> None:
-        if self._told:
+        if self._sends_heartbeats:
             self.presence.start()
         self._worker.start()
 
@@ -50,7 +50,7 @@ class Hanging:
     def stop(self) -> None:
         self.go_on.set()
         self._worker.stop(timeout=5_000)
-        if self._told:
+        if self._sends_heartbeats:
             self.presence.stop()
         self.broker.close()
         for client in (self.broker.waiting_client, self.broker.client):

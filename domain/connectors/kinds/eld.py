@@ -132,7 +132,7 @@ class EldGateway(Vendor):
         """Shows the first units as they are read, so that a description can be corrected."""
         description = _description(access.credentials.get("description") or "")
         body = await self._ask(description, 1, access, http)
-        return await http.read(lambda body: _told(description, body), body)
+        return await http.read(lambda body: _test_sentence(description, body), body)
 
     async def _ask(self, description: UnitDescription, number: int, access: Access, http: VendorHttp) -> bytes:
         given = access.credentials
@@ -178,7 +178,7 @@ def _told_apart(units: list["_Unit"]) -> list["_Unit"]:
     ]
 
 
-def _told(description: UnitDescription, body: bytes) -> str:
+def _test_sentence(description: UnitDescription, body: bytes) -> str:
     units = _units(description, read_document(EldGateway.title, body))
     read = [unit for one in units if (unit := _read_unit(description, one)) is not None and unit.fix is not None]
     shown = "; ".join(_preview(one) for one in read[:_PREVIEWED])

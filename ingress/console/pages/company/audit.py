@@ -19,7 +19,7 @@ _PAGE_SIZE = 100
 
 def show(page: Page) -> Response:
     text = page.form.text("q")
-    entries = search_actions(page.connection, _whose(page), text, before=_before(page), limit=_PAGE_SIZE + 1)
+    entries = search_actions(page.connection, _shown_company(page), text, before=_before(page), limit=_PAGE_SIZE + 1)
     return page.render(
         "audit.html",
         section="audit",
@@ -34,7 +34,7 @@ def show(page: Page) -> Response:
     )
 
 
-def _whose(page: Page) -> UUID | None:
+def _shown_company(page: Page) -> UUID | None:
     """The company whose actions are shown; None for all actions. Raises Refused if the user may not see them."""
     if page.session.role is not Role.OPERATOR:
         return page.company_id

@@ -96,7 +96,7 @@ def take(page: Page, upload: Upload) -> Response:
     if upload.path.stat().st_size > MOST_FILE_BYTES_SENT:
         raise Refused(413, "This file is too large", "Import it with the command: fuelroute prices import.")
     page.afterwards.append(upload.remove)
-    with _told(upload):
+    with _faults_refused(upload):
         if page.form.text("act") == "import":
             with reading_within(_IMPORT_SECONDS):
                 return _import(page, upload, _profile(page, upload))
@@ -109,7 +109,7 @@ def take(page: Page, upload: Upload) -> Response:
 
 
 @contextmanager
-def _told(upload: Upload) -> Iterator[None]:
+def _faults_refused(upload: Upload) -> Iterator[None]:
     try:
         yield
     except UnreadableFile as error:
