@@ -34,7 +34,7 @@ def process_batch(context: Context, environment: str, vehicle_ids: Sequence[UUID
     """
     now = clock.now()
     try:
-        with context.database.transaction_by_key() as connection:
+        with context.database.pipelined_transaction() as connection:
             arrivals, departures = process_vehicles(
                 connection, environment, vehicle_ids, settings=context.settings, now=now
             )

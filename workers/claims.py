@@ -21,7 +21,7 @@ def store_while_claimed(context: Context, claimed: Claim, store: Callable[[Conne
     repeated, or doubted. Raises psycopg.OperationalError."""
     while True:
         try:
-            with context.database.transaction_by_key() as connection:
+            with context.database.pipelined_transaction() as connection:
                 return store(connection)
         except psycopg.OperationalError:
             if clock.now() >= claimed.until:

@@ -74,7 +74,7 @@ class Context:
     def _ask(self, read: Callable[[Connection], Found]) -> Found | None:
         """The result of `read`; None if the database fails, because no work may fail for want of its trace."""
         try:
-            with self.database.by_key() as connection:
+            with self.database.single_statements() as connection:
                 return read(connection)
         except psycopg.Error as error:
             log.warning("traces.not_read", error=str(error))

@@ -58,7 +58,7 @@ def import_due(context: Context, company_id: UUID | None = None) -> dict[UUID, I
     now = clock.now()
     route_ids: list[UUID] = []
     try:
-        with context.database.transaction_by_key() as connection:
+        with context.database.pipelined_transaction() as connection:
             route_ids = holds.take_due_imports(connection, now=now, company_id=company_id)
             attempted = imports.import_routes(connection, route_ids, early=_early(context), now=now)
         return _with_rehearsed_failures(context, attempted, now=now)
@@ -110,7 +110,7 @@ def _announced(
     others = [route_id for route_id in route_ids if route_id not in outcomes]
     if not others:
         return outcomes
-    with context.database.by_key() as connection:
+    with context.database.single_statements() as connection:
         return {**outcomes, **imports.revisions_settled(connection, others)}
 
 
@@ -123,7 +123,11 @@ def import_batch(
     now = clock.now()
     database = context.database
     try:
-        with database.by_key() if limits is None else database.transaction_by_key(limits=limits) as connection:
+        with (
+            database.single_statements()
+            if limits is None
+            else database.pipelined_transaction(limits=limits) as connection
+        ):
             attempted = imports.import_routes(connection, route_ids, early=_early(context), now=now, wait=wait)
         return _with_rehearsed_failures(context, attempted, now=now)
     except Exception as error:

@@ -40,7 +40,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
         return delivery.finish_delivery(connection, claimed, fault, settings=context.settings, now=clock.now())
 
     def send_one(message_id: UUID) -> None:
-        with context.database.transaction_by_key() as connection:
+        with context.database.pipelined_transaction() as connection:
             step = delivery.start_delivery(connection, message_id, settings=context.settings, now=clock.now())
         if isinstance(step, MessageClaim):
             with looking_up_for(step.company_id):

@@ -22,7 +22,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
     @dramatiq.actor(broker=broker, actor_name="notices.send", queue_name="messages")
     def send(notice_id: str) -> None:
         (company_id,) = context.companies.ids
-        with context.database.transaction_by_key() as connection:
+        with context.database.pipelined_transaction() as connection:
             claimed = notice_life.claim_notice(
                 connection, company_id, UUID(notice_id), settings=context.settings, now=clock.now()
             )

@@ -49,13 +49,13 @@ def build_plan(context: Context, route_id: UUID) -> None:
     error."""
     now = clock.now()
     try:
-        with context.database.transaction_by_key() as connection:
+        with context.database.pipelined_transaction() as connection:
             task = first_plan.begin_plan(connection, route_id, wait=_wait(context), now=now)
         if task is None:
             return
         corridor, plan = _compute(context, task, now)
         if isinstance(plan, NoPlan):
-            with context.database.transaction_by_key() as connection:
+            with context.database.pipelined_transaction() as connection:
                 other = first_plan.without_disputed_level(connection, task, wait=_wait(context), now=now)
             if other == "waits":
                 log.info("plans.wait_for_level", route_id=route_id)
@@ -63,7 +63,7 @@ def build_plan(context: Context, route_id: UUID) -> None:
             if other != "certain":
                 task = other
                 corridor, plan = _compute(context, task, now)
-        with context.database.transaction_by_key() as connection:
+        with context.database.pipelined_transaction() as connection:
             outcome = first_plan.finish_plan(connection, task, corridor, plan, now=now)
     except Exception as error:
         if _is_no_fault(error):
@@ -83,7 +83,7 @@ def review_plan(context: Context, route_id: UUID) -> None:
     stays."""
     now = clock.now()
     try:
-        with context.database.transaction_by_key() as connection:
+        with context.database.pipelined_transaction() as connection:
             due = replans.begin_replan(connection, route_id, now=now) or reviews.begin_review(
                 connection, route_id, now=now
             )
@@ -91,7 +91,7 @@ def review_plan(context: Context, route_id: UUID) -> None:
             return
         corridor, plan = _compute(context, due.task, now)
         outcome: ReviewOutcome | ReplanOutcome
-        with context.database.transaction_by_key() as connection:
+        with context.database.pipelined_transaction() as connection:
             if isinstance(due, Replan):
                 outcome = replans.finish_replan(connection, due, corridor, plan, now=now)
             else:
@@ -145,7 +145,7 @@ def _compute(context: Context, task: PlanTask, now: datetime) -> tuple[Corridor,
 
 
 def _corridor(context: Context, task: PlanTask, road: Road, miles: float, now: datetime) -> Corridor:
-    with context.database.transaction_by_key(snapshot=True) as connection:
+    with context.database.pipelined_transaction(snapshot=True) as connection:
         return offers_along(connection, task.route.company_id, road, miles, context.network, now=now)
 
 

@@ -16,7 +16,7 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
     @dramatiq.actor(broker=broker, actor_name="messages.read_status", queue_name="messages")
     def read_status() -> None:
         (company_id,) = context.companies.ids
-        with context.database.transaction_by_key() as connection:
+        with context.database.pipelined_transaction() as connection:
             unread = claim_unread(connection, company_id, now=clock.now())
         if unread is None:
             return
@@ -25,6 +25,6 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
         if isinstance(read, Fault):  # the next pass asks again
             log.warning("messages.read_status_unknown", company_id=company_id, reason=read.sentence)
             return
-        with context.database.transaction_by_key() as connection:
+        with context.database.pipelined_transaction() as connection:
             store_read(connection, company_id, read, now=clock.now())
         log.info("messages.read_status_stored", company_id=company_id, asked=len(unread.message_ids), read=len(read))

@@ -113,7 +113,7 @@ class WebhookCouriers(Middleware):
         """The result of `work` in a transaction that sees this company, in a thread."""
 
         def run() -> Result:
-            with self.context.database.transaction_by_key(of_companies([company_id])) as connection:
+            with self.context.database.pipelined_transaction(of_companies([company_id])) as connection:
                 return work(connection)
 
         return await self._loop.run_in_executor(self._database_threads, run)

@@ -54,7 +54,7 @@ class WebhookHints(Middleware):
             if len(self._jobs) > _MOST_REMEMBERED:
                 self._jobs = {}
             found: dict[UUID, list[Job]] = {one: [] for one in unknown}
-            with self._context.database.by_key(of_companies(unknown)) as connection:
+            with self._context.database.single_statements(of_companies(unknown)) as connection:
                 for job in delivery_jobs(connection, unknown):
                     if job.company_id is not None:
                         found[job.company_id].append(job)

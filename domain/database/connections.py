@@ -95,8 +95,8 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
     patience_seconds = math.inf
     made_at = used_at = 0.0
     visible: Visibility | None = NOTHING
-    """The rows that its statements see outside of transactions, as `by_key` set them last; None where that is not
-    known."""
+    """The rows that its statements see outside of transactions, as last set by `single_statements`; None where that is
+    not known."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -261,7 +261,7 @@ class Database:
             yield connection
 
     @contextmanager
-    def transaction_by_key(
+    def pipelined_transaction(
         self, visible: Visibility | None = None, *, snapshot: bool = False, limits: TimeLimits | None = None
     ) -> Iterator[Connection]:
         """A transaction of statements that find their rows by key. They go out together until the first result is read:
@@ -287,11 +287,11 @@ class Database:
                 raise
 
     @contextmanager
-    def by_key(self, visible: Visibility | None = None) -> Iterator[Connection]:
+    def single_statements(self, visible: Visibility | None = None) -> Iterator[Connection]:
         """A connection for single statements by key. Each commits by itself, which saves the two round trips of a
         transaction. Behind a pooler they are one. Raises the same errors as `transaction`."""
         if self._pooled:
-            with self.transaction_by_key(visible) as connection:
+            with self.pipelined_transaction(visible) as connection:
                 yield connection
             return
         with self._borrowed(self._pool_by_key) as connection:

@@ -113,12 +113,12 @@ class Api:
         permission: str | None,
         read: Callable[[Connection, Caller], Read],
         *,
-        by_key: bool = False,
+        pipelined: bool = False,
     ) -> Read:
         """The result of `read` in a transaction of its own. Raises ApiError as `_admit` does."""
 
         def in_transaction(caller: Caller) -> Read:
-            with self._services.transaction(caller, by_key=by_key) as connection:
+            with self._services.transaction(caller, pipelined=pipelined) as connection:
                 return read(connection, caller)
 
         return await self._work(request, permission, in_transaction)
@@ -201,7 +201,7 @@ class Api:
 
         page = None if follows_changes(query) else await self._read_replica(request, "routes:read", read)
         if page is None:
-            page = await self._read(request, "routes:read", read, by_key=True)
+            page = await self._read(request, "routes:read", read, pipelined=True)
         return _listed(request, page)
 
     async def get_route(self, request: Request) -> Answer:
@@ -250,7 +250,9 @@ class Api:
             body = await request.body(self._services.settings.body_timeout_seconds)
             positions, rejected = await self._work(request, "positions:write", lambda _: _read_positions(body))
             await self._services.count_positions(caller, len(positions) + len(rejected))
-            feed = await self._read(request, "positions:write", partial(self._store_positions, positions), by_key=True)
+            feed = await self._read(
+                request, "positions:write", partial(self._store_positions, positions), pipelined=True
+            )
         _count(feed.accepted, feed.dropped, len(rejected) + len(feed.rejected))
         rejected = sorted([*rejected, *feed.rejected], key=lambda entry: entry.index)
         return json_answer(PositionsAccepted(accepted=feed.accepted, rejected=rejected), 202)

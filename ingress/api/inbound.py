@@ -137,13 +137,13 @@ class Inbound:
     def _store(self, receiver: Receiver, page: VendorPage) -> StoredPage | None:
         now = clock.now()
         visible = of_tenants([receiver.tenant])
-        with self._services.database.transaction_by_key(visible) as connection:
+        with self._services.database.pipelined_transaction(visible) as connection:
             taken = store_inbound_page(connection, receiver, page, rules=self._rules, now=now)
         if taken is None:
             return None
         due = self._tally(receiver.id).add(taken)
         if due is not None:
-            with self._services.database.transaction_by_key(visible) as connection:
+            with self._services.database.pipelined_transaction(visible) as connection:
                 note_received(connection, receiver, due, now=now)
         return taken
 

@@ -54,7 +54,7 @@ class KeyUse:
         if not used:
             return
         try:
-            with self._database.by_key(EVERYTHING) as connection:
+            with self._database.single_statements(EVERYTHING) as connection:
                 note_use(connection, used, now=clock.now())
         except (PoolTimeout, psycopg.OperationalError) as error:
             log.warning("keys.use_not_written", keys=len(used), error=str(error))

@@ -74,7 +74,7 @@ class PushPipeline:
     def __init__(
         self,
         authenticator: Authenticator,
-        by_key: AsyncDatabase,
+        async_database: AsyncDatabase,
         database: Database,
         jobs: AsyncJobQueue,
         outcome_listener: OutcomeListener,
@@ -82,7 +82,7 @@ class PushPipeline:
         replica: ReplicaReads | None = None,
     ) -> None:
         self._authenticator = authenticator
-        self._by_key = by_key
+        self._async_database = async_database
         self._database = database
         self._jobs = jobs
         self._outcome_listener = outcome_listener
@@ -136,7 +136,7 @@ class PushPipeline:
         storage = PushStorage(self._database, until=until)
         store = storage.store_together
         try:
-            created = await self._by_key.store(create_routes(pushes, now=clock.now()), of_pushes(pushes))
+            created = await self._async_database.store(create_routes(pushes, now=clock.now()), of_pushes(pushes))
         except psycopg.Error as error:
             if is_away(error):
                 raise
@@ -180,7 +180,7 @@ class PushPipeline:
                 await self._answer_with_outcomes(expected)
         late = [one for one in changed if not one.admitted.asked.future.done()]
         if any(one.pushed.effect == "create" for one in late):
-            await self._by_key.ask(wait_until_durable())  # no worker's commit has written them to disk
+            await self._async_database.ask(wait_until_durable())  # no worker's commit has written them to disk
         await self._read(late)
 
     async def _answer_with_outcomes(self, expected: Expectation[_Stored]) -> None:
@@ -208,7 +208,7 @@ class PushPipeline:
             return
         await self._note_writes(stored)
         query = read_routes([(one.push.tenant, one.pushed.route_id) for one in stored])
-        found = await self._by_key.ask(query, of_pushes([one.push for one in stored]))
+        found = await self._async_database.ask(query, of_pushes([one.push for one in stored]))
         for one, versioned in zip(stored, found, strict=True):
             if versioned is None:
                 one.admitted.settle(LookupError(one.pushed.route_id))

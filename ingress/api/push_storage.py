@@ -66,7 +66,7 @@ class PushStorage:
 
     def _store(self, pushes: Sequence[Push], limits: TimeLimits) -> Sequence[Pushed | ApiError]:
         try:
-            with self._database.transaction_by_key(of_pushes(pushes), limits=limits) as connection:
+            with self._database.pipelined_transaction(of_pushes(pushes), limits=limits) as connection:
                 stored = store_pushes(connection, pushes, now=self._now)
                 _check_keys_again(connection, pushes)
         except _KeysGone as gone:  # since they were looked at; the batch may have waited for other transactions

@@ -93,7 +93,7 @@ class ReplicaReads:
             "limits": REPLICA,
             "is_replica": True,
         }
-        self._by_key = AsyncDatabase(url, **options)
+        self._async_database = AsyncDatabase(url, **options)
         self._in_threads = Database(url, **options, fail_fast=True, visible=lambda: NOTHING)
         self._freshness = Freshness(settings.database_replica_lag_seconds)
         self._rests_until = 0.0
@@ -101,11 +101,11 @@ class ReplicaReads:
 
     async def __aenter__(self) -> "ReplicaReads":
         self._in_threads.__enter__()
-        await self._by_key.__aenter__()
+        await self._async_database.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._by_key.__aexit__()
+        await self._async_database.__aexit__()
         self._in_threads.__exit__()
 
     async def note_writes(self, tenants: Iterable[Tenant]) -> None:
@@ -142,7 +142,7 @@ class ReplicaReads:
         if self._rests():
             return None
         try:
-            with self._in_threads.transaction_by_key(of_tenants([caller.tenant])) as connection:
+            with self._in_threads.pipelined_transaction(of_tenants([caller.tenant])) as connection:
                 replayed = REPLAYED.one(connection)
                 return replayed, read(connection)
         except psycopg.Error as error:
@@ -159,7 +159,7 @@ class ReplicaReads:
 
     async def _ask(self, query: Query[Answer], visible: Visibility) -> Answer | None:
         try:
-            return await self._by_key.ask(query, visible)
+            return await self._async_database.ask(query, visible)
         except psycopg.Error as error:
             self._rest("failed", error=str(error))
             return None

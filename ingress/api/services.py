@@ -54,7 +54,7 @@ class Services:
         circuit = RedisCircuit(of_threads)
         put = JobQueue(of_threads, circuit).put
         self.database = Database.of(settings, SERVING, fail_fast=True, visible=lambda: NOTHING, put_jobs=put)
-        self._by_key = AsyncDatabase.of(settings)
+        self._async_database = AsyncDatabase.of(settings)
         self._redis = async_redis_client(redis_url)
         self._limiter = RateLimiter(
             self._redis,
@@ -64,16 +64,16 @@ class Services:
         )
         self._key_use = KeyUse(self.database)
         self.request_log = RequestLog(settings)
-        self.authenticator = Authenticator(self._by_key, self._limiter, self._key_use)
+        self.authenticator = Authenticator(self._async_database, self._limiter, self._key_use)
         self.replica = (
-            ReplicaReads(settings, settings.database_replica_url, self._by_key)
+            ReplicaReads(settings, settings.database_replica_url, self._async_database)
             if settings.database_replica_url is not None
             else None
         )
         self._outcome_listener = OutcomeListener(redis_url)
         self._push_pipeline = PushPipeline(
             self.authenticator,
-            self._by_key,
+            self._async_database,
             self.database,
             AsyncJobQueue(self._redis, circuit),
             self._outcome_listener,
@@ -103,7 +103,7 @@ class Services:
         """Opens the connections, and closes them after the batches in flight."""
         listening = asyncio.get_running_loop().create_task(self._outcome_listener.listen())
         with self.database, self._key_use:
-            async with self._by_key, self._redis, self.request_log, self.replica or nullcontext():
+            async with self._async_database, self._redis, self.request_log, self.replica or nullcontext():
                 yield
                 for batches in (self.authenticator.batches, self.pushes, self.reads, self.finds, self.versions):
                     await batches.close()
@@ -124,10 +124,10 @@ class Services:
             return await asyncio.get_running_loop().run_in_executor(self._threads, in_context, work)
 
     @contextmanager
-    def transaction(self, caller: Caller, *, by_key: bool = False) -> Iterator[Connection]:
+    def transaction(self, caller: Caller, *, pipelined: bool = False) -> Iterator[Connection]:
         """A transaction for a caller who may have waited for it: at its end the key is checked again. Raises ApiError
-        401 if it is no longer valid; nothing is stored then. `by_key` uses `transaction_by_key`."""
-        begin = self.database.transaction_by_key if by_key else self.database.transaction
+        401 if it is no longer valid; nothing is stored then. With `pipelined` its statements go out together."""
+        begin = self.database.pipelined_transaction if pipelined else self.database.transaction
         with begin(of_tenants([(caller.company_id, caller.environment)])) as connection:
             yield connection
             if not all(still_valid([caller.key_id]).on(connection)):
@@ -154,7 +154,7 @@ class Services:
 
     async def ask(self, query: Query[Result], visible: Visibility) -> Result:
         """The answer of a query by key."""
-        return await self._by_key.ask(query, visible)
+        return await self._async_database.ask(query, visible)
 
     def _reader(
         self, read: Callable[[Sequence[tuple[UUID, Item]]], Query[list[Result | None]]], name: str
@@ -189,11 +189,11 @@ class Services:
         """The results in order, from a replica as far as it may answer. Raises psycopg.Error when the primary is
         away."""
         if self.replica is None:
-            return await self._by_key.ask(read(asked), visible)
+            return await self._async_database.ask(read(asked), visible)
         results = await self.replica.read(read, asked, visible)
         left = [position for position, result in enumerate(results) if result is None]
         if left:
-            of_primary = await self._by_key.ask(read([asked[position] for position in left]), visible)
+            of_primary = await self._async_database.ask(read([asked[position] for position in left]), visible)
             for position, result in zip(left, of_primary, strict=True):
                 results[position] = result
         return results

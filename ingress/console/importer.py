@@ -177,7 +177,7 @@ class Importer:
         def note() -> None:
             while not done.wait(_PROGRESS_SECONDS):
                 try:
-                    with self._database.by_key(_visible_to(stored)) as connection:
+                    with self._database.single_statements(_visible_to(stored)) as connection:
                         import_records.note_progress(connection, stored.id, rows_read=rows.count, now=clock.now())
                 except psycopg.Error:
                     log.warning("console.import_progress_not_stored", exc_info=True)

@@ -113,9 +113,8 @@ def main(
                 _print_figures(f"{chosen_for:6}{name:7}", ways, found)
         for way in ways:
             if now["missed"][way.name]:
-                print(
-                    f"    {way.name} misses {', '.join(now['missed'][way.name])}{_second_way_note(now['seconds'][way.name])}"
-                )
+                note = _second_note(now["seconds"][way.name])
+                print(f"    {way.name} misses {', '.join(now['missed'][way.name])}{note}")
 
 
 def _print_figures(name: str, ways: Sequence[TruckWay], found: dict[str, Any]) -> None:
@@ -130,7 +129,7 @@ def _print_figures(name: str, ways: Sequence[TruckWay], found: dict[str, Any]) -
         print(f"{'':13} error of {len(errors)} distances {mean:.2f} % in the mean, {middle:.2f} % in the median")
 
 
-def _second_way_note(seconds: list[list[str]]) -> str:
+def _second_note(seconds: list[list[str]]) -> str:
     if not seconds:
         return "; no second way is told"
     return "; the second way is right" if [] in seconds else "; the second way is wrong too"

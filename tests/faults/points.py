@@ -45,7 +45,7 @@ class Point(NamedTuple):
 
 _COMMITS = (
     "domain.database.connections:Database.transaction",
-    "domain.database.connections:Database.transaction_by_key",
+    "domain.database.connections:Database.pipelined_transaction",
     "domain.database.connections:connected",
 )
 """The transactions of threads and of commands: each commits as its block ends."""

@@ -160,7 +160,7 @@ class Pollers:
         companies' pages find a thread."""
 
         def do() -> Result:
-            with self._walled.transaction_by_key(of_companies([leased.company_id])) as connection:
+            with self._walled.pipelined_transaction(of_companies([leased.company_id])) as connection:
                 return work(connection)
 
         async with self._storing.setdefault(leased.company_id, asyncio.Lock()):

@@ -15,7 +15,7 @@ def test_pipelined_statements_are_stored_together_and_a_failure_spoils_no_later_
             connection.execute("CREATE TABLE kept (number int)")
 
         def store(number: int) -> int | None:
-            with database.by_key() as connection:
+            with database.single_statements() as connection:
                 with pipelined(connection):
                     connection.execute("INSERT INTO kept SELECT 10 / %s::int", (number,))
                     count = named(connection).execute("SELECT count(*) AS kept FROM kept")
@@ -28,7 +28,7 @@ def test_pipelined_statements_are_stored_together_and_a_failure_spoils_no_later_
             assert store(attempt) == attempt
 
         def store_and_fail() -> None:
-            with database.by_key() as connection, pipelined(connection):
+            with database.single_statements() as connection, pipelined(connection):
                 connection.execute("INSERT INTO kept VALUES (1)")
                 connection.execute("SELECT 1 / 0")
 
@@ -48,10 +48,10 @@ def test_a_transaction_by_key_is_stored_whole_or_not_at_all(snapshot: bool) -> N
             )
 
         def kept() -> list[int]:
-            with database.transaction_by_key(snapshot=snapshot) as connection:
+            with database.pipelined_transaction(snapshot=snapshot) as connection:
                 return [number for (number,) in connection.execute("SELECT number FROM kept ORDER BY 1").fetchall()]
 
-        with database.transaction_by_key() as connection:
+        with database.pipelined_transaction() as connection:
             connection.execute(insert, (1,))
             connection.execute(insert, (2,))
         assert kept() == [1, 2]
@@ -78,11 +78,11 @@ def test_a_transaction_by_key_is_stored_whole_or_not_at_all(snapshot: bool) -> N
             (fails_before_another_answer, psycopg.errors.CheckViolation),
             (fails_by_itself, ZeroDivisionError),
         ):
-            with pytest.raises(error), database.transaction_by_key() as connection:
+            with pytest.raises(error), database.pipelined_transaction() as connection:
                 work(connection)
         assert kept() == [1, 2]
 
         for number in range(10, 30):  # often enough for each statement to be prepared
-            with database.transaction_by_key() as connection:
+            with database.pipelined_transaction() as connection:
                 connection.execute(insert, (number,))
         assert kept() == [1, 2, *range(10, 30)]

@@ -23,7 +23,7 @@ from tests.servers import SilentProxy
 from tests.service import eventually
 
 CONNECTIONS = 6
-USES = [Database.transaction, Database.transaction_by_key, Database.by_key]
+USES = [Database.transaction, Database.pipelined_transaction, Database.single_statements]
 
 Use = Callable[[Database], AbstractContextManager[Connection]]
 
@@ -61,7 +61,7 @@ def wait_for_sleepers(url: str, count: int) -> None:
 
 def fill(database: Database) -> None:
     """Both pools get their connections."""
-    for use in (Database.transaction, Database.by_key):
+    for use in (Database.transaction, Database.single_statements):
         with ExitStack() as held:
             for _ in range(CONNECTIONS):
                 connection = held.enter_context(use(database))

@@ -26,7 +26,7 @@ from tests.servers import OverTcp
 
 Use = Callable[[Database], AbstractContextManager[Connection]]
 
-USES: list[Use] = [Database.transaction, Database.transaction_by_key, Database.by_key]
+USES: list[Use] = [Database.transaction, Database.pipelined_transaction, Database.single_statements]
 
 
 class _Stored(NamedTuple):

@@ -66,7 +66,7 @@ def sessions(url: str) -> Iterator[tuple[str, dict[str, str]]]:
         with Database(url, limits=limits) as database:
             with database.transaction() as connection:
                 yield name, dict(named(connection).execute(query).fetchall())
-            with database.by_key() as connection:
+            with database.single_statements() as connection:
                 yield f"{name} by key", dict(named(connection).execute(query).fetchall())
     yield "serving in an event loop", dict(asked(url, Query(SETTINGS, (), list)))
     with connected(url) as connection:
@@ -128,7 +128,7 @@ def test_a_statement_that_takes_too_long_is_canceled_and_the_connection_used_aga
 @pytest.mark.parametrize("by_key", [False, True])
 def test_limits_of_a_transaction_end_with_it(settings: Settings, by_key: bool) -> None:
     with Database(settings.require_database_url(), pool_size=1, limits=BRISK) as database:
-        transaction = database.transaction_by_key if by_key else database.transaction
+        transaction = database.pipelined_transaction if by_key else database.transaction
         with transaction(limits=TimeLimits(statement_seconds=10, lock_seconds=5)) as connection:
             named(connection).execute("SELECT pg_sleep(1.2)").fetchone()
         with pytest.raises(psycopg.errors.QueryCanceled), transaction() as connection:
@@ -136,7 +136,7 @@ def test_limits_of_a_transaction_end_with_it(settings: Settings, by_key: bool) -
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-@pytest.mark.parametrize("use", [Database.transaction, Database.transaction_by_key, Database.by_key])
+@pytest.mark.parametrize("use", [Database.transaction, Database.pipelined_transaction, Database.single_statements])
 def test_a_silent_server_is_waited_for_within_the_limits_and_used_again_when_it_is_back(
     use: Callable[[Database], AbstractContextManager[Connection]], address: str, urls: dict[str, str]
 ) -> None:
@@ -200,7 +200,7 @@ def test_a_statement_that_takes_long_is_waited_for_as_long_as_the_server_answers
 ) -> None:
     monkeypatch.setattr("domain.database.connections._PROBE_SECONDS", 0.3)
     with Database(urls["unix"], limits=WORKING) as database:
-        for use in (database.transaction(), database.transaction_by_key(), connected(urls["unix"])):
+        for use in (database.transaction(), database.pipelined_transaction(), connected(urls["unix"])):
             with use as connection:
                 assert named(connection).execute("SELECT 7 AS found FROM pg_sleep(1.2)").fetchall() == [(7,)]
 

@@ -35,7 +35,7 @@ from tests.service import running_service
 
 Use = Callable[[Database, Visibility], AbstractContextManager[Connection]]
 
-USES: list[Use] = [Database.transaction, Database.transaction_by_key, Database.by_key]
+USES: list[Use] = [Database.transaction, Database.pipelined_transaction, Database.single_statements]
 
 
 class _Seen(NamedTuple):
@@ -141,7 +141,7 @@ def test_an_event_loop_sees_the_same(pooler: Pooler) -> None:
 def test_limits_snapshots_and_pipelines_hold_in_the_transaction(pooler: Pooler) -> None:
     brisk = TimeLimits(statement_seconds=0.3, lock_seconds=0.2)
     with pooler.database() as database:
-        for use in (database.transaction, database.transaction_by_key):
+        for use in (database.transaction, database.pipelined_transaction):
             with pytest.raises(psycopg.errors.QueryCanceled), use(EVERYTHING, limits=brisk) as connection:
                 named(connection).execute("SELECT pg_sleep(2)").fetchone()
             with pytest.raises(psycopg.errors.Error, match="read-only"), use(EVERYTHING, snapshot=True) as connection:
@@ -153,7 +153,7 @@ def test_limits_snapshots_and_pipelines_hold_in_the_transaction(pooler: Pooler) 
 def test_a_statement_that_runs_often_is_prepared_in_no_session(pooler: Pooler) -> None:
     with pooler.database() as database:
         for _ in range(20):
-            with database.by_key() as connection:
+            with database.single_statements() as connection:
                 SEEN.one(connection)
             with database.transaction() as connection:
                 SEEN.one(connection)
@@ -162,7 +162,7 @@ def test_a_statement_that_runs_often_is_prepared_in_no_session(pooler: Pooler) -
 
 def test_a_failed_statement_costs_the_next_one_nothing(pooler: Pooler) -> None:
     with pooler.database() as database:
-        for use in (database.transaction, database.transaction_by_key, database.by_key):
+        for use in (database.transaction, database.pipelined_transaction, database.single_statements):
             with pytest.raises(psycopg.errors.DivisionByZero), use(EVERYTHING) as connection:
                 named(connection).execute("SELECT 1/0").fetchone()
             with use(NOTHING) as connection:
@@ -210,11 +210,11 @@ def test_a_server_that_the_pooler_cannot_reach_in_time_is_away(server: str) -> N
     ):
         with database.transaction() as holder:
             SEEN.one(holder)  # holds the only session
-            with pytest.raises(psycopg.OperationalError) as failure, database.by_key() as connection:
+            with pytest.raises(psycopg.OperationalError) as failure, database.single_statements() as connection:
                 SEEN.one(connection)
         assert failure.value.sqlstate is not None
         assert is_away(failure.value)
-        with database.by_key() as connection:
+        with database.single_statements() as connection:
             SEEN.one(connection)
 
 

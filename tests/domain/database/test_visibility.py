@@ -58,7 +58,7 @@ def test_every_table_of_a_company_has_a_policy(settings: Settings) -> None:
 @pytest.mark.parametrize("table", WALLED)
 def test_a_transaction_that_names_no_company_sees_no_row(walled: tuple[Database, Planted], table: str) -> None:
     service, _ = walled
-    for begin in (service.transaction, service.transaction_by_key, service.by_key):
+    for begin in (service.transaction, service.pipelined_transaction, service.single_statements):
         with begin() as connection:
             assert companies_seen(connection, table) == []
 
@@ -103,10 +103,10 @@ def test_a_transaction_changes_no_row_of_another_company(walled: tuple[Database,
 def test_a_connection_forgets_what_it_saw_last(walled: tuple[Database, Planted]) -> None:
     service, planted = walled
     with Database(service.url, pool_size=1, visible=lambda: NOTHING) as single:
-        for begin in (single.by_key, single.transaction, single.transaction_by_key):
+        for begin in (single.single_statements, single.transaction, single.pipelined_transaction):
             with begin(of_companies([planted.companies[0]])) as connection:
                 assert companies_seen(connection, "routes") != []
-            for again in (single.by_key, single.transaction, single.transaction_by_key):
+            for again in (single.single_statements, single.transaction, single.pipelined_transaction):
                 with again() as connection:
                     assert companies_seen(connection, "routes") == []
 

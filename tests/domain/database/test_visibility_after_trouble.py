@@ -23,7 +23,7 @@ from tests.conftest import own_database
 
 Begin = Callable[..., AbstractContextManager[Connection]]
 
-WAYS = ("transaction", "transaction_by_key", "by_key")
+WAYS = ("transaction", "pipelined_transaction", "single_statements")
 
 _COMPANIES = Scalar(UUID, "SELECT id FROM companies ORDER BY id")
 _COMPANIES_LATER = Scalar(UUID, "SELECT id FROM companies, pg_sleep(%s::float8) ORDER BY id")
@@ -152,7 +152,7 @@ def test_a_thread_that_is_interrupted_while_it_sets_its_view_shows_the_next_one_
 
     with monkeypatch.context() as patch:
         patch.setattr(connections, "set_visibility", set_and_fail)
-        with pytest.raises(error), single.by_key(of_companies([ids[0]])):
+        with pytest.raises(error), single.single_statements(of_companies([ids[0]])):
             pass
     assert_all_see_what_they_name(single, ids)
 

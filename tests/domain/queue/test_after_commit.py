@@ -47,8 +47,8 @@ def begin(request: pytest.FixtureRequest, settings: Settings, own: Database, put
     with Database(url, pool_size=1, pooled=True, put_jobs=lambda *jobs: put.extend(jobs)) as pooled:
         uses: dict[str, Use] = {
             "transaction": own.transaction,
-            "pipelined transaction": own.transaction_by_key,
-            "transaction behind a pooler": pooled.transaction_by_key,
+            "pipelined transaction": own.pipelined_transaction,
+            "transaction behind a pooler": pooled.pipelined_transaction,
             "command": partial(connected, url, lambda *jobs: put.extend(jobs)),
         }
         yield uses[request.param]
@@ -72,7 +72,7 @@ def test_what_a_job_asks_for_is_committed_when_it_is_put(settings: Settings, dat
             seen.append(_IS_STORED.first(other, (job.company_id,)) is not None)
 
     with Database(settings.require_database_url(), put_jobs=look) as own:
-        for begin in (own.transaction, own.transaction_by_key, own.by_key):
+        for begin in (own.transaction, own.pipelined_transaction, own.single_statements):
             with begin() as connection:
                 after_commit(connection, build_plan_job(new_id(), make_fleet(connection).company_id))
 
@@ -140,10 +140,10 @@ def test_a_transaction_that_is_rolled_back_on_purpose_puts_nothing(begin: Use, p
 
 
 def test_single_statements_put_their_jobs_at_the_end(own: Database, put: list[Job]) -> None:
-    with own.by_key() as connection:
+    with own.single_statements() as connection:
         after_commit(connection, FIRST)
         assert put == []
-    with suppress(ZeroDivisionError), own.by_key() as connection:
+    with suppress(ZeroDivisionError), own.single_statements() as connection:
         after_commit(connection, SECOND)
         raise ZeroDivisionError
 

@@ -214,7 +214,7 @@ def test_the_stations_of_a_road_are_read_by_key_though_the_plan_was_made_for_few
                 "INSERT INTO stations (station_id, name, latitude, longitude) VALUES ('A', 'Joliet', 41.462, -88.125)"
             )
             connection.execute("INSERT INTO price_sets (kind, imported_at) VALUES ('stations', %s)", (now,))
-        with database.transaction_by_key(snapshot=True) as connection:
+        with database.pipelined_transaction(snapshot=True) as connection:
             assert corridor_of(connection, fleet, now).prices.stations_left_out == {"without_price": 1}
         with database.transaction() as connection:
             for insert in (
@@ -229,7 +229,7 @@ def test_the_stations_of_a_road_are_read_by_key_though_the_plan_was_made_for_few
                 connection.execute(insert)
 
         network = StationPlaces()
-        with database.transaction_by_key(snapshot=True) as connection:
+        with database.pipelined_transaction(snapshot=True) as connection:
             corridor_of(connection, fleet, now, network)  # makes the index, for which it reads them all
             before = rows_read(connection)
             assert corridor_of(connection, fleet, now, network).prices.stations_left_out == {"without_price": 21}

@@ -124,7 +124,7 @@ def test_feed_and_arrivals_read_by_key_though_they_were_planned_for_empty_tables
         with database.transaction() as connection:
             fleet = make_fleet(connection)
             imported(connection, fleet.live, now=now)
-        with database.transaction_by_key() as connection:
+        with database.pipelined_transaction() as connection:
             arrive(connection, fleet, fleet.trucks[:1], ["101"])
         with database.transaction() as connection:
             company = {"company": fleet.company_id, "like": fleet.trucks[0], "now": now}
@@ -147,7 +147,7 @@ def test_feed_and_arrivals_read_by_key_though_they_were_planned_for_empty_tables
             found = connection.execute(
                 "SELECT id FROM vehicles WHERE unit_number = ANY(%s) AND company_id = %s", (units, fleet.company_id)
             ).fetchall()
-        with database.transaction_by_key() as connection:
+        with database.pipelined_transaction() as connection:
             arrive(connection, fleet, [vehicle_id for (vehicle_id,) in found], units)
             read = rows_read(connection)
         assert {table: read[table] for table in tables if read[table] >= 600} == {}

@@ -445,15 +445,15 @@ def test_a_long_backlog_is_not_read_for_each_claim(settings: Settings, now: date
             endpoint_id = make_endpoint(connection, fleet.live).endpoint.id
             plant_backlog(connection, fleet, endpoint_id, BACKLOG)
         later = now + timedelta(minutes=1)
-        with database.transaction_by_key() as connection:
+        with database.pipelined_transaction() as connection:
             batch = claim(connection, endpoint_id, settings, later, most=20)
             assert len(batch.claimed) == 20
             assert rows_read(connection)["webhook_deliveries"] < BACKLOG / 10
-        with database.transaction_by_key() as connection:
+        with database.pipelined_transaction() as connection:
             outcomes = [outcome(one, later, 500) for one in batch.claimed]
             settle_deliveries(connection, endpoint_id, outcomes, settings=settings, now=later)
             assert rows_read(connection)["webhook_deliveries"] < BACKLOG / 10
-        with database.transaction_by_key() as connection:
+        with database.pipelined_transaction() as connection:
             assert due_endpoints(connection, now=later)[endpoint_id] == fleet.company_id
             assert rows_read(connection)["webhook_deliveries"] < BACKLOG / 10
 

@@ -257,7 +257,7 @@ def test_an_import_reads_by_key_also_before_the_first_statistics() -> None:
             ):
                 connection.execute(insert, (fleet.company_id,))
         start = datetime.now(UTC)
-        with database.transaction_by_key() as connection:
+        with database.pipelined_transaction() as connection:
             routes = [
                 pushed(connection, fleet.live, now=start, start=start, driver={"name": f"Driver {n}"})
                 for n in range(1, 21)
