@@ -14,7 +14,7 @@ from domain.operations import import_records
 from ingress.console.addresses import action_at, as_download, page_at, upload_at
 from ingress.console.downloads import Download
 from ingress.console.importer import Upload
-from ingress.console.pages.company_files import begin_import, read_import, show_import
+from ingress.console.pages.imports import begin_import, read_import, show_import
 from ingress.console.signed_in import Page
 from ingress.console.subjects import DRIVERS, SUBJECTS, AnySubject
 

@@ -18,7 +18,7 @@ from domain.operations.import_kinds import FillsFile
 from ingress.console.addresses import page_at, upload_at
 from ingress.console.browser import MAX_FILE_BYTES
 from ingress.console.importer import MOST_COLUMNS_SHOWN, Upload, fault_of_file
-from ingress.console.pages.company_files import begin_import, latest_files, require_no_import, show_file, unreadable
+from ingress.console.pages.imports import begin_import, latest_files, require_no_import, show_file, unreadable
 from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page
 

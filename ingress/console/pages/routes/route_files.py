@@ -17,8 +17,8 @@ from domain.wording import sentence
 from ingress.console.addresses import page_at, upload_at
 from ingress.console.browser import MAX_FILE_BYTES
 from ingress.console.importer import Upload, fault_of_file
-from ingress.console.pages.company_files import begin_import, latest_files, require_no_import, show_file, unreadable
 from ingress.console.pages.fleet.fleet_and_stations import plain_words
+from ingress.console.pages.imports import begin_import, latest_files, require_no_import, show_file, unreadable
 from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page
 
