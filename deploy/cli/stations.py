@@ -11,7 +11,6 @@ from deploy.cli.output import finish_import, show_sentence
 from deploy.cli.records import Records, add_commands, by_id
 from deploy.cli.storing import transaction
 from domain import clock
-from domain.operations.import_kinds import DealsFile, StationsFile, TaxesFile
 from domain.routes.plans import price_changes
 from domain.stations import deals, stations, taxes
 from domain.stations.believed_prices import unit_option
@@ -95,6 +94,8 @@ def stations_import(
     Plans of trucks that are still at their first stop are checked again. Prices that are unlike what is known are not
     stored, and are listed.
     """
+    from domain.operations.import_kinds import StationsFile
+
     stations = StationsFile(path=file, unit=unit_option(currency, unit), believe=believe)
     finish_import(as_json, "stations", store_file(stations, bar="stations", as_json=as_json))
 
@@ -109,6 +110,8 @@ def deals_import(
     as_json: AsJson = False,
 ) -> None:
     """Adds and updates negotiated prices, by station or brand, with the days they are valid on."""
+    from domain.operations.import_kinds import DealsFile
+
     deals = DealsFile(path=file, company_id=company_id, unit=unit_option(currency, unit), believe=believe)
     finish_import(as_json, "deals", store_file(deals, as_json=as_json))
 
@@ -119,6 +122,8 @@ def taxes_import(file: CsvFile, as_json: AsJson = False) -> None:
 
     A purchase is credited the rate. A surcharge is owed by miles alone and has a column of its own.
     """
+    from domain.operations.import_kinds import TaxesFile
+
     finish_import(as_json, "taxes", store_file(TaxesFile(path=file), as_json=as_json))
 
 

@@ -1,7 +1,7 @@
 """A route in the API's form: the contract's Route, made of a stored row, or of the push that created it."""
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -20,8 +20,10 @@ from domain.contract.shapes import (
 )
 from domain.ids import IdKind, shown_id
 from domain.lifecycle import HELD, SHOWS_FUEL_STOPS, SHOWS_PLAN, Environment, PendingReason, RouteStatus
-from domain.routes.intake.imports import ImportOutcome
-from domain.routes.intake.pushes import Push, Pushed
+
+if TYPE_CHECKING:  # commands that read routes load no intake
+    from domain.routes.intake.imports import ImportOutcome
+    from domain.routes.intake.pushes import Push, Pushed
 
 
 class RouteRow(NamedTuple):
@@ -90,7 +92,7 @@ def route_answer(row: RouteRow) -> Route:
     )
 
 
-def fresh_route(push: Push, pushed: Pushed, outcome: ImportOutcome) -> Route:
+def fresh_route(push: "Push", pushed: "Pushed", outcome: "ImportOutcome") -> Route:
     """The answer to a push that created a route, made of the push and the outcome of the import, so that nothing is
     read again."""
     route = push.route
