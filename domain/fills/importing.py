@@ -3,9 +3,8 @@
 A file is stored in batches, each in a transaction of its own. A stored transaction is recognized by its key. So a file
 may be sent again, by two people at once, or after the process died in the middle."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -76,12 +75,6 @@ def read_stations(connection: Connection, company_id: UUID) -> KnownStations:
         (KnownStation(*row[:5], Point(*row[5:])) for row in _STATIONS.all(connection)),
         {row.code: row.station_id for row in _CARD_CODES.all(connection, (company_id, CARD_CODES))},
     )
-
-
-def fill_batches(fills: Iterable[FileFill]) -> Iterator[list[FileFill]]:
-    rest = iter(fills)
-    while batch := list(islice(rest, BATCH_FILLS)):
-        yield batch
 
 
 _INSERTED = (

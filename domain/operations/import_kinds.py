@@ -24,7 +24,7 @@ from domain.files.profiles import FileProfile
 from domain.files.route_files import FileFormat, open_route_file
 from domain.files.route_rows import FileRoute
 from domain.fills.card_files import FileFill, Volume, open_fill_file
-from domain.fills.importing import fill_batches, finish_fills, read_stations, store_fills
+from domain.fills.importing import BATCH_FILLS, finish_fills, read_stations, store_fills
 from domain.fills.matching import KnownStations
 from domain.lifecycle import Environment
 from domain.queue.jobs import after_commit, import_routes_job, in_batches
@@ -280,7 +280,7 @@ class FillsFile(EnvironmentFile):
         with open_fill_file(
             self.path, self.profile, self.report, now=now, volume=self.volume, progress=progress
         ) as file:
-            for fills in fill_batches(file.fills):
+            for fills in in_batches(file.fills, BATCH_FILLS):
                 yield partial(self._store, fills)
 
     def _store(self, fills: Sequence[FileFill], connection: Connection, now: datetime) -> StoredRows:

@@ -11,10 +11,11 @@ from domain.database.connections import Connection, Tenant
 from domain.files.csvfiles import ImportReport
 from domain.files.products import Fuel
 from domain.fills.card_files import FileFill, Volume, open_fill_file
-from domain.fills.importing import fill_batches, finish_fills, read_stations, store_fills
+from domain.fills.importing import BATCH_FILLS, finish_fills, read_stations, store_fills
 from domain.fills.local_times import zone_of
 from domain.fills.profiles import card_profile
 from domain.lifecycle import Environment
+from domain.queue.jobs import in_batches
 from domain.roads import Point
 from tests.rows import named
 
@@ -93,7 +94,7 @@ def import_fills(
     sums, report = (0, 0, 0), ImportReport()
     with open_fill_file(path, card_profile(profile), report, now=now, volume=volume) as file:
         stations = read_stations(connection, tenant.company_id)
-        for batch in fill_batches(file.fills):
+        for batch in in_batches(file.fills, BATCH_FILLS):
             stored = store_fills(connection, tenant, profile, batch, stations, far_miles=5)
             sums = (sums[0] + stored[0], sums[1] + stored[1], sums[2] + stored[2])
         finish_fills(connection, tenant)
