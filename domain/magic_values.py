@@ -1,4 +1,4 @@
-"""Magic values of the sandbox: fixed texts in a pushed route that rehearse a status, a pending reason or an error.
+"""Magic values of the sandbox: fixed texts in a pushed route that ask for a status, a pending reason or an error.
 
 `MAGIC_VALUES` lists all of them. With a live key they mean nothing. `domain/sandbox/README.md` describes their use."""
 
@@ -110,16 +110,16 @@ def named(regex: str, route: str = "r") -> str:
 
 
 _IMPORT = f"^SANDBOX-(FUTURE|IMPORT-ERROR){_ENDS_HERE}"
-REHEARSED_IMPORT = f"""
+MAGIC_IMPORT = f"""
     CASE WHEN r.environment = 'sandbox'
-    THEN coalesce(substring(r.reference, '{_IMPORT}'), substring(r.external_id, '{_IMPORT}')) END AS rehearsed"""
+    THEN coalesce(substring(r.reference, '{_IMPORT}'), substring(r.external_id, '{_IMPORT}')) END AS magic_outcome"""
 """The import's outcome that a route `r` asks for, as a column: `FUTURE` or `IMPORT-ERROR`."""
 
 
-RehearsedError = Literal["rate_limited", "internal_error"]
+MagicErrorCode = Literal["rate_limited", "internal_error"]
 
 
-def rehearsed_error(external_id: str) -> RehearsedError | None:
+def magic_error_code(external_id: str) -> MagicErrorCode | None:
     """The error that a push to the sandbox asks for; None for nearly all pushes."""
     if not external_id.startswith(_PREFIX) or (found := _HTTP_ERROR.match(external_id)) is None:
         return None

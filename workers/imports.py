@@ -18,7 +18,7 @@ from domain.encoding import write
 from domain.ids import shown_id
 from domain.lifecycle import PendingReason
 from domain.routes.intake import holds, imports
-from domain.routes.intake.failed_imports import REHEARSED_ATTEMPTS, record_failed_import
+from domain.routes.intake.failed_imports import MAGIC_ATTEMPTS, record_failed_import
 from domain.routes.intake.imports import ImportOutcome
 from domain.telemetry import tracing
 from domain.telemetry.logs import get_logger
@@ -61,7 +61,7 @@ def import_due(context: Context, company_id: UUID | None = None) -> dict[UUID, I
         with context.database.pipelined_transaction() as connection:
             route_ids = holds.take_due_imports(connection, now=now, company_id=company_id)
             attempted = imports.import_routes(connection, route_ids, early=_early(context), now=now)
-        return _with_rehearsed_failures(context, attempted, now=now)
+        return _with_magic_failures(context, attempted, now=now)
     except Exception as error:
         if is_away(error):
             raise DatabaseAway from error
@@ -129,7 +129,7 @@ def import_batch(
             else database.pipelined_transaction(limits=limits) as connection
         ):
             attempted = imports.import_routes(connection, route_ids, early=_early(context), now=now, wait=wait)
-        return _with_rehearsed_failures(context, attempted, now=now)
+        return _with_magic_failures(context, attempted, now=now)
     except Exception as error:
         if is_away(error):  # no fault of the routes: no attempt is counted
             raise DatabaseAway from error
@@ -162,7 +162,7 @@ def _record_failure(context: Context, route_id: UUID, now: datetime) -> dict[UUI
     return {route_id: outcome} if outcome is not None else {}
 
 
-def _with_rehearsed_failures(
+def _with_magic_failures(
     context: Context, outcomes: dict[UUID, ImportOutcome], *, now: datetime
 ) -> dict[UUID, ImportOutcome]:
     """The outcomes, after the failures that the sandbox rehearses were recorded like real ones. Rehearsed failures are
@@ -170,7 +170,7 @@ def _with_rehearsed_failures(
     for route_id in [route_id for route_id, outcome in outcomes.items() if outcome.reason is PendingReason.ERROR]:
         with context.database.transaction() as connection:
             outcome = record_failed_import(
-                connection, route_id, max_attempts=REHEARSED_ATTEMPTS, now=now, detail="the sandbox rehearsed a failure"
+                connection, route_id, max_attempts=MAGIC_ATTEMPTS, now=now, detail="the sandbox rehearsed a failure"
             )
         del outcomes[route_id]
         outcomes |= {route_id: outcome} if outcome is not None else {}

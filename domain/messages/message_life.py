@@ -40,7 +40,7 @@ _RETRIES_IN_DOUBT = Retries(timedelta(seconds=30), factor=_DOUBT_FACTOR)
 """The waits when the message may have gone out, without a longest one: the driver gets it at most eight times in a
 day."""
 
-_REHEARSED_DELAY = timedelta(minutes=1)
+_MAGIC_DELAY = timedelta(minutes=1)
 """Time for which the sandbox keeps a route `planned` that asks for it."""
 
 
@@ -110,7 +110,7 @@ class _Due(NamedTuple):
     external_id: str | None
     """The driver's external id."""
     message_url: str | None
-    rehearses_delay: bool | None
+    asks_for_delay: bool | None
     """True if its route asks the sandbox to stay `planned` for a while."""
     wanted: bool | None
 
@@ -121,7 +121,7 @@ _DUE = Statement(
     SELECT m.id, m.company_id, m.environment, m.route_id, m.plan_id, m.driver_id, m.text, m.claimed_until,
            m.attempts, m.error, m.queued_at, d.contact, d.external_id,
            c.message_url,
-           m.environment = 'sandbox' AND m.attempts = 0 AND {named(LATE_MESSAGE)} AS rehearses_delay, {WANTED}
+           m.environment = 'sandbox' AND m.attempts = 0 AND {named(LATE_MESSAGE)} AS asks_for_delay, {WANTED}
     FROM messages m
     JOIN routes r ON r.id = m.route_id
     JOIN drivers d ON d.id = m.driver_id
@@ -163,8 +163,8 @@ def claim(
         # A message without an error: the worker crashed in each attempt.
         return _give_up(connection, message, message.error or "no attempt has come to an end")
     text = corrected(message.text) if earlier.sent or earlier.in_doubt else message.text
-    if message.rehearses_delay:
-        _CLAIM.execute(connection, (text, None, now + _REHEARSED_DELAY, message.id))
+    if message.asks_for_delay:
+        _CLAIM.execute(connection, (text, None, now + _MAGIC_DELAY, message.id))
         return None
     url = Contacts.of(settings).open_or_keep(message.contact or message.message_url or None)
     needs_gateway = message.environment != Environment.SANDBOX and url is not None

@@ -20,7 +20,7 @@ from ingress.api.rate_limits import Allowance
 from ingress.api.request import REQUEST, Answer, Request
 from ingress.api.services import Services
 from ingress.http.fair_queue import CapacityTimeout
-from ingress.http.problems import KINDS, PROBLEM_TYPE, ApiError, Rehearsed, document_of
+from ingress.http.problems import KINDS, PROBLEM_TYPE, ApiError, MagicError, document_of
 from ingress.http.request_labels import measured_as
 
 log = get_logger(__name__)
@@ -32,7 +32,7 @@ _BROKEN_OFF = 499
 """The status, in measurements only, of a request whose client closed the connection before the whole request had
 come."""
 
-_REHEARSED = "rehearsed"
+_MAGIC = "rehearsed"
 """The status, in measurements only, of an error that a push to the sandbox asked for. Alerts on errors leave it out."""
 
 
@@ -77,7 +77,7 @@ class RequestMiddleware:
             del scope[REQUEST]  # each knows the other, and would stay until the next search for garbage
             seconds = time.perf_counter() - started
             method, path = measured_as(scope)
-            _measure(method, path, _REHEARSED if request.is_rehearsal else status).observe(seconds)
+            _measure(method, path, _MAGIC if request.is_magic_error else status).observe(seconds)
             if span is not None:
                 _end_span(span, request, method, path, status)
             self._services.request_log.note(request, path, status, seconds, answer)
@@ -99,8 +99,8 @@ class RequestMiddleware:
             return await self._refused(request, error) if error.code == "unauthorized" else _problem(error)
         except (HTTPException, CapacityTimeout) as error:
             return _problem(_in_our_words(error, scope))
-        except Rehearsed as error:
-            return _rehearsal(error, request)
+        except MagicError as error:
+            return _magic_answer(error, request)
         except Exception as error:
             with suppress(Exception):  # what failed is told below
                 if not is_away(error) and await self._is_paused(request):  # its rows vanished behind the fence
@@ -172,10 +172,10 @@ def _failure(request: Request) -> Answer:
     return _problem(ApiError("internal_error", detail))
 
 
-def _rehearsal(rehearsed: Rehearsed, request: Request) -> Answer:
+def _magic_answer(error: MagicError, request: Request) -> Answer:
     """The error that a push to the sandbox asked for, with the words and headers of the real one."""
-    request.is_rehearsal = True
-    if rehearsed.code == "internal_error":
+    request.is_magic_error = True
+    if error.code == "internal_error":
         return _failure(request)
     used_up = Allowance(allowed=True, remaining=0, retry_after_seconds=1)
     request.auth_result = (request.auth_result or NOBODY)._replace(allowance=used_up)

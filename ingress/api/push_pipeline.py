@@ -16,7 +16,7 @@ from domain.database.async_connections import AsyncDatabase
 from domain.database.connections import Database, wait_until_durable
 from domain.database.health import is_away
 from domain.lifecycle import Environment, PushEffect, RouteStatus
-from domain.magic_values import rehearsed_error, waits_for_sweep
+from domain.magic_values import magic_error_code, waits_for_sweep
 from domain.queue.job_queue import AsyncJobQueue
 from domain.queue.jobs import import_routes_job, in_batches
 from domain.routes.intake.pushes import Push, Pushed, create_routes
@@ -29,7 +29,7 @@ from ingress.api.authenticator import Admitted, Authenticator, Submitted
 from ingress.api.outcome_listener import Expectation, ExpectedOutcome, OutcomeListener
 from ingress.api.push_storage import STORING_SECONDS, PushStorage, Result, of_pushes, request_ids
 from ingress.api.replica import ReplicaReads
-from ingress.http.problems import ApiError, Rehearsed
+from ingress.http.problems import ApiError, MagicError
 
 log = get_logger(__name__)
 
@@ -99,7 +99,7 @@ class PushPipeline:
 
     async def work(self, batch: Sequence[WaitingPush]) -> None:
         """Settles every push of a batch. Returns when the batch gives up its place."""
-        admitted = _without_rehearsed_errors(await self._authenticator.admit(batch))
+        admitted = _without_magic_errors(await self._authenticator.admit(batch))
         if not admitted:
             return
         pushes = [
@@ -216,15 +216,15 @@ class PushPipeline:
                 one.answer(versioned.route)
 
 
-def _without_rehearsed_errors(
+def _without_magic_errors(
     admitted: Sequence[Admitted[ReceivedPush, RouteAnswer]],
 ) -> list[Admitted[ReceivedPush, RouteAnswer]]:
     """Settles the pushes to the sandbox that ask for an error, and stores nothing of them. Returns the others."""
     others = []
     for one in admitted:
         sandbox = one.caller.environment is Environment.SANDBOX
-        if sandbox and (code := rehearsed_error(one.asked.item.item.route.external_id)) is not None:
-            one.settle(Rehearsed(code))
+        if sandbox and (code := magic_error_code(one.asked.item.item.route.external_id)) is not None:
+            one.settle(MagicError(code))
         else:
             others.append(one)
     return others

@@ -38,7 +38,7 @@ class Request:
         "credentials",
         "id",
         "if_none_match",
-        "is_rehearsal",
+        "is_magic_error",
         "own_id",
         "received",
         "scope",
@@ -60,7 +60,7 @@ class Request:
         """The key of the request; None if there is none, or it is malformed."""
         self.auth_result: AuthResult | None = None
         """The result of the key's check; None before it is checked."""
-        self.is_rehearsal = False
+        self.is_magic_error = False
         """True if a push to the sandbox asked for the error that it gets."""
         bearer: bytes | None = None
         traceparents: list[bytes] = []

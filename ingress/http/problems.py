@@ -7,7 +7,7 @@ import msgspec
 
 from domain.contract.shapes import FieldFault, Problem
 from domain.encoding import write
-from domain.magic_values import RehearsedError
+from domain.magic_values import MagicErrorCode
 
 PROBLEM_TYPE = "application/problem+json"
 
@@ -49,10 +49,10 @@ class ApiError(Exception):
         self.headers = dict(headers or {})
 
 
-class Rehearsed(Exception):
+class MagicError(Exception):
     """A push to the sandbox asked for an error. The answer equals the real one; it is not measured as an error."""
 
-    def __init__(self, code: RehearsedError) -> None:
+    def __init__(self, code: MagicErrorCode) -> None:
         super().__init__(code)
         self.code = code
 

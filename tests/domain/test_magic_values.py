@@ -15,8 +15,8 @@ from domain.magic_values import (
     UNMAPPED,
     DriveWish,
     drive_wish,
+    magic_error_code,
     named,
-    rehearsed_error,
     waits_for_sweep,
 )
 
@@ -53,14 +53,14 @@ def test_names_ask_for_a_drive(reference: str | None, external_id: str, expected
 @given(_ORDINARY, _ORDINARY)
 def test_ordinary_names_ask_for_nothing(reference: str, external_id: str) -> None:
     assert drive_wish(reference, external_id) is None
-    assert rehearsed_error(external_id) is None
+    assert magic_error_code(external_id) is None
     assert not waits_for_sweep(reference, external_id)
 
 
 def test_each_value_of_the_table_is_known() -> None:
     def is_known(value: str) -> bool:
         in_sql = value in (UNMAPPED, "SANDBOX-FUTURE", "SANDBOX-IMPORT-ERROR")
-        return in_sql or bool(drive_wish(value, "x") or rehearsed_error(value) or waits_for_sweep(value, "x"))
+        return in_sql or bool(drive_wish(value, "x") or magic_error_code(value) or waits_for_sweep(value, "x"))
 
     assert [one.value for one in MAGIC_VALUES if not is_known(one.value)] == []
     assert all(one.effect.endswith(".") for one in MAGIC_VALUES)

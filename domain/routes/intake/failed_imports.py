@@ -37,8 +37,8 @@ _GIVE_UP = Scalar(
 )
 
 
-REHEARSED_ATTEMPTS = 2
-"""Attempts at an import whose failure the sandbox rehearses, few so that the rehearsal is short."""
+MAGIC_ATTEMPTS = 2
+"""Attempts at an import that fails by a magic value, few so that it soon ends."""
 
 _LOGGED = "it failed on our side; see the log"
 

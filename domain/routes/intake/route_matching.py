@@ -15,7 +15,7 @@ from domain.database.connections import Connection, as_array
 from domain.database.statements import Statement
 from domain.fleet.matching import MappingKind
 from domain.lifecycle import PendingReason
-from domain.magic_values import REHEARSED_IMPORT, UNMAPPED
+from domain.magic_values import MAGIC_IMPORT, UNMAPPED
 
 
 class RouteReference(NamedTuple):
@@ -44,7 +44,7 @@ class AttemptedRoute(NamedTuple):
     revision: int
     request_id: str | None
     reason: str | None
-    """A `PendingReason`, or `error` if the sandbox rehearses a failed import; None when the route waits for nothing."""
+    """A `PendingReason`, or `error` if a magic value asks for it; None when the route waits for nothing."""
     has_visits: bool
     vehicle_id: UUID | None
     """The vehicle that all references mean, even while the route waits for something else."""
@@ -99,7 +99,7 @@ def _attempt(lock: str) -> str:
                driver_id, scheduled_start, arrived_at IS NOT NULL AS has_visits,
                vehicle_unit_number, vehicle_vin, driver_name, driver_external_id,
                (SELECT import_window_days FROM companies WHERE id = r.company_id AND retired_at IS NULL),
-               {REHEARSED_IMPORT}, {", ".join(map(_candidates, REFERENCES))}
+               {MAGIC_IMPORT}, {", ".join(map(_candidates, REFERENCES))}
         FROM routes r
         WHERE id = ANY(%(ids)s::uuid[]) AND status IN ('pending', 'pending_mapping', 'pending_window')
         ORDER BY id FOR UPDATE {lock}
@@ -120,8 +120,8 @@ def _attempt(lock: str) -> str:
                     WHEN driver IS NULL THEN '{PendingReason.DRIVER_UNMAPPED}'
                     WHEN scheduled_start > %(now)s::timestamptz + import_window_days * interval '1 day'
                     THEN '{PendingReason.OUTSIDE_IMPORT_WINDOW}'
-                    WHEN rehearsed = 'FUTURE' AND status = 'pending' THEN '{PendingReason.OUTSIDE_IMPORT_WINDOW}'
-                    WHEN rehearsed = 'IMPORT-ERROR' THEN '{PendingReason.ERROR}'
+                    WHEN magic_outcome = 'FUTURE' AND status = 'pending' THEN '{PendingReason.OUTSIDE_IMPORT_WINDOW}'
+                    WHEN magic_outcome = 'IMPORT-ERROR' THEN '{PendingReason.ERROR}'
                END AS reason
         FROM matched
     ), stored AS (
