@@ -65,8 +65,8 @@ class AttemptCounter(NamedTuple):
 
 def counters_of(email: str, network: str, *, known_device: str | None, is_known_network: bool) -> list[AttemptCounter]:
     """All counters of an attempt, always in one order, so that two attempts never wait for each other's rows. `network`
-    is an IPv4 address or a /64 of IPv6. `known_device` is the token of a browser in which this account has signed in
-    before; a known network is one from which it has."""
+    is an IPv4 address or a /64 of IPv6; it is known if this account has signed in from it before. `known_device` is the
+    token of a browser in which this account has signed in before."""
     if known_device is not None:
         return [AttemptCounter.of(DEVICE, "device", known_device, email)]
     return [

@@ -16,7 +16,7 @@ IDLE_SECONDS = 1.0
 """A connection that was used within this time is not checked before its next use: a check is a round trip."""
 
 CHECK_SECONDS = 1.0
-"""A checked connection that stays silent this long is closed, and a fresh one is opened."""
+"""Time for the answer to a check. A connection that gives none is closed, and a fresh one is opened."""
 
 AWAY_SECONDS = 1.0
 """Time after the server did not answer in which requests wait for a connection only as long as one takes to open."""
@@ -87,8 +87,8 @@ class ServerHealth:
         self._borrowed_at = now
 
     def note_timeout(self, since: float) -> None:
-        """Note that a caller has waited for a connection since then in vain. If others got one meanwhile, the server is
-        only busy."""
+        """Note that a caller has waited since `since` and got no connection. The server counts as away, unless others
+        got a connection in that time: then it is only busy."""
         if self._borrowed_at < since:
             self._away_until = time.monotonic() + AWAY_SECONDS
 

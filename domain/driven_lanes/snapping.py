@@ -37,7 +37,7 @@ line."""
 
 MOST_CIRCUITY = 1.30
 LONG_GAP_MILES = 15.0
-"""Over a longer gap without such a road the way counts as unknown."""
+"""A gap longer than this that no such road connects leaves the way unknown."""
 
 MOST_BRIDGED_SHARE = 0.25
 """Largest share of a trip that may lie in long gaps."""

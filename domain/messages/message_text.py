@@ -154,7 +154,7 @@ def corrected(text: str) -> str:
 
 
 def one_line(name: str) -> str:
-    """A name from outside, made unable to end a line of ours."""
+    """A name from outside, without the characters that could end a line of the message."""
     return _NOT_IN_A_LINE.sub(" ", name).strip()
 
 

@@ -28,7 +28,7 @@ _PREFIX = "fuelroute_move_"
 
 
 class CopyFailed(FuelrouteError):
-    """The rows do not arrive; the text says where to look."""
+    """The rows of a move do not arrive at the target. The text says where an operator finds the cause."""
 
 
 _HAS_PUBLICATION = Scalar(NotNull[bool], "SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = %s)")

@@ -27,10 +27,10 @@ from domain.stations.price_presence import has_prices
 from domain.stations.price_sources import SOURCES
 
 MOST_OF_A_NEED = 1_000
-"""Routes of a need are counted up to this number: whoever sees it has enough to do."""
+"""The highest number that a need shows as its count of routes. Counting on would only cost time."""
 
 MOST_NAMED = 5
-"""Routes of each need that are named, at most; its page lists the others."""
+"""The most routes that a need names. Its page lists the others."""
 
 
 class NamedRoute(NamedTuple):

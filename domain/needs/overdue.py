@@ -26,7 +26,7 @@ class Overdue(NamedTuple):
 
 
 class Count(NamedTuple):
-    """A figure: how many, up to `COUNTED`, and since when the first one is overdue."""
+    """The number of overdue rows of a figure, at most `COUNTED`, and the time since which the first is overdue."""
 
     rows: int
     since: datetime | None

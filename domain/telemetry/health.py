@@ -16,7 +16,7 @@ from domain.telemetry.logs import get_logger
 log = get_logger(__name__)
 
 FRESH_SECONDS = 1.0
-"""A server's answer counts this long before it is asked again."""
+"""Time for which an answer of a server is used. After it the server is asked again."""
 
 _PATIENCE_SECONDS = 0.9
 

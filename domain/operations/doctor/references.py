@@ -49,7 +49,7 @@ UNDECLARED = (
     ParentReference("former_names", "driver_id", "drivers", "id"),
     ParentReference("route_counts", "company_id", "companies", "id"),
 )
-"""References without a foreign key. Those of routes are among the facts of routes."""
+"""References without a foreign key. The facts of routes hold the references of routes."""
 
 CHILDREN_OF_ROUTES = tuple(one for one in declared_references() if one.parent == "routes")
 _LARGE = {"routes", *(one.child for one in CHILDREN_OF_ROUTES)}

@@ -39,9 +39,9 @@ def test_pipelined_statements_are_stored_together_and_a_failure_spoils_no_later_
 
 
 @pytest.mark.parametrize("snapshot", [False, True])
-def test_a_transaction_by_key_is_stored_whole_or_not_at_all(snapshot: bool) -> None:
+def test_a_pipelined_transaction_is_stored_whole_or_not_at_all(snapshot: bool) -> None:
     insert = "INSERT INTO kept VALUES (%s)"
-    with own_database("by_key") as database:
+    with own_database("pipelined") as database:
         with database.transaction() as connection:
             connection.execute(
                 "CREATE TABLE kept (number int PRIMARY KEY DEFERRABLE INITIALLY DEFERRED CHECK (number > 0))"
