@@ -13,12 +13,12 @@ from ingress.app import create_app
 
 
 def test_middleware_that_would_never_run_is_refused(settings: Settings) -> None:
-    with pytest.raises(TypeError, match=r"ingress\.middleware"):
+    with pytest.raises(TypeError, match=r"ingress\.api\.middleware"):
         create_app(settings).add_middleware(GZipMiddleware)
 
 
 def test_an_exception_handler_that_would_never_run_is_refused(settings: Settings) -> None:
-    with pytest.raises(TypeError, match=r"ingress\.middleware"):
+    with pytest.raises(TypeError, match=r"ingress\.api\.middleware"):
         create_app(settings).add_exception_handler(500, lambda request, error: PlainTextResponse("gone"))
 
 
