@@ -42,6 +42,12 @@ def bench(
             help="Number of ingress processes; 1 and 2 unless set. Give it once for each number.",
         ),
     ] = None,
+    fills: Annotated[
+        int, typer.Option("--fills", min=1, metavar="N", help="Purchases in the fuel card's file of files.")
+    ] = 20_000,
+    prices: Annotated[
+        int, typer.Option("--prices", min=1, metavar="N", help="Rows in the price files of files.")
+    ] = 10_000,
 ) -> None:
     """Measures the speed of the service on this machine and compares it with its goals.
 
@@ -61,6 +67,8 @@ def bench(
         routes=routes,
         minutes=minutes,
         ingress=ingress or [1, 2],
+        fills=fills,
+        prices=prices,
     )
 
 

@@ -71,6 +71,8 @@ class Bench:
     routes: int = 1_000_000
     minutes: float = 30.0
     ingress: Sequence[int] = (1, 2)
+    fills: int = 20_000
+    prices: int = 10_000
 
     @contextmanager
     def stack(self, name: str) -> Iterator["Stack"]:
@@ -312,6 +314,16 @@ def _stat(pid: int) -> list[str]:
 def _cpu_seconds(pid: int) -> float:
     """The processor time of a process and of its children that have ended; 0 when it is gone."""
     return sum(map(int, _stat(pid)[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def exact_cpu_seconds(pid: int) -> float:
+    """The processor time of a process by the scheduler's clock, which is finer than the ticks of /proc/PID/stat; 0 when
+    the process is gone."""
+    try:
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
+        return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
+    except OSError:
+        return 0.0
 
 
 def _stolen_seconds() -> float:

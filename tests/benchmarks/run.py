@@ -25,6 +25,7 @@ Work = Callable[[Bench], list[Figure]]
 WORKS = {
     "push": "push",
     "import": "imports",
+    "files": "files",
     "feed": "feed",
     "plan": "plan",
     "pass": "passes",

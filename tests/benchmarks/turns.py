@@ -23,7 +23,7 @@ from deploy.cli.output import screen
 from domain.accounts.keys import prefix_of
 from domain.ids import shown_id
 from ingress.http.serving import free_port
-from tests.benchmarks.harness import HOST, Bench, Stack, listens, new_progress
+from tests.benchmarks.harness import HOST, Bench, Stack, exact_cpu_seconds, listens, new_progress
 from tests.benchmarks.load import Address, drive, send
 from tests.benchmarks.push import pushes
 from tests.service import eventually
@@ -84,16 +84,7 @@ class Turns:
 
     def _seconds_of(self, side: Side) -> dict[str, float]:
         pids = {name: [pid] for name, pid in side.pids.items()} | {"postgres": self._stack.pids_of("postgres")}
-        return {name: sum(map(_seconds_of_pid, of_name)) for name, of_name in pids.items()}
-
-
-def _seconds_of_pid(pid: int) -> float:
-    """Nanosecond clock of the scheduler: finer than the ticks of /proc/PID/stat. 0 when the process is gone."""
-    try:
-        threads = list(Path(f"/proc/{pid}/task").iterdir())
-        return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
-    except OSError:
-        return 0.0
+        return {name: sum(map(exact_cpu_seconds, of_name)) for name, of_name in pids.items()}
 
 
 def gets(stack: Stack, pushed: Iterator[bytes]) -> Iterator[bytes]:

@@ -64,6 +64,22 @@ def test_every_page_of_the_console_is_measured(tmp_path: Path) -> None:
         assert visit.act is not None or f" routes, {visit.name}, p50" in measured
 
 
+def test_imports_of_files_are_measured_beside_a_plain_copy(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    sizes = ("--fills", "300", "--prices", "200")
+
+    done = bench("files", "--rounds", "1", *sizes, "--json", str(file), temporary=tmp_path)
+
+    assert done.returncode == 0, done.stderr
+    measured = {figure["work"]: figure["median"] for figure in json.loads(file.read_text())["figures"]}
+    measures = ("rows/s", "processor time of the client", "processor time of the backend")
+    expected = {"files: 200 prices, read and copied", "files: 300 fills, read and copied"}
+    for work in ("200 prices, first", "200 prices, the next day's", "300 fills, first", "300 fills, again"):
+        expected |= {f"files: {work}", *(f"files: {work}, {measure}, of the reference" for measure in measures)}
+    assert set(measured) == expected
+    assert min(measured.values()) > 0
+
+
 def test_an_unknown_benchmark_is_reported_in_one_sentence(tmp_path: Path) -> None:
     done = bench("push", "everything", temporary=tmp_path)
 
