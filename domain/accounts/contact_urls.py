@@ -95,7 +95,7 @@ class InCabContact(NamedTuple):
 
     vendor: InCabVendor
     driver_id: str | None
-    """The vendor's id of the driver; None for the driver's external id."""
+    """The driver's id at the vendor; None where the driver's external id is the vendor's id."""
     sender_id: str | None
     """Motive's id of the user who sends; None if the vendor chooses."""
 

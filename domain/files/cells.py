@@ -51,14 +51,6 @@ def says_nothing(cell: Cell) -> bool:
     return isinstance(cell, str) and cell.strip().upper() in _NOTHING
 
 
-_ROUNDED = re.compile(r"\d(\.\d+)?E\+?\d+", re.ASCII | re.IGNORECASE)
-
-
-def lost_digits(code: str) -> bool:
-    """True if a spreadsheet has rounded the code: of 7.08305E+15 only the first six digits are known."""
-    return len(code) <= 40 and _ROUNDED.fullmatch(code) is not None
-
-
 def _text(cell: Cell) -> str:
     text = cell if isinstance(cell, str) else cell_text(cell)
     if len(text) > MOST_VALUE_CHARACTERS:

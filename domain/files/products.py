@@ -74,12 +74,6 @@ def fuel_of_product(code: str | None, name: str | None = None) -> Fuel | None:
     return Fuel.UNKNOWN
 
 
-def fuel_of_item(item: str | None) -> Fuel:
-    """The kind of an item with one code or name. The most special word decides: `Reefer diesel` is reefer fuel,
-    `Diesel exhaust fluid` is DEF, `Diesel additive` is neither."""
-    return fuel_of_product(item) or Fuel.OTHER
-
-
 @lru_cache(maxsize=2_000)  # a file has the same few products in all its rows
 def _by_words(text: str) -> Fuel | None:
     words = _plain(text)

@@ -11,8 +11,8 @@ from msgspec import Meta, Struct
 from domain.contract.shapes import Reference, Text
 
 CellKind = Literal["text", "code", "amount", "number", "moment", "day"]
-"""A `code` is a text exactly as in the file; `lost_digits` recognizes one that a spreadsheet has rounded. An `amount`
-is money, in dollars. A `moment` is a time, a `day` is a date without one."""
+"""A `code` is a text exactly as in the file. An `amount` is money, in dollars. A `moment` is a time, a `day` is a date
+without one."""
 
 
 class RecordField(NamedTuple):

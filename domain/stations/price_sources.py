@@ -22,7 +22,7 @@ from domain.database.connections import Connection, as_json
 from domain.database.owned import Owned
 from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError, Unknown
-from domain.ids import new_id, read_id, shown_id
+from domain.ids import new_id, read_id
 
 SourceKind = Literal["folder", "sftp"]
 
@@ -123,8 +123,8 @@ class PriceSource(NamedTuple):
         return due if self.paused_at is None and due < now else None
 
     def trouble_since(self, now: datetime) -> datetime | None:
-        """Since when its owner should look at it: its file is late, or it has failed for an hour. None while it is
-        fine."""
+        """The time when its file became late, or when a failure that has lasted an hour began. None while its owner has
+        nothing to look at."""
         is_failing = self.paused_at is None and self.failing_since is not None
         failing = self.failing_since if is_failing else None
         return self.late_since(now) or (failing if failing is not None and failing < now - TOLD_AFTER else None)
@@ -283,8 +283,3 @@ _LOCK = Command("SELECT FROM price_sources WHERE company_id = %s AND id = %s FOR
 def lock_source(connection: Connection, source: PriceSource) -> bool:
     """Locks a source, so that no file is imported twice at a time. Returns False if it was removed."""
     return _LOCK.first(connection, (source.company_id, source.id)) is not None
-
-
-def source_subject(source: PriceSource) -> str:
-    """The name of the source in the audit log."""
-    return f"price source {shown_id('src', source.id)}"

@@ -262,7 +262,7 @@ def _leaps(connection: Connection, *, now: datetime) -> list[tuple[str, float, f
 
 
 def _keep_newer_prices(connection: Connection, *, now: datetime) -> None:
-    """Keep a stored price that is newer than the file's. A stored time in the future keeps nothing."""
+    """Keep a stored price that is newer than the file's, unless its time lies in the future."""
     connection.execute(
         "UPDATE staged_stations new SET retail_price = stored.retail_price, priced_at = stored.priced_at"
         " FROM stations stored WHERE stored.station_id = new.station_id"

@@ -69,7 +69,7 @@ class FairThreads:
         turn.result()
 
     def _make_room(self, owner: str) -> None:
-        """Take a place to wait from the owner with most. Raises CapacityTimeout if that would be no fairer."""
+        """Take a waiting place from the owner who has the most. Raises CapacityTimeout where `owner` has as many."""
         if sum(map(len, self._waiting.values())) < self._most_waiting:
             return
         most = max(self._waiting, key=lambda one: len(self._waiting[one]))

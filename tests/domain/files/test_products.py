@@ -2,7 +2,7 @@
 
 import pytest
 
-from domain.files.products import Fuel, fuel_of_item, fuel_of_product
+from domain.files.products import Fuel, fuel_of_product
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ from domain.files.products import Fuel, fuel_of_item, fuel_of_product
     ],
 )
 def test_the_item_tells_the_fuel_or_nothing(item: str | None, fuel: Fuel) -> None:
-    assert fuel_of_item(item) is fuel
+    assert (fuel_of_product(item) or Fuel.OTHER) is fuel
 
 
 @pytest.mark.parametrize(
