@@ -112,7 +112,7 @@ def named(regex: str, route: str = "r") -> str:
 _IMPORT = f"^SANDBOX-(FUTURE|IMPORT-ERROR){_ENDS_HERE}"
 MAGIC_IMPORT = f"""
     CASE WHEN r.environment = 'sandbox'
-    THEN coalesce(substring(r.reference, '{_IMPORT}'), substring(r.external_id, '{_IMPORT}')) END AS magic_outcome"""
+    THEN coalesce(substring(r.reference, '{_IMPORT}'), substring(r.external_id, '{_IMPORT}')) END AS magic"""
 """The import's outcome that a route `r` asks for, as a column: `FUTURE` or `IMPORT-ERROR`."""
 
 

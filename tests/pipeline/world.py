@@ -11,8 +11,9 @@ from tests.service import Client, Service
 
 
 def store_prices(service: Service) -> None:
-    """The demo's truck stops; they belong to no company."""
+    """The demo's truck stops. They belong to no company, so those that other tests left lose their prices."""
     with service.database.transaction() as connection:
+        connection.execute("UPDATE stations SET retail_price = NULL, priced_at = NULL")
         store_station_rows(connection, STATIONS, now=datetime.now(UTC))
 
 

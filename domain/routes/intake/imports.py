@@ -133,7 +133,7 @@ class _Held(Struct):
     driver_external_id_ids: list[UUID] | None
     unclear_vehicle: list[MappingKind] | None
     unclear_driver: list[MappingKind] | None
-    magic_outcome: str | None
+    magic: str | None
     reason: PendingReason
 
     def reference(self, kind: MappingKind) -> GivenReference:
@@ -151,7 +151,7 @@ class _Held(Struct):
             return self._why_unclear("vehicle", [self.reference(kind) for kind in self.unclear_vehicle or ()])
         if self.reason is PendingReason.DRIVER_UNMAPPED:
             return self._why_unclear("driver", [self.reference(kind) for kind in self.unclear_driver or ()])
-        if self.magic_outcome == "FUTURE":
+        if self.magic == "FUTURE":
             return "The sandbox takes the start for one too far ahead, as asked for. The next import pass imports it."
         return (
             f"The scheduled start is more than {self.import_window_days:g} days ahead. The route is imported by itself "

@@ -120,8 +120,8 @@ def _attempt(lock: str) -> str:
                     WHEN driver IS NULL THEN '{PendingReason.DRIVER_UNMAPPED}'
                     WHEN scheduled_start > %(now)s::timestamptz + import_window_days * interval '1 day'
                     THEN '{PendingReason.OUTSIDE_IMPORT_WINDOW}'
-                    WHEN magic_outcome = 'FUTURE' AND status = 'pending' THEN '{PendingReason.OUTSIDE_IMPORT_WINDOW}'
-                    WHEN magic_outcome = 'IMPORT-ERROR' THEN '{PendingReason.ERROR}'
+                    WHEN magic = 'FUTURE' AND status = 'pending' THEN '{PendingReason.OUTSIDE_IMPORT_WINDOW}'
+                    WHEN magic = 'IMPORT-ERROR' THEN '{PendingReason.ERROR}'
                END AS reason
         FROM matched
     ), stored AS (
