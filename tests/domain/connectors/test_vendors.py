@@ -197,8 +197,9 @@ def test_a_webhook_that_names_a_vehicle_by_its_key_alone_finds_it_and_changes_no
     page = MotiveVendor().read_inbound(request, access)
 
     later = now + timedelta(minutes=11)  # the comparison before does not hold any more
+    before = lease.id
     lease = leased(connection, added(connection, fleet.live, "motive", motive.url, {"token": motive.token}), now=later)
-    connection.execute("UPDATE connector_vehicles SET connector_id = %s", (lease.id,))
+    connection.execute("UPDATE connector_vehicles SET connector_id = %s WHERE connector_id = %s", (lease.id, before))
     assert taken(connection, lease, page, now=later).stored == 1
     rows = named(connection).execute("SELECT name FROM connector_vehicles WHERE connector_id = %s", (lease.id,))
     assert [row.name for row in rows] == ["101"]
