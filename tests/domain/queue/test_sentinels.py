@@ -167,7 +167,15 @@ def _written(client: redis.Redis) -> bool:
         return False
 
 
+def _trusts_its_primary(sentinel: int) -> bool:
+    """False while the Sentinel has not heard of the primary that the others have chosen."""
+    with redis.Redis(port=sentinel) as client:
+        state = client.sentinel_master("jobs")
+    return bool(state["is_master"] and not state["is_sdown"] and not state["is_odown"])
+
+
 def test_a_sentinel_that_is_away_costs_little(watched: Watched) -> None:
+    eventually(lambda: _trusts_its_primary(watched.sentinels[0]), bool, FAIL_OVER_SECONDS, "a primary that is up")
     hosts = ",".join(f"127.0.0.1:{port}" for port in (1, watched.sentinels[0]))
     with redis_client(f"redis+sentinel://:p%2Fw%3A1@{hosts}/jobs") as client:
         started = time.monotonic()
