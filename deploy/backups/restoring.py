@@ -166,8 +166,8 @@ def _copy_log(folder: Path, backup: Backup, cluster: Path, progress: Progress) -
 
 @contextmanager
 def _recovered(data: Path, at: datetime | None) -> Iterator[str]:
-    """Runs PostgreSQL on the copied cluster until it has replayed the log, and for as long as the block. Raises
-    RestoreFailed if it does not get there."""
+    """Runs PostgreSQL on the copied cluster. The block begins once the log is replayed, and its end stops the server.
+    Raises RestoreFailed if the log cannot be replayed."""
     options = {
         "hot_standby": "off",  # whoever gets a connection gets it to a recovered database
         "restore_command": "false",  # everything is in `pg_wal` already: its user may have no way to the archive

@@ -52,7 +52,7 @@ _LINE = re.compile(r"([a-z_]+)\s*=\s*(.*)")
 
 @app.callback()
 def connectors_process(context: typer.Context) -> None:
-    """Without a command: runs one process that asks vendors of telematics for positions. Several may run."""
+    """Runs one process that asks vendors of telematics for positions, unless a command is given. Several may run."""
     if context.invoked_subcommand is not None:
         return
     from deploy.cli.running import prepare_to_serve

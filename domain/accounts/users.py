@@ -45,7 +45,7 @@ class UnusableUser(FuelrouteError):
 
 
 class LastOwner(FuelrouteError):
-    """Without this owner the company would have no one left to manage it."""
+    """This user is the only owner: the company would have no one left to manage it."""
 
     def __init__(self, email: str) -> None:
         super().__init__(f"{email} is the company's only owner: make somebody else an owner first")

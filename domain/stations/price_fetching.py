@@ -208,8 +208,8 @@ class _Sftp:
             self._seconds_left = max(0.0, self._seconds_left - (time.monotonic() - started))
 
     async def _timed(self, work: Coroutine[Any, Any, Result], seconds: float) -> Result:
-        """The result of `work`. Raises TimeoutError after `seconds`, when the connection was aborted, which ends all
-        its waits at once."""
+        """The result of `work`. After `seconds` it aborts the connection, which ends every wait of `work` at once, and
+        raises TimeoutError."""
         task = asyncio.ensure_future(work)
         await asyncio.wait({task}, timeout=seconds)
         if task.done():

@@ -77,7 +77,7 @@ class PriceSets(SQLModel, table=True):
 
 
 class Quotes(SQLModel, table=True):
-    """The net price of a company at a station from a moment on, from a price file."""
+    """A net price from a price file: what a company pays at a station from a moment on."""
 
     __tablename__ = "quotes"
 

@@ -204,7 +204,7 @@ def test_the_way_back_after_a_disaster(world: World) -> None:
 
 
 def everything_is_restored(world: World, pushed: list[str], started: str) -> None:
-    """Without a time, everything that the archive has."""
+    """A restore without a time brings back everything that the archive has."""
     outcome = world.run("fuelroute restore", more="--json", values={" restored ": f" {world.folder}/all "})
 
     assert (outcome["ended_sessions"], outcome["withheld_messages"]) == (0, 0)

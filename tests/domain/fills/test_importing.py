@@ -438,7 +438,8 @@ def test_a_currency_may_name_the_unit_of_the_quantity(
 
 
 def test_a_first_import_looks_keys_up_by_their_index(connection: Connection, fleet: Fleet, tmp_path: Path) -> None:
-    """Without statistics the other indexes, which begin with the company too, look as good: it read all its fills."""
+    """The other indexes begin with the company too, and look as good to a PostgreSQL without statistics, which then
+    reads all of the company's fills."""
     import_fills(connection, fleet.live, write_efs(tmp_path / "efs.csv", *lines_of(50)))
     with in_index_order(connection):
         rows = connection.execute(f"EXPLAIN {_KNOWN.text}", {**fleet.live._asdict(), "keys": ["a", "b"]}).fetchall()

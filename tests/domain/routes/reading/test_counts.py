@@ -267,7 +267,7 @@ def test_counts_that_became_zero_are_deleted(alone: Database, company: Fleet) ->
 
 
 def test_one_of_two_concurrent_reconciliations_waits(alone: Database, company: Fleet) -> None:
-    """Without the wait both would find the same difference and add it twice."""
+    """Both would find the same difference and add it twice if neither waited."""
     with alone.transaction() as connection:
         insert(connection, company.live, (STATUSES[0], MIDNIGHT))
         connection.execute("DELETE FROM route_count_deltas")
