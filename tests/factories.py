@@ -118,6 +118,12 @@ def make_fleet(connection: Connection, **policy: Any) -> Fleet:
     return Fleet(company_id, trucks, drivers)
 
 
+def forget_prices(connection: Connection) -> None:
+    """Takes away the retail prices of all stations. Stations belong to no company, so the plans of other tests would
+    stop at them."""
+    connection.execute("UPDATE stations SET retail_price = NULL, priced_at = NULL")
+
+
 def signed_in(connection: Connection, role: Role, company_id: UUID | None, email: str = "") -> str:
     """The cookie of a browser in which a new user of that role is signed in: without a password, which takes long to
     hash. An operator looks at the company's pages."""

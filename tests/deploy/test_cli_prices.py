@@ -9,16 +9,16 @@ import pytest
 
 from domain.database.connections import Database
 from tests.deploy.commands import Cli
+from tests.factories import forget_prices
 
 HEADER = "station_id,name,brand,city,state,latitude,longitude,retail_price"
 
 
 @pytest.fixture(autouse=True)
 def _prices_are_gone(database: Database) -> Iterator[None]:
-    """Stations belong to no company: at these prices the plans of other tests would stop there."""
     yield
     with database.transaction() as connection:
-        connection.execute("UPDATE stations SET retail_price = NULL, priced_at = NULL")
+        forget_prices(connection)
 
 
 def one_station(folder: Path, price: str) -> tuple[str, str]:

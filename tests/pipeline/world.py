@@ -5,15 +5,15 @@ from typing import Any
 
 from domain.messages.due_messages import list_messages
 from domain.stations.stations import store_station_rows
-from tests.factories import STATIONS
+from tests.factories import STATIONS, forget_prices
 from tests.rows import stored_id
 from tests.service import Client, Service
 
 
 def store_prices(service: Service) -> None:
-    """The demo's truck stops. They belong to no company, so those that other tests left lose their prices."""
+    """The demo's truck stops, and no others with prices."""
     with service.database.transaction() as connection:
-        connection.execute("UPDATE stations SET retail_price = NULL, priced_at = NULL")
+        forget_prices(connection)
         store_station_rows(connection, STATIONS, now=datetime.now(UTC))
 
 
