@@ -14,8 +14,8 @@ from uuid import UUID
 
 import numpy as np
 
+from domain.burn.figures import DEFAULT_MPG
 from domain.documents import StopDocument
-from domain.planning.plan_inputs import DEFAULT_MPG
 from domain.planning.plan_tasks import stop_point
 from domain.roads import Point, Road, Roads, great_circle_miles
 from domain.roads.sphere import Array

@@ -12,6 +12,7 @@ from typing import Any, Generic, NotRequired, TypedDict, TypeVar, cast
 import msgspec
 
 from domain.accounts.policy import PlanPolicy
+from domain.burn.figures import ExplainedBurn
 from domain.documents import PlanCause
 from domain.encoding import write
 from domain.planning.trips import NUMBERS, Trip
@@ -28,8 +29,8 @@ FUEL_BEFORE_DRIVE = "the truck's last reading, less the fuel burned since"
 
 class ExplainedInputs(TypedDict):
     """The trip and the limits that were used, relaxed ones included. `distance_miles` is the mile where the plan ends.
-    `road_miles` is the whole way, which is longer where the plan ends early. Plans of earlier versions have only the
-    first."""
+    `road_miles` is the whole way, which is longer where the plan ends early. `burn` tells where `mpg` comes from. Plans
+    of earlier versions have neither `burn` nor `road_miles`."""
 
     capacity_gallons: float
     usable_gallons: float
@@ -41,6 +42,7 @@ class ExplainedInputs(TypedDict):
     stop_cost: float
     leftover_value_per_gallon: float
     mpg: float
+    burn: NotRequired[ExplainedBurn]
     distance_miles: float
     road_miles: NotRequired[float]
     max_detour_miles: float

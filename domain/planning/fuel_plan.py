@@ -19,7 +19,7 @@ from domain.documents import FuelPlanDocument, FuelStopDocument
 from domain.encoding import utc_text
 from domain.lifecycle import Objective
 from domain.planning.explanation import Explanation, explained_inputs, pack_explanation
-from domain.planning.plan_inputs import DEFAULT_MPG, MILE_DECIMALS, PlanInputs, by_policy
+from domain.planning.plan_inputs import MILE_DECIMALS, PlanInputs, by_policy
 from domain.planning.relaxation import PlanLimits, RelaxedLimit, least_relaxation
 from domain.planning.rounding import solve_rounded
 from domain.planning.schedule import RoadPoint, arrival_times
@@ -210,7 +210,7 @@ def _trip(inputs: PlanInputs, limits: PlanLimits) -> Trip:
         distance_miles=round(inputs.road.distance_miles, MILE_DECIMALS),
         start_gallons=inputs.start_gallons,
         usable_gallons=inputs.usable_gallons,
-        mpg=inputs.mpg or DEFAULT_MPG,
+        mpg=inputs.burn.mpg,
         candidates=tuple(candidates),
         **by_policy(policy, limits),
     )
@@ -269,6 +269,7 @@ def _explanation(
             trip,
             capacity_gallons=inputs.rated_gallons,
             road_miles=inputs.road_miles,
+            burn=inputs.burn.document(),
             max_detour_miles=limits.max_detour_miles,
             roads=inputs.road.source,
         ),

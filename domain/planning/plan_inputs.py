@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from domain.accounts.policy import PlanPolicy
+from domain.burn.figures import UNKNOWN_BURN, Burn
 from domain.planning.explanation import Sources
 from domain.planning.relaxation import PlanLimits
 from domain.roads import Road
@@ -16,7 +17,6 @@ USABLE_SHARE = 0.95
 393.67(c))."""
 
 DEFAULT_CAPACITY_GALLONS = 200.0
-DEFAULT_MPG = 6.5
 
 MILE_DECIMALS = 2
 GALLON_DECIMALS = 6
@@ -71,7 +71,7 @@ class PlanInputs:
     further_offers: Sequence[Offer] | None = None
     opens: Sequence[datetime | None] = ()
     capacity_gallons: float | None = None
-    mpg: float | None = None
+    burn: Burn = UNKNOWN_BURN
     sources: Sources = field(default_factory=Sources)
 
     @property

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from domain.accounts.companies import read_plan_policy
 from domain.accounts.policy import PlanPolicy
+from domain.burn.figures import Burn, figure_of
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import NotNull, Statement
 from domain.documents import StopDocument
@@ -15,7 +16,7 @@ from domain.driven_lanes.road_by_lane import road_by_lane
 from domain.fleet.vehicles import Hazmat
 from domain.lifecycle import Environment
 from domain.planning.fuel_on_board import FuelOnBoard, Tank, read_fuel
-from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
+from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS
 from domain.roads import Point, Road, Roads, great_circle_miles
 from domain.roads.truck_dimensions import TruckDimensions
 
@@ -81,6 +82,7 @@ class PlanTask:
     position: Point
     position_at: datetime | None
     fuel: FuelOnBoard | None
+    burn: Burn
     stops_left: tuple[int, ...]
     departure: datetime
     lane: LearnedLane | None = None
@@ -188,6 +190,7 @@ def plan_task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime)
     reached = max(visits, default=-1)
     truck = newest = _TRUCK.first(connection, (route.vehicle_id, route.environment, as_of))
     visit = visits.get(reached)
+    burn = figure_of(route.mpg)
     if truck is not None and visit is not None and truck.recorded_at < visit.arrived_at:
         truck = None  # a dispatcher entered the arrival, and no position came in since: the truck is at that stop
     at_first_stop = reached == 0 and visit is not None and (visit.departed_at is None or visit.departed_at > as_of)
@@ -203,11 +206,12 @@ def plan_task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime)
                 route.vehicle_id,
                 route.environment,
                 capacity_gallons=route.fuel_tank_capacity_gallons or DEFAULT_CAPACITY_GALLONS,
-                mpg=route.mpg or DEFAULT_MPG,
+                mpg=burn.mpg,
             ),
             as_of,
             newest_fix_at=newest.recorded_at if newest is not None else None,
         ),
+        burn=burn,
         stops_left=tuple(range(reached + 1, len(route.stops))),
         departure=max(as_of, route.scheduled_start) if at_first_stop else as_of,
         lane=learned_lane_for(

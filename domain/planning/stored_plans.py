@@ -40,7 +40,7 @@ def plan_for_task(
         PlanInputs(
             road=road,
             capacity_gallons=route.fuel_tank_capacity_gallons,
-            mpg=route.mpg,
+            burn=task.burn,
             fuel_percent=task.fuel.level_percent if task.fuel is not None else None,
             policy=task.policy,
             offers=corridor.offers,
@@ -69,7 +69,7 @@ def _sources(task: PlanTask, road: Road, corridor: Corridor, now: datetime) -> S
         if fuel is not None
         else {"source": FUEL_BY_POLICY, "percent": task.policy.assumed_fuel_percent, "at": None},
         "capacity_gallons": {"source": "the vehicle" if route.fuel_tank_capacity_gallons else "the default"},
-        "mpg": {"source": "the vehicle" if route.mpg else "the default"},
+        "mpg": {"source": task.burn.source},
         "roads": road_origin(road, route.truck_dimensions, lane=task.lane, second_ways=corridor.second_ways),
         "prices": {
             "imported_at": _moment(prices.imported_at),

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from domain.accounts.policy import PlanPolicy
+from domain.burn.figures import figure_of
 from domain.lifecycle import Objective
 from domain.planning.fuel_plan import ComputedPlan, compute_plan
 from domain.planning.gauges import Gauge, Reading, judge_newest_reading
@@ -75,7 +76,7 @@ def everything(seed: int) -> tuple[PlanInputs, Gauge | None]:
         further_offers=sorted([*near, *further], key=lambda one: one.mile),
         departure=NOON,
         capacity_gallons=capacity,
-        mpg=mpg,
+        burn=figure_of(mpg),
     )
     return inputs, gauge
 

@@ -26,6 +26,7 @@ ORDER = (
     "fleet",
     "stations",
     "driven_lanes",
+    "burn",
     "planning",
     "telematics",
     "connectors",

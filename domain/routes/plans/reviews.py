@@ -41,7 +41,7 @@ from domain.planning.plan_changes import (
     saving_changed,
     savings_compare,
 )
-from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
+from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS
 from domain.planning.plan_tasks import (
     PlanTask,
     RouteToPlan,
@@ -133,8 +133,8 @@ def _load_review(connection: Connection, route_id: UUID, plan: PlanUnderReview, 
     if route is None:
         return None
     as_of = live_now(route, now) or plan.departed_at or newest_at_first_stop(connection, route)
-    changed = _fuel_changed(connection, route, plan, until=plan.departed_at or as_of)
-    return Review(plan, plan_task_as_of(connection, route, as_of), changed)
+    task = plan_task_as_of(connection, route, as_of)
+    return Review(plan, task, _fuel_changed(connection, task, plan, until=plan.departed_at or as_of))
 
 
 class _ReadingAtStop(NamedTuple):
@@ -164,13 +164,14 @@ _READINGS_AT_FIRST_STOP = Statement(
 )
 
 
-def _fuel_changed(connection: Connection, route: RouteToPlan, plan: PlanUnderReview, *, until: datetime) -> bool:
+def _fuel_changed(connection: Connection, task: PlanTask, plan: PlanUnderReview, *, until: datetime) -> bool:
     """True if the tank at the first stop held another level than the plan was made with. `until` is when the truck left
     the stop, or now. Later readings are left out, because the trip burns fuel and later stops fill the tank."""
+    route = task.route
     rows = _READINGS_AT_FIRST_STOP.all(
         connection, {"id": route.id, "until": until, "fuel_at": plan.fuel_at, "most": _READINGS}
     )
-    mpg, capacity = route.mpg or DEFAULT_MPG, route.fuel_tank_capacity_gallons or DEFAULT_CAPACITY_GALLONS
+    mpg, capacity = task.burn.mpg, route.fuel_tank_capacity_gallons or DEFAULT_CAPACITY_GALLONS
     counted = {one.recorded_at for one in _counted(rows, route, mpg=mpg, capacity_gallons=capacity)}
     levels = [
         level_on_leaving(row.fuel_percent, row.road_miles(), mpg=mpg, capacity_gallons=capacity, plan=plan.document)

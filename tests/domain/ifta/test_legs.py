@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from domain.burn.figures import DEFAULT_MPG
 from domain.ifta.legs import DrivenLeg, DrivenRoute, PlannedPurchase, PlannedRoad, driven_legs
-from domain.planning.plan_inputs import DEFAULT_MPG
 from domain.roads import Point, Road
 from domain.roads.highways import HighwayRoads
 from domain.roads.states import default_states

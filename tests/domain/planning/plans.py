@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from domain.accounts.policy import PlanPolicy, Policy
+from domain.burn.figures import figure_of
 from domain.contract.captions import captioned_fields
 from domain.planning.explanation import Explanation
 from domain.planning.fuel_plan import ComputedPlan, compute_plan
@@ -77,7 +78,7 @@ def inputs(road: Road, *stations: Priced, fuel_percent: float | None = 50.0, **p
         offers=offers(road, stations),
         departure=NOW,
         capacity_gallons=200.0,
-        mpg=5.0,
+        burn=figure_of(5.0),
     )
 
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.accounts.policy import PlanPolicy
+from domain.burn.figures import figure_of
 from domain.lifecycle import Objective
 from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
 from domain.planning.plan_inputs import PlanInputs
@@ -177,7 +178,7 @@ def allowed_inputs(draw: st.DrawFn) -> PlanInputs:
         further_offers=offers(road, stations, max(policy.max_detour_miles, FURTHEST_DETOUR_MILES)),
         departure=NOW,
         capacity_gallons=draw(st.none() | number(0.01, 1000)),
-        mpg=draw(st.none() | number(0.001, 50)),
+        burn=figure_of(draw(st.none() | number(0.001, 50))),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from domain.burn.figures import figure_of
 from domain.lifecycle import Objective
 from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
 from domain.roads import Leg, Point, Road
@@ -67,6 +68,7 @@ def test_the_explanation_names_every_input_and_candidate() -> None:
         "stop_cost": 20.0,
         "leftover_value_per_gallon": 0.0,
         "mpg": 5.0,
+        "burn": {"mpg": 5.0, "kind": "declared", "text": "5.0 mpg, from the vehicle"},
         "distance_miles": 400.0,
         "road_miles": 400.0,
         "max_detour_miles": 5.0,
@@ -187,9 +189,14 @@ def test_an_empty_tank_is_a_reading_too() -> None:
 
 
 def test_a_truck_without_capacity_and_mpg_gets_the_defaults() -> None:
-    plan = feasible(replace(inputs(meridian(100.0)), capacity_gallons=None, mpg=None))
+    plan = feasible(replace(inputs(meridian(100.0)), capacity_gallons=None, burn=figure_of(None)))
     assert plan.explanation()["inputs"]["capacity_gallons"] == 200.0
     assert plan.trip.mpg == 6.5
+    assert plan.explanation()["inputs"]["burn"] == {
+        "mpg": 6.5,
+        "kind": "default",
+        "text": "6.5 mpg, from the default",
+    }
 
 
 def test_savings_are_compared_with_the_mean_price_of_all_candidates() -> None:
@@ -240,7 +247,7 @@ def test_a_plan_is_generated_at_its_departure_unless_another_time_is_given() -> 
 
 def test_the_arrival_percent_is_rounded_down_but_not_by_an_error_of_sums() -> None:
     """7 mpg: 490 miles burn exactly 70 of 100 gal, and 30 gal are 15 percent, not 14."""
-    at_reserve = replace(inputs(meridian(600.0), priced(490, 3.0)), mpg=7.0)
+    at_reserve = replace(inputs(meridian(600.0), priced(490, 3.0)), burn=figure_of(7.0))
     assert feasible(at_reserve).stops[0].arrival_fuel_percent == 15
 
 
@@ -282,7 +289,7 @@ def test_a_plan_can_be_driven_by_what_it_shows(seed: int) -> None:
                 max_stops=rng.choice([None, 4]),
             ),
             capacity_gallons=rng.uniform(150, 300),
-            mpg=rng.uniform(5, 9),
+            burn=figure_of(rng.uniform(5, 9)),
         )
     )
     if isinstance(plan, ComputedPlan):

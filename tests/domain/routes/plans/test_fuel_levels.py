@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from domain.burn.figures import DEFAULT_MPG
 from domain.database.connections import Connection
-from domain.planning.plan_inputs import DEFAULT_MPG
 from domain.planning.plan_tasks import load_plan_task
 from domain.queue.jobs import Job, build_plan_job, review_plan_job
 from domain.routes.plans import first_plan

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from domain.burn.figures import figure_of
 from domain.contract.shapes import Route, StopType
 from domain.encoding import write
 from domain.ids import new_id
@@ -42,7 +43,7 @@ def computed(
             departure=NOW,
             opens=opens or [None],
             capacity_gallons=200.0,
-            mpg=5.0,
+            burn=figure_of(5.0),
         )
     )
     assert isinstance(plan, ComputedPlan), plan
@@ -68,7 +69,7 @@ def planned(
     known: dict[str, Any] = {"stops": stops, "scheduled_start": scheduled_start}
     route = RouteToPlan(**{**dict.fromkeys(RouteToPlan._fields), **known})
     stops_left = tuple(range(reached + 1, len(stops)))
-    task = PlanTask(route, usual_policy(), NOW, Point(30.0, -100.0), NOW, None, stops_left, NOW)
+    task = PlanTask(route, usual_policy(), NOW, Point(30.0, -100.0), NOW, None, figure_of(5.0), stops_left, NOW)
     row = RouteRow(
         id=new_id(),
         company_id=new_id(),
