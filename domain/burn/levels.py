@@ -1,0 +1,211 @@
+"""The burn of a truck, measured from its fuel levels over the miles that it drove.
+
+No single level decides: trackers send 0, fuel sloshes, gauges show whole percents. Levels of a few miles together count
+by their median, and a median that its neighbours contradict is left out. The level falls along a line, with one slope
+for the whole way; the slope is the burn. So what a gauge always shows too much or too little cancels out.
+
+A rise is a purchase, and the line begins anew behind it: how much was bought need not be known. A purchase whose
+gallons are known is taken off the levels behind it instead, and the line goes on. A long silence ends a line too,
+because a truck may have fueled in it.
+
+    mile 0: 80 %, mile 100: 72 %, mile 110: 95 %, mile 210: 87 %    with 200 gallons: 16 gallons in 100 miles
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+from typing import NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+BLOCK_MILES = 3.0
+"""Levels of this many miles count once, by their median."""
+
+OUTLIER_PERCENT = 5.0
+"""A level this far, and by two usual steps more, from the median of itself and its four neighbours is wrong."""
+
+NEIGHBOURS = 5
+
+PURCHASE_PERCENT = 5.0
+"""The smallest rise that is a purchase, from the median of three levels to that of the next three."""
+
+ALIGNED_MILES = 15.0
+"""A known purchase is looked for this far from its mile."""
+
+LONGEST_GAP_MILES = 60.0
+"""Longest way without a level in which no purchase can hide. A truck that always sends few levels has longer ones."""
+
+LEAST_MILES = 50.0
+LEAST_LEVELS = 6
+"""Fewer miles or medians prove nothing."""
+
+LEAST_NOISE_PERCENT = 0.5
+"""Gauges show whole percents, so levels that follow a line exactly prove no more than this."""
+
+NEXT_TO_NOTHING_PERCENT = 1.0
+HIGHEST_PERCENT = 150.0
+
+Numbers = NDArray[np.float64]
+
+
+class LevelAtMile(NamedTuple):
+    """A fuel level in percent of capacity, and the mile of the way at which the truck sent it."""
+
+    at: datetime
+    mile: float
+    percent: float
+
+
+class KnownPurchase(NamedTuple):
+    """Gallons that are known exactly, as from a fuel card, and the mile of the way where they were bought."""
+
+    mile: float
+    gallons: float
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredBurn:
+    """The fuel burned from `from_mile` on over `miles`, with one standard deviation by the noise of the gauge."""
+
+    from_mile: float
+    miles: float
+    gallons: float
+    spread_gallons: float
+    noise_percent: float
+    """One standard deviation of a level from its line."""
+    levels: int
+    """The number of medians that it was measured from."""
+
+    @property
+    def mpg(self) -> float:
+        return self.miles / self.gallons
+
+    @property
+    def gallons_per_mile(self) -> float:
+        return self.gallons / self.miles
+
+    @property
+    def spread_share(self) -> float:
+        """The standard deviation as a share of the burn."""
+        return self.spread_gallons / self.gallons
+
+
+def measure_burn(
+    levels: Sequence[LevelAtMile], *, capacity_gallons: float, bought: Sequence[KnownPurchase] = ()
+) -> MeasuredBurn | None:
+    """The burn that these levels show, in order of time; None where they prove none. A mile of the way may come back
+    only as noise of fixes: the way leads on."""
+    miles, percents = steady_levels(levels)
+    if len(miles) < LEAST_LEVELS:
+        return None
+    percents = _without_purchases(miles, percents, bought, capacity_gallons)
+    lines = _lines(miles, percents)
+    across, down, driven = (np.concatenate(parts) for parts in zip(*map(_centered, lines), strict=True))
+    spread_of_miles, degrees = float(across @ across), len(across) - len(lines) - 1
+    if driven.sum() < LEAST_MILES or degrees < LEAST_LEVELS - 2:
+        return None
+    slope = -float(across @ down) / spread_of_miles
+    if slope <= 0:
+        return None
+    noise = max(float(np.sqrt(np.sum((down + slope * across) ** 2) / degrees)), LEAST_NOISE_PERCENT)
+    way, gallons_a_percent = float(miles[-1] - miles[0]), capacity_gallons / 100
+    return MeasuredBurn(
+        from_mile=float(miles[0]),
+        miles=way,
+        gallons=slope * way * gallons_a_percent,
+        spread_gallons=noise / spread_of_miles**0.5 * way * gallons_a_percent,
+        noise_percent=noise,
+        levels=len(miles),
+    )
+
+
+def steady_levels(levels: Sequence[LevelAtMile]) -> tuple[Numbers, Numbers]:
+    """Miles and percents of the medians that count, in the order of the way."""
+    blocks = _blocks([one for one in levels if one.percent <= HIGHEST_PERCENT])
+    miles = np.array([median(one.mile for one in block) for block in blocks], dtype=np.float64)
+    percents = np.array([median(one.percent for one in block) for block in blocks], dtype=np.float64)
+    step = float(np.median(np.abs(np.diff(percents)))) if len(percents) > 1 else 0.0
+    agrees = np.abs(percents - _neighbours(percents)) <= OUTLIER_PERCENT + 2 * step
+    counts = agrees & _shows_something(percents)
+    return np.maximum.accumulate(miles[counts]), percents[counts]
+
+
+def _blocks(levels: Sequence[LevelAtMile]) -> list[list[LevelAtMile]]:
+    """Levels of a few miles together, but those before a rise apart from those behind it."""
+    blocks: list[list[LevelAtMile]] = []
+    for one in levels:
+        last = blocks[-1][-1] if blocks else None
+        if (
+            last is None
+            or one.mile // BLOCK_MILES != last.mile // BLOCK_MILES
+            or one.percent - last.percent >= PURCHASE_PERCENT
+        ):
+            blocks.append([])
+        blocks[-1].append(one)
+    return blocks
+
+
+def _shows_something(percents: Numbers) -> NDArray[np.bool_]:
+    """A level of next to nothing counts only behind a low one."""
+    before = np.concatenate(([100.0], percents[:-1]))
+    return (percents > NEXT_TO_NOTHING_PERCENT) | (
+        (before > NEXT_TO_NOTHING_PERCENT) & (before <= NEXT_TO_NOTHING_PERCENT + OUTLIER_PERCENT)
+    )
+
+
+def _neighbours(percents: Numbers) -> Numbers:
+    """The median of each level with the two before and the two behind it; at the ends that of five as well."""
+    if len(percents) < NEIGHBOURS:
+        return np.full(len(percents), np.median(percents) if len(percents) else 0.0)
+    medians = np.median(sliding_window_view(percents, NEIGHBOURS), axis=1)
+    begins = np.arange(len(percents)) - NEIGHBOURS // 2
+    return np.asarray(medians[np.clip(begins, 0, len(medians) - 1)], dtype=np.float64)
+
+
+def _rises(percents: Numbers) -> Numbers:
+    """The rise before each level but the first: the median of three levels from there on less that of three before."""
+    padded = np.concatenate((percents[:1], percents[:1], percents, percents[-1:], percents[-1:]))
+    medians = np.median(sliding_window_view(padded, 3), axis=1)
+    return np.asarray(medians[3:] - medians[: len(percents) - 1], dtype=np.float64)
+
+
+def _without_purchases(
+    miles: Numbers, percents: Numbers, bought: Sequence[KnownPurchase], capacity_gallons: float
+) -> Numbers:
+    """The levels less the known gallons bought before them. A purchase that the gauge shows less than half of went
+    elsewhere, into a cooler or another truck."""
+    less = percents.copy()
+    for purchase in bought:
+        percent = 100 * purchase.gallons / capacity_gallons
+        is_near = np.abs(miles[1:] - purchase.mile) <= ALIGNED_MILES
+        found = np.flatnonzero(is_near & (_rises(less) >= percent / 2))
+        if len(found):
+            less[found[np.diff(less)[found].argmax()] + 1 :] -= percent
+    return less
+
+
+def _lines(miles: Numbers, percents: Numbers) -> list[tuple[Numbers, Numbers]]:
+    """The levels divided at purchases and at long silences."""
+    gaps = np.diff(miles)
+    silent = gaps > max(LONGEST_GAP_MILES, 4 * float(np.median(gaps)))
+    begins = np.flatnonzero(_begins_anew(percents) | silent) + 1
+    return list(zip(np.split(miles, begins), np.split(percents, begins), strict=True))
+
+
+def _begins_anew(percents: Numbers) -> NDArray[np.bool_]:
+    """True for the steepest step of each rise, and for all that are as large as a purchase: a tank fills slowly."""
+    steps = np.diff(percents)
+    found = np.zeros(len(steps), dtype=np.bool_)
+    for at in np.flatnonzero(_rises(percents) >= PURCHASE_PERCENT):
+        near = slice(max(at - 2, 0), at + 3)
+        found[near] |= steps[near] >= min(PURCHASE_PERCENT, steps[near].max())
+    return found
+
+
+def _centered(line: tuple[Numbers, Numbers]) -> tuple[Numbers, Numbers, Numbers]:
+    """Miles and percents of a line less their means, and the miles that it covers."""
+    miles, percents = line
+    return miles - miles.mean(), percents - percents.mean(), miles[-1:] - miles[:1]
