@@ -1,0 +1,41 @@
+"""Laws that every drive keeps, whatever the world is like. The judge itself is `python -m tests.benchmarks.truth`."""
+
+import pytest
+
+from tests.benchmarks.truth.driver import Drive
+from tests.benchmarks.truth.figures import wilson
+from tests.benchmarks.truth.rules import Rules
+from tests.benchmarks.truth.runs import drive
+from tests.benchmarks.truth.world import WORLDS, draw_trip, draw_truck
+from tests.domain.planning.plans import usual_policy
+
+SEEDS = range(1, 7)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_drive_without_errors_costs_what_its_plan_says_to_the_cent(seed: int) -> None:
+    world, rules = WORLDS["exact"], Rules()
+    outcome = Drive(draw_trip(world, draw_truck(world, seed), seed), rules).run()
+    policy, plan = usual_policy(), rules.plan
+    assert plan is not None
+    assert round(outcome.dollars, 2) == round(plan.total_cost + policy.stop_cost * len(plan.stops), 2)
+    assert outcome.messages == 1
+    assert outcome.lowest_percent >= policy.reserve_percent - 0.05
+    assert outcome.left_gallons == pytest.approx(plan.limits.end_gallons, abs=0.1) or not plan.stops
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_drive_costs_no_less_than_the_optimum_that_knows_everything(seed: int) -> None:
+    outcome = drive(WORLDS["exact"], seed)
+    assert outcome.optimum_dollars is not None
+    assert outcome.dollars == pytest.approx(outcome.optimum_dollars, abs=0.5)
+
+
+def test_the_same_seed_draws_the_same_world() -> None:
+    first, again = (drive(WORLDS["declared"], 7) for _ in range(2))
+    assert first == again
+
+
+def test_an_interval_holds_its_share() -> None:
+    low, high = wilson(3, 100)
+    assert 0 < low < 0.03 < high < 0.1
