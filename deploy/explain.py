@@ -160,7 +160,7 @@ def _candidates(explanation: RouteExplanation) -> Table:
             f"{one['adjusted_price']:.3f}",
             f"{one['detour_miles_in']:.1f}+{one['detour_miles_out']:.1f}",
             f"{one['gallons']:.1f}" if chosen else "",
-            one["why"] if chosen else printable(f"{one['why']}: {one['detail']}"),
+            printable(f"{one['why']}: {one['detail']}"),
             "" if chosen or one["extra_cost"] is None else f"${one['extra_cost']:.2f}",
             style="bold green" if chosen else None,
         )

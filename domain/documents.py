@@ -35,6 +35,9 @@ class FuelStopDocument(TypedDict):
     totalCost: float
     arrivalFuelPercent: int
     estimatedArrival: str | None
+    fillToPercent: NotRequired[int]
+    """The level to fill to by the truck's gauge, in percent of the rated capacity. Missing where the gauge does not
+    tell it. The API does not show it."""
 
 
 class FuelPlanDocument(TypedDict):

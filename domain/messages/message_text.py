@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from domain.ids import shown_id
 from domain.lifecycle import MapLink
 from domain.planning.directions import Directions
+from domain.wording import purchase_in_words
 
 _OPENING = "Fuel plan"
 _OPENING_CORRECTED = "CORRECTED fuel plan"
@@ -53,13 +54,16 @@ def compose(
     To: Port Newark, mile 812
     Planned Fri Nov 20 04:00 CST
     1. Lakeside Travel Plaza, 100 Exit Rd, Elkhart, IN
-    Mile 130, heading east, 12 mi after Goshen, IN: 100.0 gal at $3.455 = $345.50, fill to 81 %. Next: mile 546
+    Mile 130, heading east, 12 mi after Goshen, IN: fill to 81 % (100.0 gal) at $3.455 = $345.50. Next: mile 546
     https://www.google.com/maps/dir/?api=1&destination=41.70000,-86.00000
     2. Keystone Fuel
     Mile 546: 50.0 gal at $3.500 = $175.00. Next: destination, mile 812
     https://www.google.com/maps/dir/?api=1&destination=41.00000,-78.40000
     2 fuel stops, 150.0 gal, $520.50
     Message msg_01k4...
+
+    A stop without `fillToPercent`, because the truck's gauge does not tell a level, names gallons alone, as the second
+    one here. The notes of a stop's directions are lines of their own above its map.
 
     Where the truck has to use some of its reserve, a line before these says so, and where to fuel first. `road_miles`
     is the mile of the destination. Where it lies beyond the end of the plan, a line says where the plan ends.
@@ -104,23 +108,24 @@ def _totals(plan: Mapping[str, Any], is_cut: bool) -> str:
 def _fuel_stop(
     stop: Mapping[str, Any], plan: Mapping[str, Any], directions: Directions | None, map_link: str, end_of_plan: str
 ) -> list[str]:
-    """Three lines: the place; the purchase and the next stop; the map."""
+    """The lines of a stop: the place; the purchase and the next stop; the notes; the map."""
     number = stop["sequence"] + 1
     place = [stop["name"], *([stop["address"]] if stop["address"] else [])]
     heading = f", heading {directions.heading}" if directions is not None and directions.heading else ""
     if directions is not None and directions.off_road_miles >= OFF_ROAD_NOTICE_MILES:
         heading += f", then {directions.off_road_miles:.0f} mi off the road"
     town = [directions.town] if directions is not None and directions.town else []
-    fill = f", fill to {directions.filled_percent} %" if directions is not None else ""
+    purchase = purchase_in_words(stop["gallonsToFill"], stop.get("fillToPercent"))
     ahead = plan["stops"][number : number + 1]
     next_stop = f"mile {ahead[0]['milesFromOrigin']:.0f}" if ahead else end_of_plan
     return [
         _line(f"{number}. {', '.join('{}' for _ in place)}", *place),
         _line(
-            f"Mile {stop['milesFromOrigin']:.0f}{heading}{', {}' if town else ''}: {stop['gallonsToFill']:.1f} gal at "
-            f"${stop['pricePerGallon']:.3f} = ${stop['totalCost']:.2f}{fill}. Next: {next_stop}",
+            f"Mile {stop['milesFromOrigin']:.0f}{heading}{', {}' if town else ''}: {purchase} at "
+            f"${stop['pricePerGallon']:.3f} = ${stop['totalCost']:.2f}. Next: {next_stop}",
             *town,
         ),
+        *(_line("{}", note) for note in (directions.notes if directions is not None else ())),
         _map(stop["latitude"], stop["longitude"], map_link),
     ]
 

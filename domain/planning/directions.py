@@ -1,5 +1,4 @@
-"""Directions to the fuel stops of a plan: heading, nearest town, how full the tank is to be. Messages and the API's
-fuel plan show them for each stop."""
+"""Directions to the fuel stops of a plan, for the driver's message: heading, nearest town, what to know at the pump."""
 
 import math
 from bisect import bisect_left, bisect_right
@@ -9,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from domain.planning.fuel_plan import ComputedPlan
-from domain.planning.trips import drive_trip
 from domain.roads import Point, Road
 from domain.stations.offers import Offer
 
@@ -23,32 +21,29 @@ _HEADINGS = ("north", "northeast", "east", "southeast", "south", "southwest", "w
 
 
 class Directions(NamedTuple):
-    """The directions to one fuel stop. `filled_percent` is the level when the truck leaves the pump, in percent of the
-    rated capacity, rounded up. `heading` is None where the road goes nowhere, `town` where no other town with a truck
-    stop is near."""
+    """The directions to one fuel stop. `heading` is None where the road goes nowhere, `town` where no other town with a
+    truck stop is near."""
 
-    filled_percent: int
     heading: str | None
     town: str | None
     """The nearest town, such as `12 mi after Goshen, IN`; None where none is near."""
     off_road_miles: float = 0.0
     """The straight distance from the road to the stop."""
+    notes: tuple[str, ...] = ()
+    """More to know at this stop; each is a line of the message."""
 
 
 def directions_of(plan: ComputedPlan) -> list[Directions]:
     """The directions to each fuel stop of a plan, in driving order."""
-    given, directions = plan.inputs, []
-    for purchase, arriving_gallons in zip(plan.purchases, drive_trip(plan.trip, plan.purchases), strict=False):
-        offer, gallons = given.offers[purchase.candidate_index], arriving_gallons + purchase.gallons
-        directions.append(
-            Directions(
-                filled_percent=math.ceil(100 * gallons / given.rated_gallons - 1e-6),
-                heading=heading_at(given.road, offer.mile),
-                town=town_near(given.offers, offer),
-                off_road_miles=offer.detour_miles,
-            )
+    given = plan.inputs
+    return [
+        Directions(
+            heading=heading_at(given.road, offer.mile),
+            town=town_near(given.offers, offer),
+            off_road_miles=offer.detour_miles,
         )
-    return directions
+        for offer in (given.offers[index] for index, _ in plan.purchases)
+    ]
 
 
 def heading_at(road: Road, mile: float) -> str | None:

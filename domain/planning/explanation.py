@@ -68,7 +68,8 @@ class ExplainedLimit(TypedDict):
 
 
 class ExplainedCandidate(TypedDict):
-    """One pass of the road by a station, and the gallons bought there: 0 where the truck passes by."""
+    """One pass of the road by a station, and the gallons bought there: 0 where the truck passes by. A purchase has the
+    level to fill to, where the truck's gauge tells it."""
 
     station_id: str
     name: str
@@ -79,6 +80,7 @@ class ExplainedCandidate(TypedDict):
     net_price: float
     adjusted_price: float
     gallons: float
+    fill_to_percent: NotRequired[int]
 
 
 class ExplainedFailure(TypedDict):

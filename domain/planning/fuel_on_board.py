@@ -77,6 +77,11 @@ class FuelOnBoard:
         return self.gauge.is_believed
 
     @property
+    def gauge_works(self) -> bool:
+        """True if the driver can fuel by the gauge: it is believed, and no later reading contradicts the level."""
+        return self.is_believed and self.doubted is None
+
+    @property
     def disputed_since(self) -> datetime | None:
         """When the reading came that contradicts the level, or that nothing else supports. None when the level is
         certain."""

@@ -36,7 +36,7 @@ DEGREE_DECIMALS = 6
 
 @dataclass(frozen=True, slots=True)
 class PlannedFuelStop:
-    """One purchase, as the contract's FuelPlanStop shows it."""
+    """One purchase, as the contract's FuelPlanStop shows it, and the level that the driver fills to."""
 
     sequence: int
     station: Station
@@ -46,11 +46,13 @@ class PlannedFuelStop:
     total_cost: Decimal
     arrival_fuel_percent: int
     estimated_arrival: datetime | None
+    fill_to_percent: int | None = None
+    """The level to fill to by the truck's gauge; None where the gauge does not tell it."""
 
     def document(self) -> FuelStopDocument:
         station = self.station
         address = ", ".join(part for part in (station.address, station.city, station.state) if part)
-        return {
+        document: FuelStopDocument = {
             "sequence": self.sequence,
             "name": station.name,
             "address": address or None,
@@ -63,6 +65,9 @@ class PlannedFuelStop:
             "arrivalFuelPercent": self.arrival_fuel_percent,
             "estimatedArrival": utc_text(self.estimated_arrival) if self.estimated_arrival is not None else None,
         }
+        if self.fill_to_percent is not None:
+            document["fillToPercent"] = self.fill_to_percent
+        return document
 
 
 class PlannedPoint(NamedTuple):
@@ -158,7 +163,11 @@ class ComputedPlan:
 
     def explanation(self) -> Explanation:
         """The document that says what the plan was made from, with every candidate and the value of the objective."""
-        return _explanation(self.inputs, self.limits, self.trip, dict(self.purchases), self.objective)
+        explanation = _explanation(self.inputs, self.limits, self.trip, dict(self.purchases), self.objective)
+        for purchase, stop in zip(self.purchases, self.stops, strict=True):
+            if stop.fill_to_percent is not None:
+                explanation["candidates"][purchase.candidate_index]["fill_to_percent"] = stop.fill_to_percent
+        return explanation
 
     @cached_property
     def packed_explanation(self) -> bytes:
@@ -255,6 +264,7 @@ def _stop(
         # Rounded down, but not because of the error of floating-point sums.
         arrival_fuel_percent=math.floor(100 * arriving_gallons / inputs.rated_gallons + 1e-6),
         estimated_arrival=arrival,
+        fill_to_percent=inputs.fill_to_percent(arriving_gallons + purchase.gallons),
     )
 
 

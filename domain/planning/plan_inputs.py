@@ -1,5 +1,6 @@
 """The inputs of a fuel plan: a road, a truck, the company's policy and the offers along the road."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -55,6 +56,7 @@ class PlanInputs:
     """The inputs of a plan.
 
     - `fuel_percent`: the truck's reading, if it is fresh enough. With None the policy's assumed level counts.
+    - `gauge_works`: the driver can fuel by the truck's gauge.
     - `offers`: the offers of the road's corridor, in driving order.
     - `further_offers`: offers up to `FURTHEST_DETOUR_MILES` off the road. Those beyond the policy's furthest detour
       count where limits are relaxed. None: they were not read, and no limit may be relaxed.
@@ -72,6 +74,7 @@ class PlanInputs:
     opens: Sequence[datetime | None] = ()
     capacity_gallons: float | None = None
     burn: Burn = UNKNOWN_BURN
+    gauge_works: bool = True
     sources: Sources = field(default_factory=Sources)
 
     @property
@@ -97,6 +100,19 @@ class PlanInputs:
     @property
     def start_gallons(self) -> float:
         return min(self.gallons_of(self.start_percent), self.usable_gallons)
+
+    def fill_to_percent(self, gallons: float) -> int | None:
+        """The level that the truck's gauge shows with this much fuel in the tank, in percent of the rated capacity:
+        rounded up, so that the driver buys no less, but no more than the tank takes. None where the gauge does not
+        work, or where no level of the truck is known.
+
+        A gauge that showed more at the start than a tank takes shows that much more after the purchase, too."""
+        if self.fuel_percent is None or not self.gauge_works:
+            return None
+        shown_beyond = max(self.fuel_percent - 100 * self.usable_gallons / self.rated_gallons, 0.0)
+        level = 100 * gallons / self.rated_gallons + shown_beyond
+        most = math.floor(100 * self.usable_gallons / self.rated_gallons + 1e-6)
+        return min(math.ceil(level - 1e-6), most)
 
     @property
     def limits(self) -> PlanLimits:

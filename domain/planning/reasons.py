@@ -9,8 +9,15 @@ from typing import Any, NamedTuple
 
 from domain.lifecycle import Objective
 from domain.planning.each_stop import costs_with_each_stop
-from domain.planning.explanation import ExplainedInputs, ExplainedWay, Explanation, FullExplanation
+from domain.planning.explanation import (
+    ExplainedCandidate,
+    ExplainedInputs,
+    ExplainedWay,
+    Explanation,
+    FullExplanation,
+)
 from domain.planning.trips import DOLLAR_TOLERANCE, GALLON_TOLERANCE, NUMBERS, Candidate, Purchase, Trip, drive_trip
+from domain.wording import purchase_in_words
 
 CHOSEN = "chosen"
 NOT_NEEDED = "not needed"
@@ -58,7 +65,7 @@ def with_reasons(explanation: Explanation, *, is_whole: bool = True) -> FullExpl
     gallons = [one["gallons"] for one in explanation["candidates"]]
     objective = explanation["objective"]
     costs = costs_with_each_stop(trip) if is_whole and objective is not None else [None] * len(gallons)
-    reasons = _reasons(trip, gallons, objective, costs)
+    reasons = _reasons(trip, explanation["candidates"], objective, costs)
     return {
         **explanation,
         "candidates": [
@@ -146,8 +153,9 @@ def _gallons(purchases: Sequence[Purchase]) -> float:
 
 
 def _reasons(
-    trip: Trip, gallons: Sequence[float], objective: float | None, costs: Sequence[float | None]
+    trip: Trip, explained: Sequence[ExplainedCandidate], objective: float | None, costs: Sequence[float | None]
 ) -> Iterator[Reason]:
+    gallons = [one["gallons"] for one in explained]
     purchases = [Purchase(index, amount) for index, amount in enumerate(gallons) if amount]
     arriving = drive_trip(trip, purchases) if objective is not None else ()
     made = 0
@@ -158,7 +166,7 @@ def _reasons(
         elif gallons[index]:
             mile, fuel = one.mile, arriving[made] + gallons[index] - one.detour_miles_out / trip.mpg
             made += 1
-            yield Reason(CHOSEN, f"{gallons[index]:.1f} gal", 0.0)
+            yield Reason(CHOSEN, purchase_in_words(gallons[index], explained[index].get("fill_to_percent")), 0.0)
         else:
             cost = costs[index]
             extra_cost = None if cost is None else max(0.0, round(cost - objective, 2))

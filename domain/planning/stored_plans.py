@@ -42,6 +42,7 @@ def plan_for_task(
             capacity_gallons=route.fuel_tank_capacity_gallons,
             burn=task.burn,
             fuel_percent=task.fuel.level_percent if task.fuel is not None else None,
+            gauge_works=task.fuel is not None and task.fuel.gauge_works,
             policy=task.policy,
             offers=corridor.offers,
             further_offers=further.offers if further is not None else None,

@@ -10,10 +10,11 @@ from uuid import UUID
 
 import numpy as np
 
-from domain.planning.explanation import Explanation
+from domain.planning.explanation import ExplainedCandidate, Explanation
 from domain.planning.replay import TankLevel, planned_levels, shown_levels
 from domain.roads.states import default_states
 from domain.routes.reading.history import DrivenLevel, History
+from domain.wording import purchase_in_words
 
 
 class Plot(NamedTuple):
@@ -207,11 +208,15 @@ def _refills(explanation: Explanation, levels: Sequence[TankLevel], scale: _Scal
             scale.tank(before.gallons),
             scale.tank(after.gallons),
             f"{one['gallons']:.0f} gal at ${one['net_price']:.2f}" if has_labels else "",
-            f"{one['name']}, mile {one['mile']:,.1f}: {one['gallons']:.1f} gal at ${one['net_price']:.3f}",
+            f"{one['name']}, mile {one['mile']:,.1f}: {_purchase(one)} at ${one['net_price']:.3f}",
             "end" if scale.x(before.mile) > (PLOT.left + PLOT.right) / 2 else "start",
         )
         for before, after, one in steps
     ]
+
+
+def _purchase(one: ExplainedCandidate) -> str:
+    return purchase_in_words(one["gallons"], one.get("fill_to_percent"))
 
 
 def _versions(history: History, explanation: Explanation, scale: _Scale) -> list[Version]:

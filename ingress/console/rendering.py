@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from domain.audit.actions import action_in_words
 from domain.ids import shown_id
-from domain.wording import counted
+from domain.wording import counted, purchase_in_words
 
 STATIC = Path(__file__).parent / "static"
 
@@ -113,5 +113,5 @@ def make_templates() -> Environment:
     templates.filters["reason_words"] = lambda reason: REASON_WORDS.get(reason, str(reason))
     templates.filters["message_words"] = lambda status: MESSAGE_WORDS.get(status, str(status))
     templates.filters["limit_words"] = lambda limit: LIMIT_WORDS.get(limit, limit)
-    templates.globals |= {"counted": counted, "static_url": static_url}
+    templates.globals |= {"counted": counted, "purchase_in_words": purchase_in_words, "static_url": static_url}
     return templates

@@ -14,6 +14,7 @@ from domain.planning.reasons import CHOSEN, with_reasons
 from domain.roads import Point
 from domain.roads.sphere import Array, great_circle_miles
 from domain.routes.reading.history import History
+from domain.wording import purchase_in_words
 from ingress.console.drawing import MOST_POINTS, at_mile, places_of
 
 Place = tuple[float, float]
@@ -119,7 +120,7 @@ def _bought_at(history: History) -> list[MappedStation]:
             "price": f"${stop['pricePerGallon']:.3f}",
             "chosen": True,
             "about": f"mile {stop['milesFromOrigin']:,.1f}",
-            "why": f"fuel here: {stop['gallonsToFill']:.1f} gal",
+            "why": f"fuel here: {purchase_in_words(stop['gallonsToFill'], stop.get('fillToPercent'))}",
         }
         for plan in history.plans
         if plan.id == history.route.plan_id and plan.document is not None

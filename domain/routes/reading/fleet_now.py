@@ -46,6 +46,8 @@ class FuelStopAhead(NamedTuple):
     latitude: float
     longitude: float
     gallons: float
+    fill_to_percent: int | None
+    """The level to fill to; None where the gauge does not tell it."""
     price: float
     """Dollars a gallon."""
 
@@ -120,6 +122,7 @@ class _FuelStop(msgspec.Struct, rename="camel"):
     miles_from_origin: float
     gallons_to_fill: float
     price_per_gallon: float
+    fill_to_percent: int | None = None
 
 
 class _Mile(msgspec.Struct):
@@ -301,4 +304,11 @@ def _next_fuel_stop(row: _Truck, stop: _Stop | None, place: Point | None) -> Fue
     if index is None:
         return None
     found = fuel_stops[index]
-    return FuelStopAhead(found.name, found.latitude, found.longitude, found.gallons_to_fill, found.price_per_gallon)
+    return FuelStopAhead(
+        found.name,
+        found.latitude,
+        found.longitude,
+        found.gallons_to_fill,
+        found.fill_to_percent,
+        found.price_per_gallon,
+    )

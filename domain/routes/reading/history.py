@@ -115,6 +115,13 @@ class History(NamedTuple):
     events: list[Event]
     """Oldest first."""
 
+    @property
+    def fill_levels(self) -> dict[int, int]:
+        """The levels to fill to at the stops of the current plan, by their sequence, where the gauge tells them."""
+        current = next((plan for plan in self.plans if plan.id == self.route.plan_id), None)
+        stops = current.document["stops"] if current is not None and current.document is not None else ()
+        return {stop["sequence"]: stop["fillToPercent"] for stop in stops if "fillToPercent" in stop}
+
 
 _ROUTE = Statement(
     StoredRoute,

@@ -15,7 +15,12 @@ from domain.planning.directions import Directions
 from tests.factories import JOLIET, NEWARK, PLAN
 
 MESSAGE_ID = UUID(int=1)
-DIRECTIONS = [Directions(81, "east", "12 mi after Goshen, IN"), Directions(47, None, None)]
+DIRECTIONS = [Directions("east", "12 mi after Goshen, IN"), Directions(None, None)]
+LEVELS = {
+    **PLAN,
+    "stops": [{**stop, "fillToPercent": level} for stop, level in zip(PLAN["stops"], (81, 47), strict=True)],
+}
+"""A plan whose truck has a gauge that works."""
 
 compose = partial(
     compose_in_zone,
@@ -26,21 +31,38 @@ compose = partial(
 
 
 def test_the_text_names_every_fuel_stop_in_driving_order() -> None:
-    lines = compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], PLAN).splitlines()
+    lines = compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], LEVELS).splitlines()
 
     assert lines == [
         "Fuel plan for LOAD-7, truck 101",
         "To: Port Newark, mile 812",
         "Planned Fri Nov 20 04:00 CST",
         "1. Lakeside Travel Plaza, 100 Exit Rd, Elkhart, IN",
-        "Mile 130, heading east, 12 mi after Goshen, IN: 100.0 gal at $3.455 = $345.50, fill to 81 %. Next: mile 546",
+        "Mile 130, heading east, 12 mi after Goshen, IN: fill to 81 % (100.0 gal) at $3.455 = $345.50. Next: mile 546",
         "https://www.google.com/maps/dir/?api=1&destination=41.70000,-86.00000",
         "2. Keystone Fuel",
-        "Mile 546: 50.0 gal at $3.500 = $175.00, fill to 47 %. Next: destination, mile 812",
+        "Mile 546: fill to 47 % (50.0 gal) at $3.500 = $175.00. Next: destination, mile 812",
         "https://www.google.com/maps/dir/?api=1&destination=41.00000,-78.40000",
         "2 fuel stops, 150.0 gal, $520.50",
         "Message msg_00000000000000000000000000000001",
     ]
+
+
+def test_gallons_alone_are_named_where_the_gauge_tells_no_level() -> None:
+    text = compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], PLAN)
+
+    assert "IN: 100.0 gal at $3.455 = $345.50. Next: mile 546" in text
+    assert "fill to" not in text
+
+
+def test_a_note_of_a_stop_is_a_line_above_its_map() -> None:
+    noted = [DIRECTIONS[0]._replace(notes=("If closed: Love's\n305", "N" * 300)), DIRECTIONS[1]]
+    lines = compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], LEVELS, directions=noted).splitlines()
+
+    assert lines[4].startswith("Mile 130")
+    assert lines[5] == "If closed: Love's 305"
+    assert lines[6] == "N" * (LONGEST_LINE - 3) + "..."
+    assert lines[7].startswith("https://")
 
 
 def test_a_plan_without_stops_says_so() -> None:
@@ -88,7 +110,7 @@ def test_no_name_can_forge_a_line_of_the_message(end: str) -> None:
         forged,
         [JOLIET, {**NEWARK, "name": forged}],
         {**PLAN, "stops": [station]},
-        directions=[Directions(81, "east", f"12 mi after {forged}")],
+        directions=[Directions("east", f"12 mi after {forged}")],
     )
 
     assert [line.split(" ")[0] for line in text.splitlines()] == [
@@ -119,14 +141,17 @@ def test_no_name_makes_a_line_too_long_or_adds_one(
     low_fuel: bool,
     map_link: MapLink,
 ) -> None:
-    plan = {**PLAN, "stops": [{**stop, "name": station, "address": address} for stop in PLAN["stops"]]}
+    plan = {
+        **PLAN,
+        "stops": [{**stop, "name": station, "address": address, "fillToPercent": 100} for stop in PLAN["stops"]],
+    }
     text = compose(
         MESSAGE_ID,
         route_name,
         unit_number,
         [JOLIET, {**NEWARK, "name": destination}],
         plan,
-        directions=[Directions(100, "northeast", town, 25.0)] * 2,
+        directions=[Directions("northeast", town, 25.0)] * 2,
         map_link=map_link,
         low_fuel=low_fuel,
     )
@@ -151,7 +176,7 @@ def test_a_long_name_is_cut_before_a_short_address() -> None:
 
 
 def test_a_stop_well_off_the_road_is_described_as_such() -> None:
-    directions = [Directions(81, "east", None, 6.8), Directions(47, "east", None, 1.9)]
+    directions = [Directions("east", None, 6.8), Directions("east", None, 1.9)]
     text = compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], PLAN, directions=directions)
 
     assert "Mile 130, heading east, then 7 mi off the road: 100.0 gal" in text

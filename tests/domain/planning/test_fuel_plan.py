@@ -47,6 +47,7 @@ def test_a_plan_shows_where_to_buy_how_much() -> None:
                 "totalCost": 247.8,
                 "arrivalFuelPercent": 19,
                 "estimatedArrival": "2026-11-21T20:00:00Z",
+                "fillToPercent": 56,
             }
         ],
     }
@@ -88,10 +89,11 @@ def test_the_explanation_names_every_input_and_candidate() -> None:
             "net_price": price,
             "adjusted_price": adjusted,
             "gallons": gallons,
+            **level,
         }
-        for station_id, mile, detour, price, adjusted, gallons in (
-            ("S100", 100.0, 0.0, 3.9, 3.9, 0.0),
-            ("S300", 300.0, 2.0, 3.5, 3.3, 30.8),
+        for station_id, mile, detour, price, adjusted, gallons, level in (
+            ("S100", 100.0, 0.0, 3.9, 3.9, 0.0, {}),
+            ("S300", 300.0, 2.0, 3.5, 3.3, 30.8, {"fill_to_percent": 36}),
         )
     ]
     assert explanation["objective"] == pytest.approx(30.8 * 3.5 + 20)

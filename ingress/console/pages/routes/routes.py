@@ -247,6 +247,7 @@ def show_one(page: Page) -> Response:
         visits=history.visits,
         plans=history.plans,
         messages=history.messages,
+        fill_levels=history.fill_levels,
         of_present_input={plan.id for plan in history.plans if plan.revision == history.route.revision},
         explained=_explained(page, explanation) if explanation else None,
         profile=_profile(page, history, drawn) if drawn else None,
