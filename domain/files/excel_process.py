@@ -47,9 +47,8 @@ def main(path: str, most_bytes: int, most_seconds: int) -> int:
         with python_calamine.load_workbook(path) as book:
             for portion in _portions(book.get_sheet_by_index(0).iter_rows()):
                 sys.stdout.buffer.write(msgspec.json.encode(portion) + b"\n")
-            sys.stdout.buffer.flush()
-            for name in _further_sheets(book):
-                print(name, file=sys.stderr)
+            sys.stdout.close()  # the other sheets may take long, and the caller does not wait for ever
+            print("\n".join(_further_sheets(book)), file=sys.stderr)
     except OSError as error:
         print(error.strerror or error, file=sys.stderr)
         return NO_FILE
@@ -60,7 +59,6 @@ def main(path: str, most_bytes: int, most_seconds: int) -> int:
     except Exception as error:  # a broken file may raise anything
         print(error, file=sys.stderr)
         return NO_EXCEL
-    sys.stdout.buffer.flush()
     return 0
 
 

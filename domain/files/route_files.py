@@ -22,7 +22,6 @@ from domain.contract.shapes import MAX_BODY_BYTES, RouteInput
 from domain.files.csvfiles import UnreadableFile
 from domain.files.day_order import refuse_days_first
 from domain.files.reading_ends import go_on
-from domain.files.reading_time import check_reading_time
 from domain.files.route_footers import WithoutFooters
 from domain.files.route_layout import MOST_NAME_CHARACTERS, Layout, is_known_column, layout_of
 from domain.files.route_rows import TIME_FIELDS, FileRoute
@@ -172,7 +171,6 @@ def _json_routes(path: Path) -> Generator[FileRoute]:
                 number += 1
                 if number % 100 == 0:
                     go_on()
-                    check_reading_time()
                 if len(line) > MAX_BODY_BYTES:
                     while line and not line.endswith(b"\n"):
                         line = file.readline(MAX_BODY_BYTES)

@@ -5,10 +5,9 @@ No CSV file is held in memory whole. A bounded process of its own holds an Excel
 import select
 import subprocess
 import sys
-import threading
 import zipfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,6 @@ from domain.files import excel_process
 from domain.files.column_names import heading_delimiter, named_rows, named_width
 from domain.files.csvfiles import UnreadableFile, armed
 from domain.files.reading_ends import go_on
-from domain.files.reading_time import check_reading_time, reading_seconds_left
 from domain.files.text_rows import MOST_COLUMNS, Refuse, RefusedRow, file_text_rows
 
 Cell: TypeAlias = str | int | float | bool | datetime | None
@@ -123,21 +121,18 @@ def excel_rows(path: Path, stored: IO[bytes] | None = None, tells_sheet: TellsSh
     _check_size(path)
     limits = (str(excel_process.MOST_READER_BYTES), str(excel_process.MOST_READER_SECONDS))
     command = [sys.executable, "-I", excel_process.__file__, str(path), *limits]
-    with (
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reader,  # noqa: S603
-        _ended_in_time(reader),
-    ):
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as reader:  # noqa: S603
         assert reader.stdout is not None  # noqa: S101
         assert reader.stderr is not None  # noqa: S101
         try:
-            _await_rows(reader.stdout)
+            _await(reader.stdout)
             yield from _portion_rows(reader.stdout, stored)
+            _await(reader.stderr)
             fault = reader.stderr.read(10_000).decode(errors="replace").strip()
             code = reader.wait()
         finally:
             with suppress(ProcessLookupError):
                 reader.kill()
-    check_reading_time()
     if not code:
         for name in fault.splitlines():
             tells_sheet(name)
@@ -151,32 +146,15 @@ def excel_rows(path: Path, stored: IO[bytes] | None = None, tells_sheet: TellsSh
         raise UnreadableFile(f"{path} has more cells than can be read: save it as CSV")
 
 
-@contextmanager
-def _ended_in_time(reader: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """Ends the process at the end of the time. It loads the whole sheet before its first row, so we could not check the
-    clock between rows."""
-    seconds = reading_seconds_left()
-    if seconds is None:
-        yield
-        return
-    timer = threading.Timer(seconds, reader.kill)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _await_rows(output: IO[bytes]) -> None:
-    """Waits until the process writes or ends, while the rows are still wanted. Raises ReadingEnded once they are
-    not."""
+def _await(output: IO[bytes]) -> None:
+    """Waits until the process writes or ends: it loads the whole sheet before its first row, and the other sheets after
+    its last one. Raises ReadingEnded or ReadingTooLong once the rows are no longer wanted."""
     while not select.select([output], [], [], _LOOK_SECONDS)[0]:
         go_on()
 
 
 def _portion_rows(portions: Iterable[bytes], stored: IO[bytes] | None = None) -> Iterator[Row]:
     for portion in portions:
-        check_reading_time()
         go_on()
         if stored is not None:
             stored.write(portion)

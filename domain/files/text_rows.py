@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
 from domain.files.reading_ends import UnreadableFile, go_on
-from domain.files.reading_time import check_reading_time
 
 MOST_ROW_CHARACTERS = 131_072
 """Most characters of a row, over all of its lines."""
@@ -116,7 +115,6 @@ def text_rows(file: TextIO, delimiter: str, refuse: Refuse) -> Iterator[tuple[in
     for count in itertools.count():
         if count % _ROWS_AT_ONCE == 0:
             go_on()
-            check_reading_time()
         line = lines.begin_row()
         try:
             cells = next(reader)
@@ -147,7 +145,6 @@ def text_rows(file: TextIO, delimiter: str, refuse: Refuse) -> Iterator[tuple[in
 def _check_unreadable(count: int, line: int) -> None:
     if count % _UNREADABLE_AT_ONCE == 0:
         go_on()
-        check_reading_time()
     if count > MOST_UNREADABLE:
         raise UnreadableFile(f"more than {MOST_UNREADABLE:,} rows cannot be read, the last one on line {line}")
 

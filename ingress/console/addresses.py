@@ -15,8 +15,7 @@ from starlette.routing import Route
 from domain.accounts.sessions import Session
 from domain.accounts.tokens import is_form_token
 from domain.audit.entries import Actor
-from domain.files.reading_ends import ReadingEnded, reading_ends
-from domain.files.reading_time import reading_within
+from domain.files.reading_ends import ReadingEnded, reading_ends, reading_within
 from domain.lifecycle import Role
 from domain.wording import sentence
 from ingress.console.browser import (

@@ -21,7 +21,7 @@ from domain.database.connections import Connection, Database
 from domain.database.visibility import EVERYTHING, Visibility, of_companies
 from domain.errors import FuelrouteError
 from domain.files.csvfiles import UnreadableFile
-from domain.files.reading_time import reading_in_turns
+from domain.files.reading_ends import reading_in_turns
 from domain.operations import import_records
 from domain.operations.import_kinds import ImportFile
 from domain.operations.import_records import IMPORTING, StoredImport

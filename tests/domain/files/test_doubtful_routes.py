@@ -10,7 +10,7 @@ import openpyxl
 import pytest
 
 from domain.files.csvfiles import UnreadableFile
-from domain.files.reading_time import ReadingTooLong, reading_within
+from domain.files.reading_ends import ReadingTooLong, reading_within
 from domain.files.route_doubts import missing_number
 from domain.files.route_files import open_route_file
 from domain.files.text_rows import RefusedRow, text_rows

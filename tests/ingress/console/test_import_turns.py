@@ -13,7 +13,7 @@ import pytest
 
 from domain.files import csvfiles
 from domain.files.csvfiles import ImportReport, TooManyRefused
-from domain.files.reading_time import ReadingTooLong, reading_in_turns, reading_within
+from domain.files.reading_ends import ReadingTooLong, reading_in_turns, reading_within
 from domain.files.spreadsheets import excel_rows, read_table
 from domain.lifecycle import Role
 from ingress.console.browser import MAX_FILE_BYTES

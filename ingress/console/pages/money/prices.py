@@ -15,7 +15,7 @@ from domain.files.csvfiles import ImportReport, UnreadableFile, write_rows
 from domain.files.kept_profiles import TooManyProfiles, keep_profile, kept_profiles
 from domain.files.profiles import Column, FileProfile, guessed_columns
 from domain.files.reading import AUTO, open_profiled, read_sample
-from domain.files.reading_time import reading_within
+from domain.files.reading_ends import reading_within
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
 from domain.operations.import_kinds import PricesFile
