@@ -42,6 +42,7 @@ from domain.queue.jobs import (
     JOB_ITEMS,
     JOB_TRUCKS,
     Job,
+    after_prices_job,
     build_plan_job,
     deliver_webhooks_job,
     import_due_job,
@@ -56,7 +57,6 @@ from domain.requests import log as requests
 from domain.roads.highways import HighwayRoads, default_highway_finder
 from domain.routes.intake import holds, retiring
 from domain.routes.plans import first_plan, review_requests
-from domain.routes.plans.price_changes import apply_due_prices, import_price_file
 from domain.routes.reading import changes, counts
 from domain.routes.transitions import expire_started_routes
 from domain.sandbox import drives
@@ -65,6 +65,7 @@ from domain.stations.held_prices import forget_held_prices
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_polling import poll_source
 from domain.stations.price_runs import KEPT_RUN_DAYS, forget_runs
+from domain.stations.price_sets import due_price_changes
 from domain.stations.price_sources import PriceSource, due_sources, note_poll
 from domain.stations.stored_prices import forget_quotes
 from domain.telematics import position_partitions
@@ -152,6 +153,7 @@ class Passes:
             pending = holds.count_due_imports(connection, now=now, maximum=_MAX_IMPORT_JOBS * JOB_ITEMS)
             tracks = lost_processing(connection, now=now)
             planless = first_plan.due_plans(connection, now=now)
+            priced = due_price_changes(connection, now=now)
             doubtful = review_requests.due_reviews(connection, now=now)
             unsent = due_messages(connection, now=now)
             changes.mark(connection, every=_MARK_EVERY)
@@ -167,6 +169,7 @@ class Passes:
             for number, batch in enumerate(in_batches(vehicles, JOB_TRUCKS))
         ]
         jobs += (build_plan_job(route_id, company_id) for route_id, company_id in planless.items())
+        jobs += map(after_prices_job, priced)
         jobs += (review_plan_job(route_id, company_id) for route_id, company_id in doubtful.items())
         jobs += (send_message_job(message_id, company_id) for message_id, company_id in unsent.items())
         jobs += (deliver_webhooks_job(endpoint_id, company_id) for endpoint_id, company_id in endpoints.items())
@@ -174,6 +177,7 @@ class Passes:
             "imports": sum(pending.values()),
             "vehicles": sum(map(len, tracks.values())),
             "plans": len(planless),
+            "price_changes": len(priced),
             "reviews": len(doubtful),
             "messages": len(unsent),
             "webhook_endpoints": len(endpoints),
@@ -275,7 +279,7 @@ class Passes:
         with self.database.transaction() as connection:
             # Twice the interval, since the pass before may have been late.
             since = now - timedelta(seconds=2 * self.settings.price_sources_seconds)
-            apply_due_prices(connection, since=since, now=now)
+            review_requests.apply_due_prices(connection, since=since, now=now)
         with self.database.transaction() as connection:
             due = due_sources(connection, now=now, limit=_SOURCES)
         files = self.source_polls.run(due, self._poll_source, seconds=_POLLS_SECONDS)
@@ -289,7 +293,6 @@ class Passes:
             poll = poll_source(
                 self._begin_import,
                 source,
-                import_price_file,
                 contacts=Contacts.of(self.settings),
                 limits=OutlierLimits.of(self.settings),
                 now=clock.now(),

@@ -9,13 +9,14 @@ from psycopg.errors import LockNotAvailable
 
 from domain import clock
 from domain.database.health import is_away
+from domain.database.visibility import EVERYTHING, of_companies
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_tasks import PlanTask, road_ahead
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
 from domain.planning.stored_plans import plan_for_task
 from domain.roads import Road
 from domain.routes import transitions
-from domain.routes.plans import first_plan, replans, reviews
+from domain.routes.plans import first_plan, replans, review_requests, reviews
 from domain.routes.plans.first_plan import PlanOutcome
 from domain.routes.plans.replans import Replan, ReplanOutcome
 from domain.routes.plans.reviews import ReviewOutcome
@@ -42,6 +43,10 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
     def review(route_id: str) -> None:
         with context.about_route("plans.review", UUID(route_id)):
             review_plan(context, UUID(route_id))
+
+    @dramatiq.actor(broker=broker, actor_name="plans.after_prices", queue_name="plans")
+    def after_prices(company_id: str | None) -> None:
+        ask_for_reviews(context, UUID(company_id) if company_id is not None else None)
 
 
 def build_plan(context: Context, route_id: UUID) -> None:
@@ -107,6 +112,13 @@ def review_plan(context: Context, route_id: UUID) -> None:
         return
     _count("replan" if isinstance(due, Replan) else "review", outcome, plan)
     log.info("plans.reviewed", route_id=route_id, outcome=outcome)
+
+
+def ask_for_reviews(context: Context, company_id: UUID | None) -> None:
+    """Asks for reviews of the plans that new prices may change; None for prices that all companies share."""
+    visible = EVERYTHING if company_id is None else of_companies([company_id])
+    with context.database.transaction(visible) as connection:
+        review_requests.after_price_changes(connection, company_id, now=clock.now())
 
 
 def _count(

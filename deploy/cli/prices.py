@@ -19,7 +19,6 @@ from domain.files.kept_profiles import kept_profiles, remove_profile
 from domain.files.reading import AUTO
 from domain.ids import read_id, shown_id, with_shown_ids
 from domain.operations.import_kinds import PricesFile
-from domain.routes.plans import price_changes
 from domain.settings import get_settings
 from domain.stations import held_prices, price_sources
 from domain.stations.held_prices import UnknownHeldPrice
@@ -114,7 +113,7 @@ def prices_accept(
 ) -> None:
     """Uses a held price."""
     with transaction() as connection:
-        price_changes.accept_held_price(
+        held_prices.accept_price(
             connection,
             company_id,
             _held_id(held_id),
@@ -333,7 +332,6 @@ def sources_run(company_id: CompanyId, name: SourceArgument, as_json: AsJson = F
         poll = poll_source(
             transaction,
             source,
-            price_changes.import_price_file,
             contacts=Contacts.of(settings),
             limits=OutlierLimits.of(settings),
             now=clock.now(),

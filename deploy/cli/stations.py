@@ -11,7 +11,6 @@ from deploy.cli.output import finish_import, show_sentence
 from deploy.cli.records import Records, add_commands, by_id
 from deploy.cli.storing import transaction
 from domain import clock
-from domain.routes.plans import price_changes
 from domain.stations import deals, stations, taxes
 from domain.stations.believed_prices import unit_option
 from domain.stations.listings import DEALS, STATIONS, TAXES
@@ -138,7 +137,7 @@ def stations_retire(
     """Takes truck stops out of use: no plan stops there until `stations import` names them again by their ids."""
     now = clock.now()
     with transaction() as connection:
-        price_changes.retire_stations(connection, station_ids, acting(), now=now)
+        stations.set_stations_retired(connection, station_ids, acting(), now=now)
     show_sentence(
         as_json,
         {"ids": station_ids, "retired": True},

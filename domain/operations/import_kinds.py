@@ -30,11 +30,14 @@ from domain.lifecycle import Environment
 from domain.queue.jobs import after_commit, import_routes_job, in_batches
 from domain.routes.intake import fleet_changes
 from domain.routes.intake.pushes import Push, store_pushes
-from domain.routes.plans import price_changes
 from domain.stations.believed_prices import NO_OPTION, UnitOption
+from domain.stations.deals import store_deal_rows
+from domain.stations.price_files import store_price_file
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_rows import PriceReport
 from domain.stations.price_runs import RunFile, file_hash_of, record_run
+from domain.stations.stations import store_station_rows
+from domain.stations.taxes import store_tax_rows
 
 
 class StoredRows(NamedTuple):
@@ -126,7 +129,7 @@ class StationsFile(ImportFile):
     believe: bool = False
 
     def finish(self, connection: Connection, now: datetime, progress: Progress) -> None:
-        self.report = price_changes.import_stations(
+        self.report = store_station_rows(
             connection, self.path, unit=self.unit, believe=self.believe, now=now, progress=progress
         )
 
@@ -139,7 +142,7 @@ class DealsFile(ImportFile):
     believe: bool = False
 
     def finish(self, connection: Connection, now: datetime, progress: Progress) -> None:
-        self.report = price_changes.import_deals(
+        self.report = store_deal_rows(
             connection, self.company_id, self.path, unit=self.unit, believe=self.believe, now=now, progress=progress
         )
 
@@ -149,7 +152,7 @@ class TaxesFile(ImportFile):
     name = "taxes"
 
     def finish(self, connection: Connection, now: datetime, progress: Progress) -> None:
-        self.report = price_changes.import_taxes(connection, self.path, now=now, progress=progress)
+        self.report = store_tax_rows(connection, self.path, now=now, progress=progress)
 
 
 @dataclass(kw_only=True)
@@ -171,7 +174,7 @@ class PricesFile(ImportFile):
         return "prices.import", f"profile {self.profile.name}"
 
     def finish(self, connection: Connection, now: datetime, progress: Progress) -> None:
-        self.report = price_changes.import_price_file(
+        self.report = store_price_file(
             connection,
             self.company_id,
             self.path,

@@ -89,6 +89,13 @@ def review_plan_job(route_id: UUID, company_id: UUID | None = None) -> Job:
     return Job("plans.review", "plans", {"route_id": route_id}, f"plans.review {route_id}", company_id)
 
 
+def after_prices_job(company_id: UUID | None) -> Job:
+    """Ask for reviews of the plans that new prices may change: the company's, or with None those of all companies."""
+    companies = () if company_id is None else (company_id,)
+    payload = {"company_id": company_id}
+    return Job("plans.after_prices", "plans", payload, f"plans.after_prices {company_id}", company_ids=companies)
+
+
 def send_message_job(message_id: UUID, company_id: UUID | None = None) -> Job:
     """Send one message to its driver."""
     return Job("messages.send", "messages", {"message_id": message_id}, f"messages.send {message_id}", company_id)

@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 from psycopg import sql
 from psycopg.errors import UniqueViolation
 
+from domain.accounts.companies import require_company
 from domain.audit.entries import Actor
 from domain.contract.captions import Caption
 from domain.contract.shapes import Reference
@@ -79,7 +80,9 @@ def store_deal_rows(
 ) -> ImportReport:
     """Add and update a company's deals by station or brand and first day. A deal for a station that is not stored yet
     is kept. A price or discount unlike known ones is refused unless a person has checked it (`believe`). Raises
-    UnreadableFile if the file is refused as a whole, and TooManyDeals beyond the company's limit."""
+    UnreadableFile if the file is refused as a whole, TooManyDeals beyond the company's limit, UnknownCompany and
+    RetiredCompany."""
+    require_company(connection, company_id)
     report = ImportReport()
     rows = read_rows(path, DealFileRow, report, progress=progress)
     read = list(_within_quota(without_repeats(rows, report, "station_id", "brand", "valid_from")))
@@ -201,7 +204,8 @@ def store_deal(
 ) -> int | None:
     """Change one deal, or for None add one. Returns its id, or None if the company has no such deal. Raises
     TooManyDeals, UnbelievablePrice, and AlreadyPriced if another deal has this place and first day; the transaction
-    must then roll back."""
+    must then roll back. Raises UnknownCompany and RetiredCompany, too."""
+    require_company(connection, company_id)
     judge = PriceJudge(connection, now=now, believe=believe, stations=[row.station_id] if row.station_id else [])
     sent = row if isinstance(row, DealFileRow) else DealFileRow(*msgspec.structs.astuple(row))
     told, doubt = _told_deal(sent, judge)

@@ -117,7 +117,7 @@ def accept_price(
     may_change_retail: bool,
     now: datetime,
     rates: ExchangeRates = NO_RATES,
-) -> HeldPrice:
+) -> None:
     """Use a held price as if it had not been held: a newer stored price stays, and a future one waits. If its station
     is not certain, `station_id` names it, and its code is known from then on. Raises UnknownHeldPrice, UnknownStation,
     and NeedsStation, NeedsOperator or NeedsRate for what the person still has to give."""
@@ -147,7 +147,6 @@ def accept_price(
         store_retail_prices(connection, row, now=now)
     _DECIDE.execute(connection, ("accepted", now, by.name, station, company_id, held_id))
     record_about(connection, by, "prices.accept", "hld", held_id, company_id=company_id)
-    return held
 
 
 def _in_dollars(held: HeldPrice, rates: ExchangeRates) -> float:

@@ -13,6 +13,7 @@ from pathlib import Path
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from domain.accounts.companies import require_company, time_zone_of
 from domain.database.connections import Connection, as_json
 from domain.database.staging import stage
 from domain.database.statements import Command
@@ -45,7 +46,6 @@ def store_price_file(
     company_id: UUID,
     path: Path,
     profile: FileProfile,
-    zone: ZoneInfo,
     *,
     takes_retail: bool,
     limits: OutlierLimits,
@@ -53,10 +53,11 @@ def store_price_file(
     priced_at: datetime | None = None,
     progress: Progress = lambda _: None,
 ) -> PriceReport:
-    """Store the prices of a file, in the caller's transaction. `zone` is the company's. With `takes_retail` the retail
-    prices of stations change, too, and unknown stations are added. `priced_at` is the time of rows without one, by
-    default now. Raises UnreadableFile if the file is refused as a whole."""
-    report, profile = PriceReport(), with_usual_columns(profile)
+    """Store the prices of a file, in the caller's transaction. With `takes_retail` the retail prices of stations
+    change, too, and unknown stations are added. `priced_at` is the time of rows without one, by default now. Raises
+    UnknownCompany, RetiredCompany, and UnreadableFile if the file is refused as a whole."""
+    require_company(connection, company_id)
+    report, profile, zone = PriceReport(), with_usual_columns(profile), ZoneInfo(time_zone_of(connection, company_id))
     records, columns = _read(path, profile, zone, report, progress, takes_retail=takes_retail)
 
     def judged() -> PriceImport:

@@ -1,8 +1,8 @@
 """The moments at which a company's prices change by the clock alone, without an import: a net price begins or ceases to
 count, a deal or a tax begins or ends with a day of the company, a retail price becomes too old.
 
-A company has seen such a moment once it has a later price set, because asking for that set also asks for reviews of the
-plans. So no moment is missed while the scheduler was away or the company was paused, and none is seen twice."""
+A company has seen such a moment once it has a later price set, because each set has the plans reviewed. So no moment is
+missed while the scheduler was away or the company was paused, and none is seen twice."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -46,11 +46,10 @@ _CHANGED = Scalar(
 """`since` counts for a company without any price set."""
 
 
-def begin_moments(connection: Connection, company_ids: Sequence[UUID], *, since: datetime, now: datetime) -> list[UUID]:
-    """Gives each of the companies whose prices have changed by the clock alone a price set, and returns them. Companies
-    that are paused, or behind the fence, are left for later."""
+def begin_moments(connection: Connection, company_ids: Sequence[UUID], *, since: datetime, now: datetime) -> None:
+    """Gives each of the companies whose prices have changed by the clock alone a price set. Companies that are paused,
+    or behind the fence, are left for later."""
     asked = {"companies": list(company_ids), "since": since, "now": now, "stale": STALE_AFTER}
     changed = _CHANGED.all(connection, asked) if company_ids else []
     for company_id in changed:
         begin_price_set(connection, "deals", company_id, now=now)
-    return changed

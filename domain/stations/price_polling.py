@@ -4,7 +4,6 @@ A file is imported in one transaction with the record of its run, so a process t
 file, read in one way, is imported once; its content at a later time is a newer file."""
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -30,6 +29,7 @@ from domain.stations.price_fetching import (
     open_source,
     working_folder,
 )
+from domain.stations.price_files import store_price_file
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, UnknownProfile
 from domain.stations.price_rows import PriceReport
@@ -46,10 +46,6 @@ TRY_AGAIN = timedelta(hours=1)
 changed. If its profile has changed, it is tried at the next poll."""
 MOST_FILES_READ = 4 * MOST_FILES_TAKEN
 """Most files that one poll fetches, those included that turn out to be known."""
-
-
-ImportPriceFile = Callable[..., PriceReport]
-"""Imports a price file, and requests what follows from new prices: plans stand above this folder."""
 
 
 class SourcePoll(NamedTuple):
@@ -80,7 +76,6 @@ def price_profile(connection: Connection, company_id: Any, name: str) -> FilePro
 def poll_source(
     transaction: Transaction,
     source: PriceSource,
-    import_price_file: ImportPriceFile,
     *,
     contacts: Contacts,
     limits: OutlierLimits,
@@ -91,7 +86,7 @@ def poll_source(
     stored with it, and never raised."""
     with transaction() as connection:
         read_with = _read_with(connection, source)
-    poll = _Poll(transaction, source, import_price_file, read_with, limits, now, timedelta() if retry else TRY_AGAIN)
+    poll = _Poll(transaction, source, read_with, limits, now, timedelta() if retry else TRY_AGAIN)
     try:
         with open_source(source, contacts.open(source.secret)) as opened, working_folder() as folder:
             poll.take(opened, folder / "file")
@@ -123,7 +118,6 @@ class _Poll:
 
     transaction: Transaction
     source: PriceSource
-    import_price_file: ImportPriceFile
     read_with: str
     limits: OutlierLimits
     now: datetime
@@ -257,7 +251,7 @@ class _Poll:
                 if one.state != "again" and was_taken(connection, source.id, run):
                     return False
                 profile = price_profile_of(connection, source.company_id, source.profile, path)
-                report = self.import_price_file(
+                report = store_price_file(
                     connection,
                     source.company_id,
                     path,

@@ -69,11 +69,16 @@ class PriceSets(SQLModel, table=True):
     """One import of stations, taxes or (for a company) deals. Plans priced later use its prices."""
 
     __tablename__ = "price_sets"
+    __table_args__ = (
+        Index("price_sets_reviews_due", "reviews_due_at", postgresql_where=text("reviews_due_at IS NOT NULL")),
+    )
 
     id: int | None = Field(default=None, sa_column=Column(BigInteger, Identity(always=True), primary_key=True))
     kind: str
     company_id: UUID | None = Field(default=None, foreign_key="companies.id")
     imported_at: datetime = time_column()
+    reviews_due_at: datetime | None = time_column(null=True)
+    """From then on the sweep asks again for the job that requests reviews of plans; NULL once it has."""
 
 
 class Quotes(SQLModel, table=True):

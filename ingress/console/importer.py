@@ -199,8 +199,8 @@ class Importer:
 
 
 def _visible_to(stored: StoredImport) -> Visibility:
-    """Shows the company's rows, or for stations and taxes all rows, because their prices change the plans of all
-    companies."""
+    """Shows the company's rows, or for stations and taxes all rows, because they and their audit entries belong to no
+    company."""
     return EVERYTHING if stored.company_id is None else of_companies([stored.company_id])
 
 

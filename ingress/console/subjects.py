@@ -26,11 +26,10 @@ from domain.lifecycle import Role
 from domain.operations.import_kinds import DealsFile, DriversFile, ImportFile, StationsFile, TaxesFile, VehiclesFile
 from domain.routes.intake import fleet_changes
 from domain.routes.intake.retiring import StillDriving, retire
-from domain.routes.plans import price_changes
-from domain.stations.deals import DealFileRow
+from domain.stations.deals import DealFileRow, delete_deal, store_deal
 from domain.stations.listings import DEALS, STATIONS, TAXES, StoredDeal, StoredStation, StoredTax
-from domain.stations.stations import StationFileRow
-from domain.stations.taxes import TaxRow, tax_key
+from domain.stations.stations import StationFileRow, insert_station, set_stations_retired, store_station
+from domain.stations.taxes import TaxRow, delete_tax, store_tax, tax_key
 from ingress.console.refusals import Refused, not_found
 from ingress.console.signed_in import Page
 
@@ -258,7 +257,7 @@ class Stations(Subject[StoredStation, StationFileRow]):
     def save(self, page: Page, stored: StoredStation | None, typed: StationFileRow, by: Actor) -> str:
         checked = page.form.text("price_checked") == "yes"
         if stored is None:
-            price_changes.add_station(page.connection, typed, by, now=page.now, believe=checked)
+            insert_station(page.connection, typed, by, now=page.now, believe=checked)
         else:
             is_same = typed.retail_price == stored.retail_price
             if is_same:
@@ -266,11 +265,11 @@ class Stations(Subject[StoredStation, StationFileRow]):
             typed = msgspec.structs.replace(
                 typed, station_id=stored.station_id, priced_at=stored.priced_at if is_same and not checked else None
             )
-            price_changes.edit_station(page.connection, typed, by, now=page.now, believe=checked or is_same)
+            store_station(page.connection, typed, by, now=page.now, believe=checked or is_same)
         return str(typed.station_id)
 
     def end(self, page: Page, stored: StoredStation, by: Actor) -> None:
-        price_changes.retire_stations(page.connection, [stored.station_id], by, now=page.now)
+        set_stations_retired(page.connection, [stored.station_id], by, now=page.now)
 
 
 class Deals(Subject[StoredDeal, DealFileRow]):
@@ -308,15 +307,13 @@ class Deals(Subject[StoredDeal, DealFileRow]):
             typed.discount_per_gallon,
         ):
             checked, typed = True, msgspec.structs.replace(typed, currency=stored.currency, unit=stored.unit)
-        deal_id = price_changes.edit_deal(
-            page.connection, page.company_id, old, typed, by, now=page.now, believe=checked
-        )
+        deal_id = store_deal(page.connection, page.company_id, old, typed, by, now=page.now, believe=checked)
         if deal_id is None:
             raise not_found()
         return str(deal_id)
 
     def end(self, page: Page, stored: StoredDeal, by: Actor) -> None:
-        if not price_changes.remove_deal(page.connection, page.company_id, stored.id, by, now=page.now):
+        if not delete_deal(page.connection, page.company_id, stored.id, by, now=page.now):
             raise not_found()
 
 
@@ -354,12 +351,12 @@ class Taxes(Subject[StoredTax, TaxRow]):
 
     def save(self, page: Page, stored: StoredTax | None, typed: TaxRow, by: Actor) -> str:
         old = (stored.state, stored.valid_from) if stored is not None else None
-        if not price_changes.edit_tax(page.connection, old, typed, by, now=page.now):
+        if not store_tax(page.connection, old, typed, by, now=page.now):
             raise not_found()
         return tax_key(typed.state, typed.valid_from)
 
     def end(self, page: Page, stored: StoredTax, by: Actor) -> None:
-        if not price_changes.remove_tax(page.connection, stored.state, stored.valid_from, by, now=page.now):
+        if not delete_tax(page.connection, stored.state, stored.valid_from, by, now=page.now):
             raise not_found()
 
 

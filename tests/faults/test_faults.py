@@ -103,7 +103,13 @@ STEPS = (
     Step("deviation seen", commit("domain.routes.plans.deviating_trucks:follow_trucks"), scenarios.leave_the_road),
     Step("replanned", commit("domain.routes.plans.replans:finish_replan"), scenarios.leave_the_road),
     Step("deals copied", call("domain.stations.deals:store_deal_rows"), scenarios.import_deals),
-    Step("deals committed", commit("domain.routes.plans.price_changes:import_deals"), scenarios.import_deals),
+    Step("deals committed", commit("domain.stations.deals:store_deal_rows"), scenarios.import_deals),
+    Step("new prices enqueued", enqueued("plans.after_prices"), scenarios.import_deals),
+    Step(
+        "reviews of new prices requested",
+        commit("domain.routes.plans.review_requests:after_price_changes"),
+        scenarios.import_deals,
+    ),
     Step("reviews of new prices enqueued", enqueued("plans.review"), scenarios.import_deals),
     # the company's systems are told
     Step("canceled route captured", commit("domain.routes.transitions:cancel_route"), scenarios.tell_an_endpoint),

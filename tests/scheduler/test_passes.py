@@ -19,6 +19,7 @@ from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.plans import first_plan, review_requests
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
+from domain.stations.price_sets import begin_price_set
 from domain.webhooks.delivery_log import send_test
 from scheduler.passes import Passes
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, pushed, status_of
@@ -107,6 +108,8 @@ def test_the_sweep_enqueues_every_kind_of_lost_work(
         post(connection, track_fleet.live, positions_at(JOLIET, ago), now=ago)
         planless = arrived(connection, plan_fleet, quiet, ago)
         message = planned_by_hand(connection, imported(connection, message_fleet.live, now=ago), now=ago)
+        for company_id in (None, plan_fleet.company_id):
+            begin_price_set(connection, "deals", company_id, now=ago)
 
     passes.sweep()
 
@@ -115,6 +118,8 @@ def test_the_sweep_enqueues_every_kind_of_lost_work(
             ("imports.due", {"portion": 0, "company_id": pending_fleet.company_id.hex}),
             ("arrivals.process", {"environment": "live", "vehicle_ids": [track_fleet.trucks[0].hex]}),
             ("plans.build", {"route_id": planless.hex}),
+            ("plans.after_prices", {"company_id": None}),
+            ("plans.after_prices", {"company_id": plan_fleet.company_id.hex}),
             ("messages.send", {"message_id": message.hex}),
         ],
         key=str,
@@ -142,6 +147,7 @@ def test_due_work_is_enqueued_once_however_long_all_workers_are_away(
         reviewed = arrived(connection, make_fleet(connection), quiet, ago)
         connection.execute("UPDATE routes SET status = 'planned', review_at = %s WHERE id = %s", (ago, reviewed))
         planned_by_hand(connection, imported(connection, make_fleet(connection).live, now=ago), now=ago)
+        begin_price_set(connection, "deals", track_fleet.company_id, now=ago)
         held_fleet = make_fleet(connection)
         imported(connection, held_fleet.live, now=now, vehicle={"unitNumber": "new"})
         add_mapping(connection, held_fleet.company_id, "unit_number", "new", held_fleet.trucks[0], DOT)
@@ -157,6 +163,7 @@ def test_due_work_is_enqueued_once_however_long_all_workers_are_away(
         "imports.due",
         "imports.run",
         "messages.send",
+        "plans.after_prices",
         "plans.build",
         "plans.review",
     ]
@@ -167,6 +174,7 @@ def a_minute_passes(connection: Connection) -> None:
     for table, column in (
         ("routes", "retry_at"),
         ("routes", "review_at"),
+        ("price_sets", "reviews_due_at"),
         ("messages", "retry_at"),
         ("tracks", "unprocessed_since"),
     ):

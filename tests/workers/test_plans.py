@@ -10,7 +10,8 @@ import psycopg
 import pytest
 from dramatiq.brokers.stub import StubBroker
 
-from domain.database.connections import Database
+from domain.database import fence
+from domain.database.connections import Connection, Database
 from domain.planning import explanation as explanations
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import review_plan_job
@@ -20,10 +21,11 @@ from domain.routes.plans import review_requests
 from domain.routes.progress.tracking import process_vehicles
 from domain.routes.reading.explanations import read_route_explanation
 from domain.settings import Settings
+from domain.stations.price_sets import begin_price_set, due_price_changes
 from domain.stations.stations import store_station_rows
 from tests.conftest import own_database
 from tests.domain.helpers import imported, planned_by_hand, positions_at, post, route_row
-from tests.factories import JOLIET, PERRYSBURG, make_fleet
+from tests.factories import JOLIET, PERRYSBURG, Fleet, make_fleet
 from tests.jobs import jobs_of
 from tests.rows import named
 from workers import plans
@@ -48,9 +50,7 @@ def context(settings: Settings, database: Database, jobs: JobQueue) -> Context:
 def test_a_review_that_always_fails_ends_and_the_plan_stays(context: Context, now: datetime) -> None:
     with context.database.transaction() as connection:
         fleet = make_fleet(connection)
-        route_id = imported(connection, fleet.live, now=now)
-        planned_by_hand(connection, route_id, now=now)
-        connection.execute("UPDATE routes SET status = 'active', arrived_at = %s WHERE id = %s", (now, route_id))
+        route_id = waiting(connection, fleet, now)
         connection.execute(
             "INSERT INTO price_sets (kind, company_id, imported_at) VALUES ('deals', %s, %s)", (fleet.company_id, now)
         )
@@ -75,6 +75,57 @@ def test_a_review_that_always_fails_ends_and_the_plan_stays(context: Context, no
     with context.database.transaction() as connection:
         review_requests.after_new_prices(connection, fleet.company_id, now=now)
         assert jobs_of(connection) == [review_plan_job(route_id)]
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_new_prices_have_the_plans_of_those_who_see_them_reviewed_once(
+    context: Context, now: datetime, is_shared: bool
+) -> None:
+    broker = StubBroker()
+    plans.register(broker, context)
+    after_prices: Any = broker.get_actor("plans.after_prices")
+    with context.database.transaction() as connection:
+        fleet, other = make_fleet(connection), make_fleet(connection)
+        routes = [waiting(connection, one, now) for one in (fleet, other)]
+        begin_price_set(connection, "deals", None if is_shared else fleet.company_id, now=now)
+        (job,) = jobs_of(connection)
+    company_id = job.payload["company_id"]
+
+    for _ in range(2):
+        after_prices.fn(company_id.hex if company_id is not None else None)
+
+    with context.database.transaction() as connection:
+        assert [route_row(connection, one).review_requests for one in routes] == [1, int(is_shared)]
+        assert company_id not in due_price_changes(connection, now=now + timedelta(hours=1))
+
+
+def test_prices_of_a_company_that_is_paused_wait_for_it(context: Context, now: datetime) -> None:
+    with context.database.transaction() as connection:
+        fleet = make_fleet(connection)
+        route_id = waiting(connection, fleet, now)
+        begin_price_set(connection, "deals", fleet.company_id, now=now)
+        fence.begin_copying(connection, fleet.company_id, to_cell=2)
+        fence.pause_company(connection, fleet.company_id, holds=timedelta(minutes=1))
+
+    plans.ask_for_reviews(context, fleet.company_id)
+    with context.database.transaction() as connection:
+        assert fleet.company_id not in due_price_changes(connection, now=now + timedelta(hours=1))
+        assert route_row(connection, route_id).review_requests == 0
+        fence.resume_company(connection, fleet.company_id)
+        assert fleet.company_id in due_price_changes(connection, now=now + timedelta(hours=1))
+
+    plans.ask_for_reviews(context, fleet.company_id)
+    with context.database.transaction() as connection:
+        assert route_row(connection, route_id).review_requests == 1
+
+
+def waiting(connection: Connection, fleet: Fleet, now: datetime) -> UUID:
+    """A planned route whose truck waits at its first stop."""
+    route_id = imported(connection, fleet.live, now=now)
+    planned_by_hand(connection, route_id, now=now)
+    connection.execute("UPDATE routes SET status = 'active', arrived_at = %s WHERE id = %s", (now, route_id))
+    jobs_of(connection)
+    return route_id
 
 
 @pytest.fixture

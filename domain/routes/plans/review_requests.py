@@ -11,6 +11,9 @@ from domain.database.fence import is_at_work
 from domain.database.statements import OwnedRow, Scalar, Statement, in_turns
 from domain.planning.plan_changes import fuel_changed
 from domain.queue.jobs import SWEEP_GRACE, after_commit, review_plan_job
+from domain.stations.price_moments import begin_moments
+from domain.stations.price_sets import take_price_changes
+from domain.stations.stored_prices import apply_coming_prices
 
 _REQUEST = "review_requests = review_requests + 1, review_at = coalesce(review_at, %(due)s)"
 """A due review stays due: requests that keep coming must not put it off."""
@@ -64,7 +67,7 @@ _REQUEST_WHERE_STANDING = Statement(
     f"""
     UPDATE routes r SET {_REQUEST}
     FROM (SELECT id FROM routes t
-          WHERE {_IS_WAITING} AND (%(companies)s::uuid[] IS NULL OR t.company_id = ANY(%(companies)s))
+          WHERE {_IS_WAITING} AND (%(company_id)s::uuid IS NULL OR t.company_id = %(company_id)s)
           ORDER BY id FOR UPDATE) AS standing
     WHERE r.id = standing.id
     RETURNING r.id, r.company_id, r.attempts
@@ -87,13 +90,20 @@ def after_new_fixes(connection: Connection, route_ids: Sequence[UUID], *, now: d
 def after_new_prices(connection: Connection, company_id: UUID | None, *, now: datetime) -> None:
     """Asks for reviews of all routes whose truck is at the first stop; with `company_id` only of that company's. Routes
     are locked in the order of their ids, as everywhere."""
-    after_new_prices_of(connection, [company_id] if company_id is not None else None, now=now)
+    _review(connection, _REQUEST_WHERE_STANDING.all(connection, {"due": now + SWEEP_GRACE, "company_id": company_id}))
 
 
-def after_new_prices_of(connection: Connection, company_ids: Sequence[UUID] | None, *, now: datetime) -> None:
-    """Asks for reviews of these companies' routes whose truck is at the first stop; None for all companies."""
-    companies = list(company_ids) if company_ids is not None else None
-    _review(connection, _REQUEST_WHERE_STANDING.all(connection, {"due": now + SWEEP_GRACE, "companies": companies}))
+def after_price_changes(connection: Connection, company_id: UUID | None, *, now: datetime) -> None:
+    """Asks for these reviews if a price set of the company, or with None of all companies, waits for them."""
+    if take_price_changes(connection, company_id):
+        after_new_prices(connection, company_id, now=now)
+
+
+def apply_due_prices(connection: Connection, *, since: datetime, now: datetime) -> None:
+    """Applies prices whose time has come: stores retail prices, and adds price sets where the prices of waiting trucks
+    change by the clock alone; see `stations/price_moments.py`. `since` is the last call."""
+    if not apply_coming_prices(connection, now=now):
+        begin_moments(connection, companies_with_waiting_trucks(connection), since=since, now=now)
 
 
 _WITH_WAITING_TRUCKS = Scalar(UUID, f"SELECT DISTINCT t.company_id FROM routes t WHERE {_IS_WAITING}")

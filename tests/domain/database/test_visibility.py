@@ -127,6 +127,7 @@ def test_few_places_see_everything() -> None:
         "job_companies",
         "key_use",
         "openid",
+        "plans",
         "sign_in",
         "signed_in",
     }

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from uuid import uuid4
-from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -17,7 +16,7 @@ from domain.stations.price_profiles import BUILT_IN
 from domain.stations.price_rows import PriceReport
 from domain.stations.price_sources import SourceAddress
 from tests.conftest import own_database
-from tests.domain.stations.price_lists import LOVES, Import
+from tests.domain.stations.price_lists import LOVES, Import, of_chicago
 from tests.domain.stations.source_world import World
 from tests.factories import Fleet, make_fleet
 
@@ -39,10 +38,9 @@ def imported(connection: Connection, fleet: Fleet, now: datetime, tmp_path: Path
         path.write_text("\n".join([header, *rows]))
         return store_price_file(
             connection,
-            of.company_id,
+            of_chicago(connection, of),
             path,
             BUILT_IN[profile] if isinstance(profile, str) else profile,
-            ZoneInfo("America/Chicago"),
             takes_retail=retail,
             limits=OutlierLimits(),
             now=at,

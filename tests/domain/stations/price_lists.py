@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from uuid import UUID
 
 from domain.database.connections import Connection
 from domain.roads import Point
@@ -57,6 +58,12 @@ def add_station(
         " priced_at) VALUES (%s, %s, %s, %s, %s, 'IN', %s, %s, %s, %s)",
         (station_id, f"{brand} of {city}", brand, address, city, *place, price, at),
     )
+
+
+def of_chicago(connection: Connection, fleet: Fleet) -> UUID:
+    """The company, whose days are those of Chicago."""
+    connection.execute("UPDATE companies SET time_zone = 'America/Chicago' WHERE id = %s", (fleet.company_id,))
+    return fleet.company_id
 
 
 def stations(connection: Connection) -> dict[str, float | None]:

@@ -8,7 +8,6 @@ from cryptography.fernet import Fernet
 
 from domain.accounts.contacts import Contacts
 from domain.database.connections import Database
-from domain.routes.plans.price_changes import import_price_file
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_polling import SourcePoll, poll_source
 from domain.stations.price_runs import latest_runs
@@ -58,7 +57,6 @@ class World:
         return poll_source(
             self.database.transaction,
             self.source,
-            import_price_file,
             contacts=CONTACTS,
             limits=OutlierLimits(),
             now=self.now,

@@ -15,8 +15,8 @@ from domain.database.connections import Connection, Database
 from domain.files.csvfiles import UnreadableFile
 from domain.files.kept_profiles import keep_profile
 from domain.files.profiles import Column, FileProfile
-from domain.routes.plans.price_changes import import_price_file
-from domain.stations import price_fetching
+from domain.stations import price_fetching, price_polling
+from domain.stations.price_files import store_price_file
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import BUILT_IN
 from domain.stations.price_sources import (
@@ -24,7 +24,6 @@ from domain.stations.price_sources import (
     SourceAddress,
     note_poll,
 )
-from tests.domain.stations import source_world
 from tests.domain.stations.source_world import HEADER, ROW, World, polls, put, sftp_world
 from tests.factories import Fleet
 from tests.sftp_server import sftp_server
@@ -114,7 +113,7 @@ def test_a_file_that_failed_for_another_cause_is_tried_each_hour_and_a_person_tr
     watched: World, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(folder, "prices.csv", "3.499", watched.now)
-    monkeypatch.setattr(source_world, "import_price_file", raising(UnreadableFile("no limits yet")))
+    monkeypatch.setattr(price_polling, "store_price_file", raising(UnreadableFile("no limits yet")))
     assert polls(watched).fault == "prices.csv: no limits yet"
     for _ in range(3):
         watched.now += timedelta(minutes=61)
@@ -167,14 +166,14 @@ def test_a_file_that_fails_does_not_hold_up_the_newer_ones(
     os.utime(folder / "huge.csv", (watched.now.timestamp() - 3_600,) * 2)
     put(folder, "odd.csv", "3.599", watched.now - timedelta(minutes=30))
     put(folder, "prices.csv", "3.499", watched.now)
-    imported = import_price_file
+    imported = store_price_file
 
     def odd(connection: Connection, *given: Any, **named: Any) -> Any:
         if named["priced_at"] < watched.now - timedelta(minutes=5):
             raise ZeroDivisionError
         return imported(connection, *given, **named)
 
-    monkeypatch.setattr(source_world, "import_price_file", odd)
+    monkeypatch.setattr(price_polling, "store_price_file", odd)
     monkeypatch.setattr(price_fetching, "MOST_FILE_BYTES", 1_000)
 
     assert polls(watched)[:3] == (3, 0, None)
@@ -299,7 +298,7 @@ def test_two_sources_may_bring_the_same_file(stored: Database, company: Fleet, f
 def test_a_file_that_a_person_has_taken_already_comes_from_its_source_too(watched: World, folder: Path) -> None:
     put(folder, "prices.csv", "3.499", watched.now - timedelta(hours=1))
     with watched.database.transaction() as connection:
-        import_price_file(
+        store_price_file(
             connection,
             watched.company.company_id,
             folder / "prices.csv",

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -18,7 +17,7 @@ from domain.stations.price_rows import PriceReport
 from domain.stations.price_units import ExchangeRates
 from domain.stations.stations import store_station_rows
 from domain.stations.stored_prices import apply_coming_prices
-from tests.domain.stations.price_lists import stations
+from tests.domain.stations.price_lists import of_chicago, stations
 from tests.factories import Fleet
 from tests.rows import named
 
@@ -69,10 +68,9 @@ def take(connection: Connection, fleet: Fleet) -> Take:
         path = CASES / name
         return store_price_file(
             connection,
-            fleet.company_id,
+            of_chicago(connection, fleet),
             path,
             recognize(path, list(BUILT_IN.values()), PRICE_FIELDS),
-            ZoneInfo("America/Chicago"),
             takes_retail=True,
             limits=OutlierLimits(rates=rates),
             now=at,
@@ -207,9 +205,9 @@ def test_a_profile_that_a_company_kept_before_tells_products_and_days_too(connec
     )
 
     def taken(name: str) -> PriceReport:
-        path, zone = CASES / "pilot" / name, ZoneInfo("America/Chicago")
+        path, company_id = CASES / "pilot" / name, of_chicago(connection, fleet)
         return store_price_file(
-            connection, fleet.company_id, path, kept, zone, takes_retail=False, limits=OutlierLimits(), now=NOON
+            connection, company_id, path, kept, takes_retail=False, limits=OutlierLimits(), now=NOON
         )
 
     assert len(taken("pilot_def_first.xlsx").passed_rows) == 2

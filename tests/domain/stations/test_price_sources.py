@@ -14,7 +14,6 @@ from cryptography.fernet import Fernet
 from domain.accounts.contacts import Contacts
 from domain.database.connections import Connection, Database
 from domain.needs import overdue
-from domain.routes.plans.price_changes import import_price_file
 from domain.stations import price_fetching
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_polling import poll_source
@@ -302,7 +301,7 @@ def test_a_source_that_is_removed_while_it_is_looked_at_brings_nothing(watched: 
         remove_source(connection, source, DOT)
 
     begin, limits = watched.database.transaction, OutlierLimits()
-    poll_source(begin, source, import_price_file, contacts=CONTACTS, limits=limits, now=watched.now)
+    poll_source(begin, source, contacts=CONTACTS, limits=limits, now=watched.now)
 
     assert (watched.runs(), watched.prices()) == ([], {})
 

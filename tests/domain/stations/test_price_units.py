@@ -2,7 +2,6 @@
 
 from datetime import datetime, timedelta
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -25,7 +24,7 @@ from domain.stations.price_units import (
     unit_in_heading,
     unit_of_price,
 )
-from tests.domain.stations.price_lists import reasons, stations
+from tests.domain.stations.price_lists import of_chicago, reasons, stations
 from tests.factories import DOT, Fleet
 
 RATES = ExchangeRates(cad_per_usd=1.4, mxn_per_usd=18.0)
@@ -54,10 +53,9 @@ class Files:
         path.write_text("\n".join([header, *rows]))
         return store_price_file(
             self.connection,
-            self.fleet.company_id,
+            of_chicago(self.connection, self.fleet),
             path,
             with_unit(BUILT_IN["generic"], currency, unit),
-            ZoneInfo("America/Chicago"),
             takes_retail=True,
             limits=OutlierLimits(rates=rates),
             now=self.now + timedelta(hours=hours),

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
-from zoneinfo import ZoneInfo
 
 import pytest
 from psycopg import Rollback
@@ -261,7 +260,6 @@ def test_while_a_file_is_read_others_change_prices(
                 mine.company_id,
                 csv_file("Station Id,Net Price", "nowhere,3.1"),
                 BUILT_IN["generic"],
-                ZoneInfo("UTC"),
                 takes_retail=True,
                 limits=OutlierLimits(),
                 now=now,
@@ -291,7 +289,6 @@ def test_a_file_is_judged_once_more_when_prices_have_changed_meanwhile(
                 fleet.company_id,
                 path,
                 BUILT_IN["generic"],
-                ZoneInfo("UTC"),
                 takes_retail=False,
                 limits=OutlierLimits(),
                 now=now,

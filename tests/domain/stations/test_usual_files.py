@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import openpyxl
 import pytest
@@ -18,7 +17,7 @@ from domain.stations.price_rows import PriceReport
 from domain.stations.price_units import country_of
 from domain.stations.state_names import US_STATES
 from domain.stations.stations import store_station_rows
-from tests.domain.stations.price_lists import Import, reasons, stations
+from tests.domain.stations.price_lists import Import, of_chicago, reasons, stations
 from tests.factories import Fleet
 
 HEADER = "Store No.,City,State,Retail Price,Best Discounted Price,Latitude,Longitude"
@@ -113,10 +112,9 @@ def test_a_further_sheet_with_rows_is_told(connection: Connection, fleet: Fleet,
 
     report = store_price_file(
         connection,
-        fleet.company_id,
+        of_chicago(connection, fleet),
         path,
         BUILT_IN["loves"],
-        ZoneInfo("America/Chicago"),
         takes_retail=True,
         limits=OutlierLimits(),
         now=now,

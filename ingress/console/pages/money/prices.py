@@ -20,7 +20,6 @@ from domain.ids import read_id, shown_id
 from domain.lifecycle import Role
 from domain.operations.import_kinds import PricesFile
 from domain.operations.import_runs import ImportRun
-from domain.routes.plans import price_changes
 from domain.stations import held_prices, price_sources
 from domain.stations.held_prices import NeedsOperator, NeedsRate, NeedsStation
 from domain.stations.price_outliers import OutlierLimits
@@ -221,7 +220,7 @@ def refused_csv(page: Page) -> Response:
 def accept(page: Page, by: Actor) -> Response:
     held_id = _held_id(page)
     try:
-        price_changes.accept_held_price(
+        held_prices.accept_price(
             page.connection,
             page.company_id,
             held_id,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -9,10 +10,10 @@ import pytest
 from domain.database import fence
 from domain.database.connections import Connection
 from domain.queue.jobs import Job, review_plan_job
-from domain.routes.plans.price_changes import apply_due_prices, retire_stations
-from domain.routes.plans.review_requests import after_new_prices
+from domain.routes.plans.review_requests import after_new_prices, after_price_changes, apply_due_prices
 from domain.routes.transitions import expire_started_routes
 from domain.settings import Settings
+from domain.stations.stations import set_stations_retired
 from tests.domain.helpers import route_row, status_of
 from tests.domain.routes.trip import SENT, Trip
 from tests.factories import DOT, Fleet
@@ -56,12 +57,25 @@ def later(trip: Trip, span: timedelta) -> list[Job]:
     """The company's jobs of the scheduler's pass so much later; the truck stands there still."""
     trip.now += span
     since = trip.now - timedelta(minutes=2)
-    return own_jobs_after(trip, lambda: apply_due_prices(trip.connection, since=since, now=trip.now))
+    return reviews_after(trip, lambda: apply_due_prices(trip.connection, since=since, now=trip.now))
 
 
 def own_jobs_after(trip: Trip, work: Callable[[], object]) -> list[Job]:
     """The jobs that the work collects, without those of companies that other tests have left."""
     return [job for job in jobs_after(trip.connection, work) if job.company_id == trip.fleet.company_id]
+
+
+def reviews_after(trip: Trip, work: Callable[[], object]) -> list[Job]:
+    """The company's reviews that follow from the price sets that the work adds, once their jobs have run."""
+    priced = jobs_after(trip.connection, work)
+    assert {job.name for job in priced} <= {"plans.after_prices"}
+    return [
+        review
+        for job in priced
+        for review in own_jobs_after(
+            trip, partial(after_price_changes, trip.connection, job.payload["company_id"], now=trip.now)
+        )
+    ]
 
 
 def reviewed(trip: Trip, jobs: list[Job]) -> str | None:
@@ -143,7 +157,7 @@ def test_a_planned_station_that_is_retired_becomes_a_new_plan(trip: Trip) -> Non
     name = plan_of(trip)["stops"][0]["name"]
     (row,) = trip.connection.execute("SELECT station_id FROM stations WHERE name = %s", (name,)).fetchall()
 
-    jobs = own_jobs_after(trip, lambda: retire_stations(trip.connection, [row[0]], DOT, now=trip.now))
+    jobs = reviews_after(trip, lambda: set_stations_retired(trip.connection, [row[0]], DOT, now=trip.now))
 
     assert reviewed(trip, jobs) == "corrected"
     trip.send()
