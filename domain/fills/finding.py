@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from domain.database.connections import Connection, Tenant, as_array
-from domain.database.statements import Scalar, Statement
+from domain.database.statements import NotNull, Scalar, Statement
 from domain.errors import FuelrouteError
 from domain.files.products import Fuel
-from domain.fills.card_files import AMOUNT_DOUBT
+from domain.fills.card_files import AMOUNT_DOUBT, DOUBTS, FileFill
 from domain.fills.card_holders import Nameless, trucks_of_cards
 from domain.fills.local_times import utc_of_local, zone_of
 from domain.fills.matching import SURE_SCORE, KnownStation, KnownStations, StationMatch, match_station
@@ -41,27 +42,54 @@ class Matches(NamedTuple):
     flags: list[str]
 
 
-class ToMatch(NamedTuple):
-    """The input of the rules for one fill. A person's decisions replace matches."""
+class KeptFill(NamedTuple):
+    """A stored fill, as far as the rules ask."""
 
-    local_time: datetime
+    id: UUID
+    environment: str
+    bought_at: datetime
+    time_zone: str
     has_time: bool
+    transaction_number: str | None
+    invoice_number: str | None
     unit_number: str | None
+    card_last_four: str | None
+    driver_name: str | None
     location_name: str | None
     station_code: str | None
     city: str | None
-    state: str
+    state: NotNull[str]
     fuel: str
     gallons: float
     paid_cents: int
     currency: str
-    card_last_four: str | None = None
-    driver_name: str | None = None
+    vehicle_id: UUID | None
+    station_id: str | None
+    route_id: UUID | None
+    counter_id: UUID | None
+    review: list[str]
+
+
+KEPT_COLUMNS = ", ".join(KeptFill._fields)
+
+
+class ToMatch(NamedTuple):
+    """The input of the rules for one fill. A person's decisions replace matches."""
+
+    bought: FileFill | KeptFill
+    local_time: datetime
     vehicle_id: UUID | None = None
     station_id: str | None = None
     doubts: Sequence[str] = ()
     former_vehicle_id: UUID | None = None
     """The truck of the earlier match, which stays unless the rules are certain of another one."""
+
+
+def kept_to_match(kept: KeptFill) -> ToMatch:
+    """A stored fill, for the rules as if it came in a file; its truck stays unless they are certain of another one."""
+    local = kept.bought_at.astimezone(ZoneInfo(kept.time_zone)).replace(tzinfo=None)
+    doubts = [one for one in kept.review if one in DOUBTS]
+    return ToMatch(kept, local, doubts=doubts, former_vehicle_id=kept.vehicle_id)
 
 
 class _Tank(NamedTuple):
@@ -119,7 +147,7 @@ def match_fills(
     connection: Connection, tenant: Tenant, fills: Sequence[ToMatch], stations: KnownStations, *, far_miles: float
 ) -> list[Matches]:
     """The matches of fills. Given vehicles and stations stay."""
-    first_times = [utc_of_local(fill.local_time, zone_of(fill.state, None)) for fill in fills]
+    first_times = [utc_of_local(fill.local_time, zone_of(fill.bought.state, None)) for fill in fills]
     trucks = _trucks(connection, tenant, fills, first_times)
     trails = _trails(connection, tenant, fills, trucks, first_times)
     places = [_place(stations, fill, trail) for fill, trail in zip(fills, trails, strict=True)]
@@ -150,13 +178,13 @@ def _place(stations: KnownStations, fill: ToMatch, trail: Sequence[Point]) -> _P
     else:
         match = match_station(
             stations,
-            code=fill.station_code,
-            name=fill.location_name,
-            city=fill.city,
-            state=fill.state,
+            code=fill.bought.station_code,
+            name=fill.bought.location_name,
+            city=fill.bought.city,
+            state=fill.bought.state,
             trail=trail,
         )
-    zone = zone_of(fill.state, match.station.place if match.station is not None else None)
+    zone = zone_of(fill.bought.state, match.station.place if match.station is not None else None)
     return _Place(match, zone, utc_of_local(fill.local_time, zone))
 
 
@@ -186,23 +214,23 @@ def _matches(
 
 def _is_compared(fill: ToMatch) -> bool:
     """True if the fill counts for plans, or may count."""
-    return fill.fuel in (Fuel.TRACTOR, Fuel.UNKNOWN)
+    return fill.bought.fuel in (Fuel.TRACTOR, Fuel.UNKNOWN)
 
 
 def _questions(fill: ToMatch, place: _Place, truck: UUID | None, route: _Route) -> list[str]:
     """The reasons why a person has to look at the fill."""
     review = list(fill.doubts)
-    if truck is None and fill.fuel != Fuel.OTHER:  # gasoline and farm diesel count nowhere
+    if truck is None and fill.bought.fuel != Fuel.OTHER:  # gasoline and farm diesel count nowhere
         review.append("unit")
-    if fill.fuel == Fuel.UNKNOWN:
+    if fill.bought.fuel == Fuel.UNKNOWN:
         review.append("fuel")
     if _is_compared(fill) and route.is_unclear:
         review.append("route")
     if _is_compared(fill) and place.match.station is None and route.route_id is not None:
         review.append("station")
-    if fill.currency == "USD" and fill.gallons > 0 and not _is_price(fill):
+    if fill.bought.currency == "USD" and fill.bought.gallons > 0 and not _is_price(fill):
         review = [one for one in review if one != AMOUNT_DOUBT] + ["price"]
-    if fill.gallons < 0:
+    if fill.bought.gallons < 0:
         review.append("reversal")
     return review
 
@@ -212,12 +240,12 @@ def _trucks(
 ) -> list[UUID | None]:
     """The truck that had each fill's unit number at that time. Where that is not certain, a fill keeps its earlier
     truck."""
-    named = {fill.unit_number for fill in fills if fill.unit_number and fill.vehicle_id is None}
+    named = {fill.bought.unit_number for fill in fills if fill.bought.unit_number and fill.vehicle_id is None}
     holders = read_unit_holders(connection, tenant.company_id, named)
     of_cards = _trucks_of_cards(connection, tenant, fills, times)
     return [
         fill.vehicle_id
-        or vehicle_of_unit(holders.get(fill.unit_number or "", ()), at, zone_of(fill.state, None))
+        or vehicle_of_unit(holders.get(fill.bought.unit_number or "", ()), at, zone_of(fill.bought.state, None))
         or of_cards.get(number)
         or fill.former_vehicle_id
         for number, (fill, at) in enumerate(zip(fills, times, strict=True))
@@ -229,9 +257,9 @@ def _trucks_of_cards(
 ) -> dict[int, UUID]:
     """The trucks of fills without a unit number, by their cards and drivers."""
     asked = {
-        number: Nameless(fill.card_last_four, fill.driver_name, fill.local_time, *_span(fill, at))
+        number: Nameless(fill.bought.card_last_four, fill.bought.driver_name, fill.local_time, *_span(fill, at))
         for number, (fill, at) in enumerate(zip(fills, times, strict=True))
-        if not fill.unit_number and fill.vehicle_id is None
+        if not fill.bought.unit_number and fill.vehicle_id is None
     }
     if not asked:
         return {}
@@ -241,7 +269,7 @@ def _trucks_of_cards(
 
 def _span(fill: ToMatch, at: datetime) -> tuple[datetime, datetime]:
     """The moment of a fill, or the whole day if the file has no time."""
-    return (at, at) if fill.has_time else (at - timedelta(hours=12), at + timedelta(hours=12))
+    return (at, at) if fill.bought.has_time else (at - timedelta(hours=12), at + timedelta(hours=12))
 
 
 def _trails(
@@ -256,7 +284,7 @@ def _trails(
     asked = [
         (number, truck, at)
         for number, (fill, truck, at) in enumerate(zip(fills, trucks, times, strict=True))
-        if truck is not None and fill.has_time
+        if truck is not None and fill.bought.has_time
     ]
     places = read_places_around(connection, tenant, [(truck, at) for _, truck, at in asked], TRUCK_WITHIN)
     for (number, _, _), trail in zip(asked, places, strict=True):
@@ -300,7 +328,7 @@ def _routes(
 
 
 def _is_price(fill: ToMatch) -> bool:
-    return LEAST_DOLLARS <= fill.paid_cents / 100 / fill.gallons <= MOST_DOLLARS_PER_GALLON
+    return LEAST_DOLLARS <= fill.bought.paid_cents / 100 / fill.bought.gallons <= MOST_DOLLARS_PER_GALLON
 
 
 def _miles(station: KnownStation | None, trail: Sequence[Point]) -> float | None:
@@ -312,7 +340,7 @@ def _miles(station: KnownStation | None, trail: Sequence[Point]) -> float | None
 def _flags(fill: ToMatch, capacity: float | None, miles: float | None, far_miles: float) -> list[str]:
     flags = []
     most = capacity * (1 + TANK_SLACK_SHARE) + TANK_SLACK_GALLONS if capacity is not None else None
-    if fill.fuel == Fuel.TRACTOR and most is not None and fill.gallons > most:
+    if fill.bought.fuel == Fuel.TRACTOR and most is not None and fill.bought.gallons > most:
         flags.append("tank")
     if miles is not None and miles > far_miles:
         flags.append("far")

@@ -4,8 +4,6 @@ A file is stored in batches, each in a transaction of its own. A stored transact
 may be sent again, by two people at once, or after the process died in the middle."""
 
 from collections.abc import Sequence
-from datetime import datetime
-from operator import attrgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -18,6 +16,7 @@ from domain.database.statements import Command, Statement
 from domain.fills.card_files import TWICE, FileFill, FileReading
 from domain.fills.finding import Matches, ToMatch, match_fills
 from domain.fills.known_purchases import (
+    PURCHASE_COLUMNS,
     Candidates,
     Telling,
     keep_telling,
@@ -98,33 +97,17 @@ class _Settled(NamedTuple):
     route_id: UUID | None
 
 
-class _StoredFill(NamedTuple):
-    id: UUID
-    key: str
-    bought_at: datetime
-    time_zone: str
-    unit_number: str | None
-    fuel: str
-    gallons: float
-    paid_cents: int
-    currency: str
-    vehicle_id: UUID | None
-    route_id: UUID | None
-    counter_id: UUID | None
-
-
-_STORED_COLUMNS = ", ".join(f"f.{name}" for name in _StoredFill._fields)
 _KNOWN = Statement(
-    _StoredFill,
+    CardPurchase,
     f"""
-    SELECT {_STORED_COLUMNS}
+    SELECT {PURCHASE_COLUMNS}
     FROM fills f WHERE company_id = %(company_id)s AND environment = %(environment)s AND key = ANY(%(keys)s::text[])
     ORDER BY key
     """,
 )
 """The order is that of the unique index. After a first import PostgreSQL has no statistics, and other indexes that
 begin with the same columns look as good to it; with them it would read all fills of the company."""
-_BY_ID = Statement(_StoredFill, f"SELECT {_STORED_COLUMNS} FROM fills f WHERE company_id = %s AND id = ANY(%s)")
+_BY_ID = Statement(CardPurchase, f"SELECT {PURCHASE_COLUMNS} FROM fills f WHERE company_id = %s AND id = ANY(%s)")
 MATCHED = """
     bought_at = %(bought_at)s, time_zone = %(time_zone)s, vehicle_id = %(vehicle_id)s, station_id = %(station_id)s,
     route_id = %(route_id)s, score = %(score)s, miles_from_truck = %(miles_from_truck)s, review = %(review)s::text[],
@@ -205,7 +188,7 @@ class _Batch:
         self.created = self.updated = 0
         self.routes: set[UUID] = set()
 
-    def _by_id(self, ids: set[UUID]) -> dict[UUID, _StoredFill]:
+    def _by_id(self, ids: set[UUID]) -> dict[UUID, CardPurchase]:
         rows = _BY_ID.all(self._connection, (self._tenant.company_id, list(ids))) if ids else []
         return {row.id: row for row in rows}
 
@@ -226,7 +209,7 @@ class _Batch:
         stored = self._targets.get(fill.key)
         keeps = stored is not None and stored.unit_number == fill.unit_number
         former = stored.vehicle_id if stored is not None and keeps else None
-        return ToMatch._make((*_TO_MATCH(fill), None, None, fill.doubts, former))
+        return ToMatch(fill, fill.local_time, doubts=fill.doubts, former_vehicle_id=former)
 
     def take(self, rows: Sequence[_Row]) -> None:
         """Find out what each row is: first by its key or a number, then by equal figures of a purchase, then the
@@ -263,7 +246,7 @@ class _Batch:
         target = self._targets.get(row.fill.key)
         if target is None:
             found = candidates.closest(row.purchase, self._reading.known, Sameness.CORRECTED)
-            target = self._by_id({found.id})[found.id] if found is not None else None
+            target = self._by_id({found.id}).get(found.id) if found is not None else None
         if target is not None and target.id not in self._reading.known:
             self._correct(target, row)
             return
@@ -277,7 +260,7 @@ class _Batch:
         else:
             self._add(row)
 
-    def _correct(self, target: _StoredFill, row: _Row) -> None:
+    def _correct(self, target: CardPurchase, row: _Row) -> None:
         """Store the card's new figures of a transaction. A purchase that was taken back stays so, and a reversal takes
         back the figures that it states: the new figures then make a new fill."""
         fill = row.fill
@@ -310,7 +293,7 @@ class _Batch:
         self._note(row.matches.route_id)
         return fill_id
 
-    def _change(self, stored: _StoredFill, row: _Row) -> None:
+    def _change(self, stored: CardPurchase, row: _Row) -> None:
         values = self._values(row, stored.id)
         if stored.counter_id is not None:
             values["review"] = []  # it does not count, so nothing is open
@@ -343,7 +326,7 @@ class _Batch:
         self._inserts = []
 
 
-def _differs(fill: FileFill, stored: _StoredFill) -> bool:
+def _differs(fill: FileFill, stored: CardPurchase) -> bool:
     """True if the file differs from the stored fill."""
     if not _has_figures(fill, stored):
         return True
@@ -352,11 +335,8 @@ def _differs(fill: FileFill, stored: _StoredFill) -> bool:
     return fill.has_time and utc_of_local(fill.local_time, stored.time_zone) != stored.bought_at
 
 
-def _has_figures(fill: FileFill, stored: _StoredFill) -> bool:
+def _has_figures(fill: FileFill, stored: CardPurchase) -> bool:
     return (fill.gallons, fill.paid_cents, fill.currency) == (stored.gallons, stored.paid_cents, stored.currency)
-
-
-_TO_MATCH = attrgetter(*ToMatch._fields[:13])
 
 
 def _purchase(profile: str, fill: FileFill, matches: Matches) -> CardPurchase:
@@ -370,6 +350,7 @@ def _purchase(profile: str, fill: FileFill, matches: Matches) -> CardPurchase:
         unit_number=fill.unit_number,
         vehicle_id=matches.vehicle_id,
         station_id=matches.station_id,
+        route_id=matches.route_id,
         city=fill.city,
         state=fill.state,
         fuel=fill.fuel,

@@ -76,11 +76,12 @@ def replace_figures(connection: Connection, tenant: Tenant, own: Telling) -> Non
 
 _REPLACED = Statement(Telling, f"SELECT {_TELLING} FROM fill_tellings WHERE fill_id = ANY(%s) AND is_replaced")
 
-_COLUMNS = ", ".join(f"f.{name}" for name in CardPurchase._fields)
+PURCHASE_COLUMNS = ", ".join(f"f.{name}" for name in CardPurchase._fields)
+"""The columns of a purchase in the table `fills f`."""
 _CANDIDATES = Statement(
     CardPurchase,
     f"""
-    SELECT {_COLUMNS} FROM (
+    SELECT {PURCHASE_COLUMNS} FROM (
         SELECT * FROM fills f
         WHERE f.company_id = %(company_id)s AND f.environment = %(environment)s
           AND f.bought_at BETWEEN %(since)s AND %(until)s AND f.file_id IS DISTINCT FROM %(file_id)s

@@ -10,10 +10,9 @@ from domain.audit.entries import Actor, record_action
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Command, Statement
 from domain.fills.card_holders import CardHolder, assign_card
-from domain.fills.finding import ToMatch, match_fills
+from domain.fills.finding import KEPT_COLUMNS, KeptFill, ToMatch, kept_to_match, match_fills
 from domain.fills.importing import BATCH_FILLS, MATCHED, finish_fills, read_stations
 from domain.fills.matching import KnownStations
-from domain.fills.reviewing import KEPT_COLUMNS, KeptFill, kept_to_match
 from domain.fills.stored_verdicts import update_verdicts
 from domain.lifecycle import Environment
 

@@ -46,6 +46,7 @@ class CardPurchase(NamedTuple):
     unit_number: str | None
     vehicle_id: UUID | None
     station_id: str | None
+    route_id: UUID | None
     city: str | None
     state: str | None
     fuel: str

@@ -6,7 +6,6 @@ earlier match."""
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
 from domain.accounts.companies import lock_company
 from domain.audit.entries import Actor, record_about
@@ -14,11 +13,19 @@ from domain.database.connections import Connection, Tenant
 from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
 from domain.files.products import Fuel
-from domain.fills.card_files import DOUBTS
-from domain.fills.finding import Matches, ToMatch, UnclearTruck, find_truck, match_fills
+from domain.fills.finding import (
+    KEPT_COLUMNS,
+    KeptFill,
+    Matches,
+    ToMatch,
+    UnclearTruck,
+    find_truck,
+    kept_to_match,
+    match_fills,
+)
 from domain.fills.importing import MATCHED, read_stations
 from domain.fills.matching import KnownStations
-from domain.fills.settling import PartTakenBack, join_twin, take_back_part
+from domain.fills.settling import join_twin, take_back_part
 from domain.fills.stored_verdicts import update_verdicts
 from domain.ids import shown_id
 from domain.lifecycle import Environment
@@ -57,33 +64,6 @@ class UnusableDecision(FuelrouteError):
     """The decision leaves something open; the text says what."""
 
 
-class KeptFill(NamedTuple):
-    id: UUID
-    environment: str
-    bought_at: datetime
-    time_zone: str
-    has_time: bool
-    transaction_number: str | None
-    invoice_number: str | None
-    unit_number: str | None
-    card_last_four: str | None
-    driver_name: str | None
-    location_name: str | None
-    station_code: str | None
-    city: str | None
-    state: str | None
-    fuel: str
-    gallons: float
-    paid_cents: int
-    currency: str
-    vehicle_id: UUID | None
-    station_id: str | None
-    route_id: UUID | None
-    counter_id: UUID | None
-    review: list[str]
-
-
-KEPT_COLUMNS = ", ".join(KeptFill._fields)
 _LOCK = Statement(KeptFill, f"SELECT {KEPT_COLUMNS} FROM fills WHERE company_id = %s AND id = %s FOR UPDATE")
 _IS_OF_TRUCK = Command("SELECT FROM routes WHERE company_id = %s AND environment = %s AND id = %s AND vehicle_id = %s")
 _DECIDE = Command(
@@ -116,19 +96,20 @@ def decide(
         _join(connection, company_id, kept)
         return
     stations = read_stations(connection, company_id)
+    kept = kept._replace(fuel=str(decision.fuel or kept.fuel))
     to_match = _with(connection, company_id, stations, kept, decision)
     tenant = Tenant(company_id, Environment(kept.environment))
     (matches,) = match_fills(connection, tenant, [to_match], stations, far_miles=far_miles)
-    if matches.vehicle_id is None and to_match.fuel != Fuel.OTHER:
+    if matches.vehicle_id is None and kept.fuel != Fuel.OTHER:
         raise UnusableDecision("choose its truck, by the unit number in your fleet; or say that it is no fuel")
-    if to_match.fuel == Fuel.UNKNOWN:
+    if kept.fuel == Fuel.UNKNOWN:
         raise UnusableDecision("say which fuel it is")
     route_id = _route(connection, tenant, matches, decision)
     values = matches._replace(route_id=route_id, review=[], score=100)._asdict()
-    _DECIDE.execute(connection, {**values, "fuel": to_match.fuel, "decided_by": by.name, "now": now, "id": fill_id})
+    _DECIDE.execute(connection, {**values, "fuel": kept.fuel, "decided_by": by.name, "now": now, "id": fill_id})
     routes = {one for one in (kept.route_id, route_id) if one is not None}
-    if kept.gallons < 0 and to_match.fuel != Fuel.OTHER:
-        routes |= _take_back(connection, tenant, kept, to_match, matches)
+    if kept.gallons < 0 and kept.fuel != Fuel.OTHER:
+        routes |= _take_back(connection, tenant, kept._replace(vehicle_id=matches.vehicle_id))
     update_verdicts(connection, routes)
 
 
@@ -139,11 +120,8 @@ def _join(connection: Connection, company_id: UUID, kept: KeptFill) -> None:
     update_verdicts(connection, routes | ({kept.route_id} if kept.route_id is not None else set()))
 
 
-def _take_back(
-    connection: Connection, tenant: Tenant, kept: KeptFill, to_match: ToMatch, matches: Matches
-) -> set[UUID]:
-    given = kept._asdict() | {"fuel": to_match.fuel, "vehicle_id": matches.vehicle_id}
-    routes = take_back_part(connection, tenant, PartTakenBack(**{name: given[name] for name in PartTakenBack._fields}))
+def _take_back(connection: Connection, tenant: Tenant, kept: KeptFill) -> set[UUID]:
+    routes = take_back_part(connection, tenant, kept)
     if routes is None:
         raise UnusableDecision(
             "its truck has no purchase of 60 days in this state that is as large as what it takes back: say that it is"
@@ -162,9 +140,7 @@ def _with(
         if stations.by_id(decision.station_id) is None:
             raise UnusableDecision(f"there is no station {decision.station_id[:40]!r}: see the page Stations")
         station_id = decision.station_id
-    return kept_to_match(kept)._replace(
-        vehicle_id=vehicle_id, station_id=station_id, fuel=str(decision.fuel or kept.fuel)
-    )
+    return kept_to_match(kept)._replace(vehicle_id=vehicle_id, station_id=station_id)
 
 
 def _truck_named(connection: Connection, company_id: UUID, kept: KeptFill, named: str) -> UUID:
@@ -188,24 +164,3 @@ def _route(connection: Connection, tenant: Tenant, matches: Matches, decision: D
     if "route" in matches.review:
         raise UnusableDecision("its truck was on more than one route at that time: choose one")
     return matches.route_id
-
-
-def kept_to_match(kept: KeptFill) -> ToMatch:
-    local = kept.bought_at.astimezone(ZoneInfo(kept.time_zone)).replace(tzinfo=None)
-    return ToMatch(
-        local_time=local,
-        has_time=kept.has_time,
-        unit_number=kept.unit_number,
-        location_name=kept.location_name,
-        station_code=kept.station_code,
-        city=kept.city,
-        state=kept.state or "",
-        fuel=kept.fuel,
-        gallons=kept.gallons,
-        paid_cents=kept.paid_cents,
-        currency=kept.currency,
-        doubts=[one for one in kept.review if one in DOUBTS],
-        card_last_four=kept.card_last_four,
-        driver_name=kept.driver_name,
-        former_vehicle_id=kept.vehicle_id,
-    )

@@ -1,11 +1,11 @@
 """A person's decision about two fills: one is the same purchase as the other, or takes back a part of it."""
 
-from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Command, Statement
+from domain.fills.finding import KeptFill
 from domain.fills.known_purchases import Telling, replace_figures
 from domain.fills.repeated import numbers_of
 
@@ -42,21 +42,6 @@ def join_twin(connection: Connection, company_id: UUID, fill_id: UUID) -> set[UU
     return {twin.route_id} if twin.route_id is not None else set()
 
 
-class PartTakenBack(NamedTuple):
-    """A reversal that a person confirms, with its truck."""
-
-    id: UUID
-    vehicle_id: UUID
-    state: str
-    fuel: str
-    currency: str
-    gallons: float
-    paid_cents: int
-    bought_at: datetime
-    transaction_number: str | None
-    invoice_number: str | None
-
-
 class _Bought(NamedTuple):
     id: UUID
     key: str
@@ -85,10 +70,10 @@ _LESS = Command(
 _COUNTER = Command("UPDATE fills SET counter_id = %s WHERE id = %s")
 
 
-def take_back_part(connection: Connection, tenant: Tenant, back: PartTakenBack) -> set[UUID] | None:
-    """Take the gallons of a reversal off the purchase that shares its number, or else off the last one of its truck in
-    the state. Returns the routes to compare again; None if no purchase is as large, because none may count below
-    zero."""
+def take_back_part(connection: Connection, tenant: Tenant, back: KeptFill) -> set[UUID] | None:
+    """Take the gallons of a confirmed reversal off the purchase that shares its number, or else off the last one of its
+    truck in the state. Returns the routes to compare again; None if no purchase is as large, because none may count
+    below zero."""
     large = _LARGE_ENOUGH.all(connection, {**tenant._asdict(), **back._asdict()})
     ours = numbers_of(back.transaction_number, back.invoice_number)
     numbered = [one for one in large if ours & numbers_of(one.transaction_number, one.invoice_number)]
