@@ -43,8 +43,8 @@ def _costs(trip: Trip, max_stops: int | None) -> tuple[list[float], int]:
     layers: list[CostFunction] = [[] for _ in range((max_stops or 0) + 1)]
     costs, most_stops = [], 0
     for station in stations:
-        layers = [at_least(V, station.floor) for V in layers]
-        stopped = after_stops_from_start(layers, start, station, trip, trip.stop_cost, counted=counted)
+        layers = [at_least(V, station.lowest_passing) for V in layers]
+        stopped = after_stops_from_start(layers, start, station, trip.stop_cost, counted=counted)
         # Each stop made so far leaves one fewer for the rest of the trip.
         found = [least_sum(S, T) for S, T in zip(stopped, reversed(ahead.pop()), strict=True)]
         cost, before, after = min(found, key=lambda one: one[0])
@@ -58,7 +58,7 @@ def _ahead(trip: Trip, max_stops: int | None) -> list[list[CostFunction]]:
     """T of each candidate, from the last to the first. Where stops are counted, each candidate has one T for each
     number of stops that may still be made.
     """
-    burned = trip.distance_miles / trip.mpg
+    burned = trip.gallons_to(trip.distance_miles)
     most, wanted = (
         trip.usable_gallons + GALLON_TOLERANCE,
         max(trip.reserve_gallons, trip.end_gallons) - GALLON_TOLERANCE,
@@ -70,7 +70,7 @@ def _ahead(trip: Trip, max_stops: int | None) -> list[list[CostFunction]]:
     ahead = []
     for station in reversed(stations_of(trip)):
         backward = station.backward()
-        layers = [at_least(T, backward.floor) for T in layers]
+        layers = [at_least(T, backward.lowest_passing) for T in layers]
         ahead.append(layers)
         stopped = after_stops(layers, backward, trip.stop_cost, counted=max_stops is not None)
         layers = [*map(cheaper, layers, stopped)]

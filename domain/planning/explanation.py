@@ -69,7 +69,8 @@ class ExplainedLimit(TypedDict):
 
 class ExplainedCandidate(TypedDict):
     """One pass of the road by a station, and the gallons bought there: 0 where the truck passes by. A purchase has the
-    level to fill to, where the truck's gauge tells it."""
+    level to fill to, where the truck's gauge tells it. `floor_gallons` is the least fuel on arriving there to buy,
+    where that is more than the reserve."""
 
     station_id: str
     name: str
@@ -81,6 +82,7 @@ class ExplainedCandidate(TypedDict):
     adjusted_price: float
     gallons: float
     fill_to_percent: NotRequired[int]
+    floor_gallons: NotRequired[float]
 
 
 class ExplainedFailure(TypedDict):
@@ -230,13 +232,15 @@ class _Explanation(TypedDict, Generic[OneCandidate]):
     candidates: list[OneCandidate]
     line: list[list[float]]
     line_miles: list[float]
+    burned: NotRequired[list[list[float]]]
     objective: float | None
     infeasible: ExplainedFailure | None
 
 
 class Explanation(_Explanation[ExplainedCandidate]):
     """The stored document. `line` is the road as pairs of latitude and longitude, `line_miles` the mile of each pair.
-    Either there is an `objective`, in dollars, or the plan is `infeasible`."""
+    `burned` has the pairs of mile and gallons of a trip whose burn differs by leg. Either there is an `objective`, in
+    dollars, or the plan is `infeasible`."""
 
 
 def pack_explanation(explanation: Explanation) -> bytes:

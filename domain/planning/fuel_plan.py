@@ -6,7 +6,7 @@ shows, and a truck that drives it by these numbers keeps every limit.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from functools import cached_property
@@ -18,13 +18,13 @@ import numpy as np
 from domain.documents import FuelPlanDocument, FuelStopDocument
 from domain.encoding import utc_text
 from domain.lifecycle import Objective
-from domain.planning.explanation import Explanation, explained_inputs, pack_explanation
-from domain.planning.plan_inputs import MILE_DECIMALS, PlanInputs, by_policy
+from domain.planning.explanation import ExplainedCandidate, Explanation, explained_inputs, pack_explanation
+from domain.planning.plan_inputs import GALLON_DECIMALS, MILE_DECIMALS, PlanInputs, by_policy
 from domain.planning.relaxation import PlanLimits, RelaxedLimit, least_relaxation
 from domain.planning.rounding import solve_rounded
 from domain.planning.schedule import RoadPoint, arrival_times
-from domain.planning.trips import Candidate, Infeasible, Purchase, Trip, drive_trip
-from domain.stations.offers import Station
+from domain.planning.trips import BurnedBy, Candidate, Infeasible, Purchase, Trip, drive_trip
+from domain.stations.offers import Offer, Station
 from domain.stations.prices import PRICE_DECIMALS
 
 FUEL_STOP_TIME = timedelta(minutes=30)
@@ -215,14 +215,22 @@ def _trip(inputs: PlanInputs, limits: PlanLimits) -> Trip:
                 round(price, PRICE_DECIMALS),
             )
         )
-    return Trip(
+    trip = Trip(
         distance_miles=round(inputs.road.distance_miles, MILE_DECIMALS),
         start_gallons=inputs.start_gallons,
         usable_gallons=inputs.usable_gallons,
         mpg=inputs.burn.mpg,
         candidates=tuple(candidates),
+        burned=_burned(inputs),
         **by_policy(policy, limits),
     )
+    return replace(trip, mpg=trip.distance_miles / trip.gallons_to(trip.distance_miles)) if trip.burned else trip
+
+
+def _burned(inputs: PlanInputs) -> tuple[BurnedBy, ...]:
+    """The gallons burned by the end of each leg, one for each rounded mile. A road without a mile has no leg."""
+    by = {round(mile, MILE_DECIMALS): round(gallons, GALLON_DECIMALS) for mile, gallons in inputs.burned}
+    return tuple(BurnedBy(mile, gallons) for mile, gallons in sorted(by.items())) if len(by) > 1 else ()
 
 
 def _arrivals(
@@ -273,7 +281,7 @@ def _explanation(
 ) -> Explanation:
     """The explanation. `gallons` has the gallons bought, by candidate. `result` is the value of the objective, or why
     there is none."""
-    return {
+    explanation: Explanation = {
         "inputs": explained_inputs(
             inputs.policy,
             trip,
@@ -289,17 +297,7 @@ def _explanation(
         ],
         "sources": inputs.sources,
         "candidates": [
-            {
-                "station_id": candidate.station_id,
-                "name": offer.station.name,
-                "state": offer.station.state,
-                "mile": candidate.mile,
-                "detour_miles_in": candidate.detour_miles_in,
-                "detour_miles_out": candidate.detour_miles_out,
-                "net_price": round(offer.net_price, PRICE_DECIMALS),
-                "adjusted_price": offer.adjusted_price,
-                "gallons": gallons.get(index, 0.0),
-            }
+            _explained(candidate, offer, gallons.get(index, 0.0), trip.reserve_gallons)
             for index, (candidate, offer) in enumerate(zip(trip.candidates, inputs.offers, strict=True))
         ],
         "line": np.round(inputs.road.line, DEGREE_DECIMALS).tolist(),
@@ -309,6 +307,26 @@ def _explanation(
         if isinstance(result, Infeasible)
         else None,
     }
+    if trip.burned:
+        explanation["burned"] = [[mile, gallons] for mile, gallons in trip.burned]
+    return explanation
+
+
+def _explained(candidate: Candidate, offer: Offer, gallons: float, reserve_gallons: float) -> ExplainedCandidate:
+    explained: ExplainedCandidate = {
+        "station_id": candidate.station_id,
+        "name": offer.station.name,
+        "state": offer.station.state,
+        "mile": candidate.mile,
+        "detour_miles_in": candidate.detour_miles_in,
+        "detour_miles_out": candidate.detour_miles_out,
+        "net_price": round(offer.net_price, PRICE_DECIMALS),
+        "adjusted_price": offer.adjusted_price,
+        "gallons": gallons,
+    }
+    if candidate.floor_gallons > reserve_gallons:
+        explained["floor_gallons"] = candidate.floor_gallons
+    return explained
 
 
 def _cents(dollars: Decimal) -> Decimal:

@@ -16,34 +16,49 @@ from domain.planning.trips import DOLLAR_TOLERANCE, GALLON_TOLERANCE, Purchase, 
 
 class StationInGallons(NamedTuple):
     """A candidate in gallons. A truck that leaves the road at level g and is back on it at level h has bought
-    `h - g + detour`, at least `smallest`. g is at least `lowest`, h at most `highest`."""
+    `h - g + detour`, at least `smallest`. g is at least `lowest` (`lowest_first` on the first stop of the trip), h at
+    most `highest`. A truck that drives past is between `lowest_passing` and `highest_passing`."""
 
     candidate_index: int
     price: float
     lowest: float
+    lowest_first: float
     highest: float
     detour: float
     smallest: float
-    floor: float
-    """The lowest level on passing by."""
-    ceiling: float
-    """The highest level on passing by."""
+    lowest_passing: float
+    highest_passing: float
 
     def backward(self) -> "StationInGallons":
         """The stop of a truck that is followed backward: levels are negative, and the stop leads from -h to -g."""
-        return self._replace(lowest=-self.highest, highest=-self.lowest, floor=-self.ceiling, ceiling=-self.floor)
+        return self._replace(
+            lowest=-self.highest,
+            highest=-self.lowest,
+            lowest_passing=-self.highest_passing,
+            highest_passing=-self.lowest_passing,
+        )
 
 
 def stations_of(trip: Trip) -> list[StationInGallons]:
     """The candidates in gallons, in driving order."""
     reserve, usable = trip.reserve_gallons - GALLON_TOLERANCE, trip.usable_gallons + GALLON_TOLERANCE
+    least_bought, reserve_first = trip.smallest_on_road, reserve + trip.margin_gallons
     stations = []
     for index, candidate in enumerate(trip.candidates):
-        into, out = candidate.detour_miles_in / trip.mpg, candidate.detour_miles_out / trip.mpg
-        floor, ceiling = reserve + candidate.mile / trip.mpg, usable + candidate.mile / trip.mpg
-        smallest = trip.smallest_purchase(candidate)
+        burned, into, out = trip.burned_at(candidate)
+        floor, detour, arriving = candidate.floor_gallons - GALLON_TOLERANCE, into + out, burned + into
         stations.append(
-            StationInGallons(index, candidate.price, floor + into, ceiling - out, into + out, smallest, floor, ceiling)
+            StationInGallons(
+                index,
+                candidate.price,
+                (floor if floor > reserve else reserve) + arriving,
+                (floor if floor > reserve_first else reserve_first) + arriving,
+                usable + burned - out,
+                detour,
+                detour if detour > least_bought else least_bought,
+                reserve + burned,
+                usable + burned,
+            )
         )
     return stations
 
@@ -218,14 +233,13 @@ def after_stops_from_start(
     layers: Sequence[CostFunction],
     start: CostFunction,
     station: StationInGallons,
-    trip: Trip,
     stop_cost: float,
     *,
     counted: bool,
 ) -> list[CostFunction]:
     """The functions after a stop that may be the first one. `start` is the level of a truck that has made no stop yet.
-    Such a truck stops only where it arrives with the reserve and the margin."""
-    arriving = at_least(start, station.lowest + trip.margin_gallons)
+    Such a truck stops only where it arrives with the reserve and the margin, and with the station's floor."""
+    arriving = at_least(start, station.lowest_first)
     return after_stops([cheaper(arriving, layers[0]), *layers[1:]], station, stop_cost, counted=counted)
 
 

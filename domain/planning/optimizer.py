@@ -1,10 +1,11 @@
 """The cheapest purchases of a trip: its exact least cost, by a forward dynamic program.
 
-**The problem.** Candidate i is passed after b_i gallons of road and sells at p_i dollars a gallon; its detour burns
-d_i = d_in + d_out gallons. The fuel in the tank stays between the reserve R and the usable U; a stop costs c dollars
-and buys x >= Q_i gallons, the smallest purchase (and at least d_i); at the destination, after b_end gallons, at least E
-is wanted, and what is left above E is worth v dollars a gallon. Wanted: the least sum of c + p_i x over the stops, less
-the worth of what is left.
+**The problem.** Candidate i is passed after b_i gallons of road, a number that does not fall along the road, and sells
+at p_i dollars a gallon; its detour burns d_i = d_in + d_out gallons. The fuel in the tank stays between the reserve R
+and the usable U; a truck that stops at i arrives there with at least F_i, the candidate's floor, where that is more
+than R; a stop costs c dollars and buys x >= Q_i gallons, the smallest purchase (and at least d_i); at the destination,
+after b_end gallons, at least E is wanted, and what is left above E is worth v dollars a gallon. Wanted: the least sum
+of c + p_i x over the stops, less the worth of what is left.
 
 **The state** is the level g: gallons in the tank plus gallons burned on the road since mile 0. Driving leaves it as it
 is and only raises the lowest one allowed. V_i(g) is the least cost of passing candidate i at level g:
@@ -13,7 +14,8 @@ is and only raises the lowest one allowed. V_i(g) is the least cost of passing c
     V_i    = min(drive on, stop)
       drive on: V_{i-1}(g) where g >= R + b_i
       stop: x takes g to h = g + x - d_i, so with x >= Q_i and W(g) = V_{i-1}(g) - p_i g
-        S_i(h) = c + p_i (h + d_i) + min { W(g) : R + b_i + d_in <= g <= h + d_i - Q_i } where h <= U + b_i - d_out
+        S_i(h) = c + p_i (h + d_i) + min { W(g) : max(R, F_i) + b_i + d_in <= g <= h + d_i - Q_i }
+                 where h <= U + b_i - d_out
     answer = min { V_n(g) - v (g - b_end - E) : g >= max(R, E) + b_end }
 
 Every V_i is piecewise linear and kept exactly, piece by piece, without a grid. The inner minimum is the running
@@ -24,6 +26,10 @@ the two. A limit of K stops makes it K + 1 functions, one for each number of sto
 Before the first stop the margin M is kept beyond R, since the gauge may show too much. So the level of the start stands
 apart, with R + M in place of R, and only V of a truck that has stopped is a function with pieces.
 
+**Floors need no state of their own.** A floor is a limit on the level at which a stop at i is made, and that level is
+the state. So it only raises the lowest g in S_i; driving past i is as free as before. The destination has no floor but
+E.
+
 **No dominance.** Without a smallest purchase Q, more fuel at no more cost is never worse. It is enough to look at
 trucks that arrive empty or leave full: greedy rules do, or O(n) levels at each candidate. With Q a fuller tank can be
 worse, because it may leave no room to buy where fuel is cheap. So V is neither convex nor monotone, and every level
@@ -33,7 +39,9 @@ that can be reached is kept.
 simply be left out: with the smallest purchase, its longer detour may make just the room that a later purchase needs.
 Costs can be compared, though. A level that suffices for the rest of the way is a finished plan, and a level below it
 costs at least one stop more and the cheapest price ahead for each gallon that is missing. Levels that then cost more
-than a finished plan are dropped. On an hour's drive past a thousand stations few are left.
+than a finished plan are dropped. On an hour's drive past a thousand stations few are left. Floors change nothing here:
+they forbid stops and allow none, so what is at least to be paid stays, and a finished plan has no stop ahead whose
+floor it could miss.
 
 **Complexity.** A candidate takes time linear in the pieces of V. We know no useful bound on their number. On truck
 trips V has about 8 pieces with 100 candidates, and 14 with 2,000; many stations at one price, all on the road itself,
@@ -80,33 +88,31 @@ def solve(trip: Trip) -> Solution | Infeasible:
 def _solve(trip: Trip, max_stops: int | None) -> Solution | Infeasible:
     stations = stations_of(trip)
     reserve, usable = trip.reserve_gallons - GALLON_TOLERANCE, trip.usable_gallons + GALLON_TOLERANCE
-    burned = trip.distance_miles / trip.mpg
+    burned = trip.gallons_to(trip.distance_miles)
     finish = _Finish(max(reserve, trip.end_gallons - GALLON_TOLERANCE) + burned, trip)
 
-    # One V for each number of stops made, where stops are limited; else one V for all. Below its floor, the stops that
-    # are left cannot bring what is wanted at the destination, for each of them buys at most a tank.
+    # One V for each number of stops made, where stops are limited; else one V for all. Below its lowest level, the
+    # stops that are left cannot bring what is wanted at the destination, for each of them buys at most a tank.
     start: CostFunction = [(trip.start_usable_gallons, trip.start_usable_gallons, CostSegment(0.0, 0.0))]
     wanted_without_stop = max(finish.wanted, reserve + trip.margin_gallons + burned)
     has_to_stop = finish.wanted <= trip.start_usable_gallons < wanted_without_stop
     layers: list[CostFunction] = [[]]
-    floors = [-math.inf]
+    lowest = [-math.inf]
     if max_stops is not None:
         layers += [[]] * max_stops
-        floors = [finish.wanted - (max_stops - made) * (usable - reserve) for made in range(max_stops + 1)]
+        lowest = [finish.wanted - (max_stops - made) * (usable - reserve) for made in range(max_stops + 1)]
 
     last_stop_mile, counted = 0.0, max_stops is not None
     cheapest_ahead = [*accumulate((station.price for station in reversed(stations)), min)][::-1]
     finish.reached([at_least(start, wanted_without_stop)])
     for station, candidate, price in zip(stations, trip.candidates, cheapest_ahead, strict=True):
-        start = at_least(start, max(floors[0], station.floor + trip.margin_gallons))
-        layers = [at_least(V, max(floor, station.floor)) for V, floor in zip(layers, floors, strict=True)]
+        start = at_least(start, max(lowest[0], station.lowest_passing + trip.margin_gallons))
+        layers = [at_least(V, max(low, station.lowest_passing)) for V, low in zip(layers, lowest, strict=True)]
         if not start and not any(layers):
             if finish.line is not None:
                 break
             return _why_infeasible(trip, max_stops, last_stop_mile, candidate.mile)
-        stopped = after_stops_from_start(
-            layers, start, station, trip, trip.stop_cost + TIE_BREAK_DOLLARS, counted=counted
-        )
+        stopped = after_stops_from_start(layers, start, station, trip.stop_cost + TIE_BREAK_DOLLARS, counted=counted)
         if any(stopped):
             last_stop_mile = candidate.mile
         if finish.reached(stopped):
@@ -194,6 +200,21 @@ def _why_infeasible(
         fuel = "without touching its reserve" if trip.reserve_gallons > 0 else "with the fuel in its tank"
         reason = (
             f"the truck cannot get from mile {from_mile:.1f} to mile {to_mile:.1f} {fuel}, "
-            "and no station between them can be used"
+            f"and no station between them can be used{_floor_in_the_way(trip, from_mile, to_mile)}"
         )
     return Infeasible(from_mile, to_mile, reason)
+
+
+def _floor_in_the_way(trip: Trip, from_mile: float, to_mile: float) -> str:
+    """The lowest floor of the stations between two miles that a truck reaches with its reserve, but not with their
+    floor. It leaves the first mile with what it has at the start, or else with a full tank at most."""
+    leaving = trip.usable_gallons if from_mile > 0 else trip.start_usable_gallons
+    floors = [
+        one.floor_gallons
+        for one in trip.candidates
+        if from_mile <= one.mile <= to_mile
+        and trip.reserve_gallons
+        <= trip.arriving_gallons(one, from_mile=from_mile, gallons=leaving)
+        < one.floor_gallons - GALLON_TOLERANCE
+    ]
+    return f" by a truck that arrives with less than {min(floors):.1f} gal" if floors else ""

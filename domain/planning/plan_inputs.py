@@ -10,6 +10,7 @@ from domain.accounts.policy import PlanPolicy
 from domain.burn.figures import UNKNOWN_BURN, Burn
 from domain.planning.explanation import Sources
 from domain.planning.relaxation import PlanLimits
+from domain.planning.trips import BurnedBy
 from domain.roads import Road
 from domain.stations.offers import Offer
 
@@ -35,6 +36,7 @@ def limits_of(policy: PlanPolicy, capacity_gallons: float) -> PlanLimits:
         min_purchase_gallons=policy.min_purchase_gallons,
         max_stops=policy.max_stops,
         max_detour_miles=policy.max_detour_miles,
+        highest_floor_gallons=capacity_gallons,
         margin_gallons=gallons_at(policy.fuel_margin_percent, capacity_gallons),
         reserve_gallons=gallons_at(policy.reserve_percent, capacity_gallons),
     )
@@ -43,7 +45,7 @@ def limits_of(policy: PlanPolicy, capacity_gallons: float) -> PlanLimits:
 def by_policy(policy: PlanPolicy, limits: PlanLimits) -> dict[str, Any]:
     """The values of a `Trip` that the policy decides, with these limits; its candidates apart."""
     kept = limits._asdict()
-    del kept["max_detour_miles"]  # decides which stations are candidates
+    del kept["max_detour_miles"], kept["highest_floor_gallons"]  # decide the candidates
     return {
         **kept,
         "stop_cost": policy.stop_cost,
@@ -62,6 +64,8 @@ class PlanInputs:
       count where limits are relaxed. None: they were not read, and no limit may be relaxed.
     - `departure`: the time when the truck leaves the road's first point.
     - `opens`: the time when the arrival window of each point after the first opens, where that is known.
+    - `burned`: the gallons that the road burns by the end of each leg, where the burn differs by leg. Then `mpg` does
+      not count.
     - `sources`: tells people where the inputs came from and how old they are. It decides nothing.
     """
 
@@ -75,6 +79,7 @@ class PlanInputs:
     capacity_gallons: float | None = None
     burn: Burn = UNKNOWN_BURN
     gauge_works: bool = True
+    burned: Sequence[BurnedBy] = ()
     sources: Sources = field(default_factory=Sources)
 
     @property

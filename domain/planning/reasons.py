@@ -16,12 +16,22 @@ from domain.planning.explanation import (
     Explanation,
     FullExplanation,
 )
-from domain.planning.trips import DOLLAR_TOLERANCE, GALLON_TOLERANCE, NUMBERS, Candidate, Purchase, Trip, drive_trip
+from domain.planning.trips import (
+    DOLLAR_TOLERANCE,
+    GALLON_TOLERANCE,
+    NUMBERS,
+    BurnedBy,
+    Candidate,
+    Purchase,
+    Trip,
+    drive_trip,
+)
 from domain.wording import purchase_in_words
 
 CHOSEN = "chosen"
 NOT_NEEDED = "not needed"
 BELOW_SMALLEST = "below smallest purchase"
+BELOW_FLOOR = "below its floor"
 CHEAPER_IN_REACH = "cheaper one in reach"
 DEARER = "dearer"
 NOT_WORTH_A_STOP = "not worth a stop"
@@ -51,9 +61,11 @@ def trip_of(explanation: Explanation | FullExplanation) -> Trip:
                 one["detour_miles_in"],
                 one["detour_miles_out"],
                 one["adjusted_price"] if tax_adjusted else one["net_price"],
+                one.get("floor_gallons", 0.0),
             )
             for one in explanation["candidates"]
         ),
+        burned=tuple(BurnedBy(*by) for by in explanation.get("burned", ())),
     )
 
 
@@ -106,14 +118,15 @@ def _by_rule(name: str, trip: Trip, choose: Callable[[Sequence[int]], int]) -> E
     purchases: list[Purchase] = []
     mile, fuel, position = 0.0, min(trip.start_gallons, trip.usable_gallons), 0
     while True:
-        lowest = trip.lowest_gallons(len(purchases)) - GALLON_TOLERANCE
-        if fuel - (trip.distance_miles - mile) / trip.mpg >= max(trip.end_gallons - GALLON_TOLERANCE, lowest):
+        lowest = max(trip.end_gallons, trip.lowest_gallons(len(purchases))) - GALLON_TOLERANCE
+        if trip.gallons_left(from_mile=mile, gallons=fuel) >= lowest:
             return _way(name, trip, purchases)
         reachable = []
         for index in range(position, len(trip.candidates)):
             one = trip.candidates[index]
-            on_arrival = fuel - (one.mile - mile + one.detour_miles_in) / trip.mpg
+            on_arrival = trip.arriving_gallons(one, from_mile=mile, gallons=fuel)
             room = trip.usable_gallons - on_arrival
+            lowest = trip.lowest_on_arriving(one, len(purchases)) - GALLON_TOLERANCE
             if on_arrival >= lowest and room >= max(trip.smallest_purchase(one), GALLON_TOLERANCE):
                 reachable.append(index)
         if not reachable:
@@ -127,9 +140,9 @@ def _by_rule(name: str, trip: Trip, choose: Callable[[Sequence[int]], int]) -> E
             }
         index = choose(reachable)
         one = trip.candidates[index]
-        on_arrival = fuel - (one.mile - mile + one.detour_miles_in) / trip.mpg
+        on_arrival = trip.arriving_gallons(one, from_mile=mile, gallons=fuel)
         purchases.append(Purchase(index, trip.usable_gallons - on_arrival))
-        mile, fuel, position = one.mile, trip.usable_gallons - one.detour_miles_out / trip.mpg, index + 1
+        mile, fuel, position = one.mile, trip.usable_gallons - trip.gallons_back_to_road(one), index + 1
 
 
 def _way(name: str, trip: Trip, purchases: Sequence[Purchase]) -> ExplainedWay:
@@ -164,7 +177,7 @@ def _reasons(
         if objective is None:
             yield Reason(NO_PLAN, "no plan is feasible", None)
         elif gallons[index]:
-            mile, fuel = one.mile, arriving[made] + gallons[index] - one.detour_miles_out / trip.mpg
+            mile, fuel = one.mile, arriving[made] + gallons[index] - trip.gallons_back_to_road(one)
             made += 1
             yield Reason(CHOSEN, purchase_in_words(gallons[index], explained[index].get("fill_to_percent")), 0.0)
         else:
@@ -172,7 +185,7 @@ def _reasons(
             extra_cost = None if cost is None else max(0.0, round(cost - objective, 2))
             before = trip.candidates[purchases[made - 1].candidate_index] if made else None
             after = trip.candidates[purchases[made].candidate_index] if made < len(purchases) else None
-            on_arrival = fuel - (one.mile - mile + one.detour_miles_in) / trip.mpg
+            on_arrival = trip.arriving_gallons(one, from_mile=mile, gallons=fuel)
             yield Reason(*_why_not(trip, one, before, after, on_arrival), extra_cost)
 
 
@@ -184,6 +197,8 @@ def _why_not(
     room = trip.usable_gallons - on_arrival
     if room < trip.min_purchase_gallons - GALLON_TOLERANCE:
         return BELOW_SMALLEST, f"room for {max(room, 0):.1f} gal when passing by"
+    if on_arrival < one.floor_gallons - GALLON_TOLERANCE:
+        return BELOW_FLOOR, f"{on_arrival:.1f} gal on arrival, {one.floor_gallons:.1f} gal are wanted to buy there"
     if after is not None and after.price < one.price - DOLLAR_TOLERANCE:
         return CHEAPER_IN_REACH, f"{after.station_id} costs {after.price:.3f}"
     if before is not None and before.price <= one.price + DOLLAR_TOLERANCE:

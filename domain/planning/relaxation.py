@@ -33,6 +33,8 @@ class PlanLimits(NamedTuple):
     min_purchase_gallons: float
     max_stops: int | None
     max_detour_miles: float
+    highest_floor_gallons: float
+    """Floors above it are lowered to it: a full tank before it is relaxed."""
     margin_gallons: float
     reserve_gallons: float
 
@@ -43,6 +45,7 @@ class PlanLimits(NamedTuple):
             min_purchase_gallons=min(self.min_purchase_gallons, SMALLEST_PURCHASE_GALLONS),
             max_stops=None,
             max_detour_miles=max(self.max_detour_miles, FURTHEST_DETOUR_MILES),
+            highest_floor_gallons=0.0,
             margin_gallons=0.0,
             reserve_gallons=0.0,
         )

@@ -5,6 +5,7 @@ import math
 import zlib
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -12,7 +13,7 @@ import msgspec
 from domain.documents import FuelPlanDocument, FuelStopDocument
 from domain.planning.explanation import ExplainedCandidate, Explanation, FullExplanation, unpack_explanation
 from domain.planning.reasons import trip_of
-from domain.planning.trips import BrokenPlan, Purchase, drive_trip, fuel_without_purchases, objective_of
+from domain.planning.trips import BrokenPlan, Purchase, Trip, drive_trip, fuel_without_purchases, objective_of
 from domain.stations.prices import PRICE_DECIMALS
 
 _CENT = Decimal("0.01")
@@ -100,7 +101,19 @@ def planned_levels(explanation: Explanation | FullExplanation) -> list[TankLevel
         mile = trip.candidates[index].mile
         levels += [TankLevel(mile, arrival + bought), TankLevel(mile, arrival + bought + gallons)]
         bought += gallons
-    return [*levels, TankLevel(trip.distance_miles, last + bought)]
+    return list(_with_legs(trip, [*levels, TankLevel(trip.distance_miles, last + bought)]))
+
+
+def _with_legs(trip: Trip, levels: Sequence[TankLevel]) -> Iterator[TankLevel]:
+    """The corners of the line, and those between them where a leg with another burn begins."""
+    yield levels[0]
+    for before, after in pairwise(levels):
+        from_gallons, to_gallons = trip.gallons_to(before.mile), trip.gallons_to(after.mile)
+        for mile, gallons in trip.burned:
+            if before.mile < mile < after.mile:
+                share = (gallons - from_gallons) / (to_gallons - from_gallons)
+                yield TankLevel(mile, before.gallons + share * (after.gallons - before.gallons))
+        yield after
 
 
 def shown_levels(document: FuelPlanDocument, *, start_gallons: float, mpg: float) -> list[TankLevel]:

@@ -36,6 +36,10 @@ def solve_rounded(trip: Trip) -> Solution | Infeasible:
             end_gallons=trip.end_gallons + SPARE_GALLONS,
             usable_gallons=trip.usable_gallons - SPARE_GALLONS,
             min_purchase_gallons=trip.min_purchase_gallons + SPARE_GALLONS,
+            candidates=tuple(
+                one._replace(floor_gallons=one.floor_gallons + SPARE_GALLONS) if one.floor_gallons else one
+                for one in trip.candidates
+            ),
         )
     )
     return round_and_drive(trip, tight) if isinstance(tight, Solution) else rounded
@@ -90,7 +94,8 @@ def _rounded(trip: Trip, purchases: Sequence[Purchase], step: float) -> list[flo
 
     # Steps are counted from here on, one value for each stop.
     arriving = fuel_without_purchases(trip, purchases)
-    needed = [trip.reserve_gallons] * (len(purchases) - 1)  # on arriving at the next stop
+    # on arriving at the next stop
+    needed = [trip.lowest_on_arriving(trip.candidates[index], 1) for index, _ in purchases[1:]]
     needed.append(max(trip.reserve_gallons, trip.end_gallons))
     highest = [down(trip.usable_gallons - gallons) for gallons in arriving[:-1]]
     lowest = [up(need - gallons) for need, gallons in zip(needed, arriving[1:], strict=True)]

@@ -4,6 +4,7 @@
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
@@ -18,6 +19,13 @@ PUMP_STEP_GALLONS = 0.1
 """The smallest amount that a pump shows. Less is no purchase."""
 
 
+class BurnedBy(NamedTuple):
+    """The gallons that the road alone has burned by a mile, from the start of the trip."""
+
+    mile: float
+    gallons: float
+
+
 class Candidate(NamedTuple):
     """One pass of the road by a station. The detour runs from the road to the station and back to the same mile."""
 
@@ -28,6 +36,9 @@ class Candidate(NamedTuple):
     price: float
     """Dollars a gallon as the objective counts them. Money that comes back for a gallon is taken off, so the price may
     be negative."""
+    floor_gallons: float = 0.0
+    """The least fuel on arriving at the station if the truck buys there. Where the reserve is more, the reserve
+    counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +47,15 @@ class Trip:
 
     - the fuel in the tank is never below `reserve_gallons`, before the first stop never below that plus
       `margin_gallons`, and never above `usable_gallons`;
+    - on arriving at a station where the truck buys, the fuel is never below the candidate's `floor_gallons`. A truck
+      that drives past has no floor there;
     - at the destination at least `end_gallons` are left, and each gallon above that is worth
       `leftover_value_per_gallon`;
     - each stop costs `stop_cost` dollars, and buys no less than `smallest_purchase`.
+
+    Each gallon takes the truck `mpg` miles. Where its burn differs by leg, `burned` says how many gallons the road has
+    burned by the end of each leg, and `mpg` is the mean. The first is at mile 0, the last at the destination or beyond
+    it; miles rise, and gallons do not fall. A detour burns what its leg burns a mile.
     """
 
     distance_miles: float
@@ -53,25 +70,73 @@ class Trip:
     candidates: tuple[Candidate, ...]
     leftover_value_per_gallon: float = 0.0
     margin_gallons: float = 0.0
+    burned: tuple[BurnedBy, ...] = ()
+
+    def gallons_to(self, mile: float) -> float:
+        """The gallons that the road burns from the start to this mile."""
+        if not self.burned:
+            return mile / self.mpg
+        before, after = self._leg(mile)
+        return before.gallons + (after.gallons - before.gallons) * (mile - before.mile) / (after.mile - before.mile)
+
+    def detour_gallons(self, mile: float, detour_miles: float) -> float:
+        """The gallons that so many miles beside the road burn at this mile."""
+        if not self.burned:
+            return detour_miles / self.mpg
+        before, after = self._leg(mile)
+        return detour_miles * (after.gallons - before.gallons) / (after.mile - before.mile)
+
+    def _leg(self, mile: float) -> tuple[BurnedBy, BurnedBy]:
+        """Beginning and end of the leg that leads to this mile."""
+        end = bisect_left(self.burned, mile, lo=1, hi=len(self.burned) - 1, key=lambda by: by.mile)
+        return self.burned[end - 1], self.burned[end]
+
+    def burned_at(self, candidate: Candidate) -> tuple[float, float, float]:
+        """The gallons that a candidate's mile takes from the start, its way into the station, and the way back."""
+        _, mile, into, out, *_ = candidate
+        if not self.burned:
+            return mile / self.mpg, into / self.mpg, out / self.mpg
+        return self.gallons_to(mile), self.detour_gallons(mile, into), self.detour_gallons(mile, out)
+
+    def arriving_gallons(self, candidate: Candidate, *, from_mile: float, gallons: float) -> float:
+        """The fuel on arriving at a station, after leaving the road's `from_mile` with these gallons."""
+        road = self.gallons_to(candidate.mile) - self.gallons_to(from_mile)
+        return gallons - road - self.detour_gallons(candidate.mile, candidate.detour_miles_in)
+
+    def gallons_back_to_road(self, candidate: Candidate) -> float:
+        return self.detour_gallons(candidate.mile, candidate.detour_miles_out)
+
+    def gallons_left(self, *, from_mile: float, gallons: float) -> float:
+        """The fuel on arriving at the destination, after leaving the road's `from_mile` with these gallons."""
+        return gallons - (self.gallons_to(self.distance_miles) - self.gallons_to(from_mile))
 
     def lowest_gallons(self, stops_made: int) -> float:
         """The least fuel allowed in the tank after this many stops."""
         return self.reserve_gallons if stops_made else self.reserve_gallons + self.margin_gallons
 
+    def lowest_on_arriving(self, candidate: Candidate, stops_made: int) -> float:
+        """The least fuel with which the truck may arrive at a station where it buys."""
+        return max(self.lowest_gallons(stops_made), candidate.floor_gallons)
+
     @property
     def start_usable_gallons(self) -> float:
         return min(self.start_gallons, self.usable_gallons)
+
+    @property
+    def smallest_on_road(self) -> float:
+        """The smallest purchase at a station on the road itself."""
+        return max(self.min_purchase_gallons, PUMP_STEP_GALLONS)
 
     def smallest_purchase(self, candidate: Candidate) -> float:
         """Gallons, the largest of three: the policy's smallest purchase; one step of the pump, since a stop that ends
         the margin must buy something; and what the detour burns. The last rules out nothing sensible and keeps the
         optimizer fast: pointless detours would multiply the levels from station to station."""
-        detour_gallons = (candidate.detour_miles_in + candidate.detour_miles_out) / self.mpg
-        return max(self.min_purchase_gallons, PUMP_STEP_GALLONS, detour_gallons)
+        detour_miles = candidate.detour_miles_in + candidate.detour_miles_out
+        return max(self.smallest_on_road, self.detour_gallons(candidate.mile, detour_miles))
 
 
-NUMBERS = tuple(one.name for one in fields(Trip) if one.name != "candidates")
-"""The values of a trip except its candidates. The inputs of an explanation have the same names."""
+NUMBERS = tuple(one.name for one in fields(Trip) if one.name not in ("candidates", "burned"))
+"""The values of a trip that are one number each. The inputs of an explanation have the same names."""
 
 
 class Purchase(NamedTuple):
@@ -116,10 +181,10 @@ def fuel_without_purchases(trip: Trip, purchases: Sequence[Purchase]) -> list[fl
     fuel, mile = trip.start_usable_gallons, 0.0
     for index, _ in purchases:
         candidate = trip.candidates[index]
-        arriving.append(fuel - (candidate.mile - mile + candidate.detour_miles_in) / trip.mpg)
-        fuel = arriving[-1] - candidate.detour_miles_out / trip.mpg
+        arriving.append(trip.arriving_gallons(candidate, from_mile=mile, gallons=fuel))
+        fuel = arriving[-1] - trip.gallons_back_to_road(candidate)
         mile = candidate.mile
-    return [*arriving, fuel - (trip.distance_miles - mile) / trip.mpg]
+    return [*arriving, trip.gallons_left(from_mile=mile, gallons=fuel)]
 
 
 def drive_trip(trip: Trip, purchases: Sequence[Purchase], *, tolerance_gallons: float = 1e-6) -> tuple[float, ...]:
@@ -139,17 +204,18 @@ def drive_trip(trip: Trip, purchases: Sequence[Purchase], *, tolerance_gallons: 
     for stops_made, (index, gallons) in enumerate(purchases):
         candidate = trip.candidates[index]
         check(candidate.mile >= mile, f"station {candidate.station_id} is behind the truck")
-        fuel -= (candidate.mile - mile + candidate.detour_miles_in) / trip.mpg
+        fuel = trip.arriving_gallons(candidate, from_mile=mile, gallons=fuel)
         arrivals.append(fuel)
         lowest = trip.lowest_gallons(stops_made)
         check(fuel >= lowest - tolerance_gallons, f"below the reserve at {candidate.station_id}")
+        check(fuel >= candidate.floor_gallons - tolerance_gallons, f"below the floor at {candidate.station_id}")
         check(gallons >= trip.smallest_purchase(candidate) - tolerance_gallons, f"too little at {candidate.station_id}")
         fuel += gallons
         check(fuel <= trip.usable_gallons + tolerance_gallons, f"too much at {candidate.station_id}")
-        fuel -= candidate.detour_miles_out / trip.mpg
+        fuel -= trip.gallons_back_to_road(candidate)
         mile = candidate.mile
         check(fuel >= trip.reserve_gallons - tolerance_gallons, f"below the reserve after {candidate.station_id}")
-    fuel -= (trip.distance_miles - mile) / trip.mpg
+    fuel = trip.gallons_left(from_mile=mile, gallons=fuel)
     needed = max(trip.lowest_gallons(len(purchases)), trip.end_gallons)
     check(fuel >= needed - tolerance_gallons, "too little at the destination")
     return (*arrivals, fuel)

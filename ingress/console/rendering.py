@@ -41,6 +41,7 @@ LIMIT_WORDS = {
     "min_purchase_gallons": "smallest purchase in gallons",
     "max_stops": "most fuel stops",
     "max_detour_miles": "longest detour in miles",
+    "highest_floor_gallons": "highest floor in gallons",
     "margin_gallons": "margin in gallons",
     "reserve_gallons": "reserve in gallons",
 }

@@ -1,5 +1,7 @@
 """The oracle: HiGHS, on the same trip stated as a mixed-integer program."""
 
+from itertools import pairwise
+
 import highspy
 import numpy as np
 
@@ -27,13 +29,17 @@ def milp(trip: Trip, must_stop_at: int | None = None) -> highspy.HighsLp:
     margin = trip.margin_gallons
     row(reserve + margin, inf, {fuel: 1})
     for i, candidate in enumerate(trip.candidates):
-        burned = (candidate.mile - mile) / trip.mpg
-        into, out = candidate.detour_miles_in / trip.mpg, candidate.detour_miles_out / trip.mpg
+        burned = _road_gallons(trip, mile, candidate.mile)
+        into, out = (
+            _gallons_a_mile(trip, candidate.mile) * detour
+            for detour in (candidate.detour_miles_in, candidate.detour_miles_out)
+        )
         arriving, leaving = column(reserve, usable), column(reserve, usable)
         stop = column(float(i == must_stop_at), 1, trip.stop_cost)
         bought = column(0, usable - reserve, candidate.price)
         row(-burned, -burned, {arriving: 1, fuel: -1})
         row(reserve, inf, {arriving: 1, stop: -into})
+        row(reserve, inf, {arriving: 1, stop: -into - max(candidate.floor_gallons - reserve, 0.0)})
         if margin:
             row(reserve + margin, inf, {arriving: 1, stop: -into, **dict.fromkeys(stops, margin)})
         row(-inf, usable, {arriving: 1, stop: -into, bought: 1})
@@ -42,7 +48,7 @@ def milp(trip: Trip, must_stop_at: int | None = None) -> highspy.HighsLp:
         row(-inf, 0, {bought: 1, stop: reserve - usable})
         fuel, mile = leaving, candidate.mile
         stops.append(stop)
-    burned = (trip.distance_miles - mile) / trip.mpg
+    burned = _road_gallons(trip, mile, trip.distance_miles)
     left = column(0, inf, -trip.leftover_value_per_gallon)
     row(burned + trip.end_gallons, burned + trip.end_gallons, {fuel: 1, left: -1})
     row(burned + reserve, inf, {fuel: 1})
@@ -51,6 +57,21 @@ def milp(trip: Trip, must_stop_at: int | None = None) -> highspy.HighsLp:
     if trip.max_stops is not None:
         row(-inf, trip.max_stops, dict.fromkeys(stops, 1.0))
     return _program(columns, rows, stops)
+
+
+def _gallons_a_mile(trip: Trip, mile: float) -> float:
+    """The burn of the leg that ends at this mile or behind it."""
+    for before, after in pairwise(trip.burned):
+        if mile <= after.mile:
+            return (after.gallons - before.gallons) / (after.mile - before.mile)
+    return 1 / trip.mpg
+
+
+def _road_gallons(trip: Trip, from_mile: float, to_mile: float) -> float:
+    """The burn of the road, leg by leg."""
+    legs = pairwise([one.mile for one in trip.burned] or [0.0, trip.distance_miles])
+    parts = [(max(from_mile, begin), min(to_mile, end)) for begin, end in legs]
+    return sum((end - begin) * _gallons_a_mile(trip, end) for begin, end in parts if end > begin)
 
 
 def _program(

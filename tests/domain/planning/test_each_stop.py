@@ -29,16 +29,14 @@ def cost_with_stop(trip: Trip, must_stop_at: int | None) -> float | None:
     start: CostFunction = [(trip.start_usable_gallons, trip.start_usable_gallons, CostSegment(0.0, 0.0))]
     layers: list[CostFunction] = [[]] * ((trip.max_stops or 0) + 1)
     for index, station in enumerate(stations_of(trip)):
-        start = at_least(start, station.floor + trip.margin_gallons)
-        layers = [at_least(V, station.floor) for V in layers]
-        stopped = after_stops_from_start(
-            layers, start, station, trip, trip.stop_cost, counted=trip.max_stops is not None
-        )
+        start = at_least(start, station.lowest_passing + trip.margin_gallons)
+        layers = [at_least(V, station.lowest_passing) for V in layers]
+        stopped = after_stops_from_start(layers, start, station, trip.stop_cost, counted=trip.max_stops is not None)
         if index == must_stop_at:
             start, layers = [], stopped
         else:
             layers = [*map(cheaper, layers, stopped)]
-    burned, worth = trip.distance_miles / trip.mpg, trip.leftover_value_per_gallon
+    burned, worth = trip.gallons_to(trip.distance_miles), trip.leftover_value_per_gallon
     wanted = max(trip.reserve_gallons, trip.end_gallons) - GALLON_TOLERANCE + burned
     costs = [
         line.base + line.slope * level - worth * (level - burned - trip.end_gallons)

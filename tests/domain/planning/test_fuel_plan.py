@@ -11,6 +11,9 @@ import pytest
 from domain.burn.figures import figure_of
 from domain.lifecycle import Objective
 from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
+from domain.planning.reasons import trip_of
+from domain.planning.replay import faults_of_plan, planned_levels
+from domain.planning.trips import BurnedBy
 from domain.roads import Leg, Point, Road
 from domain.roads.highways import HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE
@@ -102,6 +105,23 @@ def test_the_explanation_names_every_input_and_candidate() -> None:
     assert explanation["line"][-1] == [pytest.approx(30.0 + 400 / MILES_PER_DEGREE, abs=1e-6), -100.0]
     assert len(explanation["line_miles"]) == len(explanation["line"])
     assert (explanation["line_miles"][0], explanation["line_miles"][-1]) == (0, 400)
+
+
+def test_a_truck_whose_burn_differs_by_leg_is_planned_and_driven_with_it() -> None:
+    """The 100 gal on board burn down to 30 by mile 200, and 90 more follow in the 300 miles behind it."""
+    stations = priced(150, 3.9), priced(200, 3.5), priced(250, 3.4)
+    burned = [BurnedBy(0.0, 0.0), BurnedBy(200.0, 70.0), BurnedBy(500.0, 160.0)]
+    plan = feasible(replace(inputs(meridian(500.0), *stations), burned=burned))
+    assert [(stop.miles_from_origin, stop.gallons_to_fill) for stop in plan.stops] == [(200.0, 110.0)]
+    document, explanation = plan.document(), plan.explanation()
+    drive_shown_plan(document, explanation)
+    assert explanation["burned"] == [[0.0, 0.0], [200.0, 70.0], [500.0, 160.0]]
+    assert explanation["inputs"]["mpg"] == pytest.approx(500 / 160)
+    assert trip_of(explanation) == plan.trip
+    assert faults_of_plan(document, plan.packed_explanation) == []
+    assert [one.gallons for one in planned_levels(explanation)] == pytest.approx([100, 30, 140, 50])
+    nothing_bought = feasible(replace(inputs(meridian(250.0), fuel_percent=70.0), burned=burned))
+    assert planned_levels(nothing_bought.explanation()) == [(0.0, 140.0), (200.0, 70.0), (250.0, pytest.approx(55.0))]
 
 
 def test_an_explanation_without_a_plan_names_the_leg_that_fails() -> None:

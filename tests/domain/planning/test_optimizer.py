@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from domain.planning.optimizer import solve
 from domain.planning.rounding import round_and_drive
-from domain.planning.trips import Candidate, Infeasible, Solution, Trip, drive_trip
+from domain.planning.trips import BurnedBy, Candidate, Infeasible, Solution, Trip, drive_trip
 from tests.domain.planning.oracle import DOLLARS_LOST_TO_ROUNDING, milp_objective
-from tests.domain.planning.trips import VARIANTS, coarse_trips, random_trip, trip, with_each
+from tests.domain.planning.trips import VARIANTS, coarse_trips, random_trip, trip, with_each, with_random_floors
 
 pytestmark = pytest.mark.slow
 
@@ -45,6 +45,12 @@ def test_random_trips_agree_with_the_milp(block: int) -> None:
     assert 10 < sum(feasible) < 50
 
 
+@pytest.mark.parametrize("block", range(4))
+def test_random_trips_with_floors_agree_with_the_milp(block: int) -> None:
+    feasible = [agree(with_random_floors(random_trip(seed))) for seed in range(3000 + block * 40, 3040 + block * 40)]
+    assert sum(feasible) > 5
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_trips_with_and_without_each_limit_agree_with_the_milp(variant: str) -> None:
     for seed in range(1000, 1030):
@@ -70,6 +76,7 @@ def test_more_choice_never_costs_more(trip: Trip, data: st.DataObject) -> None:
     assert objective(replace(trip, stop_cost=trip.stop_cost / 2)) <= most
     assert objective(replace(trip, leftover_value_per_gallon=trip.leftover_value_per_gallon + 1)) <= most
     assert objective(with_each(trip, lambda one: one._replace(price=one.price - 0.5))) <= most
+    assert objective(with_each(trip, lambda one: one._replace(floor_gallons=one.floor_gallons / 2))) <= most
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
@@ -80,6 +87,14 @@ def test_another_or_a_cheaper_station_never_costs_more(trip: Trip, data: st.Data
     cheaper = with_each(trip, lambda one: one._replace(price=one.price - 0.5) if one is chosen else one)
     assert objective(replace(trip, candidates=without)) >= objective(trip) - 1e-6
     assert objective(cheaper) <= objective(trip) + 1e-6
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(coarse_trips(), st.lists(st.integers(1, 29), max_size=4, unique=True))
+def test_legs_that_burn_the_same_are_one_leg(trip: Trip, cuts: list[int]) -> None:
+    miles = sorted({0.0, trip.distance_miles, *(40.0 * cut for cut in cuts if 40 * cut < trip.distance_miles)})
+    legs = replace(trip, burned=tuple(BurnedBy(mile, mile / trip.mpg) for mile in miles))
+    assert objective(legs) == pytest.approx(objective(trip), abs=1e-6)
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
@@ -131,6 +146,39 @@ def test_the_margin_holds_at_the_destination_where_nothing_is_bought() -> None:
     assert bought(replace(short, margin_gallons=10.0)) == []
     assert bought(replace(short, margin_gallons=11.0, min_purchase_gallons=5.0)) == [(0, 5.0)]
     assert "the margin of 55.0 gal" in infeasible(replace(short, margin_gallons=55.0)).reason
+
+
+def with_floor(trip: Trip, station: int, gallons: float) -> Trip:
+    return with_each(
+        trip, lambda one: one._replace(floor_gallons=gallons if one is trip.candidates[station] else one.floor_gallons)
+    )
+
+
+def test_a_floor_binds_where_the_truck_buys_and_nowhere_else() -> None:
+    """The truck passes mile 200 with 20 gal. To buy there with 35 gal on arrival, it buys 15 before."""
+    two = trip((100, 4.0), (200, 3.0))
+    assert bought(with_floor(two, 1, 35.0)) == [(0, 15.0), (1, 35.0)]
+    assert bought(with_floor(two, 0, 35.0)) == [(1, 50.0)]
+    assert bought(with_floor(replace(two, stop_cost=36.0), 1, 35.0)) == [(0, 50.0)]
+
+
+def test_a_floor_below_the_reserve_changes_nothing() -> None:
+    assert bought(with_floor(trip((100, 4.0), (300, 3.0)), 1, 9.0)) == [(0, 10.0), (1, 40.0)]
+
+
+def test_a_floor_counts_at_the_first_stop_where_it_exceeds_the_margin() -> None:
+    """The truck arrives at mile 100 with 40 gal, at mile 200 with 20."""
+    first = trip((100, 4.0), (200, 3.0), margin_gallons=5.0, min_purchase_gallons=1.0)
+    assert bought(with_floor(first, 1, 12.0)) == [(1, 50.0)]
+    assert bought(with_floor(first, 1, 20.0)) == [(1, 50.0)]
+    assert bought(with_floor(first, 1, 21.0)) == [(0, 1.0), (1, 49.0)]
+
+
+def test_a_floor_counts_on_arriving_at_the_pump() -> None:
+    """The way from the road to the pump takes 1 gal, so 19 of 20 gal are left there."""
+    off_road = replace(trip(), candidates=(Candidate("S", 200.0, 5.0, 0.0, 3.0, 19.0),))
+    assert bought(off_road) == [(0, 51.0)]
+    assert "arrives with less than 19.5 gal" in infeasible(with_floor(off_road, 0, 19.5)).reason
 
 
 def test_the_tank_binds_at_a_cheap_station() -> None:
@@ -263,6 +311,16 @@ def test_a_gap_longer_than_the_tank_is_named() -> None:
     gap = infeasible(trip((200, 3.0), (700, 3.0), distance_miles=800.0))
     assert (gap.from_mile, gap.to_mile) == (200.0, 700.0)
     assert "from mile 200.0 to mile 700.0" in gap.reason
+
+
+def test_a_floor_that_keeps_the_truck_from_a_station_is_named() -> None:
+    """The truck would arrive at mile 200 with 20 gal. The station at mile 600 is out of reach in any case."""
+    kept_out = infeasible(with_floor(trip((200, 3.0), (600, 3.0), distance_miles=700.0), 0, 25.0))
+    assert (kept_out.from_mile, kept_out.to_mile) == (0.0, 600.0)
+    assert kept_out.reason == (
+        "the truck cannot get from mile 0.0 to mile 600.0 without touching its reserve, "
+        "and no station between them can be used by a truck that arrives with less than 25.0 gal"
+    )
 
 
 def test_a_start_below_the_reserve_is_named() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from domain.planning.floors import with_floors
 from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
 from domain.planning.plan_inputs import PlanInputs
 from domain.planning.relaxation import (
@@ -20,6 +21,8 @@ from domain.planning.rounding import solve_rounded
 from domain.planning.trips import Candidate, Infeasible, Solution, Trip, drive_trip
 from tests.domain.planning.oracle import DOLLARS_LOST_TO_ROUNDING, milp_objective
 from tests.domain.planning.plans import Priced, drive_shown_plan, feasible, inputs, meridian, offers, priced
+from tests.domain.planning.trips import trip as given_trip
+from tests.domain.planning.trips import with_random_floors
 
 
 def may_relax(given: PlanInputs, *stations: Priced) -> PlanInputs:
@@ -90,6 +93,19 @@ def test_the_margin_is_relaxed_before_the_reserve_and_is_not_low_fuel() -> None:
     assert not plan.is_low_on_fuel
 
 
+def test_the_highest_floors_are_lowered_before_the_margin() -> None:
+    """The truck arrives at mile 150 with 30 of 60 gal. Its floor of 42 gal is lowered to that; the one of 25 stays."""
+    trip, floors = given_trip((150, 3.5), (400, 3.0)), [42.0, 25.0]
+    policy = PlanLimits(10.0, 0.0, None, 5.0, 100.0, 5.0, 10.0)
+
+    def under_limits(limits: PlanLimits) -> Trip:
+        return with_floors(replace(trip, margin_gallons=limits.margin_gallons), floors, limits.highest_floor_gallons)
+
+    limits = least_relaxation(policy, lambda limits: solve_rounded(under_limits(limits)))
+    assert limits == policy._replace(highest_floor_gallons=30.0)
+    assert [one.floor_gallons for one in under_limits(limits).candidates] == [30.0, 25.0]
+
+
 def test_the_first_limits_are_relaxed_before_the_last_ones() -> None:
     """The truck leaves mile 340 with 190 gal, which is enough for the destination, but not with 50 left there. The
     station off the road at mile 700 would make that possible, but the fuel wanted at the destination is relaxed first.
@@ -153,15 +169,16 @@ def hard_trip(seed: int) -> tuple[Trip, PlanLimits]:
         min_purchase_gallons=rng.choice([2.0, 30.0, rng.uniform(30, 180)]),
         max_stops=rng.choice([None, 0, 1, 2, 3]),
         max_detour_miles=rng.choice([0.0, 5.0, 30.0]),
+        highest_floor_gallons=200.0,
         reserve_gallons=rng.choice([30.0, rng.uniform(10, 60)]),
         margin_gallons=rng.choice([0.0, rng.uniform(1, 30)]),
     )
-    return trip, policy
+    return rng.choice([trip, with_random_floors(trip, 0.9)]), policy
 
 
 def under(trip: Trip, limits: PlanLimits) -> Trip:
     near = tuple(one for one in trip.candidates if one.detour_miles_in <= limits.max_detour_miles)
-    return replace(
+    limited = replace(
         trip,
         end_gallons=limits.end_gallons,
         min_purchase_gallons=limits.min_purchase_gallons,
@@ -170,6 +187,7 @@ def under(trip: Trip, limits: PlanLimits) -> Trip:
         margin_gallons=limits.margin_gallons,
         candidates=near,
     )
+    return with_floors(limited, [one.floor_gallons for one in near], limits.highest_floor_gallons)
 
 
 def nearer_to_the_policy(name: str, used: Any, policy: Any) -> Any:
@@ -216,6 +234,7 @@ def test_no_limit_is_relaxed_beyond_its_bound() -> None:
         limits = least_relaxation(policy, lambda limits, trip=trip: solve_rounded(under(trip, limits)))  # type: ignore[misc]
         if limits is None:
             continue
+        assert 0 <= limits.highest_floor_gallons <= policy.highest_floor_gallons
         assert 0 <= limits.margin_gallons <= policy.margin_gallons
         assert 0 <= limits.reserve_gallons <= policy.reserve_gallons
         assert min(policy.end_gallons, limits.reserve_gallons) <= limits.end_gallons <= policy.end_gallons
@@ -233,6 +252,6 @@ def test_an_impossible_trip_takes_one_attempt() -> None:
         attempts.append(limits)
         return Infeasible(0.0, 1.0, "no")
 
-    policy = PlanLimits(50.0, 30.0, 2, 5.0, 10.0, 30.0)
+    policy = PlanLimits(50.0, 30.0, 2, 5.0, 200.0, 10.0, 30.0)
     assert least_relaxation(policy, attempt) is None
-    assert attempts == [PlanLimits(0.0, 5.0, None, 25.0, 0.0, 0.0)]
+    assert attempts == [PlanLimits(0.0, 5.0, None, 25.0, 0.0, 0.0, 0.0)]

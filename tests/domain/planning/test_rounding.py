@@ -56,6 +56,13 @@ def test_hundredths_are_used_where_a_tenth_has_no_room() -> None:
     assert rounded(tight) == [(0, 60.24)]
 
 
+def test_a_floor_survives_rounding() -> None:
+    """15.04 gal bring the truck to mile 200 with 35.04 gal. In tenths it takes 15.1."""
+    two = trip((100, 4.0), (200, 3.0))
+    floor = replace(two, candidates=(two.candidates[0], two.candidates[1]._replace(floor_gallons=35.04)))
+    assert rounded(floor) == [(0, 15.1), (1, 34.9)]
+
+
 def test_a_trip_without_a_thousandth_to_spare_is_infeasible() -> None:
     exact = trip((100.001, 3.0), distance_miles=550.0003, usable_gallons=99.99987)
     solution = solve(exact)

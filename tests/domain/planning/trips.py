@@ -3,10 +3,11 @@
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import accumulate, pairwise
 
 from hypothesis import strategies as st
 
-from domain.planning.trips import Candidate, Trip
+from domain.planning.trips import BurnedBy, Candidate, Trip
 
 
 def random_trip(seed: int) -> Trip:
@@ -40,6 +41,25 @@ def random_trip(seed: int) -> Trip:
     )
 
 
+def with_random_legs(trip: Trip) -> Trip:
+    """The trip over one to six legs, each with a burn of its own: some burn nothing, some twice as much."""
+    rng = random.Random(repr(trip))
+    stations = [one.mile for one in trip.candidates]
+    inner = {rng.choice([rng.uniform(0, trip.distance_miles), *stations]) for _ in range(rng.randint(0, 5))}
+    miles = [0.0, *sorted(mile for mile in inner if 0 < mile < trip.distance_miles), trip.distance_miles]
+    legs = [(after - before) / trip.mpg * rng.choice([0, 0.7, 1, 1.2, 2]) for before, after in pairwise(miles)]
+    return replace(trip, burned=tuple(map(BurnedBy, miles, accumulate(legs, initial=0.0))))
+
+
+def with_random_floors(trip: Trip, highest_share: float = 0.6) -> Trip:
+    """The trip with a floor at most of its stations: some below the reserve, some up to this share of the tank."""
+    rng = random.Random(repr(trip))
+    return with_each(
+        trip,
+        lambda one: one._replace(floor_gallons=rng.choice([0.0, rng.uniform(0, highest_share) * trip.usable_gallons])),
+    )
+
+
 def with_each(trip: Trip, change: Callable[[Candidate], Candidate]) -> Trip:
     return replace(trip, candidates=tuple(map(change, trip.candidates)))
 
@@ -63,6 +83,16 @@ VARIANTS: dict[str, Callable[[Trip], Trip]] = {
     "nothing for what is left": lambda trip: replace(trip, leftover_value_per_gallon=0.0),
     "some of the price for what is left": lambda trip: replace(trip, leftover_value_per_gallon=3.0),
     "more than any price for what is left": lambda trip: replace(trip, leftover_value_per_gallon=6.0),
+    "low floors": lambda trip: with_random_floors(trip, 0.3),
+    "floors": with_random_floors,
+    "floors up to a full tank": lambda trip: with_random_floors(trip, 1.0),
+    "a floor and one stop": lambda trip: with_random_floors(replace(trip, max_stops=1)),
+    "floors and no smallest purchase": lambda trip: with_random_floors(replace(trip, min_purchase_gallons=0.0)),
+    "floors that rise along the road": lambda trip: with_each(
+        trip, lambda one: one._replace(floor_gallons=trip.reserve_gallons + 0.2 * one.mile / trip.mpg)
+    ),
+    "legs": with_random_legs,
+    "legs and floors": lambda trip: with_random_floors(with_random_legs(trip)),
     "positive prices": lambda trip: with_each(trip, lambda one: one._replace(price=one.price % 1 + 3)),
     "negative prices": lambda trip: with_each(trip, lambda one: one._replace(price=one.price % 1 - 3)),
 }
@@ -75,13 +105,14 @@ def coarse_trips(draw: st.DrawFn) -> Trip:
     candidates = draw(
         st.lists(
             st.builds(
-                lambda mile, into, out, price: Candidate(
-                    "S", float(mile * 40), float(into * 5), float(out * 5), price / 4
+                lambda mile, into, out, price, floor: Candidate(
+                    "S", float(mile * 40), float(into * 5), float(out * 5), price / 4, float(floor * 5)
                 ),
                 st.integers(0, distance // 40),
                 st.integers(0, 4),
                 st.integers(0, 4),
                 st.integers(-8, 20),
+                st.just(0) | st.integers(0, 16),
             ),
             max_size=8,
         )
