@@ -26,7 +26,7 @@ AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text()
 
 
 def find_chromium() -> str | None:
-    return shutil.which("chromium")
+    return shutil.which("chromium-headless-shell") or shutil.which("chromium")
 
 
 @contextmanager

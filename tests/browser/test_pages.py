@@ -126,10 +126,10 @@ def assert_reached_by_keyboard(page: Page) -> None:
         if len(reached) == len(stops):
             break
         page.keyboard.press("Tab")
-        number, has_outline, is_seen = page.evaluate(_STOP)
+        number, html, has_outline, is_seen = page.evaluate(_STOP)
         if reached and number == reached[-1]:  # the parts of a date
             continue
-        assert number == len(reached), f"after {stops[: len(reached)][-1:]} comes {stops[number]}"
+        assert number == len(reached), f"after {stops[: len(reached)][-1:]} comes {html}"
         assert has_outline, f"it does not show that it has the keyboard: {stops[number]}"
         assert is_seen, f"not on the screen: {stops[number]}"
         reached.append(number)
@@ -157,6 +157,7 @@ _STOP = """() => {
     const element = document.activeElement, box = element.getBoundingClientRect(), style = getComputedStyle(element);
     return [
         stops.indexOf(element),
+        element.outerHTML.slice(0, 200),
         style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2,
         box.width > 1 && box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth,
     ];
