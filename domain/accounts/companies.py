@@ -12,7 +12,7 @@ import msgspec
 from domain.accounts.contact_urls import fault_of
 from domain.accounts.contacts import IN_CLEAR, Contacts, SealedColumn
 from domain.accounts.policy import AUTODRIVE_OFF, PlanPolicy, Policy, StoredCompany
-from domain.audit.entries import Actor, record_about, record_action
+from domain.audit.entries import Action, Actor, record_about, record_action
 from domain.contract.captions import captioned_fields
 from domain.database.connections import Connection
 from domain.database.fence import require_not_fenced
@@ -164,7 +164,7 @@ def retire_company(connection: Connection, company_id: UUID, by: Actor, *, now: 
     its routes. A second call keeps the first time. Raises UnknownCompany."""
     if _RETIRE.execute(connection, (now, company_id)).rowcount == 0:
         raise UnknownCompany(shown_id("cmp", company_id))
-    record_about(connection, by, "companies.retire", "cmp", company_id, company_id=company_id)
+    record_about(connection, by, Action("companies.retire"), "cmp", company_id, company_id=company_id)
 
 
 def lately_retired_companies(connection: Connection, *, now: datetime) -> list[UUID]:

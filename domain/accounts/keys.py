@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.audit.entries import Actor, record_about, record_action
+from domain.audit.entries import Action, Actor, record_about, record_action
 from domain.contract.shapes import SCOPES
 from domain.database.connections import Connection, Tenant, as_array
 from domain.database.statements import Command, Query, Scalar, Statement
@@ -85,7 +85,7 @@ def create_key(
     """Stores a fresh key of the cell, by default this process's. Raises UnknownScope;
     psycopg.errors.ForeignKeyViolation for an unknown company."""
     made = _store_new_key(connection, company_id, name, environment, scopes, expires_at, cell=cell)
-    record_action(connection, by, "keys.create", f"{shown_id('key', made.id)} {name}", company_id=company_id)
+    record_action(connection, by, Action("keys.create"), f"{shown_id('key', made.id)} {name}", company_id=company_id)
     return made
 
 
@@ -134,7 +134,7 @@ def revoke_key_of(connection: Connection, company_id: UUID, key_id: UUID, by: Ac
     """Ends a company's key at once, on every process. Returns False if the company has no such key."""
     if _REVOKE.execute(connection, (company_id, key_id)).rowcount == 0:
         return False
-    record_about(connection, by, "keys.revoke", "key", key_id, company_id=company_id)
+    record_about(connection, by, Action("keys.revoke"), "key", key_id, company_id=company_id)
     return True
 
 
@@ -161,7 +161,7 @@ def rotate_key(
         return None
     made = _store_new_key(connection, company_id, row.name, Environment(row.environment), row.scopes)
     subject = f"{shown_id('key', key_id)} by {shown_id('key', made.id)}"
-    record_action(connection, by, "keys.rotate", subject, company_id=company_id)
+    record_action(connection, by, Action("keys.rotate"), subject, company_id=company_id)
     return made
 
 

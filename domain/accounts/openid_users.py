@@ -15,7 +15,7 @@ import psycopg
 from domain.accounts.openid import ProvedIdentity
 from domain.accounts.tokens import hash_of_token, new_token
 from domain.accounts.users import end_access, find_link_by_hash, record_own_action, remove_password, tidy_email
-from domain.audit.entries import Actor
+from domain.audit.entries import Action, Actor
 from domain.database.connections import Connection
 from domain.database.statements import Command, Statement
 from domain.lifecycle import Role
@@ -175,7 +175,7 @@ def bind_proved_account(connection: Connection, token: str, *, now: datetime) ->
     if isinstance(user, UnboundUser) and not _bind(connection, identity, user):
         return NoUser.OTHER_USER
     bound = _BY_ID.one(connection, (user.id,))
-    record_own_action(connection, Actor(bound.email, f"Signed in at {identity.issuer}"), "sign_in.bind_openid")
+    record_own_action(connection, Actor(bound.email, f"Signed in at {identity.issuer}"), Action("sign_in.bind_openid"))
     return Agreed(BoundUser(bound.id, bound.email, bound.company_id), proof.next_path)
 
 

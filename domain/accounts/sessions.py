@@ -18,7 +18,7 @@ from domain.accounts.passwords import is_password
 from domain.accounts.recovery_codes import count_recovery_codes, use_recovery_code
 from domain.accounts.tokens import hash_of_token, new_token
 from domain.accounts.users import record_own_action, tidy_email
-from domain.audit.entries import Actor, record_about
+from domain.audit.entries import Action, Actor, record_about
 from domain.database.connections import Connection, Transaction
 from domain.database.statements import Command, Scalar, Statement
 from domain.lifecycle import Role
@@ -164,7 +164,7 @@ def sign_in(
                     return SignInRefused()
             elif use_recovery_code(connection, user.id, code):
                 left = count_recovery_codes(connection, user.id)
-                record_own_action(connection, Actor(email, f"{left} left"), "sign_in.use_recovery_code")
+                record_own_action(connection, Actor(email, f"{left} left"), Action("sign_in.use_recovery_code"))
             else:
                 return SignInRefused()
         forgive(connection, counters)
@@ -299,7 +299,7 @@ def choose_company(connection: Connection, token: str, company_id: UUID, by: Act
     """Makes an operator's session show that company. Returns False if there is none, or the user is no operator."""
     if _CHOOSE.execute(connection, (hash_of_token(token), company_id)).rowcount == 0:
         return False
-    record_about(connection, by, "account.choose_company", "cmp", company_id, company_id=company_id)
+    record_about(connection, by, Action("account.choose_company"), "cmp", company_id, company_id=company_id)
     return True
 
 
@@ -323,7 +323,7 @@ def sign_out(connection: Connection, token: str) -> None:
 
 def sign_out_everywhere(connection: Connection, user_id: UUID, by: Actor) -> None:
     _END_ALL.execute(connection, (user_id,))
-    record_own_action(connection, by, "sign_in.sign_out_everywhere")
+    record_own_action(connection, by, Action("sign_in.sign_out_everywhere"))
 
 
 _END_EVERY_SESSION = Command("DELETE FROM sessions")

@@ -10,8 +10,7 @@ from domain.accounts.contacts import Contacts, SealedColumn
 from domain.accounts.passwords import hash_password
 from domain.accounts.recovery_codes import forget_recovery_codes
 from domain.accounts.tokens import hash_of_token, new_token
-from domain.audit.actions import Action
-from domain.audit.entries import Actor, record_action
+from domain.audit.entries import Action, Actor, record_action
 from domain.database.connections import Connection
 from domain.database.statements import Command, Scalar, Statement
 from domain.errors import FuelrouteError
@@ -97,7 +96,7 @@ def create_user(
     hashed = hash_password(password, email) if password is not None else None
     if _INSERT.execute(connection, (user_id, company_id, email, role, hashed)).rowcount == 0:
         raise UnusableUser(f"there is a user {email!r} already")
-    record_action(connection, by, "users.create", f"{shown_id('usr', user_id)} {role}", company_id=company_id)
+    record_action(connection, by, Action("users.create"), f"{shown_id('usr', user_id)} {role}", company_id=company_id)
     return user_id
 
 
@@ -136,7 +135,7 @@ def remove_user(connection: Connection, user_id: UUID, by: Actor) -> None:
     """Removes a user and ends all their sessions at once."""
     removed = _DELETE.one(connection, (user_id,))
     subject = f"{shown_id('usr', user_id)} {removed.role}"
-    record_action(connection, by, "users.remove", subject, company_id=removed.company_id)
+    record_action(connection, by, Action("users.remove"), subject, company_id=removed.company_id)
 
 
 # --- Managed by an owner of the company --------------------------------------------------------------------------
@@ -165,7 +164,7 @@ def set_role(connection: Connection, company_id: UUID, user: StoredUser, role: R
         _require_other_owner(connection, company_id, user)
     _SET_ROLE.execute(connection, (role, company_id, user.id))
     subject = f"{shown_id('usr', user.id)} {role}, was {user.role}"
-    record_action(connection, by, "users.change_role", subject, company_id=company_id)
+    record_action(connection, by, Action("users.change_role"), subject, company_id=company_id)
 
 
 def remove_user_of(connection: Connection, company_id: UUID, user: StoredUser, by: Actor) -> None:
@@ -234,7 +233,7 @@ def reset_user(
     if without_codes:
         set_totp(connection, user_id, None, contacts=contacts)
     subject = f"{shown_id('usr', user_id)}{' without codes' if without_codes else ''}"
-    record_action(connection, by, "users.reset", subject, company_id=_COMPANY_OF_ID.one(connection, (user_id,)))
+    record_action(connection, by, Action("users.reset"), subject, company_id=_COMPANY_OF_ID.one(connection, (user_id,)))
     return make_password_link(connection, user_id, now=now)
 
 
@@ -251,7 +250,7 @@ def set_password_by_link(connection: Connection, token: str, password: str, *, n
     if row is None:
         return None
     set_password(connection, row.user_id, row.email, password)
-    record_own_action(connection, Actor(row.email, "A one-time link was used"), "sign_in.set_password")
+    record_own_action(connection, Actor(row.email, "A one-time link was used"), Action("sign_in.set_password"))
     return row.user_id
 
 

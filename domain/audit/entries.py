@@ -3,14 +3,25 @@
 Each row is written in the transaction that did the action."""
 
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Literal, NamedTuple, NewType, TypeAlias, get_args
 from uuid import UUID
 
-from domain.audit.actions import QUEUE_ACTIONS, Action
 from domain.database.connections import Connection
 from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
 from domain.ids import IdKind, first_id_of, new_id, shown_id
+
+Action = NewType("Action", str)
+"""The name of an action: a subject and a verb, such as `Action("keys.revoke")` where that is recorded. A name is stored
+data: it never changes, even if its page does, and no other action gets it."""
+
+RecordAction = Literal["add", "change", "retire", "remove", "import", "export contacts"]
+"""Actions on a vehicle, driver, station, deal or tax, on files of them, and on the policy. The subject names it."""
+
+QueueAction = Literal["pause", "resume", "replay", "discard"]
+"""Actions on the queues of the whole service."""
+
+AnyAction: TypeAlias = Action | RecordAction | QueueAction
 
 LONGEST_REASON = 500
 _LONGEST_SUBJECT = 300
@@ -43,6 +54,11 @@ def service_actor(reason: str) -> Actor:
     return Actor("Fuelroute", reason)
 
 
+def action_in_words(action: str) -> str:
+    """A stored name for people: `users.change_role` becomes `users: change role`."""
+    return action.replace(".", ": ").replace("_", " ")
+
+
 class AuditRow(NamedTuple):
     id: UUID
     at: datetime
@@ -69,7 +85,7 @@ _RECORD = Command(
 def record_action(
     connection: Connection,
     by: Actor,
-    action: Action,
+    action: AnyAction,
     subject: str,
     *,
     company_id: UUID | None,
@@ -98,7 +114,7 @@ def subject_of(kind: IdKind, id: UUID) -> str:
 
 
 def record_about(
-    connection: Connection, by: Actor, action: Action, kind: IdKind, id: UUID, *, company_id: UUID
+    connection: Connection, by: Actor, action: AnyAction, kind: IdKind, id: UUID, *, company_id: UUID
 ) -> None:
     """Write one row about something with an id."""
     record_action(connection, by, action, subject_of(kind, id), company_id=company_id)
@@ -122,7 +138,7 @@ _LATEST = Statement(
 
 def latest_actions(connection: Connection, *, limit: int = 50) -> list[AuditRow]:
     """The actions on the queues, newest first."""
-    return _LATEST.all(connection, (list(QUEUE_ACTIONS), limit))
+    return _LATEST.all(connection, (list(get_args(QueueAction)), limit))
 
 
 _OF_SUBJECT = Statement(

@@ -12,7 +12,7 @@ import msgspec
 from domain.accounts.allowed_hosts import AllowedHosts, url_fault
 from domain.accounts.companies import lock_company
 from domain.accounts.contacts import Contacts, SealedColumn, UnreadableContact
-from domain.audit.entries import Actor, record_about
+from domain.audit.entries import Action, Actor, record_about
 from domain.connectors.kinds import VENDORS
 from domain.connectors.vendor import Access, FieldName, Vendor, VendorFault
 from domain.database.connections import Connection, Tenant
@@ -127,14 +127,14 @@ def add_connector(
     sealed = contacts.seal(write(credentials).decode())
     asks = vendor().asks(credentials)
     made = _INSERT.one(connection, (new_id(), *tenant, values.kind, name, url, sealed, asks))
-    record_about(connection, by, "connectors.add", "con", made.id, company_id=made.company_id)
+    record_about(connection, by, Action("connectors.add"), "con", made.id, company_id=made.company_id)
     return made
 
 
 def record_test(connection: Connection, connector: Connector, by: Actor, *, fault: VendorFault | None) -> None:
     """Writes to the audit log that a person had a vendor asked, also where it failed."""
     why = by if fault is None else by.with_reason(f"it failed: {fault}")
-    record_about(connection, why, "connectors.test", "con", connector.id, company_id=connector.company_id)
+    record_about(connection, why, Action("connectors.test"), "con", connector.id, company_id=connector.company_id)
 
 
 def state_of(connector: Connector, *, now: datetime) -> str:
@@ -208,7 +208,7 @@ def change_access(
     sealed = contacts.seal(write(values).decode())
     parameters = (url, sealed, vendor().asks(values), is_same, is_same and before != values, connector_id)
     _SET_ACCESS.execute(connection, parameters)
-    record_about(connection, by, "connectors.change", "con", connector_id, company_id=company_id)
+    record_about(connection, by, Action("connectors.change"), "con", connector_id, company_id=company_id)
 
 
 def _credentials_of(
@@ -226,7 +226,7 @@ def pause_connector(connection: Connection, company_id: UUID, connector_id: UUID
     if CONNECTORS.lock(connection, company_id, connector_id).paused_at is not None:
         return False
     _PAUSE.execute(connection, (now, connector_id))
-    record_about(connection, by, "connectors.pause", "con", connector_id, company_id=company_id)
+    record_about(connection, by, Action("connectors.pause"), "con", connector_id, company_id=company_id)
     return True
 
 
@@ -236,7 +236,7 @@ def resume_connector(connection: Connection, company_id: UUID, connector_id: UUI
     if CONNECTORS.lock(connection, company_id, connector_id).paused_at is None:
         return False
     _RESUME.execute(connection, (connector_id,))
-    record_about(connection, by, "connectors.resume", "con", connector_id, company_id=company_id)
+    record_about(connection, by, Action("connectors.resume"), "con", connector_id, company_id=company_id)
     return True
 
 
@@ -245,7 +245,7 @@ def remove_connector(connection: Connection, company_id: UUID, connector_id: UUI
     CONNECTORS.lock(connection, company_id, connector_id)
     _REMOVE_VEHICLES.execute(connection, (connector_id,))
     _REMOVE.execute(connection, (connector_id,))
-    record_about(connection, by, "connectors.remove", "con", connector_id, company_id=company_id)
+    record_about(connection, by, Action("connectors.remove"), "con", connector_id, company_id=company_id)
 
 
 # --- Credentials -------------------------------------------------------------------------------------------------

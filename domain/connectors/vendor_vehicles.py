@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.audit.entries import Actor, record_about
+from domain.audit.entries import Action, Actor, record_about
 from domain.connectors.connectors import CONNECTORS, UnusableConnector
 from domain.connectors.matching import BY_PERSON, Before, Compared, Named, Ours, judge, tell_twins, tidied
 from domain.connectors.vendor import VendorVehicle
@@ -271,4 +271,4 @@ def link_vehicle(
     parameters = (vehicle_id, vehicle_id, now, company_id, connector_id, vehicle_key)
     if _LINK.execute(connection, parameters).rowcount != 1:
         raise UnusableConnector(f"the connector has named no vehicle {vehicle_key!r}")
-    record_about(connection, by, "connectors.link", "con", connector_id, company_id=company_id)
+    record_about(connection, by, Action("connectors.link"), "con", connector_id, company_id=company_id)

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypedDict
 from uuid import UUID
 
 from domain.accounts.companies import lock_company
-from domain.audit.entries import Actor, record_action
+from domain.audit.entries import Action, Actor, record_action
 from domain.database.connections import Connection, Tenant, as_json
 from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.driven_lanes.agreement import COUNTED_DAYS, FEWEST_AGREEING, Witness, count_independent, vote
@@ -211,7 +211,7 @@ def reset_lane(connection: Connection, tenant: Tenant, lane_id: UUID, by: Actor)
     if row is None:
         return False
     _delete(connection, [row.id])
-    record_action(connection, by, "lanes.reset", f"driven lane {lane_id}", company_id=tenant.company_id)
+    record_action(connection, by, Action("lanes.reset"), f"driven lane {lane_id}", company_id=tenant.company_id)
     return True
 
 

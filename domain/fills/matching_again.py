@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from domain.accounts.companies import lock_company
-from domain.audit.entries import Actor, record_action
+from domain.audit.entries import Action, Actor, record_action
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Command, Statement
 from domain.fills.card_holders import CardHolder, assign_card
@@ -98,7 +98,7 @@ def end_matching(connection: Connection, tenant: Tenant, by: Actor, *, settled: 
     """The last step after all portions of `match_fills_again`, which settled so many fills."""
     finish_fills(connection, tenant)
     subject = f"{tenant.environment} fills"
-    record_action(connection, by, "fills.match", subject, company_id=tenant.company_id, affected=settled)
+    record_action(connection, by, Action("fills.match"), subject, company_id=tenant.company_id, affected=settled)
 
 
 def assign_card_and_match(
@@ -117,7 +117,7 @@ def assign_card_and_match(
     settled = sum(
         match_card_again(connection, Tenant(company_id, one), card, far_miles=far_miles) for one in Environment
     )
-    record_action(connection, by, "fills.assign", f"card …{card}", company_id=company_id, affected=settled)
+    record_action(connection, by, Action("fills.assign"), f"card …{card}", company_id=company_id, affected=settled)
     return settled
 
 

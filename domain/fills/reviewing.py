@@ -8,7 +8,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.accounts.companies import lock_company
-from domain.audit.entries import Actor, record_about
+from domain.audit.entries import Action, Actor, record_about
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
@@ -91,7 +91,7 @@ def decide(
     if kept.counter_id is not None:
         raise UnusableDecision("it was taken back by another one, so it does not count whatever is said of it")
     why = by.with_reason(decision.in_words())
-    record_about(connection, why, "fills.decide", "fil", fill_id, company_id=company_id)
+    record_about(connection, why, Action("fills.decide"), "fil", fill_id, company_id=company_id)
     if decision.is_twice:
         _join(connection, company_id, kept)
         return

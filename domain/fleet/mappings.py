@@ -6,7 +6,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.accounts.companies import lock_company
-from domain.audit.entries import Actor, record_action
+from domain.audit.entries import Action, Actor, record_action
 from domain.database.connections import Connection
 from domain.database.statements import Command, Scalar, Statement
 from domain.fleet.former_names import keep_mapped_value
@@ -116,5 +116,5 @@ def remove_mapping(connection: Connection, company_id: UUID, kind: MappingKind, 
     if target_id is None:
         return False
     subject = f"{reference_in_words(kind, value)} was {shown_record(MATCHED_BY[kind], target_id)}"
-    record_action(connection, by, "mappings.remove", subject, company_id=company_id)
+    record_action(connection, by, Action("mappings.remove"), subject, company_id=company_id)
     return True

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.accounts.companies import lock_company
-from domain.audit.entries import Actor, record_action
+from domain.audit.entries import Action, Actor, record_action
 from domain.database.connections import Connection
 from domain.database.statements import Command, Statement
 from domain.errors import FuelrouteError
@@ -95,7 +95,7 @@ def remove_spelling_rule(connection: Connection, company_id: UUID, rule: Spellin
     lock_company(connection, company_id)
     if _REMOVE.execute(connection, (company_id, rule.before, rule.after)).rowcount == 0:
         return False
-    record_action(connection, by, "rules.remove", f"spelling rule {rule.in_words()}", company_id=company_id)
+    record_action(connection, by, Action("rules.remove"), f"spelling rule {rule.in_words()}", company_id=company_id)
     return True
 
 

@@ -22,7 +22,7 @@ from uuid import UUID
 import psycopg
 from psycopg import sql
 
-from domain.audit.entries import Actor, record_action
+from domain.audit.entries import Action, Actor, record_action
 from domain.database import fence
 from domain.database.connections import MOVING_LOCKS, Connection, DatabaseProblem, open_session
 from domain.database.daily_partitions import partition_days
@@ -237,7 +237,7 @@ class CompanyMove:
         reason = f"{step} {now_there(self.source):%Y-%m-%d %H:%M:%S.%f}"
         by = Actor(self.by.name, reason)
         patience = time.monotonic() + _CHANGES_SECONDS
-        record_action(self.source, by, "companies.move", subject, company_id=self.company_id)
+        record_action(self.source, by, Action("companies.move"), subject, company_id=self.company_id)
         while _HAS_ENTRY.first(self.target, (self.company_id, subject, reason)) is None:
             replication.bytes_behind(self.source, self.company_id)
             if deadline is not None and time.monotonic() > deadline:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.audit.entries import Actor
+from domain.audit.entries import Action, Actor
 from domain.database.connections import Connection
 from domain.database.statements import Command, Scalar, Statement
 from domain.ids import first_id_of, new_id
@@ -90,7 +90,7 @@ def send_test_notice(
     page = "operator-notices" if company_id == OPERATORS else "notices"
     text = text_of_test(subscription.name, company=company, address=f"{console}/{page}")
     _INSERT_TEST.execute(connection, (notice_id, company_id, subscription_id, now, now, text, now, now))
-    record_subscription_action(connection, by, "notices.test", company_id, subscription_id)
+    record_subscription_action(connection, by, Action("notices.test"), company_id, subscription_id)
     if company_id != OPERATORS:
         after_commit(connection, send_notice_job(notice_id, company_id))
 

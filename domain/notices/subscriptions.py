@@ -14,8 +14,7 @@ from domain.accounts.companies import lock_company
 from domain.accounts.contact_urls import channel_of, fault_of
 from domain.accounts.contacts import Contacts, SealedColumn
 from domain.accounts.users import MAY_MANAGE_USERS
-from domain.audit.actions import Action
-from domain.audit.entries import Actor, audit_subject, record_action
+from domain.audit.entries import Action, Actor, audit_subject, record_action
 from domain.database.connections import Connection, as_json
 from domain.database.owned import Owned
 from domain.database.statements import Command, Statement
@@ -149,7 +148,7 @@ def add_subscription(
         *(values.quiet_from, values.quiet_until, values.time_zone),
     )
     made = _INSERT.one(connection, parameters)
-    record_subscription_action(connection, by, "notices.add", company_id, made.id)
+    record_subscription_action(connection, by, Action("notices.add"), company_id, made.id)
     return made
 
 
@@ -206,14 +205,14 @@ def change_subscription(
         ),
     )
     _SET.execute(connection, parameters)
-    record_subscription_action(connection, by, "notices.change", company_id, subscription_id)
+    record_subscription_action(connection, by, Action("notices.change"), company_id, subscription_id)
 
 
 def enable_subscription(connection: Connection, company_id: UUID, subscription_id: UUID, by: Actor) -> None:
     """Enables a subscription. Present needs are told as if they began now. Raises UnknownSubscription."""
     SUBSCRIPTIONS.lock(connection, company_id, subscription_id)
     _DISABLE.execute(connection, (None, company_id, subscription_id))
-    record_subscription_action(connection, by, "notices.enable", company_id, subscription_id)
+    record_subscription_action(connection, by, Action("notices.enable"), company_id, subscription_id)
 
 
 def disable_subscription(
@@ -222,14 +221,14 @@ def disable_subscription(
     """Disables a subscription: nothing more is sent to it, not even the end of a need. Raises UnknownSubscription."""
     SUBSCRIPTIONS.lock(connection, company_id, subscription_id)
     _DISABLE.execute(connection, (now, company_id, subscription_id))
-    record_subscription_action(connection, by, "notices.disable", company_id, subscription_id)
+    record_subscription_action(connection, by, Action("notices.disable"), company_id, subscription_id)
 
 
 def remove_subscription(connection: Connection, company_id: UUID, subscription_id: UUID, by: Actor) -> None:
     """Removes it for good. Its notices stay until retention deletes them. Raises UnknownSubscription."""
     SUBSCRIPTIONS.lock(connection, company_id, subscription_id)
     _REMOVE.execute(connection, (company_id, subscription_id))
-    record_subscription_action(connection, by, "notices.remove", company_id, subscription_id)
+    record_subscription_action(connection, by, Action("notices.remove"), company_id, subscription_id)
 
 
 # --- The rule for values ---------------------------------------------------------------------------------------

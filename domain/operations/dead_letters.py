@@ -11,8 +11,7 @@ from uuid import UUID
 
 import redis
 
-from domain.audit.actions import QueueAction
-from domain.audit.entries import Actor, record_action, require_reason
+from domain.audit.entries import Actor, QueueAction, record_action, require_reason
 from domain.database.connections import Connection
 from domain.ids import with_shown_ids
 from domain.operations.job_routes import JobRoutes, routes_of_jobs

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 from domain.accounts.companies import require_company
 from domain.accounts.contacts import IN_CLEAR, Contacts
-from domain.audit.actions import Action
+from domain.audit.entries import Action, AnyAction
 from domain.database.connections import Connection, Tenant
 from domain.files.csvfiles import ImportReport, Progress, Rejected, count_rows
 from domain.files.profiles import FileProfile
@@ -80,7 +80,7 @@ class ImportFile(ABC):
         return [cls.name]
 
     @property
-    def audited_as(self) -> tuple[Action, str]:
+    def audited_as(self) -> tuple[AnyAction, str]:
         """The action and its subject in the audit log."""
         return "import", self.kind
 
@@ -170,8 +170,8 @@ class PricesFile(ImportFile):
     run_id: UUID = field(init=False)
 
     @property
-    def audited_as(self) -> tuple[Action, str]:
-        return "prices.import", f"profile {self.profile.name}"
+    def audited_as(self) -> tuple[AnyAction, str]:
+        return Action("prices.import"), f"profile {self.profile.name}"
 
     def finish(self, connection: Connection, now: datetime, progress: Progress) -> None:
         self.report = store_price_file(

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-from domain.audit.entries import Actor, record_about
+from domain.audit.entries import Action, Actor, record_about
 from domain.database.connections import Connection
 from domain.database.statements import Command, Scalar, Statement
 from domain.errors import FuelrouteError, Unknown
@@ -146,7 +146,7 @@ def accept_price(
     else:
         store_retail_prices(connection, row, now=now)
     _DECIDE.execute(connection, ("accepted", now, by.name, station, company_id, held_id))
-    record_about(connection, by, "prices.accept", "hld", held_id, company_id=company_id)
+    record_about(connection, by, Action("prices.accept"), "hld", held_id, company_id=company_id)
 
 
 def _in_dollars(held: HeldPrice, rates: ExchangeRates) -> float:
@@ -161,7 +161,7 @@ def refuse_price(connection: Connection, company_id: UUID, held_id: UUID, by: Ac
     """Never use a held price, not even when its file comes again. Raises UnknownHeldPrice."""
     _locked(connection, company_id, held_id)
     _DECIDE.execute(connection, ("refused", now, by.name, None, company_id, held_id))
-    record_about(connection, by, "prices.refuse", "hld", held_id, company_id=company_id)
+    record_about(connection, by, Action("prices.refuse"), "hld", held_id, company_id=company_id)
 
 
 def _locked(connection: Connection, company_id: UUID, held_id: UUID) -> HeldPrice:

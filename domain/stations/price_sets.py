@@ -9,8 +9,7 @@ prices waits only for others of that company, and for changes of the prices that
 from datetime import datetime
 from uuid import UUID
 
-from domain.audit.actions import Action
-from domain.audit.entries import Actor, audit_subject, record_action
+from domain.audit.entries import Actor, AnyAction, audit_subject, record_action
 from domain.database.connections import PRICE_LOCKS, Connection
 from domain.database.fence import is_at_work
 from domain.database.statements import Command, NotNull, Scalar
@@ -67,7 +66,7 @@ def take_price_changes(connection: Connection, company_id: UUID | None) -> bool:
 
 
 def record_by_hand(
-    connection: Connection, by: Actor, action: Action, kind: str, key: object, company_id: UUID | None = None
+    connection: Connection, by: Actor, action: AnyAction, kind: str, key: object, company_id: UUID | None = None
 ) -> None:
     """Write to the audit log what was done to a station, a deal or a tax. Stations and taxes belong to no company."""
     subject = audit_subject(kind, str(key))

@@ -16,7 +16,7 @@ from domain.accounts.allowed_hosts import NO_HOST
 from domain.accounts.companies import lock_company
 from domain.accounts.contacts import Contacts, SealedColumn
 from domain.addresses import is_host
-from domain.audit.entries import Actor, record_about
+from domain.audit.entries import Action, Actor, record_about
 from domain.contract.shapes import Text
 from domain.database.connections import Connection, as_json
 from domain.database.owned import Owned
@@ -201,7 +201,7 @@ def add_source(
     values = (source_id, company_id, source.name, source.kind, source.profile, address, contacts.seal(source.secret))
     if _ADD.execute(connection, (*values, source.takes_retail, source.expected_hours, now)).rowcount == 0:
         raise UnusableSource(f"there is a source {source.name!r} already: give another name, or remove it first")
-    record_about(connection, by, "sources.add", "src", source_id, company_id=company_id)
+    record_about(connection, by, Action("sources.add"), "src", source_id, company_id=company_id)
     return source_id
 
 
@@ -238,17 +238,17 @@ def read_source(connection: Connection, company_id: UUID, name: str) -> PriceSou
 
 def pause_source(connection: Connection, source: PriceSource, by: Actor, *, now: datetime) -> None:
     _PAUSE.execute(connection, (now, source.company_id, source.id))
-    record_about(connection, by, "sources.pause", "src", source.id, company_id=source.company_id)
+    record_about(connection, by, Action("sources.pause"), "src", source.id, company_id=source.company_id)
 
 
 def resume_source(connection: Connection, source: PriceSource, by: Actor) -> None:
     _RESUME.execute(connection, (source.company_id, source.id))
-    record_about(connection, by, "sources.resume", "src", source.id, company_id=source.company_id)
+    record_about(connection, by, Action("sources.resume"), "src", source.id, company_id=source.company_id)
 
 
 def remove_source(connection: Connection, source: PriceSource, by: Actor) -> None:
     _REMOVE.execute(connection, (source.company_id, source.id))
-    record_about(connection, by, "sources.remove", "src", source.id, company_id=source.company_id)
+    record_about(connection, by, Action("sources.remove"), "src", source.id, company_id=source.company_id)
 
 
 def due_sources(connection: Connection, *, now: datetime, limit: int) -> Sequence[PriceSource]:

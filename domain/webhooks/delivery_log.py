@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, get_args
 from uuid import UUID
 
-from domain.audit.entries import Actor, record_about, record_action, subject_of
+from domain.audit.entries import Action, Actor, record_about, record_action, subject_of
 from domain.database.connections import Connection
 from domain.database.statements import Command, Scalar, Statement
 from domain.errors import Unknown
@@ -146,7 +146,7 @@ def replay_delivery(
     parameters = {"company_id": company_id, "endpoint_id": endpoint_id, "event_id": event_id, "now": now}
     if _REPLAY_ONE.execute(connection, parameters).rowcount == 0:
         raise UnknownDelivery(shown_id("evt", event_id))
-    record_about(connection, by, "webhooks.replay", "whe", endpoint_id, company_id=company_id)
+    record_about(connection, by, Action("webhooks.replay"), "whe", endpoint_id, company_id=company_id)
 
 
 def replay_failed(
@@ -158,7 +158,7 @@ def replay_failed(
     parameters = {"company_id": company_id, "endpoint_id": endpoint_id, "first_id": first_id_of(since), "now": now}
     count = _REPLAY_FAILED.execute(connection, parameters).rowcount
     subject = subject_of("whe", endpoint_id)
-    record_action(connection, by, "webhooks.replay", subject, company_id=company_id, affected=count)
+    record_action(connection, by, Action("webhooks.replay"), subject, company_id=company_id, affected=count)
     return count
 
 
@@ -192,7 +192,7 @@ def send_test(connection: Connection, company_id: UUID, endpoint_id: UUID, by: A
     payload = payload_of(CapturedEvent(event_id, TEST, now, None), None)
     _INSERT_TEST.execute(connection, (event_id, company_id, endpoint.environment, TEST, now, payload))
     _INSERT_DELIVERY.execute(connection, (endpoint_id, event_id, company_id, endpoint.environment, now, now))
-    record_about(connection, by, "webhooks.test", "whe", endpoint_id, company_id=company_id)
+    record_about(connection, by, Action("webhooks.test"), "whe", endpoint_id, company_id=company_id)
     return event_id
 
 

@@ -12,7 +12,7 @@ from uuid import UUID
 from domain.accounts.allowed_hosts import AllowedHosts, url_fault
 from domain.accounts.companies import lock_company
 from domain.accounts.contacts import Contacts, SealedColumn
-from domain.audit.entries import Actor, record_about
+from domain.audit.entries import Action, Actor, record_about
 from domain.database.connections import Connection, Tenant
 from domain.database.owned import Owned
 from domain.database.statements import Command, OwnedRow, Statement
@@ -117,7 +117,7 @@ def add_endpoint(
     secret = _new_secret()
     parameters = (new_id(), *tenant, url or "", description or "", event_types or None, contacts.seal(secret))
     made = _INSERT.one(connection, parameters)
-    record_about(connection, by, "webhooks.add", "whe", made.id, company_id=made.company_id)
+    record_about(connection, by, Action("webhooks.add"), "whe", made.id, company_id=made.company_id)
     return NewSecret(made, secret)
 
 
@@ -138,7 +138,7 @@ def change_endpoint(
     )
     kept = stored.event_types if event_types is None else event_types or None
     parameters = (url, stored.description if description is None else description, kept, company_id, endpoint_id)
-    record_about(connection, by, "webhooks.change", "whe", endpoint_id, company_id=company_id)
+    record_about(connection, by, Action("webhooks.change"), "whe", endpoint_id, company_id=company_id)
     return _SET.one(connection, parameters)
 
 
@@ -159,7 +159,7 @@ def enable_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID,
     """Lets events be captured for it from now on. Earlier events can be replayed. Raises UnknownEndpoint."""
     ENDPOINTS.lock(connection, company_id, endpoint_id)
     _ENABLE.execute(connection, (endpoint_id,))
-    record_about(connection, by, "webhooks.enable", "whe", endpoint_id, company_id=company_id)
+    record_about(connection, by, Action("webhooks.enable"), "whe", endpoint_id, company_id=company_id)
 
 
 def disable_endpoint(
@@ -178,7 +178,7 @@ def disable_endpoint(
     reason = by.with_reason("by hand").reason
     _DISABLE.execute(connection, (now, reason, failing_since, endpoint_id))
     _END_PENDING.execute(connection, (now, f"The endpoint was disabled: {reason}", endpoint_id))
-    record_about(connection, by, "webhooks.disable", "whe", endpoint_id, company_id=company_id)
+    record_about(connection, by, Action("webhooks.disable"), "whe", endpoint_id, company_id=company_id)
     return True
 
 
@@ -187,7 +187,7 @@ def remove_endpoint(connection: Connection, company_id: UUID, endpoint_id: UUID,
     ENDPOINTS.lock(connection, company_id, endpoint_id)
     _END_PENDING.execute(connection, (now, "The endpoint was removed", endpoint_id))
     _REMOVE.execute(connection, (endpoint_id,))
-    record_about(connection, by, "webhooks.remove", "whe", endpoint_id, company_id=company_id)
+    record_about(connection, by, Action("webhooks.remove"), "whe", endpoint_id, company_id=company_id)
 
 
 # --- Secrets ---------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def rotate_secret(
     secret = _new_secret()
     parameters = (now + SECRET_OVERLAP, contacts.seal(secret), company_id, endpoint_id)
     ENDPOINTS.lock(connection, company_id, endpoint_id)
-    record_about(connection, by, "webhooks.rotate_secret", "whe", endpoint_id, company_id=company_id)
+    record_about(connection, by, Action("webhooks.rotate_secret"), "whe", endpoint_id, company_id=company_id)
     return NewSecret(_ROTATE.one(connection, parameters), secret)
 
 

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from domain.audit.actions import action_in_words
+from domain.audit.entries import action_in_words
 from domain.ids import shown_id
 from domain.wording import counted, purchase_in_words
 

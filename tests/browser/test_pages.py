@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from deploy.demo import HERE as DEMO
 from domain.accounts.keys import create_key, revoke_key
-from domain.audit.entries import Actor, record_action
+from domain.audit.entries import Action, Actor, record_action
 from domain.contract.shapes import SCOPES
 from domain.fleet.mappings import store_mapping
 from domain.lifecycle import Environment, Role
@@ -69,7 +69,7 @@ def busy_fleet(chromium_path: str, service: Service) -> Iterator[Fleet]:
             company_id = client.fleet.company_id
             store_deal_rows(connection, company_id, DEMO / "deals.csv", now=datetime.now(UTC))
             by = Actor("ann.lee@example.com", "the yard was closed")
-            record_action(connection, by, "route_actions.cancel", "LOAD-1", company_id=company_id)
+            record_action(connection, by, Action("route_actions.cancel"), "LOAD-1", company_id=company_id)
             store_mapping(connection, company_id, "unit_number", "OLD-7", client.fleet.trucks[1])
             environment = Environment.SANDBOX
             more: dict[str, Any] = {"environment": environment, "scopes": list(SCOPES)}

@@ -7,8 +7,7 @@ from pathlib import Path
 from uuid import UUID
 
 from domain.accounts.contacts import IN_CLEAR, Contacts
-from domain.audit.actions import Action
-from domain.audit.entries import Actor, record_about, record_action
+from domain.audit.entries import Action, Actor, record_about, record_action
 from domain.database.connections import Connection
 from domain.files.csvfiles import ImportReport, Progress
 from domain.fleet.drivers import DriverRow, change_driver, store_driver, store_drivers
@@ -59,7 +58,8 @@ def add_mapping(
     """Makes `value` mean that vehicle or driver from now on. Returns the held routes that waited for it. Raises
     UnknownTarget if the company has no such record in service."""
     waiting = _map(connection, company_id, kind, {value: target_id})
-    _record_mapping(connection, company_id, kind, value, target_id, by, waiting, action="matching.map_reference")
+    action = Action("matching.map_reference")
+    _record_mapping(connection, company_id, kind, value, target_id, by, waiting, action=action)
     return waiting
 
 
@@ -74,7 +74,7 @@ def add_mappings(
     record_action(
         connection,
         by.with_reason(f"{counted(len(waiting), 'route')} waited for them"),
-        "matching.map_together",
+        Action("matching.map_together"),
         f"{counted(len(targets), KIND_NAMES[spelling.kind])}{before}",
         company_id=company_id,
         affected=len(waiting),
@@ -104,7 +104,7 @@ def make_record(
         _import_for_driver(connection, company_id, row)
     if stored != value:
         _map(connection, company_id, kind, {value: record_id})
-    _record_mapping(connection, company_id, kind, value, record_id, by, waiting, action="matching.make_record")
+    _record_mapping(connection, company_id, kind, value, record_id, by, waiting, action=Action("matching.make_record"))
     return waiting
 
 
@@ -141,7 +141,7 @@ def add_spelling_rule(connection: Connection, company_id: UUID, rule: SpellingRu
     record_action(
         connection,
         by.with_reason(f"{counted(len(waiting), 'route')} waited for it"),
-        "rules.add",
+        Action("rules.add"),
         f"spelling rule {rule.in_words()}",
         company_id=company_id,
         affected=len(waiting),

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from domain.audit.actions import Action
-from domain.audit.entries import Actor, record_action
+from domain.audit.entries import Action, Actor, record_action
 from domain.database.connections import Connection
 from domain.messages.message_text import corrected
 from domain.messages.withholding import Withheld, discard_message, lock_withheld_messages, release_message
@@ -31,7 +30,7 @@ def release_withheld(
         text = corrected(message.text) if as_corrections and message.text is not None else message.text
         release_message(connection, message.id, text, now=now)
         after_commit(connection, send_message_job(message.id, message.company_id))
-    _record(connection, by, "messages.release", messages)
+    _record(connection, by, Action("messages.release"), messages)
     return messages
 
 
@@ -46,7 +45,7 @@ def discard_withheld(
         transitions.message_given_up(connection, message.route_id, message.plan_id)
         replans.watch_again(connection, message.route_id, delivered=False, now=now)
     transitions.complete_routes(connection, [message.route_id for message in messages], now=now)
-    _record(connection, by, "messages.discard", messages)
+    _record(connection, by, Action("messages.discard"), messages)
     return messages
 
 

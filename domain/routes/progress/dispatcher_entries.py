@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.audit.entries import Actor, record_about, require_reason
+from domain.audit.entries import Action, Actor, record_about, require_reason
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Command, Scalar, Statement
 from domain.ids import shown_id
@@ -39,7 +39,7 @@ def cancel(connection: Connection, tenant: Tenant, route_id: UUID, by: Actor, *,
     reason = f"Canceled by {by.name}: {require_reason(by).reason}"
     effect = cancel_route(connection, tenant, route_id, now=now, reason=reason)
     if effect is not None and effect != "refuse":
-        record_about(connection, by, "route_actions.cancel", "rte", route_id, company_id=tenant.company_id)
+        record_about(connection, by, Action("route_actions.cancel"), "rte", route_id, company_id=tenant.company_id)
     return effect
 
 
@@ -101,7 +101,7 @@ def enter_stop_event(
     route = next((one for one in locked if one.id == route_id), None)
     if others is None or route is None:
         raise ImpossibleStep("the route waits to be imported, so no truck is on it yet")
-    record_about(connection, by, "route_actions.mark", "rte", route_id, company_id=tenant.company_id)
+    record_about(connection, by, Action("route_actions.mark"), "rte", route_id, company_id=tenant.company_id)
     before = load_visits(connection, [route_id]).get(route_id, {})
     if manual_stop_events.is_known(before, stop, end):
         return False
@@ -177,7 +177,7 @@ def plan_again(connection: Connection, tenant: Tenant, route_id: UUID, by: Actor
             " is sent, or the route has ended"
         )
     events.record_event(connection, route_id, "plan_again", by.reason, by=by.name, now=now)
-    record_about(connection, by, "route_actions.plan", "rte", route_id, company_id=tenant.company_id)
+    record_about(connection, by, Action("route_actions.plan"), "rte", route_id, company_id=tenant.company_id)
     after_commit(connection, job)
 
 
@@ -201,5 +201,5 @@ def send_again(
     _LOCK_ROUTE.execute(connection, (*tenant, route_id))
     resending.requeue(connection, tenant, route_id, message_id, even_if_in_doubt=driver_was_asked, now=now)
     events.record_event(connection, route_id, "send_again", by.reason, by=by.name, now=now)
-    record_about(connection, by, "route_actions.send", "rte", route_id, company_id=tenant.company_id)
+    record_about(connection, by, Action("route_actions.send"), "rte", route_id, company_id=tenant.company_id)
     after_commit(connection, send_message_job(message_id, tenant.company_id))

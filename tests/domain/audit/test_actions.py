@@ -1,36 +1,41 @@
-"""The names of actions: each is recorded in one place, so a page and a command cannot keep different entries."""
+"""The names of actions: each is recorded in one module, so a page and a command cannot keep different entries."""
 
 import ast
-from collections import Counter
+import re
+from collections import defaultdict
 from pathlib import Path
 from typing import get_args
 
-from domain.audit.actions import Action, QueueAction, RecordAction, action_in_words
+from domain.audit.entries import QueueAction, RecordAction, action_in_words
 
 REPOSITORY = Path(__file__).parents[3]
-SHARED = {*get_args(RecordAction), *get_args(QueueAction)}
-"""Names without a subject, which are everyday words elsewhere."""
-NAMED = set(get_args(Action)) - SHARED
 
 
-def modules_that_name(*packages: str) -> Counter[str]:
-    """The number of modules that name each action."""
-    found: Counter[str] = Counter()
-    for package in packages:
-        for path in (REPOSITORY / package).rglob("*.py"):
-            if path == REPOSITORY / "domain" / "audit" / "actions.py":
-                continue
-            texts = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)}
-            found.update(NAMED & {text for text in texts if isinstance(text, str)})
+def named_in(*packages: str) -> dict[str, set[str]]:
+    """The modules that name each action, by its name."""
+    found = defaultdict(set)
+    for path in (path for package in packages for path in (REPOSITORY / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Action":
+                (name,) = node.args
+                assert isinstance(name, ast.Constant), f"{path}:{node.lineno}: the name is a text"
+                found[str(name.value)].add(str(path))
     return found
 
 
 def test_each_action_is_recorded_in_one_module_of_the_domain() -> None:
-    assert modules_that_name("domain") == dict.fromkeys(NAMED, 1)
+    named = named_in("domain")
+    assert len(named) > 50
+    assert {name: modules for name, modules in named.items() if len(modules) > 1} == {}
+
+
+def test_a_name_is_a_subject_and_a_verb() -> None:
+    assert [name for name in named_in("domain") if not re.fullmatch(r"[a-z_]+\.[a-z_]+", name)] == []
+    assert all("." not in name for name in (*get_args(RecordAction), *get_args(QueueAction)))
 
 
 def test_pages_commands_and_workers_record_no_action() -> None:
-    assert not modules_that_name("ingress", "deploy", "workers", "scheduler")
+    assert named_in("ingress", "deploy", "workers", "scheduler") == {}
 
 
 def test_actions_are_told_in_words() -> None:

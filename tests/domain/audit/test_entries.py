@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from domain.audit.entries import Actor, forget_entries, record_action, search_actions
+from domain.audit.entries import Action, Actor, forget_entries, record_action, search_actions
 from domain.database.connections import Connection, Database
 from domain.housekeeping.erasure import NAMED, erase_driver
 from domain.ids import first_id_of
@@ -12,7 +12,7 @@ from tests.factories import Fleet, make_fleet
 
 def keep(connection: Connection, fleet: Fleet, reason: str, now: datetime) -> None:
     by = Actor("ann@example.com", reason)
-    record_action(connection, by, "route_actions.cancel", "rte_1", company_id=fleet.company_id)
+    record_action(connection, by, Action("route_actions.cancel"), "rte_1", company_id=fleet.company_id)
 
 
 def reasons(connection: Connection, fleet: Fleet, text: str = "") -> list[str]:
@@ -21,7 +21,7 @@ def reasons(connection: Connection, fleet: Fleet, text: str = "") -> list[str]:
 
 def test_long_texts_are_cut(connection: Connection, fleet: Fleet, now: datetime) -> None:
     by = Actor("ann@example.com", " x" * 1_000)
-    record_action(connection, by, "keys.create", "y" * 1_000, company_id=fleet.company_id)
+    record_action(connection, by, Action("keys.create"), "y" * 1_000, company_id=fleet.company_id)
     (entry,) = search_actions(connection, fleet.company_id, limit=10)
     assert (len(entry.reason), len(entry.subject)) == (500, 300)
 

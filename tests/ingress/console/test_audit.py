@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from domain.accounts.users import find_user, make_password_link
-from domain.audit.entries import Actor, AuditRow, record_action, search_actions
+from domain.audit.entries import Action, Actor, AuditRow, record_action, search_actions
 from domain.fleet.mappings import store_mapping
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Role
@@ -196,7 +196,7 @@ def test_the_log_is_searched_and_read_page_by_page(world: World) -> None:
             record_action(
                 connection,
                 Actor("ann@example.com", f"Because of {number:03}"),
-                "keys.revoke",
+                Action("keys.revoke"),
                 f"key_{number:03}",
                 company_id=fleet.company_id,
             )
