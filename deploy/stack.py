@@ -1,6 +1,7 @@
 """`fuelroute up`: the whole service as real processes on one machine, watched and restarted."""
 
 import base64
+import json
 import os
 import secrets
 import signal
@@ -25,6 +26,8 @@ from domain.text import printable, without_secrets
 from ingress.http.serving import free_port
 
 EmbeddedServer = EmbeddedPostgres | EmbeddedRedis
+METRICS_FILE = "metrics.json"
+"""The file in the data folder from which Prometheus learns where the processes' metrics are."""
 
 
 class StackScreen(Terminal):
@@ -64,6 +67,7 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal) -> int:
         screen.print(f"ready {http_url}", style="bold green", highlight=False, soft_wrap=True)
         screen.print(f"console {console_url}", highlight=False, soft_wrap=True)
         if metrics_ports is not None:
+            _announce_metrics(settings, metrics_ports, data)
             screen.print(f"metrics on {settings.metrics_host}, ports {metrics_ports}", highlight=False)
         screen.print(f"logs in {folder.logs}; Ctrl-C stops everything", highlight=False, soft_wrap=True)
         if demo:
@@ -82,6 +86,13 @@ PROCESSES: Mapping[str, tuple[str, ...]] = {
     "connectors": ("connectors",),
 }
 """The processes of a machine that runs all of Fuelroute: the arguments of each by its name."""
+
+
+def _announce_metrics(settings: Settings, ports: str, data: Path) -> None:
+    """Writes the addresses of the processes' metrics for Prometheus. Each process takes the first port that is free."""
+    first, host = int(ports.partition("-")[0]), _reachable(settings.metrics_host)
+    targets = [f"{host}:{port}" for port in range(first, first + len(PROCESSES))]
+    (data / METRICS_FILE).write_text(json.dumps([{"targets": targets}]))
 
 
 def run_workers(settings: Settings, queues: Sequence[str], processes: int, *, screen: Terminal) -> int:

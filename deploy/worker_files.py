@@ -1,33 +1,13 @@
-"""The workers of each queue in the files of Compose, Kubernetes and Prometheus: `python -m deploy.worker_files` writes
-them between two comments of each file. A test compares the files with this module."""
+"""The workers of each queue in the files of Compose and Kubernetes: `python -m deploy.worker_files` writes them. A test
+compares the files with this module."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
-from deploy.stack import PROCESSES
-from domain.queue.jobs import QUEUES
+from domain.queue.jobs import QUEUES, WORKERS
 
 HERE = Path(__file__).parent
-_BEGIN, _END = "# workers, by python -m deploy.worker_files\n", "# end of workers\n"
-
-
-class Workers(NamedTuple):
-    """The workers of a queue, as a cluster runs them."""
-
-    target_seconds: int
-    """The age of the oldest job that is aimed at: KEDA starts workers while jobs are older."""
-    reach_the_world: bool
-    """They call gateways and endpoints on the internet."""
-
-
-WORKERS: Mapping[str, Workers] = {
-    "imports": Workers(2, reach_the_world=False),
-    "arrivals": Workers(10, reach_the_world=False),
-    "plans": Workers(10, reach_the_world=False),
-    "messages": Workers(15, reach_the_world=True),
-    "webhooks": Workers(15, reach_the_world=True),
-}
+_COMPOSE = HERE / "containers" / "compose.yaml"
+_BEGIN, _END = "  # workers, by python -m deploy.worker_files\n", "  # end of workers\n"
 
 _SERVICE = """\
   workers-{queue}:
@@ -35,7 +15,9 @@ _SERVICE = """\
     command: [workers, --queues, {queue}]
 
 """
-_DEPLOYMENT = """\
+_KUBERNETES = HERE / "kubernetes" / "workers" / "workers.yaml"
+_HEAD = "# By python -m deploy.worker_files: a Deployment, a budget of disruptions and the scaling for the workers of each queue.\n"
+_OBJECTS = """\
 ---
 apiVersion: apps/v1
 kind: Deployment
@@ -43,13 +25,11 @@ metadata: {{name: workers-{queue}, labels: {{app.kubernetes.io/component: worker
 spec:
   selector: {{matchLabels: {{app.kubernetes.io/component: workers-{queue}}}}}
   template:
-    metadata: {{labels: {{app.kubernetes.io/component: workers-{queue}}}}}
+    metadata: {{labels: {{app.kubernetes.io/component: workers-{queue}{reach}}}}}
     spec:
       containers:
         - name: fuelroute
           args: [workers, --queues, {queue}]
-"""
-_BUDGET = """\
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget
@@ -57,8 +37,6 @@ metadata: {{name: workers-{queue}}}
 spec:
   maxUnavailable: 1
   selector: {{matchLabels: {{app.kubernetes.io/component: workers-{queue}}}}}
-"""
-_SCALED = """\
 ---
 apiVersion: keda.sh/v1alpha1
 kind: ScaledObject
@@ -81,42 +59,23 @@ spec:
         query: max(fuelroute_queue_oldest_age_seconds{{queue="{queue}"}})
         threshold: "{seconds}"
 """
-_NAME = "          - workers-{queue}\n"
-_PORT = "          - 127.0.0.1:{port}\n"
-_FIRST_PORT = 9110
-
-
-def _of_each(template: str, queues: list[str]) -> str:
-    return "".join(template.format(queue=queue, seconds=WORKERS[queue].target_seconds) for queue in queues)
-
-
-def parts() -> dict[Path, str]:
-    """The part about workers of each file."""
-    queues = list(QUEUES)
-    ports = range(_FIRST_PORT, _FIRST_PORT + len(PROCESSES))
-    return {
-        HERE / "containers" / "compose.yaml": _of_each(_SERVICE, queues),
-        HERE / "containers" / "prometheus.yml": _of_each(_NAME, queues),
-        HERE / "monitoring" / "prometheus" / "prometheus.yml": "".join(_PORT.format(port=port) for port in ports),
-        HERE / "kubernetes" / "base" / "processes.yaml": _of_each(_DEPLOYMENT, queues),
-        HERE / "kubernetes" / "base" / "disruption.yaml": _of_each(_BUDGET, queues),
-        HERE / "kubernetes" / "base" / "network-policies.yaml": _of_each(
-            _NAME, [queue for queue in queues if WORKERS[queue].reach_the_world]
-        ),
-        HERE / "kubernetes" / "components" / "keda" / "scaled-objects.yaml": _of_each(_SCALED, queues),
-    }
 
 
 def rendered() -> dict[Path, str]:
     """The whole text of each file."""
-    return {path: _with_part(path.read_text(), part) for path, part in parts().items()}
-
-
-def _with_part(text: str, part: str) -> str:
-    before, _, rest = text.partition(_BEGIN)
+    before, _, rest = _COMPOSE.read_text().partition(_BEGIN)
     _, _, after = rest.partition(_END)
-    indent = before[before.rindex("\n") + 1 :]
-    return f"{before}{_BEGIN}{part}{indent}{_END}{after}"
+    services = "".join(_SERVICE.format(queue=queue) for queue in QUEUES)
+    return {
+        _COMPOSE: f"{before}{_BEGIN}{services}{_END}{after}",
+        _KUBERNETES: _HEAD + "".join(_objects(queue) for queue in QUEUES),
+    }
+
+
+def _objects(queue: str) -> str:
+    workers = WORKERS[queue]
+    reach = ", reaches: the-world" if workers.reach_the_world else ""
+    return _OBJECTS.format(queue=queue, seconds=workers.target_seconds, reach=reach)
 
 
 if __name__ == "__main__":

@@ -6,15 +6,34 @@ sweep asks again when a hint is lost.
 Jobs ride on the transaction: what changes the database calls `after_commit`, and nobody passes jobs on.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from domain.database.connections import Connection
 
-QUEUES = ("imports", "arrivals", "plans", "messages", "webhooks")
+
+class Workers(NamedTuple):
+    """The workers of a queue, as a cluster runs them."""
+
+    target_seconds: int
+    """The age of the oldest job that is aimed at: a cluster starts workers while jobs are older."""
+    reach_the_world: bool = False
+    """They call gateways and endpoints on the internet."""
+
+
+WORKERS: Mapping[str, Workers] = {
+    "imports": Workers(2),
+    "arrivals": Workers(10),
+    "plans": Workers(10),
+    "messages": Workers(15, reach_the_world=True),
+    "webhooks": Workers(15, reach_the_world=True),
+}
+"""The workers of each queue, by its name. `python -m deploy.worker_files` writes them into the deploy files."""
+
+QUEUES = tuple(WORKERS)
 JOB_ITEMS = 256
 """Most ids in one job: large enough that a job's fixed cost vanishes, small enough for a short transaction."""
 

@@ -1,5 +1,6 @@
 """Several processes on one machine: each has a port of its own for its metrics."""
 
+import json
 import os
 import random
 import signal
@@ -8,9 +9,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from deploy.stack import METRICS_FILE, PROCESSES
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings, UnusableSetting
 from ingress.http.serving import PortTaken, free_port
@@ -44,6 +47,10 @@ def free_ports(count: int) -> int:
             return min(free_port("127.0.0.1", port) for port in range(first, first + count))
 
 
+def read_json(file: Path) -> Any:
+    return json.loads(file.read_text()) if file.exists() else None
+
+
 def processes_at(ports: range) -> list[str]:
     names = ("ingress", "scheduler", "connectors", "workers", *(f"workers-{queue}" for queue in QUEUES))
     return sorted(name for port in ports for name in names if Metrics(port).are_of(name))
@@ -66,6 +73,8 @@ def test_the_processes_of_up_take_the_ports_of_a_range(settings: Settings, tmp_p
     everybody = sorted(["ingress", "scheduler", "connectors", *(f"workers-{queue}" for queue in QUEUES)])
     with fuelroute(settings, tmp_path, "up", "--port", "0", FUELROUTE_METRICS_PORT=f"{first}-{first + 9}"):
         eventually(lambda: processes_at(range(first, first + 10)), lambda found: found == everybody, seconds=40)
+        (told,) = eventually(lambda: read_json(tmp_path / METRICS_FILE), lambda found: bool(found), seconds=40)
+    assert told["targets"] == [f"127.0.0.1:{port}" for port in range(first, first + len(PROCESSES))]
 
 
 def test_too_few_ports_are_reported_before_anything_starts(settings: Settings, tmp_path: Path) -> None:

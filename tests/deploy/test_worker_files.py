@@ -1,13 +1,9 @@
-"""Compose, Kubernetes and Prometheus have the workers of every queue, as `deploy/worker_files.py` writes them."""
+"""Compose and Kubernetes have the workers of every queue, as `deploy/worker_files.py` writes them."""
 
 import re
 
-from deploy.worker_files import HERE, WORKERS, rendered
+from deploy.worker_files import HERE, rendered
 from domain.queue.jobs import QUEUES
-
-
-def test_a_cluster_runs_workers_of_every_queue() -> None:
-    assert list(WORKERS) == list(QUEUES), "deploy/worker_files.py"
 
 
 def test_the_parts_about_workers_are_those_that_the_module_writes() -> None:

@@ -9,9 +9,10 @@ import pytest
 import yaml
 
 from deploy.monitoring import dashboards, overdue_rules
-from deploy.stack import PROCESSES
+from deploy.stack import METRICS_FILE, PROCESSES
 from domain.needs.figures import FIGURES, Figure
 from domain.operations.alerts import PASSES_LATE, SLOWEST_PASS, STALLED_AFTER
+from domain.settings import Settings
 from tests.deploy.monitoring.names import (
     MONITORING,
     RULES,
@@ -36,16 +37,16 @@ def test_the_table_lists_every_metric_with_its_kind_and_labels() -> None:
     assert sorted(documented()) == sorted(declared())
 
 
-def test_prometheus_reads_the_ports_that_the_readme_gives_to_the_processes() -> None:
+def test_prometheus_reads_the_file_that_up_writes_and_the_readme_gives_up_ports_enough() -> None:
     """9100 is left out: it is the port of Prometheus's node exporter, which Debian installs and starts beside it."""
     found = re.search(r"FUELROUTE_METRICS_PORT=(\d+)-(\d+) deploy/up", (MONITORING / "README.md").read_text())
     assert found is not None
     ports = range(int(found[1]), int(found[2]) + 1)
     config = yaml.safe_load((MONITORING / "prometheus" / "prometheus.yml").read_text())
-    (targets,) = [one["targets"] for one in config["scrape_configs"][0]["static_configs"]]
+    ((file,),) = [one["files"] for one in config["scrape_configs"][0]["file_sd_configs"]]
 
-    assert targets == [f"127.0.0.1:{port}" for port in ports]
-    assert len(ports) == len(PROCESSES)
+    assert (MONITORING / "prometheus" / file).resolve() == (MONITORING.parents[1] / Settings().data / METRICS_FILE).resolve()
+    assert len(ports) >= len(PROCESSES)
     assert 9100 not in ports
 
 
