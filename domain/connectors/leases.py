@@ -23,8 +23,8 @@ class LeaseLost(Exception):
     """Another process has the connector, or it was paused, changed or removed."""
 
 
-class Leased(NamedTuple):
-    """A connector that this process polls."""
+class ConnectorRow(NamedTuple):
+    """A connector at work: this process polls it, or a request of its vendor came."""
 
     id: UUID
     company_id: UUID
@@ -38,14 +38,16 @@ class Leased(NamedTuple):
     due_at: datetime | None
     failures: int
     cursor_doubted: bool
+    paused_at: datetime | None
 
     @property
     def tenant(self) -> Tenant:
         return Tenant(self.company_id, Environment(self.environment))
 
 
+CONNECTOR_COLUMNS = ", ".join(ConnectorRow._fields)
 _LEASE = Statement(
-    Leased,
+    ConnectorRow,
     f"""
     UPDATE connectors SET lease_number = lease_number + 1, leased_by = %s, leased_until = %s
     WHERE id = ANY(ARRAY(
@@ -54,15 +56,14 @@ _LEASE = Statement(
           AND {fence.is_at_work("c.company_id")}
           AND NOT EXISTS (SELECT FROM companies WHERE companies.id = c.company_id AND companies.retired_at IS NOT NULL)
         ORDER BY c.leased_until NULLS FIRST, c.id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED))
-    RETURNING id, company_id, environment, kind, url, credentials, cursor, lease_number, due_at, failures,
-        cursor_doubted
+    RETURNING {CONNECTOR_COLUMNS}
     """,
 )
 
 
 def lease_connectors(
     connection: Connection, *, by: str, kinds: Collection[str], most: int, now: datetime
-) -> list[Leased]:
+) -> list[ConnectorRow]:
     """Takes connectors that no process polls. For connections that see all companies."""
     until = now + timedelta(seconds=LEASE_SECONDS)
     return _LEASE.all(connection, (by, until, list(kinds), now, most))
@@ -82,7 +83,7 @@ _RENEW = Scalar(
 )
 
 
-def renew_leases(connection: Connection, held: Iterable[Leased], *, now: datetime) -> set[UUID]:
+def renew_leases(connection: Connection, held: Iterable[ConnectorRow], *, now: datetime) -> set[UUID]:
     """Moves the ends of leases on. A connector that is not in the result is lost, or locked while a page of it is
     stored: waiting for that could cost the other leases."""
     mine = list(held)
@@ -97,7 +98,7 @@ _RELEASE = Command(
 )
 
 
-def release_leases(connection: Connection, held: Iterable[Leased]) -> None:
+def release_leases(connection: Connection, held: Iterable[ConnectorRow]) -> None:
     """Ends leases, so that other processes take them at once."""
     mine = list(held)
     _RELEASE.execute(connection, ([one.id for one in mine], [one.lease_number for one in mine]))

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from domain.connectors.fixes import positions_of
 from domain.connectors.kept_levels import fixes_with_levels
-from domain.connectors.leases import Leased, LeaseLost
+from domain.connectors.leases import CONNECTOR_COLUMNS, ConnectorRow, LeaseLost
 from domain.connectors.vendor import VendorPage
 from domain.connectors.vendor_vehicles import match_vehicles
 from domain.contract.shapes import MAX_POSITIONS, Position
@@ -60,7 +60,7 @@ _TOOK = Command(
 
 
 def store_page(
-    connection: Connection, leased: Leased, page: VendorPage, *, due_at: datetime, rules: FeedRules, now: datetime
+    connection: Connection, leased: ConnectorRow, page: VendorPage, *, due_at: datetime, rules: FeedRules, now: datetime
 ) -> StoredPage:
     """Stores a page that a poll brought. Raises LeaseLost, and stores nothing, if another process has the lease."""
     _require_lease(connection, leased)
@@ -92,7 +92,7 @@ _FAILED = Command(
 
 def note_failure(
     connection: Connection,
-    leased: Leased,
+    leased: ConnectorRow,
     error: str,
     what_to_do: str,
     *,
@@ -106,7 +106,7 @@ def note_failure(
     _FAILED.execute(connection, (now, error, what_to_do, due_at, forgets_cursor, *remark, leased.id))
 
 
-def _require_lease(connection: Connection, leased: Leased) -> None:
+def _require_lease(connection: Connection, leased: ConnectorRow) -> None:
     """Locks the connector. A lease that has run out is still ours until another process takes it. Raises LeaseLost if
     one has."""
     if _HOLD.first(connection, (leased.company_id, leased.id, leased.lease_number)) is None:
@@ -157,29 +157,10 @@ def _portions(positions: Sequence[Position]) -> list[Sequence[Position]]:
 # --- What vendors send ---------------------------------------------------------------------------------------------
 
 
-class Receiver(NamedTuple):
-    """A connector to which a request came."""
-
-    id: UUID
-    company_id: UUID
-    environment: str
-    kind: str
-    url: str
-    credentials: str
-    """The credentials, sealed."""
-    paused_at: datetime | None
-
-    @property
-    def tenant(self) -> Tenant:
-        return Tenant(self.company_id, Environment(self.environment))
+_FIND_RECEIVER = Statement(ConnectorRow, f"SELECT {CONNECTOR_COLUMNS} FROM connectors WHERE id = %s")
 
 
-_FIND_RECEIVER = Statement(
-    Receiver, "SELECT id, company_id, environment, kind, url, credentials, paused_at FROM connectors WHERE id = %s"
-)
-
-
-def find_receiver(connector_id: UUID) -> Query[Receiver | None]:
+def find_receiver(connector_id: UUID) -> Query[ConnectorRow | None]:
     """The connector with this id, of any company: a request names nothing else."""
     return Query(_FIND_RECEIVER, (connector_id,), lambda rows: rows[0] if rows else None)
 
@@ -188,7 +169,7 @@ _KEEP = Scalar(UUID, "SELECT id FROM connectors WHERE company_id = %s AND id = %
 
 
 def store_inbound_page(
-    connection: Connection, receiver: Receiver, page: VendorPage, *, rules: FeedRules, now: datetime
+    connection: Connection, receiver: ConnectorRow, page: VendorPage, *, rules: FeedRules, now: datetime
 ) -> StoredPage | None:
     """Stores a page that a vendor sent. A request that comes twice brings repeats. None if the connector was paused or
     removed meanwhile. Many requests of one connector are stored side by side: its row is locked against removal, and
@@ -210,7 +191,7 @@ _NOTE_RECEIVED = Command(
 )
 
 
-def note_received(connection: Connection, receiver: Receiver, taken: StoredPage, *, now: datetime) -> None:
+def note_received(connection: Connection, receiver: ConnectorRow, taken: StoredPage, *, now: datetime) -> None:
     """Adds to the counts that people see. It runs in a transaction of its own, because the one that stores positions
     holds tracks."""
     _NOTE_RECEIVED.execute(

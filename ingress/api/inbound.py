@@ -23,9 +23,9 @@ from domain.accounts.contacts import Contacts, UnreadableContact
 from domain.connectors.answer_readers import MOST_VALUES_SENT, SMALL_BYTES, TooManyValues, require_few_values
 from domain.connectors.connectors import open_access
 from domain.connectors.kinds import VENDORS
+from domain.connectors.leases import ConnectorRow
 from domain.connectors.page_storage import (
     FeedRules,
-    Receiver,
     StoredPage,
     find_receiver,
     note_received,
@@ -95,7 +95,7 @@ class Inbound:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.scope["headers"]}
         return InboundRequest(headers, dict(QueryParams(request.scope["query_string"])), body)
 
-    async def _verified(self, text: str, given: InboundRequest) -> tuple[Receiver, Access]:
+    async def _verified(self, text: str, given: InboundRequest) -> tuple[ConnectorRow, Access]:
         """The connector, if the request is its vendor's. Raises ApiError 401 otherwise."""
         receiver = await self._receiver(text)
         sealed = (receiver.url, receiver.credentials) if receiver is not None else ("", self._nobody)
@@ -109,13 +109,13 @@ class Inbound:
             raise _refused()
         return receiver, access
 
-    async def _receiver(self, text: str) -> Receiver | None:
+    async def _receiver(self, text: str) -> ConnectorRow | None:
         """The connector with this id, if its vendor sends."""
         connector_id = read_id("con", text) or _NO_ID
         found = await self._services.ask(find_receiver(connector_id), EVERYTHING)
         return found if found is not None and found.kind in _RECEIVING else None
 
-    async def _take(self, receiver: Receiver, page: VendorPage) -> StoredPage:
+    async def _take(self, receiver: ConnectorRow, page: VendorPage) -> StoredPage:
         """Stores a page of a known sender. Raises ApiError 429 over the connector's limits; the vendor sends again
         later."""
         if receiver.paused_at is not None:
@@ -134,7 +134,7 @@ class Inbound:
             if seconds:
                 raise _too_many(seconds)
 
-    def _store(self, receiver: Receiver, page: VendorPage) -> StoredPage | None:
+    def _store(self, receiver: ConnectorRow, page: VendorPage) -> StoredPage | None:
         now = clock.now()
         visible = of_tenants([receiver.tenant])
         with self._services.database.pipelined_transaction(visible) as connection:
@@ -166,7 +166,7 @@ def _kinds_that_verify(given: InboundRequest, access: Access) -> set[str]:
     return passed
 
 
-def _page(receiver: Receiver, given: InboundRequest, access: Access) -> VendorPage:
+def _page(receiver: ConnectorRow, given: InboundRequest, access: Access) -> VendorPage:
     """The positions of a request whose sender is known. Raises ApiError 400 if the vendor's format is broken."""
     vendor = VENDORS[receiver.kind]()
     try:

@@ -20,7 +20,7 @@ from domain.backoff import backoff
 from domain.connectors.answer_readers import AnswerReaders
 from domain.connectors.connectors import open_access
 from domain.connectors.kinds import VENDORS
-from domain.connectors.leases import Leased, LeaseLost
+from domain.connectors.leases import ConnectorRow, LeaseLost
 from domain.connectors.page_storage import FeedRules, StoredPage, note_failure, store_page
 from domain.connectors.vendor import ForgottenCursor, Vendor, VendorFault, VendorHurried, VendorPage
 from domain.connectors.vendor_http import BoundedHttp
@@ -51,7 +51,7 @@ _FIRST_WAIT_SECONDS = 10.0
 _LONGEST_WAIT_SECONDS = 900.0
 _DATABASE_AWAY_SECONDS = 3.0
 
-Store = Callable[[Leased, Callable[[Connection], Result]], Awaitable[Result]]
+Store = Callable[[ConnectorRow, Callable[[Connection], Result]], Awaitable[Result]]
 """Does work in a transaction that sees the connector's company, in a thread."""
 
 
@@ -60,9 +60,9 @@ class Poller:
 
     def __init__(
         self,
-        leased: Leased,
+        leased: ConnectorRow,
         settings: Settings,
-        store: Callable[[Leased, Callable[[Connection], object]], Awaitable[object]],
+        store: Callable[[ConnectorRow, Callable[[Connection], object]], Awaitable[object]],
         readers: AnswerReaders | None = None,
     ) -> None:
         self.leased = leased

@@ -21,7 +21,7 @@ from domain import clock
 from domain.connectors import leases
 from domain.connectors.answer_readers import AnswerReaders
 from domain.connectors.kinds import VENDORS
-from domain.connectors.leases import LEASE_SECONDS, RENEW_SECONDS, Leased
+from domain.connectors.leases import LEASE_SECONDS, RENEW_SECONDS, ConnectorRow
 from domain.database.connections import Connection, Database
 from domain.database.visibility import NOTHING, of_companies
 from domain.queue.job_queue import JobQueue
@@ -103,10 +103,10 @@ class Pollers:
         self._looked_at = time.monotonic()
         CONNECTORS_POLLED.set(len(self._held))
 
-    def _lease(self, connection: Connection) -> list[Leased]:
+    def _lease(self, connection: Connection) -> list[ConnectorRow]:
         return leases.lease_connectors(connection, by=self._by, kinds=VENDORS, most=_MOST_AT_A_LOOK, now=clock.now())
 
-    def _begin(self, leased: Leased) -> None:
+    def _begin(self, leased: ConnectorRow) -> None:
         before = self._held.pop(leased.id, None)
         if before is not None:  # our own lease ran out, and we took the next one
             before[1].cancel()
@@ -155,7 +155,7 @@ class Pollers:
 
         return await asyncio.to_thread(do)
 
-    async def _store(self, leased: Leased, work: Callable[[Connection], Result]) -> Result:
+    async def _store(self, leased: ConnectorRow, work: Callable[[Connection], Result]) -> Result:
         """The result of `work` in a transaction. The pages of one company are stored one after the other, so that other
         companies' pages find a thread."""
 

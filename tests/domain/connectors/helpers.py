@@ -8,7 +8,7 @@ from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import IN_CLEAR
 from domain.connectors.connectors import Connector, ConnectorValues, add_connector, open_access
 from domain.connectors.kinds import VENDORS
-from domain.connectors.leases import Leased, lease_connectors
+from domain.connectors.leases import ConnectorRow, lease_connectors
 from domain.connectors.page_storage import FeedRules, StoredPage, store_page
 from domain.connectors.vendor import Vendor, VendorPage
 from domain.connectors.vendor_http import BoundedHttp
@@ -30,14 +30,14 @@ def added(
     return add_connector(connection, tenant, values, DOT, allowed=LOOPBACK, contacts=IN_CLEAR)
 
 
-def leased(connection: Connection, connector: Connector, *, now: datetime, by: str = "test") -> Leased:
+def leased(connection: Connection, connector: Connector, *, now: datetime, by: str = "test") -> ConnectorRow:
     """The lease of this connector; others that can be had are let be."""
     found = lease_connectors(connection, by=by, kinds=VENDORS, most=1000, now=now)
     return next(one for one in found if one.id == connector.id)
 
 
 def polled(
-    lease: Leased,
+    lease: ConnectorRow,
     cursor: str | None,
     vendor: Vendor | None = None,
     *,
@@ -57,5 +57,5 @@ def polled(
     return asyncio.run(poll())
 
 
-def taken(connection: Connection, lease: Leased, page: VendorPage, *, now: datetime) -> StoredPage:
+def taken(connection: Connection, lease: ConnectorRow, page: VendorPage, *, now: datetime) -> StoredPage:
     return store_page(connection, lease, page, due_at=now, rules=RULES, now=now)

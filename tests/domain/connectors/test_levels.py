@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from domain.connectors.connectors import Connector
 from domain.connectors.kinds import VENDORS
-from domain.connectors.leases import Leased
+from domain.connectors.leases import ConnectorRow
 from domain.connectors.levels import KeptLevel, LevelMemory, give_levels
 from domain.connectors.vendor import Access, Vendor, VendorFix, VendorLevel, VendorPage
 from domain.database.connections import Connection
@@ -52,13 +52,13 @@ def connector(connection: Connection, fleet: Fleet) -> Connector:
 
 
 @pytest.fixture
-def lease(connection: Connection, connector: Connector, now: datetime) -> Leased:
+def lease(connection: Connection, connector: Connector, now: datetime) -> ConnectorRow:
     return leased(connection, connector, now=now)
 
 
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_level_in_a_page_without_a_position_is_kept_for_the_next_one(
-    connection: Connection, fleet: Fleet, lease: Leased, now: datetime, restarts: bool
+    connection: Connection, fleet: Fleet, lease: ConnectorRow, now: datetime, restarts: bool
 ) -> None:
     at = now - timedelta(minutes=10)
     vendor: Vendor = VENDORS["samsara"]()
@@ -114,7 +114,7 @@ PAGES: dict[str, tuple[str, Callable[[datetime], list[Any]]]] = {
 
 @pytest.mark.parametrize("name", PAGES)
 def test_levels_without_a_place_are_kept_from_every_vendor(
-    connection: Connection, fleet: Fleet, lease: Leased, now: datetime, name: str
+    connection: Connection, fleet: Fleet, lease: ConnectorRow, now: datetime, name: str
 ) -> None:
     kind, pages = PAGES[name]
     at = now - timedelta(minutes=5)
@@ -145,7 +145,7 @@ def test_a_waiting_level_goes_to_no_fix_that_is_stored_already() -> None:
 
 
 def test_a_measurement_that_an_earlier_page_told_is_no_second_reading(
-    connection: Connection, fleet: Fleet, lease: Leased, now: datetime
+    connection: Connection, fleet: Fleet, lease: ConnectorRow, now: datetime
 ) -> None:
     """Nothing is written for it either: ten thousand trucks tell their level every few seconds."""
     vendor, at = VENDORS["samsara"](), now - timedelta(minutes=5)

@@ -14,7 +14,7 @@ from domain.connectors.connectors import UnusableConnector
 from domain.connectors.kinds.eld import EldGateway
 from domain.connectors.kinds.geotab import Geotab as GeotabVendor
 from domain.connectors.kinds.motive import Motive as MotiveVendor
-from domain.connectors.leases import Leased
+from domain.connectors.leases import ConnectorRow
 from domain.connectors.values import moment_or_none
 from domain.connectors.vendor import (
     Access,
@@ -65,7 +65,7 @@ def geotab_credentials(geotab: Geotab) -> dict[str, str]:
     return {"database": geotab.database, "username": geotab.username, "password": geotab.token}
 
 
-def lease_of(connection: Connection, fleet: Fleet, one: Setting, now: datetime) -> Leased:
+def lease_of(connection: Connection, fleet: Fleet, one: Setting, now: datetime) -> ConnectorRow:
     return leased(connection, added(connection, fleet.live, one.kind, one.url, one.credentials), now=now)
 
 
