@@ -102,6 +102,17 @@ _MAX_PORTIONS = 50
 """Most portions of each kind in a row, so that the scheduler can be stopped in between."""
 
 
+@contextmanager
+def _failing_alone(event: str, company_id: UUID) -> Iterator[None]:
+    """Logs a failure of one company's work, so that it does not affect the others. Raises it if a server is away."""
+    try:
+        yield
+    except Exception as error:
+        if is_away(error):
+            raise
+        log.exception(event, company_id=company_id)
+
+
 @dataclass(frozen=True, slots=True)
 class Passes:
     """The scheduled work on one database and one job queue."""
@@ -199,14 +210,8 @@ class Passes:
             due = drives.due_drives(connection, limit=limit, now=now)
         radius = self.settings.arrival_radius_meters
         for company_id, route_ids in due.items():
-            try:
-                with self.database.transaction() as connection:
-                    drives.drive_on(connection, company_id, route_ids, near_meters=radius, early=early, now=now)
-            except Exception as error:
-                if is_away(error):
-                    raise
-                log.exception("passes.drives_failed", company_id=company_id)
-                continue
+            with _failing_alone("passes.drives_failed", company_id), self.database.transaction() as connection:
+                drives.drive_on(connection, company_id, route_ids, near_meters=radius, early=early, now=now)
         return {"drives_begun": begun}
 
     def tell_people(self) -> dict[str, int]:
@@ -217,16 +222,11 @@ class Passes:
         moved = {"needs_opened": 0, "needs_ended": 0, "notices": 0}
         console, end_after = self.settings.console_address(), timedelta(seconds=self.settings.notices_end_seconds)
         for company_id in company_ids:
-            try:
-                with self.database.transaction() as connection:
-                    told = noticing.tell_company(
-                        connection, company_id, console=console, end_after=end_after, now=clock.now()
-                    )
-            except Exception as error:
-                if is_away(error):
-                    raise
-                log.exception("passes.notices_failed", company_id=company_id)
-                continue
+            told = noticing.Told()
+            with _failing_alone("passes.notices_failed", company_id), self.database.transaction() as connection:
+                told = noticing.tell_company(
+                    connection, company_id, console=console, end_after=end_after, now=clock.now()
+                )
             self.jobs.put_once(*(send_notice_job(notice_id, company_id) for notice_id in told.due))
             for name, count in zip(moved, (told.opened, told.ended, len(told.due)), strict=True):
                 moved[name] += count
