@@ -32,7 +32,7 @@ _BROKEN_OFF = 499
 """The status, in measurements only, of a request whose client closed the connection before the whole request had
 come."""
 
-_MAGIC = "rehearsed"
+_MAGIC = "magic"
 """The status, in measurements only, of an error that a push to the sandbox asked for. Alerts on errors leave it out."""
 
 
