@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,25 +19,28 @@ import typer
 from deploy.cli.failures import CommandFailed
 from domain.accounts.companies import UnknownCompany
 from domain.audit.entries import Actor
+from domain.contract.shapes import moment_of
 from domain.fleet.matching import Matched
 from domain.fleet.records import ID_KIND, UnknownTarget
-from domain.ids import read_id
+from domain.ids import IdKind, read_id
+
+
+def known_id(kind: IdKind, text: str, unknown: Callable[[str], Exception]) -> UUID:
+    """The id in the text. Raises what `unknown` makes of a text that is no id of this kind."""
+    found = read_id(kind, text)
+    if found is None:
+        raise unknown(text)
+    return found
 
 
 def read_company_id(text: str) -> UUID:
     """The id in the text. Raises UnknownCompany for text that is no company's id."""
-    company_id = read_id("cmp", text)
-    if company_id is None:
-        raise UnknownCompany(text)
-    return company_id
+    return known_id("cmp", text, UnknownCompany)
 
 
 def read_record_id(kind: Matched, text: str) -> UUID:
     """The id in the text. Raises UnknownTarget for text that is no vehicle's or driver's id."""
-    record_id = read_id(ID_KIND[kind], text)
-    if record_id is None:
-        raise UnknownTarget(kind, text)
-    return record_id
+    return known_id(ID_KIND[kind], text, partial(UnknownTarget, kind))
 
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document, for scripts.")]
@@ -91,6 +95,7 @@ Believe = Annotated[
     bool, typer.Option("--believe", help="Store unusual prices, too: somebody has looked at them, and they are right.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Go on even with planned or active routes. Active ones end.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="The most to list.")]
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for the audit log.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask whether you are sure.")]
 
@@ -130,6 +135,14 @@ def columns_of(shape: type[msgspec.Struct]) -> str:
         for kind, names in (("Required", required), ("Optional", optional))
         if names
     )
+
+
+def read_moment(option: str, text: str) -> datetime:
+    """The time that an option gives. Raises CommandFailed for any other text."""
+    try:
+        return moment_of(text)
+    except ValueError as error:
+        raise CommandFailed(f"{option}: {error}") from None
 
 
 def confirm(yes: bool, what: str) -> None:

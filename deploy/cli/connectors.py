@@ -13,10 +13,9 @@ import typer
 
 from deploy.cli.arguments import AsJson, CompanyId, Why, Yes, acting, confirm, read_record_id
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import print_fields, print_table, screen, show, show_sentence
-from deploy.cli.storing import locked, transaction
+from deploy.cli.output import print_fields, screen, show, show_sentence, show_table
+from deploy.cli.storing import locked, transaction, transaction_about
 from domain import clock
-from domain.accounts import companies
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import Contacts
 from domain.connectors import connectors, vendor_vehicles
@@ -111,8 +110,7 @@ def _print_added(made: Connector, vendor: type[Vendor]) -> None:
 def connectors_list(company_id: CompanyId, as_json: AsJson = False) -> None:
     """Lists a company's connectors: state, newest position, last error and what to do."""
     now = clock.now()
-    with transaction() as connection:
-        companies.require_company(connection, company_id, even_retired=True)
+    with transaction_about(company_id) as connection:
         counts = vendor_vehicles.count_connector_vehicles(connection, company_id, now=now)
         found = CONNECTORS.all(connection, company_id)
     rows = []
@@ -123,7 +121,7 @@ def connectors_list(company_id: CompanyId, as_json: AsJson = False) -> None:
             numbers = {"vehicles": named.matched, "unmatched": named.unmatched, "silent": named.silent}
         rows.append({**_document(one), **numbers})
     columns = ("id", "environment", "kind", "name", "state", "newest_at", "vehicles", "unmatched", "silent")
-    show(as_json, rows, lambda: print_table(rows, *columns, "last_error", "what_to_do", "remark"))
+    show_table(as_json, rows, *columns, "last_error", "what_to_do", "remark")
 
 
 @app.command("test")
@@ -223,7 +221,7 @@ def connectors_vehicles(
         )
     rows = [with_shown_ids(one._asdict()) for one in found]
     columns = ("vehicle_key", "name", "vin", "vehicle_id", "unit_number", "matched_by", "newest_at", "doubt")
-    show(as_json, rows, lambda: print_table(rows, *columns))
+    show_table(as_json, rows, *columns)
 
 
 @app.command("link")

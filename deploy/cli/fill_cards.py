@@ -9,7 +9,7 @@ import typer
 from deploy.cli.arguments import AsJson, CompanyId, acting
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_table, screen, show, show_sentence
-from deploy.cli.storing import transaction
+from deploy.cli.storing import transaction, transaction_about
 from domain import clock
 from domain.accounts.companies import require_company
 from domain.database.connections import Connection, Tenant
@@ -26,8 +26,7 @@ InEnvironment = Annotated[Environment, typer.Option("--environment", help="The e
 
 def fills_cards(company_id: CompanyId, environment: InEnvironment = Environment.LIVE, as_json: AsJson = False) -> None:
     """Lists the cards that name no unit: those whose fills wait for a truck, and those that are assigned."""
-    with transaction() as connection:
-        require_company(connection, company_id, even_retired=True)
+    with transaction_about(company_id) as connection:
         waiting = waiting_cards(connection, Tenant(company_id, environment))
         assigned = list_assignments(connection, company_id)
     document: dict[str, list[dict[str, Any]]] = {

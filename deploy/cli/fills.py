@@ -1,6 +1,7 @@
 """Purchases of fuel cards: import, lists, the decisions of a person, and planned against bought."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from uuid import UUID
@@ -8,7 +9,7 @@ from uuid import UUID
 import msgspec
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, acting
+from deploy.cli.arguments import AsJson, CompanyId, Limit, acting, known_id
 from deploy.cli.failures import CommandFailed
 from deploy.cli.fill_cards import InEnvironment, fills_assign, fills_cards
 from deploy.cli.importing import store_file
@@ -115,7 +116,7 @@ def _with_columns(profile: FileProfile, columns: Sequence[str]) -> FileProfile:
 def fills_list(
     company_id: CompanyId,
     flagged: Annotated[bool, typer.Option("--flagged", help="Only those larger than the tank, or far away.")] = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="At most so many, the newest first.")] = 100,
+    limit: Limit = 100,
     environment: InEnvironment = Environment.LIVE,
     as_json: AsJson = False,
 ) -> None:
@@ -123,19 +124,16 @@ def fills_list(
     _show_list(Tenant(company_id, environment), FillList.FLAGGED if flagged else FillList.ALL, limit, as_json)
 
 
-def _read_fill_id(text: str) -> UUID:
-    found = read_id("fil", text)
-    if found is None:
-        raise UnknownFill(text)
-    return found
-
-
 @app.command("review")
 def fills_review(
     company_id: CompanyId,
     fill_id: Annotated[
         UUID | None,
-        typer.Argument(parser=_read_fill_id, metavar="FILL_ID", help="The fill to decide; without it they are listed."),
+        typer.Argument(
+            parser=partial(known_id, "fil", unknown=UnknownFill),
+            metavar="FILL_ID",
+            help="The fill to decide; without it they are listed.",
+        ),
     ] = None,
     unit_number: Annotated[
         str | None, typer.Option("--unit", help="Its truck, by the unit number in the fleet, or its id.")
@@ -148,7 +146,7 @@ def fills_review(
     is_twice: Annotated[
         bool, typer.Option("--twice", help="It is the same purchase as the one that it may be: the two become one.")
     ] = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="List at most so many.")] = 100,
+    limit: Limit = 100,
     environment: InEnvironment = Environment.LIVE,
     as_json: AsJson = False,
 ) -> None:

@@ -4,12 +4,12 @@ from typing import Annotated
 
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, acting
+from deploy.cli.arguments import AsJson, CompanyId, acting, read_moment
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import print_table, show, show_sentence
-from deploy.cli.storing import transaction
+from deploy.cli.output import show_sentence, show_table
+from deploy.cli.storing import transaction, transaction_about
 from domain.accounts import companies, keys
-from domain.contract.shapes import SCOPES, moment_of
+from domain.contract.shapes import SCOPES
 from domain.ids import read_id, shown_id, with_shown_ids
 from domain.lifecycle import Environment
 
@@ -40,10 +40,7 @@ def keys_create(
     as_json: AsJson = False,
 ) -> None:
     """Makes a key and prints it. It is never shown again."""
-    try:
-        expiry = moment_of(expires_at) if expires_at is not None else None
-    except ValueError as error:
-        raise CommandFailed(f"--expires-at: {error}") from None
+    expiry = read_moment("--expires-at", expires_at) if expires_at is not None else None
     with transaction() as connection:
         companies.require_company(connection, company_id)
         made = keys.create_key(
@@ -68,14 +65,9 @@ def keys_create(
 @app.command("list")
 def keys_list(company_id: CompanyId, as_json: AsJson = False) -> None:
     """Lists a company's keys: ids, names and scopes, not the keys themselves."""
-    with transaction() as connection:
-        companies.require_company(connection, company_id, even_retired=True)
+    with transaction_about(company_id) as connection:
         rows = [with_shown_ids(row._asdict(), id="key") for row in keys.list_keys(connection, company_id)]
-    show(
-        as_json,
-        rows,
-        lambda: print_table(rows, "id", "name", "prefix", "environment", "scopes", "revoked_at"),
-    )
+    show_table(as_json, rows, "id", "name", "prefix", "environment", "scopes", "revoked_at")
 
 
 @app.command("revoke")

@@ -6,14 +6,13 @@ from uuid import UUID
 
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, Why, acting, read_company_id
+from deploy.cli.arguments import AsJson, CompanyId, Why, acting, known_id, read_company_id
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_table, screen, show, show_sentence
-from deploy.cli.storing import transaction
+from deploy.cli.storing import transaction, transaction_about
 from domain import clock
-from domain.accounts import companies
 from domain.database.connections import Connection
-from domain.ids import read_id, with_shown_ids
+from domain.ids import with_shown_ids
 from domain.messages.due_messages import list_messages
 from domain.messages.withholding import Withheld, list_withheld_messages
 from domain.wording import counted
@@ -24,8 +23,7 @@ app = typer.Typer(no_args_is_help=True, help="Messages to drivers.")
 @app.command("list")
 def messages_list(company_id: CompanyId, as_json: AsJson = False) -> None:
     """Lists the messages to a company's drivers: status, channel, time and text."""
-    with transaction() as connection:
-        companies.require_company(connection, company_id, even_retired=True)
+    with transaction_about(company_id) as connection:
         rows = list_messages(connection, company_id)
     documents = [with_shown_ids(row._asdict(), id="msg") for row in rows]
 
@@ -114,13 +112,12 @@ def _decide(
     if every == bool(message_ids):
         raise CommandFailed("name the messages, or give --all for every withheld one")
     with transaction() as connection:
-        messages = decide(connection, None if every else [_message_id(text) for text in message_ids or ()])
+        messages = decide(
+            connection, None if every else [known_id("msg", text, _no_message) for text in message_ids or ()]
+        )
     rows: list[dict[str, Any]] = [with_shown_ids(message._asdict(), id="msg") for message in messages]
     show_sentence(as_json, rows, f"{counted(len(rows), 'withheld message')} {action.rstrip('e')}ed")
 
 
-def _message_id(text: str) -> UUID:
-    known = read_id("msg", text)
-    if known is None:
-        raise CommandFailed(f"{text!r} is no message's id: see `fuelroute messages withheld`")
-    return known
+def _no_message(text: str) -> CommandFailed:
+    return CommandFailed(f"{text!r} is no message's id: see `fuelroute messages withheld`")

@@ -6,10 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, Why, acting, read_secret
-from deploy.cli.output import print_fields, print_table, show, show_sentence
-from deploy.cli.storing import transaction
-from domain.accounts import companies
+from deploy.cli.arguments import AsJson, CompanyId, Limit, Why, acting, read_secret
+from deploy.cli.output import print_fields, print_table, show, show_sentence, show_table
+from deploy.cli.storing import transaction, transaction_about
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import Contacts
 from domain.ids import with_shown_ids
@@ -28,26 +27,22 @@ from domain.text import printable
 
 app = typer.Typer(no_args_is_help=True, help="Notices: tell people of a company, and operators, what needs them.")
 
-Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="So many are listed, at most.")]
-
 
 @app.command("list")
 def notices_list(company_id: CompanyId, limit: Limit = 100, as_json: AsJson = False) -> None:
     """Lists a company's notices, newest first: status, subscription, text, and why one was not sent."""
-    with transaction() as connection:
-        companies.require_company(connection, company_id, even_retired=True)
+    with transaction_about(company_id) as connection:
         notices = list_notices(connection, company_id, limit=limit)
     rows = [with_shown_ids(one._asdict(), id="ntc") for one in notices]
-    show(as_json, rows, lambda: print_table(rows, "id", "status", "name", "kind", "part", "opened_at", "error"))
+    show_table(as_json, rows, "id", "status", "name", "kind", "part", "opened_at", "error")
 
 
 @app.command("subscriptions")
 def notices_subscriptions(company_id: CompanyId, as_json: AsJson = False) -> None:
     """Lists a company's subscriptions, with the kind of each channel and without its address."""
-    with transaction() as connection:
-        companies.require_company(connection, company_id, even_retired=True)
+    with transaction_about(company_id) as connection:
         rows = [_document(one) for one in SUBSCRIPTIONS.all(connection, company_id)]
-    show(as_json, rows, lambda: print_table(rows, "id", "name", "channel", "kinds", "after_minutes", "state"))
+    show_table(as_json, rows, "id", "name", "channel", "kinds", "after_minutes", "state")
 
 
 # --- Operators -------------------------------------------------------------------------------------------------

@@ -36,6 +36,11 @@ def show_sentence(as_json: bool, document: Any, sentence: str) -> None:
     show(as_json, document, lambda: screen.print(sentence, highlight=False))
 
 
+def show_table(as_json: bool, rows: list[dict[str, Any]], *columns: str) -> None:
+    """Prints rows: all of each as JSON for scripts, or a table with these columns for people."""
+    show(as_json, rows, lambda: print_table(rows, *columns))
+
+
 def print_table(rows: list[dict[str, Any]], *columns: str) -> None:
     from rich.table import Table  # loaded by commands that show one
 

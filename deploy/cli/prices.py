@@ -6,7 +6,7 @@ from uuid import UUID
 
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, Currency, Unit, acting, read_secret
+from deploy.cli.arguments import AsJson, CompanyId, Currency, Unit, acting, known_id, read_secret
 from deploy.cli.failures import CommandFailed
 from deploy.cli.importing import store_file
 from deploy.cli.output import finish_import, print_fields, print_table, screen, show, show_sentence
@@ -140,10 +140,7 @@ def prices_refuse(
 
 
 def _held_id(text: str) -> UUID:
-    held_id = read_id("hld", text)
-    if held_id is None:
-        raise UnknownHeldPrice(printable(text))
-    return held_id
+    return known_id("hld", printable(text), UnknownHeldPrice)
 
 
 @prices_app.command("profiles")

@@ -8,13 +8,13 @@ from uuid import UUID
 
 import typer
 
-from deploy.cli.arguments import AsJson, Yes, acting, confirm, read_company_id, with_options
+from deploy.cli.arguments import AsJson, Limit, Yes, acting, confirm, known_id, read_company_id, with_options
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import plain, print_table, screen, show, show_sentence
+from deploy.cli.output import plain, print_table, screen, show, show_sentence, show_table
 from deploy.cli.storing import transaction
 from domain import clock
 from domain.audit.entries import latest_actions
-from domain.ids import read_id, shown_id, with_shown_ids
+from domain.ids import shown_id, with_shown_ids
 from domain.needs import overdue
 from domain.needs.figures import FIGURES
 from domain.operations import dead_letters, measurements, pauses
@@ -34,10 +34,7 @@ app = typer.Typer(help="Queues: what is wrong now, dead letters, pauses.")
 
 def read_route_id(text: str) -> UUID:
     """The id in the text. Raises CommandFailed for text that is no route's id."""
-    route_id = read_id("rte", text)
-    if route_id is None:
-        raise CommandFailed(f"{text!r} is no route's id")
-    return route_id
+    return known_id("rte", text, lambda text: CommandFailed(f"{text!r} is no route's id"))
 
 
 QueueArgument = Annotated[str, typer.Argument(metavar="QUEUE", help=f"One of {', '.join(QUEUES)}.")]
@@ -164,7 +161,7 @@ def _pass_row(one: PassRun) -> dict[str, str]:
 @app.command("overdue")
 def queues_overdue(
     figure: Annotated[str, typer.Argument(metavar="FIGURE", help=f"One of {', '.join(FIGURES)}.")],
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="The most rows to list.")] = 200,
+    limit: Limit = 200,
     as_json: AsJson = False,
 ) -> None:
     """Lists the rows behind an overdue figure."""
@@ -182,12 +179,12 @@ def queues_overdue(
         }
         for row in found
     ]
-    show(as_json, rows, lambda: print_table(rows, "id", "about", "company_id", "since", "detail"))
+    show_table(as_json, rows, "id", "about", "company_id", "since", "detail")
 
 
 @app.command("backlogs")
 def queues_backlogs(
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="The most rows to list.")] = 20,
+    limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
     """Lists the companies whose jobs wait for their turn, those with the most jobs first."""
@@ -195,7 +192,7 @@ def queues_backlogs(
         found = [one for queue in QUEUES for one in read_backlogs(client, queue) if one.jobs]
     longest = sorted(found, key=lambda one: -one.jobs)[:limit]
     rows = [{"company_id": shown_id("cmp", one.company_id), "queue": one.queue, "jobs": one.jobs} for one in longest]
-    show(as_json, rows, lambda: print_table(rows, "company_id", "queue", "jobs"))
+    show_table(as_json, rows, "company_id", "queue", "jobs")
 
 
 @app.command("dead")
@@ -246,15 +243,13 @@ def queues_resume(queue: QueueArgument, reason: Reason, as_json: AsJson = False)
 
 @app.command("log")
 def queues_log(
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="The most entries to list.")
-    ] = 50,
+    limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
     """Lists the actions on queues and dead letters, with the person and the reason; the newest first."""
     with transaction() as connection:
         rows = [with_shown_ids(entry._asdict()) for entry in latest_actions(connection, limit=limit)]
-    show(as_json, rows, lambda: print_table(rows, "at", "actor", "action", "subject", "affected", "reason"))
+    show_table(as_json, rows, "at", "actor", "action", "subject", "affected", "reason")
 
 
 def _act(action: Literal["replay", "discard"], wanted: Filter, reason: str, yes: bool, as_json: bool) -> None:

@@ -11,7 +11,7 @@ from uuid import UUID
 import typer
 from msgspec import Struct
 
-from deploy.cli.arguments import AsJson, CompanyId
+from deploy.cli.arguments import AsJson, CompanyId, Limit
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_fields, print_table, screen, show
 from deploy.cli.reports import write_file
@@ -28,7 +28,6 @@ _SECRETS = ("contact", "message_url")
 
 Search = Annotated[str, typer.Option("--search", metavar="TEXT", help="Only those that contain this text.")]
 Retired = Annotated[bool, typer.Option("--retired", help="Those that are retired, instead of the others.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="The most to list.")]
 Offset = Annotated[
     int,
     typer.Option("--offset", min=0, max=1_000_000_000, metavar="N", help="The number to leave out at the beginning."),

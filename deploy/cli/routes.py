@@ -8,16 +8,14 @@ from uuid import UUID
 import msgspec
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, RouteArgument, acting
+from deploy.cli.arguments import AsJson, CompanyId, Limit, RouteArgument, acting, known_id
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_fields, print_table, screen, show, show_sentence
-from deploy.cli.records import Limit, Offset
-from deploy.cli.storing import transaction
+from deploy.cli.records import Offset
+from deploy.cli.storing import transaction, transaction_about
 from domain import clock
-from domain.accounts import companies
 from domain.contract.shapes import Route, StopType
 from domain.database.connections import Tenant
-from domain.ids import read_id
 from domain.lifecycle import Environment, PendingReason, RouteStatus
 from domain.routes.reading.lookups import read_any_route
 from domain.routes.reading.search import MOST_ROUTES_SEARCHED, RouteSearch, search_routes
@@ -57,8 +55,7 @@ def routes_list(
 ) -> None:
     """Lists a company's routes, those that start last first."""
     wanted = RouteSearch(status=status, held=held, unit=unit, driver=driver, text=search)
-    with transaction() as connection:
-        companies.require_company(connection, company_id, even_retired=True)
+    with transaction_about(company_id) as connection:
         found = search_routes(connection, Tenant(company_id, environment), wanted, limit=limit, offset=offset)
 
     def text() -> None:
@@ -169,10 +166,7 @@ def _find(route_id: str) -> tuple[Tenant, Route]:
 
 
 def _read(route_id: str) -> UUID:
-    known = read_id("rte", route_id)
-    if known is None:
-        raise _no_route(route_id)
-    return known
+    return known_id("rte", route_id, _no_route)
 
 
 def _no_route(route_id: str) -> CommandFailed:

@@ -3,7 +3,7 @@
 import typer
 
 from deploy.cli.arguments import AsJson
-from deploy.cli.output import print_table, show
+from deploy.cli.output import show_table
 from domain.settings import Settings, get_settings
 from domain.text import without_secrets
 
@@ -22,4 +22,4 @@ def list_settings(as_json: AsJson = False) -> None:
         }
         for name, field in Settings.model_fields.items()
     ]
-    show(as_json, rows, lambda: print_table(rows, "variable", "value", "description"))
+    show_table(as_json, rows, "variable", "value", "description")

@@ -20,11 +20,18 @@ def transaction() -> Iterator[Connection]:
 
 
 @contextmanager
+def transaction_about(company_id: UUID) -> Iterator[Connection]:
+    """One transaction of a command about a company, which may be retired. Raises UnknownCompany."""
+    with transaction() as connection:
+        require_company(connection, company_id, even_retired=True)
+        yield connection
+
+
+@contextmanager
 def locked(owned: Owned[Row], company_id: UUID, shown: str) -> Iterator[tuple[Connection, Row]]:
     """The row that an argument names, locked in a transaction. Raises UnknownCompany, or Unknown if the company has no
     such row; the command ends with its text."""
-    with transaction() as connection:
-        require_company(connection, company_id, even_retired=True)
+    with transaction_about(company_id) as connection:
         yield connection, owned.lock(connection, company_id, owned.read_id(shown))
 
 

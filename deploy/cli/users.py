@@ -7,7 +7,7 @@ from uuid import UUID
 import typer
 
 from deploy.cli.arguments import AsJson, Yes, acting, confirm, read_company_id, read_secret
-from deploy.cli.output import print_table, screen, show, show_sentence
+from deploy.cli.output import screen, show, show_sentence, show_table
 from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts import companies, users
@@ -70,7 +70,7 @@ def users_list(
     """Lists the people who can sign in."""
     with transaction() as connection:
         rows = [with_shown_ids(row._asdict(), id="usr") for row in users.list_users(connection, company_id)]
-    show(as_json, rows, lambda: print_table(rows, "email", "role", "company_id", "has_password", "has_totp"))
+    show_table(as_json, rows, "email", "role", "company_id", "has_password", "has_totp")
 
 
 @app.command("reset")

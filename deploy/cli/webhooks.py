@@ -1,24 +1,21 @@
 """Webhooks: endpoints of companies, and the deliveries to them."""
 
 import time
-from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
 
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, Why, Yes, acting, confirm
+from deploy.cli.arguments import AsJson, CompanyId, Limit, Why, Yes, acting, confirm, known_id, read_moment
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import print_fields, print_table, screen, show, show_sentence
-from deploy.cli.storing import locked, transaction
+from deploy.cli.output import print_fields, screen, show, show_sentence, show_table
+from deploy.cli.storing import locked, transaction, transaction_about
 from domain import clock
-from domain.accounts import companies
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import Contacts
 from domain.audit.entries import Actor
-from domain.contract.shapes import moment_of
 from domain.database.connections import Connection, Tenant
-from domain.ids import read_id, with_shown_ids
+from domain.ids import with_shown_ids
 from domain.lifecycle import Environment
 from domain.queue.jobs import after_commit, deliver_webhooks_job
 from domain.settings import get_settings
@@ -80,10 +77,9 @@ def webhooks_add(
 @app.command("list")
 def webhooks_list(company_id: CompanyId, as_json: AsJson = False) -> None:
     """Lists a company's endpoints, without their secrets."""
-    with transaction() as connection:
-        companies.require_company(connection, company_id, even_retired=True)
+    with transaction_about(company_id) as connection:
         rows = [_document(one) for one in ENDPOINTS.all(connection, company_id)]
-    show(as_json, rows, lambda: print_table(rows, "id", "environment", "url", "types", "state"))
+    show_table(as_json, rows, "id", "environment", "url", "types", "state")
 
 
 @app.command("show")
@@ -185,7 +181,7 @@ def webhooks_deliveries(
     status: Annotated[
         str | None, typer.Option("--status", metavar="S", help=f"Only those that are {', '.join(DELIVERY_STATUSES)}.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="The most to list.")] = 50,
+    limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
     """Lists the deliveries to an endpoint, newest first; with --event one of them, its payload and the answers."""
@@ -199,11 +195,7 @@ def webhooks_deliveries(
         _show_delivery(details, as_json)
         return
     rows = [with_shown_ids(row._asdict()) for row in found]
-    show(
-        as_json,
-        rows,
-        lambda: print_table(rows, "event_id", "type", "route_id", "at", "status", "attempts", "error"),
-    )
+    show_table(as_json, rows, "event_id", "type", "route_id", "at", "status", "attempts", "error")
 
 
 @app.command("replay")
@@ -229,17 +221,14 @@ def webhooks_replay(
             delivery_log.replay_delivery(connection, company_id, endpoint.id, _event(event_id), by, now=now)
             count = 1
         else:
-            since = _moment(failed_since or "")
+            since = read_moment("--failed-since", failed_since or "")
             count = delivery_log.replay_failed(connection, company_id, endpoint.id, by, since=since, now=now)
         after_commit(connection, deliver_webhooks_job(endpoint.id, company_id))
     show_sentence(as_json, {"replayed": count}, f"{counted(count, 'event')} will be sent again")
 
 
 def _event(text: str) -> UUID:
-    known = read_id("evt", text)
-    if known is None:
-        raise delivery_log.UnknownDelivery(text)
-    return known
+    return known_id("evt", text, delivery_log.UnknownDelivery)
 
 
 def _status(text: str | None) -> DeliveryStatus | None:
@@ -249,13 +238,6 @@ def _status(text: str | None) -> DeliveryStatus | None:
     if text is not None:
         raise CommandFailed(f"--status: {text!r} is none of {', '.join(DELIVERY_STATUSES)}")
     return None
-
-
-def _moment(text: str) -> datetime:
-    try:
-        return moment_of(text)
-    except ValueError as error:
-        raise CommandFailed(f"--failed-since: {error}") from None
 
 
 def _document(endpoint: Endpoint) -> dict[str, Any]:
