@@ -16,7 +16,7 @@ _SERVICE = """\
 
 """
 _KUBERNETES = HERE / "kubernetes" / "workers" / "workers.yaml"
-_HEAD = "# By python -m deploy.worker_files: a Deployment, a budget of disruptions and the scaling for the workers of each queue.\n"
+_HEAD = "# By python -m deploy.worker_files: Deployment, budget of disruptions and scaling of each queue's workers.\n"
 _OBJECTS = """\
 ---
 apiVersion: apps/v1

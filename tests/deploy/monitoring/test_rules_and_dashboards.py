@@ -45,7 +45,8 @@ def test_prometheus_reads_the_file_that_up_writes_and_the_readme_gives_up_ports_
     config = yaml.safe_load((MONITORING / "prometheus" / "prometheus.yml").read_text())
     ((file,),) = [one["files"] for one in config["scrape_configs"][0]["file_sd_configs"]]
 
-    assert (MONITORING / "prometheus" / file).resolve() == (MONITORING.parents[1] / Settings().data / METRICS_FILE).resolve()
+    written = MONITORING.parents[1] / Settings().data / METRICS_FILE
+    assert (MONITORING / "prometheus" / file).resolve() == written.resolve()
     assert len(ports) >= len(PROCESSES)
     assert 9100 not in ports
 
