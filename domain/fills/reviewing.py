@@ -11,7 +11,7 @@ from domain.accounts.companies import lock_company
 from domain.audit.entries import Action, Actor, record_about
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Command, Statement
-from domain.errors import FuelrouteError
+from domain.errors import FuelrouteError, Unknown
 from domain.files.products import Fuel
 from domain.fills.finding import (
     KEPT_COLUMNS,
@@ -54,7 +54,7 @@ class Decision(NamedTuple):
         return ", ".join(f"{name} {value}" for name, value in chosen.items() if value) or "confirmed"
 
 
-class UnknownFill(FuelrouteError):
+class UnknownFill(Unknown):
     def __init__(self, named: str = "") -> None:
         which = f"fill {named!r}" if named else "such fill"
         super().__init__(f"there is no {which}: see `fuelroute fills list`")

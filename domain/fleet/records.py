@@ -11,7 +11,7 @@ from domain.database.connections import Connection
 from domain.database.fence import is_at_work
 from domain.database.staging import stage
 from domain.database.statements import Command, Row, Scalar, Statement
-from domain.errors import FuelrouteError
+from domain.errors import FuelrouteError, Unknown
 from domain.fleet.former_names import keep_names_mapped_to
 from domain.fleet.matching import Matched
 from domain.fleet.merging import CellValue, Merged, Record
@@ -73,7 +73,7 @@ class FleetTable(Generic[Row]):
         return [record.values[column] for column in self._columns]
 
 
-class UnknownTarget(FuelrouteError):
+class UnknownTarget(Unknown):
     def __init__(self, kind: Matched, named: str) -> None:
         super().__init__(f"the company has no {kind} with the id {named!r}: see `fuelroute {kind}s list`")
 

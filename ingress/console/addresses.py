@@ -4,9 +4,10 @@ Each page module lists its addresses, and beside each the roles that it is for. 
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from typing import Protocol, TypeAlias
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -15,6 +16,7 @@ from starlette.routing import Route
 from domain.accounts.sessions import Session
 from domain.accounts.tokens import is_form_token
 from domain.audit.entries import Actor
+from domain.errors import FuelrouteError
 from domain.files.reading_ends import ReadingEnded, reading_ends, reading_within
 from domain.lifecycle import Role
 from domain.wording import sentence
@@ -37,7 +39,7 @@ from ingress.console.console import Console, console_of
 from ingress.console.downloads import Download
 from ingress.console.fairness import PATIENCE_SECONDS
 from ingress.console.importer import NoRoom, Upload
-from ingress.console.refusals import Refused, answer_error
+from ingress.console.refusals import FormFault, Refused, answer_error
 from ingress.console.signed_in import EVERYBODY, Handler, Page, answer_signed_in
 
 # --- Threads that do the work ------------------------------------------------------------------------------------
@@ -150,22 +152,51 @@ def stream_at(
     return Route(path, endpoint, methods=["GET"])
 
 
+Faults: TypeAlias = Mapping[type[Exception], int]
+"""Errors about what a form says, each with the status of the answer."""
 ActionHandler = Callable[[Page, Actor], Response]
 """Hands the user and the reason to the action in `domain`, which writes to the audit log. One that needs no entry names
 the argument `_`."""
 
 
-def action_at(path: str, handler: ActionHandler, *, by: Collection[Role], run: Runner = in_page_threads) -> Route:
-    """An address that changes something, for the roles `by`."""
+class FaultPage(Protocol):
+    """Shows the page of a form again, with what is wrong."""
+
+    def __call__(self, page: Page, *, fault: str, status: int) -> Response: ...
+
+
+def action_at(
+    path: str,
+    handler: ActionHandler,
+    *,
+    by: Collection[Role],
+    run: Runner = in_page_threads,
+    again: FaultPage | None = None,
+    faults: Faults | None = None,
+) -> Route:
+    """An address that changes something, for the roles `by`. `again` answers a FormFault, and the errors `faults`, each
+    with its status."""
 
     def act(page: Page) -> Response:
-        return handler(page, page.actor())
+        try:
+            return handler(page, page.actor())
+        except FuelrouteError as error:
+            status = _status_of(error, faults or {})
+            if again is None or status is None:
+                raise
+            return again(page, fault=sentence(str(error)), status=status)
 
     async def endpoint(request: Request) -> Response:
         form = await _read_checked_form(request)
         return await run(request, partial(answer_signed_in, request, act, form, by=by))
 
     return Route(path, endpoint, methods=["POST"])
+
+
+def _status_of(error: FuelrouteError, faults: Faults) -> int | None:
+    if isinstance(error, FormFault):
+        return error.status
+    return next((faults[kind] for kind in type(error).__mro__ if kind in faults), None)
 
 
 _LOOK_SECONDS = 8.0

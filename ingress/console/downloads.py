@@ -6,7 +6,7 @@ database, only a place on the disk, and that for a limited time. When all places
 import asyncio
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from io import TextIOWrapper
 from typing import IO, Any, TextIO
 
@@ -14,6 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from domain.files.csvfiles import write_rows
 from domain.telemetry.logs import get_logger
 from ingress.console.browser import due_after
 from ingress.console.transfers import Transfer, Transfers
@@ -106,3 +107,8 @@ class Download(Response):
             transfer.passed_bytes = sent
             if sent >= self._size:
                 return
+
+
+def csv_download(name: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> Download:
+    """A file with the byte order mark at its beginning, by which spreadsheets recognize UTF-8."""
+    return Download(name, lambda file: write_rows(file, list(columns), rows), encoding="utf-8-sig")

@@ -1,7 +1,7 @@
 """The pages for errors, which say what went wrong and what to do, and the table from errors to pages."""
 
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import psycopg
 import redis
@@ -32,11 +32,29 @@ class Refused(Exception):
         self.what_to_do = what_to_do
 
 
+Row = TypeVar("Row")
+
+
+class FormFault(FuelrouteError):
+    """A fault that a person must correct in a form. The page of the form is shown again with it, see `action_at`."""
+
+    def __init__(self, text: str, status: int = 400) -> None:
+        super().__init__(text)
+        self.status = status
+
+
 _NOTHING_HERE = "There is nothing at this address, or it belongs to another company."
 
 
 def not_found() -> Refused:
     return Refused(404, "Not found", _NOTHING_HERE)
+
+
+def known(row: Row | None) -> Row:
+    """The row. Raises Refused, which is answered 404, if there is none."""
+    if row is None:
+        raise not_found()
+    return row
 
 
 class _Answer(NamedTuple):

@@ -1,12 +1,10 @@
-"""The choices in the address of a report's page: its days, or this month by the reader's clock; its environment."""
+"""The choices in the address of a report's page: its days, or this month by the reader's clock."""
 
 from collections.abc import Iterable
 from datetime import date, timedelta
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
-from domain.database.connections import Tenant
-from domain.lifecycle import Environment
 from domain.savings.spans import Span, UnusableSpan, month_of, quarter_of
 from domain.wording import sentence
 from ingress.console.refusals import Refused
@@ -34,12 +32,6 @@ def named_spans(page: Page) -> list[tuple[str, Span]]:
         ("This quarter", quarter),
         ("Last quarter", quarter_of(quarter.first_day - day, zone)),
     ]
-
-
-def tenant_of(page: Page) -> Tenant:
-    """The company in the environment of the address; live without one."""
-    environments = {str(one): one for one in Environment}
-    return Tenant(page.company_id, environments.get(page.form.text("environment"), Environment.LIVE))
 
 
 def address_with(shown: Page, path: str, kept: Iterable[str], **changes: object) -> str:

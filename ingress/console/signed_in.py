@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID
+from zoneinfo import ZoneInfo
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -14,16 +15,17 @@ from domain import clock
 from domain.accounts.sessions import Session, find_session
 from domain.accounts.users import MAY_MANAGE_KEYS, MAY_MATCH, MAY_SEE_REQUESTS
 from domain.audit.entries import LONGEST_REASON, Actor
-from domain.database.connections import Connection
+from domain.database.connections import Connection, Tenant
 from domain.database.owned import Owned
 from domain.database.statements import Row
 from domain.database.visibility import EVERYTHING, of_companies, set_visibility
-from domain.lifecycle import Role
+from domain.ids import IdKind, read_id
+from domain.lifecycle import Environment, Role
 from domain.queue.jobs import after_commit
 from domain.webhooks.endpoints import delivery_jobs
 from ingress.console.browser import SESSION, Form, read_cookie
 from ingress.console.console import Console, console_of
-from ingress.console.refusals import Refused, not_found
+from ingress.console.refusals import Refused, known, not_found
 from ingress.console.rendering import happened, when
 
 EVERYBODY: Collection[Role] = frozenset(Role)
@@ -51,6 +53,26 @@ class Page:
         if self.session.company_id is None:
             raise ChooseCompany
         return self.session.company_id
+
+    @property
+    def tenant(self) -> Tenant:
+        """The company in the environment that the address or the form names; live without one."""
+        is_sandbox = self.form.text("environment") == Environment.SANDBOX
+        return Tenant(self.company_id, Environment.SANDBOX if is_sandbox else Environment.LIVE)
+
+    def id_in_address(self, kind: IdKind, name: str = "id") -> UUID:
+        """The id in the address. Raises Refused, which is answered 404, for any other text."""
+        return known(read_id(kind, self.request.path_params[name]))
+
+    def moment(self, name: str, what_to_do: str) -> datetime:
+        """The time in the form, which a browser writes in the company's zone. Raises Refused for any other text."""
+        try:
+            moment = datetime.fromisoformat(self.form.text(name))
+            if moment.tzinfo is None:
+                moment = moment.replace(tzinfo=ZoneInfo(self.session.time_zone))
+            return moment.astimezone(UTC)
+        except (ValueError, OverflowError):
+            raise Refused(400, "This is no time", what_to_do) from None
 
     def actor(self) -> Actor:
         """The user, with the reason in the form."""

@@ -26,7 +26,7 @@ from domain.notices.subscriptions import (
 )
 from domain.webhooks.delivery_log import send_test
 from domain.webhooks.endpoints import ENDPOINTS, EndpointChanges, add_endpoint
-from ingress.console.subjects import SUBJECTS
+from ingress.console.record_kinds import RECORD_KINDS
 from tests.domain.fills.cards import buy_planned_fuel
 from tests.factories import DOT, signed_in
 from tests.rows import named
@@ -363,8 +363,8 @@ PAGES = (
     Visit("route-step", "/routes/{id}", Site.open_route, act=open_step),
     Visit("route-files", "/route-files", act=preview_routes),
     Visit("route-upload", "/route-files/{id}", "/route-files", act=push_routes),
-    Visit("matching", "/matching/{subject}", "/matching/vehicles"),
-    Visit("mappings", "/mappings/{subject}", "/mappings/vehicles"),
+    Visit("matching", "/matching/{matched}", "/matching/vehicles"),
+    Visit("mappings", "/mappings/{matched}", "/mappings/vehicles"),
     Visit("spelling-rules", "/mappings/vehicles/rules", "/mappings/vehicles/rules?before=TRK%20"),
     Visit("vehicles", "/vehicles"),
     Visit("vehicle", "/vehicles/one", "/vehicles", act=open_first_record),
@@ -429,7 +429,7 @@ SHOWN = tuple(visit for visit in PAGES if not visit.like)
 WITH_MAP = {"overview", "route", "route-step"}
 """The pages that show a map: their pictures need more colors."""
 
-_OTHERS = [one.name for one in SUBJECTS if one.name != "vehicles"]
+_OTHERS = [one.name for one in RECORD_KINDS if one.name != "vehicles"]
 NO_PAGES = {
     "/": "leads to the first page",
     "/sign-in/openid": "leads to the provider",
@@ -442,8 +442,8 @@ NO_PAGES = {
     "/map/fleet": "for the script of the page Map",
     "/map/stream": "events for the page Map",
     "/queues/workers/{id}": "the jobs that a worker holds, as those that wait",
-    "/matching/{subject}/candidates": "a part of Matching and Mappings",
-    "/matching/{subject}/progress": "a part of Matching",
+    "/matching/{matched}/candidates": "a part of Matching and Mappings",
+    "/matching/{matched}/progress": "a part of Matching",
     "/static/base-map/{z:int}/{x:int}/{y:int}": "a tile of the maps",
     "/static/maplibre-gl-worker.mjs": "a script of the maps",
     "/savings.csv": "a file",
@@ -453,8 +453,8 @@ NO_PAGES = {
     "/savings/plans.csv": "a file",
     "/ifta.csv": "a file",
     "/routes.csv": "a file",
-    **{f"/{one.name}/list.csv": "a file" for one in SUBJECTS},
-    **{f"/{one.name}.csv": "a file" for one in SUBJECTS},
+    **{f"/{one.name}/list.csv": "a file" for one in RECORD_KINDS},
+    **{f"/{one.name}.csv": "a file" for one in RECORD_KINDS},
     **{f"/{name}/new": "as that of vehicles" for name in _OTHERS},
     **{f"/{name}/imports/{{id}}": "as that of vehicles" for name in _OTHERS},
 }

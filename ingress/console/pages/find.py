@@ -21,9 +21,9 @@ from domain.requests.search import RequestSearch, search_requests
 from domain.routes.reading.search import RouteSearch, search_routes
 from domain.wording import counted
 from ingress.console.addresses import page_at
+from ingress.console.record_kinds import DRIVERS, STATION_LIST, VEHICLES, AnyRecordKind
 from ingress.console.rendering import state_words
 from ingress.console.signed_in import Page, see_other
-from ingress.console.subjects import DRIVERS, STATION_LIST, VEHICLES, AnySubject
 
 SHOWN = 6
 """Most hits of one kind on the page; the list of the kind has the others."""
@@ -72,7 +72,7 @@ def _only_hit(groups: Sequence[Group]) -> str | None:
 def _groups(page: Page, text: str) -> list[Group]:
     """The hits by kind, without kinds that have none."""
     groups = [_routes(page, text, environment) for environment in Environment]
-    groups += [_records(page, text, subject) for subject in (VEHICLES, DRIVERS, STATION_LIST)]
+    groups += [_records(page, text, kind) for kind in (VEHICLES, DRIVERS, STATION_LIST)]
     if page.session.role in MAY_SEE_REQUESTS:
         groups.append(_requests(page, text))
     return [group for group in groups if group.hits]
@@ -107,20 +107,19 @@ def _routes(page: Page, text: str, environment: Environment) -> Group:
     return Group(title, hits, total, address if found.total > len(hits) or found.is_partial else "")
 
 
-def _records(page: Page, text: str, subject: AnySubject) -> Group:
-    found = subject.listing.find(page.connection, subject.scope(page), text, limit=SHOWN, offset=0)
+def _records(page: Page, text: str, kind: AnyRecordKind) -> Group:
+    found = kind.listing.find(page.connection, kind.scope(page), text, limit=SHOWN, offset=0)
     hits = [
         Hit(
-            f"/{subject.name}/one?id={quote(subject.key(row), safe='')}",
-            subject.title(row),
+            f"/{kind.name}/one?id={quote(kind.key(row), safe='')}",
+            kind.title(row),
             ", ".join(
                 filter(
                     None,
                     (
-                        subject.shown(row, subject.field(name))
-                        for name in subject.listed
-                        if subject.field(name).kind == "text"
-                        and subject.shown(row, subject.field(name)) != subject.title(row)
+                        kind.shown(row, kind.field(name))
+                        for name in kind.listed
+                        if kind.field(name).kind == "text" and kind.shown(row, kind.field(name)) != kind.title(row)
                     ),
                 )
             ),
@@ -128,12 +127,12 @@ def _records(page: Page, text: str, subject: AnySubject) -> Group:
         for row in found.rows
     ]
     total = (
-        f"more than {MOST_COUNTED:,} {subject.name}"
+        f"more than {MOST_COUNTED:,} {kind.name}"
         if found.total > MOST_COUNTED
-        else counted(found.total, subject.one, subject.name)
+        else counted(found.total, kind.one, kind.name)
     )
     return Group(
-        subject.name.capitalize(), hits, total, f"/{subject.name}?{urlencode({'q': text})}" if found.has_more else ""
+        kind.name.capitalize(), hits, total, f"/{kind.name}?{urlencode({'q': text})}" if found.has_more else ""
     )
 
 

@@ -8,14 +8,14 @@ from uuid import UUID
 from starlette.responses import Response
 
 from domain.files.csvfiles import UnreadableFile
-from domain.ids import read_id, shown_id
+from domain.ids import shown_id
 from domain.lifecycle import Environment
 from domain.operations import import_records
 from domain.operations.import_kinds import EnvironmentFile, ImportFile
 from domain.operations.import_records import StoredImport
 from ingress.console.importer import Upload, fault_of_file
 from ingress.console.pages.fleet.fleet_and_stations import plain_words
-from ingress.console.refusals import Refused, not_found
+from ingress.console.refusals import Refused, known, not_found
 from ingress.console.signed_in import Page, see_other
 
 _FILES = 5
@@ -61,10 +61,9 @@ def show_file(page: Page, file: type[EnvironmentFile], template: str, section: s
 
 def read_import(page: Page, company_id: UUID | None, kinds: Sequence[str]) -> StoredImport:
     """The import in the address. Raises Refused if the company has no such import."""
-    import_id = read_id("imp", page.request.path_params["id"])
     import_records.close_silent(page.connection, now=page.now)
-    stored = import_records.read_import(page.connection, company_id, import_id) if import_id is not None else None
-    if stored is None or stored.kind not in kinds:
+    stored = known(import_records.read_import(page.connection, company_id, page.id_in_address("imp")))
+    if stored.kind not in kinds:
         raise not_found()
     return stored
 

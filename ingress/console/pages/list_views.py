@@ -17,7 +17,7 @@ from ingress.console.addresses import action_at
 from ingress.console.browser import own_path
 from ingress.console.pages.fleet import fleet_and_stations, fleet_map
 from ingress.console.pages.routes import routes
-from ingress.console.refusals import Refused, not_found
+from ingress.console.refusals import Refused, known, not_found
 from ingress.console.signed_in import EVERYBODY, Page, see_other
 from ingress.console.tables import FilteredList
 
@@ -28,9 +28,7 @@ _LONGEST_PATH = 4_000
 
 
 def choose_columns(page: Page, _: Actor) -> Response:
-    table = _TABLES.get(page.request.path_params["name"])
-    if table is None:
-        raise not_found()
+    table = known(_TABLES.get(page.request.path_params["name"]))
     wanted = table.known(page.form.all("column"))
     chosen = None if wanted == table.known(table.usual()) or page.form.text("usual") else wanted
     store_table_columns(page.connection, page.session.user_id, table.name, chosen)
@@ -83,10 +81,7 @@ def _unusable(error: UnusableFilter) -> Refused:
 
 
 def _list(page: Page) -> FilteredList:
-    wanted = _LISTS.get(page.request.path_params["name"])
-    if wanted is None:
-        raise not_found()
-    return wanted
+    return known(_LISTS.get(page.request.path_params["name"]))
 
 
 ADDRESSES = [

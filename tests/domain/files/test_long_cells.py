@@ -15,7 +15,7 @@ from domain.fills.card_files import open_fill_file
 from domain.fills.profiles import CARDS
 from domain.stations.chains import number_in_id, store_number
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS
-from ingress.console.subjects import DRIVERS, STATION_LIST, VEHICLES, AnySubject
+from ingress.console.record_kinds import DRIVERS, STATION_LIST, VEHICLES, AnyRecordKind
 
 LONG = 32_000
 EVIL = {
@@ -85,7 +85,7 @@ def test_cells_of_routes(tmp_path: Path, evil: str) -> None:
 
 @pytest.mark.parametrize("evil", EVIL)
 @pytest.mark.parametrize("subject", [VEHICLES, DRIVERS, STATION_LIST], ids=lambda subject: subject.name)
-def test_cells_of_the_fleet_and_of_stations(tmp_path: Path, subject: AnySubject, evil: str) -> None:
+def test_cells_of_the_fleet_and_of_stations(tmp_path: Path, subject: AnyRecordKind, evil: str) -> None:
     for path in rows_with(tmp_path, list(subject.shape.__struct_fields__), EVIL[evil]):
         began = time.process_time()
         list(read_rows(path, subject.shape, ImportReport()))

@@ -12,11 +12,11 @@ from domain.accounts.passwords import MIN_CHARACTERS, UnusablePassword
 from domain.accounts.recovery_codes import RECOVERY_CODES, count_recovery_codes
 from domain.audit.entries import Actor
 from domain.ids import read_id
-from domain.wording import counted, sentence
+from domain.wording import counted
 from ingress.console.addresses import action_at, in_password_thread, page_at
 from ingress.console.browser import SESSION, network_of_client, own_path, remove_cookie
 from ingress.console.pages.company.sign_in import remember_device
-from ingress.console.refusals import Refused, not_found
+from ingress.console.refusals import FormFault, Refused, known, not_found
 from ingress.console.signed_in import EVERYBODY, OPERATORS, Page, see_other
 
 _DONE = {
@@ -26,12 +26,9 @@ _CODES_ON = "One-time codes are on: you need one when you sign in with your pass
 _MAX_COMPANIES = 100
 
 
-def show(page: Page) -> Response:
-    return _account(page)
-
-
-def _account(page: Page, *, fault: str = "", status: int = 200, secret: str = "") -> Response:
-    secret = secret or pyotp.random_base32()
+def show(page: Page, *, fault: str = "", status: int = 200) -> Response:
+    secret = page.form.text("secret") if page.request.method == "POST" else ""
+    secret = secret if _is_secret(secret) else pyotp.random_base32()
     return page.render(
         "account.html",
         status=status,
@@ -52,13 +49,9 @@ def _account(page: Page, *, fault: str = "", status: int = 200, secret: str = ""
 def change_password(page: Page, by: Actor) -> Response:
     """Change the password and end every session, this one too."""
     if page.form.secret("password") != page.form.secret("again"):
-        return _account(page, fault="The two passwords differ.", status=400)
-    if not _knows_password(page):
-        return _account(page, fault="This is not your current password.", status=403)
-    try:
-        own_account.change_password(page.connection, page.session.user_id, page.form.secret("password"), by)
-    except UnusablePassword as error:
-        return _account(page, fault=sentence(str(error)), status=400)
+        raise FormFault("the two passwords differ")
+    _require_password(page)
+    own_account.change_password(page.connection, page.session.user_id, page.form.secret("password"), by)
     response = see_other("/sign-in?done=password")
     remove_cookie(page.request, response, SESSION)
     network = network_of_client(page.request)
@@ -78,18 +71,15 @@ def remove_openid(page: Page, by: Actor) -> Response:
 def use_codes(page: Page, by: Actor) -> Response:
     """Ask for one-time codes from now on, once the user's app has shown that it knows the secret."""
     secret = page.form.text("secret")
-    if not (len(secret) == 32 and secret.isascii() and secret.isalnum() and secret.isupper()):
-        return _account(page, fault="Load the page again to get a new secret.", status=400)
-    if not _knows_password(page):
-        return _account(page, fault="This is not your current password.", status=403, secret=secret)
+    if not _is_secret(secret):
+        raise FormFault("load the page again to get a new secret")
+    _require_password(page)
     try:
         step = sessions.step_of_code(secret, page.form.text("code"), page.now)
     except ValueError:  # letters and digits that are not base32
         step = None
     if step is None:
-        return _account(
-            page, fault="This code is wrong. Type the one that your app shows now.", status=400, secret=secret
-        )
+        raise FormFault("this code is wrong. Type the one that your app shows now")
     codes = own_account.use_codes(
         page.connection,
         page.session.user_id,
@@ -102,6 +92,10 @@ def use_codes(page: Page, by: Actor) -> Response:
     return _recovery_codes(page, codes, _CODES_ON)
 
 
+def _is_secret(text: str) -> bool:
+    return len(text) == 32 and text.isascii() and text.isalnum() and text.isupper()
+
+
 def _recovery_codes(page: Page, codes: list[str], done: str) -> Response:
     """Show the codes, on the only page that ever does. It cannot be loaded again."""
     return page.render("recovery_codes.html", section="account", codes=codes, done=done)
@@ -109,30 +103,28 @@ def _recovery_codes(page: Page, codes: list[str], done: str) -> Response:
 
 def renew_recovery_codes(page: Page, by: Actor) -> Response:
     if not page.session.has_totp:
-        return _account(page, fault="Turn on one-time codes first.", status=409)
-    if not _knows_password(page):
-        return _account(page, fault="This is not your current password.", status=403)
+        raise FormFault("turn on one-time codes first", 409)
+    _require_password(page)
     codes = own_account.renew_recovery_codes(page.connection, page.session.user_id, by, now=page.now)
     return _recovery_codes(page, codes, "The earlier recovery codes have ended.")
 
 
 def remove_codes(page: Page, by: Actor) -> Response:
-    if not _knows_password(page):
-        return _account(page, fault="This is not your current password.", status=403)
+    _require_password(page)
     own_account.remove_codes(page.connection, page.session.user_id, by, contacts=page.console.contacts)
     return see_other("/account?done=no-codes")
 
 
-def _knows_password(page: Page) -> bool:
-    """Check the present password. Guesses are slowed down here, too, because the browser may have been left open."""
+def _require_password(page: Page) -> None:
+    """Check the present password. Raises FormFault for another one. Guesses are slowed down here, too, because the
+    browser may have been left open."""
     counters = [AttemptCounter.of(DEVICE, "account", str(page.session.user_id))]
     wait = take_attempt(page.connection, counters, now=page.now)
     if wait:
         raise Refused(429, "Too many attempts", f"Try again in {counted(round(wait.total_seconds()) or 1, 'second')}.")
-    is_right = sessions.is_password_of(page.connection, page.session.user_id, page.form.secret("present"))
-    if is_right:
-        forgive(page.connection, counters)
-    return is_right
+    if not sessions.is_password_of(page.connection, page.session.user_id, page.form.secret("present")):
+        raise FormFault("this is not your current password", 403)
+    forgive(page.connection, counters)
 
 
 def list_companies(page: Page) -> Response:
@@ -142,13 +134,13 @@ def list_companies(page: Page) -> Response:
 
 
 def choose_company(page: Page, by: Actor) -> Response:
-    company_id = read_id("cmp", page.form.text("company_id"))
-    if company_id is None or not sessions.choose_company(page.connection, page.token, company_id, by):
+    company_id = known(read_id("cmp", page.form.text("company_id")))
+    if not sessions.choose_company(page.connection, page.token, company_id, by):
         raise not_found()
     return see_other(own_path(page.form.text("next")))
 
 
-_own_action_at = partial(action_at, by=EVERYBODY, run=in_password_thread)
+_own_action_at = partial(action_at, by=EVERYBODY, run=in_password_thread, again=show, faults={UnusablePassword: 400})
 ADDRESSES = [
     page_at("/account", show),
     _own_action_at("/account/password", change_password),

@@ -1,7 +1,6 @@
 """The page API Keys: keys are created, rotated and revoked."""
 
 from datetime import datetime, time, timedelta
-from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
@@ -10,11 +9,10 @@ from domain.accounts.keys import NewKey, StoredKey, create_key, list_keys, revok
 from domain.accounts.users import MAY_MANAGE_KEYS
 from domain.audit.entries import Actor
 from domain.contract.shapes import SCOPES
-from domain.ids import read_id
 from domain.lifecycle import Environment
 from domain.telemetry.logs import get_logger
 from ingress.console.addresses import action_at, page_at
-from ingress.console.refusals import Refused, not_found
+from ingress.console.refusals import FormFault, Refused, known, not_found
 from ingress.console.signed_in import Page, see_other
 
 log = get_logger(__name__)
@@ -30,11 +28,7 @@ _OVERLAPS = {
 _DONE = {"revoked": "The key is revoked. Requests that use it are refused from now on."}
 
 
-def show(page: Page) -> Response:
-    return _keys(page)
-
-
-def _keys(page: Page, *, fault: str = "", status: int = 200) -> Response:
+def show(page: Page, *, fault: str = "", status: int = 200) -> Response:
     keys = sorted(list_keys(page.connection, page.company_id), key=lambda key: key.created_at, reverse=True)
     states = {key.id: _state(key, page.now) for key in keys}
     return page.render(
@@ -64,17 +58,17 @@ def create(page: Page, by: Actor) -> Response:
     environment = page.form.choice("environment", Environment)
     company_id = page.company_id
     if not name:
-        return _keys(page, fault="Give the key a name, such as the system that will use it.", status=400)
+        raise FormFault("give the key a name, such as the system that will use it")
     if environment is None:
-        return _keys(page, fault="Choose an environment.", status=400)
+        raise FormFault("choose an environment")
     if not scopes or not set(scopes) <= set(SCOPES):
-        return _keys(page, fault="Choose at least one scope.", status=400)
+        raise FormFault("choose at least one scope")
     try:
         expires_at = _end_of(day, page.session.time_zone) if day else None
     except (ValueError, OverflowError):
-        return _keys(page, fault="The day on which the key expires is no date.", status=400)
+        raise FormFault("the day on which the key expires is no date") from None
     if expires_at is not None and expires_at <= page.now:
-        return _keys(page, fault="The day on which the key expires is past.", status=400)
+        raise FormFault("the day on which the key expires is past")
     made = create_key(
         page.connection,
         company_id,
@@ -110,7 +104,7 @@ def _made(
 
 
 def revoke(page: Page, by: Actor) -> Response:
-    key_id = _key_id(page)
+    key_id = page.id_in_address("key")
     if not revoke_key_of(page.connection, page.company_id, key_id, by):
         raise not_found()
     log.info("console.key_revoked", key_id=key_id, company_id=page.company_id, user_id=page.session.user_id)
@@ -118,14 +112,12 @@ def revoke(page: Page, by: Actor) -> Response:
 
 
 def rotate(page: Page, by: Actor) -> Response:
-    key_id, hours = _key_id(page), page.form.text("overlap_hours")
+    key_id, hours = page.id_in_address("key"), page.form.text("overlap_hours")
     if hours not in _OVERLAPS:
         raise Refused(400, "How long shall both keys work?", "Go back and choose one of the lengths.")
     name = next((key.name for key in list_keys(page.connection, page.company_id) if key.id == key_id), "")
     overlap = timedelta(hours=int(hours))
-    made = rotate_key(page.connection, page.company_id, key_id, by, overlap=overlap, now=page.now)
-    if made is None:
-        raise not_found()
+    made = known(rotate_key(page.connection, page.company_id, key_id, by, overlap=overlap, now=page.now))
     log.info(
         "console.key_rotated",
         key_id=key_id,
@@ -136,16 +128,9 @@ def rotate(page: Page, by: Actor) -> Response:
     return _made(page, made, name, None, old_ends_at=page.now + overlap)
 
 
-def _key_id(page: Page) -> UUID:
-    key_id = read_id("key", page.request.path_params["id"])
-    if key_id is None:
-        raise not_found()
-    return key_id
-
-
 ADDRESSES = [
     page_at("/keys", show),
-    action_at("/keys", create, by=MAY_MANAGE_KEYS),
+    action_at("/keys", create, by=MAY_MANAGE_KEYS, again=show),
     action_at("/keys/{id}/revoke", revoke, by=MAY_MANAGE_KEYS),
     action_at("/keys/{id}/rotate", rotate, by=MAY_MANAGE_KEYS),
 ]

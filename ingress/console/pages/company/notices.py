@@ -26,8 +26,7 @@ from domain.notices.subscriptions import (
     needs_of,
 )
 from domain.telemetry.logs import get_logger
-from domain.wording import sentence
-from ingress.console.addresses import ActionHandler, action_at, page_at
+from ingress.console.addresses import ActionHandler, Faults, action_at, page_at
 from ingress.console.refusals import not_found
 from ingress.console.signed_in import OPERATORS as BY_OPERATORS
 from ingress.console.signed_in import Page, named_in_address, see_other
@@ -52,10 +51,6 @@ _PATH, _PATH_OF_OPERATORS = "/notices", "/operator-notices"
 _TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
 
 
-def show(page: Page) -> Response:
-    return _subscriptions(page)
-
-
 def _is_of_operators(page: Page) -> bool:
     return page.request.url.path.startswith(_PATH_OF_OPERATORS)
 
@@ -69,7 +64,7 @@ def _path(page: Page) -> str:
     return _PATH_OF_OPERATORS if _is_of_operators(page) else _PATH
 
 
-def _subscriptions(page: Page, *, fault: str = "", status: int = 200) -> Response:
+def show(page: Page, *, fault: str = "", status: int = 200) -> Response:
     found = [one for one in SUBSCRIPTIONS.all(page.connection, _owner(page)) if _is_for(page, one)]
     is_everything = page.session.role in MAY_MANAGE_USERS
     return page.render(
@@ -172,27 +167,21 @@ def _minute(text: str) -> int | None:
 
 def add(page: Page, by: Actor) -> Response:
     is_own = bool(page.form.text("own")) and page.session.role is not Role.OPERATOR
-    try:
-        made = subscriptions.add_subscription(
-            page.connection,
-            _owner(page),
-            page.session.user_id if is_own else None,
-            _values(page),
-            by,
-            allowed=AllowedHosts.of(page.console.settings),
-            contacts=page.console.contacts,
-        )
-    except UnusableSubscription as error:
-        return _subscriptions(page, fault=sentence(str(error)), status=400)
+    made = subscriptions.add_subscription(
+        page.connection,
+        _owner(page),
+        page.session.user_id if is_own else None,
+        _values(page),
+        by,
+        allowed=AllowedHosts.of(page.console.settings),
+        contacts=page.console.contacts,
+    )
     return _done(page, made, "added")
 
 
-def show_one(page: Page) -> Response:
+def show_one(page: Page, *, fault: str = "", status: int = 200) -> Response:
     """A subscription and the notices to it, newest first."""
-    return _subscription_page(page, _subscription(page))
-
-
-def _subscription_page(page: Page, one: Subscription, *, fault: str = "", status: int = 200) -> Response:
+    one = _subscription(page)
     return page.render(
         "subscription.html",
         status=status,
@@ -207,18 +196,15 @@ def _subscription_page(page: Page, one: Subscription, *, fault: str = "", status
 
 def change(page: Page, by: Actor) -> Response:
     one = _subscription(page)
-    try:
-        subscriptions.change_subscription(
-            page.connection,
-            _owner(page),
-            one.id,
-            _values(page),
-            by,
-            allowed=AllowedHosts.of(page.console.settings),
-            contacts=page.console.contacts,
-        )
-    except UnusableSubscription as error:
-        return _subscription_page(page, one, fault=sentence(str(error)), status=400)
+    subscriptions.change_subscription(
+        page.connection,
+        _owner(page),
+        one.id,
+        _values(page),
+        by,
+        allowed=AllowedHosts.of(page.console.settings),
+        contacts=page.console.contacts,
+    )
     return _done(page, one, "changed")
 
 
@@ -268,7 +254,6 @@ def _done(page: Page, one: Subscription, done: str) -> Response:
 
 
 _ACTIONS: Sequence[tuple[str, ActionHandler]] = (
-    ("change", change),
     ("enable", enable),
     ("disable", disable),
     ("remove", remove),
@@ -276,11 +261,15 @@ _ACTIONS: Sequence[tuple[str, ActionHandler]] = (
 )
 
 
+_FAULTS: Faults = {UnusableSubscription: 400}
+
+
 def _addresses(path: str, by: Collection[Role]) -> list[Route]:
     return [
         page_at(path, show, by=by),
-        action_at(path, add, by=by),
+        action_at(path, add, by=by, again=show, faults=_FAULTS),
         page_at(f"{path}/{{id}}", show_one, by=by),
+        action_at(f"{path}/{{id}}/change", change, by=by, again=show_one, faults=_FAULTS),
         *(action_at(f"{path}/{{id}}/{name}", handler, by=by) for name, handler in _ACTIONS),
     ]
 

@@ -47,7 +47,7 @@ from ingress.console.browser import (
 from ingress.console.console import Console
 from ingress.console.fairness import PATIENCE_SECONDS
 from ingress.console.pages.company.sign_in import remember_device
-from ingress.console.refusals import Refused, not_found, refusal
+from ingress.console.refusals import Refused, known, refusal
 from ingress.console.signed_in import see_other
 
 log = get_logger(__name__)
@@ -101,9 +101,7 @@ async def _begin(console: Console, request: Request, begun: _Begun) -> Response:
 
 
 def _provider(console: Console) -> OpenIdProvider:
-    if console.provider is None:
-        raise not_found()
-    return console.provider
+    return known(console.provider)
 
 
 def _back(console: Console) -> str:

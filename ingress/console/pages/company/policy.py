@@ -22,9 +22,9 @@ from domain.savings.policy_preview import Preview, preview_policy
 from domain.wording import sentence
 from ingress.console.addresses import action_at, in_report_threads, page_at
 from ingress.console.pages.fleet.fleet_and_stations import plain_words
+from ingress.console.record_kinds import as_text
 from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page, see_other
-from ingress.console.subjects import as_text
 
 _ON_PAGE = captioned_fields(Policy)
 FIELDS = [field for field in _ON_PAGE if not field.choices and field.kind != "secret"]

@@ -1,8 +1,7 @@
 """The pages Requests: the last requests of each API key, and the answers."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from urllib.parse import urlencode
-from zoneinfo import ZoneInfo
 
 import msgspec
 from starlette.responses import Response
@@ -13,7 +12,7 @@ from domain.ids import read_id, shown_id
 from domain.requests.redaction import MOST_CHARACTERS
 from domain.requests.search import MOST_REQUESTS_SEARCHED, RequestSearch, find_request, find_route, search_requests
 from ingress.console.addresses import page_at
-from ingress.console.refusals import Refused, not_found
+from ingress.console.refusals import known
 from ingress.console.signed_in import Page
 from ingress.http.problems import KINDS
 
@@ -57,10 +56,8 @@ def show(page: Page) -> Response:
 
 def show_one(page: Page) -> Response:
     """The details of one request."""
-    request_id = read_id("req", f"req_{page.request.path_params['id']}")
-    request = find_request(page.connection, page.company_id, request_id) if request_id is not None else None
-    if request is None:
-        raise not_found()
+    request_id = known(read_id("req", f"req_{page.request.path_params['id']}"))
+    request = known(find_request(page.connection, page.company_id, request_id))
     return page.render(
         "request.html",
         section="requests",
@@ -75,13 +72,7 @@ def show_one(page: Page) -> Response:
 
 def _moment(page: Page, name: str) -> datetime | None:
     """A time in the company's zone; None for an empty field. Raises Refused for any other text."""
-    text = page.form.text(name)
-    if not text:
-        return None
-    try:
-        return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(page.session.time_zone)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise Refused(400, "This is no time", f"Go back and correct the time in “{name}”.") from None
+    return page.moment(name, f"Go back and correct the time in “{name}”.") if page.form.text(name) else None
 
 
 def _readable(sent: str) -> str:

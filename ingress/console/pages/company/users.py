@@ -1,5 +1,7 @@
 """The page Users: owners invite people of their company, change their roles, and remove them."""
 
+from functools import partial
+
 from starlette.responses import Response
 
 from domain.accounts.users import (
@@ -18,11 +20,9 @@ from domain.accounts.users import (
     tidy_email,
 )
 from domain.audit.entries import Actor
-from domain.ids import read_id
 from domain.lifecycle import Role
-from domain.wording import sentence
 from ingress.console.addresses import action_at, page_at
-from ingress.console.refusals import not_found
+from ingress.console.refusals import FormFault, known
 from ingress.console.signed_in import Page, see_other
 
 _ROLES = {
@@ -38,11 +38,7 @@ _DONE = {
 }
 
 
-def show(page: Page) -> Response:
-    return _users(page)
-
-
-def _users(page: Page, *, fault: str = "", status: int = 200) -> Response:
+def show(page: Page, *, fault: str = "", status: int = 200) -> Response:
     return page.render(
         "users.html",
         status=status,
@@ -59,12 +55,9 @@ def _users(page: Page, *, fault: str = "", status: int = 200) -> Response:
 def invite(page: Page, by: Actor) -> Response:
     role = page.form.choice("role", _ROLES)
     if role is None:
-        return _users(page, fault="Choose a role.", status=400)
+        raise FormFault("choose a role")
     email = tidy_email(page.form.text("email"))
-    try:
-        user_id = create_user(page.connection, by, email=email, role=role, company_id=page.company_id)
-    except UnusableUser as error:
-        return _users(page, fault=sentence(str(error)), status=400)
+    user_id = create_user(page.connection, by, email=email, role=role, company_id=page.company_id)
     return _link(page, email, make_password_link(page.connection, user_id, now=page.now), is_new=True)
 
 
@@ -97,35 +90,26 @@ def renew_link(page: Page, by: Actor) -> Response:
 def change_role(page: Page, by: Actor) -> Response:
     user, role = _user(page), page.form.choice("role", _ROLES)
     if role is None:
-        return _users(page, fault="Choose a role.", status=400)
-    try:
-        set_role(page.connection, page.company_id, user, role, by)
-    except LastOwner as error:
-        return _users(page, fault=sentence(str(error)), status=409)
+        raise FormFault("choose a role")
+    set_role(page.connection, page.company_id, user, role, by)
     return see_other("/users?done=role")
 
 
 def remove(page: Page, by: Actor) -> Response:
     user = _user(page)
-    try:
-        remove_user_of(page.connection, page.company_id, user, by)
-    except LastOwner as error:
-        return _users(page, fault=sentence(str(error)), status=409)
+    remove_user_of(page.connection, page.company_id, user, by)
     return see_other("/users?done=removed" if user.id != page.session.user_id else "/sign-in")
 
 
 def _user(page: Page) -> StoredUser:
-    user_id = read_id("usr", page.request.path_params["id"])
-    user = lock_user_of(page.connection, page.company_id, user_id) if user_id is not None else None
-    if user is None:
-        raise not_found()
-    return user
+    return known(lock_user_of(page.connection, page.company_id, page.id_in_address("usr")))
 
 
+_action_at = partial(action_at, by=MAY_MANAGE_USERS, again=show, faults={UnusableUser: 400, LastOwner: 409})
 ADDRESSES = [
     page_at("/users", show, by=MAY_MANAGE_USERS),
-    action_at("/users", invite, by=MAY_MANAGE_USERS),
-    action_at("/users/{id}/role", change_role, by=MAY_MANAGE_USERS),
-    action_at("/users/{id}/link", renew_link, by=MAY_MANAGE_USERS),
-    action_at("/users/{id}/remove", remove, by=MAY_MANAGE_USERS),
+    _action_at("/users", invite),
+    _action_at("/users/{id}/role", change_role),
+    _action_at("/users/{id}/link", renew_link),
+    _action_at("/users/{id}/remove", remove),
 ]

@@ -1,9 +1,5 @@
 """The pages Webhooks: endpoints, the deliveries to each, and one delivery with its payload and the answers."""
 
-from datetime import UTC, datetime
-from uuid import UUID
-from zoneinfo import ZoneInfo
-
 import msgspec
 from starlette.responses import Response
 
@@ -11,16 +7,15 @@ from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.users import MAY_MANAGE_WEBHOOKS
 from domain.audit.entries import Actor
 from domain.database.connections import Tenant
-from domain.ids import read_id, shown_id
+from domain.ids import shown_id
 from domain.lifecycle import Environment
 from domain.telemetry.logs import get_logger
 from domain.webhooks import delivery_log, endpoints
 from domain.webhooks.delivery_log import DELIVERY_STATUSES
 from domain.webhooks.endpoints import ENDPOINTS, Endpoint, EndpointChanges, NewSecret, UnusableEndpoint, shown_url
 from domain.webhooks.events import EVENT_TYPES
-from domain.wording import sentence
-from ingress.console.addresses import action_at, page_at
-from ingress.console.refusals import Refused, not_found
+from ingress.console.addresses import Faults, action_at, page_at
+from ingress.console.refusals import FormFault
 from ingress.console.signed_in import Page, named_in_address, see_other
 
 log = get_logger(__name__)
@@ -37,11 +32,7 @@ _DONE = {
 }
 
 
-def show(page: Page) -> Response:
-    return _endpoints(page)
-
-
-def _endpoints(page: Page, *, fault: str = "", status: int = 200) -> Response:
+def show(page: Page, *, fault: str = "", status: int = 200) -> Response:
     return page.render(
         "webhooks.html",
         status=status,
@@ -60,30 +51,27 @@ def _endpoints(page: Page, *, fault: str = "", status: int = 200) -> Response:
 def add(page: Page, by: Actor) -> Response:
     environment = page.form.choice("environment", Environment)
     if environment is None:
-        return _endpoints(page, fault="Choose an environment.", status=400)
+        raise FormFault("choose an environment")
     values = _values(page)
     if not values.url:
-        return _endpoints(page, fault="Give the address that receives the events.", status=400)
-    if not page.form.all("type"):
-        return _endpoints(page, fault="Choose at least one type of events.", status=400)
-    settings = page.console.settings
-    try:
-        made = endpoints.add_endpoint(
-            page.connection,
-            Tenant(page.company_id, environment),
-            values,
-            by,
-            allowed=AllowedHosts.of_webhooks(settings),
-            contacts=page.console.contacts,
-        )
-    except UnusableEndpoint as error:
-        return _endpoints(page, fault=sentence(str(error)), status=400)
+        raise FormFault("give the address that receives the events")
+    made = endpoints.add_endpoint(
+        page.connection,
+        Tenant(page.company_id, environment),
+        values,
+        by,
+        allowed=AllowedHosts.of_webhooks(page.console.settings),
+        contacts=page.console.contacts,
+    )
     return _made(page, made)
 
 
 def _values(page: Page) -> EndpointChanges:
-    """The values of the form. With all boxes ticked they stand for every type, future ones included."""
+    """The values of the form. With all boxes ticked they stand for every type, future ones included. Raises FormFault
+    if none is ticked."""
     types = page.form.all("type")
+    if not types:
+        raise FormFault("choose at least one type of events")
     return EndpointChanges(
         url=page.form.text("url", most=4_000) or None,
         description=page.form.text("description"),
@@ -102,12 +90,9 @@ def _made(page: Page, made: NewSecret) -> Response:
     )
 
 
-def show_one(page: Page) -> Response:
+def show_one(page: Page, *, fault: str = "", status: int = 200) -> Response:
     """An endpoint and the deliveries to it, newest first."""
-    return _endpoint_page(page, _endpoint(page))
-
-
-def _endpoint_page(page: Page, endpoint: Endpoint, *, fault: str = "", status: int = 200) -> Response:
+    endpoint = _endpoint(page)
     wanted = page.form.choice("status", DELIVERY_STATUSES)
     before = page.form.text("before")
     deliveries = delivery_log.list_deliveries(
@@ -139,7 +124,7 @@ def _endpoint_page(page: Page, endpoint: Endpoint, *, fault: str = "", status: i
 
 def show_delivery(page: Page) -> Response:
     """Show one delivery: what was sent, and each answer."""
-    endpoint, event_id = _endpoint(page), _event_id(page)
+    endpoint, event_id = _endpoint(page), page.id_in_address("evt", "event")
     details = delivery_log.read_delivery(page.connection, page.company_id, endpoint.id, event_id)
     return page.render(
         "webhook_delivery.html",
@@ -155,13 +140,8 @@ def show_delivery(page: Page) -> Response:
 
 def change(page: Page, by: Actor) -> Response:
     endpoint = _endpoint(page)
-    if not page.form.all("type"):
-        return _endpoint_page(page, endpoint, fault="Choose at least one type of events.", status=400)
-    try:
-        allowed = AllowedHosts.of_webhooks(page.console.settings)
-        endpoints.change_endpoint(page.connection, page.company_id, endpoint.id, _values(page), by, allowed=allowed)
-    except UnusableEndpoint as error:
-        return _endpoint_page(page, endpoint, fault=sentence(str(error)), status=400)
+    allowed = AllowedHosts.of_webhooks(page.console.settings)
+    endpoints.change_endpoint(page.connection, page.company_id, endpoint.id, _values(page), by, allowed=allowed)
     return _done(page, endpoint, "changed")
 
 
@@ -202,20 +182,15 @@ def send_test(page: Page, by: Actor) -> Response:
 def replay(page: Page, by: Actor) -> Response:
     """Send an event again. Raises UnknownDelivery, and UnusableEndpoint if the endpoint is disabled; the page says
     so."""
-    endpoint = _endpoint(page)
-    delivery_log.replay_delivery(page.connection, page.company_id, endpoint.id, _event_id(page), by, now=page.now)
+    endpoint, event_id = _endpoint(page), page.id_in_address("evt", "event")
+    delivery_log.replay_delivery(page.connection, page.company_id, endpoint.id, event_id, by, now=page.now)
     return _done(page, endpoint, "replayed")
 
 
 def replay_failed(page: Page, by: Actor) -> Response:
     """Send failed events again. Raises Refused for a time that is none, and UnusableEndpoint if the endpoint is
     disabled."""
-    endpoint = _endpoint(page)
-    try:
-        since = datetime.fromisoformat(page.form.text("since"))
-        since = since.replace(tzinfo=ZoneInfo(page.session.time_zone)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise Refused(400, "This is no time", "Go back and say since when.") from None
+    endpoint, since = _endpoint(page), page.moment("since", "Go back and say since when.")
     delivery_log.replay_failed(page.connection, page.company_id, endpoint.id, by, since=since, now=page.now)
     return _done(page, endpoint, "replayed")
 
@@ -224,27 +199,21 @@ def _endpoint(page: Page) -> Endpoint:
     return named_in_address(page, ENDPOINTS)
 
 
-def _event_id(page: Page) -> UUID:
-    event_id = read_id("evt", page.request.path_params["event"])
-    if event_id is None:
-        raise not_found()
-    return event_id
-
-
 def _done(page: Page, endpoint: Endpoint, done: str) -> Response:
     log.info(f"console.webhook_{done}", endpoint_id=endpoint.id, company_id=page.company_id)
     return see_other(f"/webhooks/{shown_id('whe', endpoint.id)}?done={done}")
 
 
+_FAULTS: Faults = {UnusableEndpoint: 400}
 ADDRESSES = [
     page_at("/webhooks", show),
-    action_at("/webhooks", add, by=MAY_MANAGE_WEBHOOKS),
+    action_at("/webhooks", add, by=MAY_MANAGE_WEBHOOKS, again=show, faults=_FAULTS),
     page_at("/webhooks/{id}", show_one),
     page_at("/webhooks/{id}/{event}", show_delivery),
+    action_at("/webhooks/{id}/change", change, by=MAY_MANAGE_WEBHOOKS, again=show_one, faults=_FAULTS),
     *(
         action_at(f"/webhooks/{{id}}/{path}", handler, by=MAY_MANAGE_WEBHOOKS)
         for path, handler in (
-            ("change", change),
             ("enable", enable),
             ("disable", disable),
             ("remove", remove),

@@ -24,8 +24,8 @@ from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.telemetry.logs import get_logger
 from domain.wording import sentence
-from ingress.console.addresses import action_at, page_at
-from ingress.console.refusals import Refused
+from ingress.console.addresses import Faults, action_at, page_at
+from ingress.console.refusals import FormFault, Refused
 from ingress.console.signed_in import Page, named_in_address, see_other
 
 log = get_logger(__name__)
@@ -45,11 +45,7 @@ _DONE = {
 }
 
 
-def show(page: Page) -> Response:
-    return _connectors(page)
-
-
-def _connectors(page: Page, *, fault: str = "", status: int = 200) -> Response:
+def show(page: Page, *, fault: str = "", status: int = 200) -> Response:
     found = CONNECTORS.all(page.connection, page.company_id)
     return page.render(
         "connectors.html",
@@ -69,24 +65,21 @@ def _connectors(page: Page, *, fault: str = "", status: int = 200) -> Response:
 def add(page: Page, by: Actor) -> Response:
     environment = page.form.choice("environment", Environment)
     if environment is None:
-        return _connectors(page, fault="Choose an environment.", status=400)
+        raise FormFault("choose an environment")
     kind = page.form.text("kind")
     if kind not in VENDORS:
-        return _connectors(page, fault="Choose a vendor.", status=400)
+        raise FormFault("choose a vendor")
     values = ConnectorValues(
         kind, _credentials(page, VENDORS[kind]), page.form.text("name"), page.form.text("url", most=4_000)
     )
-    try:
-        made = connectors.add_connector(
-            page.connection,
-            Tenant(page.company_id, environment),
-            values,
-            by,
-            allowed=AllowedHosts.of_connectors(page.console.settings),
-            contacts=page.console.contacts,
-        )
-    except UnusableConnector as error:
-        return _connectors(page, fault=sentence(str(error)), status=400)
+    made = connectors.add_connector(
+        page.connection,
+        Tenant(page.company_id, environment),
+        values,
+        by,
+        allowed=AllowedHosts.of_connectors(page.console.settings),
+        contacts=page.console.contacts,
+    )
     return _done(page, made, "added")
 
 
@@ -99,8 +92,8 @@ class _Unmatched(NamedTuple):
     suggestions: Sequence[Suggestion]
 
 
-def show_one(page: Page) -> Response:
-    return _connector_page(page, _connector(page))
+def show_one(page: Page, *, fault: str = "", status: int = 200) -> Response:
+    return _connector_page(page, _connector(page), fault=fault, status=status)
 
 
 def _connector_page(
@@ -166,19 +159,16 @@ def test(page: Page, by: Actor) -> Response:
 def change(page: Page, by: Actor) -> Response:
     connector = _connector(page)
     vendor = connectors.vendor_of(connector.kind)
-    try:
-        connectors.change_access(
-            page.connection,
-            page.company_id,
-            connector.id,
-            by,
-            credentials=_credentials(page, vendor),
-            url=page.form.text("url", most=4_000),
-            allowed=AllowedHosts.of_connectors(page.console.settings),
-            contacts=page.console.contacts,
-        )
-    except UnusableConnector as error:
-        return _connector_page(page, connector, fault=sentence(str(error)), status=400)
+    connectors.change_access(
+        page.connection,
+        page.company_id,
+        connector.id,
+        by,
+        credentials=_credentials(page, vendor),
+        url=page.form.text("url", most=4_000),
+        allowed=AllowedHosts.of_connectors(page.console.settings),
+        contacts=page.console.contacts,
+    )
     return _done(page, connector, "changed")
 
 
@@ -209,9 +199,7 @@ def link(page: Page, by: Actor) -> Response:
         records = list_records(page.connection, page.company_id, "vehicle")
         vehicle_id = next((one.id for one in records if one.stored("unit_number") == unit_number), None)
     if vehicle_id is None and chosen != "none":
-        return _connector_page(
-            page, connector, fault="Choose a vehicle, or give the unit number of one in service.", status=400
-        )
+        raise FormFault("choose a vehicle, or give the unit number of one in service")
     try:
         vendor_vehicles.link_vehicle(page.connection, page.company_id, connector.id, key, vehicle_id, by, now=page.now)
     except (UnknownTarget, UnusableConnector):
@@ -228,16 +216,17 @@ def _done(page: Page, connector: Connector, done: str) -> Response:
     return see_other(f"/connectors/{shown_id('con', connector.id)}?done={done}")
 
 
+_FAULTS: Faults = {UnusableConnector: 400}
 ADDRESSES = [
     page_at("/connectors", show),
-    action_at("/connectors", add, by=MAY_MANAGE_CONNECTORS),
+    action_at("/connectors", add, by=MAY_MANAGE_CONNECTORS, again=show, faults=_FAULTS),
     page_at("/connectors/{id}", show_one),
-    action_at("/connectors/{id}/link", link, by=MAY_MATCH),
+    action_at("/connectors/{id}/link", link, by=MAY_MATCH, again=show_one),
+    action_at("/connectors/{id}/change", change, by=MAY_MANAGE_CONNECTORS, again=show_one, faults=_FAULTS),
     *(
         action_at(f"/connectors/{{id}}/{name}", handler, by=MAY_MANAGE_CONNECTORS)
         for name, handler in (
             ("test", test),
-            ("change", change),
             ("pause", pause),
             ("resume", resume),
             ("remove", remove),

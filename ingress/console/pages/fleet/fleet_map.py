@@ -10,15 +10,14 @@ from starlette.responses import Response
 
 from domain.database.connections import Tenant
 from domain.encoding import write
-from domain.ids import read_id, shown_id
-from domain.lifecycle import Environment
+from domain.ids import shown_id
 from domain.routes.reading.fleet_now import read_fleet, read_truck, read_trucks, truck_ids
 from domain.telematics.readings import read_trail
 from ingress.console.addresses import page_at, stream_at
 from ingress.console.browser import Form
 from ingress.console.fleet_snapshots import NEEDS, STATUSES, Bounds, FleetSnapshots, Row, Snapshot, row_of
 from ingress.console.maps import with_map
-from ingress.console.refusals import Refused, not_found
+from ingress.console.refusals import Refused, known
 from ingress.console.rendering import relative
 from ingress.console.signed_in import EVERYBODY, Page, see_other
 from ingress.console.tables import FilteredList, saved_filters
@@ -74,7 +73,7 @@ class Filter(NamedTuple):
 
 def show(page: Page) -> Response:
     """Show the whole page. Without scripts only its list works."""
-    tenant, wanted = _tenant(page), Filter.read(page.form)
+    tenant, wanted = page.tenant, Filter.read(page.form)
     ids = truck_ids(page.connection, page.company_id)
     if any(wanted):
         rows = [row for row in _snapshot(page, tenant).rows() if wanted.has(row)]
@@ -124,7 +123,7 @@ def show_fleet(page: Page) -> Response:
     """Every truck, for the script of the page."""
     if _is_of_another_company(page):
         return see_other("/map")
-    snapshot = _snapshot(page, _tenant(page))
+    snapshot = _snapshot(page, page.tenant)
     return _answer(page, {"at": snapshot.at, "now": page.now.timestamp(), "trucks": snapshot.rows()})
 
 
@@ -143,7 +142,7 @@ def show_changes(page: Page) -> Response:
     if _is_of_another_company(page):
         return see_other("/map")
     since = _seconds(page.form.text("since"))
-    snapshot = _snapshot(page, _tenant(page))
+    snapshot = _snapshot(page, page.tenant)
     changed = list(snapshot.changes(since, Bounds.read(page.form.text("bounds"))))
     at = max(snapshot.at, since)
     return Changes(at, write({"at": at, "trucks": changed}))
@@ -164,10 +163,8 @@ def _seconds(text: str) -> float:
 
 def show_truck(page: Page) -> Response:
     """Show one truck, as a page or as the part beside the map: its route, its tank, its next stops, its trail."""
-    tenant, vehicle_id = _tenant(page), read_id("veh", page.request.path_params["id"])
-    truck = read_truck(page.connection, tenant, vehicle_id, now=page.now) if vehicle_id is not None else None
-    if truck is None:
-        raise not_found()
+    tenant = page.tenant
+    truck = known(read_truck(page.connection, tenant, page.id_in_address("veh"), now=page.now))
     trail = (
         read_trail(page.connection, tenant, truck.id, truck.fix_at - TRAIL_SHOWN, truck.fix_at)
         if truck.fix_at is not None
@@ -194,11 +191,6 @@ def _is_of_another_company(page: Page) -> bool:
     """True if an operator has chosen another company since the page was loaded: it must not show trucks of both."""
     loaded_for = page.form.text("company")
     return bool(loaded_for) and loaded_for != shown_id("cmp", page.company_id)
-
-
-def _tenant(page: Page) -> Tenant:
-    is_sandbox = page.form.text("environment") == Environment.SANDBOX
-    return Tenant(page.company_id, Environment.SANDBOX if is_sandbox else Environment.LIVE)
 
 
 def _snapshot(page: Page, tenant: Tenant) -> Snapshot:

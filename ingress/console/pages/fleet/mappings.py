@@ -6,7 +6,7 @@ from domain.accounts.users import MAY_MATCH
 from domain.audit.entries import Actor
 from domain.fleet.mappings import KIND_NAMES, list_mappings, remove_mapping
 from ingress.console.addresses import action_at, page_at
-from ingress.console.pages.fleet.matching import kind_of, subject_of
+from ingress.console.pages.fleet.matching import kind_of, matched_of
 from ingress.console.refusals import not_found
 from ingress.console.signed_in import Page, see_other
 
@@ -14,11 +14,11 @@ _PAGE_SIZE = 50
 
 
 def show(page: Page) -> Response:
-    subject, number = subject_of(page), page.form.number("page", most=10_000)
+    matched, number = matched_of(page), page.form.number("page", most=10_000)
     found = list_mappings(
         page.connection,
         page.company_id,
-        subject,
+        matched,
         page.form.text("q"),
         limit=_PAGE_SIZE + 1,
         offset=number * _PAGE_SIZE,
@@ -26,7 +26,7 @@ def show(page: Page) -> Response:
     return page.render(
         "mappings.html",
         section="mappings",
-        subject=subject,
+        matched=matched,
         mappings=found[:_PAGE_SIZE],
         has_more=len(found) > _PAGE_SIZE,
         page_number=number,
@@ -37,14 +37,14 @@ def show(page: Page) -> Response:
 
 
 def remove(page: Page, by: Actor) -> Response:
-    subject = subject_of(page)
-    kind, value = kind_of(page, subject), page.form.packed("value")
+    matched = matched_of(page)
+    kind, value = kind_of(page, matched), page.form.packed("value")
     if not remove_mapping(page.connection, page.company_id, kind, value, by):
         raise not_found()
-    return see_other(f"/mappings/{subject}s?done=removed")
+    return see_other(f"/mappings/{matched}s?done=removed")
 
 
 ADDRESSES = [
-    page_at("/mappings/{subject}", show),
-    action_at("/mappings/{subject}/remove", remove, by=MAY_MATCH),
+    page_at("/mappings/{matched}", show),
+    action_at("/mappings/{matched}/remove", remove, by=MAY_MATCH),
 ]

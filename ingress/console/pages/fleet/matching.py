@@ -14,7 +14,7 @@ from domain.fleet.drivers import DriverRow
 from domain.fleet.likeness import Likeness, Suggestion
 from domain.fleet.mappings import KIND_NAMES
 from domain.fleet.matching import KINDS, MappingKind, Matched
-from domain.fleet.records import ID_KIND, UnknownTarget
+from domain.fleet.records import ID_KIND
 from domain.fleet.shared_spellings import Spelled, Spelling, shared_spellings
 from domain.fleet.vehicles import VehicleRow
 from domain.ids import read_id
@@ -37,9 +37,9 @@ _MOST_LOOKS = 60
 """Number of times that the page refreshes itself, once a second. A worker that has done nothing by then is away."""
 
 
-def subject_of(page: Page) -> Matched:
+def matched_of(page: Page) -> Matched:
     """The kind of record in an address such as /matching/vehicles. Raises Refused for any other."""
-    match page.request.path_params["subject"]:
+    match page.request.path_params["matched"]:
         case "vehicles":
             return "vehicle"
         case "drivers":
@@ -47,21 +47,18 @@ def subject_of(page: Page) -> Matched:
     raise not_found()
 
 
-def kind_of(page: Page, subject: Matched) -> MappingKind:
+def kind_of(page: Page, matched: Matched) -> MappingKind:
     """The kind of reference in the form. Raises Refused for any other."""
     kind = page.form.text("kind")
-    if kind not in KINDS[subject]:
+    if kind not in KINDS[matched]:
         raise not_found()
     return kind
 
 
 def show(page: Page) -> Response:
-    return _matching(page, subject_of(page))
-
-
-def _matching(page: Page, subject: Matched) -> Response:
-    records = list_records(page.connection, page.company_id, subject)
-    waiting = waiting_references(page.connection, page.company_id, subject, records)
+    matched = matched_of(page)
+    records = list_records(page.connection, page.company_id, matched)
+    waiting = waiting_references(page.connection, page.company_id, matched, records)
     text = page.form.text("q").lower()
     found = [reference for reference in waiting if text in reference.value.lower()]
     mapped = page.form.number("mapped")
@@ -71,8 +68,8 @@ def _matching(page: Page, subject: Matched) -> Response:
     return page.render(
         "matching.html",
         section="matching",
-        subject=subject,
-        id_kind=ID_KIND[subject],
+        matched=matched,
+        id_kind=ID_KIND[matched],
         references=_with_candidates(shown, records, likeness),
         total=len(found),
         waiting=len(waiting),
@@ -84,7 +81,7 @@ def _matching(page: Page, subject: Matched) -> Response:
         together=_together(waiting, likeness) if not text and number == 0 else {},
         most_together=_MOST_TOGETHER,
         seen=_seen,
-        done=f"{counted(mapped, subject)} mapped. The routes that waited are being imported." if mapped else "",
+        done=f"{counted(mapped, matched)} mapped. The routes that waited are being imported." if mapped else "",
     )
 
 
@@ -121,13 +118,13 @@ def _with_candidates(
 def candidates(page: Page) -> Response:
     """Show the records whose text contains the typed one. If none does, show similar ones; without a text, the first
     ones."""
-    subject = subject_of(page)
-    kind, value, text = kind_of(page, subject), page.form.packed("value"), page.form.text("q")
-    records = list_records(page.connection, page.company_id, subject)
+    matched = matched_of(page)
+    kind, value, text = kind_of(page, matched), page.form.packed("value"), page.form.text("q")
+    records = list_records(page.connection, page.company_id, matched)
     return page.render(
         "_candidates.html",
-        subject=subject,
-        id_kind=ID_KIND[subject],
+        matched=matched,
+        id_kind=ID_KIND[matched],
         kind=kind,
         value=value,
         candidates=_search(records, kind, text),
@@ -149,16 +146,13 @@ def _search(records: list[FleetRecord], kind: MappingKind, text: str) -> list[Su
 
 def map_reference(page: Page, by: Actor) -> Response:
     """Map a reference to a record by one click. From now on routes with that reference are imported."""
-    subject = subject_of(page)
-    kind, value = kind_of(page, subject), page.form.packed("value")
-    target_id = read_id(ID_KIND[subject], page.form.text("target_id"))
+    matched = matched_of(page)
+    kind, value = kind_of(page, matched), page.form.packed("value")
+    target_id = read_id(ID_KIND[matched], page.form.text("target_id"))
     if not value or target_id is None:
         raise not_found()
-    try:
-        waiting = fleet_changes.add_mapping(page.connection, page.company_id, kind, value, target_id, by)
-    except UnknownTarget:  # of another company, or retired meanwhile
-        raise not_found() from None
-    return _watch(page, subject, kind, value, waiting)
+    waiting = fleet_changes.add_mapping(page.connection, page.company_id, kind, value, target_id, by)
+    return _watch(page, matched, kind, value, waiting)
 
 
 def _seen(spelled: Sequence[Spelled]) -> str:
@@ -170,58 +164,55 @@ def _seen(spelled: Sequence[Spelled]) -> str:
 def map_together(page: Page, by: Actor) -> Response:
     """Map the references of one spelling, after a person has looked through them. If other references wait by now than
     the person saw, nothing is mapped."""
-    subject = subject_of(page)
-    spelling = Spelling(kind_of(page, subject), page.form.packed("before") or None)
-    records = list_records(page.connection, page.company_id, subject)
-    waiting = waiting_references(page.connection, page.company_id, subject, records)
+    matched = matched_of(page)
+    spelling = Spelling(kind_of(page, matched), page.form.packed("before") or None)
+    records = list_records(page.connection, page.company_id, matched)
+    waiting = waiting_references(page.connection, page.company_id, matched, records)
     spelled = _together(waiting, _likeness(waiting, records)).get(spelling, [])[:_MOST_TOGETHER]
     if not spelled or _seen(spelled) != page.form.text("seen"):
         raise Refused(
             409, "Other references wait by now", "Nothing was mapped. Go back to Matching and look at them again."
         )
     targets = {one.value: one.record.id for one in spelled}
-    try:
-        fleet_changes.add_mappings(page.connection, page.company_id, spelling, targets, by)
-    except UnknownTarget:  # retired meanwhile
-        raise not_found() from None
-    return see_other(f"/matching/{subject}s?mapped={len(targets)}")
+    fleet_changes.add_mappings(page.connection, page.company_id, spelling, targets, by)
+    return see_other(f"/matching/{matched}s?mapped={len(targets)}")
 
 
 def make_record(page: Page, by: Actor) -> Response:
     """Add a vehicle or driver for a reference that fits no record."""
-    subject = subject_of(page)
-    kind, value = kind_of(page, subject), page.form.packed("value")
+    matched = matched_of(page)
+    kind, value = kind_of(page, matched), page.form.packed("value")
     if not value:
         raise not_found()
-    given = {name: page.form.text(name, most=2000) for name in _fields(subject) if page.form.text(name, most=2000)}
+    given = {name: page.form.text(name, most=2000) for name in _fields(matched) if page.form.text(name, most=2000)}
     try:
-        row = read_query(given, VehicleRow) if subject == "vehicle" else read_query(given, DriverRow)
+        row = read_query(given, VehicleRow) if matched == "vehicle" else read_query(given, DriverRow)
     except Invalid as invalid:
-        raise Refused(400, f"This is no {subject} yet", f"{invalid}. Go back and correct it.") from None
+        raise Refused(400, f"This is no {matched} yet", f"{invalid}. Go back and correct it.") from None
     waiting = fleet_changes.make_record(
         page.connection, page.company_id, kind, value, row, by, contacts=page.console.contacts
     )
-    return _watch(page, subject, kind, value, waiting)
+    return _watch(page, matched, kind, value, waiting)
 
 
-def _fields(subject: Matched) -> tuple[str, ...]:
-    return VehicleRow.__struct_fields__ if subject == "vehicle" else DriverRow.__struct_fields__
+def _fields(matched: Matched) -> tuple[str, ...]:
+    return VehicleRow.__struct_fields__ if matched == "vehicle" else DriverRow.__struct_fields__
 
 
-def _watch(page: Page, subject: Matched, kind: MappingKind, value: str, waiting: list[UUID]) -> Response:
+def _watch(page: Page, matched: Matched, kind: MappingKind, value: str, waiting: list[UUID]) -> Response:
     """Show the progress of the routes in place of the reference."""
     if not page.is_fragment:
-        return see_other(f"/matching/{subject}s")
-    return _progress(page, subject, kind, value, waiting[:_WATCHED], len(waiting), looks=0)
+        return see_other(f"/matching/{matched}s")
+    return _progress(page, matched, kind, value, waiting[:_WATCHED], len(waiting), looks=0)
 
 
 def progress(page: Page) -> Response:
-    subject = subject_of(page)
+    matched = matched_of(page)
     watched = [route_id for text in page.form.all("route") if (route_id := read_id("rte", text)) is not None]
     return _progress(
         page,
-        subject,
-        kind_of(page, subject),
+        matched,
+        kind_of(page, matched),
         page.form.packed("value"),
         watched[:_WATCHED],
         page.form.number("routes"),
@@ -230,12 +221,12 @@ def progress(page: Page) -> Response:
 
 
 def _progress(
-    page: Page, subject: Matched, kind: MappingKind, value: str, watched: list[UUID], routes: int, *, looks: int
+    page: Page, matched: Matched, kind: MappingKind, value: str, watched: list[UUID], routes: int, *, looks: int
 ) -> Response:
     left = len(routes_waiting_for(page.connection, page.company_id, kind, [value]))
     return page.render(
         "_progress.html",
-        subject=subject,
+        matched=matched,
         kind=kind,
         value=value,
         kind_name=KIND_NAMES[kind],
@@ -249,10 +240,10 @@ def _progress(
 
 
 ADDRESSES = [
-    page_at("/matching/{subject}", show),
-    page_at("/matching/{subject}/candidates", candidates),
-    page_at("/matching/{subject}/progress", progress),
-    action_at("/matching/{subject}/map", map_reference, by=MAY_MATCH),
-    action_at("/matching/{subject}/map-together", map_together, by=MAY_MATCH),
-    action_at("/matching/{subject}/new", make_record, by=MAY_MATCH),
+    page_at("/matching/{matched}", show),
+    page_at("/matching/{matched}/candidates", candidates),
+    page_at("/matching/{matched}/progress", progress),
+    action_at("/matching/{matched}/map", map_reference, by=MAY_MATCH),
+    action_at("/matching/{matched}/map-together", map_together, by=MAY_MATCH),
+    action_at("/matching/{matched}/new", make_record, by=MAY_MATCH),
 ]

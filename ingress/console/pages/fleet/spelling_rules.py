@@ -67,11 +67,7 @@ def _preview(
     return found
 
 
-def show(page: Page) -> Response:
-    return _show(page)
-
-
-def _show(page: Page, *, fault: str = "") -> Response:
+def show(page: Page, *, fault: str = "", status: int = 200) -> Response:
     read = page.form.packed if page.request.method == "POST" else page.form.secret
     before, after = read("before"), read("after")
     stored = list_spelling_rules(page.connection, page.company_id)
@@ -80,14 +76,14 @@ def _show(page: Page, *, fault: str = "") -> Response:
         try:
             rule = checked_rule(before, after)
         except UnusableRule as error:
-            fault = sentence(str(error))
+            fault, status = sentence(str(error)), 400
         else:
             records = list_records(page.connection, page.company_id, "vehicle")
             waiting = waiting_references(page.connection, page.company_id, "vehicle", records)
             preview = _preview(rule, stored, waiting, records)
     return page.render(
         "spelling_rules.html",
-        status=400 if fault else 200,
+        status=status,
         section="mappings",
         rules=stored,
         before=before[: 2 * LONGEST_RULE],
@@ -102,11 +98,8 @@ def _show(page: Page, *, fault: str = "") -> Response:
 
 
 def add(page: Page, by: Actor) -> Response:
-    try:
-        rule = checked_rule(page.form.packed("before"), page.form.packed("after"))
-        add_spelling_rule(page.connection, page.company_id, rule, by)
-    except UnusableRule as error:
-        return _show(page, fault=sentence(str(error)))
+    rule = checked_rule(page.form.packed("before"), page.form.packed("after"))
+    add_spelling_rule(page.connection, page.company_id, rule, by)
     return see_other(f"{_PATH}?done=added")
 
 
@@ -119,6 +112,6 @@ def remove(page: Page, by: Actor) -> Response:
 
 ADDRESSES = [
     page_at(_PATH, show),
-    action_at(_PATH, add, by=MAY_MATCH),
+    action_at(_PATH, add, by=MAY_MATCH, again=show, faults={UnusableRule: 400}),
     action_at(f"{_PATH}/remove", remove, by=MAY_MATCH),
 ]

@@ -19,16 +19,11 @@ from domain.fills.matching_again import assign_card_and_match
 from domain.fleet.records import UnknownTarget
 from domain.ids import read_id
 from domain.lifecycle import Environment
-from domain.wording import sentence
 from ingress.console.addresses import action_at, in_report_threads, page_at
 from ingress.console.signed_in import Page, see_other
 
 
-def show(page: Page) -> Response:
-    return _page(page)
-
-
-def _page(page: Page, *, fault: str = "", status: int = 200) -> Response:
+def show(page: Page, *, fault: str = "", status: int = 200) -> Response:
     return page.render(
         "fill_cards.html",
         status=status,
@@ -48,16 +43,6 @@ def _page(page: Page, *, fault: str = "", status: int = 200) -> Response:
 
 def assign(page: Page, by: Actor) -> Response:
     """Store who has the card, and credit its waiting fills."""
-    card = page.form.text("card")
-    try:
-        with page.connection.transaction():
-            _assign(page, card, by)
-    except (UnusableCard, UnclearTruck, UnknownTarget) as error:
-        return _page(page, fault=sentence(str(error)), status=400)
-    return see_other("/fills/cards")
-
-
-def _assign(page: Page, card: str, by: Actor) -> None:
     form = page.form
     holder, day = form.text("holder"), form.text("from")
     driver_id = read_id("drv", holder)
@@ -72,10 +57,21 @@ def _assign(page: Page, card: str, by: Actor) -> None:
         raise UnusableCard("choose the first day from the calendar") from None
     found = CardHolder(truck, driver_id, form.text("name") or None, first_day)
     far_miles = page.console.settings.fill_far_miles
-    assign_card_and_match(page.connection, page.company_id, card, found, by, far_miles=far_miles, now=page.now)
+    with page.connection.transaction():  # what fails in it leaves the page its connection
+        assign_card_and_match(
+            page.connection, page.company_id, form.text("card"), found, by, far_miles=far_miles, now=page.now
+        )
+    return see_other("/fills/cards")
 
 
 ADDRESSES = [
     page_at("/fills/cards", show),
-    action_at("/fills/cards", assign, by=MAY_DISPATCH, run=in_report_threads),
+    action_at(
+        "/fills/cards",
+        assign,
+        by=MAY_DISPATCH,
+        run=in_report_threads,
+        again=show,
+        faults=dict.fromkeys((UnusableCard, UnclearTruck, UnknownTarget), 400),
+    ),
 ]

@@ -61,7 +61,6 @@ def take(page: Page, upload: Upload) -> Response:
 def _wanted(page: Page, upload: Upload) -> tuple[FillsFile, str]:
     """The profile and unit to read the file with, and the doubt about them."""
     form = page.form
-    environment = Environment.SANDBOX if form.text("environment") == Environment.SANDBOX else Environment.LIVE
     name = form.text("profile") or AUTO
     if name != AUTO and name not in CARDS:
         raise Refused(400, "Which card is it?", "Choose a card from the list.")
@@ -71,7 +70,7 @@ def _wanted(page: Page, upload: Upload) -> tuple[FillsFile, str]:
     wanted = FillsFile(
         path=upload.path,
         company_id=page.company_id,
-        environment=environment,
+        environment=page.tenant.environment,
         profile=profile,
         volume=_VOLUMES.get(form.text("volume"), ""),
         far_miles=page.console.settings.fill_far_miles,

@@ -34,11 +34,10 @@ from domain.fills.matching_again import end_matching, match_fills_again
 from domain.fills.reviewing import BY_RULE, NO_ROUTE, Decision, UnusableDecision, decide
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
-from domain.wording import sentence
 from ingress.console.addresses import action_at, as_download, in_report_threads, page_at
 from ingress.console.downloads import Download
-from ingress.console.refusals import Refused, not_found
-from ingress.console.report_choices import address_with, named_spans, span_of, tenant_of
+from ingress.console.refusals import Refused, known
+from ingress.console.report_choices import address_with, named_spans, span_of
 from ingress.console.signed_in import Page, see_other
 
 FILLS, STOPS = 100, 100
@@ -54,12 +53,12 @@ MOST_MATCHED = 5_000
 """Most fills that the page matches again; `fuelroute fills match` takes more."""
 _DONE = {
     "matched": "All that waits was matched again with the trucks, mappings, stations and routes of now.",
-    "decided": "It is stored, and what was figured from it is figured anew.",
+    "decided": "It is stored, and what depends on it is computed again.",
 }
 
 
 def show(page: Page) -> Response:
-    tenant, which = tenant_of(page), _LISTS.get(page.form.text("list"), FillList.ALL)
+    tenant, which = page.tenant, _LISTS.get(page.form.text("list"), FillList.ALL)
     number = page.form.number("page", most=MOST_COUNTED_FILLS // FILLS)
     fills = list_fills(page.connection, tenant, which, limit=FILLS + 1, offset=number * FILLS)
     return page.render(
@@ -82,7 +81,7 @@ def show(page: Page) -> Response:
 
 def match_again(page: Page, by: Actor) -> Response:
     """Match the waiting fills once more, up to `MOST_MATCHED`."""
-    tenant, stations = tenant_of(page), read_stations(page.connection, page.company_id)
+    tenant, stations = page.tenant, read_stations(page.connection, page.company_id)
     settled, after = 0, UUID(int=0)
     for _ in range(MOST_MATCHED // BATCH_FILLS):
         done = match_fills_again(
@@ -104,14 +103,9 @@ def match_again(page: Page, by: Actor) -> Response:
 # --- One fill, and the decision about it -------------------------------------------------------------------------
 
 
-def show_fill(page: Page) -> Response:
-    return _fill(page, _fill_id(page))
-
-
-def _fill(page: Page, fill_id: UUID, *, fault: str = "", status: int = 200) -> Response:
-    fill = read_fill(page.connection, page.company_id, fill_id)
-    if fill is None:
-        raise not_found()
+def show_fill(page: Page, *, fault: str = "", status: int = 200) -> Response:
+    fill_id = page.id_in_address("fil")
+    fill = known(read_fill(page.connection, page.company_id, fill_id))
     shown = shown_id("fil", fill_id)
     return page.render(
         "fill.html",
@@ -132,7 +126,7 @@ def _fill(page: Page, fill_id: UUID, *, fault: str = "", status: int = 200) -> R
 
 def decide_fill(page: Page, by: Actor) -> Response:
     """Confirm the matches, or change them."""
-    fill_id, form = _fill_id(page), page.form
+    fill_id, form = page.id_in_address("fil"), page.form
     fuel, route = form.text("fuel"), form.text("route")
     route_id = read_id("rte", route)
     if fuel not in ("", *Fuel) or (route not in (BY_RULE, NO_ROUTE) and route_id is None):
@@ -144,36 +138,17 @@ def decide_fill(page: Page, by: Actor) -> Response:
         route=route_id or route,
         is_twice=form.text("twice") == "yes",
     )
-    if read_fill(page.connection, page.company_id, fill_id) is None:
-        raise not_found()
-    try:
-        with page.connection.transaction():
-            decide(
-                page.connection,
-                page.company_id,
-                fill_id,
-                decision,
-                by,
-                far_miles=page.console.settings.fill_far_miles,
-                now=page.now,
-            )
-    except UnusableDecision as error:
-        return _fill(page, fill_id, fault=sentence(str(error)), status=400)
+    far_miles = page.console.settings.fill_far_miles
+    with page.connection.transaction():  # what fails in it leaves the page its connection
+        decide(page.connection, page.company_id, fill_id, decision, by, far_miles=far_miles, now=page.now)
     return see_other("/fills?list=review&done=decided")
-
-
-def _fill_id(page: Page) -> UUID:
-    fill_id = read_id("fil", page.request.path_params["id"])
-    if fill_id is None:
-        raise not_found()
-    return fill_id
 
 
 # --- Planned against bought --------------------------------------------------------------------------------------
 
 
 def show_bought(page: Page) -> Response:
-    tenant, span = tenant_of(page), span_of(page)
+    tenant, span = page.tenant, span_of(page)
     by, number = _BYS.get(page.form.text("by"), BoughtBy.WEEK), page.form.number("page")
     weeks = bought_lines(page.connection, tenant, span, BoughtBy.WEEK)
     total = total_bought(weeks)
@@ -195,7 +170,7 @@ def show_bought(page: Page) -> Response:
 
 
 def export_bought(page: Page) -> Response:
-    tenant, span, by = tenant_of(page), span_of(page), page.form.text("by")
+    tenant, span, by = page.tenant, span_of(page), page.form.text("by")
     rows: Iterable[dict[str, Any]]
     if by in _BYS:
         kind = _BYS[by]
@@ -217,7 +192,7 @@ ADDRESSES = [
     page_at("/fills", show),
     action_at("/fills/match", match_again, by=MAY_DISPATCH, run=in_report_threads),
     page_at("/fills/{id}", show_fill),
-    action_at("/fills/{id}", decide_fill, by=MAY_DISPATCH),
+    action_at("/fills/{id}", decide_fill, by=MAY_DISPATCH, again=show_fill, faults={UnusableDecision: 400}),
     page_at("/bought", show_bought),
     page_at("/bought.csv", export_bought, run=as_download),
 ]

@@ -4,14 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import islice
 from typing import Any
-from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
 from domain.accounts.users import MAY_EDIT_POLICY
 from domain.audit.entries import Actor
-from domain.files.csvfiles import ImportReport, UnreadableFile, write_rows
+from domain.files.csvfiles import ImportReport, UnreadableFile
 from domain.files.kept_profiles import TooManyProfiles, keep_profile, kept_profiles
 from domain.files.profiles import Column, FileProfile, guessed_columns
 from domain.files.reading import AUTO, open_profiled, read_sample
@@ -31,9 +30,9 @@ from domain.stations.price_units import ExchangeRates
 from domain.stations.stations import UnknownStation
 from domain.wording import sentence
 from ingress.console.addresses import action_at, as_download, page_at, upload_at
-from ingress.console.downloads import Download
+from ingress.console.downloads import csv_download
 from ingress.console.importer import MOST_COLUMNS_SHOWN, Upload, fault_of_file
-from ingress.console.refusals import Refused, not_found
+from ingress.console.refusals import Refused, known
 from ingress.console.signed_in import Page, named_in_address, see_other
 
 MOST_FILE_BYTES_SENT = 5 << 20
@@ -50,11 +49,7 @@ _DONE = {
 }
 
 
-def show(page: Page) -> Response:
-    return _prices(page)
-
-
-def _prices(page: Page, *, fault: str = "", status: int = 200) -> Response:
+def show(page: Page, *, fault: str = "", status: int = 200) -> Response:
     sources = price_sources.SOURCES.all(page.connection, page.company_id)
     run_id = read_id("imp", page.form.text("run"))
     runs = latest_runs(page.connection, page.company_id)
@@ -206,45 +201,30 @@ def _import(page: Page, upload: Upload, profile: FileProfile) -> Response:
 
 def refused_csv(page: Page) -> Response:
     """The refused rows of a file."""
-    run_id = read_id("imp", page.request.path_params["id"])
-    rows = refused_rows(page.connection, page.company_id, run_id) if run_id is not None else None
-    if rows is None:
-        raise not_found()
-    name, columns = "fuelroute-refused-prices.csv", ["line", "message"]
-    return Download(name, lambda file: write_rows(file, columns, rows), encoding="utf-8-sig")
+    rows = known(refused_rows(page.connection, page.company_id, page.id_in_address("imp")))
+    return csv_download("fuelroute-refused-prices.csv", ["line", "message"], rows)
 
 
 # --- Held prices -------------------------------------------------------------------------------------------------
 
 
 def accept(page: Page, by: Actor) -> Response:
-    held_id = _held_id(page)
-    try:
-        held_prices.accept_price(
-            page.connection,
-            page.company_id,
-            held_id,
-            by,
-            station_id=page.form.text("station").strip(),
-            may_change_retail=_is_operator(page),
-            now=page.now,
-            rates=ExchangeRates.of(page.console.settings),
-        )
-    except (NeedsStation, NeedsOperator, NeedsRate, UnknownStation) as error:
-        return _prices(page, fault=sentence(str(error)), status=400)
+    held_prices.accept_price(
+        page.connection,
+        page.company_id,
+        page.id_in_address("hld"),
+        by,
+        station_id=page.form.text("station").strip(),
+        may_change_retail=_is_operator(page),
+        now=page.now,
+        rates=ExchangeRates.of(page.console.settings),
+    )
     return see_other("/prices?done=accepted")
 
 
 def refuse(page: Page, by: Actor) -> Response:
-    held_prices.refuse_price(page.connection, page.company_id, _held_id(page), by, now=page.now)
+    held_prices.refuse_price(page.connection, page.company_id, page.id_in_address("hld"), by, now=page.now)
     return see_other("/prices?done=refused")
-
-
-def _held_id(page: Page) -> UUID:
-    held_id = read_id("hld", page.request.path_params["id"])
-    if held_id is None:
-        raise not_found()
-    return held_id
 
 
 # --- Sources -----------------------------------------------------------------------------------------------------
@@ -269,11 +249,12 @@ def _may_send(page: Page) -> None:
     _ = page.company_id
 
 
+_NEEDS = dict.fromkeys((NeedsStation, NeedsOperator, NeedsRate, UnknownStation), 400)
 ADDRESSES = [
     page_at("/prices", show, by=MAY_EDIT_POLICY),
     upload_at("/prices", take, by=MAY_EDIT_POLICY, check=_may_send),
     page_at("/price-runs/{id}.csv", refused_csv, by=MAY_EDIT_POLICY, run=as_download),
-    action_at("/prices/{id}/accept", accept, by=MAY_EDIT_POLICY),
+    action_at("/prices/{id}/accept", accept, by=MAY_EDIT_POLICY, again=show, faults=_NEEDS),
     action_at("/prices/{id}/refuse", refuse, by=MAY_EDIT_POLICY),
     action_at("/price-sources/{id}/pause", pause, by=MAY_EDIT_POLICY),
     action_at("/price-sources/{id}/resume", resume, by=MAY_EDIT_POLICY),

@@ -30,7 +30,7 @@ from domain.savings.spans import Span
 from ingress.console.addresses import as_download, page_at
 from ingress.console.downloads import Download
 from ingress.console.refusals import Refused, not_found
-from ingress.console.report_choices import address_with, named_spans, span_of, tenant_of
+from ingress.console.report_choices import address_with, named_spans, span_of
 from ingress.console.savings_chart import PLOT, draw_prices, draw_savings
 from ingress.console.signed_in import Page
 
@@ -134,7 +134,7 @@ def _wanted(page: Page) -> _Wanted:
     """Read the choices from the address. Raises Refused for those that are not offered."""
     form = page.form
     return _Wanted(
-        tenant=tenant_of(page),
+        tenant=page.tenant,
         span=span_of(page),
         by=_BYS.get(form.text("by"), Dimension.TRUCK),
         order=_ORDERS.get(form.text("order"), LineOrder.SAVED),

@@ -30,7 +30,7 @@ from domain.queue.rates import CHARTED_MINUTES, WINDOWS, read_rates, shown_rate
 from domain.wording import counted
 from ingress.console.addresses import action_at, page_at, stream_at
 from ingress.console.charts import draw_chart
-from ingress.console.refusals import Refused, not_found
+from ingress.console.refusals import FormFault, Refused, known, not_found
 from ingress.console.signed_in import OPERATORS, Page, see_other
 from ingress.console.streams import TimedCache
 
@@ -168,9 +168,7 @@ def _queue(page: Page) -> str:
 
 def show_overdue(page: Page) -> Response:
     """Show the rows behind a figure. Held routes can be limited to one reason."""
-    figure = FIGURES.get(page.request.path_params["figure"])
-    if figure is None:
-        raise not_found()
+    figure = known(FIGURES.get(page.request.path_params["figure"]))
     reason = page.form.text("reason")
     rows = overdue.rows(page.connection, figure.name, limit=_ROWS, now=page.now, detail=reason or None)
     return page.render(
@@ -184,11 +182,7 @@ def show_overdue(page: Page) -> Response:
     )
 
 
-def show_dead(page: Page) -> Response:
-    return _dead(page)
-
-
-def _dead(page: Page, *, fault: str = "", status: int = 200) -> Response:
+def show_dead(page: Page, *, fault: str = "", status: int = 200) -> Response:
     wanted = _filter(page)
     letters = dead_letters.find(page.connection, page.console.jobs.client, wanted)
     return page.render(
@@ -232,13 +226,11 @@ def _groups(page: Page, letters: Sequence[DeadLetter]) -> dict[str, list[tuple[s
 
 def act_on_dead(page: Page, by: Actor) -> Response:
     """Replay or discard the letters that match, if their number is still the one that the page showed."""
-    act = {"replay": dead_letters.replay, "discard": dead_letters.discard}.get(page.form.text("act"))
-    if act is None:
-        raise not_found()
+    act = known({"replay": dead_letters.replay, "discard": dead_letters.discard}.get(page.form.text("act")))
     wanted = _filter(page)
     letters = dead_letters.find(page.connection, page.console.jobs.client, wanted)
     if len(letters) != page.form.number("count"):
-        return _dead(page, fault=f"There are {len(letters)} of them now. Look at them, then try again.", status=409)
+        raise FormFault(f"there are {len(letters)} of them now. Look at them, then try again", 409)
     taken = act(page.connection, page.console.jobs.client, letters, wanted, by)
     return see_other(f"/queues/dead?{page.form.text('act')}={taken}")
 
@@ -290,7 +282,7 @@ _action_at = partial(action_at, by=OPERATORS)
 ADDRESSES = [
     _page_at("/queues", show),
     _page_at("/queues/dead", show_dead),
-    _action_at("/queues/dead", act_on_dead),
+    _action_at("/queues/dead", act_on_dead, again=show_dead),
     _action_at("/queues/pause", pause),
     _action_at("/queues/resume", resume),
     stream_at("/queues/stream", figures, by=OPERATORS),

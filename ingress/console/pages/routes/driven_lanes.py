@@ -6,7 +6,6 @@ from starlette.responses import Response
 
 from domain.accounts.users import MAY_EDIT_POLICY
 from domain.audit.entries import Actor
-from domain.database.connections import Tenant
 from domain.driven_lanes.lanes import list_lanes, reset_lane
 from domain.ids import shown_id
 from domain.lifecycle import Environment
@@ -18,13 +17,8 @@ _PATH = "/savings/lanes"
 _LANES = 50
 
 
-def _tenant(page: Page) -> Tenant:
-    is_sandbox = page.form.text("environment") == Environment.SANDBOX
-    return Tenant(page.company_id, Environment.SANDBOX if is_sandbox else Environment.LIVE)
-
-
 def show(page: Page) -> Response:
-    tenant, number = _tenant(page), page.form.number("page")
+    tenant, number = page.tenant, page.form.number("page")
     found = list_lanes(page.connection, tenant, limit=_LANES + 1, offset=number * _LANES)
     return page.render(
         "driven_lanes.html",
@@ -42,7 +36,7 @@ def show(page: Page) -> Response:
 
 
 def reset(page: Page, by: Actor) -> Response:
-    tenant = _tenant(page)
+    tenant = page.tenant
     try:
         lane_id = UUID(page.form.text("lane"))
     except ValueError:

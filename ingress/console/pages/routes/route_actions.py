@@ -4,7 +4,6 @@ The page offers those that are possible. Each needs a reason. The rules are in
 `domain/routes/progress/dispatcher_entries.py`.
 """
 
-from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 from uuid import UUID
@@ -23,7 +22,7 @@ from domain.routes.reading.history import History, find_tenant
 from domain.telematics.manual_stop_events import VisitEnd
 from domain.telemetry.logs import get_logger
 from ingress.console.addresses import action_at
-from ingress.console.refusals import Refused, not_found
+from ingress.console.refusals import Refused, known
 from ingress.console.signed_in import Page, see_other
 
 log = get_logger(__name__)
@@ -91,9 +90,7 @@ def _missing_stop_events(history: History) -> list[tuple[str, str]]:
 def cancel(page: Page, by: Actor) -> Response:
     tenant, route_id = _route(page)
     effect = dispatcher_entries.cancel(page.connection, tenant, route_id, _with_reason(page, by), now=page.now)
-    if effect is None:
-        raise not_found()
-    if effect == "refuse":
+    if known(effect) == "refuse":
         raise Refused(409, "This route can no longer be canceled", "The driver has its plan, or it has ended.")
     return _done(page, route_id, "canceled", "console.route_canceled" if effect == "cancel" else None)
 
@@ -111,7 +108,7 @@ def enter_stop_event(page: Page, by: Actor) -> Response:
         route_id,
         int(number[:4]),
         _ENDS[name],
-        _moment(page),
+        page.moment("at", "Go back and say when it was."),
         _with_reason(page, by),
         settings=page.console.settings,
         now=page.now,
@@ -119,17 +116,6 @@ def enter_stop_event(page: Page, by: Actor) -> Response:
     if not is_news:
         return _done(page, route_id, "known", None)
     return _done(page, route_id, "entered", "console.stop_event_entered")
-
-
-def _moment(page: Page) -> datetime:
-    """The time in the form, which the browser writes in the company's zone. Raises Refused for any other text."""
-    try:
-        moment = datetime.fromisoformat(page.form.text("at"))
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=ZoneInfo(page.session.time_zone))
-        return moment.astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise Refused(400, "This is no time", "Go back and say when it was.") from None
 
 
 def plan(page: Page, by: Actor) -> Response:
@@ -142,9 +128,7 @@ def plan(page: Page, by: Actor) -> Response:
 def send(page: Page, by: Actor) -> Response:
     """Send a failed message again. Raises CannotResend if it cannot be; the page says why."""
     tenant, route_id = _route(page)
-    message_id = read_id("msg", page.form.text("message"))
-    if message_id is None:
-        raise not_found()
+    message_id = known(read_id("msg", page.form.text("message")))
     dispatcher_entries.send_again(
         page.connection,
         tenant,
@@ -159,11 +143,8 @@ def send(page: Page, by: Actor) -> Response:
 
 def _route(page: Page) -> tuple[Tenant, UUID]:
     """The route in the address, in either environment. Raises Refused if the company has no such route."""
-    route_id = read_id("rte", page.request.path_params["id"])
-    tenant = find_tenant(page.connection, page.company_id, route_id) if route_id is not None else None
-    if tenant is None or route_id is None:
-        raise not_found()
-    return tenant, route_id
+    route_id = page.id_in_address("rte")
+    return known(find_tenant(page.connection, page.company_id, route_id)), route_id
 
 
 def _with_reason(page: Page, by: Actor) -> Actor:

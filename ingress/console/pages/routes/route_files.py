@@ -62,7 +62,6 @@ def take(page: Page, upload: Upload) -> Response:
 
 def _wanted(page: Page, upload: Upload) -> RoutesFile:
     form = page.form
-    environment = Environment.SANDBOX if form.text("environment") == Environment.SANDBOX else Environment.LIVE
     try:
         kind = format_of(form.text("filename", most=1_000))
     except UnreadableFile as error:
@@ -72,7 +71,7 @@ def _wanted(page: Page, upload: Upload) -> RoutesFile:
     return RoutesFile(
         path=upload.path,
         company_id=page.company_id,
-        environment=environment,
+        environment=page.tenant.environment,
         format=kind,
         names=names,
         zone=ZoneInfo(page.session.time_zone),
@@ -97,17 +96,13 @@ def _preview(page: Page, wanted: RoutesFile) -> Response:
     chosen = list(names) if names is not None else [field_named(column) for column in columns]
     return page.render(
         "_route_file.html",
-        columns=list(zip(columns, chosen, [_is_field(name) for name in chosen], strict=True)),
+        columns=list(zip(columns, chosen, [not name or bool(field_named(name)) for name in chosen], strict=True)),
         fields=_suggested(wanted.format),
         routes=routes,
         fault=fault,
         passed_over=passed_over,
         zone=wanted.zone.key,
     )
-
-
-def _is_field(name: str) -> bool:
-    return not name or bool(field_named(name))
 
 
 def _suggested(kind: FileFormat) -> list[str]:

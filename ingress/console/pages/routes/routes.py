@@ -12,8 +12,6 @@ from starlette.responses import Response
 from domain.contract.shapes import Route
 from domain.database.connections import Tenant
 from domain.encoding import write
-from domain.files.csvfiles import write_rows
-from domain.ids import read_id
 from domain.lifecycle import Environment, PendingReason, RouteStatus
 from domain.planning.explanation import Explanation, FullExplanation, ReasonedCandidate, StoredExplanation
 from domain.planning.reasons import with_reasons
@@ -37,12 +35,12 @@ from domain.sandbox.drives import read_drive
 from domain.stations.places import places_of_stations
 from domain.wording import counted
 from ingress.console.addresses import as_download, page_at
-from ingress.console.downloads import Download
+from ingress.console.downloads import csv_download
 from ingress.console.drawing import WIDTH, Frame, draw_ground, draw_moving, drawn_candidates
 from ingress.console.maps import with_map
 from ingress.console.pages.routes.route_actions import DONE, possible_steps
 from ingress.console.profile import PLOT, Profile, draw_profile
-from ingress.console.refusals import Refused, not_found
+from ingress.console.refusals import Refused, known
 from ingress.console.rendering import state_words
 from ingress.console.route_map import GroundOfMap, map_ground, map_moving
 from ingress.console.signed_in import Page
@@ -93,7 +91,6 @@ class _Asked(NamedTuple):
 
 def _asked(page: Page) -> _Asked:
     form = page.form
-    environment = Environment.SANDBOX if form.text("environment") == Environment.SANDBOX else Environment.LIVE
     wanted = RouteSearch(
         status=_STATUSES.get(form.text("status")),
         start_from=_start_of(page, "from"),
@@ -104,7 +101,7 @@ def _asked(page: Page) -> _Asked:
         text=form.text("q"),
     )
     table = shown_table(page, TABLE, {name: form.text(name) for name in _FILTERS})
-    return _Asked(Tenant(page.company_id, environment), wanted, table)
+    return _Asked(page.tenant, wanted, table)
 
 
 def _found(page: Page, asked: _Asked, *, limit: int, offset: int) -> FoundRoutes:
@@ -157,7 +154,7 @@ def export(page: Page) -> Response:
     zone = ZoneInfo(page.session.time_zone)
     rows = ([EXPORTED[one.name](route, zone) for one in asked.table.columns] for route in _each(page, asked, first))
     head = [one.title for one in asked.table.columns]
-    return Download("fuelroute-routes.csv", lambda file: write_rows(file, head, rows), encoding="utf-8-sig")
+    return csv_download("fuelroute-routes.csv", head, rows)
 
 
 def _each(page: Page, asked: _Asked, first: FoundRoutes) -> Iterator[Route]:
@@ -211,18 +208,17 @@ def show_one(page: Page) -> Response:
     history = _history(page)
     tenant = Tenant(page.company_id, Environment(history.route.environment))
     (versioned,) = read_routes([(tenant, history.route.id)]).on(page.connection)
-    if versioned is None:
-        raise not_found()
+    version, route = known(versioned)
     moving: dict[str, Any] = {
-        "route": versioned.route,
+        "route": route,
         "stored": history.route,
         "truck": history.truck,
         "drive": read_drive(page.connection, page.company_id, history.route.id),
         "width": WIDTH,
         "map_moving": map_moving(history),
         "events": timeline(history),
-        "version": versioned.version,
-        "seen": page.form.text("seen") if page.is_fragment else versioned.version,
+        "version": version,
+        "seen": page.form.text("seen") if page.is_fragment else version,
     }
     if page.is_fragment and page.form.text("drawn") == str(history.route.plan_id or ""):
         drawing = draw_moving(history, Frame.read(page.form.text("frame")))
@@ -253,7 +249,7 @@ def show_one(page: Page) -> Response:
         profile=_profile(page, history, drawn) if drawn else None,
         plot=PLOT,
         most_compared=MOST_COMPARED,
-        api_view=msgspec.json.format(write(versioned.route), indent=2).decode(),
+        api_view=msgspec.json.format(write(route), indent=2).decode(),
         api_url=page.console.settings.api_address(),
         steps=possible_steps(page, history),
         done=DONE.get(page.form.text("done"), ""),
@@ -300,11 +296,7 @@ def _explained(page: Page, explanation: StoredExplanation) -> Explained:
 
 def _history(page: Page) -> History:
     """The history of the route in the address. Raises Refused if the company has no such route."""
-    route_id = read_id("rte", page.request.path_params["id"])
-    history = read_history(page.connection, page.company_id, route_id) if route_id is not None else None
-    if history is None:
-        raise not_found()
-    return history
+    return known(read_history(page.connection, page.company_id, page.id_in_address("rte")))
 
 
 ADDRESSES = [

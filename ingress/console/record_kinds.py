@@ -1,5 +1,5 @@
-"""The subjects of the pages Fleet and Stations: vehicles, drivers, stations, deals, taxes. Each has its ways to search,
-show, edit and remove rows. `pages/fleet/fleet_and_stations.py` has the pages."""
+"""The kinds of records on the pages Fleet and Stations: vehicles, drivers, stations, deals, taxes. Each has its ways to
+search, show, edit and remove rows. `pages/fleet/fleet_and_stations.py` has the pages."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
@@ -30,7 +30,7 @@ from domain.stations.deals import DealFileRow, delete_deal, store_deal
 from domain.stations.listings import DEALS, STATIONS, TAXES, StoredDeal, StoredStation, StoredTax
 from domain.stations.stations import StationFileRow, insert_station, set_stations_retired, store_station
 from domain.stations.taxes import TaxRow, delete_tax, store_tax, tax_key
-from ingress.console.refusals import Refused, not_found
+from ingress.console.refusals import Refused, known, not_found
 from ingress.console.signed_in import Page
 
 Stored = TypeVar("Stored", bound=tuple[Any, ...])
@@ -39,7 +39,7 @@ Typed = TypeVar("Typed", bound=Struct)
 """A row of the CSV file, or the text of a form."""
 
 
-class Subject(ABC, Generic[Stored, Typed]):
+class RecordKind(ABC, Generic[Stored, Typed]):
     name: ClassVar[str]
     """The name, which is also the first part of its addresses."""
     one: ClassVar[str]
@@ -74,11 +74,7 @@ class Subject(ABC, Generic[Stored, Typed]):
 
     def read(self, page: Page, key: str) -> Stored:
         """The stored row. Raises Refused if there is none, also for another company's row."""
-        parameters = self.parameters(key)
-        row = self.listing.read(page.connection, self.scope(page), **parameters) if parameters is not None else None
-        if row is None:
-            raise not_found()
-        return row
+        return known(self.listing.read(page.connection, self.scope(page), **known(self.parameters(key))))
 
     def title(self, row: Stored) -> str:
         return str(getattr(row, self.listed[0]) or f"this {self.one}")
@@ -127,26 +123,26 @@ _UNIT_FIELDS = ("currency", "unit")
 FleetRow = TypeVar("FleetRow", StoredVehicle, StoredDriver)
 
 
-class _FleetSubject(Subject[FleetRow, Typed]):
+class _FleetKind(RecordKind[FleetRow, Typed]):
     section = "fleet"
     may_edit = MAY_EDIT_FLEET
     retires = True
-    kind: ClassVar[Matched]
+    matched: ClassVar[Matched]
 
     def is_retired(self, row: FleetRow) -> bool:
         return row.retired_at is not None
 
     def key(self, row: FleetRow) -> str:
-        return shown_id(ID_KIND[self.kind], row.id)
+        return shown_id(ID_KIND[self.matched], row.id)
 
     def parameters(self, key: str) -> dict[str, object] | None:
-        found = read_id(ID_KIND[self.kind], key)
+        found = read_id(ID_KIND[self.matched], key)
         return {"id": found} if found is not None else None
 
     def end(self, page: Page, stored: FleetRow, by: Actor) -> None:
         force = page.form.text("force") == "yes" and page.session.role in MAY_EDIT_POLICY
         try:
-            retire(page.connection, page.company_id, self.kind, stored.id, by, force=force, now=page.now)
+            retire(page.connection, page.company_id, self.matched, stored.id, by, force=force, now=page.now)
         except StillDriving as driving:
             raise Refused(
                 409,
@@ -155,10 +151,10 @@ class _FleetSubject(Subject[FleetRow, Typed]):
             ) from None
 
 
-class Vehicles(_FleetSubject[StoredVehicle, VehicleRow]):
+class Vehicles(_FleetKind[StoredVehicle, VehicleRow]):
     name = "vehicles"
     one = "vehicle"
-    kind = "vehicle"
+    matched = "vehicle"
     about = "Your trucks. Routes are matched to them by unit number or VIN. Fuel plans use tank and miles per gallon."
     search_hint = "unit number, VIN, plate, year, make, model"
     shape = VehicleRow
@@ -180,10 +176,10 @@ class Vehicles(_FleetSubject[StoredVehicle, VehicleRow]):
         return self.key(stored)
 
 
-class Drivers(_FleetSubject[StoredDriver, DriverRow]):
+class Drivers(_FleetKind[StoredDriver, DriverRow]):
     name = "drivers"
     one = "driver"
-    kind = "driver"
+    matched = "driver"
     about = (
         "Your drivers. Routes are matched to them by name or external id."
         " Fuel plans are sent to the contact, which is never shown."
@@ -220,7 +216,7 @@ class Drivers(_FleetSubject[StoredDriver, DriverRow]):
         return self.key(stored)
 
 
-class Stations(Subject[StoredStation, StationFileRow]):
+class Stations(RecordKind[StoredStation, StationFileRow]):
     name = "stations"
     one = "station"
     section = "stations"
@@ -272,7 +268,7 @@ class Stations(Subject[StoredStation, StationFileRow]):
         set_stations_retired(page.connection, [stored.station_id], by, now=page.now)
 
 
-class Deals(Subject[StoredDeal, DealFileRow]):
+class Deals(RecordKind[StoredDeal, DealFileRow]):
     name = "deals"
     one = "deal"
     section = "stations"
@@ -308,16 +304,14 @@ class Deals(Subject[StoredDeal, DealFileRow]):
         ):
             checked, typed = True, msgspec.structs.replace(typed, currency=stored.currency, unit=stored.unit)
         deal_id = store_deal(page.connection, page.company_id, old, typed, by, now=page.now, believe=checked)
-        if deal_id is None:
-            raise not_found()
-        return str(deal_id)
+        return str(known(deal_id))
 
     def end(self, page: Page, stored: StoredDeal, by: Actor) -> None:
         if not delete_deal(page.connection, page.company_id, stored.id, by, now=page.now):
             raise not_found()
 
 
-class Taxes(Subject[StoredTax, TaxRow]):
+class Taxes(RecordKind[StoredTax, TaxRow]):
     name = "taxes"
     one = "tax"
     section = "stations"
@@ -360,6 +354,6 @@ class Taxes(Subject[StoredTax, TaxRow]):
             raise not_found()
 
 
-AnySubject: TypeAlias = Subject[Any, Any]
+AnyRecordKind: TypeAlias = RecordKind[Any, Any]
 VEHICLES, DRIVERS, STATION_LIST = Vehicles(), Drivers(), Stations()
-SUBJECTS: tuple[AnySubject, ...] = (VEHICLES, DRIVERS, STATION_LIST, Deals(), Taxes())
+RECORD_KINDS: tuple[AnyRecordKind, ...] = (VEHICLES, DRIVERS, STATION_LIST, Deals(), Taxes())
