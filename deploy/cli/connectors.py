@@ -54,18 +54,10 @@ def connectors_process(context: typer.Context) -> None:
     """Runs one process that asks vendors of telematics for positions, unless a command is given. Several may run."""
     if context.invoked_subcommand is not None:
         return
-    from deploy.cli.running import prepare_to_serve
-    from domain.operations.server_checks import health_of
-    from domain.telemetry.logs import configure_logging
-    from domain.telemetry.metrics_ports import serve_metrics
+    from deploy.cli.running import serve
     from workers.connectors.process import run
 
-    settings = get_settings()
-    configure_logging(settings, "connectors")
-    prepare_to_serve("connectors", settings, redis_needed=False)
-    health = health_of(settings, "connectors", queue_needed=False)
-    serve_metrics(settings, "connectors", health)
-    raise SystemExit(run(settings, health))
+    serve("connectors", get_settings(), run)
 
 
 @app.command("add")

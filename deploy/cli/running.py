@@ -3,9 +3,11 @@
 import gc
 import os
 import socket
+from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -16,6 +18,7 @@ from domain.operations.server_checks import health_of, known_revisions
 from domain.queue.jobs import QUEUES
 from domain.queue.redis_clients import check_redis
 from domain.settings import Settings, get_settings
+from domain.telemetry.health import Health
 from domain.telemetry.logs import configure_logging
 from domain.telemetry.metrics import BUILD
 from domain.telemetry.metrics_ports import serve_metrics
@@ -76,11 +79,7 @@ def ingress(
     from ingress.process import run
 
     settings = _settings_with(host=host, port=port)
-    configure_logging(settings, "ingress")
-    prepare_to_serve("ingress", settings, redis_needed=False)
-    health = health_of(settings, "ingress", queue_needed=False)
-    serve_metrics(settings, "ingress", health)
-    raise SystemExit(run(settings, health))
+    serve("ingress", settings, run)
 
 
 @app.command()
@@ -96,11 +95,7 @@ def console(
     from ingress.console.process import run
 
     settings = _settings_with(console_host=host, console_port=port)
-    configure_logging(settings, "console")
-    prepare_to_serve("console", settings, redis_needed=False)
-    health = health_of(settings, "console", queue_needed=False)
-    serve_metrics(settings, "console", health)
-    raise SystemExit(run(settings, health))
+    serve("console", settings, run)
 
 
 @app.command()
@@ -129,14 +124,10 @@ def workers(
         from deploy.stack import run_workers
 
         raise SystemExit(run_workers(settings, chosen, processes, screen=screen))
-    process = f"workers-{'-'.join(chosen)}" if len(chosen) < len(QUEUES) else "workers"
-    configure_logging(settings, process)
     from workers.process import run
 
-    prepare_to_serve("workers", settings, process=process)
-    health = health_of(settings, process)
-    serve_metrics(settings, process, health)
-    raise SystemExit(run(settings, health, chosen))
+    process = f"workers-{'-'.join(chosen)}" if len(chosen) < len(QUEUES) else "workers"
+    serve("workers", settings, partial(run, queues=chosen), process=process, redis_needed=True)
 
 
 @app.command()
@@ -147,12 +138,7 @@ def scheduler() -> None:
     """
     from scheduler.process import run
 
-    settings = get_settings()
-    configure_logging(settings, "scheduler")
-    prepare_to_serve("scheduler", settings, redis_needed=False)
-    health = health_of(settings, "scheduler", queue_needed=False)
-    serve_metrics(settings, "scheduler", health)
-    raise SystemExit(run(settings, health))
+    serve("scheduler", get_settings(), run)
 
 
 def _settings_with(**given: object) -> Settings:
@@ -165,17 +151,29 @@ _GARBAGE_OBJECTS = 50_000
 that wait for their batch) was searched again and again: a tenth of the processor time, and twice the p99."""
 
 
-def prepare_to_serve(kind: str, settings: Settings, *, process: str = "", redis_needed: bool = True) -> None:
-    """Name the process for PostgreSQL, check the servers, export telemetry where that is asked for, and tune the
-    garbage collector, before a process runs for long. `process` is its name in traces and logs if that differs from
-    `kind`. Without `redis_needed` the process starts even while Redis is away, and logs that."""
+def serve(
+    kind: str,
+    settings: Settings,
+    run: Callable[[Settings, Health], int],
+    *,
+    process: str = "",
+    redis_needed: bool = False,
+) -> NoReturn:
+    """Name the process for PostgreSQL, check the servers, export telemetry where that is asked for, tune the garbage
+    collector, serve the metrics, and run until the end. `process` is its name in traces, metrics and logs if that
+    differs from `kind`. Without `redis_needed` the process starts even while Redis is away, and logs that."""
+    process = process or kind
+    configure_logging(settings, process)
     # libpq shows it in pg_stat_activity as the name of this process, by which `doctor` counts processes of each kind.
     os.environ["PGAPPNAME"] = f"fuelroute {kind} {os.getpid()}@{socket.gethostname()}"
     check_servers(settings)
     check_redis(settings.require_redis_url(), needed=redis_needed)
     from domain.telemetry.export import export_telemetry
 
-    export_telemetry(process or kind)
+    export_telemetry(process)
     BUILD.labels(version("fuelroute"), known_revisions()[0]).set(1)
     gc.freeze()  # what is imported by now stays, and need not be searched
     gc.set_threshold(_GARBAGE_OBJECTS)
+    health = health_of(settings, process, queue_needed=redis_needed)
+    serve_metrics(settings, process, health)
+    raise SystemExit(run(settings, health))
