@@ -27,8 +27,10 @@ TABLE_WIDTH = 170
 
 ELSEWHERE = """
 import sys
-import tests.benchmarks
-tests.benchmarks.__path__.insert(0, sys.argv.pop(1))
+from importlib.util import module_from_spec, spec_from_file_location
+folder = sys.argv.pop(1)
+spec = spec_from_file_location("tests.benchmarks.truth", folder + "/__init__.py", submodule_search_locations=[folder])
+sys.modules[spec.name] = module_from_spec(spec)
 from tests.benchmarks.truth.__main__ import run
 run()
 """
@@ -85,7 +87,7 @@ def _elsewhere(
     worlds = [f"--world={name}" for name in names]
     there = subprocess.run(
         [
-            *(checkout.resolve() / ".venv/bin/python", "-c", ELSEWHERE, Path(__file__).parents[1]),
+            *(checkout.resolve() / ".venv/bin/python", "-c", ELSEWHERE, Path(__file__).parent),
             *("--json", f"--drives={drives}", f"--seed={seed}", *worlds, *switch),
         ],
         check=True,

@@ -17,6 +17,8 @@ SAME_PERCENT = 1.0
 LOW_PERCENT = 12.0
 """The driver is to be told before his tank is below this."""
 USUAL_DETOUR_MILES = 5.0
+SKIPPED_MILES = 20.0
+"""A driver who skips a stop likes another one better, at least this far ahead."""
 
 HALF_UP = 1e-9
 """A price of a purchase that ends on half a cent is rounded up, as plans round it."""
@@ -163,31 +165,31 @@ class Drive:
     def _visit(self, stop: Order) -> None:
         if self.trip.is_skipped(stop.offer):
             self._note("skips the stop")
+            if self.trip.world.makes_up_for_skips:
+                self._go_to(self._next_station(stop.offer, self.mile + SKIPPED_MILES), stop)
             return
         self._detour(stop.offer)
         if self.outcome.dry_mile is not None:
             return
         if self.trip.is_closed(stop.offer):
-            self._go_elsewhere(stop)
+            self._note("finds it closed")
+            self._go_to(stop.way_out or self._next_station(stop.offer, self.mile), stop)
         else:
             self._buy(stop)
         self._detour(stop.offer)
 
-    def _go_elsewhere(self, stop: Order) -> None:
-        """A closed station: the driver goes on to the way out, or else to the next station on his road."""
-        self._note("finds it closed")
-        other = stop.way_out or self._next_station(stop.offer)
-        if other is not None:
-            self.orders = sorted([replace_offer(stop, other), *self.orders], key=lambda one: one.offer.mile)
+    def _go_to(self, offer: Offer | None, stop: Order) -> None:
+        """The driver buys here what he was to buy at the stop."""
+        if offer is not None:
+            elsewhere = stop._replace(offer=offer, way_out=None)
+            self.orders = sorted([elsewhere, *self.orders], key=lambda one: one.offer.mile)
 
-    def _next_station(self, offer: Offer) -> Offer | None:
+    def _next_station(self, offer: Offer, mile: float) -> Offer | None:
         return next(
             (
                 one
                 for one in self.trip.offers
-                if one.mile > offer.mile
-                and one.detour_miles <= USUAL_DETOUR_MILES
-                and one.station.station_id != offer.station.station_id
+                if one.mile >= mile and one.detour_miles <= USUAL_DETOUR_MILES and one.station != offer.station
             ),
             None,
         )
@@ -214,7 +216,3 @@ class Drive:
         shown = self.trip.shown_percent(self.gallons, "pump", stop.offer.station.station_id)
         gallons = (stop.fill_percent - shown) * capacity / 100
         return stop.gallons if abs(gallons - stop.gallons) <= SAME_PERCENT * capacity / 100 else max(gallons, 0.0)
-
-
-def replace_offer(stop: Order, offer: Offer) -> Order:
-    return stop._replace(offer=offer, way_out=None)

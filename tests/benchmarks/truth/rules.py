@@ -10,18 +10,19 @@ from uuid import UUID
 
 from domain.accounts.policy import PlanPolicy
 from domain.messages.message_text import compose
-from domain.planning.deviations import Deviation, NextComparison, PlannedWay, TrackedFix, find_deviation
+from domain.planning.deviations import NextComparison, PlannedWay, TrackedFix, find_deviation
 from domain.planning.directions import directions_of
-from domain.planning.fuel_plan import ComputedPlan, compute_plan
+from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
 from domain.planning.gauges import Reading, judge_newest_reading
 from domain.planning.second_readings import count_readings
 from domain.routes.plans.deviating_trucks import Followed
-from domain.routes.plans.replans import MOST_REPLANS, _is_worth_telling
+from domain.routes.plans.replans import MOST_REPLANS
 from domain.stations.offers import Offer
 from tests.benchmarks.truth.driver import Fix, Order
+from tests.benchmarks.truth.fuel_watch import SHORTFALLS, FuelWatch, WatchedPlan
 from tests.benchmarks.truth.network import rest_of
 from tests.benchmarks.truth.orders import orders_of
-from tests.benchmarks.truth.versions import figure_of, mpg_of, plan_inputs
+from tests.benchmarks.truth.versions import figure_of, is_worth_telling, measured, mpg_of, plan_inputs
 from tests.benchmarks.truth.world import Trip
 from tests.domain.planning.plans import usual_policy
 
@@ -38,52 +39,62 @@ class Rules:
         self.way: PlannedWay | None = None
         self.plan: ComputedPlan | None = None
         self.next: NextComparison | None = None
+        self.fuel: FuelWatch | None = None
 
     def begin(self, trip: Trip, fix: Fix) -> Sequence[Order]:
         self.trip, self.fixes = trip, [fix]
-        self.way, self.plan = None, None
+        self.way, self.plan, self.fuel = None, None, None
         self.replans, self.passed = 0, 0
-        plan = self._plan(fix)
+        plan = self._plan(fix, figure_of(trip.truck.declared_mpg), self._level_percent())
         if not isinstance(plan, ComputedPlan):
             return []
-        self._take(plan, fix)
         self.plan = plan
-        return self._told(plan, fix)
+        return self._tell(plan, fix)
 
     def see(self, fix: Fix) -> Sequence[Order] | None:
         self.fixes.append(fix)
+        if self.plan is None:
+            return None
+        short = self.fuel.see(self.fixes) if self.fuel is not None else None
+        if short is not None:
+            return self._replan(fix, "burn", *short)
+        return self._replan(fix, "stop_passed", self._outlook(), self.passed) if self._has_deviated(fix) else None
+
+    def end(self, fix: Fix) -> None:
+        pass
+
+    def _has_deviated(self, fix: Fix) -> bool:
         if self.way is None or not self.replans_en_route or self.replans >= MOST_REPLANS:
-            return None
+            return False
         if self.next is not None and fix.at < self.next.at:
-            return None
+            return False
         since = self.next.since if self.next is not None else self.plan_fix.at
-        fixes = [self._tracked(one) for one in self.fixes if one.at >= since]
         deviation, self.next = find_deviation(
             self.way,
-            fixes,
+            [self._tracked(one) for one in self.fixes if one.at >= since],
             fuel_stops_passed=self.passed,
             history=lambda: [self._tracked(one) for one in self.fixes if one.at >= self.plan_fix.at],
             newest_decides=True,
         )
         self.passed = self.next.fuel_stops_passed
-        return self._replan(fix, deviation) if deviation is not None else None
+        return deviation is not None
 
-    def end(self, fix: Fix) -> None:
-        pass
+    def _outlook(self) -> Any:
+        return self.fuel.outlook(self.fixes)[0] if self.fuel is not None else None
 
-    def _plan(self, fix: Fix) -> Any:
+    def _plan(self, fix: Fix, burn: Any, percent: float) -> ComputedPlan | NoPlan:
         """The plan from the truck's place, with its offers ahead."""
         trip = self.trip
         ahead = [one._replace(mile=one.mile - fix.mile) for one in trip.offers if one.mile >= fix.mile]
         inputs = plan_inputs(
             road=rest_of(trip.road, fix.mile) if fix.mile else trip.road,
-            fuel_percent=self._level_percent(),
+            fuel_percent=percent,
             policy=self.policy,
             offers=self._near(ahead),
             further_offers=ahead,
             departure=fix.at,
             capacity_gallons=trip.truck.capacity_gallons,
-            burn=figure_of(trip.truck.declared_mpg),
+            burn=burn,
         )
         return compute_plan(inputs)
 
@@ -100,29 +111,15 @@ class Rules:
     def _tracked(self, fix: Fix) -> TrackedFix:
         return TrackedFix(fix.at, *self.trip.place_at(fix.mile), fix.percent)
 
-    def _take(self, plan: ComputedPlan, fix: Fix, *, document: Any = None, drivers_miles: float = 0.0) -> None:
-        """The truck is compared with this plan from here on. `document` is the driver's plan where he keeps it."""
-        road_miles = plan.inputs.road_miles
-        known: dict[str, Any] = {
-            "document": document or plan.document(),
-            "drivers_road_miles": drivers_miles or road_miles,
-            "road_miles": road_miles,
-            "road_is_drivers": document is None,
-            "as_of": fix.at,
-            "timeline": [],
-            "fuel_percent": plan.inputs.fuel_percent,
-            "fuel_at": fix.at,
-            "explanation": plan.packed_explanation,
-        }
-        followed = Followed._make(known.get(name) for name in Followed._fields)
-        self.way = followed.way({})
-        self.document, self.road_miles = followed.document, followed.drivers_road_miles
-        self.plan_fix, self.next = fix, None
-        self.passed = 0 if document is None else self.passed
+    def _tell(self, plan: ComputedPlan, fix: Fix, *, is_for_burn: bool = False) -> list[Order]:
+        """The driver gets the plan, and is compared with it from here on."""
+        self.document, self.document_from = plan.document(), fix.mile
+        self.drivers_miles, self.passed = plan.inputs.road_miles, 0
+        self._watch(plan, fix, is_for_burn=is_for_burn)
+        return orders_of(self.trip, self._text(plan, fix), self.document, fix.mile)
 
-    def _told(self, plan: ComputedPlan, fix: Fix) -> list[Order]:
-        """The message as the driver reads it."""
-        text = compose(
+    def _text(self, plan: ComputedPlan, fix: Fix) -> str:
+        return compose(
             MESSAGE,
             "LOAD-1",
             "101",
@@ -134,15 +131,49 @@ class Rules:
             low_fuel=plan.is_low_on_fuel,
             road_miles=plan.inputs.road_miles,
         )
-        return orders_of(self.trip, text, plan.document(), fix.mile)
 
-    def _replan(self, fix: Fix, deviation: Deviation) -> Sequence[Order] | None:
-        plan = self._plan(fix)
-        self.replans += 1
+    def _watch(self, plan: ComputedPlan, fix: Fix, *, is_for_burn: bool) -> None:
+        """Compares the truck with the road of its newest plan, and with the driver's fuel stops."""
+        self.plan_fix, self.next = fix, None
+        known: dict[str, Any] = {
+            "document": self.document,
+            "drivers_road_miles": self.drivers_miles,
+            "road_miles": plan.inputs.road_miles,
+            "road_is_drivers": self.document_from == fix.mile,
+            "as_of": fix.at,
+            "timeline": [],
+            "fuel_percent": plan.inputs.fuel_percent,
+            "fuel_at": fix.at,
+            "explanation": plan.packed_explanation,
+        }
+        if self.replans_en_route:
+            self.way = Followed._make(known.get(name) for name in Followed._fields).way({})
+        if SHORTFALLS is not None:
+            watched = WatchedPlan(
+                begins=fix._replace(percent=plan.inputs.start_percent),
+                end_mile=self.trip.road.distance_miles,
+                mpg=plan.trip.mpg,
+                capacity_gallons=plan.inputs.rated_gallons,
+                stops=self.document["stops"],
+                stops_from_mile=self.document_from,
+                is_for_burn=is_for_burn,
+            )
+            self.fuel = FuelWatch(watched, self.fuel.made if self.fuel is not None else 0)
+
+    def _replan(self, fix: Fix, kind: str, outlook: Any, passed: int) -> Sequence[Order] | None:
+        """A new plan, with the burn that the trip's own levels show; None where the driver is not told."""
+        is_for_burn = kind == "burn"
+        burn, percent = figure_of(self.trip.truck.declared_mpg), self._level_percent()
+        if outlook is not None and outlook.burns_otherwise:
+            burn = measured(outlook)
+            percent = round(outlook.level_percent, 1)
+        plan = self._plan(fix, burn, percent)
+        self.replans += not is_for_burn
+        if self.fuel is not None:
+            self.fuel.made += is_for_burn
         if not isinstance(plan, ComputedPlan):
             return None
-        if not _is_worth_telling(self.document, self.passed, plan):
-            self._take(plan, fix, document=self.document, drivers_miles=self.road_miles)
+        if not is_worth_telling(kind, self.document, passed, outlook, plan):
+            self._watch(plan, fix, is_for_burn=is_for_burn)
             return None
-        self._take(plan, fix)
-        return self._told(plan, fix)
+        return self._tell(plan, fix, is_for_burn=is_for_burn)

@@ -3,10 +3,13 @@
 from dataclasses import fields
 from importlib import import_module
 from importlib.util import find_spec
-from types import ModuleType
+from inspect import signature
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
+from domain.planning.fuel_plan import ComputedPlan
 from domain.planning.plan_inputs import PlanInputs
+from domain.routes.plans import replans
 
 DEFAULT_MPG = 6.5
 
@@ -33,3 +36,18 @@ def plan_inputs(*, burn: Any, **given: Any) -> PlanInputs:
     """The inputs of a plan, as this checkout has them."""
     name = "burn" if "burn" in {one.name for one in fields(PlanInputs)} else "mpg"
     return PlanInputs(**given, **{name: burn})
+
+
+def measured(outlook: Any) -> Any:
+    """The burn that the levels of a trip show, in place of the plan's."""
+    assert BURN_FIGURES is not None
+    return BURN_FIGURES.Burn(round(outlook.mpg, 2), "measured", instead_of_mpg=outlook.planned.mpg)
+
+
+def is_worth_telling(kind: str, document: Any, passed: int, outlook: Any, plan: ComputedPlan) -> bool:
+    """The decision of `finish_replan`."""
+    decide: Any = replans._is_worth_telling
+    if len(signature(decide).parameters) == 3:
+        return bool(decide(document, passed, plan))
+    due = SimpleNamespace(document=document, fuel_stops_passed=passed, replan={"kind": kind})
+    return bool(decide(SimpleNamespace(due=due, outlook=outlook), plan))

@@ -33,11 +33,13 @@ LEAST_START_PERCENT, MOST_START_PERCENT = 25.0, 50.0
 @dataclass(frozen=True, kw_only=True)
 class World:
     """A kind of world. `burns_more`: trucks burn this share more than they declare. `has_errors`: mileage, gauges,
-    prices, stations and drivers are off. `driver`: what the driver goes by."""
+    prices, stations and drivers are off. `makes_up_for_skips`: a driver who skips a stop fuels at another.
+    `driver`: what the driver goes by."""
 
     title: str
     declares_mpg: bool = True
     has_errors: bool = True
+    makes_up_for_skips: bool = True
     burns_more: float = 0.0
     trips_before: int = 0
     driver: str = "plan"
@@ -45,6 +47,7 @@ class World:
 
 WORLDS = {
     "declared": World(title="mpg declared"),
+    "skips": World(title="mpg declared, skips are not made up for", makes_up_for_skips=False),
     "not-declared": World(title="mpg not declared", declares_mpg=False),
     "learned": World(title="not declared, after three trips", declares_mpg=False, trips_before=3),
     "burns-15": World(title="burns 15 % more, else exact", has_errors=False, burns_more=0.15),
