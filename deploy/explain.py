@@ -92,6 +92,8 @@ def _facts(explanation: RouteExplanation) -> Iterator[tuple[str, str, str]]:
         yield "fuel left is worth", f"${inputs['leftover_value_per_gallon']:.3f}", policy
     yield "objective", inputs["objective"], policy
     yield "prices", f"{explanation['candidates_total']} candidates", _priced(prices, made_at)
+    for closed in prices.get("closed", []):
+        yield "closed", f"mile {closed['mile']:.1f}", f"{closed['name']}, until {_moment(closed['closed_until'])}"
 
 
 def _expected(fuel: FuelOrigin) -> str:

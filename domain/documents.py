@@ -57,15 +57,17 @@ class PlanCause(TypedDict):
     """`plans.cause`: why a plan was made for a route that had one. It is in `routes.replan` while the plan is being
     made."""
 
-    kind: Literal["fuel", "prices", "dispatcher", "off_road", "stop_passed"]
+    kind: Literal["fuel", "prices", "dispatcher", "off_road", "stop_passed", "station_closed"]
     """Changed fuel at the first stop; changed prices; a dispatcher's request; a truck found off the plan's road; a
-    truck that passed a planned stop without fueling."""
+    truck that passed a planned stop without fueling; a station ahead that was marked closed."""
     at: str
     """The time of the fix that showed it, or of the review; RFC 3339."""
     text: str
     """The cause in a sentence for people."""
     fuelStopsPassed: NotRequired[int]
     """Number of fuel stops of the plan before that were behind the truck, where a plan was made again on the way."""
+    closures: NotRequired[dict[str, str]]
+    """The closures that the plan was made for: their ids, each with its station."""
 
 
 class TimelineEntry(TypedDict):

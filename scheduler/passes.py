@@ -56,11 +56,12 @@ from domain.queue.jobs import (
 from domain.requests import log as requests
 from domain.roads.highways import HighwayRoads, default_highway_finder
 from domain.routes.intake import holds, retiring
-from domain.routes.plans import first_plan, review_requests
+from domain.routes.plans import closed_stations, first_plan, review_requests
 from domain.routes.reading import changes, counts
 from domain.routes.transitions import expire_started_routes
 from domain.sandbox import drives
 from domain.settings import Settings
+from domain.stations.closures import forget_closures
 from domain.stations.held_prices import forget_held_prices
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_polling import poll_source
@@ -86,6 +87,8 @@ _MARK_EVERY = timedelta(minutes=1)
 _PORTION = 1_000
 _QUOTE_DAYS = 30
 """Days for which quotes are kept. A quote counts for a week; for some weeks more it shows how prices went."""
+_CLOSURE_DAYS = 30
+"""Days for which closures of stations are kept after their end."""
 _POSITIONS = 20_000
 _REQUESTS = 20_000
 _SOURCES = 1_000
@@ -161,6 +164,8 @@ class Passes:
         every few seconds. A job that waits in its queue or runs is not enqueued again, however long it has been due."""
         now = clock.now()
         with self.database.transaction() as connection:
+            closed = closed_stations.make_new_plans(connection, None, now=now)
+        with self.database.transaction() as connection:
             pending = holds.count_due_imports(connection, now=now, maximum=_MAX_IMPORT_JOBS * JOB_ITEMS)
             tracks = lost_processing(connection, now=now)
             planless = first_plan.due_plans(connection, now=now)
@@ -192,6 +197,7 @@ class Passes:
             "reviews": len(doubtful),
             "messages": len(unsent),
             "webhook_endpoints": len(endpoints),
+            "closed_stations": closed,
         }
         if jobs:
             self.jobs.put_once(*jobs)
@@ -421,6 +427,7 @@ class Passes:
             ("audit_entries", forget_entries, settings.audit_retention_days, _PORTION),
             ("sign_in_attempts", attempts.forget_attempts, 0, _PORTION),
             ("quotes", forget_quotes, _QUOTE_DAYS, _PORTION),
+            ("closures", forget_closures, _CLOSURE_DAYS, _PORTION),
             ("held_prices", forget_held_prices, KEPT_RUN_DAYS, _PORTION),
             ("price_runs", forget_runs, KEPT_RUN_DAYS, _PORTION),
             ("csv_imports", import_records.forget_imports, import_records.KEPT_DAYS, _PORTION),

@@ -2,19 +2,37 @@
 
 from datetime import date
 from typing import Annotated
+from uuid import UUID
 
 import typer
 
-from deploy.cli.arguments import AsJson, Believe, CompanyId, CsvFile, Currency, Unit, acting, columns_of
+from deploy.cli.arguments import (
+    AsJson,
+    Believe,
+    CompanyId,
+    CsvFile,
+    Currency,
+    Unit,
+    Why,
+    acting,
+    columns_of,
+    read_company_id,
+    read_moment,
+)
+from deploy.cli.failures import CommandFailed
 from deploy.cli.importing import store_file
-from deploy.cli.output import finish_import, show_sentence
+from deploy.cli.output import finish_import, plain, print_table, show, show_sentence
 from deploy.cli.records import Records, add_commands, by_id
 from deploy.cli.storing import transaction
 from domain import clock
+from domain.ids import with_shown_ids
+from domain.routes.plans import closed_stations
 from domain.stations import deals, stations, taxes
 from domain.stations.believed_prices import unit_option
+from domain.stations.closures import closures_in_force
 from domain.stations.listings import DEALS, STATIONS, TAXES
 from domain.text import printable
+from domain.wording import counted
 
 stations_app = typer.Typer(no_args_is_help=True, help="Truck stops and their retail prices.")
 deals_app = typer.Typer(no_args_is_help=True, help="Prices that a company has negotiated.")
@@ -143,3 +161,63 @@ def stations_retire(
         {"ids": station_ids, "retired": True},
         f"retired {printable(', '.join(station_ids))}",
     )
+
+
+Until = Annotated[
+    str,
+    typer.Option(
+        "--until",
+        metavar="TIME",
+        help="The end, such as 2026-12-01T14:00:00-06:00.",
+    ),
+]
+StationArgument = Annotated[str, typer.Argument(metavar="STATION", help="The truck stop's id.")]
+ForCompany = Annotated[
+    UUID | None,
+    typer.Option("--company", parser=read_company_id, metavar="ID", help="Only for this company, not for all."),
+]
+
+
+@stations_app.command("close")
+def stations_close(
+    station_id: StationArgument, until: Until, company_id: ForCompany = None, reason: Why = "", as_json: AsJson = False
+) -> None:
+    """Marks a truck stop as closed until a time, for one company or for all.
+
+    Plans leave it out, and trucks on their way to it get new plans. The mark ends by itself.
+    """
+    now, moment = clock.now(), read_moment("--until", until)
+    with transaction() as connection:
+        routes = closed_stations.close_station(connection, station_id, company_id, moment, acting(reason), now=now)
+    show_sentence(
+        as_json,
+        {**_mark(station_id, company_id), "closed_until": moment, "new_plans": routes},
+        f"{printable(station_id)} is closed until {plain(moment)}; {counted(routes, 'truck')} on the way to it"
+        f" {'gets' if routes == 1 else 'get'} a new plan",
+    )
+
+
+@stations_app.command("open")
+def stations_open(
+    station_id: StationArgument, company_id: ForCompany = None, reason: Why = "", as_json: AsJson = False
+) -> None:
+    """Takes the mark from a truck stop before its time: plans from now on may stop there. Nobody is told."""
+    with transaction() as connection:
+        was_closed = closed_stations.reopen_station(connection, station_id, company_id, acting(reason), now=clock.now())
+    if not was_closed:
+        whose = " for this company" if company_id is not None else ""
+        raise CommandFailed(f"{station_id} is not closed{whose}: see `fuelroute stations closed`")
+    show_sentence(as_json, {**_mark(station_id, company_id), "closed_until": None}, f"{printable(station_id)} is open")
+
+
+@stations_app.command("closed")
+def stations_closed(company_id: ForCompany = None, as_json: AsJson = False) -> None:
+    """Lists the truck stops that are closed now: for all companies, and with --company for that one too."""
+    with transaction() as connection:
+        rows = [with_shown_ids(one._asdict()) for one in closures_in_force(connection, company_id, now=clock.now())]
+    columns = ("station_id", "station", "closed_until", "company_id", "reason", "closed_by")
+    show(as_json, {"data": rows}, lambda: print_table(rows, *columns))
+
+
+def _mark(station_id: str, company_id: UUID | None) -> dict[str, object]:
+    return with_shown_ids({"station_id": station_id, "company_id": company_id})

@@ -73,6 +73,7 @@ _DELETE_OF_COMPANY = [
             "users",
             "deals",
             *("quotes", "station_codes", "held_prices", "price_sources", "price_runs", "file_profiles"),
+            "station_closures",
             "dropped_fixes",
             "driven_lanes",
             "price_sets",

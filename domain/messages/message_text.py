@@ -47,6 +47,7 @@ def compose(
     directions: Sequence[Directions] = (),
     low_fuel: bool = False,
     road_miles: float | None = None,
+    why: str = "",
 ) -> str:
     """The message of a plan, with its fuel stops in driving order. `stops` and `plan` are documents of the API:
 
@@ -66,7 +67,8 @@ def compose(
     one here. The notes of a stop's directions are lines of their own above its map.
 
     Where the truck has to use some of its reserve, a line before these says so, and where to fuel first. `road_miles`
-    is the mile of the destination. Where it lies beyond the end of the plan, a line says where the plan ends.
+    is the mile of the destination. Where it lies beyond the end of the plan, a line says where the plan ends. `why` is
+    the reason of a new plan that the driver should know, for a line after the time.
     """
     end = plan["totalDistanceMiles"]
     destination_mile = max(end, road_miles or end)
@@ -78,6 +80,8 @@ def compose(
         _line(f"To: {{}}, mile {destination_mile:.0f}", stops[-1]["name"]),
         f"Planned {planned_at.astimezone(ZoneInfo(time_zone)):%a %b %d %H:%M %Z}",
     ]
+    if why:
+        lines.append(_line("Why: {}", why))
     for stop in plan["stops"]:
         lines += _fuel_stop(stop, plan, directions[stop["sequence"]] if directions else None, map_link, end_of_plan)
     lines.append(_totals(plan, is_cut))

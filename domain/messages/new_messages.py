@@ -56,9 +56,10 @@ def queue_message(
     directions: Sequence[Directions] = (),
     low_fuel: bool = False,
     road_miles: float | None = None,
+    why: str = "",
 ) -> UUID:
     """Store the message of a fresh plan, to be sent, or to be withheld after a restore. Returns its id. `compose`
-    describes `road_miles`."""
+    describes `road_miles` and `why`."""
     message_id = new_id()
     name = route.reference or route.external_id
     text = compose(
@@ -73,6 +74,7 @@ def queue_message(
         directions=directions,
         low_fuel=low_fuel,
         road_miles=road_miles,
+        why=why,
     )
     if earlier_messages(connection, message_id, route.id, route.driver_id, route.environment).sent:
         text = corrected(text)

@@ -184,6 +184,28 @@ ROUTE_NEEDS = (
         ),
     ),
     RouteNeed(
+        kind="station_closed",
+        one="truck is on its way to a closed station, and no other plan is feasible",
+        several="trucks are on their way to closed stations, and no other plans are feasible",
+        ended="No truck is on its way to a closed station any more",
+        label="Trucks on their way to a closed station, without another plan",
+        path=_ON_THEIR_WAY,
+        step="Look at routes on their way",
+        sql=_first_routes(
+            "(newest.cause->>'at')::timestamptz AS at, newest.cause->>'text' AS detail",
+            f"""
+            FROM routes r CROSS JOIN LATERAL (
+                SELECT cause, document FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision
+                ORDER BY n.generated_at DESC, n.id DESC LIMIT 1) AS newest
+            WHERE {_OF_TENANT} AND {ON_ITS_WAY} AND newest.cause->>'kind' = 'station_closed'
+              AND newest.document IS NULL AND EXISTS (
+                SELECT FROM station_closures c
+                WHERE newest.cause->'closures' ? c.id::text AND c.closed_until > %(now)s::timestamptz)
+            """,
+            "at",
+        ),
+    ),
+    RouteNeed(
         kind="late",
         one="truck is late at its next stop",
         several="trucks are late at their next stops",

@@ -30,6 +30,7 @@ from domain.lifecycle import Environment
 from domain.queue.jobs import after_commit, import_routes_job, in_batches
 from domain.routes.intake import fleet_changes
 from domain.routes.intake.pushes import Push, store_pushes
+from domain.routes.plans.closed_stations import make_new_plans
 from domain.stations.believed_prices import NO_OPTION, UnitOption
 from domain.stations.deals import store_deal_rows
 from domain.stations.price_files import store_price_file
@@ -132,6 +133,7 @@ class StationsFile(ImportFile):
         self.report = store_station_rows(
             connection, self.path, unit=self.unit, believe=self.believe, now=now, progress=progress
         )
+        make_new_plans(connection, None, now=now)
 
 
 @dataclass(kw_only=True)

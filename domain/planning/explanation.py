@@ -165,14 +165,25 @@ class RoadOrigin(Origin):
     trips: NotRequired[list[ExplainedTrip]]
 
 
+class ExplainedClosure(TypedDict):
+    """A pass of the road by a station that is closed when the truck arrives there."""
+
+    station_id: str
+    name: str
+    mile: float
+    closed_until: str
+
+
 class PriceOrigin(TypedDict):
-    """When prices were imported, how old those of the candidates are, and how many stations have none."""
+    """When prices were imported, how old those of the candidates are, how many stations have none, and the stations
+    that are left out because they are closed. Plans of earlier versions do not have the last."""
 
     imported_at: str | None
     oldest_at: str | None
     newest_at: str | None
     stations_left_out: dict[str, int]
     stations_without_tax_rate: int
+    closed: NotRequired[list[ExplainedClosure]]
 
 
 class Sources(TypedDict, total=False):

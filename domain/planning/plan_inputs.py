@@ -60,6 +60,7 @@ class PlanInputs:
     - `fuel_percent`: the truck's reading, if it is fresh enough. With None the policy's assumed level counts.
     - `gauge_works`: the driver can fuel by the truck's gauge.
     - `offers`: the offers of the road's corridor, in driving order.
+    - `closed`: the offers of stations that are closed when the truck arrives, which are no candidates.
     - `further_offers`: offers up to `FURTHEST_DETOUR_MILES` off the road. Those beyond the policy's furthest detour
       count where limits are relaxed. None: they were not read, and no limit may be relaxed.
     - `departure`: the time when the truck leaves the road's first point.
@@ -81,6 +82,7 @@ class PlanInputs:
     gauge_works: bool = True
     burned: Sequence[BurnedBy] = ()
     sources: Sources = field(default_factory=Sources)
+    closed: Sequence[Offer] = ()
 
     @property
     def road_miles(self) -> float:

@@ -20,11 +20,13 @@ from domain.planning.explanation import (
 )
 from domain.planning.fuel_on_board import FuelOnBoard
 from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
-from domain.planning.plan_inputs import PlanInputs
+from domain.planning.open_offers import offers_on_arrival
+from domain.planning.plan_inputs import MILE_DECIMALS, PlanInputs
 from domain.planning.plan_tasks import PlanTask
 from domain.planning.road_notes import road_origin
 from domain.roads import Road
 from domain.stations.corridor_offers import Corridor
+from domain.stations.offers import Offer
 
 ROAD_MILES = "coalesce((p.timeline->-1->>'mile')::float, (p.document->>'totalDistanceMiles')::float)"
 """The miles from where a plan `p` begins to the destination, which the plan itself may not reach."""
@@ -36,6 +38,8 @@ def plan_for_task(
     """The cheapest feasible plan of a task on its road. The `further` corridor reaches as far off the road as
     `FURTHEST_DETOUR_MILES`; with it, limits of the policy are relaxed where no plan keeps them all."""
     route = task.route
+    opens = [_opens(route.stops[stop]) for stop in task.stops_left] or [None]
+    offers, closed = offers_on_arrival(corridor.offers, road, task.departure, opens)
     return compute_plan(
         PlanInputs(
             road=road,
@@ -44,11 +48,14 @@ def plan_for_task(
             fuel_percent=task.fuel.level_percent if task.fuel is not None else None,
             gauge_works=task.fuel is not None and task.fuel.gauge_works,
             policy=task.policy,
-            offers=corridor.offers,
-            further_offers=further.offers if further is not None else None,
+            offers=offers,
+            further_offers=offers_on_arrival(further.offers, road, task.departure, opens).open
+            if further is not None
+            else None,
             departure=task.departure,
-            opens=[_opens(route.stops[stop]) for stop in task.stops_left] or [None],
-            sources=_sources(task, road, corridor, now),
+            opens=opens,
+            sources=_sources(task, road, corridor, closed, now),
+            closed=closed,
         ),
         now=now,
     )
@@ -59,7 +66,7 @@ def _opens(stop: StopDocument) -> datetime | None:
     return msgspec.convert(opens, datetime) if opens is not None else None
 
 
-def _sources(task: PlanTask, road: Road, corridor: Corridor, now: datetime) -> Sources:
+def _sources(task: PlanTask, road: Road, corridor: Corridor, closed: Sequence[Offer], now: datetime) -> Sources:
     """The source of each input, and its age when the plan was made."""
     route, fuel, prices = task.route, task.fuel, corridor.prices
     return {
@@ -78,6 +85,16 @@ def _sources(task: PlanTask, road: Road, corridor: Corridor, now: datetime) -> S
             "newest_at": _moment(prices.newest_at),
             "stations_left_out": prices.stations_left_out,
             "stations_without_tax_rate": prices.stations_without_tax_rate,
+            "closed": [
+                {
+                    "station_id": one.station.station_id,
+                    "name": one.station.name,
+                    "mile": round(one.mile, MILE_DECIMALS),
+                    "closed_until": utc_text(one.closed_until),
+                }
+                for one in closed
+                if one.closed_until is not None
+            ],
         },
     }
 
@@ -109,8 +126,8 @@ def _moment(time: datetime | None) -> str | None:
 
 _INSERT_PLAN = Command(
     "INSERT INTO plans (id, company_id, environment, route_id, revision, generated_at, document, explanation, timeline,"
-    " fuel_percent, fuel_at, price_set, as_of, cause)"
-    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+    " fuel_percent, fuel_at, price_set, as_of, cause, station_ids)"
+    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
 
 
@@ -147,6 +164,7 @@ def store_plan(
             corridor.price_set,
             task.as_of,
             as_json(cause) if cause is not None else None,
+            [stop.station.station_id for stop in plan.stops] if isinstance(plan, ComputedPlan) else [],
         ),
     )
     return plan_id

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from domain.database.connections import Connection, as_json
 from domain.database.statements import Statement
 from domain.roads import Road
+from domain.stations.closures import CLOSED_STATIONS
 from domain.stations.corridor import StationIndex, StationPass
 from domain.stations.offers import Offer, Station
 from domain.stations.prices import STALE_AFTER, Deal, fresh_retail, net_price
@@ -133,7 +134,8 @@ def offers_along(
     *,
     now: datetime,
 ) -> Corridor:
-    """The offers of all stations within the detour limit that have a price for the company, one for each pass.
+    """The offers of all stations within the detour limit that have a price for the company, one for each pass. Closed
+    stations are among them, since the planner knows when the truck is there.
 
     The connection's transaction must be a snapshot.
     """
@@ -148,7 +150,8 @@ def offers_along(
         "ids": as_json(sorted({index.station_ids[one.station_index] for one in passes})),
     }
     stations, deals_today = _STATIONS.execute(connection, asked), _DEALS.execute(connection, asked)  # sent together
-    rows, deals = stations.fetchall(), _by_place(deals_today)
+    closures = CLOSED_STATIONS.execute(connection, asked)
+    rows, deals, closed_until = stations.fetchall(), _by_place(deals_today), dict(closures.fetchall())
     priced = {}
     left_out: Counter[str] = Counter()
     for row in rows:
@@ -158,19 +161,19 @@ def offers_along(
         if price is None:
             left_out["without_price" if row.retail_price is None else "price_too_old"] += 1
         else:
-            priced[row.station_id] = (row, price)
+            priced[row.station_id] = (row, price, closed_until.get(row.station_id))
     offers = [
         _offer(one, *priced[index.station_ids[one.station_index]])
         for one in passes
         if index.station_ids[one.station_index] in priced
     ]
-    seen = [row.priced_at for row, _ in priced.values() if row.priced_at is not None]
+    seen = [row.priced_at for row, *_ in priced.values() if row.priced_at is not None]
     prices = CorridorPrices(
         company.imported_at,
         min(seen, default=None),
         max(seen, default=None),
         dict(left_out),
-        sum(row.tax_per_gallon is None for row, _ in priced.values()),
+        sum(row.tax_per_gallon is None for row, *_ in priced.values()),
     )
     return Corridor(offers, company.price_set, prices, compared_ways(connection, road, max_detour_miles, index))
 
@@ -214,8 +217,8 @@ def _by_place(deals: Iterable[_DealRow]) -> dict[tuple[str | None, str | None], 
     return places
 
 
-def _offer(one: StationPass, row: _Station, price: float) -> Offer:
+def _offer(one: StationPass, row: _Station, price: float, closed_until: datetime | None) -> Offer:
     station = Station(
         row.station_id, row.name, row.brand, row.address, row.city, row.state, row.latitude, row.longitude
     )
-    return Offer(station, one.mile, one.detour_miles, price, row.tax_per_gallon)
+    return Offer(station, one.mile, one.detour_miles, price, row.tax_per_gallon, closed_until)

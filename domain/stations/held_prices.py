@@ -9,10 +9,10 @@ from domain.database.connections import Connection
 from domain.database.statements import Command, Scalar, Statement
 from domain.errors import FuelrouteError, Unknown
 from domain.ids import shown_id
+from domain.stations.places import UnknownStation
 from domain.stations.price_sets import begin_price_set
 from domain.stations.price_units import NO_RATES, US_DOLLARS_A_GALLON, ExchangeRates, UnitOfPrice, in_dollars
 from domain.stations.station_codes import CARD_CODES, keep_codes, plain_code
-from domain.stations.stations import UnknownStation
 from domain.stations.stored_prices import store_coming_prices, store_quotes, store_retail_prices
 
 

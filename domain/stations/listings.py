@@ -21,6 +21,8 @@ class StoredStation(NamedTuple):
     retail_price: float | None
     priced_at: datetime | None
     retired_at: datetime | None
+    closed_until: datetime | None
+    """The moment until which it is closed for all companies."""
 
     @property
     def currency(self) -> str | None:
@@ -75,12 +77,13 @@ class StoredTax(NamedTuple):
 
 STATIONS = Listing(
     StoredStation,
-    "stations",
+    "(SELECT s.*, (SELECT c.closed_until FROM station_closures c WHERE c.company_id IS NULL"
+    " AND c.station_id = s.station_id AND c.closed_until > now()) AS closed_until FROM stations s) AS stations",
     scope="true",
     key="station_id = %(id)s",
     order="station_id",
     searched=("station_id", "name", "brand", "address", "city", "state"),
-    sorted_by=[name for name in StoredStation._fields if name != "retired_at"],
+    sorted_by=[name for name in StoredStation._fields if name not in ("retired_at", "closed_until")],
     retires=True,
 )
 DEALS = Listing(

@@ -1,5 +1,6 @@
 """A station along a road, and the offer there to a company. Both are tuples, because a plan makes hundreds of them."""
 
+from datetime import datetime
 from typing import NamedTuple
 
 from domain.stations.prices import adjusted_price
@@ -27,6 +28,8 @@ class Offer(NamedTuple):
     detour_miles: float
     net_price: float
     tax_per_gallon: float | None = None
+    closed_until: datetime | None = None
+    """The station is closed until then; None where it is open."""
 
     @property
     def adjusted_price(self) -> float:

@@ -1,11 +1,28 @@
-"""The places of stations by their ids, for maps."""
+"""Stations by their ids: is there one, and the places of several, for maps."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from domain.database.connections import Connection
-from domain.database.statements import Statement
+from domain.database.statements import Scalar, Statement
+from domain.errors import FuelrouteError
 from domain.roads import Point
+
+
+class UnknownStation(FuelrouteError):
+    def __init__(self, station_id: str) -> None:
+        super().__init__(f"there is no station {station_id!r}: see `fuelroute stations list`")
+
+
+_NAME = Scalar(str, "SELECT name FROM stations WHERE station_id = %s")
+
+
+def require_station(connection: Connection, station_id: str) -> str:
+    """The station's name; it may be retired. Raises UnknownStation."""
+    name = _NAME.first(connection, (station_id,))
+    if name is None:
+        raise UnknownStation(station_id)
+    return name
 
 
 class _Place(NamedTuple):

@@ -28,6 +28,8 @@ from domain.stations.believed_prices import (
     UnbelievablePrice,
     UnitOption,
 )
+from domain.stations.closures import fault_of_moment, store_told_closures
+from domain.stations.places import UnknownStation
 from domain.stations.price_columns import CurrencyCell, PricePerGallon, UnitCell, Words, check_unit, sent_price
 from domain.stations.price_outliers import MOST_TIMES
 from domain.stations.price_sets import begin_price_set, record_by_hand
@@ -66,15 +68,14 @@ class StationFileRow(StationRow, frozen=True):
     unit: UnitCell = None
     checked_price: Words | None = None
     """The price again, or `yes`, if a person has checked it. Exports have it."""
+    closed_until: SentMoment | None = None
+    """The station is closed for all companies until then."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.closed_until is not None:
+            in_utc(self.closed_until)  # raises
         check_unit(self.currency, self.unit, self.retail_price)
-
-
-class UnknownStation(FuelrouteError):
-    def __init__(self, station_id: str) -> None:
-        super().__init__(f"there is no station {station_id!r}: see `fuelroute stations list`")
 
 
 class StationExists(FuelrouteError):
@@ -83,6 +84,8 @@ class StationExists(FuelrouteError):
 
 
 _STATION_KEY = RowKey(["station_id"])
+_NOT_COLUMNS = ("currency", "unit", "checked_price", "closed_until")
+"""Fields of a file's row that are no columns of the table."""
 
 
 def store_station_rows(
@@ -98,12 +101,36 @@ def store_station_rows(
     `priced_at` was priced now. A price older than the stored one is ignored. A price that cannot be converted to US
     dollars a gallon, or is unlike known ones, is not stored unless a person has checked it (`believe`). A retired
     station comes back only under its own id. `progress` is called for every row. Raises UnreadableFile if the file is
-    refused as a whole."""
+    refused as a whole. A column `closed_until` closes stations for all companies, and opens those where it is empty."""
     report = ImportReport()
     lines = without_repeats(read_rows(path, StationFileRow, report, progress=progress), report, "station_id")
     judge = PriceJudge(connection, now=now, believe=believe, option=unit)
-    _store_stations(connection, lines, report, judge, RetiredPlaces(connection).finder(), now=now)
+    closures = _ToldClosures(lines, report, now=now)
+    _store_stations(connection, closures, report, judge, RetiredPlaces(connection).finder(), now=now)
+    store_told_closures(connection, closures.told, now=now)
     return report
+
+
+class _ToldClosures:
+    """The rows of a file, whose closures are noted as they pass: each station with the moment until which it is closed,
+    or None. Nothing is noted of a file without that column."""
+
+    def __init__(self, lines: Iterable[FileRow[StationFileRow]], report: ImportReport, *, now: datetime) -> None:
+        self._lines, self._report, self._now = lines, report, now
+        self.told: dict[str, datetime | None] = {}
+
+    def __iter__(self) -> Iterator[FileRow[StationFileRow]]:
+        for line in self._lines:
+            if "closed_until" not in line.absent:
+                self._note(line.number, line.row.station_id, line.row.closed_until)
+            yield line
+
+    def _note(self, number: int, station_id: str, closed_until: datetime | None) -> None:
+        fault = fault_of_moment(closed_until, now=self._now) if closed_until is not None else None
+        if fault is not None and closed_until is not None and closed_until > self._now:
+            self._report.reject(number, f"closed_until: {fault}: the station is stored without it")
+        else:
+            self.told[station_id] = closed_until
 
 
 def insert_station(connection: Connection, row: StationRow, by: Actor, *, now: datetime, believe: bool = False) -> None:
@@ -150,7 +177,7 @@ def _store_stations(
             told = (*told[:state_place], code_of_state(row.state), *told[state_place + 1 :])
         return (*told, row.priced_at or now, None)
 
-    absent = stage_rows(connection, "stations", columns, told, values) - {"currency", "unit", "checked_price"}
+    absent = stage_rows(connection, "stations", columns, told, values).difference(_NOT_COLUMNS)
     begin_price_set(connection, "stations", None, now=now)
     kept = absent - {"priced_at"}  # without the column, a price is of now
     if "retail_price" in absent:

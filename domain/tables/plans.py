@@ -4,7 +4,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, CheckConstraint, Column, Index, LargeBinary, text
+from sqlalchemy import BigInteger, CheckConstraint, Column, Index, LargeBinary, Text, text
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlmodel import Field, SQLModel
 
 from domain.tables.columns import json_column, time_column, with_default
@@ -39,6 +40,8 @@ class Plans(SQLModel, table=True):
     """The moment for which it was made: now, or in the sandbox the time of a fix."""
     cause: dict[str, Any] | None = json_column(null=True)
     """Why it was made for a route that had a plan already; see `domain/documents.py`."""
+    station_ids: list[str] | None = Field(default=None, sa_column=Column(ARRAY(Text)))
+    """The stations of its fuel stops, in driving order. NULL for a plan that an older release stored."""
 
 
 class Messages(SQLModel, table=True):

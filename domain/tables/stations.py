@@ -104,6 +104,31 @@ class ComingPrices(SQLModel, table=True):
     retail_price: float
 
 
+class StationClosures(SQLModel, table=True):
+    """A person's word that a station is closed until a moment. It ends by itself."""
+
+    __tablename__ = "station_closures"
+    __table_args__ = (
+        Index(
+            "station_closures_once",
+            "company_id",
+            "station_id",
+            unique=True,
+            postgresql_nulls_not_distinct=True,
+        ),
+    )
+
+    id: UUID = Field(primary_key=True)
+    """Another one when the moment changes, so that trucks on their way are looked at once for each moment."""
+    station_id: str
+    company_id: UUID | None = None
+    """The company whose plans leave the station out; NULL for those of all companies."""
+    closed_until: datetime = time_column()
+    reason: str
+    closed_by: str
+    closed_at: datetime = time_column()
+
+
 class StationCodes(SQLModel, table=True):
     """The station that a code of a chain or a card means to a company, such as store 305 of Love's."""
 

@@ -36,6 +36,7 @@ from ingress.console.pages.company import (
     webhooks,
 )
 from ingress.console.pages.fleet import (
+    closed_stations,
     connectors,
     csv_files,
     fleet_and_stations,
@@ -78,6 +79,7 @@ PAGES = (
     fills,
     fill_files,
     requests,
+    closed_stations,
     fleet_and_stations,
     csv_files,
     route_files,

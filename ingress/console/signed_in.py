@@ -78,6 +78,10 @@ class Page:
         """The user, with the reason in the form."""
         return Actor(self.session.email, self.form.text("reason", most=LONGEST_REASON))
 
+    def field_of_moment(self, moment: datetime) -> str:
+        """The text of a time for a browser's field."""
+        return f"{moment.astimezone(ZoneInfo(self.session.time_zone)):%Y-%m-%dT%H:%M}"
+
     @property
     def is_fragment(self) -> bool:
         """True if htmx asks for a part of a page."""

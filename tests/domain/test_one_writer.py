@@ -45,6 +45,7 @@ OWNERS = {
     "coming_prices": "stations",
     "station_codes": "stations",
     "held_prices": "stations",
+    "station_closures": "stations",
     "price_sources": "stations",
     "price_runs": "stations",
     "file_profiles": "files",

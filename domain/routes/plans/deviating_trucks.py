@@ -8,17 +8,16 @@ from uuid import UUID
 
 import numpy as np
 
-from domain.database.connections import Connection, as_json
+from domain.database.connections import Connection
 from domain.database.statements import NotNull, Statement
 from domain.documents import FuelPlanDocument, PlanCause, TimelineEntry
 from domain.lifecycle import Environment
 from domain.planning.deviations import Deviation, FuelStop, NextComparison, PlannedWay, TrackedFix, find_deviation
 from domain.planning.explanation import unpack_explanation
 from domain.planning.stored_plans import ROAD_MILES
-from domain.queue.jobs import SWEEP_GRACE, after_commit, review_plan_job
 from domain.roads import Point, Road
 from domain.roads.highways import STRAIGHT_LINE_REASON
-from domain.routes.plans.replans import MADE_ANEW, MOST_REPLANS, index_of_stops
+from domain.routes.plans.replans import MADE_ANEW, MOST_REPLANS, ask_for_replan, index_of_stops
 from domain.telematics import watches
 from domain.telematics.arrivals import Visit
 from domain.telematics.tracks import Track
@@ -185,21 +184,7 @@ def _spans(
     return spans
 
 
-class _Asked(NamedTuple):
-    id: UUID
-    company_id: UUID
-    attempts: int
-
-
-_ASK = Statement(
-    _Asked,
-    "UPDATE routes SET replan = %s, review_requests = review_requests + 1, review_at = coalesce(review_at, %s)"
-    " WHERE id = %s RETURNING id, company_id, attempts",
-)
-
-
 def _ask(connection: Connection, route_id: UUID, deviation: Deviation, passed: int, *, now: datetime) -> None:
     at = deviation.at.isoformat()
     cause = PlanCause(kind=deviation.kind, at=at, text=deviation.text, fuelStopsPassed=passed)
-    rows = _ASK.all(connection, (as_json(cause), now + SWEEP_GRACE, route_id))
-    after_commit(connection, *(review_plan_job(row.id, row.company_id) for row in rows if row.attempts == 0))
+    ask_for_replan(connection, route_id, cause, now=now)

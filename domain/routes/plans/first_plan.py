@@ -85,9 +85,10 @@ def finish_plan(
 
 
 def queue_message_of(
-    connection: Connection, route: RouteToPlan, plan_id: UUID, plan: ComputedPlan, *, now: datetime
+    connection: Connection, route: RouteToPlan, plan_id: UUID, plan: ComputedPlan, *, now: datetime, why: str = ""
 ) -> None:
-    """Stores the message that tells the driver of a stored plan. It is sent after the commit."""
+    """Stores the message that tells the driver of a stored plan, and why he gets another one. It is sent after the
+    commit."""
     message_id = queue_message(
         connection,
         route,
@@ -97,6 +98,7 @@ def queue_message_of(
         now=now,
         directions=directions_of(plan),
         low_fuel=plan.is_low_on_fuel,
+        why=why,
     )
     after_commit(connection, send_message_job(message_id, route.company_id))
 

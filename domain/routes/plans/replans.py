@@ -3,9 +3,10 @@
 A route whose driver has a plan is watched, where its company wants that, from the moment for which the plan was made:
 
 1. `deviating_trucks.follow_trucks` runs when the truck's fixes are processed and show a deviation. The cause is
-stored in `routes.replan`, and the truck is not watched meanwhile.
+stored in `routes.replan`, and the truck is not watched meanwhile. `closed_stations` stores one
+where a station ahead was closed, for every company.
 2. `begin_replan`, `finish_replan`: the job of reviews makes the plan, with its retries. Each replan is stored with
-its cause, and counts as one of the two of a trip.
+its cause, and counts as one of the two of a trip, unless a closed station is the cause.
 3. If the driver is told, the plan is a correction (`routes.correction_id`), which the route shows once its message
 is out. If not, the driver keeps the old plan, and the truck is compared with the road of the new one.
 4. `watch_again`, when that message has ended, or at once: the truck is watched from the moment for which the newest
@@ -24,6 +25,7 @@ from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_changes import SAVING_CHANGE_DOLLARS
 from domain.planning.plan_tasks import PlanTask, live_now, plan_task_as_of, route_to_plan
 from domain.planning.stored_plans import store_plan
+from domain.queue.jobs import SWEEP_GRACE, after_commit, review_plan_job
 from domain.routes.plans.first_plan import queue_message_of
 from domain.stations.corridor import StationIndex
 from domain.stations.corridor_offers import Corridor
@@ -36,6 +38,25 @@ MADE_ANEW = """(SELECT count(*) FROM plans made WHERE made.route_id = r.id AND m
                    AND made.cause->>'kind' IN ('off_road', 'stop_passed'))"""
 
 
+class _Asked(NamedTuple):
+    id: UUID
+    company_id: UUID
+    attempts: int
+
+
+_ASK = Statement(
+    _Asked,
+    "UPDATE routes SET replan = %s, review_requests = review_requests + 1, review_at = coalesce(review_at, %s)"
+    " WHERE id = %s RETURNING id, company_id, attempts",
+)
+
+
+def ask_for_replan(connection: Connection, route_id: UUID, cause: PlanCause, *, now: datetime) -> None:
+    """Has a locked route replanned for this cause, after the commit."""
+    rows = _ASK.all(connection, (as_json(cause), now + SWEEP_GRACE, route_id))
+    after_commit(connection, *(review_plan_job(row.id, row.company_id) for row in rows if row.attempts == 0))
+
+
 class DueReplan(NamedTuple):
     """A replan that is due."""
 
@@ -45,7 +66,7 @@ class DueReplan(NamedTuple):
     document: NotNull[FuelPlanDocument]
     timeline: list[TimelineEntry]
     review_requests: int
-    fuel_stops_passed: int
+    fuel_stops_passed: NotNull[int]
     at: NotNull[datetime]
     """The time of the fix that is the reason."""
 
@@ -53,10 +74,10 @@ class DueReplan(NamedTuple):
 _DUE = Statement(
     DueReplan,
     """
-    SELECT r.replan, p.id AS plan_id, p.document, p.timeline, r.review_requests, t.fuel_stops_passed,
-           (r.replan->>'at')::timestamptz AS at
+    SELECT r.replan, p.id AS plan_id, p.document, p.timeline, r.review_requests,
+           coalesce(t.fuel_stops_passed, 0) AS fuel_stops_passed, (r.replan->>'at')::timestamptz AS at
     FROM routes r JOIN plans p ON p.id = r.plan_id
-    JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
+    LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
     WHERE r.id = %s AND r.replan IS NOT NULL AND r.review_at IS NOT NULL AND r.status = 'active'
       AND r.correction_id IS NULL AND p.document IS NOT NULL
     """,
@@ -127,24 +148,44 @@ def finish_replan(
     if _LOCK.first(connection, (route.id, due.plan_id, as_json(due.replan))) is None:
         return "outdated"
     plan_id = store_plan(connection, replan.task, corridor, new, now=now, cause=due.replan, before=due.timeline)
-    if isinstance(new, NoPlan) or not _is_worth_telling(due.document, due.fuel_stops_passed, new):
+    if isinstance(new, NoPlan) or not _is_told(due, new):
         _END.execute(connection, (None, due.review_requests, route.id))
         watch_again(connection, route.id, delivered=False, now=now)
         return "infeasible" if isinstance(new, NoPlan) else "not_told"
     _END.execute(connection, (plan_id, due.review_requests, route.id))
-    queue_message_of(connection, route, plan_id, new, now=now)
+    why = due.replan["text"] if due.replan["kind"] in _TOLD_TO_DRIVERS else ""
+    queue_message_of(connection, route, plan_id, new, now=now, why=why)
     return "corrected"
 
 
+_TOLD_TO_DRIVERS = ("station_closed",)
+"""The causes that a driver does not know by himself."""
+
+
+def _is_told(due: DueReplan, new: ComputedPlan) -> bool:
+    """True if the driver is told the new plan. After a station was closed only that station counts."""
+    if due.replan["kind"] == "station_closed":
+        return avoids_closed(due.replan, new)
+    return _is_worth_telling(due.document, due.fuel_stops_passed, new)
+
+
 def _is_worth_telling(old: FuelPlanDocument, fuel_stops_passed: int, new: ComputedPlan) -> bool:
-    """True if the driver is told the new plan: one of his fuel stops is no longer ahead, or his payments from here on
-    change by more than $10."""
+    """True if one of the driver's fuel stops is no longer ahead, or his payments from here on change by more than
+    $10."""
     ahead = old["stops"][fuel_stops_passed:]
     if ahead:
         found = index_of_stops(ahead).passes(new.inputs.road, new.limits.max_detour_miles)
         if len({one.station_index for one in found}) < len(ahead):
             return True
     return abs(new.total_cost - sum(stop["totalCost"] for stop in ahead)) > SAVING_CHANGE_DOLLARS
+
+
+def avoids_closed(cause: PlanCause | None, new: ComputedPlan) -> bool:
+    """True if one of the closed stations that the plan is made for is closed when the truck arrives there, or is not on
+    its road any more. A station that opens in time, or was opened again, may stay in the driver's plan."""
+    stations = set(cause.get("closures", {}).values()) if cause is not None else set()
+    closed = {offer.station.station_id for offer in new.inputs.closed}
+    return not stations.issubset({offer.station.station_id for offer in new.inputs.offers} - closed)
 
 
 def index_of_stops(stops: Sequence[FuelStopDocument]) -> StationIndex:

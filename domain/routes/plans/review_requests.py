@@ -83,8 +83,18 @@ def after_new_fixes(connection: Connection, route_ids: Sequence[UUID], *, now: d
     if not route_ids:
         return
     rows = _PLANNED.all(connection, (list(route_ids),))
-    due = [row.id for row in rows if row.departed or fuel_changed(row.fuel_percent, row.readings, departed=False)]
-    _review(connection, _REQUEST_OF_ROUTES.all(connection, {"due": now + SWEEP_GRACE, "ids": due}))
+    of_routes(
+        connection,
+        [row.id for row in rows if row.departed or fuel_changed(row.fuel_percent, row.readings, departed=False)],
+        now=now,
+    )
+
+
+def of_routes(connection: Connection, route_ids: Sequence[UUID], *, now: datetime) -> None:
+    """Asks for reviews of these routes, which are locked."""
+    if route_ids:
+        asked = {"due": now + SWEEP_GRACE, "ids": list(route_ids)}
+        _review(connection, _REQUEST_OF_ROUTES.all(connection, asked))
 
 
 def after_new_prices(connection: Connection, company_id: UUID | None, *, now: datetime) -> None:

@@ -56,7 +56,9 @@ from domain.planning.stored_plans import ROAD_MILES, confirm_plan, store_plan
 from domain.queue.jobs import SWEEP_GRACE
 from domain.roads import CIRCUITY, Point, great_circle_miles
 from domain.routes import events
+from domain.routes.plans import closed_stations
 from domain.routes.plans.first_plan import queue_message_of
+from domain.routes.plans.replans import avoids_closed
 from domain.stations.corridor_offers import Corridor
 
 _READINGS = 10
@@ -92,16 +94,20 @@ class PlanUnderReview(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """A plan that may have to be replaced, the inputs of a new one, and whether the fuel is a reason for it."""
+    """A plan that may have to be replaced, the inputs of a new one, and whether the fuel is a reason for it. `closed`
+    is the cause where the plan stops at a station that was closed since."""
 
     plan: PlanUnderReview
     task: PlanTask
     fuel_changed: bool
+    closed: PlanCause | None = None
 
     @property
     def is_needed(self) -> bool:
-        """True if fuel or prices have changed, or a dispatcher asked: otherwise a new plan would equal the old one."""
-        return self.fuel_changed or self.plan.prices_changed or self.plan.review_cause is not None
+        """True if fuel or prices have changed, a station was closed, or a dispatcher asked: otherwise a new plan would
+        equal the old one."""
+        is_asked = self.closed is not None or self.plan.review_cause is not None
+        return self.fuel_changed or self.plan.prices_changed or is_asked
 
 
 _PLAN_UNDER_REVIEW = Statement(
@@ -134,7 +140,8 @@ def _load_review(connection: Connection, route_id: UUID, plan: PlanUnderReview, 
         return None
     as_of = live_now(route, now) or plan.departed_at or newest_at_first_stop(connection, route)
     task = plan_task_as_of(connection, route, as_of)
-    return Review(plan, task, _fuel_changed(connection, task, plan, until=plan.departed_at or as_of))
+    changed = _fuel_changed(connection, task, plan, until=plan.departed_at or as_of)
+    return Review(plan, task, changed, closed_stations.closed_ahead(connection, route_id, now=now))
 
 
 class _ReadingAtStop(NamedTuple):
@@ -263,6 +270,8 @@ def finish_review(
     if isinstance(new, NoPlan) or not _is_worth_replacing(review, new):
         _end(connection, route.id, old)
         _confirm(connection, review, corridor, new)
+        if review.closed is not None:  # this attempt is the one for the closed station
+            store_plan(connection, review.task, corridor, new, now=now, cause=review.closed)
         if old.review_cause is not None:
             why = "no plan is feasible now" if isinstance(new, NoPlan) else "fuel and prices have not changed enough"
             events.record_event(connection, route.id, "plan_kept", why, now=now)
@@ -278,7 +287,8 @@ def finish_review(
         _CORRECT.execute(connection, (plan_id, route.id))
     else:
         _REPLACE.execute(connection, (plan_id, new.inputs.road_miles, route.id))
-    queue_message_of(connection, route, plan_id, new, now=now)
+    why = review.closed["text"] if review.closed is not None and was_sent else ""
+    queue_message_of(connection, route, plan_id, new, now=now, why=why)
     return "corrected" if was_sent else "replaced"
 
 
@@ -291,14 +301,17 @@ def _is_worth_replacing(review: Review, new: ComputedPlan | NoPlan) -> bool:
 
     - No plan is feasible any more: the driver keeps the plan there is.
     - The fuel changed by more than 10 % of capacity: replaced, whatever the new plan saves.
+    - A station of the plan is closed when the truck is there: replaced.
     - Only prices changed: replaced when the plan's saving changes by more than $10, when the new plan's gallons would
       cost more than $10 more at its stops, at the prices of now, or when one of its stations has no price any more. The
       plans are compared only over the same road with about the same fuel, see `savings_compare`.
     """
     if isinstance(new, NoPlan):
         return False
-    return review.fuel_changed or (
-        _is_comparable(review, new) and (_saving_moved(review.plan, new) or _costs_more_by_now(review.plan, new))
+    return (
+        review.fuel_changed
+        or avoids_closed(review.closed, new)
+        or (_is_comparable(review, new) and (_saving_moved(review.plan, new) or _costs_more_by_now(review.plan, new)))
     )
 
 
@@ -320,6 +333,8 @@ def _costs_more_by_now(old: PlanUnderReview, new: ComputedPlan) -> bool:
 
 def _cause_of(review: Review, *, now: datetime) -> PlanCause:
     """The cause that is stored with the plan that replaces the one under review."""
+    if review.closed is not None:
+        return review.closed
     if review.plan.review_cause is not None:
         return PlanCause(kind="dispatcher", at=now.isoformat(), text="a dispatcher asked for it")
     if review.fuel_changed:

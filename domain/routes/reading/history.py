@@ -78,6 +78,8 @@ class StoredPlan(NamedTuple):
     cause: PlanCause | None
     """Why it was made for a route that had a plan; None for the first plan."""
     timeline: list[TimelineEntry]
+    station_ids: list[str] | None = None
+    """The stations of its fuel stops; None for a plan that an older release stored."""
 
 
 class StoredMessage(NamedTuple):
@@ -122,6 +124,12 @@ class History(NamedTuple):
         stops = current.document["stops"] if current is not None and current.document is not None else ()
         return {stop["sequence"]: stop["fillToPercent"] for stop in stops if "fillToPercent" in stop}
 
+    @property
+    def planned_stations(self) -> list[str]:
+        """The stations of the fuel stops of the current plan; empty where they are not known."""
+        current = next((plan for plan in self.plans if plan.id == self.route.plan_id), None)
+        return (current.station_ids if current is not None else None) or []
+
 
 _ROUTE = Statement(
     StoredRoute,
@@ -136,7 +144,7 @@ _VISITS = Statement(
 )
 _PLANS = Statement(
     StoredPlan,
-    "SELECT id, revision, generated_at, as_of, document, fuel_percent, cause, timeline FROM plans"
+    "SELECT id, revision, generated_at, as_of, document, fuel_percent, cause, timeline, station_ids FROM plans"
     " WHERE company_id = %s AND route_id = %s ORDER BY generated_at, id",
 )
 _MESSAGES = Statement(

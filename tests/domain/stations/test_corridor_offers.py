@@ -13,7 +13,8 @@ from domain.roads.sphere import densified, miles_of_chords, unit_vectors
 from domain.stations.corridor_offers import Corridor, StationPlaces, offers_along
 from domain.stations.deals import store_deal_rows
 from domain.stations.offers import Offer
-from domain.stations.stations import UnknownStation, set_stations_retired, store_station_rows
+from domain.stations.places import UnknownStation
+from domain.stations.stations import set_stations_retired, store_station_rows
 from domain.stations.taxes import store_tax_rows
 from tests.conftest import own_database
 from tests.factories import DOT, STATIONS, Fleet, make_fleet

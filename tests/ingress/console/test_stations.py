@@ -1,9 +1,11 @@
 """The pages Stations, Deals and Taxes: operators edit what is the same for all, owners their company's deals."""
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -36,6 +38,7 @@ def station_id(world: World) -> Iterator[str]:
         )
     yield one
     with world.database.transaction() as connection:
+        connection.execute("DELETE FROM station_closures WHERE station_id = %s", (one,))
         connection.execute("DELETE FROM stations WHERE station_id = %s", (one,))
 
 
@@ -82,13 +85,80 @@ def test_every_role_searches_stations_and_only_operators_change_them(world: Worl
         assert "1 station" in words(browser.look("/stations", q=station_id[:30].upper()))
         page = browser.look("/stations/one", id=station_id)
         assert "Lakeside" in page
-        assert "<form" not in page[page.index("<main") :]
+        forms = re.findall(r'<form [^>]*action="([^"]*)"', page[page.index("<main") :])
+        assert forms == ([] if role is Role.VIEWER else ["/stations/close"])
         assert station_id in exported(browser, "stations")
         fields: Fields = {"id": station_id, "name": "Mine", "station_id": station_id}
         for path in ("/stations/one", "/stations/new", "/stations/end", "/taxes/new", "/taxes/one", "/taxes/end"):
             assert browser.submit(path, **fields).status_code == 403
         assert "Not found" in send(browser, "stations", "station_id\n", status=404)
         assert "Not found" in send(browser, "taxes", "state\n", status=404)
+
+
+def test_a_dispatcher_closes_a_station_for_his_company_and_opens_it_again(world: World, station_id: str) -> None:
+    fleet = world.new_fleet(time_zone="America/Chicago")
+    browser, other = world.browser(Role.DISPATCHER, fleet), world.browser(Role.DISPATCHER)
+    browser.look("/stations/one", id=station_id)
+    until = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(hours=5)
+    local = f"{until.astimezone(ZoneInfo('America/Chicago')):%Y-%m-%dT%H:%M}"
+
+    answer = browser.submit("/stations/close", id=station_id, until=local, for_all="yes", reason="no diesel")
+
+    page = browser.look(answer.headers["location"])
+    assert "for your company: no diesel" in words(page)
+    assert closures(world, station_id) == [(fleet.company_id, until, "no diesel")]
+    assert "1 station closed now" in words(browser.look("/stations"))
+    assert "no diesel" not in words(other.look("/stations/one", id=station_id))
+    assert other.submit("/stations/reopen", id=station_id).status_code == 303
+    assert len(closures(world, station_id)) == 1, "it is not the other company's"
+
+    answer = browser.submit("/stations/reopen", id=station_id)
+
+    assert "It is open again." in browser.look(answer.headers["location"])
+    assert closures(world, station_id) == []
+    done = stored_rows(
+        world, "SELECT action, reason FROM audit_log WHERE company_id = %s ORDER BY id", fleet.company_id
+    )
+    assert done == [("stations.close", "no diesel"), ("stations.reopen", "open again")]
+
+
+def test_an_operator_closes_a_station_for_all(world: World, operator: Browser, station_id: str) -> None:
+    operator.look("/stations/one", id=station_id)
+    until = f"{datetime.now(UTC) + timedelta(hours=5):%Y-%m-%dT%H:%M}"
+    assert operator.submit("/stations/close", id=station_id, until=until, for_all="yes").status_code == 303
+    ((company_id, *_),) = closures(world, station_id)
+    assert company_id is None
+    owner = world.browser(Role.OWNER)
+    assert "for all companies" in words(owner.look("/stations/one", id=station_id))
+    assert owner.submit("/stations/reopen", id=station_id, for_all="yes").status_code == 303
+    assert len(closures(world, station_id)) == 1, "only an operator opens it for all"
+    assert operator.submit("/stations/reopen", id=station_id, for_all="yes").status_code == 303
+    assert closures(world, station_id) == []
+
+
+@pytest.mark.parametrize(
+    ("until", "sentence"), [("2020-01-01T00:00", "over already"), ("2099-01-01T00:00", "retire"), ("soon", "no time")]
+)
+def test_a_time_that_makes_no_sense_closes_no_station(
+    world: World, operator: Browser, station_id: str, until: str, sentence: str
+) -> None:
+    operator.look("/stations/one", id=station_id)
+    answer = operator.submit("/stations/close", id=station_id, until=until, for_all="yes")
+    assert answer.status_code in (400, 409)
+    assert sentence in answer.text
+    assert closures(world, station_id) == []
+
+
+def test_a_viewer_closes_no_station(world: World, station_id: str) -> None:
+    viewer = world.browser(Role.VIEWER)
+    for path in ("/stations/close", "/stations/reopen"):
+        assert viewer.submit(path, id=station_id, until="2099-01-01T00:00").status_code == 403
+
+
+def closures(world: World, station_id: str) -> list[tuple[Any, ...]]:
+    return stored_rows(
+        world, "SELECT company_id, closed_until, reason FROM station_closures WHERE station_id = %s", station_id
+    )
 
 
 def test_a_station_is_edited_and_plans_are_reviewed(world: World, operator: Browser, station_id: str) -> None:

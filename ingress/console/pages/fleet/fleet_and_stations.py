@@ -3,6 +3,7 @@ one. `record_kinds` has the differences between vehicles, drivers, stations, dea
 
 import hashlib
 import re
+from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -11,13 +12,14 @@ import msgspec
 from starlette.responses import Response
 from starlette.routing import Route
 
-from domain.accounts.users import MAY_EDIT_POLICY
+from domain.accounts.users import MAY_DISPATCH, MAY_EDIT_POLICY
 from domain.audit.entries import Actor, AuditRow, actions_on_subject
 from domain.contract.captions import CaptionedField
 from domain.contract.checking import Invalid, read_query
 from domain.database.listing import MOST_COUNTED, ListOrder
 from domain.errors import FuelrouteError
 from domain.operations.import_records import latest_imports
+from domain.stations.closures import Closure, closures_in_force
 from domain.wording import sentence
 from ingress.console.addresses import action_at, as_download, page_at
 from ingress.console.browser import MAX_FILE_BYTES
@@ -30,6 +32,8 @@ from ingress.console.tables import Column, ListTable, ShownTable, shown_table
 PAGE_SIZE = 50
 _LONGEST = 4_000
 """Most characters of a typed text. The shapes have the limit of each field."""
+USUAL_CLOSURE = timedelta(hours=12)
+"""The time after which a station opens again, as the form suggests it."""
 _ENTRIES = 10
 _IMPORTS = 5
 
@@ -39,6 +43,8 @@ _DONE = {
     "same": "Nothing was changed.",
     "retired": "It is retired.",
     "removed": "It is removed.",
+    "closed": "It is marked closed. Trucks on their way to it get new plans.",
+    "reopened": "It is open again.",
 }
 
 
@@ -124,6 +130,7 @@ def show(kind: AnyRecordKind, page: Page) -> Response:
         most_counted=MOST_COUNTED,
         pages=-(-found.total // PAGE_SIZE),
         done=_DONE.get(page.form.text("done"), ""),
+        closures=_closures(kind, page),
         most_megabytes=MAX_FILE_BYTES >> 20,
         most_bytes=MAX_FILE_BYTES,
         columns=columns_of(kind),
@@ -178,10 +185,20 @@ def _form(
         is_open=may_edit and not (is_retired and kind.section == "fleet"),
         may_force=page.session.role in MAY_EDIT_POLICY and kind.section == "fleet",
         entries=_entries(kind, page, key) if stored is not None and may_edit else [],
+        closures=_closures(kind, page, key) if stored is not None else [],
+        may_close=page.session.role in MAY_DISPATCH,
+        until=page.field_of_moment(page.now + USUAL_CLOSURE),
         fault=fault,
         faults=faults or {},
         done=_DONE.get(page.form.text("done"), ""),
     )
+
+
+def _closures(kind: AnyRecordKind, page: Page, key: str | None = None) -> list[Closure]:
+    """The stations that are closed now for the company or for all; with a key that station's."""
+    if kind.name != "stations":
+        return []
+    return closures_in_force(page.connection, page.session.company_id, station_id=key, now=page.now)
 
 
 def _entries(kind: AnyRecordKind, page: Page, key: str) -> list[AuditRow]:

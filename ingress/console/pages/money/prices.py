@@ -21,13 +21,13 @@ from domain.operations.import_kinds import PricesFile
 from domain.operations.import_runs import ImportRun
 from domain.stations import held_prices, price_sources
 from domain.stations.held_prices import NeedsOperator, NeedsRate, NeedsStation
+from domain.stations.places import UnknownStation
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_polling import price_profile_of
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, UnknownProfile, with_usual_columns
 from domain.stations.price_runs import latest_runs, refused_rows
 from domain.stations.price_sources import PriceSource
 from domain.stations.price_units import ExchangeRates
-from domain.stations.stations import UnknownStation
 from domain.wording import sentence
 from ingress.console.addresses import action_at, as_download, page_at, upload_at
 from ingress.console.downloads import csv_download

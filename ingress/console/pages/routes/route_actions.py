@@ -7,7 +7,6 @@ The page offers those that are possible. Each needs a reason. The rules are in
 from functools import partial
 from typing import NamedTuple
 from uuid import UUID
-from zoneinfo import ZoneInfo
 
 from starlette.responses import Response
 
@@ -35,6 +34,7 @@ DONE = {
     "known": "Nothing was changed: this arrival or departure was known already.",
     "plan": "A new plan is made. It replaces the current one only if fuel or prices have changed enough.",
     "send": "The message is sent again.",
+    "closed": "The station is marked closed. Trucks on their way to it get new plans.",
 }
 """The words for what an action did, on the route's page."""
 
@@ -62,7 +62,7 @@ def possible_steps(page: Page, history: History) -> Steps | None:
     return Steps(
         cancel=route.status in CANCELABLE,
         stop_events=_missing_stop_events(history) if is_on_its_way else [],
-        time=f"{page.now.astimezone(ZoneInfo(page.session.time_zone)):%Y-%m-%dT%H:%M}",
+        time=page.field_of_moment(page.now),
         plan=is_on_its_way and route.arrived_at is not None and (has_plan or route.status == RouteStatus.DRAFT),
         send={
             message.id

@@ -38,6 +38,7 @@ from ingress.console.addresses import as_download, page_at
 from ingress.console.downloads import csv_download
 from ingress.console.drawing import WIDTH, Frame, draw_ground, draw_moving, drawn_candidates
 from ingress.console.maps import with_map
+from ingress.console.pages.fleet.fleet_and_stations import USUAL_CLOSURE
 from ingress.console.pages.routes.route_actions import DONE, possible_steps
 from ingress.console.profile import PLOT, Profile, draw_profile
 from ingress.console.refusals import Refused, known
@@ -244,6 +245,8 @@ def show_one(page: Page) -> Response:
         plans=history.plans,
         messages=history.messages,
         fill_levels=history.fill_levels,
+        planned_stations=history.planned_stations,
+        until=page.field_of_moment(page.now + USUAL_CLOSURE),
         of_present_input={plan.id for plan in history.plans if plan.revision == history.route.revision},
         explained=_explained(page, explanation) if explanation else None,
         profile=_profile(page, history, drawn) if drawn else None,

@@ -1,0 +1,202 @@
+"""Closes stations and opens them again, and has new plans made for the trucks that are on their way to a closed one.
+
+A driver whose plan stops at a station that is closed by then gets a new plan (`replans`), whatever his company's policy
+says of replans; a plan whose message is not out yet is replaced (`reviews`). Each closure is looked at once for each
+route: the plan that was made for it names it in its cause. So a route that nobody could lock, or whose plan was being
+made when the station was closed, is found again by the sweep."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from domain.accounts.companies import require_company
+from domain.audit.entries import Actor
+from domain.database.connections import Connection
+from domain.database.fence import is_at_work
+from domain.database.statements import NotNull, Scalar, Statement
+from domain.documents import FuelStopDocument, PlanCause, StopDocument, TimelineEntry
+from domain.lifecycle import Environment, RouteStatus
+from domain.planning.next_fuel_stop import Milestone, index_of_next_fuel_stop
+from domain.roads import Point
+from domain.routes.plans import review_requests
+from domain.routes.plans.replans import ask_for_replan
+from domain.stations import closures
+
+
+def close_station(
+    connection: Connection,
+    station_id: str,
+    company_id: UUID | None,
+    closed_until: datetime,
+    by: Actor,
+    *,
+    now: datetime,
+) -> int:
+    """Closes a station until a moment for a company, or with None for all. Returns the number of routes that get a new
+    plan now. Raises UnknownStation, ImpossibleClosure, UnknownCompany and RetiredCompany."""
+    if company_id is not None:
+        require_company(connection, company_id)
+    closures.mark_closed(connection, station_id, company_id, closed_until, by, now=now)
+    return make_new_plans(connection, company_id, now=now)
+
+
+def reopen_station(
+    connection: Connection, station_id: str, company_id: UUID | None, by: Actor, *, now: datetime
+) -> bool:
+    """Takes a closure back: plans from now on may stop there, and nobody is told. Returns False if there is none.
+    Raises UnknownCompany and RetiredCompany."""
+    if company_id is not None:
+        require_company(connection, company_id)
+    return closures.mark_open(connection, station_id, company_id, by, now=now)
+
+
+class _ClosedAhead(NamedTuple):
+    """A fuel stop of a route's plan at a closed station. `number` counts the plan's fuel stops from 0, `reached` the
+    stops of the route that the truck has reached."""
+
+    id: UUID
+    company_id: UUID
+    environment: str
+    status: str
+    plan_id: NotNull[UUID]
+    time_zone: str
+    closure_id: UUID
+    station_id: str
+    station: str
+    closed_until: datetime
+    number: NotNull[int]
+    fuel_stops: NotNull[list[FuelStopDocument]]
+    timeline: list[TimelineEntry]
+    stops: list[StopDocument]
+    reached: NotNull[int]
+    latitude: float | None
+    longitude: float | None
+    newest_at: datetime | None
+    fuel_stops_passed: int | None
+
+    @property
+    def fuel_stops_behind(self) -> int:
+        """The number of fuel stops that the truck has passed."""
+        if self.reached >= len(self.stops):
+            return len(self.fuel_stops)
+        miles = {entry["stop"]: entry["mile"] for entry in self.timeline}
+        stop = self.stops[self.reached]
+        index = index_of_next_fuel_stop(
+            Point(self.latitude, self.longitude) if self.latitude is not None and self.longitude is not None else None,
+            [Milestone(Point(one["latitude"], one["longitude"]), one["milesFromOrigin"]) for one in self.fuel_stops],
+            next_stop=Milestone(Point(stop["latitude"], stop["longitude"]), miles.get(self.reached)),
+            reached_mile=miles.get(self.reached - 1) or 0.0,
+            passed=self.fuel_stops_passed or 0,
+        )
+        return len(self.fuel_stops) if index is None else index
+
+    @property
+    def is_closed_on_arrival(self) -> bool:
+        """True if the truck is still to come, and comes while the station is closed."""
+        arrival = self.fuel_stops[self.number]["estimatedArrival"]
+        return (
+            arrival is not None
+            and datetime.fromisoformat(arrival) < self.closed_until
+            and self.number >= self.fuel_stops_behind
+        )
+
+    @property
+    def in_words(self) -> str:
+        return (
+            f"{self.station} is closed until {self.closed_until.astimezone(ZoneInfo(self.time_zone)):%a %b %d %H:%M %Z}"
+        )
+
+
+_ANY_CLOSED = Scalar(
+    str,
+    "SELECT station_id FROM station_closures WHERE closed_until > %(now)s"
+    " AND (%(company_id)s::uuid IS NULL OR company_id IS NULL OR company_id = %(company_id)s) LIMIT 1",
+)
+_CLOSED_AHEAD = Statement(
+    _ClosedAhead,
+    f"""
+    SELECT r.id, r.company_id, r.environment, r.status, r.plan_id, c.time_zone, closed.id AS closure_id,
+           closed.station_id, s.name AS station, closed.closed_until, stop.number::int - 1 AS number,
+           p.document->'stops' AS fuel_stops, p.timeline, r.stops,
+           (SELECT coalesce(max(v.stop) + 1, 0) FROM visits v WHERE v.route_id = r.id) AS reached,
+           t.latitude, t.longitude, t.newest_at,
+           CASE WHEN t.watch_at IS NOT NULL THEN t.fuel_stops_passed END AS fuel_stops_passed
+    FROM routes r JOIN companies c ON c.id = r.company_id JOIN plans p ON p.id = r.plan_id
+    CROSS JOIN LATERAL (
+        SELECT own.station_id, own.number FROM unnest(p.station_ids) WITH ORDINALITY AS own (station_id, number)
+        UNION ALL
+        SELECT place.station_id, told.number
+        FROM jsonb_array_elements(p.document->'stops') WITH ORDINALITY AS told (stop, number)
+        JOIN stations place ON place.latitude = (told.stop->>'latitude')::float
+          AND place.longitude = (told.stop->>'longitude')::float
+          AND place.station_id IN (SELECT station_id FROM station_closures WHERE closed_until > %(now)s)
+        WHERE p.station_ids IS NULL) AS stop
+    JOIN station_closures closed ON closed.station_id = stop.station_id
+      AND (closed.company_id IS NULL OR closed.company_id = r.company_id) AND closed.closed_until > %(now)s
+    JOIN stations s ON s.station_id = closed.station_id
+    LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
+    WHERE r.status IN ('planned', 'active') AND r.replan IS NULL AND r.correction_id IS NULL
+      AND (%(company_id)s::uuid IS NULL OR r.company_id = %(company_id)s)
+      AND (%(route_id)s::uuid IS NULL OR r.id = %(route_id)s) AND {is_at_work("r.company_id")}
+      AND NOT EXISTS (SELECT FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision
+                      AND n.cause->'closures' ? closed.id::text)
+    ORDER BY r.id, stop.number, closed.id
+    """,
+)
+"""A plan that an older release stored names no stations: its stops are compared by their places."""
+
+
+def _closed_ahead(
+    connection: Connection, company_id: UUID | None, route_id: UUID | None, *, now: datetime
+) -> list[tuple[_ClosedAhead, PlanCause]]:
+    """Each route with a closed station ahead for which no plan was made yet, and the cause of the plan to make."""
+    asked = {"company_id": company_id, "route_id": route_id, "now": now}
+    if _ANY_CLOSED.first(connection, asked) is None:
+        return []
+    rows = [row for row in _CLOSED_AHEAD.all(connection, asked) if row.is_closed_on_arrival]
+    return [_with_cause(list(of_route), now) for _, of_route in groupby(rows, key=attrgetter("id"))]
+
+
+def _with_cause(closed: Sequence[_ClosedAhead], now: datetime) -> tuple[_ClosedAhead, PlanCause]:
+    first = closed[0]
+    at = now if first.environment == Environment.LIVE else first.newest_at or now
+    cause = PlanCause(
+        kind="station_closed",
+        at=at.isoformat(),
+        text=", ".join(dict.fromkeys(one.in_words for one in closed)),
+        fuelStopsPassed=first.fuel_stops_behind,
+        closures={str(one.closure_id): one.station_id for one in closed},
+    )
+    return first, cause
+
+
+def closed_ahead(connection: Connection, route_id: UUID, *, now: datetime) -> PlanCause | None:
+    """The cause of a new plan for this route, if its plan stops at a closed station for which none was made yet."""
+    found = _closed_ahead(connection, None, route_id, now=now)
+    return found[0][1] if found else None
+
+
+_LOCK = Scalar(
+    UUID,
+    "SELECT r.id FROM unnest(%s::uuid[], %s::uuid[]) AS seen (id, plan_id)"
+    " JOIN routes r ON r.id = seen.id AND r.plan_id = seen.plan_id"
+    " WHERE r.status IN ('planned', 'active') AND r.replan IS NULL AND r.correction_id IS NULL"
+    " ORDER BY r.id FOR UPDATE OF r SKIP LOCKED",
+)
+
+
+def make_new_plans(connection: Connection, company_id: UUID | None, *, now: datetime) -> int:
+    """Has new plans made, after the commit, for trucks that are on their way to a closed station; with `company_id`
+    only for that company's. Returns the number of routes."""
+    found = _closed_ahead(connection, company_id, None, now=now)
+    locked = set(_LOCK.all(connection, ([one.id for one, _ in found], [one.plan_id for one, _ in found])))
+    due = [(one, cause) for one, cause in found if one.id in locked]
+    for one, cause in due:
+        if one.status == RouteStatus.ACTIVE:
+            ask_for_replan(connection, one.id, cause, now=now)
+    review_requests.of_routes(connection, [one.id for one, _ in due if one.status == RouteStatus.PLANNED], now=now)
+    return len(due)
