@@ -2,15 +2,14 @@
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, Currency, Unit, acting, known_id, read_secret
+from deploy.cli.arguments import AsJson, CompanyId, Currency, Unit, acting, read_secret
 from deploy.cli.failures import CommandFailed
 from deploy.cli.importing import store_file
 from deploy.cli.output import finish_import, print_fields, print_table, screen, show, show_sentence
-from deploy.cli.storing import transaction
+from deploy.cli.storing import locked, transaction
 from domain import clock
 from domain.accounts.companies import require_company
 from domain.accounts.contacts import Contacts
@@ -21,7 +20,7 @@ from domain.ids import read_id, shown_id, with_shown_ids
 from domain.operations.import_kinds import PricesFile
 from domain.settings import get_settings
 from domain.stations import held_prices, price_sources
-from domain.stations.held_prices import UnknownHeldPrice
+from domain.stations.held_prices import HELD_PRICES
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_polling import poll_source, price_profile, price_profile_of
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS, with_unit
@@ -96,10 +95,8 @@ def prices_held(company_id: CompanyId, as_json: AsJson = False) -> None:
 @prices_app.command("show")
 def prices_show(company_id: CompanyId, held_id: HeldArgument, as_json: AsJson = False) -> None:
     """Shows a price that waits for a person."""
-    with transaction() as connection:
-        require_company(connection, company_id)
-        held = held_prices.read_held_price(connection, company_id, _held_id(held_id))
-    document = with_shown_ids(held._asdict(), id="hld")
+    with locked(HELD_PRICES, company_id, held_id) as (_, held):
+        document = with_shown_ids(held._asdict(), id="hld")
     show(as_json, document, lambda: print_fields(document))
 
 
@@ -116,7 +113,7 @@ def prices_accept(
         held_prices.accept_price(
             connection,
             company_id,
-            _held_id(held_id),
+            HELD_PRICES.read_id(held_id),
             acting(reason),
             station_id=station,
             may_change_retail=True,
@@ -135,12 +132,8 @@ def prices_refuse(
 ) -> None:
     """Never uses a held price, not even when its file comes again."""
     with transaction() as connection:
-        held_prices.refuse_price(connection, company_id, _held_id(held_id), acting(reason), now=clock.now())
+        held_prices.refuse_price(connection, company_id, HELD_PRICES.read_id(held_id), acting(reason), now=clock.now())
     show_sentence(as_json, {"id": held_id, "status": "refused"}, f"refused {held_id}")
-
-
-def _held_id(text: str) -> UUID:
-    return known_id("hld", printable(text), UnknownHeldPrice)
 
 
 @prices_app.command("profiles")

@@ -23,6 +23,7 @@ class Owned(Generic[Row]):
 
     `kind` is that of their ids. `unknown` makes the error for an id, as people see it, that the company does not have.
     `order` is the order of the list. The room for more is counted among the rows with the same values of `counted_by`.
+    Rows for which the condition `only` does not hold count as not there.
     """
 
     def __init__(
@@ -34,11 +35,12 @@ class Owned(Generic[Row]):
         unknown: Callable[[str], Unknown],
         order: str = "id",
         counted_by: Sequence[str] = ("company_id",),
+        only: str = "",
     ) -> None:
         self.columns = ", ".join(row._fields)  # type: ignore[attr-defined]
         self._kind = kind
         self._unknown = unknown
-        rows = f"SELECT {self.columns} FROM {table} WHERE company_id = %s"
+        rows = f"SELECT {self.columns} FROM {table} WHERE company_id = %s{only and f' AND {only}'}"
         counted = " AND ".join(f"{column} = %s" for column in counted_by)
         self._all = Statement(row, f"{rows} ORDER BY {order}")
         self._find = Statement(row, f"{rows} AND id = %s")

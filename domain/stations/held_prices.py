@@ -6,9 +6,9 @@ from uuid import UUID
 
 from domain.audit.entries import Action, Actor, record_about
 from domain.database.connections import Connection
+from domain.database.owned import Owned
 from domain.database.statements import Command, Scalar, Statement
 from domain.errors import FuelrouteError, Unknown
-from domain.ids import shown_id
 from domain.stations.places import UnknownStation
 from domain.stations.price_sets import begin_price_set
 from domain.stations.price_units import NO_RATES, US_DOLLARS_A_GALLON, ExchangeRates, UnitOfPrice, in_dollars
@@ -40,19 +40,22 @@ class HeldPrice(NamedTuple):
         return "" if unit == US_DOLLARS_A_GALLON else unit.shown
 
 
-_COLUMNS = ", ".join(HeldPrice._fields)
+class UnknownHeldPrice(Unknown):
+    def __init__(self, held: str) -> None:
+        """`held` is the id that was given."""
+        super().__init__(
+            f"the price {held} is not held: somebody has decided already, or there is none; see `fuelroute prices held`"
+        )
+
+
+HELD_PRICES = Owned(HeldPrice, "held_prices", kind="hld", unknown=UnknownHeldPrice, only="status = 'held'")
+
 _LIST = Statement(
     HeldPrice,
-    f"SELECT {_COLUMNS} FROM held_prices WHERE company_id = %s AND status = 'held'"
+    f"SELECT {HELD_PRICES.columns} FROM held_prices WHERE company_id = %s AND status = 'held'"
     " AND (%s::text IS NULL OR kind = %s) ORDER BY id LIMIT %s",
 )
-_LOCK = Statement(
-    HeldPrice, f"SELECT {_COLUMNS} FROM held_prices WHERE company_id = %s AND id = %s AND status = 'held' FOR UPDATE"
-)
-_WAITING = Statement(
-    HeldPrice, f"SELECT {_COLUMNS} FROM held_prices WHERE company_id = %s AND id = %s AND status = 'held'"
-)
-_SEEN = Statement(HeldPrice, f"SELECT {_COLUMNS} FROM held_prices WHERE company_id = %s AND id = %s")
+_SEEN = Statement(HeldPrice, f"SELECT {HELD_PRICES.columns} FROM held_prices WHERE company_id = %s AND id = %s")
 _DECIDE = Command(
     "UPDATE held_prices SET status = %s, decided_at = %s, decided_by = %s, station_id = coalesce(station_id, %s)"
     " WHERE company_id = %s AND id = %s"
@@ -63,14 +66,6 @@ _THERE = Scalar(str, "SELECT station_id FROM stations WHERE station_id = %s AND 
 
 
 _COUNT = Scalar(int, "SELECT count(*) FROM held_prices WHERE company_id = %s AND status = 'held'")
-
-
-class UnknownHeldPrice(Unknown):
-    def __init__(self, held: str) -> None:
-        """`held` is the id that was given."""
-        super().__init__(
-            f"the price {held} is not held: somebody has decided already, or there is none; see `fuelroute prices held`"
-        )
 
 
 class NeedsStation(FuelrouteError):
@@ -99,14 +94,6 @@ def count_held(connection: Connection, company_id: UUID) -> int:
     return _COUNT.one(connection, (company_id,))
 
 
-def read_held_price(connection: Connection, company_id: UUID, held_id: UUID) -> HeldPrice:
-    """A held price. Raises UnknownHeldPrice if there is none any more."""
-    held = _WAITING.first(connection, (company_id, held_id))
-    if held is None:
-        raise UnknownHeldPrice(shown_id("hld", held_id))
-    return held
-
-
 def accept_price(
     connection: Connection,
     company_id: UUID,
@@ -126,7 +113,7 @@ def accept_price(
         begin_price_set(connection, "stations", None, now=now)
     else:
         begin_price_set(connection, "deals", company_id, now=now)
-    held = _locked(connection, company_id, held_id)
+    held = HELD_PRICES.lock(connection, company_id, held_id)
     if held.kind == "retail" and not may_change_retail:
         raise NeedsOperator
     station = held.station_id or station_id
@@ -159,16 +146,9 @@ def _in_dollars(held: HeldPrice, rates: ExchangeRates) -> float:
 
 def refuse_price(connection: Connection, company_id: UUID, held_id: UUID, by: Actor, *, now: datetime) -> None:
     """Never use a held price, not even when its file comes again. Raises UnknownHeldPrice."""
-    _locked(connection, company_id, held_id)
+    HELD_PRICES.lock(connection, company_id, held_id)
     _DECIDE.execute(connection, ("refused", now, by.name, None, company_id, held_id))
     record_about(connection, by, Action("prices.refuse"), "hld", held_id, company_id=company_id)
-
-
-def _locked(connection: Connection, company_id: UUID, held_id: UUID) -> HeldPrice:
-    held = _LOCK.first(connection, (company_id, held_id))
-    if held is None:
-        raise UnknownHeldPrice(shown_id("hld", held_id))
-    return held
 
 
 _FORGET = Command("DELETE FROM held_prices WHERE id IN (SELECT id FROM held_prices WHERE held_at < %s LIMIT %s)")
