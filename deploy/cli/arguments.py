@@ -150,6 +150,14 @@ def confirm(yes: bool, what: str) -> None:
         raise CommandFailed(f"{what}: give --yes to confirm")
 
 
+def read_text(file: Path) -> str:
+    """The text of a file, or of standard input for `-`. Raises CommandFailed, which quotes nothing of it."""
+    try:
+        return sys.stdin.read() if str(file) == "-" else file.read_text()
+    except (OSError, UnicodeError) as error:
+        raise CommandFailed(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
+
+
 def read_secret(file: Path) -> str:
     """Reads a secret from a file, or from standard input for `-`."""
     try:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, Why, Yes, acting, confirm, read_record_id
+from deploy.cli.arguments import AsJson, CompanyId, Why, Yes, acting, confirm, read_record_id, read_text
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import print_fields, screen, show, show_sentence, show_table
 from deploy.cli.storing import locked, transaction, transaction_about
@@ -263,11 +263,7 @@ def _variable(field: CredentialField) -> str:
 
 def _read_file(file: Path) -> dict[str, str]:
     """The values in a file. Raises CommandFailed, which quotes nothing of the file, if they cannot be read."""
-    try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text()
-    except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise CommandFailed(f"cannot read {file}: {reason}") from None
+    text = read_text(file)
     if text.lstrip().startswith("{"):
         try:
             return msgspec.json.decode(text, type=dict[str, str])

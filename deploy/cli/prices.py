@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from deploy.cli.arguments import AsJson, CompanyId, Currency, Unit, acting, read_secret
+from deploy.cli.arguments import AsJson, CompanyId, Currency, Unit, acting, read_secret, read_text
 from deploy.cli.failures import CommandFailed
 from deploy.cli.importing import store_file
 from deploy.cli.output import finish_import, print_fields, print_table, screen, show, show_sentence
@@ -258,12 +258,7 @@ def _secret(password_file: Path | None, key_file: Path | None) -> str | None:
         raise CommandFailed("give a password or a key, not both")
     if password_file is not None:
         return read_secret(password_file)
-    if key_file is None:
-        return None
-    try:
-        return key_file.read_text()
-    except (OSError, UnicodeError) as error:
-        raise CommandFailed(f"cannot read {key_file}: {error}") from None
+    return read_text(key_file) if key_file is not None else None
 
 
 @sources_app.command("list")

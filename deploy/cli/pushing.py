@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import typer
 
-from deploy.cli.arguments import AsJson
+from deploy.cli.arguments import AsJson, read_text
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import counting, errors, screen, show
 from domain.files.csvfiles import count_rows
@@ -129,9 +128,7 @@ def _mapping(file: Path | None, maps: Sequence[str]) -> dict[str, str]:
     mapping: dict[str, str] = {}
     if file is not None:
         try:
-            mapping = msgspec.json.decode(file.read_bytes(), type=dict[str, str])
-        except OSError as error:
-            raise CommandFailed(f"cannot read {file}: {error.strerror}") from None
+            mapping = msgspec.json.decode(read_text(file), type=dict[str, str])
         except msgspec.DecodeError as error:
             raise CommandFailed(f'{file} must be like {{"externalId": "Load No"}}: {error}') from None
     for one in maps:
@@ -145,11 +142,7 @@ def _mapping(file: Path | None, maps: Sequence[str]) -> dict[str, str]:
 def _keys(files: Sequence[Path]) -> list[str]:
     keys: list[str] = []
     for file in files:
-        try:
-            text = sys.stdin.read() if str(file) == "-" else file.read_text()
-        except (OSError, UnicodeDecodeError) as error:
-            raise CommandFailed(f"cannot read {file}: {getattr(error, 'strerror', None) or 'it is not text'}") from None
-        found = [line.strip() for line in text.splitlines() if line.strip()]
+        found = [line.strip() for line in read_text(file).splitlines() if line.strip()]
         if not found:
             raise CommandFailed(f"{file} is empty: an API key belongs there")
         keys += found
