@@ -7,7 +7,9 @@ python -m tests.benchmarks.truth --world declared --world burns-15 --against ../
 import json
 import subprocess
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +20,8 @@ from rich.progress import Progress
 from tests.benchmarks.harness import new_progress
 from tests.benchmarks.truth.driver import LOW_PERCENT, Outcome
 from tests.benchmarks.truth.figures import line_of, outcomes_of, table_of
-from tests.benchmarks.truth.runs import drives_of
+from tests.benchmarks.truth.runs import drives_of, drives_through
+from tests.benchmarks.truth.service import running
 from tests.benchmarks.truth.world import WORLDS
 
 screen = Console(stderr=True)
@@ -43,6 +46,7 @@ def main(
     world: Annotated[list[str] | None, typer.Option(help=f"All unless named: {', '.join(WORLDS)}.")] = None,
     replan_en_route: Annotated[bool, typer.Option(help="The policy's switch for trucks that miss a stop.")] = False,
     against: Annotated[Path | None, typer.Option(help="Another checkout, with an environment of its own.")] = None,
+    service: Annotated[bool, typer.Option(help="Through a service of its own instead of the rules.")] = False,
     failures: Annotated[bool, typer.Option(help="Also print what happened on drives that went low.")] = False,
     markdown: Annotated[bool, typer.Option(help="Print lines of Markdown.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the drives.")] = False,
@@ -53,10 +57,11 @@ def main(
         raise typer.BadParameter(f"no such world: {', '.join(unknown)}; choose from {', '.join(WORLDS)}")
     rows: dict[str, dict[str, list[Outcome]]] = {}
     if against is not None:
-        rows["before"] = _elsewhere(against, drives, seed, names, replan_en_route)
-    with new_progress(screen) as progress:
+        rows["before"] = _elsewhere(against, drives, seed, names, _switches(replan_en_route, service))
+    with new_progress(screen) as progress, ExitStack() as life:
+        through = partial(drives_through, life.enter_context(running(progress))) if service else drives_of
         rows["now"] = {
-            name: list(_shown(progress, name, drives, drives_of(WORLDS[name], seed, drives, replan_en_route)))
+            name: list(_shown(progress, name, drives, through(WORLDS[name], seed, drives, replan_en_route)))
             for name in names
         }
     if as_json:
@@ -79,16 +84,20 @@ def _shown(progress: Progress, name: str, drives: int, outcomes: Iterable[Outcom
     yield from progress.track(outcomes, total=drives, description=WORLDS[name].title)
 
 
+def _switches(replan_en_route: bool, service: bool) -> list[str]:
+    switches = {"--replan-en-route": replan_en_route, "--service": service}
+    return [name for name, is_on in switches.items() if is_on]
+
+
 def _elsewhere(
-    checkout: Path, drives: int, seed: int, names: list[str], replan_en_route: bool
+    checkout: Path, drives: int, seed: int, names: list[str], switches: list[str]
 ) -> dict[str, list[Outcome]]:
     """Drive the same trips under the rules of another checkout, in its own interpreter."""
-    switch = ["--replan-en-route"] if replan_en_route else []
     worlds = [f"--world={name}" for name in names]
     there = subprocess.run(
         [
             *(checkout.resolve() / ".venv/bin/python", "-c", ELSEWHERE, Path(__file__).parent),
-            *("--json", f"--drives={drives}", f"--seed={seed}", *worlds, *switch),
+            *("--json", f"--drives={drives}", f"--seed={seed}", *worlds, *switches),
         ],
         check=True,
         stdout=subprocess.PIPE,

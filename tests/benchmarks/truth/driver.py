@@ -12,6 +12,7 @@ from tests.domain.planning.plans import usual_policy
 FIX_MILES = 5.0
 MPH = 60.0
 FUEL_STOP_TIME = timedelta(minutes=30)
+REST = timedelta(hours=12)
 SAME_PERCENT = 1.0
 """A level in whole percents tells a driver no more than the gallons beside it where they differ by less than this."""
 LOW_PERCENT = 12.0
@@ -61,7 +62,7 @@ class Dispatch(Protocol):
 class Outcome:
     """A drive's figures. `told_percent` is the true level at the driver's second message; `low_told` tells if that
     message came before the tank was below 12 %, and is None where it never was. `passed_when_low` counts the open
-    stations that a truck passed below 12 % before it ran dry."""
+    stations that a truck passed below 12 % before it ran dry. `hindered`: a stop was skipped or closed."""
 
     seed: int
     miles: float = 0.0
@@ -72,6 +73,7 @@ class Outcome:
     lowest_percent: float = 100.0
     dry_mile: float | None = None
     passed_when_low: int = 0
+    hindered: bool = False
     messages: int = 0
     told_percent: float | None = None
     low_told: bool | None = None
@@ -85,9 +87,11 @@ class Outcome:
 class Drive:
     """One trip from its start to its end, or to the place where the tank is empty."""
 
-    def __init__(self, trip: Trip, dispatch: Dispatch, *, counts_messages: bool = True) -> None:
+    def __init__(
+        self, trip: Trip, dispatch: Dispatch, *, start: datetime = START, counts_messages: bool = True
+    ) -> None:
         self.trip, self.dispatch = trip, dispatch
-        self.mile, self.gallons, self.now = 0.0, trip.start_gallons, START
+        self.mile, self.gallons, self.now = 0.0, trip.start_gallons, start
         self.orders: list[Order] = []
         self.stop_cost = usual_policy().stop_cost
         self.outcome = Outcome(trip.seed, miles=trip.road.distance_miles)
@@ -97,6 +101,11 @@ class Drive:
     @property
     def percent(self) -> float:
         return 100 * self.gallons / self.trip.truck.capacity_gallons
+
+    @property
+    def next_start(self) -> datetime:
+        """The truck goes on after a rest."""
+        return self.now + REST
 
     def run(self) -> Outcome:
         end, next_fix = self.trip.road.distance_miles, FIX_MILES
@@ -165,6 +174,7 @@ class Drive:
     def _visit(self, stop: Order) -> None:
         if self.trip.is_skipped(stop.offer):
             self._note("skips the stop")
+            self.outcome.hindered = True
             if self.trip.world.makes_up_for_skips:
                 self._go_to(self._next_station(stop.offer, self.mile + SKIPPED_MILES), stop)
             return
@@ -173,6 +183,7 @@ class Drive:
             return
         if self.trip.is_closed(stop.offer):
             self._note("finds it closed")
+            self.outcome.hindered = True
             self._go_to(stop.way_out or self._next_station(stop.offer, self.mile), stop)
         else:
             self._buy(stop)
