@@ -11,7 +11,7 @@ from domain import clock
 from domain.database.health import is_away
 from domain.database.visibility import EVERYTHING, of_companies
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
-from domain.planning.plan_tasks import PlanTask, road_ahead
+from domain.planning.plan_tasks import PlanTask, arrivals_on, road_ahead
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
 from domain.planning.stored_plans import plan_for_task
 from domain.roads import Road
@@ -158,7 +158,15 @@ def _compute(context: Context, task: PlanTask, now: datetime) -> tuple[Corridor,
 
 def _corridor(context: Context, task: PlanTask, road: Road, miles: float, now: datetime) -> Corridor:
     with context.database.pipelined_transaction(snapshot=True) as connection:
-        return offers_along(connection, task.route.company_id, road, miles, context.network, now=now)
+        return offers_along(
+            connection,
+            task.route.company_id,
+            road,
+            miles,
+            context.network,
+            now=now,
+            arrivals=arrivals_on(task, road),
+        )
 
 
 def _wait(context: Context) -> timedelta:

@@ -41,6 +41,7 @@ def directions_of(plan: ComputedPlan) -> list[Directions]:
             heading=heading_at(given.road, offer.mile),
             town=town_near(given.offers, offer),
             off_road_miles=offer.detour_miles,
+            notes=(f"Price {offer.price_change.in_words()}",) if offer.price_change is not None else (),
         )
         for offer in (given.offers[index] for index, _ in plan.purchases)
     ]

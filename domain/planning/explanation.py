@@ -67,10 +67,18 @@ class ExplainedLimit(TypedDict):
     used: float | None
 
 
+class ExplainedPriceChange(TypedDict):
+    """A change of a net price before the truck arrives, or within an hour after. `at` is in the company's time zone."""
+
+    at: str
+    before: float
+    after: float
+
+
 class ExplainedCandidate(TypedDict):
-    """One pass of the road by a station, and the gallons bought there: 0 where the truck passes by. A purchase has the
-    level to fill to, where the truck's gauge tells it. `floor_gallons` is the least fuel on arriving there to buy,
-    where that is more than the reserve."""
+    """One pass of the road by a station, its price on arrival, and the gallons bought there: 0 where the truck passes
+    by. A purchase has the level to fill to, where the truck's gauge tells it. `floor_gallons` is the least fuel on
+    arriving there to buy, where that is more than the reserve."""
 
     station_id: str
     name: str
@@ -83,6 +91,7 @@ class ExplainedCandidate(TypedDict):
     gallons: float
     fill_to_percent: NotRequired[int]
     floor_gallons: NotRequired[float]
+    price_change: NotRequired[ExplainedPriceChange]
 
 
 class ExplainedFailure(TypedDict):

@@ -5,7 +5,7 @@ shows, and a truck that drives it by these numbers keeps every limit.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
@@ -22,7 +22,7 @@ from domain.planning.explanation import ExplainedCandidate, Explanation, explain
 from domain.planning.plan_inputs import GALLON_DECIMALS, MILE_DECIMALS, PlanInputs, by_policy
 from domain.planning.relaxation import PlanLimits, RelaxedLimit, least_relaxation
 from domain.planning.rounding import solve_rounded
-from domain.planning.schedule import RoadPoint, arrival_times
+from domain.planning.schedule import arrivals_along
 from domain.planning.trips import BurnedBy, Candidate, Infeasible, Purchase, Trip, drive_trip
 from domain.stations.offers import Offer, Station
 from domain.stations.prices import PRICE_DECIMALS
@@ -188,7 +188,12 @@ def compute_plan(inputs: PlanInputs, *, now: datetime | None = None) -> Computed
     inputs = inputs.within(limits.max_detour_miles)
     if isinstance(solution, Infeasible):
         return NoPlan(inputs, limits, trip, solution)
-    at_stations, points = _arrivals(inputs, trip, solution.purchases)
+    miles = [trip.candidates[index].mile for index, _ in solution.purchases]
+    at_stations, at_points = arrivals_along(inputs.road, inputs.departure, inputs.opens, miles, stay=FUEL_STOP_TIME)
+    points = tuple(
+        PlannedPoint(round(mile, MILE_DECIMALS), arrival)
+        for mile, arrival in zip(inputs.road.stop_miles[1:], at_points, strict=False)
+    )
     stops = tuple(
         _stop(inputs, sequence, purchase, arriving_gallons, arrival)
         for sequence, (purchase, arriving_gallons, arrival) in enumerate(
@@ -231,30 +236,6 @@ def _burned(inputs: PlanInputs) -> tuple[BurnedBy, ...]:
     """The gallons burned by the end of each leg, one for each rounded mile. A road without a mile has no leg."""
     by = {round(mile, MILE_DECIMALS): round(gallons, GALLON_DECIMALS) for mile, gallons in inputs.burned}
     return tuple(BurnedBy(mile, gallons) for mile, gallons in sorted(by.items())) if len(by) > 1 else ()
-
-
-def _arrivals(
-    inputs: PlanInputs, trip: Trip, purchases: Sequence[Purchase]
-) -> tuple[tuple[datetime | None, ...], tuple[PlannedPoint, ...]]:
-    """The arrival times at each station where the truck buys, and at each of the road's points after the first.
-
-    Stations and points are both ordered by rounded miles. With the exact mile of the destination, a station just before
-    it, whose mile was rounded up, would come after it.
-    """
-    road = inputs.road
-    point_miles = [round(mile, MILE_DECIMALS) for mile in road.stop_miles]
-    miles = [trip.candidates[index].mile for index, _ in purchases]
-    road_points = [
-        RoadPoint(float(np.interp(mile, point_miles, road.stop_hours)), stay=FUEL_STOP_TIME) for mile in miles
-    ]
-    opens = inputs.opens or [None] * len(road.stop_hours[1:])
-    miles += point_miles[1:]
-    road_points += map(RoadPoint, road.stop_hours[1:], opens)
-    driven = sorted(range(len(road_points)), key=miles.__getitem__)  # at one mile the fuel stop comes first
-    times = dict(zip(driven, arrival_times(inputs.departure, (road_points[at] for at in driven)), strict=True))
-    ordered = [times[at] for at in range(len(road_points))]
-    points = map(PlannedPoint, point_miles[1:], ordered[len(purchases) :])
-    return tuple(ordered[: len(purchases)]), tuple(points)
 
 
 def _stop(
@@ -326,6 +307,9 @@ def _explained(candidate: Candidate, offer: Offer, gallons: float, reserve_gallo
     }
     if candidate.floor_gallons > reserve_gallons:
         explained["floor_gallons"] = candidate.floor_gallons
+    change = offer.price_change
+    if change is not None:
+        explained["price_change"] = {"at": change.at.isoformat(), "before": change.before, "after": change.after}
     return explained
 
 

@@ -5,6 +5,8 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+import msgspec
+
 from domain.accounts.companies import read_plan_policy
 from domain.accounts.policy import PlanPolicy
 from domain.burn.figures import Burn, figure_of
@@ -17,8 +19,10 @@ from domain.fleet.vehicles import Hazmat
 from domain.lifecycle import Environment
 from domain.planning.fuel_on_board import FuelOnBoard, Tank, read_fuel
 from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS
+from domain.planning.schedule import arrivals_along
 from domain.roads import Point, Road, Roads, great_circle_miles
 from domain.roads.truck_dimensions import TruckDimensions
+from domain.stations.corridor_offers import Arrivals
 
 _MOST_FIXES = 1_000
 _SAME_PLACE_MILES = 1.0
@@ -92,6 +96,11 @@ class PlanTask:
         """The level of the truck's reading, believed or not, with which later readings are compared. The policy's
         assumed level where nothing is known."""
         return self.fuel.percent if self.fuel is not None else self.policy.assumed_fuel_percent
+
+    @property
+    def opens(self) -> list[datetime | None]:
+        """The opening of the arrival window of each point of the road after the first."""
+        return [opening_of(self.route.stops[stop]) for stop in self.stops_left] or [None]
 
     @property
     def newest_percent(self) -> float:
@@ -235,6 +244,18 @@ _VISITS = Statement(_Visit, "SELECT stop, arrived_at, departed_at FROM visits WH
 def _visits(connection: Connection, route_id: UUID, as_of: datetime) -> dict[int, _Visit]:
     """The stops that were reached by the moment."""
     return {row.stop: row for row in _VISITS.all(connection, (route_id, as_of))}
+
+
+def opening_of(stop: StopDocument) -> datetime | None:
+    """When the arrival window of a stop opens; None where that is not known."""
+    opens = stop.get("arrivalWindow", {}).get("start")
+    return msgspec.convert(opens, datetime) if opens is not None else None
+
+
+def arrivals_on(task: PlanTask, road: Road) -> Arrivals:
+    """Tells when the truck arrives at miles of its road, by which the prices there are read. The plan's fuel stops are
+    not known yet, so each one on the way makes the truck half an hour later than told."""
+    return lambda miles: arrivals_along(road, task.departure, task.opens, miles)[0]
 
 
 def road_ahead(task: PlanTask, roads: Roads) -> Road:

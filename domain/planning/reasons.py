@@ -5,6 +5,7 @@ two simple ways of fueling would have cost.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from domain.lifecycle import Objective
@@ -26,6 +27,7 @@ from domain.planning.trips import (
     Trip,
     drive_trip,
 )
+from domain.stations.arrival_prices import PriceChange
 from domain.wording import purchase_in_words
 
 CHOSEN = "chosen"
@@ -81,12 +83,21 @@ def with_reasons(explanation: Explanation, *, is_whole: bool = True) -> FullExpl
     return {
         **explanation,
         "candidates": [
-            {**one, "why": why, "detail": detail, "extra_cost": extra_cost}
+            {**one, "why": why, "detail": _with_price_change(detail, one), "extra_cost": extra_cost}
             for one, (why, detail, extra_cost) in zip(explanation["candidates"], reasons, strict=True)
         ],
         "ends_early": _ends_early(explanation["inputs"]),
         "alternatives": _ways(trip, gallons, objective) if is_whole else [],
     }
+
+
+def _with_price_change(detail: str, one: ExplainedCandidate) -> str:
+    """The detail, and how the price changes, where it does."""
+    change = one.get("price_change")
+    if change is None:
+        return detail
+    at = datetime.fromisoformat(change["at"])
+    return f"{detail}; {PriceChange(at, change['before'], change['after']).in_words()}"
 
 
 def _ends_early(inputs: ExplainedInputs) -> str | None:

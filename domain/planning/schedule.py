@@ -6,9 +6,14 @@ hours or more at a stop is a rest too. The model leaves out the 14-hour window a
 what the driver did before; the 30-minute break, for which fuel stops serve; split berths; and time for loading.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
+
+import numpy as np
+
+from domain.planning.plan_inputs import MILE_DECIMALS
+from domain.roads import Road
 
 MAX_DRIVING_HOURS = 11.0
 REST = timedelta(hours=10)
@@ -45,3 +50,29 @@ def arrival_times(departure: datetime, road_points: Iterable[RoadPoint]) -> Iter
         if arrival + road_point.stay - since_departure >= REST:
             hours_since_rest = 0.0
         since_departure = arrival + road_point.stay
+
+
+def arrivals_along(
+    road: Road,
+    departure: datetime,
+    opens: Sequence[datetime | None],
+    miles: Sequence[float],
+    *,
+    stay: timedelta = timedelta(0),
+) -> tuple[list[datetime | None], list[datetime | None]]:
+    """The arrivals at these miles of a road, where the truck stays for some time each, and at each of the road's points
+    after the first, which open at `opens`.
+
+    Both are ordered by rounded miles. With the exact mile of the destination, a station just before it, whose mile was
+    rounded up, would come after it. At one mile a station comes first.
+    """
+    point_miles = [round(mile, MILE_DECIMALS) for mile in road.stop_miles]
+    places = [round(mile, MILE_DECIMALS) for mile in miles]
+    hours = np.interp(places, point_miles, road.stop_hours).tolist()
+    road_points = [RoadPoint(one, stay=stay) for one in hours]
+    road_points += map(RoadPoint, road.stop_hours[1:], opens or [None] * len(road.stop_hours[1:]))
+    places += point_miles[1:]
+    driven = sorted(range(len(road_points)), key=places.__getitem__)
+    times = dict(zip(driven, arrival_times(departure, (road_points[at] for at in driven)), strict=True))
+    ordered = [times[at] for at in range(len(road_points))]
+    return ordered[: len(miles)], ordered[len(miles) :]

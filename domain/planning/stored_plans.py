@@ -4,11 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
-import msgspec
-
 from domain.database.connections import Connection, as_json
 from domain.database.statements import Command
-from domain.documents import PlanCause, StopDocument, TimelineEntry
+from domain.documents import PlanCause, TimelineEntry
 from domain.encoding import utc_text
 from domain.ids import new_id
 from domain.planning.explanation import (
@@ -22,7 +20,7 @@ from domain.planning.fuel_on_board import FuelOnBoard
 from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
 from domain.planning.open_offers import offers_on_arrival
 from domain.planning.plan_inputs import MILE_DECIMALS, PlanInputs
-from domain.planning.plan_tasks import PlanTask
+from domain.planning.plan_tasks import PlanTask, arrivals_on, opening_of
 from domain.planning.road_notes import road_origin
 from domain.roads import Road
 from domain.stations.corridor_offers import Corridor
@@ -38,8 +36,8 @@ def plan_for_task(
     """The cheapest feasible plan of a task on its road. The `further` corridor reaches as far off the road as
     `FURTHEST_DETOUR_MILES`; with it, limits of the policy are relaxed where no plan keeps them all."""
     route = task.route
-    opens = [_opens(route.stops[stop]) for stop in task.stops_left] or [None]
-    offers, closed = offers_on_arrival(corridor.offers, road, task.departure, opens)
+    arrivals = arrivals_on(task, road)
+    offers, closed = offers_on_arrival(corridor.offers, arrivals)
     return compute_plan(
         PlanInputs(
             road=road,
@@ -49,21 +47,14 @@ def plan_for_task(
             gauge_works=task.fuel is not None and task.fuel.gauge_works,
             policy=task.policy,
             offers=offers,
-            further_offers=offers_on_arrival(further.offers, road, task.departure, opens).open
-            if further is not None
-            else None,
+            further_offers=offers_on_arrival(further.offers, arrivals).open if further is not None else None,
             departure=task.departure,
-            opens=opens,
+            opens=task.opens,
             sources=_sources(task, road, corridor, closed, now),
             closed=closed,
         ),
         now=now,
     )
-
-
-def _opens(stop: StopDocument) -> datetime | None:
-    opens = stop.get("arrivalWindow", {}).get("start")
-    return msgspec.convert(opens, datetime) if opens is not None else None
 
 
 def _sources(task: PlanTask, road: Road, corridor: Corridor, closed: Sequence[Offer], now: datetime) -> Sources:
@@ -188,7 +179,7 @@ def timeline_of(task: PlanTask, plan: ComputedPlan) -> list[TimelineEntry]:
     if 0 in task.stops_left:
         return ahead
     start = task.route.scheduled_start
-    due = min(_opens(task.route.stops[0]) or start, start, task.departure)
+    due = min(opening_of(task.route.stops[0]) or start, start, task.departure)
     return [TimelineEntry(stop=0, mile=None, plannedArrival=utc_text(due)), *ahead]
 
 

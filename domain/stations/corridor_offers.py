@@ -1,11 +1,12 @@
 """The offers to a company along a road: the stations that the road passes, each with the price that the company pays
-today. All is read in one snapshot, so that no plan sees half an import."""
+when the truck arrives there. All is read in one snapshot, so that no plan sees half an import."""
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import repeat
 from typing import NamedTuple
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -13,11 +14,15 @@ from zoneinfo import ZoneInfo
 from domain.database.connections import Connection, as_json
 from domain.database.statements import Statement
 from domain.roads import Road
+from domain.stations.arrival_prices import FURTHEST_CHANGE, NEAR_CHANGE
 from domain.stations.closures import CLOSED_STATIONS
 from domain.stations.corridor import StationIndex, StationPass
+from domain.stations.dated_prices import DatedPrices, PriceSpan, read_dated_prices
 from domain.stations.offers import Offer, Station
-from domain.stations.prices import STALE_AFTER, Deal, fresh_retail, net_price
 from domain.stations.second_ways import ComparedWay, compared_ways
+
+Arrivals = Callable[[Sequence[float]], Sequence[datetime | None]]
+"""Tells when a truck arrives at these miles of its road, which are in driving order; None for the year 10000."""
 
 
 class CorridorPrices(NamedTuple):
@@ -133,92 +138,65 @@ def offers_along(
     network: StationPlaces,
     *,
     now: datetime,
+    arrivals: Arrivals | None = None,
 ) -> Corridor:
-    """The offers of all stations within the detour limit that have a price for the company, one for each pass. Closed
-    stations are among them, since the planner knows when the truck is there.
+    """The offers of all stations within the detour limit that have a price for the company, one for each pass: at the
+    price on arrival, or without `arrivals` at the price of now. Closed stations are among them, since the planner knows
+    when the truck is there.
 
     The connection's transaction must be a snapshot.
     """
     company = _COMPANY.one(connection, (company_id,))
     index = network.index(connection, company.newest_stations)
     passes = index.passes(road, max_detour_miles)
-    asked = {
-        "company_id": company_id,
-        "today": now.astimezone(ZoneInfo(company.time_zone)).date(),
-        "now": now,
-        "stale": STALE_AFTER,
-        "ids": as_json(sorted({index.station_ids[one.station_index] for one in passes})),
-    }
-    stations, deals_today = _STATIONS.execute(connection, asked), _DEALS.execute(connection, asked)  # sent together
-    closures = CLOSED_STATIONS.execute(connection, asked)
-    rows, deals, closed_until = stations.fetchall(), _by_place(deals_today), dict(closures.fetchall())
-    priced = {}
-    left_out: Counter[str] = Counter()
-    for row in rows:
-        retail = fresh_retail(row.retail_price, row.priced_at, now=now)
-        own = deals.get((row.station_id, None), []) + (deals.get((None, row.brand), []) if row.brand else [])
-        price = net_price(retail, own)
-        if price is None:
-            left_out["without_price" if row.retail_price is None else "price_too_old"] += 1
-        else:
-            priced[row.station_id] = (row, price, closed_until.get(row.station_id))
-    offers = [
-        _offer(one, *priced[index.station_ids[one.station_index]])
-        for one in passes
-        if index.station_ids[one.station_index] in priced
-    ]
-    seen = [row.priced_at for row, *_ in priced.values() if row.priced_at is not None]
-    prices = CorridorPrices(
+    ids = sorted({index.station_ids[one.station_index] for one in passes})
+    span = PriceSpan(ZoneInfo(company.time_zone), now, _until(road, arrivals, now))
+    stations = _STATIONS.execute(connection, {"today": span.today, "ids": as_json(ids)})
+    closures = CLOSED_STATIONS.execute(connection, {"company_id": company_id, "now": now})
+    prices = read_dated_prices(connection, company_id, ids, span)  # sent together with the two before
+    rows, closed_until = {row.station_id: row for row in stations}, dict(closures.fetchall())
+    by_pass = [(one, rows[id]) for one in passes if (id := index.station_ids[one.station_index]) in rows]
+    offers = list(_offers(by_pass, prices, arrivals, closed_until))
+    priced = {id: rows[id] for id in dict.fromkeys(offer.station.station_id for offer in offers)}
+    seen = [row.priced_at for row in priced.values() if row.priced_at is not None]
+    told = CorridorPrices(
         company.imported_at,
         min(seen, default=None),
         max(seen, default=None),
-        dict(left_out),
-        sum(row.tax_per_gallon is None for row, *_ in priced.values()),
+        dict(Counter(_why_left_out(row) for id, row in rows.items() if id not in priced)),
+        sum(row.tax_per_gallon is None for row in priced.values()),
     )
-    return Corridor(offers, company.price_set, prices, compared_ways(connection, road, max_detour_miles, index))
+    return Corridor(offers, company.price_set, told, compared_ways(connection, road, max_detour_miles, index))
 
 
-class _DealRow(NamedTuple):
-    station_id: str | None
-    brand: str | None
-    discount_per_gallon: float | None
-    net_price: float | None
+def _until(road: Road, arrivals: Arrivals | None, now: datetime) -> datetime:
+    """The time up to which changes of prices are looked for: a little beyond the arrival at the road's end."""
+    if arrivals is None:
+        return now
+    (end,) = arrivals([road.distance_miles])
+    furthest = now + FURTHEST_CHANGE
+    return min(max(end, now) + NEAR_CHANGE, furthest) if end is not None and end < furthest else furthest
 
 
-_DEALS = Statement(
-    _DealRow,
-    """
-    SELECT station_id, brand, discount_per_gallon, net_price
-    FROM (SELECT d.* FROM jsonb_array_elements_text(%(ids)s) AS asked (station_id)
-          CROSS JOIN LATERAL (SELECT * FROM deals WHERE company_id = %(company_id)s
-                              AND station_id = asked.station_id OFFSET 0) AS d
-          UNION ALL
-          SELECT * FROM deals WHERE company_id = %(company_id)s AND station_id IS NULL) AS negotiated
-    WHERE coalesce(valid_from, %(today)s) <= %(today)s AND coalesce(valid_to, %(today)s) >= %(today)s
-    UNION ALL
-    SELECT newest.station_id, NULL, NULL, newest.net_price
-    FROM jsonb_array_elements_text(%(ids)s) AS asked (station_id)
-    CROSS JOIN LATERAL (
-        SELECT station_id, net_price, effective_at FROM quotes
-        WHERE company_id = %(company_id)s AND station_id = asked.station_id AND effective_at <= %(now)s
-        ORDER BY effective_at DESC LIMIT 1) AS newest
-    WHERE newest.effective_at >= %(now)s::timestamptz - %(stale)s::interval
-    """,
-)
-"""The company's deals that hold today, at these stations and for brands, and its newest quotes at these stations. A
-quote for tomorrow does not count yet."""
+def _offers(
+    by_pass: Sequence[tuple[StationPass, _Station]],
+    prices: DatedPrices,
+    arrivals: Arrivals | None,
+    closed_until: Mapping[str, datetime],
+) -> Iterator[Offer]:
+    """The offers in driving order. At nearly all stations nothing changes, and the time of arrival does not count."""
+    changing = [prices.changes_at(row) for _, row in by_pass]
+    miles = [one.mile for (one, _), changes in zip(by_pass, changing, strict=True) if changes]
+    times = iter(arrivals(miles) if arrivals is not None and miles else repeat(prices.span.now, len(miles)))
+    for (one, row), changes in zip(by_pass, changing, strict=True):
+        price, change = prices.on_arrival(row, next(times)) if changes else (prices.of_today(row), None)
+        if price.net_price is not None:
+            station = Station(
+                row.station_id, row.name, row.brand, row.address, row.city, row.state, row.latitude, row.longitude
+            )
+            closed = closed_until.get(row.station_id)
+            yield Offer(station, one.mile, one.detour_miles, price.net_price, price.tax_per_gallon, closed, change)
 
 
-def _by_place(deals: Iterable[_DealRow]) -> dict[tuple[str | None, str | None], list[Deal]]:
-    """The deals by station and brand; one of the two is None."""
-    places: dict[tuple[str | None, str | None], list[Deal]] = {}
-    for deal in deals:
-        places.setdefault((deal.station_id, deal.brand), []).append(Deal(deal.discount_per_gallon, deal.net_price))
-    return places
-
-
-def _offer(one: StationPass, row: _Station, price: float, closed_until: datetime | None) -> Offer:
-    station = Station(
-        row.station_id, row.name, row.brand, row.address, row.city, row.state, row.latitude, row.longitude
-    )
-    return Offer(station, one.mile, one.detour_miles, price, row.tax_per_gallon, closed_until)
+def _why_left_out(row: _Station) -> str:
+    return "without_price" if row.retail_price is None else "price_too_old"

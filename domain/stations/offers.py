@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import NamedTuple
 
+from domain.stations.arrival_prices import PriceChange
 from domain.stations.prices import adjusted_price
 
 
@@ -20,8 +21,8 @@ class Station(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """One pass of the road by a station, with the price that the company pays there. `tax_per_gallon` is None where
-    unknown."""
+    """One pass of the road by a station, with the price that the company pays there when the truck arrives.
+    `tax_per_gallon` is None where unknown, `price_change` where the price does not change by then."""
 
     station: Station
     mile: float
@@ -30,6 +31,7 @@ class Offer(NamedTuple):
     tax_per_gallon: float | None = None
     closed_until: datetime | None = None
     """The station is closed until then; None where it is open."""
+    price_change: PriceChange | None = None
 
     @property
     def adjusted_price(self) -> float:

@@ -1,10 +1,16 @@
 """Directions to a fuel stop: heading, and the nearest other town."""
 
+from dataclasses import replace
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
 import numpy as np
 import pytest
 
 from domain.planning.directions import directions_of, heading_at, town_near
+from domain.planning.reasons import with_reasons
 from domain.roads import Leg, Road
+from domain.stations.arrival_prices import PriceChange
 from tests.domain.planning.plans import feasible, inputs, meridian, offers, priced
 
 ROAD = meridian(600.0)
@@ -14,6 +20,21 @@ def test_directions_tell_the_heading_of_the_road_at_the_stop() -> None:
     (directions,) = directions_of(feasible(inputs(ROAD, priced(300, 3.5), end_fuel_percent=20.0)))
 
     assert (directions.heading, directions.notes) == ("north", ())
+
+
+def test_a_price_that_changes_is_a_note_and_a_detail_of_the_explanation() -> None:
+    midnight = datetime(2026, 11, 21, tzinfo=ZoneInfo("America/Chicago"))
+    given = inputs(ROAD, priced(290, 3.9), priced(300, 3.699), end_fuel_percent=20.0)
+    changing = [one._replace(price_change=PriceChange(midnight, 3.499, one.net_price)) for one in given.offers]
+    plan = feasible(replace(given, offers=[given.offers[0], changing[1]]))
+
+    (directions,) = directions_of(plan)
+    assert directions.notes == ("Price before midnight on Fri: $3.499, then $3.699",)
+    passed, chosen = with_reasons(plan.explanation())["candidates"]
+    assert chosen["detail"] == "fill to 50 % (60.0 gal); before midnight on Fri: $3.499, then $3.699"
+    assert chosen["price_change"] == {"at": "2026-11-21T00:00:00-06:00", "before": 3.499, "after": 3.699}
+    assert "price_change" not in passed
+    assert "before" not in passed["detail"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from domain.messages.due_messages import due_messages
 from domain.planning import stored_plans
 from domain.planning.explanation import unpack_explanation
 from domain.planning.fuel_plan import NoPlan
-from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
+from domain.planning.plan_tasks import PlanTask, arrivals_on, load_plan_task, road_ahead
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
 from domain.queue.jobs import Job, build_plan_job, review_plan_job
 from domain.roads import Point
@@ -116,11 +116,20 @@ class Journey:
 
     def made(self, task: PlanTask) -> Any:
         road = road_ahead(task, ROADS).up_to(self.horizon_miles)
-        corridor = offers_along(self.connection, self.fleet.company_id, road, 5.0, NETWORK, now=self.now)
+        arrivals = arrivals_on(task, road)
+        corridor = offers_along(
+            self.connection, self.fleet.company_id, road, 5.0, NETWORK, now=self.now, arrivals=arrivals
+        )
         plan = stored_plans.plan_for_task(task, road, corridor, now=self.now)
         if isinstance(plan, NoPlan):
             further = offers_along(
-                self.connection, self.fleet.company_id, road, FURTHEST_DETOUR_MILES, NETWORK, now=self.now
+                self.connection,
+                self.fleet.company_id,
+                road,
+                FURTHEST_DETOUR_MILES,
+                NETWORK,
+                now=self.now,
+                arrivals=arrivals,
             )
             plan = stored_plans.plan_for_task(task, road, corridor, further=further, now=self.now)
         return corridor, plan

@@ -7,7 +7,7 @@ from typing import Any
 from domain.contract.shapes import Position
 from domain.database.connections import Connection, Tenant
 from domain.planning import stored_plans
-from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
+from domain.planning.plan_tasks import PlanTask, arrivals_on, load_plan_task, road_ahead
 from domain.queue.jobs import Job
 from domain.roads.highways import HighwayRoads
 from domain.routes.plans import first_plan, review_requests, reviews
@@ -102,7 +102,15 @@ class Trip:
 
     def made(self, task: PlanTask) -> Any:
         road = road_ahead(task, ROADS)
-        corridor = offers_along(self.connection, self.fleet.company_id, road, 5.0, StationPlaces(), now=self.now)
+        corridor = offers_along(
+            self.connection,
+            self.fleet.company_id,
+            road,
+            5.0,
+            StationPlaces(),
+            now=self.now,
+            arrivals=arrivals_on(task, road),
+        )
         return corridor, stored_plans.plan_for_task(task, road, corridor, now=self.now)
 
     def messages(self, *statuses: str) -> Sequence[Any]:

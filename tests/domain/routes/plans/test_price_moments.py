@@ -13,6 +13,7 @@ from domain.queue.jobs import Job, review_plan_job
 from domain.routes.plans.review_requests import after_new_prices, after_price_changes, apply_due_prices
 from domain.routes.transitions import expire_started_routes
 from domain.settings import Settings
+from domain.stations.price_sets import begin_price_set
 from domain.stations.stations import set_stations_retired
 from tests.domain.helpers import route_row, status_of
 from tests.domain.routes.trip import SENT, Trip
@@ -94,6 +95,23 @@ def test_net_prices_of_tomorrow_become_a_new_plan_when_they_begin(trip: Trip) ->
     assert plan_of(trip)["totalCost"] < before - 100
     assert [one.text.split(" plan")[0] for one in trip.messages(*SENT)] == ["Fuel", "CORRECTED fuel"]
     assert later(trip, HOUR) == [], "a moment is seen once"
+
+
+def test_net_prices_of_tomorrow_are_planned_with_as_soon_as_they_are_stored(trip: Trip) -> None:
+    """The truck reaches Ohio hours after they begin. When they begin, the plan stays as it is."""
+    before = plan_of(trip)["totalCost"]
+    trip.connection.execute("UPDATE routes SET status = 'planned' WHERE id = %s", (trip.route_id,))
+    quote(trip, 1.8, begins=HOUR)
+    begin_price_set(trip.connection, "deals", trip.fleet.company_id, now=trip.now)
+    stored = own_jobs_after(trip, lambda: after_new_prices(trip.connection, trip.fleet.company_id, now=trip.now))
+
+    assert reviewed(trip, stored) == "replaced"
+    planned = plan_of(trip)
+
+    assert planned["totalCost"] < before - 100
+    assert reviewed(trip, later(trip, HOUR)) == "confirmed"
+    assert plan_of(trip) == planned
+    assert "Price before " in trip.messages("pending")[0].text
 
 
 def test_a_moment_is_not_missed_while_the_scheduler_was_away(trip: Trip) -> None:

@@ -1,0 +1,123 @@
+"""The price of a station when a truck arrives there. Each change that is stored by now counts from its moment on: a
+quote, a retail price to come, a deal or a tax that begins or ends with a day of the company.
+
+A price's age counts as of now: a price that is fresh today is the best that is known of tomorrow, too."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from itertools import pairwise
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from domain.stations.prices import Deal, net_price
+
+NEAR_CHANGE = timedelta(hours=1)
+"""A truck may come this much later than planned: it counts on a higher price that begins by then."""
+
+FURTHEST_CHANGE = timedelta(days=60)
+"""Later changes are not looked for: no price is known so early."""
+
+_ONE_DAY = timedelta(days=1)
+
+
+class DatedPrice(NamedTuple):
+    """A retail price or a quote that holds from a moment on, until the next one. None: there is none."""
+
+    since: datetime
+    price: float | None
+
+
+class DatedDeal(NamedTuple):
+    """A deal with its first and last day in the company's time zone; None for no such limit."""
+
+    deal: Deal
+    first_day: date | None = None
+    last_day: date | None = None
+
+    def holds_on(self, day: date) -> bool:
+        return (self.first_day is None or self.first_day <= day) and (self.last_day is None or self.last_day >= day)
+
+
+class DatedTax(NamedTuple):
+    """A state's tax from a day on; a rate of None is not known."""
+
+    first_day: date
+    rate_per_gallon: float | None
+
+
+class PriceStep(NamedTuple):
+    """The net price at a station from a moment on, until the next step; None where it has none."""
+
+    since: datetime
+    net_price: float | None
+    tax_per_gallon: float | None
+
+
+class PriceChange(NamedTuple):
+    """A change of a net price. `at` is in the company's time zone."""
+
+    at: datetime
+    before: float
+    after: float
+
+    def in_words(self) -> str:
+        """The change for people, such as `before midnight on Fri: $3.499, then $3.699`."""
+        moment = f"midnight on {self.at - _ONE_DAY:%a}" if self.at.time() == time() else f"{self.at:%a %H:%M}"
+        return f"before {moment}: ${self.before:.3f}, then ${self.after:.3f}"
+
+
+class StationPrices(NamedTuple):
+    """Everything that decides the price at one station from now on. `retail` and `quotes` are in the order of time,
+    `taxes` in the order of their days; the first retail price and the first tax are today's."""
+
+    retail: Sequence[DatedPrice]
+    quotes: Sequence[DatedPrice]
+    deals: Sequence[DatedDeal]
+    taxes: Sequence[DatedTax]
+
+    def steps(self, *, zone: ZoneInfo, now: datetime, until: datetime) -> list[PriceStep]:
+        """The prices from now until a moment. The first step is today's price."""
+        begins = {now, *(one.since for one in (*self.retail, *self.quotes)), *self._midnights(zone, until)}
+        steps: list[PriceStep] = []
+        for moment in sorted(moment for moment in begins if now <= moment <= until):
+            step = self._at(moment, moment.astimezone(zone).date())
+            if not steps or steps[-1][1:] != step[1:]:
+                steps.append(step)
+        return steps
+
+    def _at(self, moment: datetime, day: date) -> PriceStep:
+        deals = [one.deal for one in self.deals if one.holds_on(day)]
+        deals.append(Deal(net_price=_newest(self.quotes, moment)))
+        tax = [one.rate_per_gallon for one in self.taxes if one.first_day <= day][-1:]
+        return PriceStep(moment, net_price(_newest(self.retail, moment), deals), tax[0] if tax else None)
+
+    def _midnights(self, zone: ZoneInfo, until: datetime) -> Iterable[datetime]:
+        """The beginnings of the days on which a deal or a tax changes."""
+        last_day = until.astimezone(zone).date()
+        days = {one.first_day for one in self.taxes} | {one.first_day for one in self.deals if one.first_day}
+        days |= {one.last_day + _ONE_DAY for one in self.deals if one.last_day and one.last_day < last_day}
+        return (datetime.combine(day, time(), zone).astimezone(UTC) for day in days if date.min < day <= last_day)
+
+
+def _newest(prices: Sequence[DatedPrice], moment: datetime) -> float | None:
+    return next((one.price for one in reversed(prices) if one.since <= moment), None)
+
+
+def price_on_arrival(steps: Sequence[PriceStep], arrival: datetime) -> PriceStep:
+    """The price to plan with: the one on arrival, or a higher one that begins within an hour after it."""
+    there = [one for one in steps if one.since <= arrival][-1:] or steps[:1]
+    soon = (one for one in steps if arrival < one.since <= arrival + NEAR_CHANGE)
+    return max([*there, *soon], key=lambda one: one.net_price or 0.0) if there[0].net_price is not None else there[0]
+
+
+def change_before(steps: Sequence[PriceStep], arrival: datetime, zone: ZoneInfo) -> PriceChange | None:
+    """The last change of the net price up to an hour after the arrival; None where there was none since now."""
+    for before, after in reversed([*pairwise(steps)]):
+        if (
+            after.since <= arrival + NEAR_CHANGE
+            and before.net_price is not None
+            and after.net_price is not None
+            and before.net_price != after.net_price
+        ):
+            return PriceChange(after.since.astimezone(zone), before.net_price, after.net_price)
+    return None
