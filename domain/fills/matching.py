@@ -46,9 +46,6 @@ class StationMatch(NamedTuple):
     """True if several stations fit and cannot be told apart."""
 
 
-NO_STATION = StationMatch(None, 0, False)
-
-
 class _Named(NamedTuple):
     """The stations that a printed name may mean."""
 

@@ -16,12 +16,6 @@ def create_index_concurrently(name: str, table: str, columns: Sequence[str], **o
         op.create_index(name, table, columns, postgresql_concurrently=True, **options)
 
 
-def drop_index_concurrently(name: str, table: str) -> None:
-    """Drops an index while the table is written. It stands alone in its migration."""
-    with _outside_transaction():
-        op.drop_index(name, table, if_exists=True, postgresql_concurrently=True)
-
-
 @contextmanager
 def _outside_transaction() -> Iterator[None]:
     """Lifts the limit of waits for locks: these statements wait for the end of each transaction that uses the table,

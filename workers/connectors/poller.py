@@ -36,8 +36,6 @@ Result = TypeVar("Result")
 POLL_SECONDS = 120.0
 """Longest time of one poll, with all its requests."""
 
-_DEAD_CURSOR = "the place where the last poll ended brought nothing any more, so the newest positions were asked for"
-
 DOUBT_SECONDS = 1800.0
 """After this time without news a cursor may be dead: the newest positions are asked for once."""
 

@@ -5,8 +5,6 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
-import redis
-
 from domain.database.statements import Statement
 from domain.ids import shown_id
 from domain.needs import overdue
@@ -64,14 +62,4 @@ def check_steps(seen: Examined) -> Iterator[Finding]:
             f"Positions of trucks have waited more than 10 minutes to be processed: {trucks[0].rows:,} trucks",
             "Check the queue arrivals and its dead letters: fuelroute queues",
             tuple(shown_id("veh", row.id) for row in trucks),
-        )
-
-
-def check_redis_answers(seen: Examined) -> Iterator[Finding]:
-    try:
-        seen.client.ping()
-    except redis.RedisError as error:
-        yield problem(
-            f"Redis does not answer ({error})",
-            "Start it, and check FUELROUTE_REDIS_URL; the sweep then enqueues everything that is due",
         )
