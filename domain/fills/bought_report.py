@@ -79,30 +79,10 @@ _SUMS = """
 """
 
 
-class _WeekRow(NamedTuple):
+class _Row(NamedTuple):
     week: int
-    followed: int
-    partly: int
-    missed: int
-    elsewhere: int
-    planned_gallons: float
-    planned_cents: int
-    bought_gallons: float
-    paid_cents: int
-    price_cents: int
-    gallons_cents: int
-    place_cents: int
-
-
-_WEEKS = Statement(
-    _WeekRow,
-    f"SELECT width_bucket(w.planned_at, %(week_starts)s::timestamptz[]) AS week, {_SUMS}"
-    f" FROM stop_verdicts w WHERE {_OF_SPAN} GROUP BY 1",
-)
-
-
-class _RecordRow(NamedTuple):
-    id: UUID
+    """The number of the week in the span; 0 for a truck or a driver."""
+    id: UUID | None
     name: str | None
     followed: int
     partly: int
@@ -117,11 +97,17 @@ class _RecordRow(NamedTuple):
     place_cents: int
 
 
+_WEEKS = Statement(
+    _Row,
+    "SELECT width_bucket(w.planned_at, %(week_starts)s::timestamptz[]) AS week, NULL::uuid AS id, NULL::text AS name,"
+    f" {_SUMS} FROM stop_verdicts w WHERE {_OF_SPAN} GROUP BY 1",
+)
 _BY_RECORD = {
     by: Statement(
-        _RecordRow,
+        _Row,
         f"""
-        SELECT line.id, record.{name} AS name, {", ".join(f"line.{field}" for field in BoughtFigures._fields)}
+        SELECT 0 AS week, line.id, record.{name} AS name,
+               {", ".join(f"line.{field}" for field in BoughtFigures._fields)}
         FROM (SELECT w.{key} AS id, {_SUMS} FROM stop_verdicts w WHERE {_OF_SPAN} GROUP BY 1) AS line
         LEFT JOIN {table} record ON record.id = line.id
         ORDER BY line.paid_cents - line.planned_cents DESC, line.id
@@ -174,10 +160,10 @@ def bought_lines(connection: Connection, tenant: Tenant, span: Span, by: BoughtB
     """The lines of the report: all weeks of the span in their order, or the trucks or drivers, the dearest first."""
     if by is BoughtBy.WEEK:
         rows = _WEEKS.all(connection, {**span.asked(tenant), "week_starts": span.week_starts})
-        found = {row.week: BoughtFigures(*row[1:]) for row in rows}
+        found = {row.week: BoughtFigures(*row[3:]) for row in rows}
         return [BoughtLine(day, None, None, figures) for day, figures in span.by_week(found, NOTHING_BOUGHT)]
     return [
-        BoughtLine(None, row.id, row.name, BoughtFigures(*row[2:]))
+        BoughtLine(None, row.id, row.name, BoughtFigures(*row[3:]))
         for row in _BY_RECORD[by].all(connection, span.asked(tenant))
     ]
 

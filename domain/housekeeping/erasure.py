@@ -10,7 +10,6 @@ Of an erased company only the record of its erasure stays.
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import NamedTuple
 from uuid import UUID
 
 import psycopg
@@ -23,7 +22,7 @@ from domain.fleet.drivers import forget_driver
 from domain.housekeeping.retention import delete_routes
 from domain.queue.jobs import in_batches
 from domain.routes.intake.retiring import is_driven, retire
-from domain.routes.transitions import end_routes
+from domain.routes.transitions import UnfinishedRoute, end_routes
 
 ErasureProgress = Callable[[int], object]
 """A function that is called with the number of routes erased since the last call."""
@@ -264,16 +263,8 @@ _DELETE_ENTRIES = Command("DELETE FROM audit_log WHERE company_id = %s AND subje
 """Deletes the entries about changes of a driver by hand: the reason of a retirement may name the driver."""
 
 
-class _Named(NamedTuple):
-    """A route that names the driver."""
-
-    id: UUID
-    environment: str
-    status: str
-
-
 _LOCK_NAMING = Statement(
-    _Named,
+    UnfinishedRoute,
     f"""
     WITH known AS (
         SELECT kind, value FROM mappings WHERE company_id = %(company_id)s AND target_id = %(driver_id)s
@@ -295,7 +286,7 @@ _LOCK_NAMING = Statement(
 )
 
 
-def _routes_naming(connection: Connection, company_id: UUID, driver_id: UUID) -> list[_Named]:
+def _routes_naming(connection: Connection, company_id: UUID, driver_id: UUID) -> list[UnfinishedRoute]:
     """The driver's routes, and the routes that were never matched but name only this driver. They are locked."""
     return _LOCK_NAMING.all(connection, {"company_id": company_id, "driver_id": driver_id})
 

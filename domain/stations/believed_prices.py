@@ -26,7 +26,7 @@ from domain.stations.price_units import (
 )
 from domain.stations.prices import STALE_AFTER
 from domain.stations.state_names import US_STATES
-from domain.stations.station_finding import SAME_PLACE_MILES, miles_between
+from domain.stations.station_finding import SAME_PLACE_MILES, CodedStation, miles_between
 
 MOST_DISCOUNT_SHARE = 0.35
 """Largest share of the price that a discount may have. Real ones are less than a fifth."""
@@ -110,17 +110,8 @@ _PRICED = Statement(
 )
 
 
-class _Retired(NamedTuple):
-    station_id: str
-    name: str
-    brand: str | None
-    city: str | None
-    latitude: float
-    longitude: float
-
-
 _RETIRED = Statement(
-    _Retired, "SELECT station_id, name, brand, city, latitude, longitude FROM stations WHERE retired_at IS NOT NULL"
+    CodedStation, f"SELECT {', '.join(CodedStation._fields)} FROM stations WHERE retired_at IS NOT NULL"
 )
 
 
@@ -224,7 +215,7 @@ class RetiredPlaces:
     """The places of retired stations. A file must not add one of them again under another id."""
 
     def __init__(self, connection: Connection) -> None:
-        self._near: dict[_Square, list[_Retired]] = {}
+        self._near: dict[_Square, list[CodedStation]] = {}
         for one in _RETIRED.all(connection, ()):
             north, east = _square(one.latitude, one.longitude)
             for row in (north - 1, north, north + 1):

@@ -19,13 +19,6 @@ MOST_PLACES = 2_000
 """Most places on a map of a whole trip, enough for the bends of the road."""
 
 
-class _Reading(NamedTuple):
-    recorded_at: datetime
-    latitude: float
-    longitude: float
-    fuel_percent: float | None
-
-
 def _thinned(columns: str, only: str = "true") -> str:
     """SQL for these columns of a truck's plausible fixes from one time to another, evenly thinned to about `most`."""
     return f"""
@@ -43,7 +36,7 @@ def _thinned(columns: str, only: str = "true") -> str:
 
 
 _READINGS = Statement(
-    _Reading, _thinned("recorded_at, latitude, longitude, fuel_percent", only="fuel_percent IS NOT NULL")
+    TrackedFix, _thinned("recorded_at, latitude, longitude, fuel_percent", only="fuel_percent IS NOT NULL")
 )
 
 
@@ -53,15 +46,10 @@ def read_levels(
     """The plausible fixes with a level in the span, evenly thinned to about MOST_READINGS. `until` is None for up to
     the newest."""
     span = {"vehicle_id": vehicle_id, "since": since, "until": until, "most": MOST_READINGS}
-    return [TrackedFix(*row) for row in _READINGS.all(connection, {**tenant._asdict(), **span})]
+    return _READINGS.all(connection, {**tenant._asdict(), **span})
 
 
-class _Place(NamedTuple):
-    latitude: float
-    longitude: float
-
-
-_TRAIL = Statement(_Place, _thinned("latitude, longitude"))
+_TRAIL = Statement(Point, _thinned("latitude, longitude"))
 
 
 def read_trail(
@@ -70,7 +58,7 @@ def read_trail(
     """The places of the plausible fixes in the span, evenly thinned to about MOST_PLACES. `until` is None for up to the
     newest."""
     span = {"vehicle_id": vehicle_id, "since": since, "until": until, "most": MOST_PLACES}
-    return [Point(*row) for row in _TRAIL.all(connection, {**tenant._asdict(), **span})]
+    return _TRAIL.all(connection, {**tenant._asdict(), **span})
 
 
 LAST_FIXES_WITHIN = timedelta(hours=1)

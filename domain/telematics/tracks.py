@@ -293,14 +293,8 @@ def free_trucks(connection: Connection, route_ids: Sequence[UUID], *, now: datet
     process_trucks(connection, _FREE_TRUCKS.all(connection, {"now": now, "ids": list(route_ids)}))
 
 
-class _LostTruck(NamedTuple):
-    environment: str
-    company_id: UUID
-    vehicle_id: UUID
-
-
 _LOST = Statement(
-    _LostTruck,
+    WaitingAgain,
     in_turns(
         "environment, company_id, vehicle_id",
         "SELECT environment, company_id, vehicle_id, unprocessed_since AS since FROM tracks"

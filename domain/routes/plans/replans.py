@@ -25,8 +25,9 @@ from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_changes import SAVING_CHANGE_DOLLARS
 from domain.planning.plan_tasks import PlanTask, live_now, plan_task_as_of, route_to_plan
 from domain.planning.stored_plans import store_plan
-from domain.queue.jobs import SWEEP_GRACE, after_commit, review_plan_job
+from domain.queue.jobs import SWEEP_GRACE
 from domain.routes.plans.first_plan import queue_message_of
+from domain.routes.plans.review_requests import RequestedReview, enqueue_reviews
 from domain.stations.corridor import StationIndex
 from domain.stations.corridor_offers import Corridor
 from domain.telematics import watches
@@ -38,14 +39,8 @@ MADE_ANEW = """(SELECT count(*) FROM plans made WHERE made.route_id = r.id AND m
                    AND made.cause->>'kind' IN ('off_road', 'stop_passed'))"""
 
 
-class _Asked(NamedTuple):
-    id: UUID
-    company_id: UUID
-    attempts: int
-
-
 _ASK = Statement(
-    _Asked,
+    RequestedReview,
     "UPDATE routes SET replan = %s, review_requests = review_requests + 1, review_at = coalesce(review_at, %s)"
     " WHERE id = %s RETURNING id, company_id, attempts",
 )
@@ -53,8 +48,7 @@ _ASK = Statement(
 
 def ask_for_replan(connection: Connection, route_id: UUID, cause: PlanCause, *, now: datetime) -> None:
     """Has a locked route replanned for this cause, after the commit."""
-    rows = _ASK.all(connection, (as_json(cause), now + SWEEP_GRACE, route_id))
-    after_commit(connection, *(review_plan_job(row.id, row.company_id) for row in rows if row.attempts == 0))
+    enqueue_reviews(connection, _ASK.all(connection, (as_json(cause), now + SWEEP_GRACE, route_id)))
 
 
 class DueReplan(NamedTuple):

@@ -42,7 +42,9 @@ _PLANNED = Statement(
 )
 
 
-class _Requested(NamedTuple):
+class RequestedReview(NamedTuple):
+    """A route for which a review was requested just now."""
+
     id: UUID
     company_id: UUID
     attempts: int
@@ -50,7 +52,7 @@ class _Requested(NamedTuple):
 
 
 _REQUEST_OF_ROUTES = Statement(
-    _Requested,
+    RequestedReview,
     f"UPDATE routes SET {_REQUEST} WHERE id = ANY(%(ids)s) AND corrected_at IS NULL RETURNING id, company_id, attempts",
 )
 
@@ -63,7 +65,7 @@ _IS_WAITING = f"""
 or behind the fence of a move, are left alone: the cell that it comes to has prices of its own."""
 
 _REQUEST_WHERE_STANDING = Statement(
-    _Requested,
+    RequestedReview,
     f"""
     UPDATE routes r SET {_REQUEST}
     FROM (SELECT id FROM routes t
@@ -94,13 +96,14 @@ def of_routes(connection: Connection, route_ids: Sequence[UUID], *, now: datetim
     """Asks for reviews of these routes, which are locked."""
     if route_ids:
         asked = {"due": now + SWEEP_GRACE, "ids": list(route_ids)}
-        _review(connection, _REQUEST_OF_ROUTES.all(connection, asked))
+        enqueue_reviews(connection, _REQUEST_OF_ROUTES.all(connection, asked))
 
 
 def after_new_prices(connection: Connection, company_id: UUID | None, *, now: datetime) -> None:
     """Asks for reviews of all routes whose truck is at the first stop; with `company_id` only of that company's. Routes
     are locked in the order of their ids, as everywhere."""
-    _review(connection, _REQUEST_WHERE_STANDING.all(connection, {"due": now + SWEEP_GRACE, "company_id": company_id}))
+    asked = {"due": now + SWEEP_GRACE, "company_id": company_id}
+    enqueue_reviews(connection, _REQUEST_WHERE_STANDING.all(connection, asked))
 
 
 def after_price_changes(connection: Connection, company_id: UUID | None, *, now: datetime) -> None:
@@ -143,7 +146,8 @@ def by_dispatcher(connection: Connection, tenant: Tenant, route_id: UUID, *, now
     return found is not None
 
 
-def _review(connection: Connection, rows: Sequence[_Requested]) -> None:
+def enqueue_reviews(connection: Connection, rows: Sequence[RequestedReview]) -> None:
+    """Enqueues the reviews, without those that wait after a failed attempt already."""
     after_commit(connection, *(review_plan_job(row.id, row.company_id) for row in rows if row.attempts == 0))
 
 
