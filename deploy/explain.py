@@ -83,6 +83,14 @@ def _facts(explanation: RouteExplanation) -> Iterator[tuple[str, str, str]]:
     if inputs["margin_gallons"] or "margin_gallons" in relaxed_limits:
         margin = f"{limit('margin_gallons')}; kept until the first purchase"
         yield "margin beyond it", f"{inputs['margin_gallons']:,.1f} gal", margin
+    error = explanation.get("mileage_error")
+    if error is not None:
+        since = "the stop before" if error["by_level"] else "the start"
+        kept = f"{error['margin_percent']:g} % of the gallons since {since}"
+        yield "kept beyond it", kept, f"{policy}: {error['share_percent']:g} % of trips may fall below the reserve"
+    if "highest_floor_gallons" in relaxed_limits:
+        lowered = next(one["used"] for one in explanation["relaxed"] if one["limit"] == "highest_floor_gallons")
+        yield "of that at most", f"{lowered:,.1f} gal in all", "relaxed, so that the truck reaches fuel"
     yield "wanted at the end", f"{inputs['end_gallons']:,.1f} gal", limit("end_gallons")
     yield "smallest purchase", f"{inputs['min_purchase_gallons']:,.1f} gal", limit("min_purchase_gallons")
     yield "cost of a stop", f"${inputs['stop_cost']:.2f}", policy

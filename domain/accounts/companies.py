@@ -11,7 +11,7 @@ import msgspec
 
 from domain.accounts.contact_urls import fault_of
 from domain.accounts.contacts import IN_CLEAR, Contacts, SealedColumn
-from domain.accounts.policy import AUTODRIVE_OFF, PlanPolicy, Policy, StoredCompany
+from domain.accounts.policy import ANY_SHARE_PERCENT, AUTODRIVE_OFF, PlanPolicy, Policy, StoredCompany
 from domain.audit.entries import Action, Actor, record_about, record_action
 from domain.contract.captions import captioned_fields
 from domain.database.connections import Connection
@@ -172,6 +172,12 @@ def lately_retired_companies(connection: Connection, *, now: datetime) -> list[U
     return _RETIRED_SINCE.all(connection, (now - _IN_FLIGHT,))
 
 
+_SHARES_BY_MARGIN = ((5.0, 20.0), (10.0, 10.0))
+_LEAST_SHARE_BY_MARGIN = 5.0
+"""The shares of trips that may fall below the reserve for margins below these, and for larger ones. A truck burns half
+a tank until its first purchase; a margin of 5 % then covers a mileage that is 10 % short, which one trip in five is.
+The migration `trips_below_reserve` has the same."""
+
 MESSAGE_URLS = SealedColumn("companies", "message_url", company="id")
 
 
@@ -184,6 +190,7 @@ def _checked(policy: Policy, contacts: Contacts) -> dict[str, Any]:
         msgspec.convert(values, Policy)
     except msgspec.ValidationError as error:
         raise UnusablePolicy(str(error).replace("`$.", "`")) from None
+    values = _shares_by_margin(values)
     if "time_zone" in values and values["time_zone"] not in available_timezones():
         raise UnusablePolicy(f"no such time zone: {values['time_zone']!r}; use a name such as America/Chicago")
     if "sandbox_autodrive" in values:
@@ -196,6 +203,18 @@ def _checked(policy: Policy, contacts: Contacts) -> dict[str, Any]:
         values["message_url"] = contacts.seal(values["message_url"])
     nothing = dict.fromkeys(Policy.__struct_fields__)
     return {**nothing, **values, "sets_message_url": "message_url" in values}
+
+
+def _shares_by_margin(values: dict[str, Any]) -> dict[str, Any]:
+    """The values with the share of trips that has taken the place of the margin, where only the margin is given. A
+    share that is given ends the margin."""
+    if "trips_below_reserve_percent" in values:
+        return {"fuel_margin_percent": 0.0, **values}
+    if "fuel_margin_percent" not in values:
+        return values
+    margin = values["fuel_margin_percent"]
+    share = next((share for below, share in _SHARES_BY_MARGIN if margin < below), _LEAST_SHARE_BY_MARGIN)
+    return {**values, "trips_below_reserve_percent": share if margin else ANY_SHARE_PERCENT}
 
 
 def _autodrive(text: str) -> str:

@@ -11,6 +11,9 @@ from domain.lifecycle import MapLink, Objective
 
 AUTODRIVE_OFF = "off"
 
+ANY_SHARE_PERCENT = 100.0
+"""Any number of trips may fall below the reserve."""
+
 Percent = Annotated[float, Meta(ge=0, le=100)]
 
 
@@ -59,13 +62,24 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
             group="Tank and reserve",
         ),
     ] = None
+    trips_below_reserve_percent: Annotated[
+        Annotated[float, Meta(ge=0.1, le=100)] | None,
+        Caption(
+            "Trips that may fall below the reserve, percent",
+            "plans keep more fuel the more they have burned, because mileages are never exact, such as 5; 100: no more"
+            " than the reserve",
+            default="100",
+            group="Tank and reserve",
+        ),
+    ] = None
     fuel_margin_percent: Annotated[
         Percent | None,
         Caption(
             "Margin, percent",
-            "kept beyond the reserve until the first purchase, in case the gauge shows too much",
+            "replaced by --trips-below-reserve-percent, which it sets: 0 to 100, below 5 to 20, below 10 to 10, else 5",
             default="0",
             group="Tank and reserve",
+            is_replaced=True,
         ),
     ] = None
     min_purchase_gallons: Annotated[
@@ -173,6 +187,7 @@ class StoredCompany(NamedTuple):
     objective: str
     leftover_value_per_gallon: float
     fuel_margin_percent: float
+    trips_below_reserve_percent: float
     map_link: str
     replan_en_route: bool
     driven_lanes: bool
@@ -188,7 +203,7 @@ class PlanPolicy(NamedTuple):
     reserve_percent: float
     end_fuel_percent: float
     assumed_fuel_percent: float
-    fuel_margin_percent: float
+    trips_below_reserve_percent: float
     min_purchase_gallons: float
     stop_cost: float
     max_detour_miles: float

@@ -27,6 +27,8 @@ class Caption:
     choices: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The values that the field may have, each with its meaning."""
     is_secret: bool = False
+    is_replaced: bool = False
+    """True if another field takes its place. Commands still accept it; forms have only the other."""
     group: str = ""
     """The part of a long form in which the field stands."""
 
@@ -49,6 +51,10 @@ class CaptionedField:
     @property
     def default(self) -> str:
         return self.caption.default
+
+    @property
+    def is_replaced(self) -> bool:
+        return self.caption.is_replaced
 
     @property
     def choices(self) -> Mapping[str, str]:

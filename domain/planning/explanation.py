@@ -102,6 +102,18 @@ class ExplainedFailure(TypedDict):
     reason: str
 
 
+class ExplainedMileageError(TypedDict):
+    """The share of trips that may fall below the reserve, the error of the mileage by which floors were raised, and the
+    gallons kept beyond the reserve for each 100 that the plan burns since the level was last known: `by_level`, since
+    the stop before; else since its start."""
+
+    share_percent: float
+    mean_percent: float
+    spread_percent: float
+    by_level: bool
+    margin_percent: float
+
+
 class Origin(TypedDict):
     """The source of an input."""
 
@@ -253,14 +265,15 @@ class _Explanation(TypedDict, Generic[OneCandidate]):
     line: list[list[float]]
     line_miles: list[float]
     burned: NotRequired[list[list[float]]]
+    mileage_error: NotRequired[ExplainedMileageError]
     objective: float | None
     infeasible: ExplainedFailure | None
 
 
 class Explanation(_Explanation[ExplainedCandidate]):
     """The stored document. `line` is the road as pairs of latitude and longitude, `line_miles` the mile of each pair.
-    `burned` has the pairs of mile and gallons of a trip whose burn differs by leg. Either there is an `objective`, in
-    dollars, or the plan is `infeasible`."""
+    `burned` has the pairs of mile and gallons of a trip whose burn differs by leg; `mileage_error` is there where the
+    company keeps more fuel because of it. Either there is an `objective`, in dollars, or the plan is `infeasible`."""
 
 
 def pack_explanation(explanation: Explanation) -> bytes:

@@ -15,10 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from domain.accounts.policy import ANY_SHARE_PERCENT
 from domain.documents import FuelPlanDocument, FuelStopDocument
 from domain.encoding import utc_text
 from domain.lifecycle import Objective
 from domain.planning.explanation import ExplainedCandidate, Explanation, explained_inputs, pack_explanation
+from domain.planning.floors import with_growing_floors
 from domain.planning.plan_inputs import GALLON_DECIMALS, MILE_DECIMALS, PlanInputs, by_policy
 from domain.planning.relaxation import PlanLimits, RelaxedLimit, least_relaxation
 from domain.planning.rounding import solve_rounded
@@ -229,7 +231,9 @@ def _trip(inputs: PlanInputs, limits: PlanLimits) -> Trip:
         burned=_burned(inputs),
         **by_policy(policy, limits),
     )
-    return replace(trip, mpg=trip.distance_miles / trip.gallons_to(trip.distance_miles)) if trip.burned else trip
+    if trip.burned:
+        trip = replace(trip, mpg=trip.distance_miles / trip.gallons_to(trip.distance_miles))
+    return with_growing_floors(trip, limits, policy.trips_below_reserve_percent, inputs.mileage_error)
 
 
 def _burned(inputs: PlanInputs) -> tuple[BurnedBy, ...]:
@@ -288,6 +292,9 @@ def _explanation(
         if isinstance(result, Infeasible)
         else None,
     }
+    share_percent = inputs.policy.trips_below_reserve_percent
+    if share_percent < ANY_SHARE_PERCENT:
+        explanation["mileage_error"] = inputs.mileage_error.document(share_percent)
     if trip.burned:
         explanation["burned"] = [[mile, gallons] for mile, gallons in trip.burned]
     return explanation

@@ -9,6 +9,7 @@ from typing import Any
 from domain.accounts.policy import PlanPolicy
 from domain.burn.figures import UNKNOWN_BURN, Burn
 from domain.planning.explanation import Sources
+from domain.planning.floors import USUAL_MEAN, USUAL_SPREAD, MileageError
 from domain.planning.relaxation import PlanLimits
 from domain.planning.trips import BurnedBy
 from domain.roads import Road
@@ -37,7 +38,6 @@ def limits_of(policy: PlanPolicy, capacity_gallons: float) -> PlanLimits:
         max_stops=policy.max_stops,
         max_detour_miles=policy.max_detour_miles,
         highest_floor_gallons=capacity_gallons,
-        margin_gallons=gallons_at(policy.fuel_margin_percent, capacity_gallons),
         reserve_gallons=gallons_at(policy.reserve_percent, capacity_gallons),
     )
 
@@ -125,6 +125,11 @@ class PlanInputs:
     def limits(self) -> PlanLimits:
         """The policy's limits, before any is relaxed."""
         return limits_of(self.policy, self.rated_gallons)
+
+    @property
+    def mileage_error(self) -> MileageError:
+        """The error of the mileage with which the plan is made."""
+        return MileageError(USUAL_MEAN, USUAL_SPREAD, by_level=self.gauge_works)
 
     def within(self, max_detour_miles: float) -> "PlanInputs":
         """The inputs with the offers up to this far off the road."""

@@ -35,7 +35,6 @@ class PlanLimits(NamedTuple):
     max_detour_miles: float
     highest_floor_gallons: float
     """Floors above it are lowered to it: a full tank before it is relaxed."""
-    margin_gallons: float
     reserve_gallons: float
 
     @property
@@ -46,7 +45,6 @@ class PlanLimits(NamedTuple):
             max_stops=None,
             max_detour_miles=max(self.max_detour_miles, FURTHEST_DETOUR_MILES),
             highest_floor_gallons=0.0,
-            margin_gallons=0.0,
             reserve_gallons=0.0,
         )
 

@@ -70,6 +70,7 @@ class Trip:
     candidates: tuple[Candidate, ...]
     leftover_value_per_gallon: float = 0.0
     margin_gallons: float = 0.0
+    """0 except in plans of earlier versions."""
     burned: tuple[BurnedBy, ...] = ()
 
     def gallons_to(self, mile: float) -> float:

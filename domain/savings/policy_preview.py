@@ -16,6 +16,7 @@ from domain.database.connections import Connection, Tenant
 from domain.database.statements import Scalar
 from domain.lifecycle import Objective
 from domain.planning.explanation import FUEL_BY_POLICY, Explanation, StoredExplanation
+from domain.planning.floors import chance_below, explained_error, with_growing_floors
 from domain.planning.plan_inputs import by_policy, gallons_at, limits_of
 from domain.planning.reasons import trip_of
 from domain.planning.relaxation import PlanLimits, least_relaxation
@@ -42,13 +43,15 @@ class Left(StrEnum):
 
 class Totals(NamedTuple):
     """Sums over plans. `left_gallons` is in the tanks at the destinations, `relaxed` counts plans with a relaxed
-    limit."""
+    limit. `below_reserve` is the expected number of trips that fall below the policy's reserve, since mileages are
+    never exact."""
 
     cost: float = 0.0
     gallons: float = 0.0
     stops: int = 0
     left_gallons: float = 0.0
     relaxed: int = 0
+    below_reserve: float = 0.0
 
     def plus(self, other: "Totals") -> "Totals":
         return Totals(
@@ -57,6 +60,7 @@ class Totals(NamedTuple):
             self.stops + other.stops,
             self.left_gallons + other.left_gallons,
             self.relaxed + other.relaxed,
+            self.below_reserve + other.below_reserve,
         )
 
 
@@ -128,7 +132,7 @@ def plan_under(explanation: Explanation, policy: PlanPolicy) -> Totals | Left:
     inputs = explanation["inputs"]
     if policy.max_detour_miles > max(inputs["max_detour_miles"], _policy_detour(explanation)):
         return Left.TOO_FAR
-    stored = trip_of(explanation)
+    stored, error = trip_of(explanation), explained_error(explanation)
     limits = limits_of(policy, inputs["capacity_gallons"])
     detours = [max(one.detour_miles_in, one.detour_miles_out) for one in stored.candidates]
     prices = [
@@ -138,19 +142,20 @@ def plan_under(explanation: Explanation, policy: PlanPolicy) -> Totals | Left:
     trip = replace(
         stored,
         start_gallons=_start_gallons(explanation, policy),
-        candidates=tuple(one._replace(price=price) for one, price in zip(stored.candidates, prices, strict=True)),
+        margin_gallons=0.0,
+        candidates=tuple(
+            one._replace(price=price, floor_gallons=0.0) for one, price in zip(stored.candidates, prices, strict=True)
+        ),
     )
 
     def attempt(given: PlanLimits) -> tuple[Trip, Sequence[int]]:
         kept = [index for index, detour in enumerate(detours) if detour <= given.max_detour_miles]
-        return (
-            replace(
-                trip,
-                candidates=tuple(trip.candidates[index] for index in kept),
-                **by_policy(policy, given),
-            ),
-            kept,
+        limited = replace(
+            trip,
+            candidates=tuple(trip.candidates[index] for index in kept),
+            **by_policy(policy, given),
         )
+        return with_growing_floors(limited, given, policy.trips_below_reserve_percent, error), kept
 
     limited, kept = attempt(limits)
     solution = solve_rounded(limited)
@@ -171,6 +176,7 @@ def plan_under(explanation: Explanation, policy: PlanPolicy) -> Totals | Left:
         stops=len(solution.purchases),
         left_gallons=left,
         relaxed=int(is_relaxed),
+        below_reserve=chance_below(limits.reserve_gallons, limited, solution.purchases, error),
     )
 
 

@@ -35,6 +35,8 @@ class Companies(SQLModel, table=True):
     objective: str = with_default("'pump'")
     leftover_value_per_gallon: float = with_default("0")
     fuel_margin_percent: float = with_default("0")
+    """No plan follows it any more: `trips_below_reserve_percent` has taken its place."""
+    trips_below_reserve_percent: float = with_default("100")
     savings_target_per_week: float = with_default("0")
     """Dollars; 0 for no target."""
     map_link: str = with_default("'google'")

@@ -1,4 +1,4 @@
-"""Whole plans with everything in play at once, against the oracle: deals and taxes, gauges that lie, a margin, a
+"""Whole plans with everything in play at once, against the oracle: deals and taxes, gauges that lie, floors, a
 smallest purchase, fuel wanted at the end, a limit of stops, and limits that have to be relaxed.
 
 The oracle is HiGHS, on the same trip stated as a mixed-integer program.
@@ -61,7 +61,7 @@ def everything(seed: int) -> tuple[PlanInputs, Gauge | None]:
         max_stops=rng.choice([None, None, 0, 1, 2, 3]),
         leftover_value_per_gallon=rng.choice([0.0, 0.0, rng.uniform(1, 4)]),
         objective=rng.choice(list(Objective)),
-        fuel_margin_percent=rng.choice([0.0, rng.uniform(1, 15)]),
+        trips_below_reserve_percent=rng.choice([100.0, rng.uniform(1, 60)]),
     )
     near = [offer(number, 0, policy.max_detour_miles) for number in range(rng.randint(0, 24))]
     further = [
@@ -129,6 +129,6 @@ def rules_in_play(seeds: range) -> Counter[str]:
         found["without a plan"] += not isinstance(plan, ComputedPlan)
         found["with a relaxed limit"] += isinstance(plan, ComputedPlan) and bool(plan.relaxed)
         found["with a gauge that is not believed"] += gauge is not None and not gauge.is_believed
-        found["with a margin"] += inputs.policy.fuel_margin_percent > 0
+        found["with floors"] += any(one.floor_gallons for one in plan.trip.candidates)
         found["less the tax"] += inputs.policy.objective is Objective.TAX_ADJUSTED
     return found

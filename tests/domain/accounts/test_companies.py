@@ -23,7 +23,7 @@ def test_a_new_company_has_the_defaults_of_the_design(connection: Connection) ->
     assert (company.name, company.time_zone, company.import_window_days) == ("Acme", "UTC", 7)
     assert (company.superseding, company.message_url, company.max_stops) == (False, None, None)
     assert (company.reserve_percent, company.end_fuel_percent, company.assumed_fuel_percent) == (15, 25, 50)
-    assert (company.fuel_margin_percent, company.map_link) == (0, "google")
+    assert (company.trips_below_reserve_percent, company.fuel_margin_percent, company.map_link) == (100, 0, "google")
     assert (company.min_purchase_gallons, company.stop_cost, company.max_detour_miles) == (30, 20, 5)
 
 
@@ -57,6 +57,19 @@ def test_values_that_are_not_given_stay(connection: Connection) -> None:
     assert set_policy(connection, company_id, Policy(superseding=False), DOT).superseding is False
 
 
+@pytest.mark.parametrize(("margin", "share"), [(0.1, 20), (5, 10), (9.9, 10), (10, 5), (100, 5), (0, 100)])
+def test_the_margin_sets_the_share_of_trips_that_has_taken_its_place(
+    connection: Connection, margin: float, share: float
+) -> None:
+    company_id = create_company(connection, Policy(name="Acme", trips_below_reserve_percent=7))
+
+    company = set_policy(connection, company_id, Policy(fuel_margin_percent=margin), DOT)
+
+    assert (company.fuel_margin_percent, company.trips_below_reserve_percent) == (margin, share)
+    company = set_policy(connection, company_id, Policy(trips_below_reserve_percent=2), DOT)
+    assert (company.fuel_margin_percent, company.trips_below_reserve_percent) == (0, 2)
+
+
 def test_a_policy_changes_one_company_only(connection: Connection) -> None:
     one, other = (create_company(connection, Policy(name=name)) for name in ("one", "other"))
 
@@ -79,6 +92,7 @@ def test_a_policy_changes_one_company_only(connection: Connection) -> None:
         ({"max_detour_miles": 101}, "max_detour_miles"),
         ({"max_stops": -1}, "max_stops"),
         ({"fuel_margin_percent": 101}, "fuel_margin_percent"),
+        ({"trips_below_reserve_percent": 0.05}, "trips_below_reserve_percent"),
         ({"map_link": "paper"}, "map_link"),
         ({"time_zone": "Chicago"}, "Chicago"),
         ({"time_zone": ""}, "time zone"),

@@ -122,14 +122,14 @@ def test_a_reserve_above_the_usable_tank_is_relaxed() -> None:
 @pytest.mark.parametrize(
     ("fuel_percent", "policy"),
     [
-        (17.0, {"fuel_margin_percent": 5.0}),
-        (40.0, {"fuel_margin_percent": 30.0}),
+        (17.0, {"trips_below_reserve_percent": 5.0}),
+        (40.0, {"trips_below_reserve_percent": 0.1}),
         (60.0, {"leftover_value_per_gallon": 6.0}),
         (95.0, {"leftover_value_per_gallon": 6.0}),
     ],
 )
 def test_no_purchase_is_of_zero_gallons(fuel_percent: float, policy: dict[str, Any]) -> None:
-    """A stop ends the margin or earns money with the fuel left, and the smallest purchase is 0."""
+    """A floor makes a stop worth while, or a stop earns money with the fuel left, and the smallest purchase is 0."""
     road = meridian(10.0, 120.0)
     stations = [priced(mile, 3.0) for mile in (0.0, 10.0, 120.0)]
     free: dict[str, Any] = {"min_purchase_gallons": 0.0, "stop_cost": 0.0, "reserve_percent": 10.0}
@@ -159,7 +159,7 @@ def allowed_inputs(draw: st.DrawFn) -> PlanInputs:
         )
     ]
     policy = PlanPolicy(
-        fuel_margin_percent=draw(st.just(0.0) | percent),
+        trips_below_reserve_percent=draw(st.just(100.0) | number(0.1, 100)),
         reserve_percent=draw(percent),
         end_fuel_percent=draw(percent),
         assumed_fuel_percent=draw(percent),

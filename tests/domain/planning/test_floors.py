@@ -3,16 +3,19 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from domain.planning import reasons
-from domain.planning.floors import with_floors
+from domain.planning.floors import MileageError, chance_below, explained_error, with_floors, with_growing_floors
 from domain.planning.fuel_plan import ComputedPlan
 from domain.planning.reasons import trip_of, with_reasons
+from domain.planning.relaxation import PlanLimits
 from domain.planning.replay import faults_of_plan
 from domain.planning.rounding import solve_rounded
-from domain.planning.trips import Solution
+from domain.planning.trips import Purchase, Solution, Trip
 from tests.domain.planning.plans import feasible, inputs, meridian, priced
-from tests.domain.planning.trips import trip
+from tests.domain.planning.trips import coarse_trips, trip
 
 PLAN = feasible(inputs(meridian(600.0), priced(100, 3.9), priced(200, 3.0), priced(300, 3.5)))
 """A truck of 5 mpg that leaves with 100 gal and has 60 left at mile 200."""
@@ -58,3 +61,82 @@ def test_a_plan_that_arrives_below_a_floor_is_a_fault() -> None:
     raised = replace(PLAN, trip=with_floors(PLAN.trip, [0.0, 61.0, 0.0], 200.0))
     assert faults_of_plan(PLAN.document(), raised.packed_explanation) == ["below the floor at S200"]
     assert "floor_gallons" not in explanation["candidates"][1]
+
+
+# --- Floors that grow along the road ---------------------------------------------------------------------------
+
+LIMITS = PlanLimits(0.0, 0.0, None, 5.0, 100.0, 10.0)
+
+SHORT = MileageError(0.0, 0.1, by_level=False)
+"""One trip in 20 drives 16.4 % less than its plan expects, and burns 19.7 % more."""
+
+
+def test_the_margin_is_what_the_share_of_trips_burns_beyond_the_plan() -> None:
+    assert SHORT.margin_per_gallon(5.0) == pytest.approx(0.1968, abs=1e-4)
+    assert SHORT.chance_beyond(SHORT.margin_per_gallon(5.0)) == pytest.approx(0.05)
+    assert SHORT._replace(mean=-0.03).margin_per_gallon(50.0) == pytest.approx(0.03 / 0.97)
+    assert [SHORT.margin_per_gallon(share) for share in (50.0, 99.0, 100.0)] == [0.0, 0.0, 0.0]
+
+
+def test_floors_grow_with_the_gallons_burned_since_the_start() -> None:
+    """10 gal in reserve; 20, 40 and 60 gal are burned at the stations, 80 at the end."""
+    plain = trip((100, 3.0), (200, 3.0), (300, 3.0), distance_miles=400.0)
+    grown = with_growing_floors(plain, LIMITS, 5.0, SHORT)
+    assert [one.floor_gallons for one in grown.candidates] == pytest.approx([13.94, 17.87, 21.81], abs=0.01)
+    assert grown.end_gallons == pytest.approx(25.75, abs=0.02)
+    assert with_growing_floors(plain, LIMITS, 100.0, SHORT) is plain
+
+
+def test_floors_grow_no_further_than_a_full_tank_where_drivers_fill_to_a_level() -> None:
+    """90 gal above the reserve are the longest leg and its own margin: 75.2 and 14.8 gal."""
+    plain = trip((300, 3.0), (900, 3.0), distance_miles=1000.0)
+    grown = with_growing_floors(plain, LIMITS, 5.0, SHORT._replace(by_level=True))
+    assert [one.floor_gallons for one in grown.candidates] == pytest.approx([21.81, 24.80], abs=0.01)
+    assert grown.end_gallons == pytest.approx(24.80, abs=0.01)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(coarse_trips(), st.sampled_from([1.0, 5.0, 20.0]), st.booleans())
+def test_no_more_trips_than_the_share_fall_below_the_reserve(trip: Trip, share: float, by_level: bool) -> None:
+    error = MileageError(-0.03, 0.08, by_level)
+    plain = replace(
+        trip, margin_gallons=0.0, candidates=tuple(one._replace(floor_gallons=0.0) for one in trip.candidates)
+    )
+    plain = with_growing_floors(plain, LIMITS._replace(highest_floor_gallons=1000.0), share, error)
+    solution = solve_rounded(plain)
+    if isinstance(solution, Solution):
+        # Detours before the last one are not foreseen: each burns 8 gal at most.
+        unforeseen = 0.01 + error.margin_per_gallon(share) * 8 * len(solution.purchases)
+        chance = chance_below(plain.reserve_gallons - unforeseen, plain, solution.purchases, error)
+        assert chance <= share / 100 + 1e-9
+
+
+def test_a_trip_falls_below_where_it_has_least_for_what_it_burned() -> None:
+    """60 gal burn down to 20 at mile 200; then 50 are bought, and 20 are left at mile 450. With 10 in reserve, the
+    margin is a quarter of 40 gal, a fifth of 50, and by gallons 10 of 90."""
+    plain = trip((200, 3.0), distance_miles=450.0)
+    bought = [Purchase(0, 50.0)]
+    by_level = SHORT._replace(by_level=True)
+    assert chance_below(10.0, plain, bought, by_level) == pytest.approx(SHORT.chance_beyond(10 / 50))
+    assert chance_below(10.0, plain, bought, SHORT) == pytest.approx(SHORT.chance_beyond(10 / 90))
+    assert chance_below(10.0, replace(plain, distance_miles=0.0), [], SHORT) < 1e-9
+    assert chance_below(59.0, plain, bought, SHORT) > 0.99
+
+
+def test_an_explanation_keeps_the_error_and_a_preview_takes_it() -> None:
+    kept = feasible(
+        replace(inputs(meridian(600.0), priced(250, 3.0), trips_below_reserve_percent=5.0), gauge_works=False)
+    )
+    explanation = kept.explanation()
+    assert explanation["mileage_error"] == {
+        "share_percent": 5.0,
+        "mean_percent": -3.0,
+        "spread_percent": 8.0,
+        "by_level": False,
+        "margin_percent": 19.27,
+    }
+    assert explained_error(explanation) == kept.inputs.mileage_error
+    assert explanation["candidates"][0]["floor_gallons"] == pytest.approx(30 + 0.1927 * 50, abs=0.01)
+    assert explanation["inputs"]["end_gallons"] == pytest.approx(30 + 0.1927 * 120, abs=0.01)
+    assert faults_of_plan(kept.document(), kept.packed_explanation) == []
+    assert explained_error(PLAN.explanation()) == MileageError(-0.03, 0.08, by_level=True)

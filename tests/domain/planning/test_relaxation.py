@@ -86,20 +86,20 @@ def test_the_nearest_station_further_off_the_road_than_allowed_is_chosen() -> No
     assert [stop.miles_from_origin for stop in plan.stops] == [pytest.approx(200.0, abs=0.5)]
 
 
-def test_the_margin_is_relaxed_before_the_reserve_and_is_not_low_fuel() -> None:
-    """The truck has 40 gal, and the reserve is 30 gal. After 40 miles 32 are left."""
-    plan = feasible(low(600.0, priced(40, 3.5), fuel_percent=20.0, fuel_margin_percent=5.0))
-    assert relaxed(plan) == {"margin_gallons": (10.0, 2.0)}
+def test_floors_are_relaxed_before_the_reserve_and_that_is_not_low_fuel() -> None:
+    """The truck has 39 gal, and the reserve is 30 gal. After 40 miles 31 are left, and the floor there is 31.6."""
+    plan = feasible(low(600.0, priced(40, 3.5), fuel_percent=19.5, trips_below_reserve_percent=5.0))
+    assert relaxed(plan) == {"highest_floor_gallons": (200.0, 31.0)}
     assert not plan.is_low_on_fuel
 
 
-def test_the_highest_floors_are_lowered_before_the_margin() -> None:
+def test_the_highest_floors_are_lowered_alone() -> None:
     """The truck arrives at mile 150 with 30 of 60 gal. Its floor of 42 gal is lowered to that; the one of 25 stays."""
     trip, floors = given_trip((150, 3.5), (400, 3.0)), [42.0, 25.0]
-    policy = PlanLimits(10.0, 0.0, None, 5.0, 100.0, 5.0, 10.0)
+    policy = PlanLimits(10.0, 0.0, None, 5.0, 100.0, 10.0)
 
     def under_limits(limits: PlanLimits) -> Trip:
-        return with_floors(replace(trip, margin_gallons=limits.margin_gallons), floors, limits.highest_floor_gallons)
+        return with_floors(trip, floors, limits.highest_floor_gallons)
 
     limits = least_relaxation(policy, lambda limits: solve_rounded(under_limits(limits)))
     assert limits == policy._replace(highest_floor_gallons=30.0)
@@ -171,7 +171,6 @@ def hard_trip(seed: int) -> tuple[Trip, PlanLimits]:
         max_detour_miles=rng.choice([0.0, 5.0, 30.0]),
         highest_floor_gallons=200.0,
         reserve_gallons=rng.choice([30.0, rng.uniform(10, 60)]),
-        margin_gallons=rng.choice([0.0, rng.uniform(1, 30)]),
     )
     return rng.choice([trip, with_random_floors(trip, 0.9)]), policy
 
@@ -184,7 +183,6 @@ def under(trip: Trip, limits: PlanLimits) -> Trip:
         min_purchase_gallons=limits.min_purchase_gallons,
         max_stops=limits.max_stops,
         reserve_gallons=limits.reserve_gallons,
-        margin_gallons=limits.margin_gallons,
         candidates=near,
     )
     return with_floors(limited, [one.floor_gallons for one in near], limits.highest_floor_gallons)
@@ -235,7 +233,6 @@ def test_no_limit_is_relaxed_beyond_its_bound() -> None:
         if limits is None:
             continue
         assert 0 <= limits.highest_floor_gallons <= policy.highest_floor_gallons
-        assert 0 <= limits.margin_gallons <= policy.margin_gallons
         assert 0 <= limits.reserve_gallons <= policy.reserve_gallons
         assert min(policy.end_gallons, limits.reserve_gallons) <= limits.end_gallons <= policy.end_gallons
         assert min(policy.min_purchase_gallons, SMALLEST_PURCHASE_GALLONS) <= limits.min_purchase_gallons
@@ -252,6 +249,6 @@ def test_an_impossible_trip_takes_one_attempt() -> None:
         attempts.append(limits)
         return Infeasible(0.0, 1.0, "no")
 
-    policy = PlanLimits(50.0, 30.0, 2, 5.0, 200.0, 10.0, 30.0)
+    policy = PlanLimits(50.0, 30.0, 2, 5.0, 200.0, 30.0)
     assert least_relaxation(policy, attempt) is None
-    assert attempts == [PlanLimits(0.0, 5.0, None, 25.0, 0.0, 0.0, 0.0)]
+    assert attempts == [PlanLimits(0.0, 5.0, None, 25.0, 0.0, 0.0)]

@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.database.connections import Connection
@@ -41,11 +41,12 @@ POLICIES = st.fixed_dictionaries(
         "min_purchase_gallons": st.sampled_from([10.0, 30.0, 50.0]),
         "stop_cost": st.sampled_from([0.0, 20.0, 60.0]),
         "leftover_value_per_gallon": st.sampled_from([0.0, 2.5]),
-        "fuel_margin_percent": st.sampled_from([0.0, 5.0]),
+        "trips_below_reserve_percent": st.sampled_from([100.0, 5.0, 30.0]),
     }
 )
 
 
+@settings(deadline=None)
 @given(POLICIES, POLICIES)
 def test_a_plan_made_again_is_the_plan_that_the_policy_makes(made: dict[str, float], wanted: dict[str, float]) -> None:
     _, explanation = planned(**made)

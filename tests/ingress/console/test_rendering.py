@@ -9,7 +9,7 @@ from ingress.console.rendering import LIMIT_WORDS, REASON_WORDS, state_words
 
 def test_every_name_with_an_underscore_has_words() -> None:
     assert set(REASON_WORDS) == set(map(str, PendingReason))
-    assert set(LIMIT_WORDS) == set(PlanLimits._fields)
+    assert set(LIMIT_WORDS) == {*PlanLimits._fields, "margin_gallons"}, "plans of earlier versions had a margin"
     said = [state_words(status, reason) for status in RouteStatus for reason in (None, *PendingReason)]
     assert [words for words in said if "_" in words] == []
 

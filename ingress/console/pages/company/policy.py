@@ -26,7 +26,7 @@ from ingress.console.record_kinds import as_text
 from ingress.console.refusals import Refused
 from ingress.console.signed_in import Page, see_other
 
-_ON_PAGE = captioned_fields(Policy)
+_ON_PAGE = [field for field in captioned_fields(Policy) if not field.is_replaced]
 FIELDS = [field for field in _ON_PAGE if not field.choices and field.kind != "secret"]
 _CHOICES = {field.name: field.choices for field in _ON_PAGE if field.choices}
 _SWITCHES = ("superseding", "driven_lanes", "replan_en_route")

@@ -15,6 +15,7 @@ from domain.lifecycle import RouteStatus
 from domain.planning import stored_plans
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
+from domain.planning.trips import drive_trip
 from domain.queue.jobs import process_positions_job, send_message_job
 from domain.roads import Point, Road
 from domain.roads.highways import HighwayRoads
@@ -185,17 +186,22 @@ def test_a_level_that_jumped_up_on_the_road_is_not_planned_with(
 
 
 @pytest.mark.usefixtures("prices")
-def test_the_company_s_margin_is_kept_until_the_first_purchase(
+def test_a_company_that_lets_few_trips_fall_below_the_reserve_keeps_more_fuel(
     connection: Connection, fleet: Fleet, settings: Settings, now: datetime
 ) -> None:
-    set_policy(connection, fleet.company_id, Policy(fuel_margin_percent=10), DOT)
+    set_policy(connection, fleet.company_id, Policy(trips_below_reserve_percent=5), DOT)
     route_id = arrived(connection, fleet, settings, now, fuel_percent=40)
 
     _, plan = build(connection, task_of(connection, route_id, now + timedelta(minutes=1)), now=now)
 
     assert isinstance(plan, ComputedPlan)
-    assert plan.stops[0].arrival_fuel_percent >= 25
-    assert plan.trip.margin_gallons == plan.inputs.gallons_of(10)
+    (index, _), *_ = plan.purchases
+    arriving, *_ = drive_trip(plan.trip, plan.purchases)
+    burned = plan.inputs.start_gallons - arriving
+    assert arriving >= plan.trip.reserve_gallons + 0.19 * burned
+    explanation = plan.explanation()
+    assert explanation["mileage_error"]["share_percent"] == 5
+    assert explanation["candidates"][index]["floor_gallons"] > plan.trip.reserve_gallons
 
 
 def test_a_live_plan_starts_where_the_truck_is_now_and_a_sandbox_plan_at_its_first_stop(
