@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from domain.accounts.keys import create_key, revoke_key
 from domain.audit.entries import Actor
-from domain.burn.figures import DEFAULT_MPG
+from domain.burn.figures import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.contract.shapes import Position
 from domain.database.connections import Database
 from domain.database.statements import Statement
@@ -23,7 +23,6 @@ from domain.encoding import write
 from domain.errors import FuelrouteError
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment, RouteStatus
-from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS
 from domain.roads import Point
 from domain.roads.default_roads import default_roads
 from domain.sandbox.simulated_truck import FIX_SECONDS, SimulatedTrip, Truck, refuels_on

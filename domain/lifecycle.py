@@ -54,6 +54,14 @@ class Objective(StrEnum):
     TAX_ADJUSTED = "tax-adjusted"
 
 
+class MpgChoice(StrEnum):
+    """The mileage of a truck whose trips contradict its record."""
+
+    LEARNED = "learned"
+    DECLARED = "declared"
+    LOWER = "lower"
+
+
 class MapLink(StrEnum):
     """The kind of link to the map of a truck stop in a message. GOOGLE opens directions in an app or a browser, on any
     phone. GEO opens the map that the phone's owner prefers, where the phone knows such links."""

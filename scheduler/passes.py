@@ -19,6 +19,7 @@ from domain import clock
 from domain.accounts import attempts, companies, sessions
 from domain.accounts.contacts import Contacts
 from domain.audit.entries import forget_entries
+from domain.burn.learning import Learned, TruckToLearn, give_up, learn_truck, trucks_to_learn
 from domain.database import fence
 from domain.database.connections import Connection, Database
 from domain.database.health import is_away
@@ -99,6 +100,7 @@ _IMPORTS_AT_ONCE = 2
 _DELTAS = 20_000
 """Rows of one kind in one transaction: rows to forget, or changes of counts to sum up."""
 _ROADS = 200
+_TRUCKS = 500
 _ROADS_SECONDS = 10.0
 """Most roads of completed routes that a pass reads, and the time after which it begins no further one."""
 _MAX_PORTIONS = 50
@@ -357,6 +359,36 @@ class Passes:
         with self.database.transaction() as connection:
             learning.drop_waiting(connection, route_id)
         return False
+
+    def learn_burn(self) -> dict[str, int]:
+        """Measures the burn of completed trips, truck by truck. It runs every minute, and takes a few seconds at most;
+        the rest waits for the next minute. A failure of one truck does not affect the others."""
+        started, now = time.monotonic(), clock.now()
+        moved = {"trucks_learned": 0, "trips_believed": 0, "trips_doubted": 0}
+        with self.database.transaction() as connection:
+            trucks = trucks_to_learn(connection, now=now, limit=_TRUCKS)
+        for truck in trucks:
+            if time.monotonic() - started > _ROADS_SECONDS:
+                break
+            learned = self._learn_burn_of(truck, now)
+            if learned is not None:
+                moved["trucks_learned"] += 1
+                moved["trips_believed"] += learned.believed
+                moved["trips_doubted"] += learned.doubted
+        return moved
+
+    def _learn_burn_of(self, truck: TruckToLearn, now: datetime) -> Learned | None:
+        """Measure the trips of a truck. None if it fails; the truck then waits no longer."""
+        try:
+            with self.database.transaction() as connection:
+                return learn_truck(connection, truck, now=now)
+        except Exception as error:
+            if is_away(error):
+                raise
+            log.exception("burn.failed", vehicle_id=truck.vehicle_id, company_id=truck.company_id)
+        with self.database.transaction() as connection:
+            give_up(connection, truck, now=now)
+        return None
 
     def housekeeping(self) -> dict[str, int]:
         """Frees the trucks of started routes without a sign of life, forgets old data, and compares the counts of

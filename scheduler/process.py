@@ -30,6 +30,7 @@ from scheduler.state import SchedulerState
 log = get_logger(__name__)
 
 _CANDIDATE_SECONDS = 2.0
+_BURN_SECONDS = 60.0
 _DRIVEN_ROADS_SECONDS = 60.0
 _HOUSEKEEPING_SECONDS = 3600.0
 _CLOCK_CHECK_SECONDS = 1.0
@@ -88,6 +89,7 @@ def _lead(
             ("operator_notices", passes.tell_operators, settings.notices_seconds),
             ("price_sources", passes.price_sources, settings.price_sources_seconds),
             ("driven_roads", passes.learn_roads, _DRIVEN_ROADS_SECONDS),
+            ("burn", passes.learn_burn, _BURN_SECONDS),
             ("housekeeping", passes.housekeeping, _HOUSEKEEPING_SECONDS),
         ):
             state.note_pass(name, seconds, "began")

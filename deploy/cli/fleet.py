@@ -1,8 +1,9 @@
 """Vehicles, drivers, and mappings of names in the TMS to them."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from functools import partial
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 from uuid import UUID
 
 import typer
@@ -26,18 +27,28 @@ from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts import companies
 from domain.accounts.contacts import Contacts
+from domain.burn.stored_figures import known_figures
+from domain.database.connections import Connection, Tenant
 from domain.fleet.drivers import DriverRow
 from domain.fleet.listings import DRIVERS, VEHICLES
 from domain.fleet.matching import MAPPING_KINDS, MATCHED_BY, MappingKind, Matched
 from domain.fleet.records import shown_record
-from domain.fleet.vehicles import LISTED, VehicleRow
+from domain.fleet.vehicles import LISTED, StoredVehicle, VehicleRow
 from domain.ids import read_id
+from domain.lifecycle import Environment
 from domain.settings import get_settings
 from domain.wording import counted
 
 vehicles_app = typer.Typer(no_args_is_help=True, help="A company's vehicles.")
 drivers_app = typer.Typer(no_args_is_help=True, help="A company's drivers.")
 mappings_app = typer.Typer(no_args_is_help=True, help="Mappings: the vehicle or driver that a name in the TMS means.")
+
+
+def _burns(connection: Connection, company_id: UUID, rows: Sequence[StoredVehicle]) -> list[dict[str, Any]]:
+    """The figure with which live plans of each vehicle are made, and the trips that it was learned from."""
+    known = known_figures(connection, Tenant(company_id, Environment.LIVE), [row.id for row in rows])
+    return [{"burn": known[row.id].burn.document()} for row in rows]
+
 
 add_commands(
     vehicles_app,
@@ -49,6 +60,7 @@ add_commands(
         by_id("vehicle", partial(read_id, "veh")),
         id_kind="veh",
         shape=VehicleRow,
+        more=_burns,
     ),
 )
 add_commands(

@@ -54,6 +54,8 @@ class Records(NamedTuple):
     """A row of the file that imports read; None without such a file."""
     of_company: bool = True
     retires: bool = True
+    more: "Callable[[Connection, UUID, Sequence[Any]], Sequence[dict[str, Any]]] | None" = None
+    """Further fields in the JSON of these rows of a company."""
 
 
 def by_id(one: str, read: Callable[[str], Any]) -> Keys:
@@ -94,7 +96,7 @@ def _list(
     with transaction() as connection:
         scope = _scope(connection, company_id)
         page = records.listing.find(connection, scope, search, retired=retired, limit=limit, offset=offset)
-    rows = [_document(records, row) for row in page.rows]
+        rows = _documents(records, connection, company_id, page.rows)
     total = page.total if page.total <= MOST_COUNTED else None
 
     def text() -> None:
@@ -112,12 +114,13 @@ def _show(records: Records, *, as_json: bool, company_id: UUID | None = None, **
     with transaction() as connection:
         scope = _scope(connection, company_id)
         row = records.listing.read(connection, scope, **key) if None not in key.values() else None
-    if row is None:
+        documents = _documents(records, connection, company_id, [row] if row is not None else [])
+    if not documents:
         where = "the company has" if records.of_company else "there is"
         raise CommandFailed(
             f"{where} no {records.one} {' '.join(map(repr, named.values()))}: see `fuelroute {records.many} list`"
         )
-    document = _document(records, row)
+    (document,) = documents
     show(as_json, document, lambda: print_fields(document))
 
 
@@ -158,6 +161,16 @@ def _scope(connection: Connection, company_id: UUID | None) -> dict[str, UUID]:
         return {}
     companies.require_company(connection, company_id, even_retired=True)
     return {"company_id": company_id}
+
+
+def _documents(
+    records: Records, connection: Connection, company_id: UUID | None, rows: Sequence[Any]
+) -> list[dict[str, Any]]:
+    documents = [_document(records, row) for row in rows]
+    if records.more is None or company_id is None:
+        return documents
+    more = records.more(connection, company_id, rows)
+    return [document | further for document, further in zip(documents, more, strict=True)]
 
 
 def _document(records: Records, row: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from domain.contract.captions import Caption
-from domain.lifecycle import MapLink, Objective
+from domain.lifecycle import MapLink, MpgChoice, Objective
 
 AUTODRIVE_OFF = "off"
 
@@ -80,6 +80,20 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
             default="0",
             group="Tank and reserve",
             is_replaced=True,
+        ),
+    ] = None
+    mpg_choice: Annotated[
+        MpgChoice | None,
+        Caption(
+            "A truck whose trips contradict its declared miles per gallon",
+            "from three trips and 1,500 miles on",
+            default=MpgChoice.LEARNED,
+            choices={
+                MpgChoice.LEARNED: "is planned with what its trips show",
+                MpgChoice.DECLARED: "is planned as declared",
+                MpgChoice.LOWER: "is planned with the lower of the two",
+            },
+            group="Tank and reserve",
         ),
     ] = None
     min_purchase_gallons: Annotated[
@@ -193,6 +207,7 @@ class StoredCompany(NamedTuple):
     driven_lanes: bool
     sandbox_autodrive: str
     savings_target_per_week: float
+    mpg_choice: str
     retired_at: datetime | None
 
 

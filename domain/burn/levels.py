@@ -148,6 +148,12 @@ def _blocks(levels: Sequence[LevelAtMile]) -> list[list[LevelAtMile]]:
     return blocks
 
 
+def steady_lines(levels: Sequence[LevelAtMile]) -> list[tuple[Numbers, Numbers]]:
+    """Miles and percents of the medians that count, divided at purchases and at long silences."""
+    miles, percents = steady_levels(levels)
+    return _lines(miles, percents) if len(miles) > 1 else []
+
+
 def _shows_something(percents: Numbers) -> NDArray[np.bool_]:
     """A level of next to nothing counts only behind a low one."""
     before = np.concatenate(([100.0], percents[:-1]))

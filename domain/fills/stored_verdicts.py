@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
+from domain.burn.learning import measure_again
 from domain.database.connections import Connection
 from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.documents import FuelPlanDocument
@@ -140,6 +141,7 @@ def update_verdicts(connection: Connection, route_ids: Iterable[UUID], *, lock: 
     if lock:
         _LOCK.all(connection, (ids,))
     _LET_GO.execute(connection, (ids, ROUTE_SLACK))
+    measure_again(connection, ids)
     counted = {row.route_id: row for row in _COUNTED.all(connection, (ids,))}
     planned = _planned_stops(connection, list(counted))
     fills: dict[UUID, list[_Fill]] = {}

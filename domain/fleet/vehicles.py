@@ -153,6 +153,17 @@ def change_vehicle(connection: Connection, company_id: UUID, vehicle_id: UUID, r
     _VEHICLES.update(connection, company_id, record)
 
 
+_CHANGE_TANK = Command("UPDATE vehicles SET fuel_tank_capacity_gallons = %s WHERE company_id = %s AND id = %s")
+
+
+def change_tank(connection: Connection, company_id: UUID, vehicle_id: UUID, gallons: float) -> None:
+    """Stores the tank of a vehicle; `burn.tank_proposals` calls it. Raises UnknownCompany, RetiredCompany and
+    UnknownTarget."""
+    lock_company(connection, company_id)
+    require_in_service(connection, company_id, "vehicle", vehicle_id)
+    _CHANGE_TANK.execute(connection, (gallons, company_id, vehicle_id))
+
+
 def _require_free(connection: Connection, company_id: UUID, record: Record) -> None:
     """Check that no other vehicle has the unit number. Raises AlreadyInFleet, whose text people see. The company is
     locked."""

@@ -75,6 +75,7 @@ _DELETE_OF_COMPANY = [
             "station_closures",
             "dropped_fixes",
             "driven_lanes",
+            "learned_burns",
             "price_sets",
             "vehicles",
             "drivers",

@@ -42,7 +42,7 @@ _DELETE = [
         Command(f"DELETE FROM {table} WHERE route_id = ANY(%s)")
         for table in (
             *("webhook_events", "messages", "route_events", "visits", "savings", "stop_verdicts", "sandbox_drives"),
-            *("driven_roads", "plans"),
+            *("driven_roads", "trip_burns", "plans"),
         )
     ),
     Command("DELETE FROM routes WHERE id = ANY(%s)"),

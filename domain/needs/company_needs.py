@@ -9,8 +9,10 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from domain.burn.tank_proposals import proposed_tanks
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Statement
+from domain.ids import shown_id
 from domain.needs.need import Need, Summary
 from domain.routes.reading.on_their_way import (
     BEGINS_LOW,
@@ -130,6 +132,16 @@ def _look_for_late_price_files(connection: Connection, company_id: UUID, now: da
         return None
     what_to_do = f"The last fault: {late[0].fault}" if late[0].fault else "Ask whoever sends the file"
     return Summary(f"no price file from {late[0].name}", what_to_do, "/prices", len(late) - 1)
+
+
+def _look_for_other_tanks(connection: Connection, company_id: UUID, _: datetime) -> Summary | None:
+    proposed = proposed_tanks(connection, company_id, limit=MOST_OF_A_NEED)
+    if not proposed:
+        return None
+    first = proposed[0]
+    what = f"the tank of truck {first.unit_number or 'without a number'} seems to hold {first.tank_gallons:g} gal"
+    path = f"/vehicles/one?id={shown_id('veh', first.vehicle_id)}"
+    return Summary(what, "Declare that on its page, or keep it as it is", path, len(proposed) - 1)
 
 
 _ON_THEIR_WAY = "/routes?status=active"
@@ -278,6 +290,13 @@ COMPANY_NEEDS: tuple[RouteNeed | CompanyNeed, ...] = (
         label="A price file is late",
         path="/prices",
         look=_look_for_late_price_files,
+    ),
+    CompanyNeed(
+        kind="tank_differs",
+        ended="No tank waits for a decision any more",
+        label="The tank of a truck differs from the declared one",
+        path="/vehicles",
+        look=_look_for_other_tanks,
     ),
 )
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from domain.accounts.policy import PlanPolicy
-from domain.burn.figures import UNKNOWN_BURN, Burn
+from domain.burn.figures import DEFAULT_CAPACITY_GALLONS, UNKNOWN_BURN, Burn
 from domain.planning.explanation import Sources
 from domain.planning.floors import USUAL_MEAN, USUAL_SPREAD, MileageError
 from domain.planning.relaxation import PlanLimits
@@ -18,8 +18,6 @@ from domain.stations.offers import Offer
 USABLE_SHARE = 0.95
 """The usable share of the rated capacity. Tanks are filled to 95 %, so that the fuel has room to expand (49 CFR
 393.67(c))."""
-
-DEFAULT_CAPACITY_GALLONS = 200.0
 
 MILE_DECIMALS = 2
 GALLON_DECIMALS = 6

@@ -9,7 +9,8 @@ import msgspec
 
 from domain.accounts.companies import read_plan_policy
 from domain.accounts.policy import PlanPolicy
-from domain.burn.figures import Burn, figure_of
+from domain.burn.figures import DEFAULT_CAPACITY_GALLONS, Burn
+from domain.burn.stored_figures import figure_for_plan
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import NotNull, Statement
 from domain.documents import StopDocument
@@ -18,7 +19,6 @@ from domain.driven_lanes.road_by_lane import road_by_lane
 from domain.fleet.vehicles import Hazmat
 from domain.lifecycle import Environment
 from domain.planning.fuel_on_board import FuelOnBoard, Tank, read_fuel
-from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS
 from domain.planning.schedule import arrivals_along
 from domain.roads import Point, Road, Roads, great_circle_miles
 from domain.roads.truck_dimensions import TruckDimensions
@@ -45,7 +45,6 @@ class RouteToPlan(NamedTuple):
     arrived_at: NotNull[datetime]
     unit_number: str | None
     fuel_tank_capacity_gallons: float | None
-    mpg: float | None
     height_feet: float | None
     width_feet: float | None
     length_feet: float | None
@@ -113,7 +112,7 @@ class PlanTask:
 _ROUTE = """
     SELECT r.id, r.company_id, r.environment, r.external_id, r.reference, r.revision, r.stops, r.scheduled_start,
            r.vehicle_id, r.driver_id, r.arrived_at,
-           v.unit_number, v.fuel_tank_capacity_gallons, v.mpg,
+           v.unit_number, v.fuel_tank_capacity_gallons,
            v.height_feet, v.width_feet, v.length_feet, v.weight_pounds, v.axle_weight_pounds, v.axle_count, v.hazmat,
            c.time_zone, c.map_link, t.newest_at
     FROM routes r JOIN vehicles v ON v.id = r.vehicle_id JOIN companies c ON c.id = r.company_id
@@ -199,7 +198,8 @@ def plan_task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime)
     reached = max(visits, default=-1)
     truck = newest = _TRUCK.first(connection, (route.vehicle_id, route.environment, as_of))
     visit = visits.get(reached)
-    burn = figure_of(route.mpg)
+    tenant = Tenant(route.company_id, Environment(route.environment))
+    burn = figure_for_plan(connection, tenant, route.vehicle_id)
     if truck is not None and visit is not None and truck.recorded_at < visit.arrived_at:
         truck = None  # a dispatcher entered the arrival, and no position came in since: the truck is at that stop
     at_first_stop = reached == 0 and visit is not None and (visit.departed_at is None or visit.departed_at > as_of)
@@ -225,7 +225,7 @@ def plan_task_as_of(connection: Connection, route: RouteToPlan, as_of: datetime)
         departure=max(as_of, route.scheduled_start) if at_first_stop else as_of,
         lane=learned_lane_for(
             connection,
-            Tenant(route.company_id, Environment(route.environment)),
+            tenant,
             [stop_point(stop) for stop in route.stops],
             as_of=as_of,
         ),

@@ -22,7 +22,7 @@ from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
-from domain.burn.figures import DEFAULT_MPG
+from domain.burn.figures import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.lifecycle import Environment
 from domain.planning.gauges import (
     BELIEVABLE_RISE_PERCENT,
@@ -32,7 +32,6 @@ from domain.planning.gauges import (
     STANDING_SPREAD_MILES,
     Reading,
 )
-from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS
 from domain.roads import great_circle_miles
 
 IDLING_GALLONS_AN_HOUR = 1.5

@@ -9,6 +9,7 @@ from typing import NamedTuple, get_args
 from uuid import UUID
 
 from domain.backoff import RETRY_WAIT
+from domain.burn.learning import let_trips_wait
 from domain.database.connections import Connection, Tenant
 from domain.database.fence import is_at_work
 from domain.database.statements import Command, Parameters, Scalar, Statement
@@ -353,6 +354,7 @@ def complete_routes(connection: Connection, route_ids: Iterable[UUID], *, now: d
     if not completed:
         return
     note_completed(connection, completed)
+    let_trips_wait(connection, completed)
     discard_messages(connection, completed, "The route was completed before delivery")
     update_verdicts(connection, completed, lock=False)
     free_trucks(connection, completed, now=now)

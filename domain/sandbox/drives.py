@@ -14,7 +14,7 @@ import msgspec
 from psycopg.errors import UniqueViolation
 
 from domain.accounts.policy import AUTODRIVE_OFF
-from domain.burn.figures import DEFAULT_MPG
+from domain.burn.figures import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.contract.shapes import Position
 from domain.database.connections import Connection, Tenant, as_json
 from domain.database.fence import is_at_work
@@ -22,7 +22,6 @@ from domain.database.statements import Command, OwnedRow, Statement, in_turns
 from domain.documents import FuelPlanDocument, StopDocument, TimelineEntry
 from domain.lifecycle import Environment, RouteStatus
 from domain.magic_values import DEFAULT_SPEEDUP, DRAFT_TO_DRIVE, DriveWish, drive_wish
-from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS
 from domain.sandbox.turns import RouteToDrive, StoredTruck, Turn, first_fuel_percent, take_turn
 from domain.telematics.arrivals import STALE_DRAFT_AFTER
 from domain.telematics.feed import store_positions

@@ -11,6 +11,7 @@ third.
 
 from domain.tables import (
     accounts,
+    burn,
     connectors,
     driven_lanes,
     fills,
@@ -28,6 +29,7 @@ from domain.tables import (
 
 __all__ = [
     "accounts",
+    "burn",
     "connectors",
     "driven_lanes",
     "fills",

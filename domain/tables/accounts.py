@@ -40,6 +40,7 @@ class Companies(SQLModel, table=True):
     savings_target_per_week: float = with_default("0")
     """Dollars; 0 for no target."""
     map_link: str = with_default("'google'")
+    mpg_choice: str = with_default("'learned'")
     replan_en_route: bool = with_default("false")
     driven_lanes: bool = with_default("true")
     """True if plans take the roads that trucks took before; see `driven_lanes`."""

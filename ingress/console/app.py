@@ -44,6 +44,7 @@ from ingress.console.pages.fleet import (
     mappings,
     matching,
     spelling_rules,
+    tanks,
 )
 from ingress.console.pages.money import fill_cards, fill_files, fills, ifta, prices, savings
 from ingress.console.pages.operators import queues
@@ -81,6 +82,7 @@ PAGES = (
     requests,
     closed_stations,
     fleet_and_stations,
+    tanks,
     csv_files,
     route_files,
     policy,

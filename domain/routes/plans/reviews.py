@@ -24,6 +24,7 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 from domain.backoff import RETRY_WAIT
+from domain.burn.figures import DEFAULT_CAPACITY_GALLONS
 from domain.database.connections import Connection
 from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.documents import FuelPlanDocument, PlanCause, StopDocument
@@ -41,7 +42,6 @@ from domain.planning.plan_changes import (
     saving_changed,
     savings_compare,
 )
-from domain.planning.plan_inputs import DEFAULT_CAPACITY_GALLONS
 from domain.planning.plan_tasks import (
     PlanTask,
     RouteToPlan,

@@ -19,6 +19,7 @@ CHOICES: Fields = {
     "superseding": "false",
     "driven_lanes": "true",
     "replan_en_route": "false",
+    "mpg_choice": "learned",
     "objective": "pump",
     "map_link": "google",
 }
@@ -42,6 +43,7 @@ def test_an_owner_changes_the_policy_and_the_audit_log_says_who(world: World) ->
         "superseding": "true",
         "driven_lanes": "false",
         "replan_en_route": "true",
+        "mpg_choice": "learned",
         "objective": "tax-adjusted",
         "map_link": "geo",
     }
@@ -105,6 +107,7 @@ def test_the_message_address_is_never_shown(world: World) -> None:
         "superseding": "false",
         "driven_lanes": "true",
         "replan_en_route": "false",
+        "mpg_choice": "learned",
         "objective": "pump",
         "map_link": "google",
     }
@@ -137,6 +140,7 @@ def test_a_policy_is_the_companys_own(world: World) -> None:
         "superseding": "false",
         "driven_lanes": "true",
         "replan_en_route": "false",
+        "mpg_choice": "learned",
         "objective": "pump",
         "map_link": "google",
     }

@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
+from uuid import UUID
 
 import msgspec
 from starlette.responses import Response
@@ -14,18 +15,24 @@ from starlette.routing import Route
 
 from domain.accounts.users import MAY_DISPATCH, MAY_EDIT_POLICY
 from domain.audit.entries import Actor, AuditRow, actions_on_subject
+from domain.burn.history import read_burn_history
 from domain.contract.captions import CaptionedField
 from domain.contract.checking import Invalid, read_query
+from domain.database.connections import Tenant
 from domain.database.listing import MOST_COUNTED, ListOrder
 from domain.errors import FuelrouteError
+from domain.fleet.vehicles import StoredVehicle
+from domain.lifecycle import Environment
 from domain.operations.import_records import latest_imports
 from domain.stations.closures import Closure, closures_in_force
 from domain.wording import sentence
 from ingress.console.addresses import action_at, as_download, page_at
 from ingress.console.browser import MAX_FILE_BYTES
+from ingress.console.burn_chart import draw_burn
 from ingress.console.downloads import csv_download
 from ingress.console.record_kinds import RECORD_KINDS, AnyRecordKind, RecordKind, Stored, Typed, as_text
 from ingress.console.refusals import Refused
+from ingress.console.savings_chart import PLOT
 from ingress.console.signed_in import Page, see_other
 from ingress.console.tables import Column, ListTable, ShownTable, shown_table
 
@@ -191,6 +198,7 @@ def _form(
         fault=fault,
         faults=faults or {},
         done=_DONE.get(page.form.text("done"), ""),
+        **(_burn_of(page, stored.id) if isinstance(stored, StoredVehicle) else {"burn": None}),
     )
 
 
@@ -199,6 +207,20 @@ def _closures(kind: AnyRecordKind, page: Page, key: str | None = None) -> list[C
     if kind.name != "stations":
         return []
     return closures_in_force(page.connection, page.session.company_id, station_id=key, now=page.now)
+
+
+def _burn_of(page: Page, vehicle_id: UUID) -> dict[str, Any]:
+    """The burn of a vehicle, for its page."""
+    is_sandbox = page.form.text("environment") == Environment.SANDBOX
+    tenant = Tenant(page.company_id, Environment.SANDBOX if is_sandbox else Environment.LIVE)
+    history = read_burn_history(page.connection, tenant, vehicle_id)
+    return {
+        "burn": history,
+        "burn_chart": draw_burn(history) if history is not None else None,
+        "burn_of": tenant.environment,
+        "environments": list(Environment),
+        "plot": PLOT,
+    }
 
 
 def _entries(kind: AnyRecordKind, page: Page, key: str) -> list[AuditRow]:

@@ -173,7 +173,7 @@ def test_a_level_that_jumped_up_on_the_road_is_not_planned_with(
     explanation = read_route_explanation(connection, route_id)
     assert explanation is not None
     told = explanation["sources"]["fuel"]
-    burned = 100 * 30 / (task.route.mpg or 6.5) / (task.route.fuel_tank_capacity_gallons or 200)
+    burned = 100 * 30 / task.burn.mpg / (task.route.fuel_tank_capacity_gallons or 200)
     assert (told["percent"], told["believed"]) == (80, False)
     assert told["miles_since"] == pytest.approx(30, abs=0.2)
     assert told["expected_percent"] == pytest.approx(20 - burned, abs=0.2)
