@@ -31,11 +31,11 @@ def gallons_at(percent: float, capacity_gallons: float) -> float:
 def limits_of(policy: PlanPolicy, capacity_gallons: float) -> PlanLimits:
     """The policy's limits for a tank, before any is relaxed."""
     return PlanLimits(
+        highest_floor_gallons=capacity_gallons,
         end_gallons=gallons_at(policy.end_fuel_percent, capacity_gallons),
         min_purchase_gallons=policy.min_purchase_gallons,
         max_stops=policy.max_stops,
         max_detour_miles=policy.max_detour_miles,
-        highest_floor_gallons=capacity_gallons,
         reserve_gallons=gallons_at(policy.reserve_percent, capacity_gallons),
     )
 

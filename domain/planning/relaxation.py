@@ -29,22 +29,22 @@ class RelaxedLimit(NamedTuple):
 class PlanLimits(NamedTuple):
     """The limits that a plan has to keep, in the order in which they are relaxed."""
 
+    highest_floor_gallons: float
+    """Floors above it are lowered to it: a full tank before it is relaxed."""
     end_gallons: float
     min_purchase_gallons: float
     max_stops: int | None
     max_detour_miles: float
-    highest_floor_gallons: float
-    """Floors above it are lowered to it: a full tank before it is relaxed."""
     reserve_gallons: float
 
     @property
     def relaxed_entirely(self) -> "PlanLimits":
         return PlanLimits(
+            highest_floor_gallons=0.0,
             end_gallons=0.0,  # the reserve is wanted anyway
             min_purchase_gallons=min(self.min_purchase_gallons, SMALLEST_PURCHASE_GALLONS),
             max_stops=None,
             max_detour_miles=max(self.max_detour_miles, FURTHEST_DETOUR_MILES),
-            highest_floor_gallons=0.0,
             reserve_gallons=0.0,
         )
 

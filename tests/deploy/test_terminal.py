@@ -128,7 +128,11 @@ def test_an_explanation_of_hostile_stations_is_harmless(capsys: pytest.CaptureFi
         "versions": [],
         "ends_early": None,
         "candidates_total": 1,
-        "relaxed": [{"limit": "reserve_gallons", "policy": 30.0, "used": 1.0}],
+        "relaxed": [
+            {"limit": "reserve_gallons", "policy": 30.0, "used": 1.0},
+            {"limit": "highest_floor_gallons", "policy": 200.0, "used": 41.2},
+        ],
+        "mileage_error": {"share_percent": 5.0, "by_level": True, "margin_percent": 19.27},
         "candidates": [candidate],
         "infeasible": {"from_mile": 0.0, "to_mile": 1.0, "reason": FORGED},
     }
@@ -141,6 +145,9 @@ def test_an_explanation_of_hostile_stations_is_harmless(capsys: pytest.CaptureFi
     assert "[red]x[/nothing]" in printed
     (reserve,) = [line.rstrip().split(None, 3) for line in printed.splitlines() if line.startswith("reserve ")]
     assert reserve == ["reserve", "1.0", "gal", "relaxed; the company's policy is 30"]
+    words = " ".join(printed.split())
+    assert "kept beyond it 19.27 % of the gallons since the stop before the company's policy: 5 % of trips may" in words
+    assert "of that at most 41.2 gal in all relaxed, so that the truck reaches fuel" in words
 
 
 def test_refused_rows_of_a_hostile_file_are_harmless(cli: Cli, fleet: Fleet, tmp_path: Path) -> None:

@@ -93,10 +93,19 @@ def test_floors_are_relaxed_before_the_reserve_and_that_is_not_low_fuel() -> Non
     assert not plan.is_low_on_fuel
 
 
+def test_a_floor_costs_no_other_limit() -> None:
+    """The truck arrives at mile 60 with 22 gal, and the floor there is 23.3. A station 12 miles off the road would be
+    nearer."""
+    near, off = priced(60, 3.5), priced(5, 3.5, east_miles=12.0)
+    plan = feasible(low(500.0, near, off, fuel_percent=17.0, reserve_percent=10.0, trips_below_reserve_percent=1.0))
+    assert relaxed(plan) == {"highest_floor_gallons": (200.0, 22.0)}
+    assert [stop.station.station_id for stop in plan.stops] == ["S60"]
+
+
 def test_the_highest_floors_are_lowered_alone() -> None:
     """The truck arrives at mile 150 with 30 of 60 gal. Its floor of 42 gal is lowered to that; the one of 25 stays."""
     trip, floors = given_trip((150, 3.5), (400, 3.0)), [42.0, 25.0]
-    policy = PlanLimits(10.0, 0.0, None, 5.0, 100.0, 10.0)
+    policy = PlanLimits(100.0, 10.0, 0.0, None, 5.0, 10.0)
 
     def under_limits(limits: PlanLimits) -> Trip:
         return with_floors(trip, floors, limits.highest_floor_gallons)
@@ -169,7 +178,7 @@ def hard_trip(seed: int) -> tuple[Trip, PlanLimits]:
         min_purchase_gallons=rng.choice([2.0, 30.0, rng.uniform(30, 180)]),
         max_stops=rng.choice([None, 0, 1, 2, 3]),
         max_detour_miles=rng.choice([0.0, 5.0, 30.0]),
-        highest_floor_gallons=200.0,
+        highest_floor_gallons=200.03,
         reserve_gallons=rng.choice([30.0, rng.uniform(10, 60)]),
     )
     return rng.choice([trip, with_random_floors(trip, 0.9)]), policy
@@ -249,6 +258,6 @@ def test_an_impossible_trip_takes_one_attempt() -> None:
         attempts.append(limits)
         return Infeasible(0.0, 1.0, "no")
 
-    policy = PlanLimits(50.0, 30.0, 2, 5.0, 200.0, 30.0)
+    policy = PlanLimits(200.0, 50.0, 30.0, 2, 5.0, 30.0)
     assert least_relaxation(policy, attempt) is None
-    assert attempts == [PlanLimits(0.0, 5.0, None, 25.0, 0.0, 0.0)]
+    assert attempts == [PlanLimits(0.0, 0.0, 5.0, None, 25.0, 0.0)]

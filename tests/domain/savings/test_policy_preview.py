@@ -119,6 +119,16 @@ def test_the_last_plans_are_summed_and_the_others_are_counted(connection: Connec
     assert preview_policy(connection, fleet.sandbox, usual_policy(), cheaper).found == 0
 
 
+def test_a_preview_tells_what_a_share_of_trips_below_the_reserve_costs_and_prevents() -> None:
+    _, explanation = planned()
+    before, after = (plan_under(explanation, usual_policy(trips_below_reserve_percent=share)) for share in (100, 5))
+    assert isinstance(before, Totals)
+    assert isinstance(after, Totals)
+    assert before.below_reserve > 0.3
+    assert after.below_reserve <= 0.05
+    assert after.gallons > before.gallons
+
+
 def test_only_the_last_plans_are_looked_at_and_not_for_long(connection: Connection, fleet: Fleet) -> None:
     packed = pack_explanation(planned()[1])
     for number in range(PLANS + 2):

@@ -178,6 +178,7 @@ def test_a_preview_says_what_the_last_plans_would_have_cost_and_stores_nothing(w
     assert f"instead of ${2 * plan.total_cost:,.2f}" in found
     assert "Of 3 plans, 2 could be computed; left out: 1 (explanation no longer kept)" in found
     assert "secret" not in found
+    assert "Trips below the reserve, expected" in said(trips_below_reserve_percent="5")
     assert "Change a value of tank and reserve" in said(import_window_days="3")
     assert company(world, fleet, "reserve_percent", "import_window_days") == (15, 7)
 
