@@ -96,6 +96,24 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
             group="Tank and reserve",
         ),
     ] = None
+    watch_burn: Annotated[
+        bool | None,
+        Caption(
+            "A truck on its way whose fuel does not last to its next purchase",
+            default="true",
+            choices={"true": "gets a new plan in time", "false": "keeps its plan, and nobody is told"},
+            group="Tank and reserve",
+        ),
+    ] = None
+    burn_floor_percent: Annotated[
+        Percent | None,
+        Caption(
+            "Floor on the way, percent",
+            "a truck that would arrive with less at its next purchase gets a new plan",
+            default="12",
+            group="Tank and reserve",
+        ),
+    ] = None
     min_purchase_gallons: Annotated[
         Annotated[float, Meta(ge=0, le=1000)] | None,
         Caption("Smallest purchase, gallons", default="30", group="Purchases"),
@@ -204,6 +222,8 @@ class StoredCompany(NamedTuple):
     trips_below_reserve_percent: float
     map_link: str
     replan_en_route: bool
+    watch_burn: bool
+    burn_floor_percent: float
     driven_lanes: bool
     sandbox_autodrive: str
     savings_target_per_week: float

@@ -16,6 +16,7 @@ from domain.ids import shown_id
 from domain.needs.need import Need, Summary
 from domain.routes.reading.on_their_way import (
     BEGINS_LOW,
+    GETS_LOW,
     IS_LATE,
     IS_OFF_ROAD,
     IS_SILENT,
@@ -216,6 +217,16 @@ ROUTE_NEEDS = (
             """,
             "at",
         ),
+    ),
+    RouteNeed(
+        kind="gets_low",
+        one="truck on its way does not have the fuel for its next purchase",
+        several="trucks on their way do not have the fuel for their next purchases",
+        ended="All trucks on their way have the fuel for their next purchases again",
+        label="Trucks get low on their way",
+        path="/map?need=low",
+        step="Look at the map",
+        sql=_first_routes("t.low_since AS at, v.unit_number AS detail", f"{_TRUCKS_ON_THEIR_WAY} AND {GETS_LOW}", "at"),
     ),
     RouteNeed(
         kind="late",

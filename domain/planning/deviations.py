@@ -9,12 +9,13 @@ nothing either.
 reached. So on a road that comes back the same way, no stop of the way back seems passed on the way out.
 
 **A stop is passed without fueling** where two readings, more than 10 miles beyond it, show less than half of the rise
-that was planned there, less what the way to the stop and back burns. Where the first two of them disagree, the third
-decides. What is fueled up to 50 miles before a
-planned stop counts for it. Where the rise is too small for a gauge to show, or the truck sends no level, the rule finds
-nothing.
+that was planned there, less what the way to the stop and back burns, and less than the plan left in the tank there.
+Where the first two of them disagree, the third decides. So what is fueled up to 50 miles before a planned stop counts
+for it, and a truck that fueled more anywhere before has passed nothing. Where the rise is too small for a gauge to
+show, or the truck sends no level, the rule finds nothing.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -63,6 +64,8 @@ class FuelStop(NamedTuple):
     """The mile on the road that the truck is compared with; None where the stop is not on that road."""
     percent: float
     """The planned purchase, in percent of capacity."""
+    filled_percent: float = math.inf
+    """The planned level behind it. A truck with as much there has fueled, wherever it did."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +269,7 @@ class _LevelHistory:
         rise = stop.percent - 2 * self.way.percent_off_road(stop, mile)
         if before is None or rise < LEAST_RISE_PERCENT:
             return "open" if len(after) < READINGS_NEEDED and not self._is_silent_beyond(mile) else "unknown"
-        agreed = _agreed([self._has_risen(rise / 2, before, one) for one in after])
+        agreed = _agreed([self._has_risen(rise / 2, before, one) or self._has_enough(stop, mile, one) for one in after])
         if agreed is None:
             return "unknown" if self._is_silent_beyond(mile) else "open"
         has_risen, number = agreed
@@ -287,12 +290,21 @@ class _LevelHistory:
         ]
         if before is None:
             return False
-        rise = self.way.fuel_stops[number].percent / 2
-        return sum(self._has_risen(rise, before, one) for one in readings[-_MOST_READINGS:]) >= READINGS_NEEDED
+        stop = self.way.fuel_stops[number]
+        fueled = [
+            self._has_risen(stop.percent / 2, before, one) or self._has_enough(stop, mile, one)
+            for one in readings[-_MOST_READINGS:]
+        ]
+        return sum(fueled) >= READINGS_NEEDED
 
     def _has_risen(self, rise: float, before: _Level, after: _Reading) -> bool:
         (level, mile), (_, percent, at_mile) = before, after
         return percent >= level - self.way.percent_per_mile * (at_mile - mile) + rise
+
+    def _has_enough(self, stop: FuelStop, mile: float, after: _Reading) -> bool:
+        """Tell if the truck has what the plan left it at the stop, less the miles since."""
+        _, percent, at_mile = after
+        return percent >= stop.filled_percent - self.way.percent_per_mile * (at_mile - mile)
 
     def _before(self, number: int, mile: float) -> tuple[_Level | None, int]:
         """The truck's level and mile before it came near the stop, and the number of the first fix near it."""

@@ -9,6 +9,7 @@ from domain.database.statements import Command
 from domain.documents import PlanCause, TimelineEntry
 from domain.encoding import utc_text
 from domain.ids import new_id
+from domain.planning.coarse_ways import coarse_way_of
 from domain.planning.explanation import (
     FUEL_BEFORE_DRIVE,
     FUEL_BY_POLICY,
@@ -117,8 +118,8 @@ def _moment(time: datetime | None) -> str | None:
 
 _INSERT_PLAN = Command(
     "INSERT INTO plans (id, company_id, environment, route_id, revision, generated_at, document, explanation, timeline,"
-    " fuel_percent, fuel_at, price_set, as_of, cause, station_ids)"
-    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+    " fuel_percent, fuel_at, price_set, as_of, coarse_way, cause, station_ids)"
+    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
 
 
@@ -154,6 +155,7 @@ def store_plan(
             task.fuel.recorded_at if task.fuel is not None else None,
             corridor.price_set,
             task.as_of,
+            coarse_way_of(plan) if isinstance(plan, ComputedPlan) else None,
             as_json(cause) if cause is not None else None,
             [stop.station.station_id for stop in plan.stops] if isinstance(plan, ComputedPlan) else [],
         ),

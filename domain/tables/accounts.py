@@ -42,6 +42,9 @@ class Companies(SQLModel, table=True):
     map_link: str = with_default("'google'")
     mpg_choice: str = with_default("'learned'")
     replan_en_route: bool = with_default("false")
+    watch_burn: bool = with_default("true")
+    """True if a truck gets a new plan whose fuel does not bring it to its next purchase above `burn_floor_percent`."""
+    burn_floor_percent: float = with_default("12")
     driven_lanes: bool = with_default("true")
     """True if plans take the roads that trucks took before; see `driven_lanes`."""
     sandbox_autodrive: str = with_default("'off'")

@@ -38,6 +38,9 @@ class Plans(SQLModel, table=True):
     """Planned arrival and mile of each stop that was left: stop, mile, plannedArrival."""
     as_of: datetime | None = time_column(null=True)
     """The moment for which it was made: now, or in the sandbox the time of a fix."""
+    coarse_way: bytes | None = Field(default=None, sa_column=Column(LargeBinary))
+    """A point of the plan's road every few miles, and the burn that it was made with, by which the fuel of the truck is
+    looked at; see `planning/coarse_ways.py`. NULL where no road is known."""
     cause: dict[str, Any] | None = json_column(null=True)
     """Why it was made for a route that had a plan already; see `domain/documents.py`."""
     station_ids: list[str] | None = Field(default=None, sa_column=Column(ARRAY(Text)))

@@ -61,6 +61,14 @@ class Tracks(SQLModel, table=True):
     """Fixes recorded from then on may show that the truck has left that road; NULL if it is not watched."""
     fuel_stops_passed: int = with_default("0")
     """Number of the driver's fuel stops behind the truck, while it is watched."""
+    look_from: datetime | None = time_column(null=True)
+    """A fix recorded from then on with less than `look_below_percent` has the truck's fuel looked at; see `looks`."""
+    look_below_percent: float | None = None
+    look_by: datetime | None = time_column(null=True)
+    """A fix recorded from then on has the truck's fuel looked at, whatever its level; NULL if nothing is looked at."""
+    low_since: datetime | None = time_column(null=True)
+    """Time of the fix that showed that the fuel does not bring the truck to its next purchase, or to the plan's end,
+    above the floor; NULL while it does."""
 
 
 class DroppedFixes(SQLModel, table=True):

@@ -12,6 +12,7 @@ from domain.lifecycle import Environment
 from domain.roads.sphere import MILES_PER_DEGREE
 from domain.telematics import arrivals
 from domain.telematics.arrivals import METERS_PER_MILE
+from domain.telematics.looks import IS_DUE
 from domain.telematics.rechecks import WaitingAgain, process_trucks
 
 NewFixes = Mapping[tuple[str, datetime], Position]
@@ -61,13 +62,14 @@ _MAKE_DUE = Statement(
     _DueTruck,
     f"""
     WITH truck AS MATERIALIZED (
-        SELECT t.vehicle_id, t.newest_at, t.watch_from, t.watch_at,
-               fixes.south, fixes.north, fixes.moments, fixes.latitudes, fixes.longitudes
+        SELECT t.vehicle_id, t.newest_at, t.watch_from, t.watch_at, t.look_from, t.look_below_percent, t.look_by,
+               fixes.south, fixes.north, fixes.moments, fixes.latitudes, fixes.longitudes, fixes.fuel_percents
         FROM (SELECT vehicle_id, min(latitude) - %(degrees)s AS south, max(latitude) + %(degrees)s AS north,
                      array_agg(recorded_at) AS moments, array_agg(latitude) AS latitudes,
-                     array_agg(longitude) AS longitudes
+                     array_agg(longitude) AS longitudes, array_agg(fuel_percent) AS fuel_percents
               FROM unnest(%(vehicles)s::uuid[], %(recorded_at)s::timestamptz[], %(latitudes)s::float8[],
-                          %(longitudes)s::float8[]) AS fix (vehicle_id, recorded_at, latitude, longitude)
+                          %(longitudes)s::float8[], %(fuel_percents)s::float8[])
+                  AS fix (vehicle_id, recorded_at, latitude, longitude, fuel_percent)
               GROUP BY vehicle_id) AS fixes
         CROSS JOIN LATERAL (SELECT * FROM tracks t WHERE t.vehicle_id = fixes.vehicle_id
                             AND t.environment = %(environment)s OFFSET 0) AS t
@@ -93,6 +95,9 @@ _MAKE_DUE = Statement(
                          OR least(across, 360 - across) * cosd(fix.latitude) <= %(degrees)s * 1.1)))
             UNION ALL
             SELECT truck.watch_from FROM unnest(truck.moments) AS recorded_at WHERE recorded_at >= truck.watch_at
+            UNION ALL
+            SELECT fix.recorded_at FROM unnest(truck.moments, truck.fuel_percents) AS fix (recorded_at, fuel_percent)
+            WHERE {IS_DUE}
         ) AS near GROUP BY truck.vehicle_id HAVING min(first_at) IS NOT NULL
     )
     UPDATE tracks t
@@ -105,7 +110,8 @@ _MAKE_DUE = Statement(
     """,
 )
 """Notes in a track its earliest new fix that may move a route. Such a fix is within reach of a stop, or older than the
-latest departure (and ten minutes), or may show that a watched truck has left its road (`watches`). Fixes far from every
+latest departure (and ten minutes), or may show that a watched truck has left its road (`watches`) or that its fuel does
+not last (`looks`). Fixes far from every
 stop, and fixes that are too early for the route, move no route. They are stored, and rules that read older fixes find
 them.
 
@@ -136,6 +142,7 @@ def make_trucks_due(
             "recorded_at": as_array(recorded_at for _, recorded_at in fixes),
             "latitudes": as_array(position.latitude for position in fixes.values()),
             "longitudes": as_array(position.longitude for position in fixes.values()),
+            "fuel_percents": as_array(position.fuel_percent for position in fixes.values()),
             "degrees": (near_meters + _FURTHER_METERS) / METERS_PER_MILE / MILES_PER_DEGREE,
             "stale": arrivals.STALE_DRAFT_AFTER,
             "early": early,

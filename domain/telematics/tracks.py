@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
+from domain.burn.shortfalls import NextLook
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Command, NotNull, Statement, in_turns
 from domain.lifecycle import Environment
@@ -90,12 +91,23 @@ class Track(NamedTuple):
     watch_at: datetime | None = None
     fuel_stops_passed: int = 0
     """Explained in `watches`, like the two fields before it."""
+    look_from: datetime | None = None
+    look_below_percent: float | None = None
+    look_by: datetime | None = None
+    low_since: datetime | None = None
+    """Explained in `looks`, like the three fields before it."""
+
+    @property
+    def look(self) -> NextLook | None:
+        if self.look_from is None or self.look_below_percent is None or self.look_by is None:
+            return None
+        return NextLook(self.look_from, self.look_below_percent, self.look_by)
 
 
 _LOCK_TRACKS = Statement(
     Track,
     "SELECT ctid AS version, vehicle_id, unprocessed_from, oldest_at, newest_at, free_since, freed_at,"
-    " watch_from, watch_at, fuel_stops_passed FROM tracks"
+    " watch_from, watch_at, fuel_stops_passed, look_from, look_below_percent, look_by, low_since FROM tracks"
     " WHERE vehicle_id = ANY(%s) AND environment = %s AND unprocessed_from IS NOT NULL"
     " ORDER BY vehicle_id FOR UPDATE SKIP LOCKED",
 )
@@ -277,6 +289,7 @@ _FREE_TRUCKS = Statement(
     WaitingAgain,
     """
     UPDATE tracks t SET free_since = r.completed_at, freed_at = %(now)s, watch_at = NULL,
+                        look_from = NULL, look_below_percent = NULL, look_by = NULL, low_since = NULL,
                         unprocessed_from = least(t.unprocessed_from, r.completed_at),
                         unprocessed_since = coalesce(t.unprocessed_since, %(now)s)
     FROM routes r

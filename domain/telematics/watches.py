@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
+from domain.burn.shortfalls import NextLook
 from domain.database.connections import Connection
 from domain.database.statements import Command, Statement
 from domain.planning.deviations import NextComparison, TrackedFix
@@ -96,7 +97,9 @@ def unwatch(connection: Connection, environment: str, vehicle_ids: Sequence[UUID
 _WATCH = Statement(
     WaitingAgain,
     """
-    UPDATE tracks SET watch_from = %(since)s, watch_at = %(since)s,
+    UPDATE tracks SET watch_from = CASE WHEN %(road)s THEN %(since)s::timestamptz END,
+        watch_at = CASE WHEN %(road)s THEN %(since)s::timestamptz END,
+        look_from = %(look_from)s, look_below_percent = %(look_below)s, look_by = %(look_by)s,
         fuel_stops_passed = CASE WHEN %(new_plan)s THEN 0 ELSE fuel_stops_passed END,
         unprocessed_from = least(unprocessed_from, %(since)s), unprocessed_since = coalesce(unprocessed_since, %(now)s)
     WHERE vehicle_id = %(vehicle_id)s AND environment = %(environment)s
@@ -106,14 +109,26 @@ _WATCH = Statement(
 
 
 def watch_truck(
-    connection: Connection, environment: str, vehicle_id: UUID, *, since: datetime, new_plan: bool, now: datetime
+    connection: Connection,
+    environment: str,
+    vehicle_id: UUID,
+    *,
+    since: datetime,
+    road: bool,
+    look: NextLook | None,
+    new_plan: bool,
+    now: datetime,
 ) -> None:
-    """Has the fixes of a truck compared with the road of its plan from `since` on; `new_plan`: it begins there. Fixes
-    may wait already: they are processed after the commit."""
+    """Has the fixes of a truck compared with the `road` of its plan from `since` on, and its fuel looked at;
+    `new_plan`: it begins there. Fixes may wait already: they are processed after the commit."""
     parameters = {
         "vehicle_id": vehicle_id,
         "environment": environment,
         "since": since,
+        "road": road,
+        "look_from": look.since if look is not None else None,
+        "look_below": look.below_percent if look is not None else None,
+        "look_by": look.by if look is not None else None,
         "new_plan": new_plan,
         "now": now,
     }

@@ -10,20 +10,18 @@ import numpy as np
 
 from domain.database.connections import Connection
 from domain.database.statements import NotNull, Statement
-from domain.documents import FuelPlanDocument, PlanCause, TimelineEntry
+from domain.documents import FuelPlanDocument, TimelineEntry
 from domain.lifecycle import Environment
 from domain.planning.deviations import Deviation, FuelStop, NextComparison, PlannedWay, TrackedFix, find_deviation
 from domain.planning.explanation import unpack_explanation
 from domain.planning.stored_plans import ROAD_MILES
-from domain.roads import Point, Road
+from domain.roads import Point
 from domain.roads.highways import STRAIGHT_LINE_REASON
-from domain.routes.plans.replans import MADE_ANEW, MOST_REPLANS, ask_for_replan, index_of_stops
+from domain.routes.plans.planned_stops import stop_miles
+from domain.routes.plans.replans import MADE_ANEW, MOST_REPLANS
 from domain.telematics import watches
 from domain.telematics.arrivals import Visit
 from domain.telematics.tracks import Track
-
-_NEAR_MILES = 30.0
-"""Furthest distance of a fuel stop that counts as on a road: no plan leads further off its road."""
 
 
 class Followed(NamedTuple):
@@ -61,6 +59,8 @@ class Followed(NamedTuple):
         capacity_gallons = inputs["capacity_gallons"]
         line = np.array(explanation["line"], dtype=np.float64)
         line_miles = np.array(explanation["line_miles"], dtype=np.float64)
+        stops, shorter_by = self.document["stops"], self.drivers_road_miles - self.road_miles
+        miles = stop_miles(stops, line, line_miles, shorter_by=None if self.road_is_drivers else shorter_by)
         ahead = {entry["stop"]: entry["mile"] for entry in self.timeline}
         reached = [(at, mile) for stop, at in arrivals.items() if (mile := ahead.get(stop)) is not None]
         return PlannedWay(
@@ -72,31 +72,14 @@ class Followed(NamedTuple):
                     Point(stop["latitude"], stop["longitude"]),
                     mile,
                     100 * stop["gallonsToFill"] / capacity_gallons,
+                    filled_percent=stop["arrivalFuelPercent"] + 100 * stop["gallonsToFill"] / capacity_gallons,
                 )
-                for stop, mile in zip(self.document["stops"], self._stop_miles(line, line_miles), strict=True)
+                for stop, mile in zip(stops, miles, strict=True)
             ],
             reached=sorted(reached),
             start_percent=self.fuel_percent if self.fuel_at is not None else None,
             percent_per_mile=100 / inputs["mpg"] / capacity_gallons,
         )
-
-    def _stop_miles(self, line: np.ndarray, line_miles: np.ndarray) -> list[float | None]:
-        """The road miles of the driver's fuel stops. On another plan's road, which leads to the same destination, each
-        stop is searched for at its old distance from the destination."""
-        stops = self.document["stops"]
-        if self.road_is_drivers or not stops:
-            return [stop["milesFromOrigin"] for stop in stops]
-        road = Road(float(line_miles[-1]), line, line_miles, (), (), "")
-        less = self.drivers_road_miles - self.road_miles
-        passes = index_of_stops(stops).passes(road, _NEAR_MILES)
-        return [
-            min(
-                (one.mile for one in passes if one.station_index == number),
-                key=lambda mile, expected=stop["milesFromOrigin"] - less: abs(mile - expected),  # type: ignore[misc]
-                default=None,
-            )
-            for number, stop in enumerate(stops)
-        ]
 
 
 _FOLLOWED = Statement(
@@ -130,18 +113,26 @@ class WatchedTruck(NamedTuple):
     until: datetime | None
 
 
-def follow_trucks(connection: Connection, environment: str, trucks: Sequence[WatchedTruck], *, now: datetime) -> None:
+class FoundDeviation(NamedTuple):
+    route_id: UUID
+    deviation: Deviation
+    fuel_stops_passed: int
+
+
+def follow_trucks(
+    connection: Connection, environment: str, trucks: Sequence[WatchedTruck]
+) -> dict[UUID, FoundDeviation]:
     """Compares the fixes of these trucks with the roads of their plans. Their routes and tracks are locked, and each
-    has a fix at `watch_at` or later: the others show nothing new. Plans of trucks that have left their road are
-    reviewed."""
+    has a fix at `watch_at` or later: the others show nothing new. Returns the deviations, by vehicle; these trucks are
+    not compared any more until a new plan is made."""
     if not trucks:
-        return
+        return {}
     routes = followed_routes(connection, [truck.route_id for truck in trucks])
     spans = _spans(trucks, routes)
     fixes = watches.fixes_between(connection, environment, spans)
 
     unwatched = [truck.track.vehicle_id for truck in trucks if truck.track.vehicle_id not in spans]
-    next_watches, deviations = dict[UUID, NextComparison](), dict[UUID, tuple[UUID, Deviation]]()
+    next_watches, deviations = dict[UUID, NextComparison](), dict[UUID, FoundDeviation]()
     for truck in trucks:
         vehicle_id = truck.track.vehicle_id
         if not fixes.get(vehicle_id):
@@ -164,11 +155,11 @@ def follow_trucks(connection: Connection, environment: str, trucks: Sequence[Wat
             newest_decides=environment == Environment.LIVE,
         )
         if deviation is not None:
-            deviations[vehicle_id] = truck.route_id, deviation
+            passed = next_watches[vehicle_id].fuel_stops_passed
+            deviations[vehicle_id] = FoundDeviation(truck.route_id, deviation, passed)
     watches.unwatch(connection, environment, unwatched)
     watches.store_watches(connection, environment, next_watches, paused=deviations.keys())
-    for vehicle_id, (route_id, deviation) in deviations.items():
-        _ask(connection, route_id, deviation, next_watches[vehicle_id].fuel_stops_passed, now=now)
+    return deviations
 
 
 def _spans(
@@ -182,9 +173,3 @@ def _spans(
             continue
         spans[truck.track.vehicle_id] = max(since, route.as_of), truck.until
     return spans
-
-
-def _ask(connection: Connection, route_id: UUID, deviation: Deviation, passed: int, *, now: datetime) -> None:
-    at = deviation.at.isoformat()
-    cause = PlanCause(kind=deviation.kind, at=at, text=deviation.text, fuelStopsPassed=passed)
-    ask_for_replan(connection, route_id, cause, now=now)

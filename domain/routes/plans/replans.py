@@ -3,37 +3,49 @@
 A route whose driver has a plan is watched, where its company wants that, from the moment for which the plan was made:
 
 1. `deviating_trucks.follow_trucks` runs when the truck's fixes are processed and show a deviation. The cause is
-stored in `routes.replan`, and the truck is not watched meanwhile. `closed_stations` stores one
-where a station ahead was closed, for every company.
+stored in `routes.replan`, and the truck is not watched meanwhile. `fuel_looks` finds trucks whose fuel does not last,
+unless their company does not want that; `closed_stations` stores a cause where a station ahead was closed, for every
+company.
 2. `begin_replan`, `finish_replan`: the job of reviews makes the plan, with its retries. Each replan is stored with
-its cause, and counts as one of the two of a trip, unless a closed station is the cause.
+its cause, and counts as one of the two of a trip. Those for fuel are counted apart, those for closed stations not.
 3. If the driver is told, the plan is a correction (`routes.correction_id`), which the route shows once its message
 is out. If not, the driver keeps the old plan, and the truck is compared with the road of the new one.
 4. `watch_again`, when that message has ended, or at once: the truck is watched from the moment for which the newest
 plan was made."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 from uuid import UUID
 
+from domain.burn.figures import Burn
+from domain.burn.shortfalls import ANY_PERCENT, NextLook, Outlook, first_look
 from domain.database.connections import Connection, as_json
 from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.documents import FuelPlanDocument, FuelStopDocument, PlanCause, TimelineEntry
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_changes import SAVING_CHANGE_DOLLARS
-from domain.planning.plan_tasks import PlanTask, live_now, plan_task_as_of, route_to_plan
+from domain.planning.plan_tasks import PlanTask, RouteToPlan, live_now, plan_task_as_of, route_to_plan
 from domain.planning.stored_plans import store_plan
 from domain.queue.jobs import SWEEP_GRACE
 from domain.routes.plans.first_plan import queue_message_of
+from domain.routes.plans.fuel_outlooks import FuelAhead, beginning_of, fuel_ahead, fuel_of_trips
+from domain.routes.plans.planned_stops import index_of_stops
 from domain.routes.plans.review_requests import RequestedReview, enqueue_reviews
-from domain.stations.corridor import StationIndex
+from domain.routes.visits import load_visits
 from domain.stations.corridor_offers import Corridor
 from domain.telematics import watches
 
 MOST_REPLANS = 2
 """Most replans on one trip."""
+
+MOST_BURN_REPLANS = 2
+LEAST_BETWEEN = timedelta(minutes=30)
+"""Most replans on one trip because the fuel does not last, and the shortest time between one of them and the plan
+before. They have limits of their own: a truck that runs dry has no use for those of the others."""
+
+LEAST_MORE_GALLONS = 10.0
+"""A driver is told to buy more at the stop that he has anyway where it is at least this much."""
 
 MADE_ANEW = """(SELECT count(*) FROM plans made WHERE made.route_id = r.id AND made.revision = r.revision
                    AND made.cause->>'kind' IN ('off_road', 'stop_passed'))"""
@@ -69,7 +81,8 @@ _DUE = Statement(
     DueReplan,
     """
     SELECT r.replan, p.id AS plan_id, p.document, p.timeline, r.review_requests,
-           coalesce(t.fuel_stops_passed, 0) AS fuel_stops_passed, (r.replan->>'at')::timestamptz AS at
+           coalesce((r.replan->>'fuelStopsPassed')::int, t.fuel_stops_passed, 0) AS fuel_stops_passed,
+           (r.replan->>'at')::timestamptz AS at
     FROM routes r JOIN plans p ON p.id = r.plan_id
     LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
     WHERE r.id = %s AND r.replan IS NOT NULL AND r.review_at IS NOT NULL AND r.status = 'active'
@@ -84,6 +97,8 @@ class Replan:
 
     due: DueReplan
     task: PlanTask
+    outlook: Outlook | None = None
+    """The truck's fuel on its way to the driver's next stop; None where its levels tell nothing."""
 
 
 def _load_replan(connection: Connection, route_id: UUID, *, now: datetime) -> Replan | None:
@@ -93,7 +108,31 @@ def _load_replan(connection: Connection, route_id: UUID, *, now: datetime) -> Re
     route = route_to_plan(connection, route_id) if due is not None else None
     if due is None or route is None:
         return None
-    return Replan(due, plan_task_as_of(connection, route, live_now(route, now) or due.at))
+    task = plan_task_as_of(connection, route, live_now(route, now) or due.at)
+    fuel = _fuel_ahead(connection, route, task.as_of)
+    if fuel is None or fuel.outlook is None:
+        return Replan(due, task)
+    return Replan(due, _as_measured(task, fuel.outlook, is_current=fuel.is_current), fuel.outlook)
+
+
+def _fuel_ahead(connection: Connection, route: RouteToPlan, as_of: datetime) -> FuelAhead | None:
+    trip = fuel_of_trips(connection, [route.id]).get(route.id)
+    if trip is None:
+        return None
+    visits = load_visits(connection, [route.id]).get(route.id, {})
+    return fuel_ahead(connection, trip, {stop: visit.arrived_at for stop, visit in visits.items()}, at=as_of)
+
+
+def _as_measured(task: PlanTask, outlook: Outlook, *, is_current: bool) -> PlanTask:
+    """The task with the burn that the trip's own levels show, where they contradict the figure of the plan before, and
+    with the level of several readings in place of the newest one."""
+    if not outlook.burns_otherwise:
+        return task
+    burn = Burn(round(outlook.mpg, 2), "measured", instead_of_mpg=outlook.planned.mpg)
+    fuel = task.fuel
+    if fuel is not None and fuel.is_believed and is_current:
+        fuel = replace(fuel, gauge=fuel.gauge._replace(percent=round(outlook.level_percent, 1)))
+    return replace(task, burn=burn, fuel=fuel)
 
 
 _FORGET_WHERE_IMPOSSIBLE = Command(
@@ -134,7 +173,8 @@ def finish_replan(
     """Stores the plan that was made anew, with its cause.
 
     - `corrected`: the driver gets a corrected message.
-    - `not_told`: his fuel stops are still ahead, at about the same cost. He keeps his plan.
+    - `not_told`: his fuel stops are still ahead, at about the same cost, or bring him on above the floor. He keeps his
+      plan.
     - `infeasible`: there is no plan from there. He keeps his plan.
     - `outdated`: the route or its plan has changed meanwhile; nothing is stored.
     """
@@ -142,7 +182,7 @@ def finish_replan(
     if _LOCK.first(connection, (route.id, due.plan_id, as_json(due.replan))) is None:
         return "outdated"
     plan_id = store_plan(connection, replan.task, corridor, new, now=now, cause=due.replan, before=due.timeline)
-    if isinstance(new, NoPlan) or not _is_told(due, new):
+    if isinstance(new, NoPlan) or not _is_told(replan, new):
         _END.execute(connection, (None, due.review_requests, route.id))
         watch_again(connection, route.id, delivered=False, now=now)
         return "infeasible" if isinstance(new, NoPlan) else "not_told"
@@ -152,14 +192,20 @@ def finish_replan(
     return "corrected"
 
 
-_TOLD_TO_DRIVERS = ("station_closed",)
+_TOLD_TO_DRIVERS = ("station_closed", "burn")
 """The causes that a driver does not know by himself."""
 
 
-def _is_told(due: DueReplan, new: ComputedPlan) -> bool:
-    """True if the driver is told the new plan. After a station was closed only that station counts."""
+def _is_told(replan: Replan, new: ComputedPlan) -> bool:
+    """True if the driver is told the new plan. After a station was closed only that station counts. Where his fuel does
+    not last, dollars do not count, but where he fuels next, and how much."""
+    due = replan.due
     if due.replan["kind"] == "station_closed":
         return avoids_closed(due.replan, new)
+    if due.replan["kind"] == "burn":
+        lasts = replan.outlook is not None and not replan.outlook.falls_short
+        next_stop = next(iter(due.document["stops"][due.fuel_stops_passed :]), None)
+        return not lasts and _fuels_otherwise(next_stop, new)
     return _is_worth_telling(due.document, due.fuel_stops_passed, new)
 
 
@@ -182,27 +228,39 @@ def avoids_closed(cause: PlanCause | None, new: ComputedPlan) -> bool:
     return not stations.issubset({offer.station.station_id for offer in new.inputs.offers} - closed)
 
 
-def index_of_stops(stops: Sequence[FuelStopDocument]) -> StationIndex:
-    return StationIndex.build(
-        [stop["name"] for stop in stops], [(stop["latitude"], stop["longitude"]) for stop in stops]
-    )
+def _fuels_otherwise(next_stop: FuelStopDocument | None, new: ComputedPlan) -> bool:
+    """True if the new plan's first purchase is elsewhere than the driver's next one, or a good deal larger, or if it is
+    reached with some of the reserve."""
+    if not new.stops:
+        return False
+    first = new.stops[0]
+    if next_stop is None or new.is_low_on_fuel:
+        return True
+    place = (first.station.latitude, first.station.longitude)
+    more = first.gallons_to_fill - next_stop["gallonsToFill"]
+    return place != (next_stop["latitude"], next_stop["longitude"]) or more >= LEAST_MORE_GALLONS
 
 
 class _NewestPlan(NamedTuple):
     environment: str
     vehicle_id: NotNull[UUID]
     as_of: NotNull[datetime]
+    is_for_burn: bool | None
+    watch_road: bool | None
+    watch_burn: bool
 
 
 _TO_WATCH = Statement(
     _NewestPlan,
     f"""
-    SELECT r.environment, r.vehicle_id, coalesce(road.as_of, road.generated_at) AS as_of
+    SELECT r.environment, r.vehicle_id, coalesce(road.as_of, road.generated_at) AS as_of,
+           road.cause->>'kind' = 'burn' AS is_for_burn,
+           c.replan_en_route AND {MADE_ANEW} < {MOST_REPLANS} AS watch_road, c.watch_burn
     FROM routes r JOIN companies c ON c.id = r.company_id
     CROSS JOIN LATERAL (SELECT * FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision
                         ORDER BY n.generated_at DESC, n.id DESC LIMIT 1) AS road
-    WHERE r.id = %s AND r.status = 'active' AND r.correction_id IS NULL AND c.replan_en_route
-      AND {MADE_ANEW} < {MOST_REPLANS}
+    WHERE r.id = %s AND r.status = 'active' AND r.correction_id IS NULL
+      AND (c.watch_burn OR c.replan_en_route AND {MADE_ANEW} < {MOST_REPLANS})
     """,
 )
 
@@ -211,7 +269,30 @@ def watch_again(connection: Connection, route_id: UUID, *, delivered: bool, now:
     """Watches the truck of a locked route from the beginning of its newest plan, where its company wants that.
     `delivered`: the driver has just got that plan."""
     truck = _TO_WATCH.first(connection, (route_id,))
-    if truck is not None:
-        watches.watch_truck(
-            connection, truck.environment, truck.vehicle_id, since=truck.as_of, new_plan=delivered, now=now
-        )
+    if truck is None:
+        return
+    look = _first_look(connection, route_id, truck) if truck.watch_burn else None
+    if look is None and not truck.watch_road:
+        return
+    watches.watch_truck(
+        connection,
+        truck.environment,
+        truck.vehicle_id,
+        since=truck.as_of,
+        road=bool(truck.watch_road),
+        look=look,
+        new_plan=delivered,
+        now=now,
+    )
+
+
+def _first_look(connection: Connection, route_id: UUID, truck: _NewestPlan) -> NextLook | None:
+    """The first look at the truck's fuel; soon after a plan that was made because it did not last."""
+    if truck.is_for_burn:
+        return NextLook(truck.as_of + LEAST_BETWEEN, ANY_PERCENT, truck.as_of + 2 * LEAST_BETWEEN)
+    trip = fuel_of_trips(connection, [route_id]).get(route_id)
+    begins = beginning_of(trip) if trip is not None else None
+    if begins is None:
+        return None
+    level_percent, ahead = begins
+    return first_look(at=truck.as_of, level_percent=level_percent, ahead=ahead)

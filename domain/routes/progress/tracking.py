@@ -7,15 +7,18 @@ from uuid import UUID
 
 from domain.database.connections import Connection
 from domain.database.statements import NotNull, Scalar, Statement
+from domain.documents import PlanCause
 from domain.lifecycle import Environment, RouteStatus
 from domain.queue.jobs import after_commit, build_plan_job
 from domain.routes.plans import review_requests
-from domain.routes.plans.deviating_trucks import WatchedTruck, follow_trucks
+from domain.routes.plans.deviating_trucks import FoundDeviation, WatchedTruck, follow_trucks
 from domain.routes.plans.first_plan import plan_with_new_levels
+from domain.routes.plans.fuel_looks import Shortfall, TruckToLookAt, look_at_trucks
+from domain.routes.plans.replans import ask_for_replan
 from domain.routes.transitions import complete_routes, store_first_arrivals
 from domain.routes.visits import load_visits, store_visits
 from domain.settings import Settings
-from domain.telematics import fixes_to_visits, tracks, watches
+from domain.telematics import fixes_to_visits, looks, tracks, watches
 from domain.telematics.arrivals import Visit
 from domain.telematics.fixes_to_visits import OpenRoute
 from domain.telematics.rechecks import WaitingAgain, process_trucks
@@ -61,6 +64,7 @@ def process_vehicles(
     tracks.note_processed(connection, environment, [track.vehicle_id for track in locked], rest_from, now=now)
     followed, unwatched = _watched(locked, current, batches, found.visits)
     watches.unwatch(connection, environment, unwatched)
+    looks.end_looks(connection, environment, _on_no_active_route(locked, current))
     process_trucks(
         connection,
         (
@@ -70,7 +74,12 @@ def process_vehicles(
     )
     move_on(connection, changed, found.visits, standing=found.standing, still_moving=rest_from, now=now)
     plan_with_new_levels(connection, [route.id for _, route in moving if _waits_for_plan(route)], now=now)
-    follow_trucks(connection, environment, followed, now=now)
+    _replan(
+        connection,
+        follow_trucks(connection, environment, followed),
+        look_at_trucks(connection, environment, _looked_at(locked, current, batches, found.visits)),
+        now=now,
+    )
     return Processed(*_new_ends(changed, visits, found.visits))
 
 
@@ -198,6 +207,52 @@ def _watched(
             rest = batches[track.vehicle_id].rest_from
             followed.append(WatchedTruck(track, route.id, visits.get(route.id, {}), rest))
     return followed, [track.vehicle_id for track in watched if track.vehicle_id not in active]
+
+
+def _on_no_active_route(locked: Sequence[Track], current: Mapping[UUID, OpenRoute]) -> list[UUID]:
+    """The trucks whose fuel was looked at, and is no more."""
+    active = {vehicle_id for vehicle_id, route in current.items() if route.status == RouteStatus.ACTIVE}
+    return [track.vehicle_id for track in locked if track.look is not None and track.vehicle_id not in active]
+
+
+def _looked_at(
+    locked: Sequence[Track],
+    current: Mapping[UUID, OpenRoute],
+    batches: Mapping[UUID, FixBatch],
+    visits: Mapping[UUID, Mapping[int, Visit]],
+) -> list[TruckToLookAt]:
+    """The trucks on active routes with a fix from `look_from` on, whose look may be due."""
+    trucks = []
+    for track in locked:
+        route, look = current.get(track.vehicle_id), track.look
+        if route is None or look is None or route.status != RouteStatus.ACTIVE:
+            continue
+        fixes, rest_from = batches[track.vehicle_id]
+        if fixes and fixes[-1].fix.recorded_at >= look.since:
+            trucks.append(TruckToLookAt(track, route.id, visits.get(route.id, {}), rest_from))
+    return trucks
+
+
+def _replan(
+    connection: Connection,
+    deviations: Mapping[UUID, FoundDeviation],
+    shortfalls: Mapping[UUID, Shortfall],
+    *,
+    now: datetime,
+) -> None:
+    """Has plans made again, each for the reason that showed first. A new plan is watched from its beginning, so the
+    other one shows again."""
+    for vehicle_id in deviations.keys() | shortfalls.keys():
+        found, short = deviations.get(vehicle_id), shortfalls.get(vehicle_id)
+        if found is not None and (short is None or found.deviation.at <= short.at):
+            kind, at, text = found.deviation
+            passed = found.fuel_stops_passed
+            cause = PlanCause(kind=kind, at=at.isoformat(), text=text, fuelStopsPassed=passed)
+            ask_for_replan(connection, found.route_id, cause, now=now)
+        elif short is not None:
+            passed = short.fuel_stops_passed
+            cause = PlanCause(kind="burn", at=short.at.isoformat(), text=short.text, fuelStopsPassed=passed)
+            ask_for_replan(connection, short.route_id, cause, now=now)
 
 
 _LOCK_OPEN_ROUTES = Statement(

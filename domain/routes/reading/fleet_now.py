@@ -17,6 +17,7 @@ from domain.queue.jobs import in_batches
 from domain.roads import Point, great_circle_miles
 from domain.routes.reading.on_their_way import (
     BEGINS_LOW,
+    GETS_LOW,
     IS_LATE,
     IS_OFF_ROAD,
     IS_SILENT,
@@ -80,7 +81,8 @@ class TruckNow(NamedTuple):
     is_late: bool
     is_silent: bool
     is_low: bool
-    """True if its level is at or below the company's reserve, or its plan began there."""
+    """True if its plan began low on fuel, its fuel does not last to its next purchase, or its level is at or below the
+    floor of the policy. An ordinary plan arrives above that."""
     is_off_road: bool
 
 
@@ -105,6 +107,8 @@ class _Truck(NamedTuple):
     is_late: bool | None
     is_silent: bool | None
     begins_low: bool | None
+    gets_low: bool | None
+    burn_floor_percent: float
     is_off_road: bool | None
 
 
@@ -151,6 +155,7 @@ _TRUCKS = Statement(
            ({ON_ITS_WAY} AND EXISTS (
                SELECT FROM messages m WHERE m.company_id = v.company_id AND m.route_id = r.id AND m.plan_id = r.plan_id
                  AND m.created_at > %(recent)s::timestamptz AND {BEGINS_LOW})) AS begins_low,
+           ({ON_ITS_WAY} AND {GETS_LOW}) AS gets_low, c.burn_floor_percent,
            ({ON_ITS_WAY} AND {IS_OFF_ROAD}) AS is_off_road
     FROM companies c JOIN vehicles v ON v.company_id = c.id
     LEFT JOIN tracks t ON t.company_id = v.company_id AND t.vehicle_id = v.id AND t.environment = %(environment)s
@@ -258,7 +263,8 @@ def _truck_of(row: _Truck, last: LastFixes | None, before: TruckNow | None) -> T
         _route_of(row, place),
         is_late=bool(row.is_late),
         is_silent=bool(row.is_silent),
-        is_low=bool(row.begins_low) or (fuel_percent is not None and fuel_percent <= row.reserve_percent),
+        is_low=bool(row.begins_low or row.gets_low)
+        or (fuel_percent is not None and fuel_percent <= row.burn_floor_percent),
         is_off_road=bool(row.is_off_road),
     )
 

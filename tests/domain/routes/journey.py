@@ -151,7 +151,11 @@ class Journey:
         self, *legs: Leg, fueled: Sequence[tuple[float, float]] = (), minutes_apart: float = 2.0
     ) -> list[Position]:
         """At 60 mph; `fueled` are percents of the tank, each with the mile from which on they are in it."""
-        first = unpack_explanation(self.versions()[0].explanation) if self.versions() else None
+        first = (
+            unpack_explanation(self.versions()[0].explanation)
+            if self.versions() and self.versions()[0].explanation
+            else None
+        )
         line, miles = (first["line"], first["line_miles"]) if first else self.known_road()
         positions = []
         moment = self.now + timedelta(minutes=3)

@@ -20,6 +20,7 @@ CHOICES: Fields = {
     "driven_lanes": "true",
     "replan_en_route": "false",
     "mpg_choice": "learned",
+    "watch_burn": "true",
     "objective": "pump",
     "map_link": "google",
 }
@@ -44,6 +45,7 @@ def test_an_owner_changes_the_policy_and_the_audit_log_says_who(world: World) ->
         "driven_lanes": "false",
         "replan_en_route": "true",
         "mpg_choice": "learned",
+        "watch_burn": "false",
         "objective": "tax-adjusted",
         "map_link": "geo",
     }
@@ -108,6 +110,7 @@ def test_the_message_address_is_never_shown(world: World) -> None:
         "driven_lanes": "true",
         "replan_en_route": "false",
         "mpg_choice": "learned",
+        "watch_burn": "true",
         "objective": "pump",
         "map_link": "google",
     }
@@ -141,6 +144,7 @@ def test_a_policy_is_the_companys_own(world: World) -> None:
         "driven_lanes": "true",
         "replan_en_route": "false",
         "mpg_choice": "learned",
+        "watch_burn": "true",
         "objective": "pump",
         "map_link": "google",
     }

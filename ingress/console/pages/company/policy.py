@@ -29,7 +29,7 @@ from ingress.console.signed_in import Page, see_other
 _ON_PAGE = [field for field in captioned_fields(Policy) if not field.is_replaced]
 FIELDS = [field for field in _ON_PAGE if not field.choices and field.kind != "secret"]
 _CHOICES = {field.name: field.choices for field in _ON_PAGE if field.choices}
-_SWITCHES = ("superseding", "driven_lanes", "replan_en_route")
+_SWITCHES = ("superseding", "driven_lanes", "replan_en_route", "watch_burn")
 _LABELS = {field.name: field.label for field in _ON_PAGE}
 GROUPS = {group: [field.name for field in fields] for group, fields in groupby(_ON_PAGE, lambda field: field.group)}
 """The fields of the form by their group."""

@@ -391,7 +391,8 @@ def test_replans_in_simulated_time_do_not_depend_on_how_fixes_and_jobs_come(
 
     def outcome_of(one: Journey) -> list[Any]:
         assert sum(cause in ("off_road", "stop_passed") for cause in one.causes()) <= 2
-        assert len(one.messages()) <= 4
+        assert one.causes().count("burn") <= 2
+        assert len(one.messages()) <= 6
         return outcome(one)
 
     slow = journey()

@@ -151,11 +151,13 @@ def test_late_and_silent_are_those_of_the_overview(connection: Connection, fleet
     assert not seen(connection, fleet).is_silent
 
 
-def test_a_truck_is_low_at_its_reserve_or_where_its_plan_begins_low(connection: Connection, fleet: Fleet) -> None:
-    connection.execute("UPDATE companies SET reserve_percent = 20 WHERE id = %s", (fleet.company_id,))
-    sent(connection, fleet, ELKHART, HOUR / 2, fuel_percent=20.5)
+def test_a_truck_is_low_at_the_floor_or_where_its_plan_begins_low_or_its_fuel_does_not_last(
+    connection: Connection, fleet: Fleet
+) -> None:
+    """An ordinary plan arrives at its reserve, which is not low."""
+    sent(connection, fleet, ELKHART, HOUR / 2, fuel_percent=15)
     assert not seen(connection, fleet).is_low
-    sent(connection, fleet, ELKHART, HOUR / 4, fuel_percent=20)
+    sent(connection, fleet, ELKHART, HOUR / 4, fuel_percent=12)
     assert seen(connection, fleet).is_low
     sent(connection, fleet, ELKHART, fuel_percent=80)
     route_id = on_its_way(connection, fleet)
@@ -163,6 +165,12 @@ def test_a_truck_is_low_at_its_reserve_or_where_its_plan_begins_low(connection: 
     connection.execute("UPDATE messages SET text = E'LOW FUEL: stop\\nmore' WHERE route_id = %s", (route_id,))
     assert seen(connection, fleet).is_low
     assert [one.need.kind for one in find_routes_in_need(connection, fleet.live, now=NOW)] == ["low_fuel"]
+    connection.execute("UPDATE messages SET text = 'Fuel plan' WHERE route_id = %s", (route_id,))
+    assert not seen(connection, fleet).is_low
+    connection.execute("UPDATE tracks SET low_since = %s WHERE company_id = %s", (NOW, fleet.company_id))
+    assert seen(connection, fleet).is_low
+    (need,) = find_routes_in_need(connection, fleet.live, now=NOW)
+    assert (need.need.kind, need.named[0].detail) == ("gets_low", "101")
 
 
 @pytest.mark.parametrize(("ago", "is_off_road"), [(HOUR / 2, True), (OFF_ROAD_SHOWN_FOR + HOUR, False)])

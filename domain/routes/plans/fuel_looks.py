@@ -1,0 +1,118 @@
+"""Looks at the fuel of trucks on their way, and has a new plan made in time where it does not last. `replans` makes it.
+
+The limits are apart from those of `deviating_trucks`: a truck that runs dry has no use for a switch."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.burn.shortfalls import ANY_PERCENT, SOONEST, NextLook, next_look
+from domain.database.connections import Connection
+from domain.lifecycle import Environment
+from domain.routes.plans.fuel_outlooks import FuelAhead, FuelOfTrip, fuel_ahead, fuel_of_trips
+from domain.routes.plans.replans import LEAST_BETWEEN, MOST_BURN_REPLANS
+from domain.telematics import looks
+from domain.telematics.arrivals import Visit
+from domain.telematics.tracks import Track
+
+_MOST_LOOKS = 200
+"""Most looks at a truck of the sandbox in one job: its simulated days may come in at once."""
+
+
+class TruckToLookAt(NamedTuple):
+    """A truck on an active route. `until`: only its fixes before that time are known so far."""
+
+    track: Track
+    route_id: UUID
+    visits: Mapping[int, Visit]
+    until: datetime | None
+
+
+class Shortfall(NamedTuple):
+    """The fuel of a truck does not last, and a new plan may be made. `at` is the time of the fix that shows it."""
+
+    route_id: UUID
+    at: datetime
+    text: str
+    fuel_stops_passed: int
+
+
+def look_at_trucks(connection: Connection, environment: str, trucks: Sequence[TruckToLookAt]) -> dict[UUID, Shortfall]:
+    """Looks at the fuel of these trucks, whose routes and tracks are locked, where a fix makes a look due. Returns the
+    shortfalls, by vehicle. In the sandbox, where time is simulated, each look takes place as of the fix that makes it
+    due, so nothing depends on how the fixes come in."""
+    by_vehicle = {one.track.vehicle_id: one for one in trucks}
+    waiting = {vehicle_id: look for vehicle_id, one in by_vehicle.items() if (look := one.track.look) is not None}
+    due = _due(connection, environment, waiting, by_vehicle)
+    trips = fuel_of_trips(connection, [by_vehicle[vehicle_id].route_id for vehicle_id in due]) if due else {}
+    looked = {}
+    for vehicle_id, at in due.items():
+        truck = by_vehicle[vehicle_id]
+        trip = trips.get(truck.route_id)
+        if trip is not None and trip.watch_burn and trip.coarse_way is not None:
+            looked[vehicle_id] = _look_on(connection, truck, trip, at)
+    looks.end_looks(connection, environment, [vehicle_id for vehicle_id in due if vehicle_id not in looked])
+    looks.store_looks(
+        connection,
+        environment,
+        {vehicle_id: one.look for vehicle_id, one in looked.items()},
+        {vehicle_id: one.low_since for vehicle_id, one in looked.items()},
+    )
+    return {vehicle_id: one.shortfall for vehicle_id, one in looked.items() if one.shortfall is not None}
+
+
+class _Looked(NamedTuple):
+    """The outcome of a look."""
+
+    look: NextLook
+    low_since: datetime | None
+    shortfall: Shortfall | None = None
+
+
+def _due(
+    connection: Connection,
+    environment: str,
+    waiting: Mapping[UUID, NextLook],
+    trucks: Mapping[UUID, TruckToLookAt],
+) -> dict[UUID, datetime]:
+    until = {vehicle_id: trucks[vehicle_id].until for vehicle_id in waiting}
+    return looks.due_fixes(connection, environment, waiting, until, newest=environment == Environment.LIVE)
+
+
+def _look_on(connection: Connection, truck: TruckToLookAt, trip: FuelOfTrip, at: datetime) -> _Looked:
+    """Looks at a truck as often as its fixes make it due: once, if they are live."""
+    vehicle_id, looked = truck.track.vehicle_id, _look(connection, truck, trip, truck.track.low_since, at)
+    for _ in range(_MOST_LOOKS if trip.environment != Environment.LIVE else 0):
+        if looked.shortfall is not None:
+            break
+        due = _due(connection, trip.environment, {vehicle_id: looked.look}, {vehicle_id: truck})
+        if not due:
+            break
+        looked = _look(connection, truck, trip, looked.low_since, due[vehicle_id])
+    return looked
+
+
+def _look(
+    connection: Connection, truck: TruckToLookAt, trip: FuelOfTrip, low_since: datetime | None, at: datetime
+) -> _Looked:
+    later = NextLook(at + SOONEST, ANY_PERCENT, at + 2 * SOONEST)
+    if trip.waits:
+        return _Looked(later, low_since)
+    arrivals = {stop: visit.arrived_at for stop, visit in truck.visits.items()}
+    found = fuel_ahead(connection, trip, arrivals, at=at)
+    if found is None or not found.is_current:
+        return _Looked(later, low_since)
+    look = next_look(found.outlook, at=at, mile=found.mile, ahead=found.ahead)
+    if found.outlook is None:
+        return _Looked(look, low_since)
+    if not found.outlook.falls_short:
+        return _Looked(look, None)
+    return _Looked(look, low_since or at, _shortfall(trip, found, at))
+
+
+def _shortfall(trip: FuelOfTrip, found: FuelAhead, at: datetime) -> Shortfall | None:
+    """The shortfall, where the limits of a trip let a new plan be made."""
+    if trip.burn_replans >= MOST_BURN_REPLANS or at < trip.as_of + LEAST_BETWEEN:
+        return None
+    return Shortfall(trip.id, at, found.sentence, found.fuel_stops_passed)

@@ -1,0 +1,163 @@
+"""The fuel of trucks on their way: their levels along the road of the newest plan, and what is ahead of them by the
+driver's plan. The rule is in `burn/shortfalls.py`."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.burn.levels import LevelAtMile
+from domain.burn.shortfalls import Ahead, Outlook, PlannedBurn, look_ahead, reason_of
+from domain.database.connections import Connection
+from domain.database.statements import NotNull, Statement
+from domain.documents import FuelPlanDocument, TimelineEntry
+from domain.planning.coarse_ways import CoarseWay, unpack_way
+from domain.planning.deviations import FuelStop, PlannedWay, TrackedFix
+from domain.planning.stored_plans import ROAD_MILES
+from domain.roads import Point
+from domain.routes.plans.planned_stops import stop_miles
+from domain.telematics.looks import read_some_levels
+
+STILL_AHEAD_MILES = 15.0
+"""A fuel stop is ahead until the truck is this far behind it: the rule for passed stops decides first, and a level
+behind a stop shows a purchase only after some readings."""
+
+
+class FuelOfTrip(NamedTuple):
+    """A route whose truck is on its way, with the driver's plan, and the road and the burn of the newest plan."""
+
+    id: UUID
+    environment: str
+    vehicle_id: NotNull[UUID]
+    watch_burn: bool
+    burn_floor_percent: float
+    waits: bool | None
+    """True while a new plan or its message is under way."""
+    burn_replans: NotNull[int]
+    """Number of plans that were made on this trip because the fuel did not last."""
+    document: NotNull[FuelPlanDocument]
+    drivers_road_miles: NotNull[float]
+    road_miles: NotNull[float]
+    road_is_drivers: bool | None
+    as_of: NotNull[datetime]
+    timeline: list[TimelineEntry]
+    fuel_percent: float
+    coarse_way: bytes | None
+
+
+BURN_REPLANS = """(SELECT count(*) FROM plans made WHERE made.route_id = r.id AND made.revision = r.revision
+                   AND made.cause->>'kind' = 'burn')"""
+
+_TRIPS = Statement(
+    FuelOfTrip,
+    f"""
+    SELECT r.id, r.environment, r.vehicle_id, c.watch_burn, c.burn_floor_percent,
+           r.correction_id IS NOT NULL OR r.replan IS NOT NULL AS waits, {BURN_REPLANS} AS burn_replans, p.document,
+           {ROAD_MILES} AS drivers_road_miles, {ROAD_MILES.replace("p.", "road.")} AS road_miles,
+           road.id = p.id AS road_is_drivers, coalesce(road.as_of, road.generated_at) AS as_of, road.timeline,
+           road.fuel_percent, road.coarse_way
+    FROM routes r JOIN companies c ON c.id = r.company_id
+    JOIN plans p ON p.id = r.plan_id AND p.document IS NOT NULL
+    CROSS JOIN LATERAL (SELECT * FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision
+                          AND n.document IS NOT NULL
+                        ORDER BY n.generated_at DESC, n.id DESC LIMIT 1) AS road
+    WHERE r.id = ANY(%s) AND r.status = 'active'
+    """,
+)
+
+
+def fuel_of_trips(connection: Connection, route_ids: Sequence[UUID]) -> dict[UUID, FuelOfTrip]:
+    return {row.id: row for row in _TRIPS.all(connection, (list(route_ids),))}
+
+
+class FuelAhead(NamedTuple):
+    """The outlook of a truck, None where its levels tell none; and what is ahead of it, with its name."""
+
+    outlook: Outlook | None
+    mile: float
+    ahead: Ahead
+    name: str
+    fuel_stops_passed: int
+    is_current: bool
+    """False where the truck has left the road since."""
+
+    @property
+    def sentence(self) -> str:
+        """Why the fuel does not last, for people."""
+        if self.outlook is None:
+            return ""
+        left = max(self.outlook.arrival_percent, 0.0)
+        return f"{reason_of(self.outlook)}; {left:.0f} % would be left at {self.name}, mile {self.ahead.mile:.0f}"
+
+
+def fuel_ahead(
+    connection: Connection, trip: FuelOfTrip, arrivals: Mapping[int, datetime], *, at: datetime
+) -> FuelAhead | None:
+    """The fuel of a truck by its levels up to the fix recorded at that time; `arrivals` has the route's stops. None
+    where no road is known."""
+    if trip.coarse_way is None:
+        return None
+    coarse = unpack_way(trip.coarse_way)
+    way = _way(trip, coarse, arrivals)
+    fixes = read_some_levels(connection, trip.environment, trip.vehicle_id, since=trip.as_of, until=at)
+    levels = _levels(way, fixes)
+    mile = levels[-1].mile if levels else 0.0
+    number, ahead = _ahead(trip, coarse, way, mile)
+    planned = PlannedBurn(coarse.mpg, coarse.capacity_gallons)
+    outlook = look_ahead(levels, planned=planned, ahead=ahead, floor_percent=trip.burn_floor_percent)
+    name = way.fuel_stops[number].name if number < len(way.fuel_stops) else "the end of the plan"
+    is_current = not fixes or (bool(levels) and levels[-1].at == fixes[-1].recorded_at)
+    return FuelAhead(outlook, mile, ahead, name, number, is_current)
+
+
+def _levels(way: PlannedWay, fixes: Sequence[TrackedFix]) -> list[LevelAtMile]:
+    """The levels on the road. A truck that goes back a little has not moved."""
+    levels: list[LevelAtMile] = []
+    for fix, mile in zip(fixes, way.miles_of(fixes) if fixes else (), strict=True):
+        if mile is not None and fix.fuel_percent is not None:
+            levels.append(LevelAtMile(fix.recorded_at, max(mile, levels[-1].mile if levels else 0.0), fix.fuel_percent))
+    return levels
+
+
+def _way(trip: FuelOfTrip, coarse: CoarseWay, arrivals: Mapping[int, datetime]) -> PlannedWay:
+    stops, shorter_by = trip.document["stops"], trip.drivers_road_miles - trip.road_miles
+    miles = stop_miles(stops, coarse.line, coarse.line_miles, shorter_by=None if trip.road_is_drivers else shorter_by)
+    ahead = {entry["stop"]: entry["mile"] for entry in trip.timeline}
+    return PlannedWay(
+        coarse.line,
+        coarse.line_miles,
+        fuel_stops=[
+            FuelStop(
+                stop["name"],
+                Point(stop["latitude"], stop["longitude"]),
+                mile,
+                100 * stop["gallonsToFill"] / coarse.capacity_gallons,
+                filled_percent=stop["arrivalFuelPercent"] + 100 * stop["gallonsToFill"] / coarse.capacity_gallons,
+            )
+            for stop, mile in zip(stops, miles, strict=True)
+        ],
+        reached=sorted((at, mile) for stop, at in arrivals.items() if (mile := ahead.get(stop)) is not None),
+        percent_per_mile=100 / coarse.mpg / coarse.capacity_gallons,
+    )
+
+
+def _ahead(trip: FuelOfTrip, coarse: CoarseWay, way: PlannedWay, mile: float) -> tuple[int, Ahead]:
+    """The driver's next fuel stop with its number, or the end of the plan."""
+    level, from_mile = trip.fuel_percent, 0.0
+    for number, (stop, planned) in enumerate(zip(way.fuel_stops, trip.document["stops"], strict=True)):
+        if stop.mile is None:
+            continue
+        if mile < stop.mile + STILL_AHEAD_MILES:
+            off_road_miles = way.percent_off_road(stop, stop.mile) / 2 / way.percent_per_mile
+            return number, Ahead(stop.mile, off_road_miles, planned["arrivalFuelPercent"])
+        level, from_mile = stop.filled_percent, stop.mile
+    end = float(coarse.line_miles[-1])
+    return len(way.fuel_stops), Ahead(end, 0.0, level - way.percent_per_mile * (end - from_mile))
+
+
+def beginning_of(trip: FuelOfTrip) -> tuple[float, Ahead] | None:
+    """The level and what is ahead where the newest plan begins; None where no road is known."""
+    if trip.coarse_way is None:
+        return None
+    coarse = unpack_way(trip.coarse_way)
+    return trip.fuel_percent, _ahead(trip, coarse, _way(trip, coarse, {}), 0.0)[1]

@@ -1,0 +1,164 @@
+"""Looks at the fuel of trucks on their way, of companies that watch the burn. Their tracks keep four values:
+
+- `look_from`, `look_below_percent`: a fix recorded from then on with less fuel than that has the truck looked at.
+- `look_by`: a fix recorded from then on has it looked at, whatever its level; NULL: it is not looked at.
+- `low_since`: the last look found that its fuel does not last; NULL: it does.
+
+So the feed compares each fix with numbers that it has at hand, and a truck that burns what its plan says is looked at a
+few times between two purchases. `burn/shortfalls.py` has the rule, `routes/plans/fuel_looks.py` looks."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.burn.shortfalls import NextLook
+from domain.database.connections import Connection
+from domain.database.statements import Command, NotNull, Statement
+from domain.planning.deviations import TrackedFix
+
+IS_DUE = """(fix.recorded_at >= truck.look_from AND (fix.recorded_at >= truck.look_by
+    OR fix.fuel_percent > 1 AND fix.fuel_percent < truck.look_below_percent))"""
+"""SQL on a `fix` and the look of its `truck`. Up to 1 % is what trackers without a gauge send."""
+
+
+class _DueFix(NamedTuple):
+    vehicle_id: UUID
+    recorded_at: datetime
+
+
+_DUE = """
+    SELECT truck.vehicle_id, due.recorded_at
+    FROM unnest(%(vehicles)s::uuid[], %(since)s::timestamptz[], %(below)s::float8[], %(by)s::timestamptz[],
+                %(until)s::timestamptz[]) AS truck (vehicle_id, look_from, look_below_percent, look_by, until)
+    CROSS JOIN LATERAL (
+        SELECT fix.recorded_at FROM positions fix
+        WHERE fix.vehicle_id = truck.vehicle_id AND fix.environment = %(environment)s AND NOT fix.implausible
+          AND fix.recorded_at >= truck.look_from AND fix.recorded_at < coalesce(truck.until, 'infinity') AND {is_due}
+        ORDER BY fix.recorded_at {order} LIMIT 1) AS due
+"""
+_FIRST_DUE = Statement(_DueFix, _DUE.format(is_due=IS_DUE, order=""))
+_LAST_DUE = Statement(_DueFix, _DUE.format(is_due=IS_DUE, order="DESC"))
+
+
+def due_fixes(
+    connection: Connection,
+    environment: str,
+    looks: Mapping[UUID, NextLook],
+    until: Mapping[UUID, datetime | None],
+    *,
+    newest: bool,
+) -> dict[UUID, datetime]:
+    """The time of the first fix, or of the newest one, with which each vehicle's look is due; only its fixes before
+    `until` are known so far."""
+    if not looks:
+        return {}
+    asked = {
+        "vehicles": list(looks),
+        "since": [look.since for look in looks.values()],
+        "below": [look.below_percent for look in looks.values()],
+        "by": [look.by for look in looks.values()],
+        "until": [until[vehicle_id] for vehicle_id in looks],
+        "environment": environment,
+    }
+    return {row.vehicle_id: row.recorded_at for row in (_LAST_DUE if newest else _FIRST_DUE).all(connection, asked)}
+
+
+_STORE = Command(
+    """
+    UPDATE tracks t SET look_from = new.since, look_below_percent = new.below, look_by = new.by,
+                        low_since = new.low_since
+    FROM unnest(%(vehicles)s::uuid[], %(since)s::timestamptz[], %(below)s::float8[], %(by)s::timestamptz[],
+                %(low_since)s::timestamptz[]) AS new (vehicle_id, since, below, by, low_since)
+    WHERE t.vehicle_id = ANY(%(vehicles)s) AND t.environment = %(environment)s AND t.vehicle_id = new.vehicle_id
+    """
+)
+
+
+def store_looks(
+    connection: Connection,
+    environment: str,
+    looks: Mapping[UUID, NextLook],
+    low_since: Mapping[UUID, datetime | None],
+) -> None:
+    """Stores when these vehicles, whose tracks are locked, are looked at next, and since when their fuel does not
+    last."""
+    if looks:
+        _STORE.execute(
+            connection,
+            {
+                "vehicles": list(looks),
+                "since": [look.since for look in looks.values()],
+                "below": [look.below_percent for look in looks.values()],
+                "by": [look.by for look in looks.values()],
+                "low_since": [low_since[vehicle_id] for vehicle_id in looks],
+                "environment": environment,
+            },
+        )
+
+
+_END = Command(
+    "UPDATE tracks SET look_from = NULL, look_below_percent = NULL, look_by = NULL, low_since = NULL"
+    " WHERE vehicle_id = ANY(%s) AND environment = %s"
+)
+
+
+def end_looks(connection: Connection, environment: str, vehicle_ids: Sequence[UUID]) -> None:
+    """Looks no more at the fuel of these vehicles, whose tracks are locked."""
+    if vehicle_ids:
+        _END.execute(connection, (list(vehicle_ids), environment))
+
+
+class _Level(NamedTuple):
+    recorded_at: datetime
+    latitude: float
+    longitude: float
+    fuel_percent: NotNull[float]
+
+
+_LEVELS = Statement(
+    _Level,
+    """
+    SELECT level.recorded_at, level.latitude, level.longitude, level.fuel_percent
+    FROM unnest(%(begins)s::timestamptz[], %(ends)s::timestamptz[]) AS span (since, until)
+    CROSS JOIN LATERAL (
+        SELECT * FROM positions f WHERE f.vehicle_id = %(vehicle_id)s AND f.environment = %(environment)s
+          AND f.recorded_at >= span.since AND f.recorded_at < span.until
+          AND f.fuel_percent IS NOT NULL AND NOT f.implausible
+        ORDER BY f.recorded_at LIMIT 1) AS level
+    UNION
+    (SELECT recorded_at, latitude, longitude, fuel_percent FROM positions
+     WHERE vehicle_id = %(vehicle_id)s AND environment = %(environment)s
+       AND recorded_at BETWEEN %(since)s AND %(until)s AND fuel_percent IS NOT NULL AND NOT implausible
+     ORDER BY recorded_at DESC LIMIT 1)
+    ORDER BY recorded_at
+    """,
+)
+
+_SPANS = 48
+_LAST_SPANS = 12
+_LAST_HOUR = timedelta(hours=1)
+_LEAST_SPAN = timedelta(minutes=2)
+
+
+def read_some_levels(
+    connection: Connection, environment: str, vehicle_id: UUID, *, since: datetime, until: datetime
+) -> list[TrackedFix]:
+    """Some sixty of the truck's fixes with a level, spread over the time, more in the last hour, and the newest one. A
+    day's drive has a thousand."""
+    late = max(since, until - _LAST_HOUR)
+    moments = sorted({*_divided(since, late, _SPANS), *_divided(late, until, _LAST_SPANS)})
+    asked = {
+        "vehicle_id": vehicle_id,
+        "environment": environment,
+        "since": since,
+        "until": until,
+        "begins": moments,
+        "ends": [*moments[1:], until],
+    }
+    return [TrackedFix(*row) for row in _LEVELS.all(connection, asked)]
+
+
+def _divided(since: datetime, until: datetime, most: int) -> list[datetime]:
+    spans = max(1, min(most, (until - since) // _LEAST_SPAN))
+    return [since + (until - since) * part / spans for part in range(spans)]

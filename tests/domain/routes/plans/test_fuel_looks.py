@@ -1,0 +1,199 @@
+"""The fuel of trucks on their way is looked at: a truck that burns more than its plan gets a new one in time, whatever
+else the company wants, and few looks tell it."""
+
+import random
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+
+from domain.accounts.companies import set_policy
+from domain.accounts.policy import Policy
+from domain.contract.shapes import Position
+from domain.database.connections import Connection
+from domain.planning.explanation import unpack_explanation
+from domain.settings import Settings
+from domain.stations.stations import store_station_rows
+from tests.domain.helpers import corrected_by_hand
+from tests.domain.routes.journey import PERCENT_PER_MILE, Journey, Leg
+from tests.factories import DOT, STATIONS, Fleet
+
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
+
+
+@pytest.fixture
+def stations(connection: Connection, now: datetime) -> None:
+    connection.execute("DELETE FROM stations")
+    store_station_rows(connection, STATIONS, now=now)
+
+
+@pytest.fixture(params=["live", "sandbox"])
+def journey(
+    request: Any, connection: Connection, fleet: Fleet, stations: None, settings: Settings, now: datetime
+) -> Journey:
+    return Journey(connection, fleet, settings, now, live=request.param == "live", percent=36.0)
+
+
+class Truck:
+    """Truck 101 drives as the newest message says, and burns so many times what its plan says."""
+
+    def __init__(
+        self, journey: Journey, burns: float, *, bias: float = 0.0, noise: random.Random | None = None
+    ) -> None:
+        self.journey, self.burns, self.bias, self.noise = journey, burns, bias, noise
+        self.percent = journey.percent - bias
+        self.lowest = self.percent
+        self.told: list[float] = []
+        """The level in the tank at each new message."""
+
+    def positions(self, fixes: Sequence[Position]) -> Iterator[Position]:
+        """The fixes with the levels of its gauge."""
+        for fix in fixes:
+            self.percent -= self.burns * PERCENT_PER_MILE * 5
+            self.lowest = min(self.lowest, self.percent)
+            shown = self.percent + self.bias + (self.noise.gauss(0, 1.5) if self.noise is not None else 0.0)
+            yield msgspec.structs.replace(fix, fuel_percent=max(round(shown), 0))
+
+    def drive(self, to_mile: float, *, fuels: bool = True) -> None:
+        journey = self.journey
+        messages, bought = len(journey.messages()), set[tuple[float, float]]()
+        mile = 0.0
+        for position in self.positions(journey.fixes(Leg(0, to_mile), minutes_apart=5.0)):
+            journey.run(journey.report([position]))
+            mile += 5
+            if len(journey.messages()) > messages:
+                messages = len(journey.messages())
+                self.told.append(self.percent)
+            for stop in journey.fuel_stops if fuels else ():
+                place = (stop["latitude"], stop["longitude"])
+                near = abs(position.latitude - place[0]) + abs(position.longitude - place[1]) < 0.12
+                if near and place not in bought:
+                    bought.add(place)
+                    self.percent = min(self.percent + stop["gallonsToFill"] / 2, 95.0)
+
+
+def test_a_truck_that_burns_more_gets_a_plan_from_where_it_is(journey: Journey) -> None:
+    (stop,) = journey.fuel_stops
+    assert stop["arrivalFuelPercent"] == 16
+    truck = Truck(journey, 1.4)
+    truck.drive(stop["milesFromOrigin"] - 10)
+
+    _, second = journey.versions()
+    assert second.cause["kind"] == "burn"
+    assert second.cause["text"].startswith("burns 4.")
+    assert "mpg instead of 6.5" in second.cause["text"]
+    assert f"would be left at {stop['name']}" in second.cause["text"]
+    (level,) = truck.told
+    assert level > 15
+    _, corrected = journey.messages()
+    assert corrected.text.startswith("CORRECTED fuel plan")
+    assert "\nWhy: burns 4." in corrected.text
+    inputs = unpack_explanation(second.explanation)["inputs"]
+    assert inputs["burn"]["kind"] == "measured"
+    assert inputs["mpg"] == pytest.approx(6.5 / 1.4, abs=0.3)
+    assert journey.route.plan_id == second.id
+
+
+@pytest.mark.parametrize("burns", [1.15, 1.2])
+def test_such_a_truck_stays_above_the_floor(journey: Journey, burns: float) -> None:
+    truck = Truck(journey, burns)
+    truck.drive(750)
+    assert truck.lowest > 10
+    assert len(journey.messages()) <= 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_truck_that_burns_what_its_plan_says_is_told_nothing(journey: Journey, seed: int) -> None:
+    truck = Truck(journey, 1.0, bias=3.0 * (seed - 1), noise=random.Random(seed))
+    truck.drive(750)
+    assert journey.causes() == [None]
+    assert journey.track.low_since is None
+
+
+def test_few_fixes_have_the_fuel_looked_at(journey: Journey) -> None:
+    truck, jobs = Truck(journey, 1.0), 0
+    for position in truck.positions(journey.fixes(Leg(20, 240), minutes_apart=5.0)):
+        posted = journey.report([position])
+        jobs += bool(posted)
+        journey.run(posted)
+    assert jobs <= 4  # of 44
+
+
+def test_a_truck_that_passes_its_stop_is_told_before_it_is_empty_though_no_replans_are_wanted(
+    journey: Journey,
+) -> None:
+    (stop,) = journey.fuel_stops
+    truck = Truck(journey, 1.0)
+    truck.drive(stop["milesFromOrigin"] + 60, fuels=False)
+    assert journey.causes() == [None, "burn"]
+    assert "in the tank at mile" in journey.versions()[1].cause["text"]
+    assert truck.told[0] > 10
+
+
+def test_nothing_is_looked_at_where_the_policy_says_so(
+    connection: Connection, fleet: Fleet, stations: None, settings: Settings, now: datetime
+) -> None:
+    set_policy(connection, fleet.company_id, Policy(watch_burn=False), DOT)
+    journey = Journey(connection, fleet, settings, now, live=True, percent=60.0)
+    Truck(journey, 1.3).drive(300, fuels=False)
+    assert journey.causes() == [None]
+    assert journey.track.look_by is None
+
+
+def test_the_policy_may_be_switched_off_on_the_way(journey: Journey) -> None:
+    set_policy(journey.connection, journey.fleet.company_id, Policy(watch_burn=False), DOT)
+    Truck(journey, 1.3).drive(300, fuels=False)
+    assert journey.causes() == [None]
+    assert journey.track.look_by is None
+
+
+def test_two_plans_are_made_at_most_and_the_need_stays(journey: Journey) -> None:
+    truck = Truck(journey, 1.4)
+    truck.drive(520, fuels=False)
+    assert journey.causes().count("burn") == 2
+    assert journey.track.low_since is not None
+    made = [version.as_of for version in journey.versions()]
+    assert all(after - before >= timedelta(minutes=30) for before, after in pairwise(made))
+
+
+def test_a_truck_that_sends_zeros_is_told_nothing(journey: Journey) -> None:
+    truck = Truck(journey, 1.0)
+    fixes = [
+        msgspec.structs.replace(one, fuel_percent=0.0) if number % 4 == 3 else one
+        for number, one in enumerate(truck.positions(journey.fixes(Leg(0, 240), minutes_apart=5.0)))
+    ]
+    for position in fixes:
+        journey.run(journey.report([position]))
+    assert journey.causes() == [None]
+
+
+def test_a_truck_that_fueled_by_itself_is_told_nothing(journey: Journey) -> None:
+    """It burns much more, but somebody filled it up after 100 miles."""
+    truck = Truck(journey, 1.25)
+    for number, fix in enumerate(journey.fixes(Leg(0, 400), minutes_apart=5.0)):
+        if number == 20:
+            truck.percent = 95.0
+        for position in truck.positions([fix]):
+            journey.run(journey.report([position]))
+    assert journey.causes() == [None]
+
+
+def test_no_plan_is_made_while_a_correction_is_being_delivered(journey: Journey) -> None:
+    corrected_by_hand(journey.connection, journey.route_id, now=journey.now)
+    journey.connection.execute("UPDATE plans SET fuel_percent = 36 WHERE route_id = %s", (journey.route_id,))
+    Truck(journey, 1.3).drive(300, fuels=False)
+    assert journey.causes() == [None, None]
+
+
+def test_a_plan_without_its_explanation_is_watched_as_well(journey: Journey) -> None:
+    journey.connection.execute("UPDATE plans SET explanation = NULL WHERE route_id = %s", (journey.route_id,))
+    line = journey.known_road()
+    journey.known_road = lambda: line  # type: ignore[method-assign]
+    (stop,) = journey.fuel_stops
+    fixes = journey.fixes(Leg(0, stop["milesFromOrigin"] - 10), minutes_apart=5.0)
+    for position in Truck(journey, 1.4).positions(fixes):
+        journey.run(journey.report([position]))
+    assert "burn" in journey.causes()
