@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from domain.planning.explanation import (
+    ExplainedInputs,
     ExplainedVersion,
     FuelOrigin,
     PriceOrigin,
@@ -73,7 +74,7 @@ def _facts(explanation: RouteExplanation) -> Iterator[tuple[str, str, str]]:
     yield "starts at", _moment(sources["departure"]), f"{position['source']}{_age(position['at'], made_at)}"
     yield "tank", f"{inputs['capacity_gallons']:,.1f} gal", sources["capacity_gallons"]["source"]
     yield "usable of it", f"{inputs['usable_gallons']:,.1f} gal", "95 %"
-    yield "mileage", f"{inputs['mpg']:.2f} mpg", sources["mpg"]["source"]
+    yield "mileage", f"{inputs['mpg']:.2f} mpg", f"{sources['mpg']['source']}{_learned_from(inputs)}"
     yield (
         "fuel at the start",
         f"{inputs['start_gallons']:,.1f} gal",
@@ -102,6 +103,16 @@ def _facts(explanation: RouteExplanation) -> Iterator[tuple[str, str, str]]:
     yield "prices", f"{explanation['candidates_total']} candidates", _priced(prices, made_at)
     for closed in prices.get("closed", []):
         yield "closed", f"mile {closed['mile']:.1f}", f"{closed['name']}, until {_moment(closed['closed_until'])}"
+
+
+def _learned_from(inputs: ExplainedInputs) -> str:
+    """The figure in whose place the mileage stands, and the trips that it was learned from."""
+    burn = inputs.get("burn")
+    if burn is None or burn["kind"] not in ("learned", "measured"):
+        return ""
+    instead = f", instead of {burn['instead_of_mpg']:g} mpg" if "instead_of_mpg" in burn else ""
+    trips = ", ".join(f"{trip['route_id']} ({trip['ended_at'][:10]})" for trip in burn.get("trips", ()))
+    return f"{instead}: {trips}" if trips and burn["kind"] == "learned" else instead
 
 
 def _expected(fuel: FuelOrigin) -> str:

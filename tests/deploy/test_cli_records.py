@@ -72,6 +72,9 @@ def test_a_list_is_searched_and_has_pages(cli: Cli, fleet: Fleet) -> None:
     assert [one["id"] for one in cli(*of_company, "--search", "102", "--json").document["data"]] == [
         fleet.shown_trucks[1]
     ]
+    assert [one["burn"] for one in second["data"]] == [
+        {"mpg": 6.5, "kind": "declared", "text": "6.5 mpg, from the vehicle"}
+    ]
     assert cli(*of_company, "--retired").out.splitlines()[-1] == "0 vehicles"
 
 

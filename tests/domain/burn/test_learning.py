@@ -11,8 +11,10 @@ from domain.burn.learning import let_trips_wait, measure_again, trucks_to_learn
 from domain.burn.stored_figures import figure_for_plan
 from domain.database.connections import Connection, Database, Tenant
 from domain.driven_lanes.learning import LATE_FIXES
+from domain.fills.stored_verdicts import update_verdicts
 from domain.housekeeping.erasure import erase_company
 from domain.housekeeping.retention import delete_routes
+from domain.routes.transitions import complete_routes
 from tests.domain.burn.trips import MPH, card_fill, driven, learn
 from tests.factories import Fleet, make_fleet
 from tests.rows import named
@@ -128,6 +130,28 @@ def test_fills_that_come_when_the_positions_are_gone_still_count(connection: Con
     assert (after.by_card, after.waits, after.doubt) == (True, False, None)
     assert after.miles / after.gallons == pytest.approx(5.6, rel=0.03)
     assert (before.by_card, before.gallons == after.gallons) == (False, False)
+
+
+def test_a_fill_of_the_route_makes_its_trip_wait_again(connection: Connection, now: datetime) -> None:
+    fleet = undeclared(connection)
+    start = now - timedelta(days=3)
+    route_id = driven(connection, fleet, fleet.live, start)
+    learn(connection, fleet, fleet.live, now)
+    update_verdicts(connection, [route_id])
+    assert [row.waits for row in stored(connection, fleet)] == [False], "it has no fills"
+    card_fill(connection, fleet, fleet.live, start + timedelta(hours=450 / MPH), 90)
+    connection.execute("UPDATE fills SET route_id = %s WHERE company_id = %s", (route_id, fleet.company_id))
+    update_verdicts(connection, [route_id])
+    assert [row.waits for row in stored(connection, fleet)] == [True]
+
+
+def test_a_route_waits_from_the_moment_when_it_is_completed(connection: Connection, now: datetime) -> None:
+    fleet = undeclared(connection)
+    route_id = driven(connection, fleet, fleet.live, now - timedelta(days=1))
+    connection.execute("DELETE FROM trip_burns WHERE route_id = %s", (route_id,))
+    connection.execute("UPDATE routes SET status = 'active', completed_at = NULL WHERE id = %s", (route_id,))
+    complete_routes(connection, [route_id], now=now)
+    assert [(row.waits, row.doubt) for row in stored(connection, fleet)] == [(True, None)]
 
 
 def test_what_is_learned_twice_is_learned_once(connection: Connection, now: datetime) -> None:
