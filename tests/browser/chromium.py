@@ -9,7 +9,7 @@ from typing import Literal
 
 from playwright.sync_api import Browser, sync_playwright
 
-NO_CHROMIUM = "no Chromium is installed: apt install chromium"
+NO_CHROMIUM = "no Chromium is installed: apt install chromium-headless-shell"
 
 Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
@@ -26,6 +26,7 @@ AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text()
 
 
 def find_chromium() -> str | None:
+    """The path of the headless shell, which needs half of Chromium's processor time, else of Chromium."""
     return shutil.which("chromium-headless-shell") or shutil.which("chromium")
 
 
