@@ -2,6 +2,7 @@
 
 import pytest
 
+from domain.routes.plans import replans
 from tests.benchmarks.truth.driver import Drive
 from tests.benchmarks.truth.figures import wilson
 from tests.benchmarks.truth.rules import Rules
@@ -29,6 +30,16 @@ def test_a_drive_costs_no_less_than_the_optimum_that_knows_everything(seed: int)
     outcome = drive(WORLDS["exact"], seed)
     assert outcome.optimum_dollars is not None
     assert outcome.dollars == pytest.approx(outcome.optimum_dollars, abs=0.5)
+
+
+@pytest.mark.parametrize("world", ["declared", "burns-15", "burns-20", "burns-15-errors"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_truck_runs_dry_where_a_station_was_in_reach_and_no_driver_gets_more_messages_than_the_limits(
+    world: str, seed: int
+) -> None:
+    outcome = drive(WORLDS[world], seed)
+    assert not outcome.passed_when_low, outcome.notes
+    assert outcome.messages <= 1 + replans.MOST_BURN_REPLANS, outcome.notes
 
 
 def test_the_same_seed_draws_the_same_world() -> None:
