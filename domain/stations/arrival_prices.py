@@ -77,30 +77,41 @@ class StationPrices(NamedTuple):
 
     def steps(self, *, zone: ZoneInfo, now: datetime, until: datetime) -> list[PriceStep]:
         """The prices from now until a moment. The first step is today's price."""
-        begins = {now, *(one.since for one in (*self.retail, *self.quotes)), *self._midnights(zone, until)}
+        moments = [now, *(one.since for one in (*self.retail, *self.quotes) if now < one.since <= until)]
+        dated = [one for one in self.deals if one.first_day is not None or one.last_day is not None]
+        by_day = bool(dated) or len(self.taxes) > 1
+        if by_day:
+            moments += (midnight for midnight in self._midnights(dated, zone, until) if now < midnight <= until)
+            moments = sorted(set(moments))
+        else:
+            moments.sort()
         steps: list[PriceStep] = []
-        for moment in sorted(moment for moment in begins if now <= moment <= until):
-            step = self._at(moment, moment.astimezone(zone).date())
+        for moment in moments:
+            step = self._at(moment, moment.astimezone(zone).date() if by_day else date.min)
             if not steps or steps[-1][1:] != step[1:]:
                 steps.append(step)
         return steps
 
     def _at(self, moment: datetime, day: date) -> PriceStep:
         deals = [one.deal for one in self.deals if one.holds_on(day)]
-        deals.append(Deal(net_price=_newest(self.quotes, moment)))
-        tax = [one.rate_per_gallon for one in self.taxes if one.first_day <= day][-1:]
-        return PriceStep(moment, net_price(_newest(self.retail, moment), deals), tax[0] if tax else None)
+        if self.quotes:
+            deals.append(Deal(net_price=_newest(self.quotes, moment)))
+        tax = next((one.rate_per_gallon for one in reversed(self.taxes) if one.first_day <= day), None)
+        return PriceStep(moment, net_price(_newest(self.retail, moment), deals), tax)
 
-    def _midnights(self, zone: ZoneInfo, until: datetime) -> Iterable[datetime]:
+    def _midnights(self, dated: Iterable[DatedDeal], zone: ZoneInfo, until: datetime) -> Iterable[datetime]:
         """The beginnings of the days on which a deal or a tax changes."""
         last_day = until.astimezone(zone).date()
-        days = {one.first_day for one in self.taxes} | {one.first_day for one in self.deals if one.first_day}
-        days |= {one.last_day + _ONE_DAY for one in self.deals if one.last_day and one.last_day < last_day}
+        days = {one.first_day for one in self.taxes} | {one.first_day for one in dated if one.first_day}
+        days |= {one.last_day + _ONE_DAY for one in dated if one.last_day and one.last_day < last_day}
         return (datetime.combine(day, time(), zone).astimezone(UTC) for day in days if date.min < day <= last_day)
 
 
 def _newest(prices: Sequence[DatedPrice], moment: datetime) -> float | None:
-    return next((one.price for one in reversed(prices) if one.since <= moment), None)
+    for one in reversed(prices):
+        if one.since <= moment:
+            return one.price
+    return None
 
 
 def price_on_arrival(steps: Sequence[PriceStep], arrival: datetime) -> PriceStep:

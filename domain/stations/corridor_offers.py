@@ -150,7 +150,7 @@ def offers_along(
     index = network.index(connection, company.newest_stations)
     passes = index.passes(road, max_detour_miles)
     ids = sorted({index.station_ids[one.station_index] for one in passes})
-    span = PriceSpan(ZoneInfo(company.time_zone), now, _until(road, arrivals, now))
+    span = PriceSpan.of(ZoneInfo(company.time_zone), now, _until(road, arrivals, now))
     stations = _STATIONS.execute(connection, {"today": span.today, "ids": as_json(ids)})
     closures = CLOSED_STATIONS.execute(connection, {"company_id": company_id, "now": now})
     prices = read_dated_prices(connection, company_id, ids, span)  # sent together with the two before
@@ -185,17 +185,20 @@ def _offers(
     closed_until: Mapping[str, datetime],
 ) -> Iterator[Offer]:
     """The offers in driving order. At nearly all stations nothing changes, and the time of arrival does not count."""
-    changing = [prices.changes_at(row) for _, row in by_pass]
+    changing = prices.changing_at([row for _, row in by_pass])
     miles = [one.mile for (one, _), changes in zip(by_pass, changing, strict=True) if changes]
     times = iter(arrivals(miles) if arrivals is not None and miles else repeat(prices.span.now, len(miles)))
     for (one, row), changes in zip(by_pass, changing, strict=True):
-        price, change = prices.on_arrival(row, next(times)) if changes else (prices.of_today(row), None)
-        if price.net_price is not None:
+        if changes:
+            (_, price, tax), change = prices.price_on_arrival(row, next(times))
+        else:
+            price, tax, change = prices.price_of_now(row), row.tax_per_gallon, None
+        if price is not None:
             station = Station(
                 row.station_id, row.name, row.brand, row.address, row.city, row.state, row.latitude, row.longitude
             )
             closed = closed_until.get(row.station_id)
-            yield Offer(station, one.mile, one.detour_miles, price.net_price, price.tax_per_gallon, closed, change)
+            yield Offer(station, one.mile, one.detour_miles, price, tax, closed, change)
 
 
 def _why_left_out(row: _Station) -> str:

@@ -26,19 +26,17 @@ _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
 class PriceSpan(NamedTuple):
-    """The time from now until a moment, with its days in the company's time zone."""
+    """The time from now until a moment, with its first and last day in the company's time zone."""
 
     zone: ZoneInfo
     now: datetime
     until: datetime
+    today: date
+    last_day: date
 
-    @property
-    def today(self) -> date:
-        return self.now.astimezone(self.zone).date()
-
-    @property
-    def last_day(self) -> date:
-        return self.until.astimezone(self.zone).date()
+    @classmethod
+    def of(cls, zone: ZoneInfo, now: datetime, until: datetime) -> "PriceSpan":
+        return cls(zone, now, until, now.astimezone(zone).date(), until.astimezone(zone).date())
 
 
 class PricedStation(Protocol):
@@ -60,11 +58,13 @@ class PricedStation(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DatedPrices:
-    """The prices of some stations in a span. `changing` has the stations, brands and states where one changes."""
+    """The prices of some stations in a span, by the id of a station, a brand or a state. `changing` has the stations
+    and brands where one changes; `today` and `brand_today` have the deals and quotes that hold now."""
 
     span: PriceSpan
+    today: dict[str, list[Deal]] = field(default_factory=dict)
+    brand_today: dict[str, list[Deal]] = field(default_factory=dict)
     deals: dict[str, list[DatedDeal]] = field(default_factory=dict)
-    """Deals of single stations, by station."""
     brand_deals: dict[str, list[DatedDeal]] = field(default_factory=dict)
     quotes: dict[str, list[DatedPrice]] = field(default_factory=dict)
     coming: dict[str, list[DatedPrice]] = field(default_factory=dict)
@@ -72,27 +72,28 @@ class DatedPrices:
     changing: set[str] = field(default_factory=set)
     changing_brands: set[str] = field(default_factory=set)
 
-    def changes_at(self, station: PricedStation) -> bool:
-        """True if the station's price or tax may change in the span."""
-        return (
-            station.station_id in self.changing
-            or station.brand in self.changing_brands
-            or (station.state or "").upper() in self.taxes
-        )
+    def changing_at(self, stations: Sequence[PricedStation]) -> list[bool]:
+        """Tell for each of the stations if its price or tax may change in the span."""
+        if not (self.changing or self.changing_brands or self.taxes):
+            return [False] * len(stations)
+        return [
+            one.station_id in self.changing
+            or one.brand in self.changing_brands
+            or (one.state or "").upper() in self.taxes
+            for one in stations
+        ]
 
-    def deals_at(self, station: PricedStation) -> list[DatedDeal]:
-        return self.deals.get(station.station_id, []) + self.brand_deals.get(station.brand or "", [])
+    def price_of_now(self, station: PricedStation) -> float | None:
+        deals = self.today.get(station.station_id, [])
+        if station.brand in self.brand_today:
+            deals = deals + self.brand_today[station.brand]
+        return net_price(fresh_retail(station.retail_price, station.priced_at, now=self.span.now), deals)
 
-    def of_today(self, station: PricedStation) -> PriceStep:
-        """The price of now."""
-        deals = [one.deal for one in self.deals_at(station)]
-        deals += (Deal(net_price=one.price) for one in self.quotes.get(station.station_id, ()))
-        retail = fresh_retail(station.retail_price, station.priced_at, now=self.span.now)
-        return PriceStep(self.span.now, net_price(retail, deals), station.tax_per_gallon)
-
-    def on_arrival(self, station: PricedStation, arrival: datetime | None) -> tuple[PriceStep, PriceChange | None]:
+    def price_on_arrival(
+        self, station: PricedStation, arrival: datetime | None
+    ) -> tuple[PriceStep, PriceChange | None]:
         """The price when the truck arrives, and the change before. An arrival of None is beyond the span."""
-        zone, now, until = self.span
+        zone, now, until = self.span[:3]
         at = max(now, min(arrival or until, until))
         steps = self._prices_at(station).steps(zone=zone, now=now, until=until)
         return price_on_arrival(steps, at), change_before(steps, at, zone)
@@ -107,39 +108,52 @@ class DatedPrices:
         return StationPrices(
             [DatedPrice(_EARLIEST, fresh_retail(retail, priced_at, now=now)), *coming],
             self.quotes.get(station.station_id, ()),
-            self.deals_at(station),
+            self.deals.get(station.station_id, []) + self.brand_deals.get(station.brand or "", []),
             [DatedTax(date.min, station.tax_per_gallon), *self.taxes.get((station.state or "").upper(), ())],
         )
 
-    def add_deal(self, row: "_Deal") -> None:
-        if row.effective_at is not None:
-            self.quotes[row.station_id or ""] = [DatedPrice(row.effective_at, row.net_price)]
-            return
-        dated = DatedDeal(Deal(row.discount_per_gallon, row.net_price), row.valid_from, row.valid_to)
-        deals, changing = (
-            (self.deals, self.changing) if row.station_id is not None else (self.brand_deals, self.changing_brands)
-        )
-        place = row.station_id or row.brand or ""
-        deals.setdefault(place, []).append(dated)
-        if not (dated.holds_on(self.span.today) and dated.holds_on(self.span.last_day)):
-            changing.add(place)
+    def add(self, row: "_Dated") -> None:
+        if row.kind == "tax" and row.first_day is not None:
+            self.taxes.setdefault(row.place, []).append(DatedTax(row.first_day, row.price))
+        elif row.kind == "retail" and row.since is not None:
+            self.coming.setdefault(row.place, []).append(DatedPrice(row.since, row.price))
+            self.changing.add(row.place)
+        elif row.kind == "quote" and row.since is not None:
+            self.quotes[row.place] = [DatedPrice(row.since, row.price)]
+            self.today.setdefault(row.place, []).append(Deal(net_price=row.price))
+        elif row.kind == "station":
+            self._add_deal(row, self.deals, self.today, self.changing)
+        elif row.kind == "brand":
+            self._add_deal(row, self.brand_deals, self.brand_today, self.changing_brands)
+
+    def _add_deal(
+        self, row: "_Dated", deals: dict[str, list[DatedDeal]], today: dict[str, list[Deal]], changing: set[str]
+    ) -> None:
+        deal = DatedDeal(Deal(row.discount_per_gallon, row.price), row.first_day, row.last_day)
+        deals.setdefault(row.place, []).append(deal)
+        if deal.holds_on(self.span.today):
+            today.setdefault(row.place, []).append(deal.deal)
+        if not (deal.holds_on(self.span.today) and deal.holds_on(self.span.last_day)):
+            changing.add(row.place)
 
 
-class _Deal(NamedTuple):
-    station_id: str | None
-    brand: str | None
+class _Dated(NamedTuple):
+    kind: NotNull[str]
+    """`station` and `brand` for deals; `quote`, `retail` and `tax`."""
+    place: NotNull[str]
+    """The id of a station, a brand or a state."""
     discount_per_gallon: float | None
-    net_price: float | None
-    valid_from: date | None
-    valid_to: date | None
-    effective_at: datetime | None
-    """The moment from which on a quote holds; None for a deal."""
+    price: float | None
+    first_day: date | None
+    last_day: date | None
+    since: datetime | None
 
 
-_DEALS = Statement(
-    _Deal,
+_DATED = Statement(
+    _Dated,
     """
-    SELECT station_id, brand, discount_per_gallon, net_price, valid_from, valid_to, NULL AS effective_at
+    SELECT CASE WHEN station_id IS NULL THEN 'brand' ELSE 'station' END AS kind, coalesce(station_id, brand) AS place,
+           discount_per_gallon, net_price AS price, valid_from AS first_day, valid_to AS last_day, NULL AS since
     FROM (SELECT d.* FROM jsonb_array_elements_text(%(ids)s) AS asked (station_id)
           CROSS JOIN LATERAL (SELECT * FROM deals WHERE company_id = %(company_id)s
                               AND station_id = asked.station_id OFFSET 0) AS d
@@ -147,37 +161,33 @@ _DEALS = Statement(
           SELECT * FROM deals WHERE company_id = %(company_id)s AND station_id IS NULL) AS negotiated
     WHERE coalesce(valid_from, %(today)s) <= %(last_day)s AND coalesce(valid_to, %(today)s) >= %(today)s
     UNION ALL
-    SELECT newest.station_id, NULL, NULL, newest.net_price, NULL, NULL, newest.effective_at
+    SELECT 'quote', newest.station_id, NULL, newest.net_price, NULL, NULL, newest.effective_at
     FROM jsonb_array_elements_text(%(ids)s) AS asked (station_id)
     CROSS JOIN LATERAL (
         SELECT station_id, net_price, effective_at FROM quotes
         WHERE company_id = %(company_id)s AND station_id = asked.station_id AND effective_at <= %(until)s
         ORDER BY effective_at DESC LIMIT 1) AS newest
     WHERE newest.effective_at >= %(now)s::timestamptz - %(stale)s::interval
+    UNION ALL
+    SELECT 'retail', station_id, NULL, retail_price, NULL, NULL, effective_at FROM coming_prices
+    WHERE station_id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s))) AND effective_at <= %(until)s
+    UNION ALL
+    SELECT 'tax', state, NULL, rate_per_gallon, valid_from, NULL, NULL FROM fuel_taxes
+    WHERE valid_from > %(today)s AND valid_from <= %(last_day)s
     """,
 )
-"""The company's deals that hold on a day of the span, at these stations and for brands, and the last quote at each
-station."""
+"""The company's deals that hold on a day of the span, at these stations and for brands; the last quote and the retail
+prices to come at each of the stations; and the taxes that begin."""
 
 
-class _Moment(NamedTuple):
+class _Quote(NamedTuple):
     station_id: NotNull[str]
     since: datetime
     price: float
 
 
-_COMING = Statement(
-    _Moment,
-    """
-    SELECT asked.station_id, p.effective_at AS since, p.retail_price AS price
-    FROM jsonb_array_elements_text(%(ids)s) AS asked (station_id)
-    CROSS JOIN LATERAL (SELECT * FROM coming_prices WHERE station_id = asked.station_id
-                        AND effective_at <= %(until)s OFFSET 0) AS p
-    ORDER BY p.effective_at
-    """,
-)
 _QUOTES = Statement(
-    _Moment,
+    _Quote,
     """
     SELECT asked.station_id, q.effective_at AS since, q.net_price AS price
     FROM jsonb_array_elements_text(%(ids)s) AS asked (station_id)
@@ -194,19 +204,6 @@ _QUOTES = Statement(
 """The quote of now, if it is fresh, and those to come: for stations with one to come."""
 
 
-class _Tax(NamedTuple):
-    state: str
-    valid_from: date
-    rate_per_gallon: float
-
-
-_TAXES = Statement(
-    _Tax,
-    "SELECT state, valid_from, rate_per_gallon FROM fuel_taxes"
-    " WHERE valid_from > %(today)s AND valid_from <= %(last_day)s ORDER BY valid_from",
-)
-
-
 def read_dated_prices(
     connection: Connection, company_id: UUID, station_ids: Sequence[str], span: PriceSpan
 ) -> DatedPrices:
@@ -220,23 +217,17 @@ def read_dated_prices(
         "stale": STALE_AFTER,
         "ids": as_json(station_ids),
     }
-    deals, coming, taxes = (  # sent together
-        _DEALS.execute(connection, asked),
-        _COMING.execute(connection, asked),
-        _TAXES.execute(connection, asked),
-    )
     found = DatedPrices(span)
-    for row in deals:
-        found.add_deal(row)
-    for price in coming:
-        found.coming.setdefault(price.station_id, []).append(DatedPrice(price.since, price.price))
-        found.changing.add(price.station_id)
-    for tax in taxes:
-        found.taxes.setdefault(tax.state, []).append(DatedTax(tax.valid_from, tax.rate_per_gallon))
+    for row in _DATED.execute(connection, asked):
+        found.add(row)
+    for prices in found.coming.values():
+        prices.sort()
+    for taxes in found.taxes.values():
+        taxes.sort()
     quoted = [id for id, quotes in found.quotes.items() if quotes[-1].since > span.now]
     if quoted:
         found.changing.update(quoted)
         found.quotes.update((id, []) for id in quoted)
-        for price in _QUOTES.all(connection, {**asked, "ids": as_json(quoted)}):
-            found.quotes[price.station_id].append(DatedPrice(price.since, price.price))
+        for quote in _QUOTES.all(connection, {**asked, "ids": as_json(quoted)}):
+            found.quotes[quote.station_id].append(DatedPrice(quote.since, quote.price))
     return found
