@@ -14,6 +14,9 @@ from domain.wording import counted
 DEFAULT_MPG, DEFAULT_CAPACITY_GALLONS = 6.5, 200.0
 """The mileage and the tank of a truck of which nothing is known."""
 
+NOTED_SHARE = 0.08
+"""A learned tank nearer than this to the declared one is the declared one."""
+
 PROVEN_TRIPS, PROVEN_MILES = 3, 1_500.0
 """The least from which a truck's own figure counts."""
 

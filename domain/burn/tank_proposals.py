@@ -5,8 +5,7 @@ from uuid import UUID
 
 from domain.accounts.companies import lock_company
 from domain.audit.entries import Action, Actor, record_about
-from domain.burn.figures import DEFAULT_CAPACITY_GALLONS
-from domain.burn.tanks import NOTED_SHARE
+from domain.burn.figures import DEFAULT_CAPACITY_GALLONS, NOTED_SHARE
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Command, NotNull, Statement
 from domain.errors import FuelrouteError

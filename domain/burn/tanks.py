@@ -9,6 +9,7 @@ from statistics import median
 
 import numpy as np
 
+from domain.burn.figures import NOTED_SHARE
 from domain.burn.levels import ALIGNED_MILES, measure_burn, steady_levels
 from domain.burn.trip_levels import CardFuel, LevelParts, at_miles
 
@@ -20,9 +21,6 @@ _LEAST_FILLS = 5
 
 MOST_SPREAD_SHARE_OF_TANK = 0.08
 """Largest median distance of the fills from the tank that they tell, as a share of it."""
-
-NOTED_SHARE = 0.08
-"""A tank nearer than this to the declared one is the declared one."""
 
 SMALLEST_TANK_GALLONS, LARGEST_TANK_GALLONS = 40.0, 600.0
 
