@@ -11,6 +11,7 @@ from typing import Literal
 from uuid import UUID
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from domain.burn.figures import PROVEN_TRIPS, BurnTrip, LearnedFigure
 from domain.burn.levels import LevelAtMile, MeasuredBurn, Numbers, measure_burn, steady_lines
@@ -33,7 +34,7 @@ STILL_PERCENT, _LEAST_SHARE_FALLEN = 10.0, 0.25
 MOST_FALL_PERCENT = 10.0
 """Most of the tank by which a level may fall at once beyond what burned there. More is a gauge, or a thief."""
 
-_NEAR_LEVELS = 2
+_NEAR_LEVELS = 4
 
 MOST_TIMES_A_FIGURE = 2.0
 """A trip that drove more than twice, or less than half, of every figure known before is not believed."""
@@ -121,33 +122,29 @@ def _doubt(trip: TripBurn, known_mpg: Sequence[float], *, is_odd: bool) -> TripD
 def _is_odd(burn: MeasuredBurn, levels: Sequence[LevelAtMile], capacity_gallons: float) -> bool:
     """True if the gauge stood still on miles that burned much, or fell at once by what takes many miles."""
     percent_per_mile = 100 * burn.gallons_per_mile / capacity_gallons
-    lines = [(miles * percent_per_mile, percents) for miles, percents in steady_lines(levels)]
+    lines = [(miles * percent_per_mile, _smooth(percents)) for miles, percents in steady_lines(levels)]
     return any(_stands_still(due, percents) or _falls_at_once(due, percents) for due, percents in lines)
+
+
+def _smooth(percents: Numbers) -> Numbers:
+    """The median of each level with the one before and the one behind it."""
+    padded = np.concatenate((percents[:1], percents, percents[-1:]))
+    return np.asarray(np.median(sliding_window_view(padded, 3), axis=1), dtype=np.float64)
 
 
 def _stands_still(due: Numbers, percents: Numbers) -> bool:
     """True if the level fell by much less than what was due. `due` is the percent burned so far, by the whole trip's
     burn."""
     ends = np.searchsorted(due, due + STILL_PERCENT)
-    return any(
-        _fallen_percent(percents, begin, end) < (due[end] - due[begin]) * _LEAST_SHARE_FALLEN
-        for begin, end in enumerate(ends.tolist())
-        if end < len(due)
-    )
+    begins = np.flatnonzero(ends < len(due))
+    ends = ends[begins]
+    fallen = percents[begins] - percents[ends]
+    return bool(np.any(fallen < (due[ends] - due[begins]) * _LEAST_SHARE_FALLEN))
 
 
 def _falls_at_once(due: Numbers, percents: Numbers) -> bool:
-    near = 2 * _NEAR_LEVELS
-    return any(
-        _fallen_percent(percents, begin, begin + near) - (due[begin + near] - due[begin]) > MOST_FALL_PERCENT
-        for begin in range(len(due) - near)
-    )
-
-
-def _fallen_percent(percents: Numbers, begin: int, end: int) -> float:
-    """The fall of the level from one place to another, by the medians of the levels around both."""
-    before, after = (percents[max(at - 1, 0) : at + 2] for at in (begin, end))
-    return float(np.median(before) - np.median(after))
+    fallen = percents[:-_NEAR_LEVELS] - percents[_NEAR_LEVELS:]
+    return bool(np.any(fallen - (due[_NEAR_LEVELS:] - due[:-_NEAR_LEVELS]) > MOST_FALL_PERCENT))
 
 
 def believed(trips: Sequence[TripBurn]) -> list[TripBurn]:

@@ -29,7 +29,7 @@ _NEAR_LEVELS = 3
 
 def tanks_by_fills(parts: LevelParts, bought: Sequence[CardFuel]) -> Iterator[float]:
     """The tank by each fill of a trip: gallons for a rise of 100 %."""
-    for levels in parts:
+    for levels in parts if bought else ():
         miles, percents = steady_levels(levels)
         burn = measure_burn(levels, capacity_gallons=100.0)
         if burn is None:

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
+from domain.migrations.backfills import Backfill
 from domain.migrations.row_security import fence_off_new, not_fenced, protect_new, visible
 from domain.migrations.transactions import in_own_transaction
 
@@ -15,6 +16,21 @@ revision = "20261201C1"
 down_revision = "20261201D1"
 branch_labels = None
 depends_on = None
+
+backfill = Backfill(
+    table="routes",
+    fill="""
+    INSERT INTO trip_burns (route_id, company_id, environment, vehicle_id, started_at, ended_at)
+    SELECT r.id, r.company_id, r.environment, r.vehicle_id, least(visited.left_at, r.completed_at), r.completed_at
+    FROM routes r
+    CROSS JOIN LATERAL (SELECT coalesce(min(departed_at), min(arrived_at), r.completed_at) AS left_at
+                        FROM visits WHERE route_id = r.id) AS visited
+    WHERE r.id = ANY(%(keys)s) AND r.status = 'completed' AND r.vehicle_id IS NOT NULL
+      AND r.updated_at > now() - interval '30 days'
+    ON CONFLICT (route_id) DO NOTHING
+    """,
+)
+"""Trips whose positions are still kept teach their trucks, too."""
 
 _TABLES = ("trip_burns", "learned_burns")
 

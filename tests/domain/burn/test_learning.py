@@ -14,6 +14,7 @@ from domain.driven_lanes.learning import LATE_FIXES
 from domain.fills.stored_verdicts import update_verdicts
 from domain.housekeeping.erasure import erase_company
 from domain.housekeeping.retention import delete_routes
+from domain.migrations.versions import learned_burn
 from domain.routes.transitions import complete_routes
 from tests.domain.burn.trips import MPH, card_fill, driven, learn
 from tests.factories import Fleet, make_fleet
@@ -152,6 +153,18 @@ def test_a_route_waits_from_the_moment_when_it_is_completed(connection: Connecti
     connection.execute("UPDATE routes SET status = 'active', completed_at = NULL WHERE id = %s", (route_id,))
     complete_routes(connection, [route_id], now=now)
     assert [(row.waits, row.doubt) for row in stored(connection, fleet)] == [(True, None)]
+
+
+def test_routes_that_were_completed_before_the_upgrade_teach_their_trucks(
+    connection: Connection, now: datetime
+) -> None:
+    fleet = undeclared(connection)
+    ids = [driven(connection, fleet, fleet.live, now - timedelta(days=days)) for days in (3, 90)]
+    connection.execute("DELETE FROM trip_burns WHERE route_id = ANY(%s)", (ids,))
+    connection.execute("UPDATE routes SET updated_at = completed_at WHERE id = ANY(%s)", (ids,))
+    for _ in range(2):
+        connection.execute(learned_burn.backfill.fill, {"keys": ids})
+    assert [row.waits for row in stored(connection, fleet)] == [True]
 
 
 def test_what_is_learned_twice_is_learned_once(connection: Connection, now: datetime) -> None:
