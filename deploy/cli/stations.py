@@ -26,7 +26,6 @@ from deploy.cli.records import Records, add_commands, by_id
 from deploy.cli.storing import transaction
 from domain import clock
 from domain.ids import with_shown_ids
-from domain.routes.plans import closed_stations
 from domain.stations import deals, stations, taxes
 from domain.stations.believed_prices import unit_option
 from domain.stations.closures import closures_in_force
@@ -186,9 +185,11 @@ def stations_close(
 
     Plans leave it out, and trucks on their way to it get new plans. The mark ends by itself.
     """
+    from domain.routes.plans.closed_stations import close_station
+
     now, moment = clock.now(), read_moment("--until", until)
     with transaction() as connection:
-        routes = closed_stations.close_station(connection, station_id, company_id, moment, acting(reason), now=now)
+        routes = close_station(connection, station_id, company_id, moment, acting(reason), now=now)
     show_sentence(
         as_json,
         {**_mark(station_id, company_id), "closed_until": moment, "new_plans": routes},
@@ -202,8 +203,10 @@ def stations_open(
     station_id: StationArgument, company_id: ForCompany = None, reason: Why = "", as_json: AsJson = False
 ) -> None:
     """Takes the mark from a truck stop before its time: plans from now on may stop there. Nobody is told."""
+    from domain.routes.plans.closed_stations import reopen_station
+
     with transaction() as connection:
-        was_closed = closed_stations.reopen_station(connection, station_id, company_id, acting(reason), now=clock.now())
+        was_closed = reopen_station(connection, station_id, company_id, acting(reason), now=clock.now())
     if not was_closed:
         whose = " for this company" if company_id is not None else ""
         raise CommandFailed(f"{station_id} is not closed{whose}: see `fuelroute stations closed`")

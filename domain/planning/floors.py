@@ -25,6 +25,7 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 from domain.accounts.policy import ANY_SHARE_PERCENT
+from domain.burn.figures import Burn, BurnKind
 from domain.planning.explanation import ExplainedMileageError, Explanation
 from domain.planning.relaxation import PlanLimits
 from domain.planning.trips import Purchase, Trip, drive_trip
@@ -73,18 +74,53 @@ class MileageError(NamedTuple):
         }
 
 
-USUAL_MEAN, USUAL_SPREAD = -0.03, 0.08
-"""The error of a mileage that nobody has measured, by the world in which plans are judged (`tests/benchmarks/truth`):
-drivers, weather and load make 8 % from trip to trip, and trucks do 3 % less than their papers say."""
+DECLARED_MEAN, USUAL_SPREAD = -0.03, 0.08
+"""The error of a declared mileage, by the world in which plans are judged (`tests/benchmarks/truth`): drivers, weather
+and load make 8 % from trip to trip, and trucks do 3 % less than their papers say."""
+
+UNKNOWN_SPREAD = 0.14
+"""One standard deviation where the default counts: trucks in that world do 5.6 to 8.2 miles with a gallon, 12 % one
+from another, and each its 8 % from trip to trip."""
+
+USUAL_TRIPS = 4
+"""A few trips agree by chance. So the usual spread counts beside a truck's own as much as this many of its trips."""
+
+
+def error_of(burn: Burn, *, by_level: bool) -> MileageError:
+    """The error of a figure of burn: by the truck's own trips where they prove one, else the usual one of its kind."""
+    learned = burn.learned
+    if learned is None or burn.kind == "measured":
+        return _usual_error(burn.kind, burn.spread_percent, by_level=by_level)
+    return MileageError(learned.mpg / burn.mpg - 1, _own_spread(learned.spread_percent, len(learned.trips)), by_level)
+
+
+def _own_spread(spread_percent: float, trips: int) -> float:
+    squares = trips * (spread_percent / 100) ** 2 + USUAL_TRIPS * USUAL_SPREAD**2
+    return math.sqrt(squares / (trips + USUAL_TRIPS))
+
+
+def _usual_error(kind: BurnKind, spread_percent: float | None, *, by_level: bool) -> MileageError:
+    """The error of a figure that the truck's own trips do not prove. A company's median is one of trucks."""
+    if kind == "declared":
+        return MileageError(DECLARED_MEAN, USUAL_SPREAD, by_level)
+    if kind == "default":
+        return MileageError(0.0, UNKNOWN_SPREAD, by_level)
+    from_truck_to_truck = (spread_percent or 0.0) / 100 if kind == "fleet" else 0.0
+    return MileageError(0.0, math.hypot(USUAL_SPREAD, from_truck_to_truck), by_level)
 
 
 def explained_error(explanation: Explanation) -> MileageError:
-    """The error by which a stored plan was made, or would have been if the company had kept more than the reserve."""
+    """The error by which a stored plan was made. Where the company kept no more than the reserve, the error of its
+    figure of burn; plans of earlier versions have a declared one."""
     error = explanation.get("mileage_error")
     if error is not None:
         return MileageError(error["mean_percent"] / 100, error["spread_percent"] / 100, error["by_level"])
-    bought = [one for one in explanation["candidates"] if one["gallons"]]
-    return MileageError(USUAL_MEAN, USUAL_SPREAD, by_level=all("fill_to_percent" in one for one in bought))
+    by_level = all("fill_to_percent" in one for one in explanation["candidates"] if one["gallons"])
+    burn = explanation["inputs"].get("burn")
+    if burn is not None and "trips" in burn and burn["kind"] != "measured":
+        return MileageError(0.0, _own_spread(burn["spread_percent"], len(burn["trips"])), by_level)
+    kind: BurnKind = burn["kind"] if burn is not None else "declared"
+    return _usual_error(kind, burn.get("spread_percent") if burn is not None else None, by_level=by_level)
 
 
 def with_growing_floors(trip: Trip, limits: PlanLimits, share_percent: float, error: MileageError) -> Trip:

@@ -9,7 +9,7 @@ from typing import Any
 from domain.accounts.policy import PlanPolicy
 from domain.burn.figures import DEFAULT_CAPACITY_GALLONS, UNKNOWN_BURN, Burn
 from domain.planning.explanation import Sources
-from domain.planning.floors import USUAL_MEAN, USUAL_SPREAD, MileageError
+from domain.planning.floors import MileageError, error_of
 from domain.planning.relaxation import PlanLimits
 from domain.planning.trips import BurnedBy
 from domain.roads import Road
@@ -127,7 +127,7 @@ class PlanInputs:
     @property
     def mileage_error(self) -> MileageError:
         """The error of the mileage with which the plan is made."""
-        return MileageError(USUAL_MEAN, USUAL_SPREAD, by_level=self.gauge_works)
+        return error_of(self.burn, by_level=self.gauge_works)
 
     def within(self, max_detour_miles: float) -> "PlanInputs":
         """The inputs with the offers up to this far off the road."""

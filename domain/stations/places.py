@@ -1,12 +1,14 @@
 """Stations by their ids: is there one, and the places of several, for maps."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from domain.database.connections import Connection
 from domain.database.statements import Scalar, Statement
 from domain.errors import FuelrouteError
-from domain.roads import Point
+
+if TYPE_CHECKING:
+    from domain.roads import Point
 
 
 class UnknownStation(FuelrouteError):
@@ -34,7 +36,9 @@ class _Place(NamedTuple):
 _PLACES = Statement(_Place, "SELECT station_id, latitude, longitude FROM stations WHERE station_id = ANY(%s)")
 
 
-def places_of_stations(connection: Connection, station_ids: Sequence[str]) -> dict[str, Point]:
+def places_of_stations(connection: Connection, station_ids: Sequence[str]) -> "dict[str, Point]":
     """The places of these stations, as far as they are known; retired ones are included. Stations belong to no
     company."""
+    from domain.roads import Point  # it loads numerics, which commands of stations do without
+
     return {one.station_id: Point(one.latitude, one.longitude) for one in _PLACES.all(connection, (list(station_ids),))}

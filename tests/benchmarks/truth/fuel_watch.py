@@ -8,11 +8,10 @@ from typing import Any
 
 from domain.routes.plans import replans
 from tests.benchmarks.truth.driver import Fix
-from tests.benchmarks.truth.versions import module
+from tests.benchmarks.truth.versions import LEVELS, module
 
 SHORTFALLS: Any = module("domain.burn.shortfalls")
 """The rule; None in a checkout that does not watch the burn."""
-LEVELS: Any = module("domain.burn.levels")
 REPLANS: Any = replans
 FUEL_OUTLOOKS: Any = module("domain.routes.plans.fuel_outlooks")
 

@@ -20,9 +20,10 @@ from domain.routes.plans.replans import MOST_REPLANS
 from domain.stations.offers import Offer
 from tests.benchmarks.truth.driver import Fix, Order
 from tests.benchmarks.truth.fuel_watch import SHORTFALLS, FuelWatch, WatchedPlan
+from tests.benchmarks.truth.learning import TruckHistory
 from tests.benchmarks.truth.network import rest_of
 from tests.benchmarks.truth.orders import orders_of
-from tests.benchmarks.truth.versions import figure_of, is_worth_telling, measured, mpg_of, plan_inputs
+from tests.benchmarks.truth.versions import is_worth_telling, measured, mpg_of, plan_inputs
 from tests.benchmarks.truth.world import Trip
 from tests.domain.planning.plans import usual_policy
 
@@ -35,6 +36,8 @@ class Rules:
 
     def __init__(self, *, replans_en_route: bool = False) -> None:
         self.policy: PlanPolicy = usual_policy()
+        self.history = TruckHistory()
+        self.burn: Any = None
         self.replans_en_route = replans_en_route
         self.way: PlannedWay | None = None
         self.plan: ComputedPlan | None = None
@@ -45,7 +48,8 @@ class Rules:
         self.trip, self.fixes = trip, [fix]
         self.way, self.plan, self.fuel = None, None, None
         self.replans, self.passed = 0, 0
-        plan = self._plan(fix, figure_of(trip.truck.declared_mpg), self._level_percent())
+        self.burn = self.history.burn(trip.truck.declared_mpg)
+        plan = self._plan(fix, self.burn, self._level_percent())
         if not isinstance(plan, ComputedPlan):
             return []
         self.plan = plan
@@ -61,7 +65,9 @@ class Rules:
         return self._replan(fix, "stop_passed", self._outlook(), self.passed) if self._has_deviated(fix) else None
 
     def end(self, fix: Fix) -> None:
-        pass
+        truck = self.trip.truck
+        fixes = [*self.fixes, fix]
+        self.history.add(fixes, capacity_gallons=truck.capacity_gallons, declared_mpg=truck.declared_mpg)
 
     def _has_deviated(self, fix: Fix) -> bool:
         if self.way is None or not self.replans_en_route or self.replans >= MOST_REPLANS:
@@ -103,7 +109,7 @@ class Rules:
 
     def _level_percent(self) -> float:
         """The level that counts, as `fuel_on_board` reads it."""
-        mpg, capacity = mpg_of(figure_of(self.trip.truck.declared_mpg)), self.trip.truck.capacity_gallons
+        mpg, capacity = mpg_of(self.burn), self.trip.truck.capacity_gallons
         readings = [Reading(one.percent, one.at, self.trip.place_at(one.mile)) for one in self.fixes]
         counted = count_readings(readings, mpg=mpg, capacity_gallons=capacity).counted
         return judge_newest_reading(counted, mpg=mpg, capacity_gallons=capacity).level_percent
@@ -163,7 +169,7 @@ class Rules:
     def _replan(self, fix: Fix, kind: str, outlook: Any, passed: int) -> Sequence[Order] | None:
         """A new plan, with the burn that the trip's own levels show; None where the driver is not told."""
         is_for_burn = kind == "burn"
-        burn, percent = figure_of(self.trip.truck.declared_mpg), self._level_percent()
+        burn, percent = self.burn, self._level_percent()
         if outlook is not None and outlook.burns_otherwise:
             burn = measured(outlook)
             percent = round(outlook.level_percent, 1)

@@ -20,12 +20,8 @@ def module(name: str) -> ModuleType | None:
     return import_module(name) if find_spec(package) and find_spec(name) else None
 
 
-BURN_FIGURES = module("domain.burn.figures")
-
-
-def figure_of(declared_mpg: float | None) -> Any:
-    """The burn with which a truck is planned: a `Burn`, or its mpg in earlier checkouts."""
-    return BURN_FIGURES.figure_of(declared_mpg) if BURN_FIGURES is not None else declared_mpg
+BURN_FIGURES: Any = module("domain.burn.figures")
+LEVELS: Any = module("domain.burn.levels")
 
 
 def mpg_of(burn: Any) -> float:
@@ -40,7 +36,6 @@ def plan_inputs(*, burn: Any, **given: Any) -> PlanInputs:
 
 def measured(outlook: Any) -> Any:
     """The burn that the levels of a trip show, in place of the plan's."""
-    assert BURN_FIGURES is not None
     return BURN_FIGURES.Burn(round(outlook.mpg, 2), "measured", instead_of_mpg=outlook.planned.mpg)
 
 

@@ -6,15 +6,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from domain.burn.figures import Burn, BurnTrip, FleetFigure, LearnedFigure
+from domain.ids import new_id
 from domain.planning import reasons
-from domain.planning.floors import MileageError, chance_below, explained_error, with_floors, with_growing_floors
+from domain.planning.floors import (
+    MileageError,
+    chance_below,
+    error_of,
+    explained_error,
+    with_floors,
+    with_growing_floors,
+)
 from domain.planning.fuel_plan import ComputedPlan
 from domain.planning.reasons import trip_of, with_reasons
 from domain.planning.relaxation import PlanLimits
 from domain.planning.replay import faults_of_plan
 from domain.planning.rounding import solve_rounded
 from domain.planning.trips import Purchase, Solution, Trip
-from tests.domain.planning.plans import feasible, inputs, meridian, priced
+from tests.domain.planning.plans import NOW, feasible, inputs, meridian, priced
 from tests.domain.planning.trips import coarse_trips, trip
 
 PLAN = feasible(inputs(meridian(600.0), priced(100, 3.9), priced(200, 3.0), priced(300, 3.5)))
@@ -140,3 +149,30 @@ def test_an_explanation_keeps_the_error_and_a_preview_takes_it() -> None:
     assert explanation["inputs"]["end_gallons"] == pytest.approx(30 + 0.1927 * 120, abs=0.01)
     assert faults_of_plan(kept.document(), kept.packed_explanation) == []
     assert explained_error(PLAN.explanation()) == MileageError(-0.03, 0.08, by_level=True)
+
+
+def learned(mpg: float, spread_percent: float, trips: int) -> LearnedFigure:
+    return LearnedFigure(mpg, spread_percent, [BurnTrip(new_id(), NOW, 700.0, mpg)] * trips)
+
+
+@pytest.mark.parametrize(
+    ("burn", "mean", "spread"),
+    [
+        (Burn(6.5, "declared"), -0.03, 0.08),
+        (Burn(6.5, "default"), 0.0, 0.14),
+        (Burn(6.5, "measured"), 0.0, 0.08),
+        (Burn(6.5, "fleet", fleet=FleetFigure(6.5, 6.0, 12, of_model=True)), 0.0, 0.10),
+        (Burn(6.0, "learned", learned=learned(6.0, 3.0, 12)), 0.0, 0.0477),
+        (Burn(6.0, "learned", learned=learned(6.0, 2.0, 3)), 0.0, 0.0619),
+        (Burn(6.2, "declared", learned=learned(6.0, 3.0, 12)), -0.0323, 0.0477),
+    ],
+    ids=lambda value: value.in_words if isinstance(value, Burn) else "",
+)
+def test_the_error_is_that_of_the_figure_of_burn(burn: Burn, mean: float, spread: float) -> None:
+    error = error_of(burn, by_level=True)
+    assert error.mean == pytest.approx(mean, abs=1e-4)
+    assert error.spread == pytest.approx(spread, abs=1e-4)
+    plan = feasible(replace(inputs(meridian(600.0), priced(250, 3.0)), burn=burn))
+    again = explained_error(plan.explanation())
+    assert again.spread == pytest.approx(error.spread, abs=1e-3)
+    assert again.mean in (0.0, error.mean)
