@@ -37,7 +37,9 @@ class FuelStopDocument(TypedDict):
     estimatedArrival: str | None
     fillToPercent: NotRequired[int]
     """The level to fill to by the truck's gauge, in percent of the rated capacity. Missing where the gauge does not
-    tell it. The API does not show it."""
+    tell it. The API shows neither this nor the next field."""
+    priceRisesAt: NotRequired[str]
+    """When a higher price begins, for a truck that comes later than planned."""
 
 
 class FuelPlanDocument(TypedDict):

@@ -50,6 +50,8 @@ class PlannedFuelStop:
     estimated_arrival: datetime | None
     fill_to_percent: int | None = None
     """The level to fill to by the truck's gauge; None where the gauge does not tell it."""
+    price_rises_at: datetime | None = None
+    """When a higher price begins, for a truck that comes later; None where none is known."""
 
     def document(self) -> FuelStopDocument:
         station = self.station
@@ -69,6 +71,8 @@ class PlannedFuelStop:
         }
         if self.fill_to_percent is not None:
             document["fillToPercent"] = self.fill_to_percent
+        if self.price_rises_at is not None:
+            document["priceRisesAt"] = utc_text(self.price_rises_at)
         return document
 
 
@@ -258,6 +262,7 @@ def _stop(
         arrival_fuel_percent=math.floor(100 * arriving_gallons / inputs.rated_gallons + 1e-6),
         estimated_arrival=arrival,
         fill_to_percent=inputs.fill_to_percent(arriving_gallons + purchase.gallons),
+        price_rises_at=offer.rises_at,
     )
 
 

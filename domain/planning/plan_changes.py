@@ -4,7 +4,10 @@ They compare only like values: a fuel level at the stop with one at the stop, sa
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
+
+from domain.stations.arrival_prices import NEAR_CHANGE
 
 FUEL_CHANGE_PERCENT = 10.0
 """Percent of capacity. A smaller change moves a purchase by a few gallons, and the driver sees that at the pump."""
@@ -85,6 +88,17 @@ def savings_compare(
     bought = any(stop["milesFromOrigin"] <= driven_miles for stop in before["stops"][:1])
     same_fuel = abs(percent_after - percent_before) <= FUEL_CHANGE_PERCENT
     return abs(driven_miles) <= SAME_ROAD_MILES and not bought and same_fuel
+
+
+def price_rises_first(plan: Mapping[str, Any], *, delay: timedelta) -> bool:
+    """Tell if the price of one of the plan's stops rises before a truck comes that leaves so much later, or within an
+    hour after it. `plan` is a plan's document."""
+    rises = ((stop["estimatedArrival"], stop.get("priceRisesAt")) for stop in plan["stops"])
+    return delay > timedelta(0) and any(
+        datetime.fromisoformat(arrival) + delay + NEAR_CHANGE >= datetime.fromisoformat(rises_at)
+        for arrival, rises_at in rises
+        if arrival is not None and rises_at is not None
+    )
 
 
 def saving_changed(before: float | None, after: float | None) -> bool:

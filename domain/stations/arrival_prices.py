@@ -14,6 +14,9 @@ from domain.stations.prices import Deal, net_price
 NEAR_CHANGE = timedelta(hours=1)
 """A truck may come this much later than planned: it counts on a higher price that begins by then."""
 
+LATEST_START = timedelta(hours=12)
+"""A truck may leave this much later than planned: a higher price that begins by then is noted."""
+
 FURTHEST_CHANGE = timedelta(days=60)
 """Later changes are not looked for: no price is known so early."""
 
@@ -132,3 +135,10 @@ def change_before(steps: Sequence[PriceStep], arrival: datetime, zone: ZoneInfo)
         ):
             return PriceChange(after.since.astimezone(zone), before.net_price, after.net_price)
     return None
+
+
+def next_rise(steps: Sequence[PriceStep], arrival: datetime) -> datetime | None:
+    """When the price rises above the one to plan with; None where it is not known to rise."""
+    planned = price_on_arrival(steps, arrival).net_price or 0.0
+    later = (one for one in steps if one.since > arrival + NEAR_CHANGE)
+    return next((one.since for one in later if (one.net_price or 0.0) > planned), None)

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 from domain.database.connections import Connection, as_json
 from domain.database.statements import Statement
 from domain.roads import Road
-from domain.stations.arrival_prices import FURTHEST_CHANGE, NEAR_CHANGE
+from domain.stations.arrival_prices import FURTHEST_CHANGE, LATEST_START
 from domain.stations.closures import CLOSED_STATIONS
 from domain.stations.corridor import StationIndex, StationPass
 from domain.stations.dated_prices import DatedPrices, PriceSpan, read_dated_prices
@@ -170,12 +170,13 @@ def offers_along(
 
 
 def _until(road: Road, arrivals: Arrivals | None, now: datetime) -> datetime:
-    """The time up to which changes of prices are looked for: a little beyond the arrival at the road's end."""
+    """The time up to which changes of prices are looked for: beyond the arrival at the road's end, for a truck that
+    leaves late."""
     if arrivals is None:
         return now
     (end,) = arrivals([road.distance_miles])
     furthest = now + FURTHEST_CHANGE
-    return min(max(end, now) + NEAR_CHANGE, furthest) if end is not None and end < furthest else furthest
+    return min(max(end, now) + LATEST_START, furthest) if end is not None and end < furthest else furthest
 
 
 def _offers(
@@ -190,15 +191,15 @@ def _offers(
     times = iter(arrivals(miles) if arrivals is not None and miles else repeat(prices.span.now, len(miles)))
     for (one, row), changes in zip(by_pass, changing, strict=True):
         if changes:
-            (_, price, tax), change = prices.price_on_arrival(row, next(times))
+            (_, price, tax), change, rises_at = prices.price_on_arrival(row, next(times))
         else:
-            price, tax, change = prices.price_of_now(row), row.tax_per_gallon, None
+            price, tax, change, rises_at = prices.price_of_now(row), row.tax_per_gallon, None, None
         if price is not None:
             station = Station(
                 row.station_id, row.name, row.brand, row.address, row.city, row.state, row.latitude, row.longitude
             )
             closed = closed_until.get(row.station_id)
-            yield Offer(station, one.mile, one.detour_miles, price, tax, closed, change)
+            yield Offer(station, one.mile, one.detour_miles, price, tax, closed, change, rises_at)
 
 
 def _why_left_out(row: _Station) -> str:

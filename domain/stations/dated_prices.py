@@ -18,6 +18,7 @@ from domain.stations.arrival_prices import (
     PriceStep,
     StationPrices,
     change_before,
+    next_rise,
     price_on_arrival,
 )
 from domain.stations.prices import STALE_AFTER, Deal, fresh_retail, net_price
@@ -91,12 +92,13 @@ class DatedPrices:
 
     def price_on_arrival(
         self, station: PricedStation, arrival: datetime | None
-    ) -> tuple[PriceStep, PriceChange | None]:
-        """The price when the truck arrives, and the change before. An arrival of None is beyond the span."""
+    ) -> tuple[PriceStep, PriceChange | None, datetime | None]:
+        """The price when the truck arrives, the change before, and when it rises next. An arrival of None is beyond the
+        span."""
         zone, now, until = self.span[:3]
         at = max(now, min(arrival or until, until))
         steps = self._prices_at(station).steps(zone=zone, now=now, until=until)
-        return price_on_arrival(steps, at), change_before(steps, at, zone)
+        return price_on_arrival(steps, at), change_before(steps, at, zone), next_rise(steps, at)
 
     def _prices_at(self, station: PricedStation) -> StationPrices:
         retail, priced_at, now = station.retail_price, station.priced_at, self.span.now

@@ -32,6 +32,8 @@ class Offer(NamedTuple):
     closed_until: datetime | None = None
     """The station is closed until then; None where it is open."""
     price_change: PriceChange | None = None
+    rises_at: datetime | None = None
+    """When the price rises, for a truck that comes later than planned; None where it is not known to rise."""
 
     @property
     def adjusted_price(self) -> float:

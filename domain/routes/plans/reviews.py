@@ -39,6 +39,7 @@ from domain.planning.plan_changes import (
     is_about,
     level_on_leaving,
     percent_bought_at_stop,
+    price_rises_first,
     saving_changed,
     savings_compare,
 )
@@ -85,6 +86,8 @@ class PlanUnderReview(NamedTuple):
     """When the truck was seen to leave its first stop: the time of the fix that decided it."""
     newest_price_set: int | None
     """The newest import of prices so far."""
+    as_of: datetime
+    """The moment for which it was made."""
 
     @property
     def prices_changed(self) -> bool:
@@ -104,10 +107,16 @@ class Review:
 
     @property
     def is_needed(self) -> bool:
-        """True if fuel or prices have changed, a station was closed, or a dispatcher asked: otherwise a new plan would
-        equal the old one."""
-        is_asked = self.closed is not None or self.plan.review_cause is not None
+        """True if fuel or prices have changed, a price rises before the late truck comes, a station was closed, or a
+        dispatcher asked: otherwise a new plan would equal the old one."""
+        is_asked = self.closed is not None or self.plan.review_cause is not None or self.comes_too_late
         return self.fuel_changed or self.plan.prices_changed or is_asked
+
+    @property
+    def comes_too_late(self) -> bool:
+        """True if a price of the plan rises because the truck left its first stop late."""
+        delay = (self.plan.departed_at or self.task.departure) - max(self.plan.as_of, self.task.route.scheduled_start)
+        return price_rises_first(self.plan.document, delay=delay)
 
 
 _PLAN_UNDER_REVIEW = Statement(
@@ -117,7 +126,8 @@ _PLAN_UNDER_REVIEW = Statement(
            r.review_cause,
            (SELECT min(coalesce((departure_evidence->'fixes'->-1->>'recordedAt')::timestamptz, departed_at))
             FROM visits WHERE route_id = r.id AND departed_at IS NOT NULL) AS departed_at,
-           (SELECT max(id) FROM price_sets WHERE company_id IS NULL OR company_id = r.company_id) AS newest_price_set
+           (SELECT max(id) FROM price_sets WHERE company_id IS NULL OR company_id = r.company_id) AS newest_price_set,
+           coalesce(p.as_of, p.generated_at) AS as_of
     FROM routes r
     JOIN plans p ON p.id = CASE WHEN r.correction_id IS NULL THEN r.plan_id ELSE r.correction_id END
     WHERE r.id = %s AND r.arrived_at IS NOT NULL AND r.status IN ('planned', 'active') AND r.review_at IS NOT NULL
@@ -221,7 +231,6 @@ _END_REVIEW = Command(
 )
 """Ends the review, unless another one was asked for since it began."""
 
-
 _LOCK_REVIEWED = Scalar(
     str,
     "SELECT status FROM routes WHERE id = %s AND coalesce(correction_id, plan_id) = %s"
@@ -308,11 +317,10 @@ def _is_worth_replacing(review: Review, new: ComputedPlan | NoPlan) -> bool:
     """
     if isinstance(new, NoPlan):
         return False
-    return (
-        review.fuel_changed
-        or avoids_closed(review.closed, new)
-        or (_is_comparable(review, new) and (_saving_moved(review.plan, new) or _costs_more_by_now(review.plan, new)))
-    )
+    if review.fuel_changed or avoids_closed(review.closed, new):
+        return True
+    moved = saving_changed(review.plan.document["savingsTotal"], new.savings_total)
+    return _is_comparable(review, new) and (moved or _costs_more_by_now(review.plan, new))
 
 
 def _costs_more_by_now(old: PlanUnderReview, new: ComputedPlan) -> bool:
@@ -339,7 +347,8 @@ def _cause_of(review: Review, *, now: datetime) -> PlanCause:
         return PlanCause(kind="dispatcher", at=now.isoformat(), text="a dispatcher asked for it")
     if review.fuel_changed:
         return PlanCause(kind="fuel", at=now.isoformat(), text="the fuel at the first stop has changed")
-    return PlanCause(kind="prices", at=now.isoformat(), text="prices have changed")
+    why = "prices have changed" if review.plan.prices_changed else "a price rises before the truck is there"
+    return PlanCause(kind="prices", at=now.isoformat(), text=why)
 
 
 def _confirm(connection: Connection, review: Review, corridor: Corridor, new: ComputedPlan | NoPlan) -> None:
@@ -363,10 +372,6 @@ def _is_comparable(review: Review, new: ComputedPlan) -> bool:
     before, after = review.plan.fuel_percent, review.task.newest_percent
     driven_miles = review.plan.road_miles - new.inputs.road_miles
     return savings_compare(review.plan.document, driven_miles=driven_miles, percent_before=before, percent_after=after)
-
-
-def _saving_moved(old: PlanUnderReview, new: ComputedPlan) -> bool:
-    return saving_changed(old.document["savingsTotal"], new.savings_total)
 
 
 _RETRY_REVIEW = Scalar(

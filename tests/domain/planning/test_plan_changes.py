@@ -1,10 +1,17 @@
 """A plan no longer fits when the fuel has really changed, or new prices change its saving enough."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from domain.planning.plan_changes import fuel_changed, level_on_leaving, saving_changed, savings_compare
+from domain.planning.plan_changes import (
+    fuel_changed,
+    level_on_leaving,
+    price_rises_first,
+    saving_changed,
+    savings_compare,
+)
 
 
 @pytest.mark.parametrize(
@@ -78,3 +85,17 @@ def test_savings_compare_for_the_same_road_and_fuel(
     before = {**PLAN, "stops": [{"milesFromOrigin": first_purchase}]}
     driven_miles = 600.0 - miles_left
     assert savings_compare(before, driven_miles=driven_miles, percent_before=40.0, percent_after=percent) is same
+
+
+@pytest.mark.parametrize(
+    ("late_hours", "rises_first"), [(-1.0, False), (0.0, False), (0.9, False), (1.0, True), (5.0, True)]
+)
+def test_a_price_rises_first_when_the_truck_leaves_late_enough(late_hours: float, rises_first: bool) -> None:
+    """It is planned to be there at four, an hour later counts as well, and at six the price rises."""
+    there: dict[str, Any] = {"estimatedArrival": "2026-11-20T16:00:00Z", "priceRisesAt": "2026-11-20T18:00:00Z"}
+    unknown: dict[str, Any] = {"estimatedArrival": None, "priceRisesAt": "2026-11-20T18:00:00Z"}
+    steady: dict[str, Any] = {"estimatedArrival": "2026-11-20T16:00:00Z"}
+    delay = timedelta(hours=late_hours)
+
+    assert price_rises_first({"stops": [steady, there]}, delay=delay) is rises_first
+    assert not price_rises_first({"stops": [steady, unknown]}, delay=delay)

@@ -13,6 +13,7 @@ from domain.stations.arrival_prices import (
     PriceStep,
     StationPrices,
     change_before,
+    next_rise,
     price_on_arrival,
 )
 from domain.stations.prices import Deal
@@ -114,6 +115,15 @@ def test_the_later_price_counts_within_an_hour_of_the_change_where_it_is_higher(
     found = steps(station((NOW + 3 * HOUR, 3.6), (NOW + 7 * HOUR, 3.3)))
 
     assert price_on_arrival(found, NOW + timedelta(minutes=arrives_in_minutes)).net_price == planned
+
+
+def test_the_next_rise_is_above_the_price_to_plan_with_and_later_than_an_hour_after_the_arrival() -> None:
+    found = steps(station((NOW + 3 * HOUR, 3.6), (NOW + 7 * HOUR, 3.3), (NOW + 9 * HOUR, 3.55), (NOW + 20 * HOUR, 3.7)))
+
+    assert next_rise(found, NOW) == NOW + 3 * HOUR
+    assert next_rise(found, NOW + 2 * HOUR) == NOW + 20 * HOUR, "it is planned with 3.6 already"
+    assert next_rise(found, NOW + 7 * HOUR) == NOW + 9 * HOUR
+    assert next_rise(found, NOW + 19 * HOUR) is None
 
 
 def test_a_price_that_ends_soon_after_the_arrival_still_counts() -> None:

@@ -114,6 +114,29 @@ def test_net_prices_of_tomorrow_are_planned_with_as_soon_as_they_are_stored(trip
     assert "Price before " in trip.messages("pending")[0].text
 
 
+@pytest.mark.parametrize("late", [timedelta(0), 9 * HOUR])
+def test_a_truck_that_leaves_late_gets_a_plan_with_the_prices_of_then(trip: Trip, late: timedelta) -> None:
+    """All prices of Ohio rise by a dollar some hours after the truck was to come there. A truck that leaves on time
+    keeps its plan; one that leaves too late is told once."""
+    trip.connection.execute("UPDATE routes SET status = 'planned' WHERE id = %s", (trip.route_id,))
+    quote(trip, 1.8, begins=-HOUR)
+    quote(trip, 2.9, begins=12 * HOUR)
+    begin_price_set(trip.connection, "deals", trip.fleet.company_id, now=trip.now)
+    trip.connection.execute("UPDATE routes SET review_at = %s WHERE id = %s", (trip.now, trip.route_id))
+    assert trip.review() == "replaced"
+    planned = plan_of(trip)
+    assert [stop["pricePerGallon"] for stop in planned["stops"]] == [1.8]
+    assert "priceRisesAt" in planned["stops"][0]
+
+    trip.now += late
+    jobs = [job for job in trip.depart() if job == review_plan_job(trip.route_id, trip.fleet.company_id)]
+
+    assert jobs != []
+    assert trip.review() == ("replaced" if late else None)
+    assert (plan_of(trip) == planned) is not bool(late)
+    assert trip.review() is None
+
+
 def test_a_moment_is_not_missed_while_the_scheduler_was_away(trip: Trip) -> None:
     quote(trip, 1.8, begins=HOUR)
     assert reviewed(trip, later(trip, 5 * HOUR)) == "corrected"
