@@ -6,11 +6,13 @@ for the whole way; the slope is the burn. So what a gauge always shows too much 
 
 A rise is a purchase, and the line begins anew behind it: how much was bought need not be known. A purchase whose
 gallons are known is taken off the levels behind it instead, and the line goes on. A long silence ends a line too,
-because a truck may have fueled in it.
+because a truck may have fueled in it; and so does a fall that no miles explain: another gauge, a night of idling, a
+thief.
 
     mile 0: 80 %, mile 100: 72 %, mile 110: 95 %, mile 210: 87 %    with 200 gallons: 16 gallons in 100 miles
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,6 +33,9 @@ NEIGHBOURS = 5
 
 PURCHASE_PERCENT = 5.0
 """The smallest rise that is a purchase, from the median of three levels to that of the next three."""
+
+LOWEST_MPG = 3.0
+"""A fall counts as one that no miles explain if it is larger than a purchase beyond what they burn with this."""
 
 ALIGNED_MILES = 15.0
 """A known purchase is looked for this far from its mile."""
@@ -102,7 +107,7 @@ def measure_burn(
     if len(miles) < LEAST_LEVELS:
         return None
     percents = _without_purchases(miles, percents, bought, capacity_gallons)
-    lines = _lines(miles, percents)
+    lines = _lines(miles, percents, most_percent_per_mile=100 / LOWEST_MPG / capacity_gallons)
     across, down, driven = (np.concatenate(parts) for parts in zip(*map(_centered, lines), strict=True))
     spread_of_miles, degrees = float(across @ across), len(across) - len(lines) - 1
     if driven.sum() < LEAST_MILES or degrees < LEAST_LEVELS - 2:
@@ -193,11 +198,14 @@ def _without_purchases(
     return less
 
 
-def _lines(miles: Numbers, percents: Numbers) -> list[tuple[Numbers, Numbers]]:
-    """The levels divided at purchases and at long silences."""
+def _lines(miles: Numbers, percents: Numbers, most_percent_per_mile: float = math.inf) -> list[tuple[Numbers, Numbers]]:
+    """The levels divided at purchases, at long silences, and where they fall by more than any miles burn."""
     gaps = np.diff(miles)
     silent = gaps > max(LONGEST_GAP_MILES, 4 * float(np.median(gaps)))
-    begins = np.flatnonzero(_begins_anew(percents) | silent) + 1
+    divided = _begins_anew(percents) | silent
+    if math.isfinite(most_percent_per_mile):
+        divided |= _begins_anew(-percents - most_percent_per_mile * miles)
+    begins = np.flatnonzero(divided) + 1
     return list(zip(np.split(miles, begins), np.split(percents, begins), strict=True))
 
 

@@ -45,6 +45,14 @@ told at all."""
 CONTRADICTED_PERCENT = PURCHASE_PERCENT
 """A newest reading this far from the level contradicts it: the truck may have fueled, or its tracker began anew."""
 
+LEAST_BELIEVED_SHARE, MOST_BELIEVED_SHARE = 0.7, 2.0
+"""Levels that show a burn beyond these shares of the plan's show a fault of the gauge: one that stands still, or has a
+spot where it does. They prove nothing of the burn."""
+
+LEAST_SHARE = 0.8
+"""No plan is made with a smaller share of the burn of the plan before: a gauge that stood still a while would run the
+truck dry."""
+
 NOTABLE_SHARE = 0.03
 """A smaller change of the burn is none to speak of."""
 
@@ -109,7 +117,7 @@ def look_ahead(
     miles, percents = steady_levels(levels)
     if len(miles) < LEAST_READINGS:
         return None
-    measured = measure_burn(levels, capacity_gallons=planned.capacity_gallons)
+    measured = _believed(planned, measure_burn(levels, capacity_gallons=planned.capacity_gallons))
     figure = _figure(planned, measured)
     per_mile = planned.percent_per_mile * figure.share
     last = _of_the_level(percents)
@@ -135,13 +143,19 @@ def look_ahead(
     )
 
 
+def _believed(planned: PlannedBurn, measured: MeasuredBurn | None) -> MeasuredBurn | None:
+    if measured is None or not LEAST_BELIEVED_SHARE <= planned.mpg / measured.mpg <= MOST_BELIEVED_SHARE:
+        return None
+    return measured
+
+
 def _figure(planned: PlannedBurn, measured: MeasuredBurn | None) -> BurnShare:
     """The plan's burn and the measured one, each with the weight of what it proves."""
     if measured is None:
         return BurnShare(1.0, TRIP_SPREAD)
     share = planned.mpg / measured.mpg
     weight, other = TRIP_SPREAD**-2, (measured.spread_share * share) ** -2
-    return BurnShare((weight + share * other) / (weight + other), (weight + other) ** -0.5)
+    return BurnShare(max((weight + share * other) / (weight + other), LEAST_SHARE), (weight + other) ** -0.5)
 
 
 def _of_the_level(percents: np.ndarray) -> slice:
