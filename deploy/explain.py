@@ -92,6 +92,9 @@ def _facts(explanation: RouteExplanation) -> Iterator[tuple[str, str, str]]:
     if "highest_floor_gallons" in relaxed_limits:
         lowered = next(one["used"] for one in explanation["relaxed"] if one["limit"] == "highest_floor_gallons")
         yield "of that at most", f"{lowered:,.1f} gal in all", "relaxed, so that the truck reaches fuel"
+    if "hard_floor_gallons" in inputs:
+        hard_floor = f"{inputs['hard_floor_gallons']:,.1f} gal"
+        yield "hard floor", hard_floor, "left at another station if a fuel stop is closed, where there is one"
     yield "wanted at the end", f"{inputs['end_gallons']:,.1f} gal", limit("end_gallons")
     yield "smallest purchase", f"{inputs['min_purchase_gallons']:,.1f} gal", limit("min_purchase_gallons")
     yield "cost of a stop", f"${inputs['stop_cost']:.2f}", policy

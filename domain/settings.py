@@ -363,6 +363,16 @@ class Settings(BaseSettings):
     plan_horizon_miles: float = Field(
         10_000, ge=100, description="How far ahead a fuel plan looks, in road miles; `explain` says where it ends"
     )
+    hard_floor_percent: float = Field(
+        2,
+        ge=0,
+        le=50,
+        description="If a planned fuel stop is closed, another station is in reach with this much fuel left, in percent"
+        " of the tank's capacity",
+    )
+    hard_floor_miles: float = Field(
+        25, ge=0, le=1000, description="The same in miles that the fuel lasts for; the greater of the two counts"
+    )
     step_attempts: int = Field(
         8, ge=1, description="Attempts at an import or a plan before the route is `error`, or at a review"
     )

@@ -14,6 +14,7 @@ from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_tasks import PlanTask, arrivals_on, road_ahead
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
 from domain.planning.stored_plans import plan_for_task
+from domain.planning.ways_out import HardFloor
 from domain.roads import Road
 from domain.routes import transitions
 from domain.routes.plans import first_plan, replans, review_requests, reviews
@@ -148,10 +149,11 @@ def _compute(context: Context, task: PlanTask, now: datetime) -> tuple[Corridor,
     road = road_ahead(task, context.roads).up_to(context.settings.plan_horizon_miles)
     detour_miles = task.policy.max_detour_miles
     corridor = _corridor(context, task, road, detour_miles, now)
-    plan = plan_for_task(task, road, corridor, now=now)
+    hard_floor = HardFloor.of(context.settings)
+    plan = plan_for_task(task, road, corridor, hard_floor=hard_floor, now=now)
     if isinstance(plan, NoPlan):
         further = _corridor(context, task, road, max(detour_miles, FURTHEST_DETOUR_MILES), now)
-        plan = plan_for_task(task, road, corridor, further=further, now=now)
+        plan = plan_for_task(task, road, corridor, further=further, hard_floor=hard_floor, now=now)
     _ = plan.packed_explanation
     return corridor, plan
 

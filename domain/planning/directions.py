@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from domain.planning.fuel_plan import ComputedPlan
+from domain.planning.fuel_plan import ComputedPlan, PlannedFuelStop
+from domain.planning.ways_out import way_out_in_words
 from domain.roads import Point, Road
 from domain.stations.offers import Offer
 
@@ -41,10 +42,19 @@ def directions_of(plan: ComputedPlan) -> list[Directions]:
             heading=heading_at(given.road, offer.mile),
             town=town_near(given.offers, offer),
             off_road_miles=offer.detour_miles,
-            notes=(f"Price {offer.price_change.in_words()}",) if offer.price_change is not None else (),
+            notes=_notes(offer, stop),
         )
-        for offer in (given.offers[index] for index, _ in plan.purchases)
+        for offer, stop in zip((given.offers[index] for index, _ in plan.purchases), plan.stops, strict=True)
     ]
+
+
+def _notes(offer: Offer, stop: PlannedFuelStop) -> tuple[str, ...]:
+    price = [f"Price {offer.price_change.in_words()}"] if offer.price_change is not None else []
+    return (*price, _sentence(way_out_in_words(stop.explained_way_out)))
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def heading_at(road: Road, mile: float) -> str | None:

@@ -46,6 +46,7 @@ class ExplainedInputs(TypedDict):
     distance_miles: float
     road_miles: NotRequired[float]
     max_detour_miles: float
+    hard_floor_gallons: NotRequired[float]
     max_stops: int | None
     objective: str
     roads: str
@@ -75,6 +76,14 @@ class ExplainedPriceChange(TypedDict):
     after: float
 
 
+class ExplainedWayOut(TypedDict):
+    """The station to which a truck goes if its fuel stop is closed; the end of the plan where it has no id."""
+
+    station_id: str | None
+    name: str | None
+    mile: float
+
+
 class ExplainedCandidate(TypedDict):
     """One pass of the road by a station, its price on arrival, and the gallons bought there: 0 where the truck passes
     by. A purchase has the level to fill to, where the truck's gauge tells it. `floor_gallons` is the least fuel on
@@ -90,6 +99,7 @@ class ExplainedCandidate(TypedDict):
     adjusted_price: float
     gallons: float
     fill_to_percent: NotRequired[int]
+    way_out: NotRequired[ExplainedWayOut | None]
     floor_gallons: NotRequired[float]
     price_change: NotRequired[ExplainedPriceChange]
 

@@ -19,13 +19,20 @@ from domain.accounts.policy import ANY_SHARE_PERCENT
 from domain.documents import FuelPlanDocument, FuelStopDocument
 from domain.encoding import utc_text
 from domain.lifecycle import Objective
-from domain.planning.explanation import ExplainedCandidate, Explanation, explained_inputs, pack_explanation
-from domain.planning.floors import with_growing_floors
+from domain.planning.explanation import (
+    ExplainedCandidate,
+    ExplainedWayOut,
+    Explanation,
+    explained_inputs,
+    pack_explanation,
+)
+from domain.planning.floors import with_floors, with_growing_floors
 from domain.planning.plan_inputs import GALLON_DECIMALS, MILE_DECIMALS, PlanInputs, by_policy
 from domain.planning.relaxation import PlanLimits, RelaxedLimit, least_relaxation
 from domain.planning.rounding import solve_rounded
 from domain.planning.schedule import arrivals_along
-from domain.planning.trips import BurnedBy, Candidate, Infeasible, Purchase, Trip, drive_trip
+from domain.planning.trips import BurnedBy, Candidate, Infeasible, Purchase, Solution, Trip, drive_trip
+from domain.planning.ways_out import WayOut, floors_for_ways_out, highest_kept, way_out_of
 from domain.stations.offers import Offer, Station
 from domain.stations.prices import PRICE_DECIMALS
 
@@ -52,6 +59,12 @@ class PlannedFuelStop:
     """The level to fill to by the truck's gauge; None where the gauge does not tell it."""
     price_rises_at: datetime | None = None
     """When a higher price begins, for a truck that comes later; None where none is known."""
+    way_out: WayOut | None = None
+    """The place to go to if the station is closed; None where nothing is in reach."""
+
+    @property
+    def explained_way_out(self) -> ExplainedWayOut | None:
+        return self.way_out.document() if self.way_out is not None else None
 
     def document(self) -> FuelStopDocument:
         station = self.station
@@ -171,8 +184,10 @@ class ComputedPlan:
         """The document that says what the plan was made from, with every candidate and the value of the objective."""
         explanation = _explanation(self.inputs, self.limits, self.trip, dict(self.purchases), self.objective)
         for purchase, stop in zip(self.purchases, self.stops, strict=True):
+            bought = explanation["candidates"][purchase.candidate_index]
             if stop.fill_to_percent is not None:
-                explanation["candidates"][purchase.candidate_index]["fill_to_percent"] = stop.fill_to_percent
+                bought["fill_to_percent"] = stop.fill_to_percent
+            bought["way_out"] = stop.explained_way_out
         return explanation
 
     @cached_property
@@ -185,12 +200,11 @@ class ComputedPlan:
 def compute_plan(inputs: PlanInputs, *, now: datetime | None = None) -> ComputedPlan | NoPlan:
     """The plan, generated at `now` (the departure if not given), or the leg that cannot be driven and why."""
     limits = inputs.limits
-    trip = _trip(inputs, limits)
-    solution = solve_rounded(trip)
+    trip, solution = _with_ways_out(inputs, limits)
     if isinstance(solution, Infeasible) and inputs.further_offers is not None:
-        limits = least_relaxation(limits, lambda given: solve_rounded(_trip(inputs, given))) or limits.relaxed_entirely
-        trip = _trip(inputs, limits)
-        solution = solve_rounded(trip)
+        without_ways_out = least_relaxation(limits, lambda given: solve_rounded(_trip(inputs, given, 0.0)))
+        limits = without_ways_out or limits.relaxed_entirely
+        trip, solution = _with_ways_out(inputs, limits)
     inputs = inputs.within(limits.max_detour_miles)
     if isinstance(solution, Infeasible):
         return NoPlan(inputs, limits, trip, solution)
@@ -201,7 +215,7 @@ def compute_plan(inputs: PlanInputs, *, now: datetime | None = None) -> Computed
         for mile, arrival in zip(inputs.road.stop_miles[1:], at_points, strict=False)
     )
     stops = tuple(
-        _stop(inputs, sequence, purchase, arriving_gallons, arrival)
+        _stop(inputs, trip, sequence, purchase, arriving_gallons, arrival)
         for sequence, (purchase, arriving_gallons, arrival) in enumerate(
             zip(solution.purchases, drive_trip(trip, solution.purchases), at_stations, strict=False)
         )
@@ -210,11 +224,24 @@ def compute_plan(inputs: PlanInputs, *, now: datetime | None = None) -> Computed
     return ComputedPlan(inputs, limits, generated_at, trip, solution.objective, solution.purchases, stops, points)
 
 
-def _trip(inputs: PlanInputs, limits: PlanLimits) -> Trip:
-    """The trip for the optimizer, with these limits and the offers within their detour."""
+def _with_ways_out(inputs: PlanInputs, limits: PlanLimits) -> tuple[Trip, Solution | Infeasible]:
+    """The trip with these limits and as many ways out as a plan can keep, and its solution."""
+    trip = _trip(inputs, limits)
+    solution = solve_rounded(trip)
+    if isinstance(solution, Solution):
+        return trip, solution
+    floors = [one.floor_gallons for one in trip.candidates]
+    trip = _trip(inputs, limits, highest_kept(floors, lambda highest: solve_rounded(_trip(inputs, limits, highest))))
+    return trip, solve_rounded(trip)
+
+
+def _trip(inputs: PlanInputs, limits: PlanLimits, highest_way_out: float = math.inf) -> Trip:
+    """The trip for the optimizer, with these limits, the offers within their detour, and those floors for ways out that
+    are not above the highest."""
     policy = inputs.policy
+    offers = inputs.within(limits.max_detour_miles).offers
     candidates = []
-    for offer in inputs.within(limits.max_detour_miles).offers:
+    for offer in offers:
         price = offer.net_price if policy.objective == Objective.PUMP else offer.adjusted_price
         detour_miles = round(offer.detour_miles, MILE_DECIMALS)
         candidates.append(
@@ -237,6 +264,8 @@ def _trip(inputs: PlanInputs, limits: PlanLimits) -> Trip:
     )
     if trip.burned:
         trip = replace(trip, mpg=trip.distance_miles / trip.gallons_to(trip.distance_miles))
+    floors = floors_for_ways_out(trip, offers, inputs.hard_floor_gallons)
+    trip = with_floors(trip, [one if one <= highest_way_out else 0.0 for one in floors], math.inf)
     return with_growing_floors(trip, limits, policy.trips_below_reserve_percent, inputs.mileage_error)
 
 
@@ -247,7 +276,12 @@ def _burned(inputs: PlanInputs) -> tuple[BurnedBy, ...]:
 
 
 def _stop(
-    inputs: PlanInputs, sequence: int, purchase: Purchase, arriving_gallons: float, arrival: datetime | None
+    inputs: PlanInputs,
+    trip: Trip,
+    sequence: int,
+    purchase: Purchase,
+    arriving_gallons: float,
+    arrival: datetime | None,
 ) -> PlannedFuelStop:
     offer = inputs.offers[purchase.candidate_index]
     price = round(offer.net_price, PRICE_DECIMALS)
@@ -263,6 +297,7 @@ def _stop(
         estimated_arrival=arrival,
         fill_to_percent=inputs.fill_to_percent(arriving_gallons + purchase.gallons),
         price_rises_at=offer.rises_at,
+        way_out=way_out_of(trip, inputs.offers, purchase.candidate_index, arriving_gallons, inputs.hard_floor_gallons),
     )
 
 
@@ -279,6 +314,7 @@ def _explanation(
             road_miles=inputs.road_miles,
             burn=inputs.burn.document(),
             max_detour_miles=limits.max_detour_miles,
+            hard_floor_gallons=inputs.hard_floor_gallons,
             roads=inputs.road.source,
         ),
         "relaxed": [

@@ -12,6 +12,7 @@ from domain.planning.explanation import Sources
 from domain.planning.floors import MileageError, error_of
 from domain.planning.relaxation import PlanLimits
 from domain.planning.trips import BurnedBy
+from domain.planning.ways_out import USUAL_HARD_FLOOR, HardFloor
 from domain.roads import Road
 from domain.stations.offers import Offer
 
@@ -65,6 +66,7 @@ class PlanInputs:
     - `opens`: the time when the arrival window of each point after the first opens, where that is known.
     - `burned`: the gallons that the road burns by the end of each leg, where the burn differs by leg. Then `mpg` does
       not count.
+    - `hard_floor`: the least fuel at the way out of a fuel stop.
     - `sources`: tells people where the inputs came from and how old they are. It decides nothing.
     """
 
@@ -81,6 +83,7 @@ class PlanInputs:
     burned: Sequence[BurnedBy] = ()
     sources: Sources = field(default_factory=Sources)
     closed: Sequence[Offer] = ()
+    hard_floor: HardFloor = USUAL_HARD_FLOOR
 
     @property
     def road_miles(self) -> float:
@@ -118,6 +121,10 @@ class PlanInputs:
         level = 100 * gallons / self.rated_gallons + shown_beyond
         most = math.floor(100 * self.usable_gallons / self.rated_gallons + 1e-6)
         return min(math.ceil(level - 1e-6), most)
+
+    @property
+    def hard_floor_gallons(self) -> float:
+        return round(self.hard_floor.gallons(self.rated_gallons, self.burn.mpg), GALLON_DECIMALS)
 
     @property
     def limits(self) -> PlanLimits:

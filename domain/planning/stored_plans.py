@@ -23,6 +23,7 @@ from domain.planning.open_offers import offers_on_arrival
 from domain.planning.plan_inputs import MILE_DECIMALS, PlanInputs
 from domain.planning.plan_tasks import PlanTask, arrivals_on, opening_of
 from domain.planning.road_notes import road_origin
+from domain.planning.ways_out import USUAL_HARD_FLOOR, HardFloor
 from domain.roads import Road
 from domain.stations.corridor_offers import Corridor
 from domain.stations.offers import Offer
@@ -32,7 +33,13 @@ ROAD_MILES = "coalesce((p.timeline->-1->>'mile')::float, (p.document->>'totalDis
 
 
 def plan_for_task(
-    task: PlanTask, road: Road, corridor: Corridor, *, further: Corridor | None = None, now: datetime
+    task: PlanTask,
+    road: Road,
+    corridor: Corridor,
+    *,
+    further: Corridor | None = None,
+    hard_floor: HardFloor = USUAL_HARD_FLOOR,
+    now: datetime,
 ) -> ComputedPlan | NoPlan:
     """The cheapest feasible plan of a task on its road. The `further` corridor reaches as far off the road as
     `FURTHEST_DETOUR_MILES`; with it, limits of the policy are relaxed where no plan keeps them all."""
@@ -53,6 +60,7 @@ def plan_for_task(
             opens=task.opens,
             sources=_sources(task, road, corridor, closed, now),
             closed=closed,
+            hard_floor=hard_floor,
         ),
         now=now,
     )

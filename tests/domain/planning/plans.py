@@ -17,10 +17,14 @@ from domain.planning.fuel_plan import ComputedPlan, compute_plan
 from domain.planning.plan_inputs import PlanInputs
 from domain.planning.reasons import trip_of
 from domain.planning.trips import Purchase, drive_trip
+from domain.planning.ways_out import HardFloor
 from domain.roads import Leg, Road
 from domain.roads.sphere import MILES_PER_DEGREE
 from domain.stations.corridor import StationIndex
 from domain.stations.offers import Offer, Station
+
+NO_HARD_FLOOR = HardFloor(-1000.0, -10_000.0)
+"""So low that a fuel stop needs no way out."""
 
 NOW = datetime(2026, 11, 21, 14, 0, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ from domain.planning.directions import directions_of, heading_at, town_near
 from domain.planning.reasons import with_reasons
 from domain.roads import Leg, Road
 from domain.stations.arrival_prices import PriceChange
-from tests.domain.planning.plans import feasible, inputs, meridian, offers, priced
+from tests.domain.planning.plans import NO_HARD_FLOOR, feasible, inputs, meridian, offers, priced
 
 ROAD = meridian(600.0)
 
@@ -19,19 +19,22 @@ ROAD = meridian(600.0)
 def test_directions_tell_the_heading_of_the_road_at_the_stop() -> None:
     (directions,) = directions_of(feasible(inputs(ROAD, priced(300, 3.5), end_fuel_percent=20.0)))
 
-    assert (directions.heading, directions.notes) == ("north", ())
+    no_way_out = "If closed: no other station is in reach, ask dispatch"
+    assert (directions.heading, directions.notes) == ("north", (no_way_out,))
 
 
 def test_a_price_that_changes_is_a_note_and_a_detail_of_the_explanation() -> None:
     midnight = datetime(2026, 11, 21, tzinfo=ZoneInfo("America/Chicago"))
     given = inputs(ROAD, priced(290, 3.9), priced(300, 3.699), end_fuel_percent=20.0)
     changing = [one._replace(price_change=PriceChange(midnight, 3.499, one.net_price)) for one in given.offers]
-    plan = feasible(replace(given, offers=[given.offers[0], changing[1]]))
+    plan = feasible(replace(given, offers=[given.offers[0], changing[1]], hard_floor=NO_HARD_FLOOR))
 
     (directions,) = directions_of(plan)
-    assert directions.notes == ("Price before midnight on Fri: $3.499, then $3.699",)
+    drive_on = "if closed: drive on, the fuel reaches mile 600"
+    assert directions.notes == ("Price before midnight on Fri: $3.499, then $3.699", f"I{drive_on[1:]}")
     passed, chosen = with_reasons(plan.explanation())["candidates"]
-    assert chosen["detail"] == "fill to 50 % (60.0 gal); before midnight on Fri: $3.499, then $3.699"
+    price = "before midnight on Fri: $3.499, then $3.699"
+    assert chosen["detail"] == f"fill to 50 % (60.0 gal); {drive_on}; {price}"
     assert chosen["price_change"] == {"at": "2026-11-21T00:00:00-06:00", "before": 3.499, "after": 3.699}
     assert "price_change" not in passed
     assert "before" not in passed["detail"]

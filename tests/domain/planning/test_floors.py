@@ -23,10 +23,11 @@ from domain.planning.relaxation import PlanLimits
 from domain.planning.replay import faults_of_plan
 from domain.planning.rounding import solve_rounded
 from domain.planning.trips import Purchase, Solution, Trip
-from tests.domain.planning.plans import NOW, feasible, inputs, meridian, priced
+from tests.domain.planning.plans import NO_HARD_FLOOR, NOW, feasible, inputs, meridian, priced
 from tests.domain.planning.trips import coarse_trips, trip
 
-PLAN = feasible(inputs(meridian(600.0), priced(100, 3.9), priced(200, 3.0), priced(300, 3.5)))
+STATIONS = priced(100, 3.9), priced(200, 3.0), priced(300, 3.5)
+PLAN = feasible(replace(inputs(meridian(600.0), *STATIONS), hard_floor=NO_HARD_FLOOR))
 """A truck of 5 mpg that leaves with 100 gal and has 60 left at mile 200."""
 
 

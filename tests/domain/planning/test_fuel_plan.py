@@ -18,7 +18,7 @@ from domain.roads import Leg, Point, Road
 from domain.roads.highways import HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE
 from domain.stations.offers import Offer, Station
-from tests.domain.planning.plans import NOW, Priced, drive_shown_plan, feasible, inputs, meridian, priced
+from tests.domain.planning.plans import NO_HARD_FLOOR, NOW, Priced, drive_shown_plan, feasible, inputs, meridian, priced
 
 
 def arrivals(plan: ComputedPlan) -> tuple[datetime | None, ...]:
@@ -57,6 +57,9 @@ def test_a_plan_shows_where_to_buy_how_much() -> None:
     drive_shown_plan(document, plan.explanation())
 
 
+WAY_OUT = {"station_id": None, "name": None, "mile": 400.0}
+
+
 def test_the_explanation_names_every_input_and_candidate() -> None:
     stations = priced(100, 3.9), priced(300, 3.5, east_miles=2.0, tax=0.2)
     plan = feasible(replace(inputs(meridian(400.0), *stations, max_stops=3), sources={"mpg": {"source": "guessed"}}))
@@ -76,6 +79,7 @@ def test_the_explanation_names_every_input_and_candidate() -> None:
         "distance_miles": 400.0,
         "road_miles": 400.0,
         "max_detour_miles": 5.0,
+        "hard_floor_gallons": 5.0,
         "max_stops": 3,
         "objective": "pump",
         "roads": "test",
@@ -95,8 +99,8 @@ def test_the_explanation_names_every_input_and_candidate() -> None:
             **level,
         }
         for station_id, mile, detour, price, adjusted, gallons, level in (
-            ("S100", 100.0, 0.0, 3.9, 3.9, 0.0, {}),
-            ("S300", 300.0, 2.0, 3.5, 3.3, 30.8, {"fill_to_percent": 36}),
+            ("S100", 100.0, 0.0, 3.9, 3.9, 0.0, {"floor_gallons": 45.4}),
+            ("S300", 300.0, 2.0, 3.5, 3.3, 30.8, {"fill_to_percent": 36, "way_out": WAY_OUT}),
         )
     ]
     assert explanation["objective"] == pytest.approx(30.8 * 3.5 + 20)
@@ -137,8 +141,10 @@ def test_an_explanation_without_a_plan_names_the_leg_that_fails() -> None:
 
 def test_taxes_choose_the_station_but_the_plan_shows_the_price_paid() -> None:
     taxed = priced(290, 3.9, tax=0.7), priced(300, 3.5, tax=0.2)  # 3.2 and 3.3 without the tax
-    pump = feasible(inputs(meridian(600.0), *taxed))
-    adjusted = feasible(inputs(meridian(600.0), *taxed, objective=Objective.TAX_ADJUSTED))
+    pump = feasible(replace(inputs(meridian(600.0), *taxed), hard_floor=NO_HARD_FLOOR))
+    adjusted = feasible(
+        replace(inputs(meridian(600.0), *taxed, objective=Objective.TAX_ADJUSTED), hard_floor=NO_HARD_FLOOR)
+    )
     assert [stop.price_per_gallon for stop in pump.stops] == [3.5]
     assert [stop.price_per_gallon for stop in adjusted.stops] == [3.9]
     assert adjusted.document()["totalCost"] == round(adjusted.total_gallons * 3.9, 2)
@@ -222,7 +228,8 @@ def test_a_truck_without_capacity_and_mpg_gets_the_defaults() -> None:
 
 
 def test_savings_are_compared_with_the_mean_price_of_all_candidates() -> None:
-    plan = feasible(inputs(meridian(600.0), priced(200, 5.0), priced(250, 4.0), priced(300, 3.0)))
+    stations = priced(200, 5.0), priced(250, 4.0), priced(300, 3.0)
+    plan = feasible(replace(inputs(meridian(600.0), *stations), hard_floor=NO_HARD_FLOOR))
     assert plan.savings_per_gallon == 1.0
     assert plan.savings_total == plan.total_gallons
     dear = feasible(inputs(meridian(600.0), priced(250, 4.0), priced(599, 3.0)))

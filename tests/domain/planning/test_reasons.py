@@ -13,7 +13,7 @@ from domain.planning.plan_inputs import by_policy
 from domain.planning.reasons import with_reasons
 from domain.planning.relaxation import PlanLimits
 from domain.planning.trips import NUMBERS
-from tests.domain.planning.plans import feasible, inputs, meridian, priced
+from tests.domain.planning.plans import NO_HARD_FLOOR, feasible, inputs, meridian, priced
 from tests.domain.planning.test_each_stop import cost_with_stop
 
 
@@ -66,7 +66,8 @@ def test_the_rules_of_thumb_fuel_as_they_say() -> None:
     """
     road = meridian(1300.0)
     stations = priced(100, 3.2), priced(340, 3.9), priced(700, 3.1), priced(1100, 4.0)
-    _, need, cheapest = explained(feasible(inputs(road, *stations)))["alternatives"]
+    plan = feasible(replace(inputs(road, *stations), hard_floor=NO_HARD_FLOOR))
+    _, need, cheapest = explained(plan)["alternatives"]
     assert (need["name"], need["stops"]) == ("fill up at every need", 2)
     assert need["gallons"] == pytest.approx(158.0 + 152.0)
     assert need["objective"] == pytest.approx(158.0 * 3.9 + 152.0 * 4.0 + 2 * 20)
