@@ -21,8 +21,9 @@ from deploy.cli.arguments import (
     confirm,
     read_record_id,
 )
-from deploy.cli.output import finish_import, show_sentence
+from deploy.cli.output import finish_import, print_table, screen, show, show_sentence
 from deploy.cli.records import Records, add_commands, by_id
+from deploy.cli.reports import LinesFile, write_file
 from deploy.cli.storing import transaction
 from domain import clock
 from domain.accounts import companies
@@ -87,6 +88,31 @@ def vehicles_import(company_id: CompanyId, file: CsvFile, as_json: AsJson = Fals
     from domain.operations.import_kinds import VehiclesFile
 
     finish_import(as_json, "vehicles", store_file(VehiclesFile(path=file, company_id=company_id), as_json=as_json))
+
+
+@vehicles_app.command("trips")
+def vehicles_trips(
+    company_id: CompanyId,
+    environment: Annotated[
+        Environment, typer.Option("--environment", help="The environment of the trips.")
+    ] = Environment.LIVE,
+    csv_file: LinesFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Lists completed trips with the fuel that they burned, those that count, and the figure of each truck's plans."""
+    from domain.burn.history import TRIP_COLUMNS, trips_of_company
+    from domain.files.csvfiles import write_records
+
+    with transaction() as connection:
+        companies.require_company(connection, company_id, even_retired=True)
+        rows = trips_of_company(connection, Tenant(company_id, environment))
+    write_file(csv_file, lambda file: write_records(file, TRIP_COLUMNS, rows))
+
+    def text() -> None:
+        print_table(rows, *(name for name in TRIP_COLUMNS if not name.endswith("_id") or name == "external_id"))
+        screen.print(counted(len(rows), "trip"))
+
+    show(as_json, {"data": rows}, text)
 
 
 @drivers_app.command("import", epilog=columns_of(DriverRow))

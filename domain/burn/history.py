@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from domain.burn.figures import Burn, LearnedFigure
@@ -11,6 +11,8 @@ from domain.burn.stored_figures import known_figures
 from domain.burn.tank_proposals import TankProposal, tank_proposal
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Statement
+from domain.encoding import utc_text
+from domain.ids import shown_id
 
 
 class MeasuredTrip(NamedTuple):
@@ -56,6 +58,59 @@ _TRIPS = Statement(
     WHERE t.company_id = %s AND t.environment = %s AND t.vehicle_id = %s ORDER BY t.ended_at DESC, t.route_id
     """,
 )
+
+
+class _FleetTrip(NamedTuple):
+    vehicle_id: UUID
+    unit_number: str | None
+    route_id: UUID
+    external_id: str
+    ended_at: datetime
+    miles: float | None
+    gallons: float | None
+    by_card: bool
+    doubt: str | None
+
+
+_OF_FLEET = Statement(
+    _FleetTrip,
+    """
+    SELECT t.vehicle_id, v.unit_number, t.route_id, r.external_id, t.ended_at, t.miles, t.gallons, t.by_card, t.doubt
+    FROM trip_burns t JOIN routes r ON r.id = t.route_id JOIN vehicles v ON v.id = t.vehicle_id
+    WHERE t.company_id = %s AND t.environment = %s AND t.measured_at IS NOT NULL
+    ORDER BY v.unit_number, t.vehicle_id, t.ended_at DESC
+    """,
+)
+
+TRIP_COLUMNS = (
+    *("vehicle_id", "unit_number", "figure_mpg", "figure", "route_id", "external_id", "ended_at"),
+    *("miles", "gallons", "mpg", "by_card", "not_believed"),
+)
+"""The columns of a company's trips in a CSV file."""
+
+
+def trips_of_company(connection: Connection, tenant: Tenant) -> list[dict[str, Any]]:
+    """The measured trips of all trucks, the newest of each first, with the figure of the truck's plans."""
+    trips = _OF_FLEET.all(connection, tenant)
+    known = known_figures(connection, tenant, list({trip.vehicle_id for trip in trips}))
+    return [_row(trip, known[trip.vehicle_id].burn) for trip in trips]
+
+
+def _row(trip: _FleetTrip, burn: Burn) -> dict[str, Any]:
+    return {
+        "vehicle_id": shown_id("veh", trip.vehicle_id),
+        "unit_number": trip.unit_number,
+        "figure_mpg": burn.mpg,
+        "figure": burn.kind,
+        "route_id": shown_id("rte", trip.route_id),
+        "external_id": trip.external_id,
+        "ended_at": utc_text(trip.ended_at),
+        "miles": round(trip.miles, 1) if trip.miles else None,
+        "gallons": round(trip.gallons, 1) if trip.gallons else None,
+        "mpg": round(trip.miles / trip.gallons, 2) if trip.miles and trip.gallons else None,
+        "by_card": trip.by_card,
+        "not_believed": DOUBTS_IN_WORDS.get(trip.doubt, trip.doubt) if trip.doubt is not None else None,
+    }
 
 
 def read_burn_history(connection: Connection, tenant: Tenant, vehicle_id: UUID) -> BurnHistory | None:
