@@ -1,6 +1,6 @@
 """A plan's explanation for people: the inputs and their sources, every candidate and why, the alternatives."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from rich.console import Console
@@ -80,10 +80,7 @@ def _facts(explanation: RouteExplanation) -> Iterator[tuple[str, str, str]]:
         f"{inputs['start_gallons']:,.1f} gal",
         f"{fuel['source']}, {fuel['percent']:g} %{_age(fuel['at'], made_at)}{_expected(fuel)}",
     )
-    yield "reserve", f"{inputs['reserve_gallons']:,.1f} gal", limit("reserve_gallons")
-    if inputs["margin_gallons"] or "margin_gallons" in relaxed_limits:
-        margin = f"{limit('margin_gallons')}; kept until the first purchase"
-        yield "margin beyond it", f"{inputs['margin_gallons']:,.1f} gal", margin
+    yield from _reserves(inputs, relaxed_limits, limit)
     error = explanation.get("mileage_error")
     if error is not None:
         since = "the stop before" if error["by_level"] else "the start"
@@ -116,6 +113,20 @@ def _learned_from(inputs: ExplainedInputs) -> str:
     instead = f", instead of {burn['instead_of_mpg']:g} mpg" if "instead_of_mpg" in burn else ""
     trips = ", ".join(f"{trip['route_id']} ({trip['ended_at'][:10]})" for trip in burn.get("trips", ()))
     return f"{instead}: {trips}" if trips and burn["kind"] == "learned" else instead
+
+
+def _reserves(
+    inputs: ExplainedInputs, relaxed_limits: Collection[str], limit: Callable[[str], str]
+) -> Iterator[tuple[str, str, str]]:
+    """The reserve, and what is kept in its place until the first purchase. Plans of earlier versions kept a margin
+    there."""
+    reserve, margin = inputs["reserve_gallons"], inputs["margin_gallons"]
+    if margin < 0:
+        yield "until the first stop", f"{reserve + margin:,.1f} gal", limit("reserve_gallons")
+    is_later = margin < 0 or "later_reserve_gallons" in relaxed_limits
+    yield "reserve", f"{reserve:,.1f} gal", limit("later_reserve_gallons" if is_later else "reserve_gallons")
+    if margin > 0 or "margin_gallons" in relaxed_limits:
+        yield "margin beyond it", f"{margin:,.1f} gal", f"{limit('margin_gallons')}; kept until the first purchase"
 
 
 def _expected(fuel: FuelOrigin) -> str:

@@ -15,7 +15,6 @@ from domain.planning.least_cost import (
     CostFunction,
     CostSegment,
     after_stops,
-    after_stops_from_start,
     at_least,
     cheaper,
     least_sum,
@@ -44,7 +43,7 @@ def _costs(trip: Trip, max_stops: int | None) -> tuple[list[float], int]:
     costs, most_stops = [], 0
     for station in stations:
         layers = [at_least(V, station.lowest_passing) for V in layers]
-        stopped = after_stops_from_start(layers, start, station, trip.stop_cost, counted=counted)
+        stopped = after_stops(layers, station, trip.stop_cost, counted=counted, start=start)
         # Each stop made so far leaves one fewer for the rest of the trip.
         found = [least_sum(S, T) for S, T in zip(stopped, reversed(ahead.pop()), strict=True)]
         cost, before, after = min(found, key=lambda one: one[0])

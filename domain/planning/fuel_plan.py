@@ -160,7 +160,8 @@ class ComputedPlan:
     @property
     def is_low_on_fuel(self) -> bool:
         """True if the truck has to use some of its reserve."""
-        return self.limits.reserve_gallons < self.inputs.limits.reserve_gallons
+        kept = min(self.limits.reserve_gallons, self.limits.later_reserve_gallons)
+        return kept < self.inputs.limits.reserve_gallons
 
     @property
     def savings_total(self) -> float | None:

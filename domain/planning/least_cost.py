@@ -52,7 +52,7 @@ def stations_of(trip: Trip) -> list[StationInGallons]:
                 index,
                 candidate.price,
                 (floor if floor > reserve else reserve) + arriving,
-                (floor if floor > reserve_first else reserve_first) + arriving,
+                (floor if floor > reserve_first >= reserve else reserve_first) + arriving,
                 usable + burned - out,
                 detour,
                 detour if detour > least_bought else least_bought,
@@ -93,7 +93,8 @@ def at_least(V: CostFunction, level: float) -> CostFunction:
 
 
 def after_stop(V: CostFunction, station: StationInGallons, stop_cost: float) -> CostFunction:
-    """S: the least cost of each level on coming back to the road from a stop at `station`.
+    """S: the least cost of each level on coming back to the road from a stop at `station`. V has the levels with which
+    a truck may arrive.
 
     W, the cost of arriving less the price of the fuel on board, is walked from left to right, and only its running
     minimum counts. Where W falls to a new minimum, the truck buys exactly the smallest purchase. Where W is above the
@@ -112,7 +113,7 @@ def after_stop(V: CostFunction, station: StationInGallons, stop_cost: float) -> 
     where_it_falls = stop_cost + price * station.smallest  # + V(h - shift)
     S: CostFunction = []
     least, arrival, attained = math.inf, math.inf, None  # the running minimum of W, and where it was last attained
-    for low, high, line in at_least(V, station.lowest):
+    for low, high, line in V:
         if low > highest:
             break
         if high > highest:
@@ -221,26 +222,21 @@ def _lower(a: CostSegment, b: CostSegment, low: float, high: float) -> tuple[Cos
 
 
 def after_stops(
-    layers: Sequence[CostFunction], station: StationInGallons, stop_cost: float, *, counted: bool
-) -> list[CostFunction]:
-    """The functions after a stop at `station`. Where stops are counted, there is one function for each number of stops;
-    a stop leads from one to the next, and from the last nowhere."""
-    stopping = [[], *layers[:-1]] if counted else layers
-    return [after_stop(V, station, stop_cost) for V in stopping]
-
-
-def after_stops_from_start(
     layers: Sequence[CostFunction],
-    start: CostFunction,
     station: StationInGallons,
     stop_cost: float,
     *,
     counted: bool,
+    start: CostFunction | None = None,
 ) -> list[CostFunction]:
-    """The functions after a stop that may be the first one. `start` is the level of a truck that has made no stop yet.
-    Such a truck stops only where it arrives with the reserve and the margin, and with the station's floor."""
-    arriving = at_least(start, station.lowest_first)
-    return after_stops([cheaper(arriving, layers[0]), *layers[1:]], station, stop_cost, counted=counted)
+    """The functions after a stop at `station`. Where stops are counted, there is one function for each number of stops;
+    a stop leads from one to the next, and from the last nowhere. `start` is the level of a truck that has made no stop
+    yet: it stops only where it arrives with the reserve and the margin, and with the station's floor."""
+    arriving = [at_least(V, station.lowest) for V in layers]
+    if start:
+        arriving[0] = cheaper(at_least(start, station.lowest_first), arriving[0])
+    stopping = [[], *arriving[:-1]] if counted else arriving
+    return [after_stop(V, station, stop_cost) for V in stopping]
 
 
 def least_sum(forward: CostFunction, backward: CostFunction) -> tuple[float, CostSegment, CostSegment]:

@@ -23,8 +23,9 @@ Every V_i is piecewise linear and kept exactly, piece by piece, without a grid. 
 it stays, S_i has the slope p_i and one arrival level is the best for a whole range of h. V_i is the lower envelope of
 the two. A limit of K stops makes it K + 1 functions, one for each number of stops made.
 
-Before the first stop the margin M is kept beyond R, since the gauge may show too much. So the level of the start stands
-apart, with R + M in place of R, and only V of a truck that has stopped is a function with pieces.
+Before the first stop R + M takes the place of R. M is positive in old plans, which kept a margin, and negative where
+the truck may use some of its reserve until it reaches fuel; then it has no floor at its first stop either. So the level
+of the start stands apart, and only V of a truck that has stopped is a function with pieces.
 
 **Floors need no state of their own.** A floor is a limit on the level at which a stop at i is made, and that level is
 the state. So it only raises the lowest g in S_i; driving past i is as free as before. The destination has no floor but
@@ -62,7 +63,7 @@ from itertools import accumulate
 from domain.planning.least_cost import (
     CostFunction,
     CostSegment,
-    after_stops_from_start,
+    after_stops,
     at_least,
     cheaper,
     purchases_of,
@@ -94,17 +95,18 @@ def _solve(trip: Trip, max_stops: int | None) -> Solution | Infeasible:
     # One V for each number of stops made, where stops are limited; else one V for all. Below its lowest level, the
     # stops that are left cannot bring what is wanted at the destination, for each of them buys at most a tank.
     start: CostFunction = [(trip.start_usable_gallons, trip.start_usable_gallons, CostSegment(0.0, 0.0))]
-    wanted_without_stop = max(finish.wanted, reserve + trip.margin_gallons + burned)
+    wanted_without_stop = max(reserve + trip.margin_gallons, trip.end_gallons - GALLON_TOLERANCE) + burned
     has_to_stop = finish.wanted <= trip.start_usable_gallons < wanted_without_stop
     layers: list[CostFunction] = [[]]
     lowest = [-math.inf]
     if max_stops is not None:
         layers += [[]] * max_stops
-        lowest = [finish.wanted - (max_stops - made) * (usable - reserve) for made in range(max_stops + 1)]
+        tank = usable - min(reserve, reserve + trip.margin_gallons)
+        lowest = [finish.wanted - (max_stops - made) * tank for made in range(max_stops + 1)]
 
     last_stop_mile, counted = 0.0, max_stops is not None
     cheapest_ahead = [*accumulate((station.price for station in reversed(stations)), min)][::-1]
-    finish.reached([at_least(start, wanted_without_stop)])
+    finish.reached([at_least(start, wanted_without_stop)], wanted_without_stop)
     for station, candidate, price in zip(stations, trip.candidates, cheapest_ahead, strict=True):
         start = at_least(start, max(lowest[0], station.lowest_passing + trip.margin_gallons))
         layers = [at_least(V, max(low, station.lowest_passing)) for V, low in zip(layers, lowest, strict=True)]
@@ -112,10 +114,10 @@ def _solve(trip: Trip, max_stops: int | None) -> Solution | Infeasible:
             if finish.line is not None:
                 break
             return _why_infeasible(trip, max_stops, last_stop_mile, candidate.mile)
-        stopped = after_stops_from_start(layers, start, station, trip.stop_cost + TIE_BREAK_DOLLARS, counted=counted)
+        stopped = after_stops(layers, station, trip.stop_cost + TIE_BREAK_DOLLARS, counted=counted, start=start)
         if any(stopped):
             last_stop_mile = candidate.mile
-        if finish.reached(stopped):
+        if finish.reached(stopped, finish.wanted):
             start = start if has_to_stop else finish.cheaper_from(start, price)
             layers = [finish.cheaper_from(V, price) for V in layers]
         layers = [cheaper(V, finish.cheaper_from(S, price)) for V, S in zip(layers, stopped, strict=True)]
@@ -145,13 +147,14 @@ class _Finish:
         self._stop_cost = trip.stop_cost
         self._worth = trip.leftover_value_per_gallon
 
-    def reached(self, layers: Sequence[CostFunction]) -> bool:
-        """Note the cheapest of these levels. Return whether it is cheaper than the cheapest before."""
+    def reached(self, layers: Sequence[CostFunction], wanted: float) -> bool:
+        """Note the cheapest of these levels from the wanted one on. Return whether it is cheaper than the cheapest
+        before."""
         before = self.line
-        for low, high, line in (piece for V in layers if V and V[-1][1] >= self.wanted for piece in V):
-            if high >= self.wanted:
+        for low, high, line in (piece for V in layers if V and V[-1][1] >= wanted for piece in V):
+            if high >= wanted:
                 slope = line.slope - self._worth
-                level = max(low, self.wanted) if slope >= 0 else high
+                level = max(low, wanted) if slope >= 0 else high
                 if line.base + slope * level < self._cost - DOLLAR_TOLERANCE:
                     self.line, self.level, self._cost = line, level, line.base + slope * level
         return self.line is not before
@@ -182,7 +185,7 @@ def _why_infeasible(
     if max_stops is not None:  # it is feasible without that limit
         return Infeasible(0.0, trip.distance_miles, f"the trip takes more than {max_stops} fuel stops")
     if trip.start_usable_gallons < trip.lowest_gallons(0) - GALLON_TOLERANCE:
-        margin = f" and the margin of {trip.margin_gallons:.1f} gal" if trip.margin_gallons else ""
+        margin = f" and the margin of {trip.margin_gallons:.1f} gal" if trip.margin_gallons > 0 else ""
         reason = (
             f"the truck starts with {trip.start_gallons:.1f} gal, "
             f"less than the reserve of {trip.reserve_gallons:.1f} gal{margin}"

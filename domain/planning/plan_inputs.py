@@ -38,6 +38,7 @@ def limits_of(policy: PlanPolicy, capacity_gallons: float) -> PlanLimits:
         max_stops=policy.max_stops,
         max_detour_miles=policy.max_detour_miles,
         reserve_gallons=gallons_at(policy.reserve_percent, capacity_gallons),
+        later_reserve_gallons=gallons_at(policy.reserve_percent, capacity_gallons),
     )
 
 
@@ -45,8 +46,11 @@ def by_policy(policy: PlanPolicy, limits: PlanLimits) -> dict[str, Any]:
     """The values of a `Trip` that the policy decides, with these limits; its candidates apart."""
     kept = limits._asdict()
     del kept["max_detour_miles"], kept["highest_floor_gallons"]  # decide the candidates
+    later_reserve = kept.pop("later_reserve_gallons")
     return {
         **kept,
+        "reserve_gallons": later_reserve,
+        "margin_gallons": limits.reserve_gallons - later_reserve,
         "stop_cost": policy.stop_cost,
         "leftover_value_per_gallon": policy.leftover_value_per_gallon,
     }

@@ -36,6 +36,9 @@ class PlanLimits(NamedTuple):
     max_stops: int | None
     max_detour_miles: float
     reserve_gallons: float
+    """Kept until the first purchase."""
+    later_reserve_gallons: float
+    """Kept from the first purchase on."""
 
     @property
     def relaxed_entirely(self) -> "PlanLimits":
@@ -46,6 +49,7 @@ class PlanLimits(NamedTuple):
             max_stops=None,
             max_detour_miles=max(self.max_detour_miles, FURTHEST_DETOUR_MILES),
             reserve_gallons=0.0,
+            later_reserve_gallons=0.0,
         )
 
     def relaxed_from(self, policy: "PlanLimits") -> list[RelaxedLimit]:
@@ -84,7 +88,7 @@ def _steps(name: str, policy: PlanLimits, limits: PlanLimits, attempt: PlanAttem
         return range(policy.max_stops, max(made, policy.max_stops) + 1)
     first, last = getattr(policy, name), getattr(limits, name)
     if name == "end_gallons":
-        last = min(first, limits.reserve_gallons)
+        last = min(first, limits.reserve_gallons, limits.later_reserve_gallons)
     step = RELAXATION_STEP if last > first else -RELAXATION_STEP
     count = math.ceil((last - first) / step - 1e-9)  # the last step may be a shorter one
     return [first, *(round(first + step * number, 6) for number in range(1, count)), last]

@@ -46,7 +46,8 @@ class Trip:
     """The problem that the optimizer solves, with the candidates in driving order. The limits:
 
     - the fuel in the tank is never below `reserve_gallons`, before the first stop never below that plus
-      `margin_gallons`, and never above `usable_gallons`;
+      `margin_gallons`, and never above `usable_gallons`. The margin is negative where the truck may use some of the
+      reserve until it reaches fuel;
     - on arriving at a station where the truck buys, the fuel is never below the candidate's `floor_gallons`. A truck
       that drives past has no floor there;
     - at the destination at least `end_gallons` are left, and each gallon above that is worth
@@ -70,7 +71,6 @@ class Trip:
     candidates: tuple[Candidate, ...]
     leftover_value_per_gallon: float = 0.0
     margin_gallons: float = 0.0
-    """0 except in plans of earlier versions."""
     burned: tuple[BurnedBy, ...] = ()
 
     def gallons_to(self, mile: float) -> float:
@@ -116,8 +116,10 @@ class Trip:
         return self.reserve_gallons if stops_made else self.reserve_gallons + self.margin_gallons
 
     def lowest_on_arriving(self, candidate: Candidate, stops_made: int) -> float:
-        """The least fuel with which the truck may arrive at a station where it buys."""
-        return max(self.lowest_gallons(stops_made), candidate.floor_gallons)
+        """The least fuel with which the truck may arrive at a station where it buys. A truck that may use some of its
+        reserve until it reaches fuel has no floor there."""
+        lowest = self.lowest_gallons(stops_made)
+        return lowest if lowest < self.reserve_gallons else max(lowest, candidate.floor_gallons)
 
     @property
     def start_usable_gallons(self) -> float:
@@ -209,7 +211,8 @@ def drive_trip(trip: Trip, purchases: Sequence[Purchase], *, tolerance_gallons: 
         arrivals.append(fuel)
         lowest = trip.lowest_gallons(stops_made)
         check(fuel >= lowest - tolerance_gallons, f"below the reserve at {candidate.station_id}")
-        check(fuel >= candidate.floor_gallons - tolerance_gallons, f"below the floor at {candidate.station_id}")
+        lowest = trip.lowest_on_arriving(candidate, stops_made)
+        check(fuel >= lowest - tolerance_gallons, f"below the floor at {candidate.station_id}")
         check(gallons >= trip.smallest_purchase(candidate) - tolerance_gallons, f"too little at {candidate.station_id}")
         fuel += gallons
         check(fuel <= trip.usable_gallons + tolerance_gallons, f"too much at {candidate.station_id}")

@@ -43,7 +43,8 @@ LIMIT_WORDS = {
     "max_detour_miles": "longest detour in miles",
     "highest_floor_gallons": "highest floor in gallons",
     "margin_gallons": "margin in gallons",
-    "reserve_gallons": "reserve in gallons",
+    "reserve_gallons": "reserve in gallons until the first purchase",
+    "later_reserve_gallons": "reserve in gallons from the first purchase on",
 }
 """Words for people for the limits of a plan that may be relaxed."""
 

@@ -145,7 +145,11 @@ def test_an_explanation_of_hostile_stations_is_harmless(capsys: pytest.CaptureFi
     assert "[red]x[/nothing]" in printed
     (reserve,) = [line.rstrip().split(None, 3) for line in printed.splitlines() if line.startswith("reserve ")]
     assert reserve == ["reserve", "1.0", "gal", "relaxed; the company's policy is 30"]
+    explanation["inputs"]["reserve_gallons"], explanation["inputs"]["margin_gallons"] = 30.0, -12.0
+    print_explanation(explanation, Terminal(width=400))
+    printed += capsys.readouterr().out
     words = " ".join(printed.split())
+    assert "until the first stop 18.0 gal relaxed; the company's policy is 30 reserve 30.0 gal the company's" in words
     assert "kept beyond it 19.27 % of the gallons since the stop before the company's policy: 5 % of trips may" in words
     assert "of that at most 41.2 gal in all relaxed, so that the truck reaches fuel" in words
 

@@ -27,6 +27,18 @@ def milp(trip: Trip, must_stop_at: int | None = None) -> highspy.HighsLp:
     fuel, mile = column(start, start), 0.0
     stops: list[int] = []
     margin = trip.margin_gallons
+    first = reserve + min(margin, 0.0)
+
+    def after_stops(gallons: dict[int, float], road_gallons: float = 0.0) -> None:
+        """The limits of fuel that change with the first stop. A negative margin ends with any of the stops, a positive
+        one with their number."""
+        row(first + road_gallons, inf, gallons)
+        if margin > 0:
+            row(reserve + margin + road_gallons, inf, {**gallons, **dict.fromkeys(stops, margin)})
+        elif margin < 0:
+            for before in stops:
+                row(first + road_gallons, inf, {**gallons, before: gallons.get(before, 0.0) + margin})
+
     row(reserve + margin, inf, {fuel: 1})
     for i, candidate in enumerate(trip.candidates):
         burned = _road_gallons(trip, mile, candidate.mile)
@@ -34,26 +46,29 @@ def milp(trip: Trip, must_stop_at: int | None = None) -> highspy.HighsLp:
             _gallons_a_mile(trip, candidate.mile) * detour
             for detour in (candidate.detour_miles_in, candidate.detour_miles_out)
         )
-        arriving, leaving = column(reserve, usable), column(reserve, usable)
+        arriving, leaving = column(first, usable), column(first, usable)
         stop = column(float(i == must_stop_at), 1, trip.stop_cost)
-        bought = column(0, usable - reserve, candidate.price)
+        bought = column(0, usable - first, candidate.price)
         row(-burned, -burned, {arriving: 1, fuel: -1})
-        row(reserve, inf, {arriving: 1, stop: -into})
-        row(reserve, inf, {arriving: 1, stop: -into - max(candidate.floor_gallons - reserve, 0.0)})
-        if margin:
-            row(reserve + margin, inf, {arriving: 1, stop: -into, **dict.fromkeys(stops, margin)})
+        after_stops({arriving: 1, stop: -into})
+        above = max(candidate.floor_gallons - first, 0.0)
+        if margin >= 0:
+            row(reserve, inf, {arriving: 1, stop: -into - above})
+        elif candidate.floor_gallons > reserve:
+            for before in stops:
+                row(first - above, inf, {arriving: 1, stop: -into - above, before: -above})
         row(-inf, usable, {arriving: 1, stop: -into, bought: 1})
         row(0, 0, {leaving: 1, arriving: -1, bought: -1, stop: into + out})
         row(0, inf, {bought: 1, stop: -max(trip.min_purchase_gallons, PUMP_STEP_GALLONS, into + out)})
-        row(-inf, 0, {bought: 1, stop: reserve - usable})
+        row(-inf, 0, {bought: 1, stop: first - usable})
         fuel, mile = leaving, candidate.mile
         stops.append(stop)
+        if margin < 0:
+            after_stops({leaving: 1})
     burned = _road_gallons(trip, mile, trip.distance_miles)
     left = column(0, inf, -trip.leftover_value_per_gallon)
     row(burned + trip.end_gallons, burned + trip.end_gallons, {fuel: 1, left: -1})
-    row(burned + reserve, inf, {fuel: 1})
-    if margin:
-        row(burned + reserve + margin, inf, {fuel: 1, **dict.fromkeys(stops, margin)})
+    after_stops({fuel: 1}, burned)
     if trip.max_stops is not None:
         row(-inf, trip.max_stops, dict.fromkeys(stops, 1.0))
     return _program(columns, rows, stops)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.planning.each_stop import costs_with_each_stop
-from domain.planning.least_cost import CostFunction, CostSegment, after_stops_from_start, at_least, cheaper, stations_of
+from domain.planning.least_cost import CostFunction, CostSegment, after_stops, at_least, cheaper, stations_of
 from domain.planning.optimizer import solve
 from domain.planning.trips import GALLON_TOLERANCE, Candidate, Infeasible, Solution, Trip
 from tests.benchmarks.optimizer import dense_trip, truck_trip
@@ -31,17 +31,18 @@ def cost_with_stop(trip: Trip, must_stop_at: int | None) -> float | None:
     for index, station in enumerate(stations_of(trip)):
         start = at_least(start, station.lowest_passing + trip.margin_gallons)
         layers = [at_least(V, station.lowest_passing) for V in layers]
-        stopped = after_stops_from_start(layers, start, station, trip.stop_cost, counted=trip.max_stops is not None)
+        stopped = after_stops(layers, station, trip.stop_cost, counted=trip.max_stops is not None, start=start)
         if index == must_stop_at:
             start, layers = [], stopped
         else:
             layers = [*map(cheaper, layers, stopped)]
     burned, worth = trip.gallons_to(trip.distance_miles), trip.leftover_value_per_gallon
     wanted = max(trip.reserve_gallons, trip.end_gallons) - GALLON_TOLERANCE + burned
+    without_stop = max(trip.lowest_gallons(0), trip.end_gallons) - GALLON_TOLERANCE + burned
     costs = [
         line.base + line.slope * level - worth * (level - burned - trip.end_gallons)
-        for V in [at_least(start, trip.lowest_gallons(0) - GALLON_TOLERANCE + burned), *layers]
-        for low, high, line in at_least(V, wanted)
+        for V in [at_least(start, without_stop), *(at_least(V, wanted) for V in layers)]
+        for low, high, line in V
         for level in (low, high)
     ]
     return min(costs, default=None)

@@ -75,7 +75,7 @@ def test_a_plan_that_arrives_below_a_floor_is_a_fault() -> None:
 
 # --- Floors that grow along the road ---------------------------------------------------------------------------
 
-LIMITS = PlanLimits(100.0, 0.0, 0.0, None, 5.0, 10.0)
+LIMITS = PlanLimits(100.0, 0.0, 0.0, None, 5.0, 10.0, 10.0)
 
 SHORT = MileageError(0.0, 0.1, by_level=False)
 """One trip in 20 drives 16.4 % less than its plan expects, and burns 19.7 % more."""

@@ -71,7 +71,7 @@ def test_more_choice_never_costs_more(trip: Trip, data: st.DataObject) -> None:
     assert objective(replace(trip, max_stops=None)) <= most
     assert objective(replace(trip, min_purchase_gallons=trip.min_purchase_gallons / 2)) <= most
     assert objective(replace(trip, reserve_gallons=trip.reserve_gallons / 2)) <= most
-    assert objective(replace(trip, margin_gallons=trip.margin_gallons / 2)) <= most
+    assert objective(replace(trip, margin_gallons=trip.margin_gallons - abs(trip.margin_gallons) / 2)) <= most
     assert objective(replace(trip, end_gallons=trip.end_gallons / 2)) <= most
     assert objective(replace(trip, stop_cost=trip.stop_cost / 2)) <= most
     assert objective(replace(trip, leftover_value_per_gallon=trip.leftover_value_per_gallon + 1)) <= most

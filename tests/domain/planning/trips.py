@@ -68,6 +68,14 @@ VARIANTS: dict[str, Callable[[Trip], Trip]] = {
     "no reserve": lambda trip: replace(trip, reserve_gallons=0.0),
     "half a tank in reserve": lambda trip: replace(trip, reserve_gallons=trip.usable_gallons / 2),
     "a margin until the first stop": lambda trip: replace(trip, margin_gallons=0.2 * trip.usable_gallons),
+    "less than the reserve until the first stop": lambda trip: replace(
+        trip,
+        margin_gallons=-0.6 * trip.reserve_gallons,
+        start_gallons=min(trip.start_gallons, 2 * trip.reserve_gallons),
+    ),
+    "less than the reserve, and floors": lambda trip: with_random_floors(
+        replace(trip, margin_gallons=-0.9 * trip.reserve_gallons, start_gallons=0.8 * trip.reserve_gallons)
+    ),
     "nothing wanted at the end": lambda trip: replace(trip, end_gallons=0.0),
     "most of a tank wanted at the end": lambda trip: replace(trip, end_gallons=0.8 * trip.usable_gallons),
     "no smallest purchase": lambda trip: replace(trip, min_purchase_gallons=0.0),
@@ -117,11 +125,12 @@ def coarse_trips(draw: st.DrawFn) -> Trip:
             max_size=8,
         )
     )
+    reserve = draw(st.integers(0, 4))
     return Trip(
         distance_miles=float(distance),
         start_gallons=float(draw(st.integers(10, 100))),
         end_gallons=float(draw(st.integers(0, 100))),
-        reserve_gallons=float(draw(st.integers(0, 4)) * 5),
+        reserve_gallons=5.0 * reserve,
         usable_gallons=100.0,
         min_purchase_gallons=float(draw(st.integers(0, 8)) * 10),
         stop_cost=float(draw(st.sampled_from([0, 5, 20]))),
@@ -129,7 +138,7 @@ def coarse_trips(draw: st.DrawFn) -> Trip:
         max_stops=draw(st.none() | st.integers(0, 4)),
         candidates=tuple(sorted(candidates, key=lambda candidate: candidate.mile)),
         leftover_value_per_gallon=draw(st.sampled_from([0, 0, 2, 4])),
-        margin_gallons=draw(st.sampled_from([0.0, 0.0, 5.0, 30.0])),
+        margin_gallons=float(draw(st.sampled_from([0, 0, 5, 30]) | st.just(-5 * draw(st.integers(0, reserve))))),
     )
 
 
