@@ -11,7 +11,7 @@ import numpy as np
 
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
 from domain.roads import Point, Road
-from domain.roads.highways import HighwayRoads
+from domain.roads.highways import FREEWAY, HIGHWAYS_FILE, HighwayGraph, HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE, miles_of_chords, unit_vectors
 from domain.stations.corridor import StationIndex
 from domain.stations.offers import Offer, Station
@@ -19,7 +19,8 @@ from domain.stations.prices import Deal, net_price
 from tests.benchmarks.plan import interchanges
 from tests.benchmarks.truth.chances import draws
 
-MADE_STATIONS = 5_000
+AT_FREEWAYS, AT_OTHER_ROADS = 5_000, 1_500
+"""Made stations at exits of freeways, and along the other highways, where a truck finds one every hour or two."""
 MADE_OFF_ROAD_MILES = 2.0
 MADE_PRICE_SPREAD = 0.12
 """Dollars: a made station's retail price differs this much from the price of the demo's nearest one."""
@@ -91,12 +92,14 @@ def _deals() -> dict[str, list[Deal]]:
 
 def _made(near: list[Station], retail: list[float]) -> Iterator[tuple[Station, float]]:
     """Made stations, each with a retail price near that of the demo's nearest station."""
-    rng, exits = draws(0, "stations"), [one for one in interchanges() if _is_in_the_states(one)]
+    rng = draws(0, "stations")
+    exits, others = (list(filter(_is_in_the_states, places)) for places in (interchanges(), _along_other_roads()))
     brands = sorted({one.brand for one in near if one.brand})
     demo = unit_vectors(np.array([(one.latitude, one.longitude) for one in near]))
-    for number in range(MADE_STATIONS):
+    for number in range(AT_FREEWAYS + AT_OTHER_ROADS):
         spread = MADE_OFF_ROAD_MILES / MILES_PER_DEGREE
-        latitude, longitude = (one + rng.uniform(-spread, spread) for one in rng.choice(exits))
+        place = rng.choice(exits if number < AT_FREEWAYS else others)
+        latitude, longitude = (one + rng.uniform(-spread, spread) for one in place)
         chords = np.linalg.norm(demo - unit_vectors(np.array([(latitude, longitude)])), axis=1)
         nearest = int(chords.argmin())
         brand, town = rng.choice(brands), near[nearest]
@@ -105,13 +108,21 @@ def _made(near: list[Station], retail: list[float]) -> Iterator[tuple[Station, f
         yield Station(f"M-{number:05}", name, brand, None, town.city, town.state, latitude, longitude), price
 
 
+def _along_other_roads() -> list[Point]:
+    graph = HighwayGraph.load(HIGHWAYS_FILE)
+    tails = np.repeat(np.arange(len(graph.nodes)), np.diff(graph.first))
+    other = graph.through != FREEWAY
+    nodes = np.setdiff1d(np.union1d(tails[other], graph.head[other]), graph.head[~other])
+    return [Point(*place) for place in graph.nodes[nodes].tolist()]
+
+
 def _is_in_the_states(place: Point) -> bool:
     return SOUTHERNMOST < place.latitude < NORTHERNMOST
 
 
 def draw_road(rng: random.Random) -> Road:
     """A road of 421 to 2,014 miles between two of the demo's stations."""
-    demo, roads = network().stations[: -MADE_STATIONS or None], HighwayRoads()
+    demo, roads = network().stations[: -(AT_FREEWAYS + AT_OTHER_ROADS)], HighwayRoads()
     while True:
         start, end = (Point(one.latitude, one.longitude) for one in rng.sample(demo, 2))
         road = roads.through([start, end])
