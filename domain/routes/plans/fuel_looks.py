@@ -11,7 +11,7 @@ from domain.burn.shortfalls import ANY_PERCENT, SOONEST, NextLook, next_look
 from domain.database.connections import Connection
 from domain.lifecycle import Environment
 from domain.routes.plans.fuel_outlooks import FuelAhead, FuelOfTrip, fuel_ahead, fuel_of_trips
-from domain.routes.plans.replans import LEAST_BETWEEN, MOST_BURN_REPLANS
+from domain.routes.plans.replans import LEAST_BETWEEN, MOST_BURN_ATTEMPTS, MOST_BURN_REPLANS
 from domain.telematics import looks
 from domain.telematics.arrivals import Visit
 from domain.telematics.tracks import Track
@@ -113,6 +113,7 @@ def _look(
 
 def _shortfall(trip: FuelOfTrip, found: FuelAhead, at: datetime) -> Shortfall | None:
     """The shortfall, where the limits of a trip let a new plan be made."""
-    if trip.burn_replans >= MOST_BURN_REPLANS or at < trip.as_of + LEAST_BETWEEN:
+    is_over = trip.burn_replans >= MOST_BURN_REPLANS or trip.burn_attempts >= MOST_BURN_ATTEMPTS
+    if is_over or at < trip.as_of + LEAST_BETWEEN:
         return None
     return Shortfall(trip.id, at, found.sentence, found.fuel_stops_passed)

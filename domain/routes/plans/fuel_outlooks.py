@@ -31,10 +31,13 @@ class FuelOfTrip(NamedTuple):
     vehicle_id: NotNull[UUID]
     watch_burn: bool
     burn_floor_percent: float
+    reserve_percent: float
     waits: bool | None
     """True while a new plan or its message is under way."""
     burn_replans: NotNull[int]
     """Number of plans that were made on this trip because the fuel did not last."""
+    burn_attempts: NotNull[int]
+    """Number of these plans and of the attempts that found no feasible one."""
     document: NotNull[FuelPlanDocument]
     drivers_road_miles: NotNull[float]
     road_miles: NotNull[float]
@@ -45,14 +48,12 @@ class FuelOfTrip(NamedTuple):
     coarse_way: bytes | None
 
 
-BURN_REPLANS = """(SELECT count(*) FROM plans made WHERE made.route_id = r.id AND made.revision = r.revision
-                   AND made.cause->>'kind' = 'burn')"""
-
 _TRIPS = Statement(
     FuelOfTrip,
     f"""
-    SELECT r.id, r.environment, r.vehicle_id, c.watch_burn, c.burn_floor_percent,
-           r.correction_id IS NOT NULL OR r.replan IS NOT NULL AS waits, {BURN_REPLANS} AS burn_replans, p.document,
+    SELECT r.id, r.environment, r.vehicle_id, c.watch_burn, c.burn_floor_percent, c.reserve_percent,
+           r.correction_id IS NOT NULL OR r.replan IS NOT NULL AS waits, made.burn_replans, made.burn_attempts,
+           p.document,
            {ROAD_MILES} AS drivers_road_miles, {ROAD_MILES.replace("p.", "road.")} AS road_miles,
            road.id = p.id AS road_is_drivers, coalesce(road.as_of, road.generated_at) AS as_of, road.timeline,
            road.fuel_percent, road.coarse_way
@@ -61,6 +62,8 @@ _TRIPS = Statement(
     CROSS JOIN LATERAL (SELECT * FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision
                           AND n.document IS NOT NULL
                         ORDER BY n.generated_at DESC, n.id DESC LIMIT 1) AS road
+    CROSS JOIN LATERAL (SELECT count(*) AS burn_attempts, count(n.document) AS burn_replans FROM plans n
+                        WHERE n.route_id = r.id AND n.revision = r.revision AND n.cause->>'kind' = 'burn') AS made
     WHERE r.id = ANY(%s) AND r.status = 'active'
     """,
 )
@@ -142,17 +145,20 @@ def _way(trip: FuelOfTrip, coarse: CoarseWay, arrivals: Mapping[int, datetime]) 
 
 
 def _ahead(trip: FuelOfTrip, coarse: CoarseWay, way: PlannedWay, mile: float) -> tuple[int, Ahead]:
-    """The driver's next fuel stop with its number, or the end of the plan."""
+    """The driver's next fuel stop with its number, or the end of the plan. A plan that begins low on fuel may plan with
+    less than the reserve up to its first purchase, but the fuel behind that has to last as usual."""
     level, from_mile = trip.fuel_percent, 0.0
     for number, (stop, planned) in enumerate(zip(way.fuel_stops, trip.document["stops"], strict=True)):
         if stop.mile is None:
             continue
         if mile < stop.mile + STILL_AHEAD_MILES:
             off_road_miles = way.percent_off_road(stop, stop.mile) / 2 / way.percent_per_mile
-            return number, Ahead(stop.mile, off_road_miles, planned["arrivalFuelPercent"])
+            least = trip.reserve_percent if number else 0.0
+            return number, Ahead(stop.mile, off_road_miles, max(planned["arrivalFuelPercent"], least))
         level, from_mile = stop.filled_percent, stop.mile
     end = float(coarse.line_miles[-1])
-    return len(way.fuel_stops), Ahead(end, 0.0, level - way.percent_per_mile * (end - from_mile))
+    left, least = level - way.percent_per_mile * (end - from_mile), trip.reserve_percent if way.fuel_stops else 0.0
+    return len(way.fuel_stops), Ahead(end, 0.0, max(left, least))
 
 
 def beginning_of(trip: FuelOfTrip) -> tuple[float, Ahead] | None:

@@ -16,6 +16,7 @@ REPLANS: Any = replans
 FUEL_OUTLOOKS: Any = module("domain.routes.plans.fuel_outlooks")
 
 FLOOR_PERCENT = 12.0
+RESERVE_PERCENT = 15.0
 SHOWS_NOTHING_PERCENT = 1.0
 
 
@@ -37,11 +38,13 @@ class WatchedPlan:
         for number, stop in enumerate(self.stops):
             at = self.stops_from_mile + stop["milesFromOrigin"]
             if mile < at + FUEL_OUTLOOKS.STILL_AHEAD_MILES:
-                return number, SHORTFALLS.Ahead(at - self.begins.mile, 0.0, stop["arrivalFuelPercent"])
+                planned = max(stop["arrivalFuelPercent"], RESERVE_PERCENT if number else 0.0)
+                return number, SHORTFALLS.Ahead(at - self.begins.mile, 0.0, planned)
             level = stop["arrivalFuelPercent"] + 100 * stop["gallonsToFill"] / self.capacity_gallons
             from_mile = at
         left = level - 100 * (self.end_mile - from_mile) / self.mpg / self.capacity_gallons
-        return len(self.stops), SHORTFALLS.Ahead(self.end_mile - self.begins.mile, 0.0, left)
+        planned = max(left, RESERVE_PERCENT if self.stops else 0.0)
+        return len(self.stops), SHORTFALLS.Ahead(self.end_mile - self.begins.mile, 0.0, planned)
 
 
 @dataclass
