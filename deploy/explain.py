@@ -15,6 +15,7 @@ from domain.planning.explanation import (
 )
 from domain.planning.reasons import CHOSEN
 from domain.planning.road_notes import road_in_words
+from domain.planning.ways_out import way_out_in_words
 from domain.text import printable
 
 
@@ -26,6 +27,10 @@ def print_explanation(explanation: RouteExplanation, screen: Console) -> None:
         facts.add_row(*map(printable, row))
     screen.print(facts, highlight=False, markup=False)
     screen.print(_candidates(explanation), highlight=False, markup=False)
+    for one in explanation["candidates"]:
+        if "way_out" in one:
+            way_out = way_out_in_words(one["way_out"])
+            screen.print(f"{printable(one['name'])}, {printable(way_out)}", highlight=False, markup=False)
     _print_result(explanation, screen)
     if len(explanation["versions"]) > 1:
         screen.print(_versions(explanation["versions"]), highlight=False, markup=False)

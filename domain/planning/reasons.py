@@ -27,7 +27,6 @@ from domain.planning.trips import (
     Trip,
     drive_trip,
 )
-from domain.planning.ways_out import way_out_in_words
 from domain.stations.arrival_prices import PriceChange
 from domain.wording import purchase_in_words
 
@@ -191,7 +190,7 @@ def _reasons(
         elif gallons[index]:
             mile, fuel = one.mile, arriving[made] + gallons[index] - trip.gallons_back_to_road(one)
             made += 1
-            yield Reason(CHOSEN, _purchase(explained[index]), 0.0)
+            yield Reason(CHOSEN, purchase_in_words(gallons[index], explained[index].get("fill_to_percent")), 0.0)
         else:
             cost = costs[index]
             extra_cost = None if cost is None else max(0.0, round(cost - objective, 2))
@@ -199,11 +198,6 @@ def _reasons(
             after = trip.candidates[purchases[made].candidate_index] if made < len(purchases) else None
             on_arrival = trip.arriving_gallons(one, from_mile=mile, gallons=fuel)
             yield Reason(*_why_not(trip, one, before, after, on_arrival), extra_cost)
-
-
-def _purchase(bought: ExplainedCandidate) -> str:
-    words = purchase_in_words(bought["gallons"], bought.get("fill_to_percent"))
-    return f"{words}; {way_out_in_words(bought['way_out'])}" if "way_out" in bought else words
 
 
 def _why_not(

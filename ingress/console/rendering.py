@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from domain.audit.entries import action_in_words
 from domain.ids import shown_id
+from domain.planning.ways_out import way_out_in_words
 from domain.wording import counted, purchase_in_words
 
 STATIC = Path(__file__).parent / "static"
@@ -115,5 +116,10 @@ def make_templates() -> Environment:
     templates.filters["reason_words"] = lambda reason: REASON_WORDS.get(reason, str(reason))
     templates.filters["message_words"] = lambda status: MESSAGE_WORDS.get(status, str(status))
     templates.filters["limit_words"] = lambda limit: LIMIT_WORDS.get(limit, limit)
-    templates.globals |= {"counted": counted, "purchase_in_words": purchase_in_words, "static_url": static_url}
+    templates.globals |= {
+        "counted": counted,
+        "purchase_in_words": purchase_in_words,
+        "static_url": static_url,
+        "way_out_in_words": way_out_in_words,
+    }
     return templates

@@ -30,11 +30,10 @@ def test_a_price_that_changes_is_a_note_and_a_detail_of_the_explanation() -> Non
     plan = feasible(replace(given, offers=[given.offers[0], changing[1]], hard_floor=NO_HARD_FLOOR))
 
     (directions,) = directions_of(plan)
-    drive_on = "if closed: drive on, the fuel reaches mile 600"
-    assert directions.notes == ("Price before midnight on Fri: $3.499, then $3.699", f"I{drive_on[1:]}")
+    drive_on = "If closed: drive on, the fuel reaches mile 600"
+    assert directions.notes == ("Price before midnight on Fri: $3.499, then $3.699", drive_on)
     passed, chosen = with_reasons(plan.explanation())["candidates"]
-    price = "before midnight on Fri: $3.499, then $3.699"
-    assert chosen["detail"] == f"fill to 50 % (60.0 gal); {drive_on}; {price}"
+    assert chosen["detail"] == "fill to 50 % (60.0 gal); before midnight on Fri: $3.499, then $3.699"
     assert chosen["price_change"] == {"at": "2026-11-21T00:00:00-06:00", "before": 3.499, "after": 3.699}
     assert "price_change" not in passed
     assert "before" not in passed["detail"]

@@ -121,7 +121,7 @@ def test_the_driver_and_the_dispatcher_read_it() -> None:
     assert [one.notes for one in directions_of(plan)] == [("If closed: Love's 305, mile 270",)]
     full = with_reasons(plan.explanation())
     (chosen,) = [one for one in full["candidates"] if one["why"] == CHOSEN]
-    assert chosen["detail"].endswith("if closed: Love's 305, mile 270")
+    assert way_out_in_words(chosen["way_out"]) == "if closed: Love's 305, mile 270"
     assert chosen["way_out"] == {"station_id": "S270", "name": "Love's 305", "mile": 270.0}
     assert full["inputs"]["hard_floor_gallons"] == 5.0
     assert way_out_in_words(None) == "if closed: no other station is in reach, ask dispatch"
