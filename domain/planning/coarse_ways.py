@@ -24,6 +24,8 @@ class CoarseWay:
     line_miles: Array
     mpg: float
     capacity_gallons: float
+    mpg_is_measured: bool = False
+    """True if the levels of the trip itself had shown this mpg."""
 
 
 class _Stored(NamedTuple):
@@ -32,6 +34,7 @@ class _Stored(NamedTuple):
     latitudes: list[float]
     longitudes: list[float]
     miles: list[float]
+    mpg_is_measured: bool = False
 
 
 _decode = msgspec.msgpack.Decoder(_Stored).decode
@@ -42,17 +45,24 @@ def coarse_way_of(plan: ComputedPlan) -> bytes | None:
     road = plan.inputs.road
     if road.distance_miles <= 0 or STRAIGHT_LINE_REASON in (road.fallback_reason or ""):
         return None
-    return pack_way(road, mpg=plan.trip.mpg, capacity_gallons=plan.inputs.rated_gallons)
+    return pack_way(
+        road,
+        mpg=plan.trip.mpg,
+        capacity_gallons=plan.inputs.rated_gallons,
+        mpg_is_measured=plan.inputs.burn.kind == "measured",
+    )
 
 
-def pack_way(road: Road, *, mpg: float, capacity_gallons: float) -> bytes:
+def pack_way(road: Road, *, mpg: float, capacity_gallons: float, mpg_is_measured: bool = False) -> bytes:
     points = max(2, round(road.distance_miles / POINT_MILES) + 1)
     miles = np.linspace(road.line_miles[0], road.line_miles[-1], points)
     latitudes, longitudes = (np.interp(miles, road.line_miles, degrees).round(4).tolist() for degrees in road.line.T)
-    return msgspec.msgpack.encode(_Stored(mpg, capacity_gallons, latitudes, longitudes, miles.round(2).tolist()))
+    return msgspec.msgpack.encode(
+        _Stored(mpg, capacity_gallons, latitudes, longitudes, miles.round(2).tolist(), mpg_is_measured)
+    )
 
 
 def unpack_way(stored: bytes) -> CoarseWay:
-    mpg, capacity_gallons, latitudes, longitudes, miles = _decode(stored)
+    mpg, capacity_gallons, latitudes, longitudes, miles, mpg_is_measured = _decode(stored)
     line = np.array([latitudes, longitudes], dtype=np.float64).T
-    return CoarseWay(line, np.array(miles, dtype=np.float64), mpg, capacity_gallons)
+    return CoarseWay(line, np.array(miles, dtype=np.float64), mpg, capacity_gallons, mpg_is_measured)

@@ -83,6 +83,8 @@ class FuelAhead(NamedTuple):
     fuel_stops_passed: int
     is_current: bool
     """False where the truck has left the road since."""
+    measured_mpg: float | None
+    """The mpg of the newest plan, where the levels of the trip itself had shown it."""
 
     @property
     def sentence(self) -> str:
@@ -110,7 +112,8 @@ def fuel_ahead(
     outlook = look_ahead(levels, planned=planned, ahead=ahead, floor_percent=trip.burn_floor_percent)
     name = way.fuel_stops[number].name if number < len(way.fuel_stops) else "the end of the plan"
     is_current = not fixes or (bool(levels) and levels[-1].at == fixes[-1].recorded_at)
-    return FuelAhead(outlook, mile, ahead, name, number, is_current)
+    measured_mpg = coarse.mpg if coarse.mpg_is_measured else None
+    return FuelAhead(outlook, mile, ahead, name, number, is_current, measured_mpg)
 
 
 def _levels(way: PlannedWay, fixes: Sequence[TrackedFix]) -> list[LevelAtMile]:

@@ -114,9 +114,7 @@ def _load_replan(connection: Connection, route_id: UUID, *, now: datetime) -> Re
         return None
     task = plan_task_as_of(connection, route, live_now(route, now) or due.at)
     fuel = _fuel_ahead(connection, route, task.as_of)
-    if fuel is None or fuel.outlook is None:
-        return Replan(due, task)
-    return Replan(due, _as_measured(task, fuel.outlook, is_current=fuel.is_current), fuel.outlook)
+    return Replan(due, _as_measured(task, fuel), fuel.outlook) if fuel is not None else Replan(due, task)
 
 
 def _fuel_ahead(connection: Connection, route: RouteToPlan, as_of: datetime) -> FuelAhead | None:
@@ -127,14 +125,18 @@ def _fuel_ahead(connection: Connection, route: RouteToPlan, as_of: datetime) -> 
     return fuel_ahead(connection, trip, {stop: visit.arrived_at for stop, visit in visits.items()}, at=as_of)
 
 
-def _as_measured(task: PlanTask, outlook: Outlook, *, is_current: bool) -> PlanTask:
+def _as_measured(task: PlanTask, ahead: FuelAhead) -> PlanTask:
     """The task with the burn that the trip's own levels show, where they contradict the figure of the plan before, and
-    with the level of several readings in place of the newest one."""
-    if not outlook.burns_otherwise:
-        return task
+    with the level of several readings in place of the newest one. A plan keeps the burn that was measured for the plan
+    before until its levels show another."""
+    outlook = ahead.outlook
+    if outlook is None or not outlook.burns_otherwise:
+        if ahead.measured_mpg is None:
+            return task
+        return replace(task, burn=Burn(ahead.measured_mpg, "measured", instead_of_mpg=task.burn.mpg))
     burn = Burn(round(outlook.mpg, 2), "measured", instead_of_mpg=outlook.planned.mpg)
     fuel = task.fuel
-    if fuel is not None and fuel.is_believed and is_current:
+    if fuel is not None and fuel.is_believed and ahead.is_current:
         fuel = replace(fuel, gauge=fuel.gauge._replace(percent=round(outlook.level_percent, 1)))
     return replace(task, burn=burn, fuel=fuel)
 

@@ -14,12 +14,15 @@ from domain.accounts.companies import set_policy
 from domain.accounts.policy import Policy
 from domain.contract.shapes import Position
 from domain.database.connections import Connection
+from domain.documents import PlanCause
 from domain.planning.explanation import unpack_explanation
+from domain.routes.plans.replans import ask_for_replan
 from domain.settings import Settings
 from domain.stations.stations import store_station_rows
 from tests.domain.helpers import corrected_by_hand
 from tests.domain.routes.journey import PERCENT_PER_MILE, Journey, Leg
 from tests.factories import DOT, STATIONS, Fleet
+from tests.jobs import jobs_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -197,3 +200,31 @@ def test_a_plan_without_its_explanation_is_watched_as_well(journey: Journey) -> 
     for position in Truck(journey, 1.4).positions(fixes):
         journey.run(journey.report([position]))
     assert "burn" in journey.causes()
+
+
+@pytest.mark.parametrize("miles_on", [0, 150])
+def test_the_next_plan_of_a_trip_keeps_the_burn_that_was_measured(journey: Journey, miles_on: int) -> None:
+    """Soon after such a plan its levels prove nothing yet, and later they agree with it."""
+    (stop,) = journey.fuel_stops
+    truck = Truck(journey, 1.4)
+    truck.drive(stop["milesFromOrigin"] - 10)
+    assert journey.causes() == [None, "burn"]
+    measured = journey.versions()[-1]
+    told_at = measured.as_of
+    truck.percent = 80.0
+    fixes = journey.fixes(Leg(stop["milesFromOrigin"] - 10, stop["milesFromOrigin"] + miles_on), minutes_apart=5.0)
+    for position in truck.positions(fixes):
+        post_alone(journey, position)
+    cause = PlanCause(kind="off_road", at=journey.now.isoformat(), text="left its road", fuelStopsPassed=0)
+    ask_for_replan(journey.connection, journey.route_id, cause, now=journey.now)
+    journey.run(jobs_of(journey.connection))
+
+    inputs = [unpack_explanation(one.explanation)["inputs"] for one in journey.versions()]
+    assert journey.versions()[-1].as_of > told_at
+    assert inputs[-1]["burn"]["kind"] == "measured"
+    assert inputs[-1]["mpg"] == pytest.approx(6.5 / 1.4, abs=0.35)
+
+
+def post_alone(journey: Journey, position: Position) -> None:
+    """The truck's fix is stored; nobody looks at it yet."""
+    journey.report([position])
