@@ -3,7 +3,7 @@
 import pytest
 
 from domain.routes.plans import replans
-from tests.benchmarks.truth.driver import Drive
+from tests.benchmarks.truth.driver import START, Drive, Fix
 from tests.benchmarks.truth.figures import wilson
 from tests.benchmarks.truth.rules import Rules
 from tests.benchmarks.truth.runs import drive
@@ -40,6 +40,18 @@ def test_no_truck_runs_dry_where_a_station_was_in_reach_and_no_driver_gets_more_
     outcome = drive(WORLDS[world], seed)
     assert not outcome.passed_when_low, outcome.notes
     assert outcome.messages <= 1 + replans.MOST_BURN_REPLANS, outcome.notes
+
+
+def test_the_driver_reads_level_gallons_and_way_out_in_his_message() -> None:
+    world = WORLDS["exact"]
+    trip = draw_trip(world, draw_truck(world, 1), 1)
+    orders = Rules().begin(trip, Fix(START, 0.0, trip.shown_percent(trip.start_gallons)))
+    assert orders
+    for order in orders:
+        assert order.fill_percent is not None
+        assert order.gallons > 0
+        assert order.way_out is not None
+        assert order.way_out.mile > order.offer.mile - 1
 
 
 def test_the_same_seed_draws_the_same_world() -> None:
