@@ -135,8 +135,8 @@ _LEVELS = Statement(
     """,
 )
 
-_SPANS = 48
-_LAST_SPANS = 12
+_SPANS = 32
+_LAST_SPANS = 8
 _LAST_HOUR = timedelta(hours=1)
 _LEAST_SPAN = timedelta(minutes=2)
 
@@ -144,7 +144,7 @@ _LEAST_SPAN = timedelta(minutes=2)
 def read_some_levels(
     connection: Connection, environment: str, vehicle_id: UUID, *, since: datetime, until: datetime
 ) -> list[TrackedFix]:
-    """Some sixty of the truck's fixes with a level, spread over the time, more in the last hour, and the newest one. A
+    """Some forty of the truck's fixes with a level, spread over the time, more in the last hour, and the newest one. A
     day's drive has a thousand."""
     late = max(since, until - _LAST_HOUR)
     moments = sorted({*_divided(since, late, _SPANS), *_divided(late, until, _LAST_SPANS)})
