@@ -225,4 +225,4 @@ def reason_of(outlook: Outlook) -> str:
     if burned is not None and outlook.burns_otherwise and outlook.mpg < outlook.planned.mpg:
         since = f" since mile {burned.from_mile:.0f}" if burned.from_mile >= 1 else ""
         return f"burns {outlook.mpg:.1f} mpg instead of {outlook.planned.mpg:.1f}{since}"
-    return f"has {outlook.level_percent:.0f} % in the tank at mile {outlook.mile:.0f}"
+    return f"has {outlook.level_percent:.0f} % in the tank"

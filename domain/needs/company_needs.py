@@ -226,7 +226,16 @@ ROUTE_NEEDS = (
         label="Trucks get low on their way",
         path="/map?need=low",
         step="Look at the map",
-        sql=_first_routes("t.low_since AS at, v.unit_number AS detail", f"{_TRUCKS_ON_THEIR_WAY} AND {GETS_LOW}", "at"),
+        sql=_first_routes(
+            """
+            t.low_since AS at, concat_ws(': ', v.unit_number, (
+                SELECT n.cause->>'text' FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision
+                  AND n.cause->>'kind' = 'burn' AND (n.cause->>'at')::timestamptz >= t.low_since
+                ORDER BY n.generated_at DESC LIMIT 1)) AS detail
+            """,
+            f"{_TRUCKS_ON_THEIR_WAY} AND {GETS_LOW}",
+            "at",
+        ),
     ),
     RouteNeed(
         kind="late",

@@ -88,11 +88,12 @@ class FuelAhead(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Why the fuel does not last, for people."""
+        """Why the fuel does not last, for people. The driver reads it in the message of the new plan, whose miles begin
+        where the truck is, so it names the place alone."""
         if self.outlook is None:
             return ""
         left = max(self.outlook.arrival_percent, 0.0)
-        return f"{reason_of(self.outlook)}; {left:.0f} % would be left at {self.name}, mile {self.ahead.mile:.0f}"
+        return f"{reason_of(self.outlook)}; {left:.0f} % would be left at {self.name}"
 
 
 def fuel_ahead(

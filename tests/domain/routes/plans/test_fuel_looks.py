@@ -15,6 +15,7 @@ from domain.accounts.policy import Policy
 from domain.contract.shapes import Position
 from domain.database.connections import Connection
 from domain.documents import PlanCause
+from domain.needs.company_needs import NamedRoute, RoutesInNeed, find_needs
 from domain.planning.explanation import unpack_explanation
 from domain.routes.plans.replans import ask_for_replan
 from domain.settings import Settings
@@ -132,7 +133,7 @@ def test_a_truck_that_passes_its_stop_is_told_before_it_is_empty_though_no_repla
     truck = Truck(journey, 1.0)
     truck.drive(stop["milesFromOrigin"] + 60, fuels=False)
     assert journey.causes() == [None, "burn"]
-    assert "in the tank at mile" in journey.versions()[1].cause["text"]
+    assert "% in the tank; " in journey.versions()[1].cause["text"]
     assert truck.told[0] > 10
 
 
@@ -153,11 +154,23 @@ def test_the_policy_may_be_switched_off_on_the_way(journey: Journey) -> None:
     assert journey.track.look_by is None
 
 
+def named_need(journey: Journey) -> NamedRoute:
+    need = find_needs(journey.connection, journey.tenant, kinds=["gets_low"], now=journey.now)["gets_low"]
+    assert isinstance(need, RoutesInNeed)
+    return need.named[0]
+
+
 def test_two_plans_are_made_at_most_and_the_need_stays(journey: Journey) -> None:
     truck = Truck(journey, 1.4)
     truck.drive(520, fuels=False)
     assert journey.causes().count("burn") == 2
     assert journey.track.low_since is not None
+    assert named_need(journey).detail == "101", "the reason of an earlier shortfall is not its reason"
+    cause = journey.versions()[-1].cause
+    journey.connection.execute(
+        "UPDATE tracks SET low_since = %s WHERE vehicle_id = %s", (cause["at"], journey.fleet.trucks[0])
+    )
+    assert named_need(journey).detail == f"101: {cause['text']}"
     made = [version.as_of for version in journey.versions()]
     assert all(after - before >= timedelta(minutes=30) for before, after in pairwise(made))
 
