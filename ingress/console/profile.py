@@ -220,7 +220,7 @@ def _purchase(one: ExplainedCandidate) -> str:
 
 
 def _versions(history: History, explanation: Explanation, scale: _Scale) -> list[Version]:
-    current = next((one for one in history.plans if one.id == history.route.plan_id), None)
+    current = history.current_plan
     if current is None or current.document is None:
         return []
     inputs, road = explanation["inputs"], current.document["totalDistanceMiles"]

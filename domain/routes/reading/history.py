@@ -118,16 +118,20 @@ class History(NamedTuple):
     """Oldest first."""
 
     @property
+    def current_plan(self) -> StoredPlan | None:
+        return next((plan for plan in self.plans if plan.id == self.route.plan_id), None)
+
+    @property
     def fill_levels(self) -> dict[int, int]:
         """The levels to fill to at the stops of the current plan, by their sequence, where the gauge tells them."""
-        current = next((plan for plan in self.plans if plan.id == self.route.plan_id), None)
+        current = self.current_plan
         stops = current.document["stops"] if current is not None and current.document is not None else ()
         return {stop["sequence"]: stop["fillToPercent"] for stop in stops if "fillToPercent" in stop}
 
     @property
     def planned_stations(self) -> list[str]:
         """The stations of the fuel stops of the current plan; empty where they are not known."""
-        current = next((plan for plan in self.plans if plan.id == self.route.plan_id), None)
+        current = self.current_plan
         return (current.station_ids if current is not None else None) or []
 
 

@@ -350,6 +350,22 @@ def test_a_route_whose_driver_has_the_plan_cannot_be_canceled(world: World) -> N
     assert status_now(world, route_id) is RouteStatus.ACTIVE
 
 
+def test_the_fuel_plan_says_why_it_was_made_anew(world: World) -> None:
+    fleet = world.new_fleet()
+    route_id = stored(world, fleet)
+    browser = world.browser(Role.VIEWER, fleet)
+    with world.database.transaction() as connection:
+        planned_by_hand(connection, route_id, now=datetime.now(UTC))
+    assert "Made anew" not in browser.look(page_of(route_id))
+    why = "burns 5.6 mpg instead of 6.5 since mile 140; 10 % would be left at Anthony"
+    cause = json.dumps({"kind": "burn", "at": "2026-11-20T10:00:00Z", "text": why})
+    with world.database.transaction() as connection:
+        connection.execute("UPDATE plans SET cause = %s WHERE route_id = %s", (cause, route_id))
+    page = words(browser.look(page_of(route_id)))
+    assert "Made anew now" in page
+    assert f": {why}. " in page
+
+
 def test_the_page_of_a_driven_route_says_that_its_times_are_simulated(world: World) -> None:
     fleet, now = world.new_fleet(), datetime.now(UTC)
     before = stored(world, fleet, sandbox=True, scheduledStart=(now + timedelta(hours=1)).isoformat())

@@ -244,6 +244,7 @@ def show_one(page: Page) -> Response:
         visits=history.visits,
         plans=history.plans,
         messages=history.messages,
+        current_plan=history.current_plan,
         fill_levels=history.fill_levels,
         planned_stations=history.planned_stations,
         until=page.field_of_moment(page.now + USUAL_CLOSURE),
