@@ -315,7 +315,8 @@ _GIVE_UP = Command(
     f" AND {_IS_DUE}"
 )
 _GIVE_UP_TANK = Command(
-    f"UPDATE learned_burns b SET capacity_gallons = {_CAPACITY} FROM vehicles v WHERE v.id = b.vehicle_id"
+    f"UPDATE learned_burns b SET mpg = b.mpg * b.capacity_gallons / {_CAPACITY}, capacity_gallons = {_CAPACITY}"
+    " FROM vehicles v WHERE v.id = b.vehicle_id"
     " AND v.company_id = b.company_id AND b.company_id = %(company_id)s AND b.environment = %(environment)s"
     " AND b.vehicle_id = %(vehicle_id)s"
 )

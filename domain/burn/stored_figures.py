@@ -6,6 +6,7 @@ from typing import NamedTuple, TypedDict
 from uuid import UUID
 
 from domain.burn.figures import (
+    DEFAULT_CAPACITY_GALLONS,
     PROVEN_MILES,
     PROVEN_TRIPS,
     UNKNOWN_BURN,
@@ -37,7 +38,8 @@ class StoredTrip(TypedDict):
 
 class KnownFigures(NamedTuple):
     """A truck's declared mpg, its own figure, and the median of its company where that may count. `choice` is the
-    company's `mpg_choice`."""
+    company's `mpg_choice`. Gauges show percents: where another tank was declared since the truck learned, the figure is
+    that of the same percents, until the truck has learned again."""
 
     vehicle_id: UUID
     choice: str
@@ -77,7 +79,9 @@ class KnownFigures(NamedTuple):
 _KNOWN = Statement(
     KnownFigures,
     f"""
-    SELECT v.id AS vehicle_id, c.mpg_choice AS choice, v.mpg AS declared_mpg, own.mpg, own.spread_percent, own.trips,
+    SELECT v.id AS vehicle_id, c.mpg_choice AS choice, v.mpg AS declared_mpg,
+           own.mpg * own.capacity_gallons / coalesce(v.fuel_tank_capacity_gallons, {DEFAULT_CAPACITY_GALLONS}) AS mpg,
+           own.spread_percent, own.trips,
            fleet.mpg AS fleet_mpg, fleet.spread_percent AS fleet_spread_percent, fleet.trucks AS fleet_trucks,
            fleet.of_model AS fleet_of_model
     FROM vehicles v JOIN companies c ON c.id = v.company_id

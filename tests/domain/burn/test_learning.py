@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from domain.burn.figures import Burn
-from domain.burn.learning import let_trips_wait, measure_again, trucks_to_learn
+from domain.burn.learning import TruckToLearn, give_up, let_trips_wait, measure_again, trucks_to_learn
 from domain.burn.stored_figures import figure_for_plan
 from domain.database.connections import Connection, Database, Tenant
 from domain.driven_lanes.learning import LATE_FIXES
@@ -227,3 +227,20 @@ def test_a_deleted_route_and_an_erased_company_leave_nothing(database: Database,
     with database.transaction() as connection:
         for table in ("trip_burns", "learned_burns"):
             assert not connection.execute(f"SELECT FROM {table} WHERE company_id = %s", (fleet.company_id,)).fetchall()
+
+
+@pytest.mark.parametrize("gives_up", [False, True])
+def test_another_tank_leaves_the_range_until_the_truck_has_learned_again(
+    connection: Connection, now: datetime, gives_up: bool
+) -> None:
+    """A gauge shows percents: with 240 gallons in place of 200, the same fall of the level is a fifth more fuel."""
+    fleet = undeclared(connection)
+    trips(connection, fleet, fleet.live, now)
+    before = burn(connection, fleet, fleet.live).mpg
+    connection.execute("UPDATE vehicles SET fuel_tank_capacity_gallons = 240 WHERE id = %s", (fleet.trucks[0],))
+    if gives_up:
+        truck = TruckToLearn(fleet.company_id, fleet.live.environment, fleet.trucks[0])
+        give_up(connection, truck, now=now + timedelta(days=7))
+    assert burn(connection, fleet, fleet.live).mpg == pytest.approx(before * 200 / 240, abs=0.01)
+    learn(connection, fleet, fleet.live, now + timedelta(days=7))
+    assert burn(connection, fleet, fleet.live).mpg == pytest.approx(before * 200 / 240, rel=0.02)
