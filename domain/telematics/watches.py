@@ -100,6 +100,7 @@ _WATCH = Statement(
     UPDATE tracks SET watch_from = CASE WHEN %(road)s THEN %(since)s::timestamptz END,
         watch_at = CASE WHEN %(road)s THEN %(since)s::timestamptz END,
         look_from = %(look_from)s, look_below_percent = %(look_below)s, look_by = %(look_by)s,
+        low_since = CASE WHEN %(look_by)s::timestamptz IS NOT NULL THEN low_since END,
         fuel_stops_passed = CASE WHEN %(new_plan)s THEN 0 ELSE fuel_stops_passed END,
         unprocessed_from = least(unprocessed_from, %(since)s), unprocessed_since = coalesce(unprocessed_since, %(now)s)
     WHERE vehicle_id = %(vehicle_id)s AND environment = %(environment)s
