@@ -35,9 +35,9 @@ class FuelOfTrip(NamedTuple):
     waits: bool | None
     """True while a new plan or its message is under way."""
     burn_replans: NotNull[int]
-    """Number of plans that were made on this trip because the fuel did not last."""
+    """Number of plans that drivers were told on this trip because the fuel did not last."""
     burn_attempts: NotNull[int]
-    """Number of these plans and of the attempts that found no feasible one."""
+    """Number of plans for that reason, told or not, and of the attempts that found no feasible one."""
     document: NotNull[FuelPlanDocument]
     drivers_road_miles: NotNull[float]
     road_miles: NotNull[float]
@@ -62,7 +62,8 @@ _TRIPS = Statement(
     CROSS JOIN LATERAL (SELECT * FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision
                           AND n.document IS NOT NULL
                         ORDER BY n.generated_at DESC, n.id DESC LIMIT 1) AS road
-    CROSS JOIN LATERAL (SELECT count(*) AS burn_attempts, count(n.document) AS burn_replans FROM plans n
+    CROSS JOIN LATERAL (SELECT count(*) AS burn_attempts, count(m.plan_id) AS burn_replans
+                        FROM plans n LEFT JOIN messages m ON m.plan_id = n.id
                         WHERE n.route_id = r.id AND n.revision = r.revision AND n.cause->>'kind' = 'burn') AS made
     WHERE r.id = ANY(%s) AND r.status = 'active'
     """,

@@ -41,12 +41,12 @@ MOST_REPLANS = 2
 
 MOST_BURN_REPLANS = 2
 LEAST_BETWEEN = timedelta(minutes=30)
-"""Most replans on one trip because the fuel does not last, and the shortest time between one of them and the plan
-before. They have limits of their own: a truck that runs dry has no use for those of the others."""
+"""Most replans that a driver is told on one trip because the fuel does not last, and the shortest time between one of
+them and the plan before. They have limits of their own: a truck that runs dry has no use for those of the others."""
 
 MOST_BURN_ATTEMPTS = 8
-"""Most of them together with the attempts that found no feasible plan. Half an hour on, another station may be in
-reach."""
+"""Most of them together with those that the driver is not told, and the attempts that found no feasible plan. Half an
+hour on, another station may be in reach."""
 
 LEAST_MORE_GALLONS = 10.0
 """A driver is told to buy more at the stop that he has anyway where it is at least this much."""

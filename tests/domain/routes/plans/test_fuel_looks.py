@@ -17,6 +17,7 @@ from domain.database.connections import Connection
 from domain.documents import PlanCause
 from domain.needs.company_needs import NamedRoute, RoutesInNeed, find_needs
 from domain.planning.explanation import unpack_explanation
+from domain.routes.plans import replans
 from domain.routes.plans.replans import ask_for_replan
 from domain.settings import Settings
 from domain.stations.stations import store_station_rows
@@ -241,3 +242,19 @@ def test_the_next_plan_of_a_trip_keeps_the_burn_that_was_measured(journey: Journ
 def post_alone(journey: Journey, position: Position) -> None:
     """The truck's fix is stored; nobody looks at it yet."""
     journey.report([position])
+
+
+def test_plans_that_the_driver_was_not_told_leave_him_both(journey: Journey, monkeypatch: pytest.MonkeyPatch) -> None:
+    """He fuels at the same station, for some gallons more: that is no reason to leave him alone later."""
+    (stop,) = journey.fuel_stops
+    truck = Truck(journey, 1.4)
+    with monkeypatch.context() as patched:
+        patched.setattr(replans, "_is_told", lambda *_: False)
+        truck.drive(stop["milesFromOrigin"] - 60)
+    assert journey.causes().count("burn") >= 2
+    assert truck.told == []
+    for position in truck.positions(
+        journey.fixes(Leg(stop["milesFromOrigin"] - 60, stop["milesFromOrigin"] - 5), minutes_apart=5.0)
+    ):
+        journey.run(journey.report([position]))
+    assert len(journey.messages()) > 1
