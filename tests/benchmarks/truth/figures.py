@@ -82,11 +82,13 @@ def _regret(outcomes: Sequence[Outcome]) -> list[str]:
     arrived = [one for one in outcomes if one.dry_mile is None and one.optimum_dollars is not None]
     pairs = np.array([regret_of(one) for one in arrived])
     as_told = np.array([regret_of(one) for one in arrived if not one.hindered])
-    return [_percent(pairs), _percent(as_told), f"{pairs[:, 0].mean():.2f}"]
+    return [_percent(pairs), _percent(as_told), f"{pairs[:, 0].mean():.2f}" if arrived else "-"]
 
 
 def _percent(pairs: Array) -> str:
     """The ratio of the sums, by bootstrap."""
+    if not len(pairs):
+        return "-"
     drawn = np.random.default_rng(0).integers(len(pairs), size=(BOOTSTRAPS, len(pairs)))
     more, least = pairs[drawn].sum(axis=1).T
     low, high = np.percentile(100 * more / least, [2.5, 97.5])

@@ -3,8 +3,8 @@
 import pytest
 
 from domain.routes.plans import replans
-from tests.benchmarks.truth.driver import START, Drive, Fix
-from tests.benchmarks.truth.figures import wilson
+from tests.benchmarks.truth.driver import START, Drive, Fix, Outcome
+from tests.benchmarks.truth.figures import line_of, wilson
 from tests.benchmarks.truth.rules import Rules
 from tests.benchmarks.truth.runs import drive
 from tests.benchmarks.truth.world import WORLDS, draw_trip, draw_truck
@@ -57,6 +57,10 @@ def test_the_driver_reads_level_gallons_and_way_out_in_his_message() -> None:
 def test_the_same_seed_draws_the_same_world() -> None:
     first, again = (drive(WORLDS["declared"], 7) for _ in range(2))
     assert first == again
+
+
+def test_a_world_in_which_nobody_arrives_has_a_line_too() -> None:
+    assert "| - | - | - |" in line_of("dry", [Outcome(1, dry_mile=10.0)])
 
 
 def test_an_interval_holds_its_share() -> None:
