@@ -139,6 +139,7 @@ def test_a_driven_route_shows_its_history(world: World, driven: tuple[Client, st
     assert [stop["reached"] for stop in moving["stops"]] == [True, False, False]
     for stop in plan["stops"]:
         assert stop["name"] in page
+    assert page.count("if closed: ") == 2 * len(plan["stops"]), "in the plan, and among the reasons"
     for said in ("fill up at every need", "cheapest pump in each range", "Extra cost of a stop", "dearer"):
         assert said in page
     answer = client.get(f"/v1/routes/{route_id}").json()

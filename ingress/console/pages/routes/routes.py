@@ -16,6 +16,7 @@ from domain.lifecycle import Environment, PendingReason, RouteStatus
 from domain.planning.explanation import Explanation, FullExplanation, ReasonedCandidate, StoredExplanation
 from domain.planning.reasons import with_reasons
 from domain.planning.road_notes import RoadInWords, road_in_words
+from domain.planning.ways_out import way_out_in_words
 from domain.routes.reading.history import (
     History,
     read_driven_levels,
@@ -283,6 +284,12 @@ class Explained(NamedTuple):
     pages: int
     is_asked: bool
     """True if the address names the page."""
+
+    @property
+    def ways_out(self) -> dict[str, str]:
+        """The way out of each fuel stop in words, by its station."""
+        chosen = [one for one in self.document["candidates"] if "way_out" in one]
+        return {one["station_id"]: way_out_in_words(one["way_out"]) for one in chosen}
 
 
 def _explained(page: Page, explanation: StoredExplanation) -> Explained:
