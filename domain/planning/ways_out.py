@@ -1,10 +1,11 @@
 """The way out of a fuel stop: where its truck goes if the station is closed.
 
 Behind each planned fuel stop another station is in reach, above a hard floor, with the fuel on arrival and without a
-purchase. The end of the plan is a way out, too. A floor for each candidate makes the optimizer keep it: the hard floor,
+purchase, where there is one at all. The end of the plan is a way out, too, where it is nearer. A floor for each candidate makes the optimizer keep it: the hard floor,
 and the gallons to the nearest way out. The reserve covers most of these floors, so they cost next to nothing.
 
-A station has no floor where a full tank does not reach a way out, or would be too full to buy. Where no plan keeps all
+A station has no floor where no other one is ahead, where a full tank does not reach a way out, or would be too full to
+buy. Where no plan keeps all
 floors, the highest are dropped, as few as possible: no limit of the policy is relaxed for a way out."""
 
 import math
@@ -72,23 +73,24 @@ def floors_for_ways_out(trip: Trip, offers: Sequence[Offer], hard_floor_gallons:
     nearest = _nearest_ways_out(burned, offers, trip.gallons_to(trip.distance_miles))
     floors = []
     for one, (at_mile, _, out), way_out in zip(trip.candidates, burned, nearest, strict=True):
-        floor = _rounded_up(hard_floor_gallons + out + way_out - at_mile)
+        floor = _rounded_up(hard_floor_gallons + out + way_out - at_mile) if way_out is not None else 0.0
         floors.append(floor if floor <= trip.usable_gallons - trip.smallest_purchase(one) else 0.0)
     return floors
 
 
 def _nearest_ways_out(
     burned: Sequence[tuple[float, float, float]], offers: Sequence[Offer], at_end: float
-) -> Iterator[float]:
-    """The gallons burned since the start on arriving at the nearest way out of each candidate. Among all candidates
-    ahead the nearest is known from behind; only where that is the same place the others are looked at."""
+) -> Iterator[float | None]:
+    """The gallons burned since the start on arriving at the nearest way out of each candidate; None where no other
+    station is ahead. Among all candidates ahead the nearest is known from behind; only where that is the same place the
+    others are looked at."""
     arriving = [at_mile + into for at_mile, into, _ in burned]
     nearest_from = [*range(len(arriving))]
     for index in range(len(arriving) - 2, -1, -1):
         behind = nearest_from[index + 1]
         nearest_from[index] = index if arriving[index] <= arriving[behind] else behind
     for index, offer in enumerate(offers):
-        found, at = at_end, index + 1
+        found, at = math.inf, index + 1
         while at < len(arriving):
             nearest = nearest_from[at]
             if arriving[nearest] >= found:
@@ -99,7 +101,7 @@ def _nearest_ways_out(
             others = (one for one in range(at, nearest) if not _are_one_place(offer, offers[one]))
             found = min([found, *(arriving[one] for one in others)])
             at = nearest + 1
-        yield found
+        yield min(found, at_end) if found < math.inf else None
 
 
 _STEPS = 100
