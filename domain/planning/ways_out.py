@@ -1,8 +1,9 @@
 """The way out of a fuel stop: where its truck goes if the station is closed.
 
 Behind each planned fuel stop another station is in reach, above a hard floor, with the fuel on arrival and without a
-purchase, where there is one at all. The end of the plan is a way out, too, where it is nearer. A floor for each candidate makes the optimizer keep it: the hard floor,
-and the gallons to the nearest way out. The reserve covers most of these floors, so they cost next to nothing.
+purchase, where there is one at all. The end of the plan is a way out, too, where it is nearer. A floor for each
+candidate makes the optimizer keep it: the hard floor, and the gallons to the nearest way out. The reserve covers most
+of these floors, so they cost next to nothing.
 
 A station has no floor where no other one is ahead, where a full tank does not reach a way out, or would be too full to
 buy. Where no plan keeps all
