@@ -6,8 +6,8 @@ candidate makes the optimizer keep it: the hard floor, and the gallons to the ne
 of these floors, so they cost next to nothing.
 
 A station has no floor where no other one is ahead, where a full tank does not reach a way out, or would be too full to
-buy. Where no plan keeps all
-floors, the highest are dropped, as few as possible: no limit of the policy is relaxed for a way out."""
+buy. Where no plan keeps all floors, the highest are dropped, as few as possible: no limit of the policy is relaxed for
+a way out."""
 
 import math
 from bisect import bisect_left

@@ -22,7 +22,7 @@ _OF_COMPANY = re.compile(rf"\b({'|'.join(WALLED)})\b")
 """Statements that name a table of companies' data."""
 
 _OF_ALL_COMPANIES = "FROM station_closures c WHERE c.company_id IS NULL"
-"""What operators have marked for all."""
+"""Closures that operators have marked for all companies."""
 
 _OF_CATALOG = re.compile(r"\b(?:FROM|JOIN) pg_|\bpg_(?:stat|ls|total_relation|relation)\w*")
 """Statements about the tables as a whole, which the doctor and migrations ask."""
