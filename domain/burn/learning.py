@@ -109,12 +109,17 @@ class _Trip(NamedTuple):
     ended_at: datetime
     levels: bytes | None
     road_miles: float | None
+    """The length of the whole road, by its first plan: those that are made on the way begin where the truck is. NULL
+    where the levels are kept."""
 
 
 _LOCK_TRIPS = Statement(
     _Trip,
     f"""
-    SELECT t.route_id, t.started_at, t.ended_at, t.levels, r.distance_miles AS road_miles
+    SELECT t.route_id, t.started_at, t.ended_at, t.levels, CASE WHEN t.levels IS NULL THEN coalesce((
+        SELECT (p.document->>'totalDistanceMiles')::float8 FROM plans p
+        WHERE p.route_id = r.id AND p.revision = r.revision AND p.document IS NOT NULL
+        ORDER BY p.generated_at, p.id LIMIT 1), r.distance_miles) END AS road_miles
     FROM trip_burns t JOIN routes r ON r.id = t.route_id
     WHERE t.route_id IN (
         SELECT route_id FROM trip_burns t

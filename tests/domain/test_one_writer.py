@@ -94,6 +94,7 @@ READERS_BELOW = {
     ("visits", "driven_lanes"): "the time of driving is that between two visits",
     ("positions", "driven_lanes"): "the road that a truck took",
     ("routes", "burn"): "the miles of the road of a completed trip",
+    ("plans", "burn"): "plans that are made on the way have only the rest of the road; the first one has all of it",
     ("visits", "burn"): "a trip begins when the truck leaves its first stop",
     ("positions", "burn"): "the fuel levels of a completed trip",
     ("fills", "burn"): "gallons of fuel cards are exact",

@@ -17,6 +17,7 @@ from domain.housekeeping.retention import delete_routes
 from domain.migrations.versions import learned_burn
 from domain.routes.transitions import complete_routes
 from tests.domain.burn.trips import MPH, card_fill, driven, learn
+from tests.domain.helpers import corrected_by_hand
 from tests.factories import Fleet, make_fleet
 from tests.rows import named
 
@@ -63,6 +64,17 @@ def test_three_trips_take_the_place_of_the_default(connection: Connection, now: 
     assert found.kind == "learned"
     assert found.mpg == pytest.approx(5.6, rel=0.04)
     assert found.source == "3 trips of the truck, 2,700 mi"
+
+
+def test_a_plan_that_was_made_on_the_way_shortens_no_trip(connection: Connection, now: datetime) -> None:
+    fleet = undeclared(connection)
+    start = now - timedelta(days=2)
+    route_id = driven(connection, fleet, fleet.live, start, road_miles=500.0)
+    for hours, miles in ((0, 930.0), (8, 500.0)):
+        corrected_by_hand(connection, route_id, now=start + timedelta(hours=hours), totalDistanceMiles=miles)
+    learn(connection, fleet, fleet.live, now)
+    (trip,) = stored(connection, fleet)
+    assert trip.miles == pytest.approx(930, abs=15)
 
 
 def test_nobody_else_learns_from_them(connection: Connection, now: datetime) -> None:
