@@ -112,9 +112,15 @@ def _load_replan(connection: Connection, route_id: UUID, *, now: datetime) -> Re
     route = route_to_plan(connection, route_id) if due is not None else None
     if due is None or route is None:
         return None
-    task = plan_task_as_of(connection, route, live_now(route, now) or due.at)
-    fuel = _fuel_ahead(connection, route, task.as_of)
-    return Replan(due, _as_measured(task, fuel), fuel.outlook) if fuel is not None else Replan(due, task)
+    task, outlook = with_measured_burn(connection, plan_task_as_of(connection, route, live_now(route, now) or due.at))
+    return Replan(due, task, outlook)
+
+
+def with_measured_burn(connection: Connection, task: PlanTask) -> tuple[PlanTask, Outlook | None]:
+    """The task of a truck on its way with the burn that the trip's own levels show; and its fuel on the way to the
+    driver's next stop, None where its levels tell nothing."""
+    ahead = _fuel_ahead(connection, task.route, task.as_of)
+    return (_as_measured(task, ahead), ahead.outlook) if ahead is not None else (task, None)
 
 
 def _fuel_ahead(connection: Connection, route: RouteToPlan, as_of: datetime) -> FuelAhead | None:

@@ -59,7 +59,7 @@ from domain.roads import CIRCUITY, Point, great_circle_miles
 from domain.routes import events
 from domain.routes.plans import closed_stations
 from domain.routes.plans.first_plan import queue_message_of
-from domain.routes.plans.replans import avoids_closed
+from domain.routes.plans.replans import avoids_closed, with_measured_burn
 from domain.stations.corridor_offers import Corridor
 
 _READINGS = 10
@@ -150,6 +150,8 @@ def _load_review(connection: Connection, route_id: UUID, plan: PlanUnderReview, 
         return None
     as_of = live_now(route, now) or plan.departed_at or newest_at_first_stop(connection, route)
     task = plan_task_as_of(connection, route, as_of)
+    if plan.departed_at is not None:
+        task, _ = with_measured_burn(connection, task)
     changed = _fuel_changed(connection, task, plan, until=plan.departed_at or as_of)
     return Review(plan, task, changed, closed_stations.closed_ahead(connection, route_id, now=now))
 

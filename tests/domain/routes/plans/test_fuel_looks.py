@@ -17,7 +17,7 @@ from domain.database.connections import Connection
 from domain.documents import PlanCause
 from domain.needs.company_needs import NamedRoute, RoutesInNeed, find_needs
 from domain.planning.explanation import unpack_explanation
-from domain.routes.plans import replans
+from domain.routes.plans import replans, review_requests, reviews
 from domain.routes.plans.replans import ask_for_replan
 from domain.settings import Settings
 from domain.stations.stations import store_station_rows
@@ -237,6 +237,17 @@ def test_the_next_plan_of_a_trip_keeps_the_burn_that_was_measured(journey: Journ
     assert journey.versions()[-1].as_of > told_at
     assert inputs[-1]["burn"]["kind"] == "measured"
     assert inputs[-1]["mpg"] == pytest.approx(6.5 / 1.4, abs=0.35)
+
+
+def test_a_plan_that_a_dispatcher_asks_for_on_the_way_has_the_burn_of_the_trip(journey: Journey) -> None:
+    set_policy(journey.connection, journey.fleet.company_id, Policy(watch_burn=False), DOT)
+    Truck(journey, 1.25).drive(200, fuels=False)
+    assert journey.causes() == [None]
+    assert review_requests.by_dispatcher(journey.connection, journey.tenant, journey.route_id, now=journey.now)
+    review = reviews.begin_review(journey.connection, journey.route_id, now=journey.now)
+    assert review is not None
+    is_there = journey.tenant.environment == "live"  # a review in the sandbox plans as of the departure
+    assert review.task.burn.kind == ("measured" if is_there else "declared")
 
 
 def post_alone(journey: Journey, position: Position) -> None:
