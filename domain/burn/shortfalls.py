@@ -53,6 +53,9 @@ LEAST_SHARE = 0.8
 """No plan is made with a smaller share of the burn of the plan before: a gauge that stood still a while would run the
 truck dry."""
 
+ARRIVED_MILES = 3.0
+"""A truck this near to its purchase is there. It may be at the pump, where a new plan would only disturb its driver."""
+
 NOTABLE_SHARE = 0.03
 """A smaller change of the burn is none to speak of."""
 
@@ -101,7 +104,8 @@ class Outlook:
 
     @property
     def falls_short(self) -> bool:
-        return self.arrival_percent + SURE_SPREADS * self.spread_percent < self.floor_percent
+        has_arrived = abs(self.ahead.mile - self.mile) <= ARRIVED_MILES
+        return not has_arrived and self.arrival_percent + SURE_SPREADS * self.spread_percent < self.floor_percent
 
     @property
     def burns_otherwise(self) -> bool:

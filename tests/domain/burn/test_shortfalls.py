@@ -24,7 +24,7 @@ def outlook(miles: int, shown: Callable[[float], float], rng: random.Random, *, 
         LevelAtMile(NOW + timedelta(minutes=mile), float(mile), float(max(round(shown(mile) + rng.gauss(0, 1.0)), 0)))
         for mile in range(0, miles + 1, 5)
     ]
-    stop = Ahead(ahead, 1.0, 90 - PER_MILE * ahead)
+    stop = Ahead(ahead, 1.0, max(90 - PER_MILE * ahead, 16.0))
     return look_ahead(levels, planned=PLANNED, ahead=stop, floor_percent=12.0)
 
 
@@ -62,3 +62,11 @@ def test_a_tank_filled_by_the_way_is_no_burn() -> None:
     assert found is not None
     assert found.mpg == pytest.approx(6.5, rel=0.05)
     assert not found.falls_short
+
+
+@pytest.mark.parametrize(("miles", "short"), [(180, True), (240, False), (250, True)])
+def test_a_truck_at_the_pump_gets_no_new_plan(miles: int, short: bool) -> None:
+    """But one that falls short on the way does, and one that drove by."""
+    found = outlook(miles, lambda mile: 27 - 1.1 * PER_MILE * mile, random.Random(1), ahead=242.0)
+    assert found is not None
+    assert found.falls_short == short
