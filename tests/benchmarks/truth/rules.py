@@ -171,15 +171,15 @@ class Rules:
         is_for_burn = kind == "burn"
         burn, percent = self.burn, self._level_percent()
         if outlook is not None and outlook.burns_otherwise:
-            burn = measured(outlook)
+            burn = self.burn = measured(outlook)
             percent = round(outlook.level_percent, 1)
         plan = self._plan(fix, burn, percent)
         self.replans += not is_for_burn
         if not isinstance(plan, ComputedPlan):
             return None
-        if self.fuel is not None:
-            self.fuel.made += is_for_burn
         if not is_worth_telling(kind, self.document, passed, outlook, plan):
             self._watch(plan, fix, is_for_burn=is_for_burn)
             return None
+        if self.fuel is not None:
+            self.fuel.made += is_for_burn
         return self._tell(plan, fix, is_for_burn=is_for_burn)
