@@ -186,6 +186,8 @@ SOON = timedelta(minutes=5)
 """Shortest time where the newest level has to be confirmed."""
 FAST_MPH = 65.0
 """The speed of a truck over hours, at most."""
+SOONEST_WITHOUT_LEVELS = timedelta(hours=1)
+"""Shortest time up to the first look at a truck that sends no level, and between two of them."""
 SHOWING_MILES = 200.0
 """Miles behind a purchase after which levels show something."""
 LEFT_SHARE = 0.4
@@ -217,9 +219,10 @@ def _next_level(outlook: Outlook) -> float:
 
 
 def first_look(*, at: datetime, level_percent: float, ahead: Ahead) -> NextLook:
-    """The first look at a truck that begins a plan with this level."""
+    """The first look at a truck that begins a plan with this level: before it can be at its purchase, because it may
+    send no level on its way."""
     between = ahead.percent + LEFT_SHARE * (level_percent - ahead.percent)
-    by = at + timedelta(hours=(ahead.mile + SHOWING_MILES) / FAST_MPH)
+    by = at + max(timedelta(hours=ahead.mile / FAST_MPH), SOONEST_WITHOUT_LEVELS)
     return NextLook(at + SOONEST, between, by)
 
 
