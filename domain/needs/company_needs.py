@@ -17,6 +17,7 @@ from domain.needs.need import Need, Summary
 from domain.routes.reading.on_their_way import (
     BEGINS_LOW,
     GETS_LOW,
+    HAS_NO_LEVEL,
     IS_LATE,
     IS_OFF_ROAD,
     IS_SILENT,
@@ -227,11 +228,13 @@ ROUTE_NEEDS = (
         path="/map?need=low",
         step="Look at the map",
         sql=_first_routes(
-            """
-            t.low_since AS at, concat_ws(': ', v.unit_number, (
-                SELECT n.cause->>'text' FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision
-                  AND n.cause->>'kind' = 'burn' AND (n.cause->>'at')::timestamptz >= t.low_since
-                ORDER BY n.generated_at DESC LIMIT 1)) AS detail
+            f"""
+            t.low_since AS at, concat_ws(': ', v.unit_number, CASE
+                WHEN {HAS_NO_LEVEL} THEN 'sends no level; by its miles its fuel does not last'
+                ELSE (
+                    SELECT n.cause->>'text' FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision
+                      AND n.cause->>'kind' = 'burn' AND (n.cause->>'at')::timestamptz >= t.low_since
+                    ORDER BY n.generated_at DESC LIMIT 1) END) AS detail
             """,
             f"{_TRUCKS_ON_THEIR_WAY} AND {GETS_LOW}",
             "at",

@@ -108,15 +108,15 @@ class PlannedWay:
 
     def _way_to(self, place: Point, mile: float) -> Road:
         """The way off the road to a fuel stop, which may lie further off the road than a truck may otherwise go."""
-        return _road_of(np.array([self._place_at(mile), place]), np.array([mile, mile]))
+        return _road_of(np.array([self.place_at(mile), place]), np.array([mile, mile]))
 
-    def _place_at(self, mile: float) -> Point:
+    def place_at(self, mile: float) -> Point:
         latitude, longitude = (float(np.interp(mile, self.line_miles, degrees)) for degrees in self.line.T)
         return Point(latitude, longitude)
 
     def percent_off_road(self, stop: FuelStop, mile: float) -> float:
         """The fuel burned from the road to a fuel stop and back, in percent of capacity."""
-        return 2 * great_circle_miles(self._place_at(mile), stop.place) * self.percent_per_mile
+        return 2 * great_circle_miles(self.place_at(mile), stop.place) * self.percent_per_mile
 
     def miles_off(self, fix: TrackedFix) -> float:
         """The straight distance to the road, at most 500 miles."""

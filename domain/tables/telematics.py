@@ -62,7 +62,8 @@ class Tracks(SQLModel, table=True):
     fuel_stops_passed: int = with_default("0")
     """Number of the driver's fuel stops behind the truck, while it is watched."""
     look_from: datetime | None = time_column(null=True)
-    """A fix recorded from then on with less than `look_below_percent` has the truck's fuel looked at; see `looks`."""
+    """A fix recorded from then on with less than `look_below_percent` has the truck's fuel looked at; 0 where the truck
+    has sent no level. See `looks`."""
     look_below_percent: float | None = None
     look_by: datetime | None = time_column(null=True)
     """A fix recorded from then on has the truck's fuel looked at, whatever its level; NULL if nothing is looked at."""

@@ -1,11 +1,13 @@
 """Looks at the fuel of trucks on their way, of companies that watch the burn. Their tracks keep four values:
 
-- `look_from`, `look_below_percent`: a fix recorded from then on with less fuel than that has the truck looked at.
+- `look_from`, `look_below_percent`: a fix recorded from then on with less fuel than that has the truck looked at;
+  0: it has sent no level, and is looked at by time alone.
 - `look_by`: a fix recorded from then on has it looked at, whatever its level; NULL: it is not looked at.
 - `low_since`: the last look found that its fuel does not last; NULL: it does.
 
 So the feed compares each fix with numbers that it has at hand, and a truck that burns what its plan says is looked at a
-few times between two purchases. `burn/shortfalls.py` has the rule, `routes/plans/fuel_looks.py` looks."""
+few times between two purchases. `burn/shortfalls.py` and `burn/by_miles.py` have the rules, and
+`routes/plans/fuel_looks.py` looks."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -116,29 +118,36 @@ class _Level(NamedTuple):
     fuel_percent: NotNull[float]
 
 
-_LEVELS = Statement(
-    _Level,
-    """
-    SELECT level.recorded_at, level.latitude, level.longitude, level.fuel_percent
+class _Place(NamedTuple):
+    recorded_at: datetime
+    latitude: float
+    longitude: float
+
+
+_SOME = """
+    SELECT {columns}
     FROM unnest(%(begins)s::timestamptz[], %(ends)s::timestamptz[]) AS span (since, until)
     CROSS JOIN LATERAL (
         SELECT * FROM positions f WHERE f.vehicle_id = %(vehicle_id)s AND f.environment = %(environment)s
-          AND f.recorded_at >= span.since AND f.recorded_at < span.until
-          AND f.fuel_percent IS NOT NULL AND NOT f.implausible
-        ORDER BY f.recorded_at LIMIT 1) AS level
+          AND f.recorded_at >= span.since AND f.recorded_at < span.until AND NOT f.implausible{which}
+        ORDER BY f.recorded_at LIMIT 1) AS fix
     UNION
-    (SELECT recorded_at, latitude, longitude, fuel_percent FROM positions
+    (SELECT {columns} FROM positions fix
      WHERE vehicle_id = %(vehicle_id)s AND environment = %(environment)s
-       AND recorded_at BETWEEN %(since)s AND %(until)s AND fuel_percent IS NOT NULL AND NOT implausible
+       AND recorded_at BETWEEN %(since)s AND %(until)s AND NOT implausible{which}
      ORDER BY recorded_at DESC LIMIT 1)
     ORDER BY recorded_at
-    """,
-)
+"""
+_PLACE = "fix.recorded_at, fix.latitude, fix.longitude"
+_LEVELS = Statement(_Level, _SOME.format(columns=f"{_PLACE}, fix.fuel_percent", which=" AND fuel_percent IS NOT NULL"))
+_PLACES = Statement(_Place, _SOME.format(columns=_PLACE, which=""))
 
 _SPANS = 32
 _LAST_SPANS = 8
 _LAST_HOUR = timedelta(hours=1)
 _LEAST_SPAN = timedelta(minutes=2)
+_MOST_PLACES = 200
+_PLACE_SPAN = timedelta(minutes=15)
 
 
 def read_some_levels(
@@ -148,17 +157,31 @@ def read_some_levels(
     day's drive has a thousand."""
     late = max(since, until - _LAST_HOUR)
     moments = sorted({*_divided(since, late, _SPANS), *_divided(late, until, _LAST_SPANS)})
-    asked = {
-        "vehicle_id": vehicle_id,
-        "environment": environment,
-        "since": since,
-        "until": until,
-        "begins": moments,
-        "ends": [*moments[1:], until],
-    }
+    asked = _asked(environment, vehicle_id, moments, until)
     return [TrackedFix(*row) for row in _LEVELS.all(connection, asked)]
 
 
-def _divided(since: datetime, until: datetime, most: int) -> list[datetime]:
-    spans = max(1, min(most, (until - since) // _LEAST_SPAN))
+def read_some_places(
+    connection: Connection, environment: str, vehicle_id: UUID, *, since: datetime, until: datetime
+) -> list[TrackedFix]:
+    """The truck's fixes about every quarter of an hour, 200 at most, with or without a level, and the newest one. They
+    show the way that it took."""
+    moments = _divided(since, until, _MOST_PLACES, _PLACE_SPAN)
+    asked = _asked(environment, vehicle_id, moments, until)
+    return [TrackedFix(*row) for row in _PLACES.all(connection, asked)]
+
+
+def _asked(environment: str, vehicle_id: UUID, moments: Sequence[datetime], until: datetime) -> dict[str, object]:
+    return {
+        "vehicle_id": vehicle_id,
+        "environment": environment,
+        "since": moments[0],
+        "until": until,
+        "begins": list(moments),
+        "ends": [*moments[1:], until],
+    }
+
+
+def _divided(since: datetime, until: datetime, most: int, least: timedelta = _LEAST_SPAN) -> list[datetime]:
+    spans = max(1, min(most, (until - since) // least))
     return [since + (until - since) * part / spans for part in range(spans)]

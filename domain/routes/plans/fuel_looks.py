@@ -1,4 +1,5 @@
 """Looks at the fuel of trucks on their way, and has a new plan made in time where it does not last. `replans` makes it.
+Trucks that send no level are looked at by their miles, and no plan is made for them.
 
 The limits are apart from those of `deviating_trucks`: a truck that runs dry has no use for a switch."""
 
@@ -7,10 +8,11 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.burn.shortfalls import ANY_PERCENT, SOONEST, NextLook, next_look
+from domain.burn.by_miles import next_look_by_time
+from domain.burn.shortfalls import ANY_PERCENT, SOONEST, NextLook, Outlook, next_look
 from domain.database.connections import Connection
 from domain.lifecycle import Environment
-from domain.routes.plans.fuel_outlooks import FuelAhead, FuelOfTrip, fuel_ahead, fuel_of_trips
+from domain.routes.plans.fuel_outlooks import FuelAhead, FuelOfTrip, fuel_ahead, fuel_by_miles, fuel_of_trips
 from domain.routes.plans.replans import LEAST_BETWEEN, MOST_BURN_ATTEMPTS, MOST_BURN_REPLANS
 from domain.telematics import looks
 from domain.telematics.arrivals import Visit
@@ -101,6 +103,8 @@ def _look(
         return _Looked(later, low_since)
     arrivals = {stop: visit.arrived_at for stop, visit in truck.visits.items()}
     found = fuel_ahead(connection, trip, arrivals, at=at)
+    if found is not None and not found.sends_levels:
+        return _look_by_miles(fuel_by_miles(connection, trip, arrivals, at=at), low_since, at)
     if found is None or not found.is_current:
         return _Looked(later, low_since)
     look = next_look(found.outlook, at=at, mile=found.mile, ahead=found.ahead)
@@ -109,6 +113,15 @@ def _look(
     if not found.outlook.falls_short:
         return _Looked(look, None)
     return _Looked(look, low_since or at, _shortfall(trip, found, at))
+
+
+def _look_by_miles(outlook: Outlook | None, low_since: datetime | None, at: datetime) -> _Looked:
+    """Looks at a truck that sends no level. Only dispatchers are told: its driver sees the gauge, and no plan from here
+    would know more than his."""
+    if outlook is None:
+        return _Looked(next_look_by_time(at, miles_left=0.0), low_since)
+    look = next_look_by_time(at, miles_left=outlook.ahead.mile - outlook.mile)
+    return _Looked(look, (low_since or at) if outlook.falls_short else None)
 
 
 def _shortfall(trip: FuelOfTrip, found: FuelAhead, at: datetime) -> Shortfall | None:

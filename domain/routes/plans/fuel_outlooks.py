@@ -1,22 +1,25 @@
 """The fuel of trucks on their way: their levels along the road of the newest plan, and what is ahead of them by the
-driver's plan. The rule is in `burn/shortfalls.py`."""
+driver's plan; without levels, their miles. The rules are in `burn/shortfalls.py` and `burn/by_miles.py`."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.burn.levels import LevelAtMile
-from domain.burn.shortfalls import Ahead, Outlook, PlannedBurn, look_ahead, reason_of
-from domain.database.connections import Connection
+from domain.burn.by_miles import DrivenWay, miles_driven, outlook_by_miles
+from domain.burn.levels import NEXT_TO_NOTHING_PERCENT, LevelAtMile
+from domain.burn.shortfalls import TRIP_SPREAD, Ahead, Outlook, PlannedBurn, look_ahead, reason_of
+from domain.burn.stored_figures import figure_for_plan
+from domain.database.connections import Connection, Tenant
 from domain.database.statements import NotNull, Statement
 from domain.documents import FuelPlanDocument, TimelineEntry
+from domain.lifecycle import Environment
 from domain.planning.coarse_ways import CoarseWay, unpack_way
 from domain.planning.deviations import FuelStop, PlannedWay, TrackedFix
 from domain.planning.stored_plans import ROAD_MILES
 from domain.roads import Point
 from domain.routes.plans.planned_stops import stop_miles
-from domain.telematics.looks import read_some_levels
+from domain.telematics.looks import read_some_levels, read_some_places
 
 STILL_AHEAD_MILES = 15.0
 """A fuel stop is ahead until the truck is this far behind it: the rule for passed stops decides first, and a level
@@ -27,6 +30,7 @@ class FuelOfTrip(NamedTuple):
     """A route whose truck is on its way, with the driver's plan, and the road and the burn of the newest plan."""
 
     id: UUID
+    company_id: UUID
     environment: str
     vehicle_id: NotNull[UUID]
     watch_burn: bool
@@ -45,18 +49,20 @@ class FuelOfTrip(NamedTuple):
     as_of: NotNull[datetime]
     timeline: list[TimelineEntry]
     fuel_percent: float
+    is_assumed: bool | None
+    """True if no level of the truck was known when the newest plan was made."""
     coarse_way: bytes | None
 
 
 _TRIPS = Statement(
     FuelOfTrip,
     f"""
-    SELECT r.id, r.environment, r.vehicle_id, c.watch_burn, c.burn_floor_percent, c.reserve_percent,
+    SELECT r.id, r.company_id, r.environment, r.vehicle_id, c.watch_burn, c.burn_floor_percent, c.reserve_percent,
            r.correction_id IS NOT NULL OR r.replan IS NOT NULL AS waits, made.burn_replans, made.burn_attempts,
            p.document,
            {ROAD_MILES} AS drivers_road_miles, {ROAD_MILES.replace("p.", "road.")} AS road_miles,
            road.id = p.id AS road_is_drivers, coalesce(road.as_of, road.generated_at) AS as_of, road.timeline,
-           road.fuel_percent, road.coarse_way
+           road.fuel_percent, road.fuel_at IS NULL AS is_assumed, road.coarse_way
     FROM routes r JOIN companies c ON c.id = r.company_id
     JOIN plans p ON p.id = r.plan_id AND p.document IS NOT NULL
     CROSS JOIN LATERAL (SELECT * FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision
@@ -84,6 +90,8 @@ class FuelAhead(NamedTuple):
     fuel_stops_passed: int
     is_current: bool
     """False where the truck has left the road since."""
+    sends_levels: bool
+    """False where it has sent none since its plan began, or next to nothing: trackers without a gauge send 0."""
     measured_mpg: float | None
     """The mpg of the newest plan, where the levels of the trip itself had shown it."""
 
@@ -115,7 +123,51 @@ def fuel_ahead(
     name = way.fuel_stops[number].name if number < len(way.fuel_stops) else "the end of the plan"
     is_current = not fixes or (bool(levels) and levels[-1].at == fixes[-1].recorded_at)
     measured_mpg = coarse.mpg if coarse.mpg_is_measured else None
-    return FuelAhead(outlook, mile, ahead, name, number, is_current, measured_mpg)
+    return FuelAhead(outlook, mile, ahead, name, number, is_current, _sends_levels(trip, fixes), measured_mpg)
+
+
+def _sends_levels(trip: FuelOfTrip, fixes: Sequence[TrackedFix]) -> bool:
+    """The reading that the plan began with does not count."""
+    return any((one.fuel_percent or 0.0) > NEXT_TO_NOTHING_PERCENT for one in fixes if one.recorded_at > trip.as_of)
+
+
+def fuel_by_miles(
+    connection: Connection, trip: FuelOfTrip, arrivals: Mapping[int, datetime], *, at: datetime
+) -> Outlook | None:
+    """The fuel of a truck that sends no level, by its miles up to the fix recorded at that time. None where no road is
+    known, and while the truck is off it."""
+    if trip.coarse_way is None:
+        return None
+    coarse = unpack_way(trip.coarse_way)
+    way = _way(trip, coarse, arrivals)
+    fixes = read_some_places(connection, trip.environment, trip.vehicle_id, since=trip.as_of, until=at)
+    miles = way.miles_of(fixes) if fixes else []
+    if not miles or miles[-1] is None:
+        return None
+    mile = max(one for one in miles if one is not None)
+    number, ahead = _ahead(trip, coarse, way, mile)
+    places = [Point(fix.latitude, fix.longitude) for fix in fixes]
+    driven = miles_driven([way.place_at(0.0), *places], [0.0, *miles])
+    passed = [(stop, stop.mile) for stop in way.fuel_stops[:number] if stop.mile is not None]
+    off_road_miles = sum(way.percent_off_road(*one) for one in passed) / way.percent_per_mile
+    bought_percent = sum(stop.percent for stop, _ in passed)
+    mpg, spread_share = _newest_mileage(connection, trip, coarse)
+    return outlook_by_miles(
+        DrivenWay(at, mile, driven + off_road_miles, trip.fuel_percent + bought_percent),
+        planned=PlannedBurn(coarse.mpg, coarse.capacity_gallons),
+        mpg=mpg,
+        spread_share=spread_share,
+        ahead=ahead,
+        floor_percent=trip.burn_floor_percent,
+    )
+
+
+def _newest_mileage(connection: Connection, trip: FuelOfTrip, coarse: CoarseWay) -> tuple[float, float]:
+    """The mpg that a plan would be made with now, or that of this plan where the trip's own levels had shown it; and
+    one standard deviation from trip to trip, as a share."""
+    burn = figure_for_plan(connection, Tenant(trip.company_id, Environment(trip.environment)), trip.vehicle_id)
+    spread_share = burn.spread_percent / 100 if burn.spread_percent is not None else TRIP_SPREAD
+    return coarse.mpg if coarse.mpg_is_measured else burn.mpg, spread_share
 
 
 def _levels(way: PlannedWay, fixes: Sequence[TrackedFix]) -> list[LevelAtMile]:

@@ -18,6 +18,7 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 from uuid import UUID
 
+from domain.burn.by_miles import next_look_by_time
 from domain.burn.figures import Burn
 from domain.burn.shortfalls import ANY_PERCENT, NextLook, Outlook, first_look
 from domain.database.connections import Connection, as_json
@@ -304,7 +305,8 @@ def _first_look(connection: Connection, route_id: UUID, truck: _NewestPlan) -> N
         return NextLook(truck.as_of + LEAST_BETWEEN, ANY_PERCENT, truck.as_of + 2 * LEAST_BETWEEN)
     trip = fuel_of_trips(connection, [route_id]).get(route_id)
     begins = beginning_of(trip) if trip is not None else None
-    if begins is None:
+    if trip is None or begins is None:
         return None
     level_percent, ahead = begins
-    return first_look(at=truck.as_of, level_percent=level_percent, ahead=ahead)
+    look = first_look(at=truck.as_of, level_percent=level_percent, ahead=ahead)
+    return look._replace(by=next_look_by_time(truck.as_of, miles_left=ahead.mile).by) if trip.is_assumed else look

@@ -21,6 +21,8 @@ BEGINS_LOW = "m.text LIKE 'LOW FUEL%%'"
 """SQL of the message `m` of a plan that begins low on fuel."""
 GETS_LOW = "t.low_since IS NOT NULL"
 """SQL of a truck's track `t`: its fuel does not last to its next purchase above the floor."""
+HAS_NO_LEVEL = "t.look_below_percent = 0"
+"""SQL of a truck's track `t` whose fuel does not last: it sends no level, so only its miles say so."""
 NEXT_STOP = "(SELECT coalesce(max(reached.stop) + 1, 0) FROM visits reached WHERE reached.route_id = r.id)"
 """SQL for the number of the first stop of a route `r` that was not reached; past the last one where all were."""
 IS_OFF_ROAD = """(coalesce(r.replan->>'kind' = 'off_road', false) OR EXISTS (

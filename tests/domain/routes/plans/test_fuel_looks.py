@@ -269,3 +269,40 @@ def test_plans_that_the_driver_was_not_told_leave_him_both(journey: Journey, mon
     ):
         journey.run(journey.report([position]))
     assert len(journey.messages()) > 1
+
+
+def drive_without_levels(journey: Journey, *legs: Leg, zeros: bool = False) -> None:
+    for fix in journey.fixes(*legs, minutes_apart=5.0):
+        position = msgspec.structs.replace(fix, fuel_percent=0.0 if zeros else None)
+        journey.run(journey.report([position]))
+
+
+def test_dispatchers_alone_are_told_of_a_truck_without_levels_that_drove_far_off_its_road(journey: Journey) -> None:
+    (stop,) = journey.fuel_stops
+    around = Leg(100, 160, north_miles=30), Leg(160, 100, north_miles=30)
+    drive_without_levels(journey, Leg(0, 100), *around, Leg(100, stop["milesFromOrigin"] - 10))
+    assert journey.track.low_since is not None
+    assert named_need(journey).detail == "101: sends no level; by its miles its fuel does not last"
+    assert journey.causes() == [None]
+    assert len(journey.messages()) == 1
+    assert journey.route.replan is None
+
+
+def test_a_truck_without_levels_is_watched_with_the_newest_figure_of_its_burn(
+    connection: Connection, fleet: Fleet, stations: None, settings: Settings, now: datetime
+) -> None:
+    """Its plan was made with the level that the policy assumes. By its plan's own figure it arrives as planned."""
+    journey = Journey(connection, fleet, settings, now, live=True, percent=0.0)
+    assert journey.versions()[0].fuel_at is None
+    first = journey.fuel_stops[0]["milesFromOrigin"]
+    looked_at = journey.track.look_by
+    drive_without_levels(journey, Leg(0, first - 100), zeros=True)
+    assert journey.track.look_by > looked_at
+    assert (journey.track.look_below_percent, journey.track.low_since) == (0, None)
+
+    connection.execute("UPDATE vehicles SET mpg = 3.9 WHERE id = %s", (fleet.trucks[0],))
+    drive_without_levels(journey, Leg(first - 100, first - 10))
+    assert named_need(journey).detail == "101: sends no level; by its miles its fuel does not last"
+    assert journey.causes() == [None]
+    drive_without_levels(journey, Leg(first, first + 150))
+    assert named_need(journey).at is not None, "it bought what its plan says, and that is less than it burned"
