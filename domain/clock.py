@@ -15,6 +15,8 @@ import psycopg
 
 from domain.database.statements import Query, Scalar
 
+LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
+
 _VALID_SECONDS = 30.0
 """A reading is repeated after this time: clocks drift, and PostgreSQL's may be set, too."""
 
@@ -52,6 +54,11 @@ def now() -> datetime:
     """The time in UTC."""
     zero = _clock.zero
     return datetime.now(UTC) if zero is None else zero + timedelta(seconds=time.monotonic())
+
+
+def later(moment: datetime, span: timedelta) -> datetime:
+    """The moment that much later, at most the last one of a `datetime`: simulated time may run up to the year 9999."""
+    return moment + min(span, LAST_MOMENT - moment)
 
 
 def must_be_read() -> bool:

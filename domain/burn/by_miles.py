@@ -23,6 +23,7 @@ from domain.burn.shortfalls import (
     Outlook,
     PlannedBurn,
 )
+from domain.clock import later
 from domain.roads import Point, great_circle_miles
 
 TIME_SHARE = 0.5
@@ -85,5 +86,5 @@ def outlook_by_miles(
 
 def next_look_by_time(at: datetime, *, miles_left: float) -> NextLook:
     """The next look at a truck with so many miles to its purchase, or to the end of its plan."""
-    by = at + max(timedelta(hours=TIME_SHARE * miles_left / FAST_MPH), SOONEST_WITHOUT_LEVELS)
+    by = later(at, max(timedelta(hours=TIME_SHARE * miles_left / FAST_MPH), SOONEST_WITHOUT_LEVELS))
     return NextLook(by, NO_PERCENT, by)

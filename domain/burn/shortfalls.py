@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from domain.burn.levels import PURCHASE_PERCENT, LevelAtMile, MeasuredBurn, measure_burn, steady_levels
+from domain.clock import later
 
 TRIP_SPREAD = 0.08
 """One standard deviation of a trip's burn from the plan's, as a share."""
@@ -200,12 +201,12 @@ BELOW_ARRIVAL_PERCENT = 2.0
 
 def next_look(outlook: Outlook | None, *, at: datetime, mile: float, ahead: Ahead) -> NextLook:
     """The next look at a truck that is at this mile."""
-    by = at + max(timedelta(hours=(ahead.mile - mile + SHOWING_MILES) / FAST_MPH), SOONEST)
+    by = later(at, max(timedelta(hours=(ahead.mile - mile + SHOWING_MILES) / FAST_MPH), SOONEST))
     if outlook is None:
-        return NextLook(at + SOON, ANY_PERCENT, by)
+        return NextLook(later(at, SOON), ANY_PERCENT, by)
     if outlook.falls_short:
-        return NextLook(at + SOONEST, ANY_PERCENT, min(by, at + 2 * SOONEST))
-    return NextLook(at + SOONEST, _next_level(outlook), by)
+        return NextLook(later(at, SOONEST), ANY_PERCENT, min(by, later(at, 2 * SOONEST)))
+    return NextLook(later(at, SOONEST), _next_level(outlook), by)
 
 
 def _next_level(outlook: Outlook) -> float:
@@ -223,7 +224,7 @@ def first_look(*, at: datetime, level_percent: float, ahead: Ahead) -> NextLook:
     send no level on its way."""
     between = ahead.percent + LEFT_SHARE * (level_percent - ahead.percent)
     by = at + max(timedelta(hours=ahead.mile / FAST_MPH), SOONEST_WITHOUT_LEVELS)
-    return NextLook(at + SOONEST, between, by)
+    return NextLook(later(at, SOONEST), between, by)
 
 
 def reason_of(outlook: Outlook) -> str:

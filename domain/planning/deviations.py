@@ -24,6 +24,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from domain.clock import later
 from domain.roads import Point, Road, great_circle_miles
 from domain.roads.sphere import Array
 from domain.stations.corridor import StationIndex
@@ -176,15 +177,15 @@ def find_deviation(
     deviation = missed or off
     newest = fixes[-1]
     if run:
-        return deviation, NextComparison(run[0], max(run[0] + OFF_ROAD_TIME, newest.recorded_at), passed)
-    at = newest.recorded_at + OFF_ROAD_TIME
+        return deviation, NextComparison(run[0], max(later(run[0], OFF_ROAD_TIME), newest.recorded_at), passed)
+    at = later(newest.recorded_at, OFF_ROAD_TIME)
     ahead = next((stop.mile for stop in way.fuel_stops[passed:] if stop.mile is not None), None)
     if ahead is not None and (mile := miles[-1]) is not None:
         hours = max(0.0, ahead + PASSED_MILES - mile) / FASTEST_DEVIATING_MPH
         soonest = (
             timedelta(hours=hours) if newest.fuel_percent is not None else max(SILENT_TIME, timedelta(hours=hours))
         )
-        at = min(at, newest.recorded_at + soonest)
+        at = min(at, later(newest.recorded_at, soonest))
     return deviation, NextComparison(newest.recorded_at, at, passed)
 
 

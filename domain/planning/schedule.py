@@ -7,18 +7,17 @@ what the driver did before; the 30-minute break, for which fuel stops serve; spl
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import numpy as np
 
+from domain.clock import LAST_MOMENT
 from domain.planning.plan_inputs import MILE_DECIMALS
 from domain.roads import Road
 
 MAX_DRIVING_HOURS = 11.0
 REST = timedelta(hours=10)
-
-LAST_MOMENT = datetime.max.replace(tzinfo=UTC)
 
 
 class RoadPoint(NamedTuple):

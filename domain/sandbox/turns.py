@@ -197,7 +197,8 @@ def _way_of(route: RouteToDrive) -> _Way:
 
 
 def _refuels(route: RouteToDrive, way: _Way, truck: StoredTruck) -> list[tuple[float, float]]:
-    """The fuel stops ahead. Fuel stops of a newer plan are looked for on the old plan's road."""
+    """The fuel stops ahead, with one at the very start. Fuel stops of a newer plan are looked for on the old plan's
+    road."""
     if route.road_plan_id not in (None, route.plan_id):
         return refuels_on(way.road, route.fuel_stops, after_mile=truck.mile)
     later = 2 * DETOUR_MILES if way.far_mile is not None else 0.0
@@ -205,7 +206,7 @@ def _refuels(route: RouteToDrive, way: _Way, truck: StoredTruck) -> list[tuple[f
         (stop["milesFromOrigin"] + (later if stop["milesFromOrigin"] > way.leaves_at else 0.0), stop["gallonsToFill"])
         for stop in route.fuel_stops
     ]
-    return [(mile, gallons) for mile, gallons in miles if mile > truck.mile]
+    return [(mile, gallons) for mile, gallons in miles if mile > truck.mile or not truck.mile]
 
 
 @lru_cache(maxsize=64)

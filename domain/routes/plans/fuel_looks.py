@@ -10,6 +10,7 @@ from uuid import UUID
 
 from domain.burn.by_miles import next_look_by_time
 from domain.burn.shortfalls import ANY_PERCENT, SOONEST, NextLook, Outlook, next_look
+from domain.clock import later
 from domain.database.connections import Connection
 from domain.lifecycle import Environment
 from domain.routes.plans.fuel_outlooks import FuelAhead, FuelOfTrip, fuel_ahead, fuel_by_miles, fuel_of_trips
@@ -98,15 +99,15 @@ def _look_on(connection: Connection, truck: TruckToLookAt, trip: FuelOfTrip, at:
 def _look(
     connection: Connection, truck: TruckToLookAt, trip: FuelOfTrip, low_since: datetime | None, at: datetime
 ) -> _Looked:
-    later = NextLook(at + SOONEST, ANY_PERCENT, at + 2 * SOONEST)
+    again = NextLook(later(at, SOONEST), ANY_PERCENT, later(at, 2 * SOONEST))
     if trip.waits:
-        return _Looked(later, low_since)
+        return _Looked(again, low_since)
     arrivals = {stop: visit.arrived_at for stop, visit in truck.visits.items()}
     found = fuel_ahead(connection, trip, arrivals, at=at)
     if found is not None and not found.sends_levels:
         return _look_by_miles(fuel_by_miles(connection, trip, arrivals, at=at), low_since, at)
     if found is None or not found.is_current:
-        return _Looked(later, low_since)
+        return _Looked(again, low_since)
     look = next_look(found.outlook, at=at, mile=found.mile, ahead=found.ahead)
     if found.outlook is None:
         return _Looked(look, low_since)
@@ -127,6 +128,6 @@ def _look_by_miles(outlook: Outlook | None, low_since: datetime | None, at: date
 def _shortfall(trip: FuelOfTrip, found: FuelAhead, at: datetime) -> Shortfall | None:
     """The shortfall, where the limits of a trip let a new plan be made."""
     is_over = trip.burn_replans >= MOST_BURN_REPLANS or trip.burn_attempts >= MOST_BURN_ATTEMPTS
-    if is_over or at < trip.as_of + LEAST_BETWEEN:
+    if is_over or at - trip.as_of < LEAST_BETWEEN:
         return None
     return Shortfall(trip.id, at, found.sentence, found.fuel_stops_passed)

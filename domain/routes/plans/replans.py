@@ -21,6 +21,7 @@ from uuid import UUID
 from domain.burn.by_miles import next_look_by_time
 from domain.burn.figures import Burn
 from domain.burn.shortfalls import ANY_PERCENT, NextLook, Outlook, first_look
+from domain.clock import later
 from domain.database.connections import Connection, as_json
 from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.documents import FuelPlanDocument, FuelStopDocument, PlanCause, TimelineEntry
@@ -302,7 +303,7 @@ def watch_again(connection: Connection, route_id: UUID, *, delivered: bool, now:
 def _first_look(connection: Connection, route_id: UUID, truck: _NewestPlan) -> NextLook | None:
     """The first look at the truck's fuel; soon after a plan that was made because it did not last."""
     if truck.is_for_burn:
-        return NextLook(truck.as_of + LEAST_BETWEEN, ANY_PERCENT, truck.as_of + 2 * LEAST_BETWEEN)
+        return NextLook(later(truck.as_of, LEAST_BETWEEN), ANY_PERCENT, later(truck.as_of, 2 * LEAST_BETWEEN))
     trip = fuel_of_trips(connection, [route_id]).get(route_id)
     begins = beginning_of(trip) if trip is not None else None
     if trip is None or begins is None:

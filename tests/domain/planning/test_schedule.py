@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from domain.planning.schedule import LAST_MOMENT, MAX_DRIVING_HOURS, REST, RoadPoint, arrival_times
+from domain.clock import LAST_MOMENT
+from domain.planning.schedule import MAX_DRIVING_HOURS, REST, RoadPoint, arrival_times
 
 EIGHT = datetime(2026, 11, 23, 8, tzinfo=UTC)
 
