@@ -223,7 +223,7 @@ def first_look(*, at: datetime, level_percent: float, ahead: Ahead) -> NextLook:
     """The first look at a truck that begins a plan with this level: before it can be at its purchase, because it may
     send no level on its way."""
     between = ahead.percent + LEFT_SHARE * (level_percent - ahead.percent)
-    by = at + max(timedelta(hours=ahead.mile / FAST_MPH), SOONEST_WITHOUT_LEVELS)
+    by = later(at, max(timedelta(hours=ahead.mile / FAST_MPH), SOONEST_WITHOUT_LEVELS))
     return NextLook(later(at, SOONEST), between, by)
 
 

@@ -155,7 +155,7 @@ def read_some_levels(
 ) -> list[TrackedFix]:
     """Some forty of the truck's fixes with a level, spread over the time, more in the last hour, and the newest one. A
     day's drive has a thousand."""
-    late = max(since, until - _LAST_HOUR)
+    late = since + max(until - since - _LAST_HOUR, timedelta())
     moments = sorted({*_divided(since, late, _SPANS), *_divided(late, until, _LAST_SPANS)})
     asked = _asked(environment, vehicle_id, moments, until)
     return [TrackedFix(*row) for row in _LEVELS.all(connection, asked)]
