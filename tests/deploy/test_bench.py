@@ -55,7 +55,7 @@ def test_every_page_of_the_console_is_measured(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
 
     done = bench(
-        "console", "--seconds", "0.1", "--rounds", "1", "--routes", "1000", "--json", str(file), temporary=tmp_path
+        "console", "--seconds", "0.2", "--rounds", "1", "--routes", "1000", "--json", str(file), temporary=tmp_path
     )
 
     assert done.returncode == 0, done.stderr
