@@ -8,16 +8,15 @@ from uuid import UUID
 
 import numpy as np
 
+from domain.burn.shortfalls import PlannedBurn
 from domain.database.connections import Connection
 from domain.database.statements import NotNull, Statement
 from domain.documents import FuelPlanDocument, TimelineEntry
 from domain.lifecycle import Environment
-from domain.planning.deviations import Deviation, FuelStop, NextComparison, PlannedWay, TrackedFix, find_deviation
+from domain.planning.deviations import Deviation, NextComparison, PlannedWay, TrackedFix, find_deviation
 from domain.planning.explanation import unpack_explanation
-from domain.planning.stored_plans import ROAD_MILES
-from domain.roads import Point
 from domain.roads.highways import STRAIGHT_LINE_REASON
-from domain.routes.plans.planned_stops import stop_miles
+from domain.routes.plans.planned_stops import SHORTER_BY, planned_way
 from domain.routes.plans.replans import MADE_ANEW, MOST_REPLANS
 from domain.telematics import watches
 from domain.telematics.arrivals import Visit
@@ -35,10 +34,7 @@ class Followed(NamedTuple):
     waits: bool | None
     """True while a new plan or its message is under way."""
     document: NotNull[FuelPlanDocument]
-    drivers_road_miles: NotNull[float]
-    road_miles: NotNull[float]
-    """The miles to the destination by the driver's plan, and by the newest one."""
-    road_is_drivers: bool | None
+    shorter_by: float | None
     as_of: NotNull[datetime]
     timeline: list[TimelineEntry]
     fuel_percent: float
@@ -56,29 +52,15 @@ class Followed(NamedTuple):
             roads is not None and STRAIGHT_LINE_REASON in (roads["fallback_reason"] or "")
         ):
             return None
-        capacity_gallons = inputs["capacity_gallons"]
-        line = np.array(explanation["line"], dtype=np.float64)
-        line_miles = np.array(explanation["line_miles"], dtype=np.float64)
-        stops, shorter_by = self.document["stops"], self.drivers_road_miles - self.road_miles
-        miles = stop_miles(stops, line, line_miles, shorter_by=None if self.road_is_drivers else shorter_by)
-        ahead = {entry["stop"]: entry["mile"] for entry in self.timeline}
-        reached = [(at, mile) for stop, at in arrivals.items() if (mile := ahead.get(stop)) is not None]
-        return PlannedWay(
-            line,
-            line_miles,
-            fuel_stops=[
-                FuelStop(
-                    stop["name"],
-                    Point(stop["latitude"], stop["longitude"]),
-                    mile,
-                    100 * stop["gallonsToFill"] / capacity_gallons,
-                    filled_percent=stop["arrivalFuelPercent"] + 100 * stop["gallonsToFill"] / capacity_gallons,
-                )
-                for stop, mile in zip(stops, miles, strict=True)
-            ],
-            reached=sorted(reached),
+        return planned_way(
+            self.document["stops"],
+            self.timeline,
+            np.array(explanation["line"], dtype=np.float64),
+            np.array(explanation["line_miles"], dtype=np.float64),
+            shorter_by=self.shorter_by,
+            arrivals=arrivals,
+            burn=PlannedBurn(inputs["mpg"], inputs["capacity_gallons"]),
             start_percent=self.fuel_percent if self.fuel_at is not None else None,
-            percent_per_mile=100 / inputs["mpg"] / capacity_gallons,
         )
 
 
@@ -87,10 +69,8 @@ _FOLLOWED = Statement(
     f"""
     SELECT r.id, c.replan_en_route AS replans_en_route, {MADE_ANEW} < {MOST_REPLANS} AS may_replan,
            r.correction_id IS NOT NULL OR r.replan IS NOT NULL AS waits, p.document,
-           {ROAD_MILES} AS drivers_road_miles, {ROAD_MILES.replace("p.", "road.")} AS road_miles,
-           road.id = p.id AS road_is_drivers,
-           coalesce(road.as_of, road.generated_at) AS as_of, road.timeline, road.fuel_percent, road.fuel_at,
-           road.explanation
+           {SHORTER_BY} AS shorter_by, coalesce(road.as_of, road.generated_at) AS as_of, road.timeline,
+           road.fuel_percent, road.fuel_at, road.explanation
     FROM routes r JOIN companies c ON c.id = r.company_id
     JOIN plans p ON p.id = r.plan_id AND p.document IS NOT NULL
     CROSS JOIN LATERAL (SELECT * FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision

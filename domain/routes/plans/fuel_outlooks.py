@@ -15,10 +15,9 @@ from domain.database.statements import NotNull, Statement
 from domain.documents import FuelPlanDocument, TimelineEntry
 from domain.lifecycle import Environment
 from domain.planning.coarse_ways import CoarseWay, unpack_way
-from domain.planning.deviations import FuelStop, PlannedWay, TrackedFix
-from domain.planning.stored_plans import ROAD_MILES
+from domain.planning.deviations import PlannedWay, TrackedFix
 from domain.roads import Point
-from domain.routes.plans.planned_stops import stop_miles
+from domain.routes.plans.planned_stops import SHORTER_BY, planned_way
 from domain.telematics.looks import read_some_levels, read_some_places
 
 STILL_AHEAD_MILES = 15.0
@@ -43,9 +42,7 @@ class FuelOfTrip(NamedTuple):
     burn_attempts: NotNull[int]
     """Number of plans for that reason, told or not, and of the attempts that found no feasible one."""
     document: NotNull[FuelPlanDocument]
-    drivers_road_miles: NotNull[float]
-    road_miles: NotNull[float]
-    road_is_drivers: bool | None
+    shorter_by: float | None
     as_of: NotNull[datetime]
     timeline: list[TimelineEntry]
     fuel_percent: float
@@ -60,8 +57,7 @@ _TRIPS = Statement(
     SELECT r.id, r.company_id, r.environment, r.vehicle_id, c.watch_burn, c.burn_floor_percent, c.reserve_percent,
            r.correction_id IS NOT NULL OR r.replan IS NOT NULL AS waits, made.burn_replans, made.burn_attempts,
            p.document,
-           {ROAD_MILES} AS drivers_road_miles, {ROAD_MILES.replace("p.", "road.")} AS road_miles,
-           road.id = p.id AS road_is_drivers, coalesce(road.as_of, road.generated_at) AS as_of, road.timeline,
+           {SHORTER_BY} AS shorter_by, coalesce(road.as_of, road.generated_at) AS as_of, road.timeline,
            road.fuel_percent, road.fuel_at IS NULL AS is_assumed, road.coarse_way
     FROM routes r JOIN companies c ON c.id = r.company_id
     JOIN plans p ON p.id = r.plan_id AND p.document IS NOT NULL
@@ -180,24 +176,14 @@ def _levels(way: PlannedWay, fixes: Sequence[TrackedFix]) -> list[LevelAtMile]:
 
 
 def _way(trip: FuelOfTrip, coarse: CoarseWay, arrivals: Mapping[int, datetime]) -> PlannedWay:
-    stops, shorter_by = trip.document["stops"], trip.drivers_road_miles - trip.road_miles
-    miles = stop_miles(stops, coarse.line, coarse.line_miles, shorter_by=None if trip.road_is_drivers else shorter_by)
-    ahead = {entry["stop"]: entry["mile"] for entry in trip.timeline}
-    return PlannedWay(
+    return planned_way(
+        trip.document["stops"],
+        trip.timeline,
         coarse.line,
         coarse.line_miles,
-        fuel_stops=[
-            FuelStop(
-                stop["name"],
-                Point(stop["latitude"], stop["longitude"]),
-                mile,
-                100 * stop["gallonsToFill"] / coarse.capacity_gallons,
-                filled_percent=stop["arrivalFuelPercent"] + 100 * stop["gallonsToFill"] / coarse.capacity_gallons,
-            )
-            for stop, mile in zip(stops, miles, strict=True)
-        ],
-        reached=sorted((at, mile) for stop, at in arrivals.items() if (mile := ahead.get(stop)) is not None),
-        percent_per_mile=100 / coarse.mpg / coarse.capacity_gallons,
+        shorter_by=trip.shorter_by,
+        arrivals=arrivals,
+        burn=PlannedBurn(coarse.mpg, coarse.capacity_gallons),
     )
 
 

@@ -1,14 +1,54 @@
-"""The miles of a driver's fuel stops, on the road of his own plan or of a newer one."""
+"""A driver's fuel stops on the road of his own plan or of a newer one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
-from domain.documents import FuelStopDocument
-from domain.roads import Road
+from domain.burn.shortfalls import PlannedBurn
+from domain.documents import FuelStopDocument, TimelineEntry
+from domain.planning.deviations import FuelStop, PlannedWay
+from domain.planning.stored_plans import ROAD_MILES
+from domain.roads import Point, Road
 from domain.roads.sphere import Array
 from domain.stations.corridor import StationIndex
 
 _NEAR_MILES = 30.0
 """Furthest distance of a fuel stop that counts as on a road: no plan leads further off its road."""
+
+SHORTER_BY = f"CASE WHEN road.id <> p.id THEN {ROAD_MILES} - {ROAD_MILES.replace('p.', 'road.')} END"
+"""The miles by which the road of a plan `road` is shorter than that of the driver's plan `p`; NULL for his own."""
+
+
+def planned_way(
+    stops: Sequence[FuelStopDocument],
+    timeline: Sequence[TimelineEntry],
+    line: Array,
+    line_miles: Array,
+    *,
+    shorter_by: float | None,
+    arrivals: Mapping[int, datetime],
+    burn: PlannedBurn,
+    start_percent: float | None = None,
+) -> PlannedWay:
+    """The way that a truck is compared with: the road of a plan with its `timeline`, and the driver's fuel stops on it.
+    `arrivals` has the route's stops that the truck has reached."""
+    ahead = {entry["stop"]: entry["mile"] for entry in timeline}
+    return PlannedWay(
+        line,
+        line_miles,
+        fuel_stops=[
+            _fuel_stop(stop, mile, burn.capacity_gallons)
+            for stop, mile in zip(stops, _stop_miles(stops, line, line_miles, shorter_by), strict=True)
+        ],
+        reached=sorted((at, mile) for stop, at in arrivals.items() if (mile := ahead.get(stop)) is not None),
+        start_percent=start_percent,
+        percent_per_mile=burn.percent_per_mile,
+    )
+
+
+def _fuel_stop(stop: FuelStopDocument, mile: float | None, capacity_gallons: float) -> FuelStop:
+    percent = 100 * stop["gallonsToFill"] / capacity_gallons
+    place = Point(stop["latitude"], stop["longitude"])
+    return FuelStop(stop["name"], place, mile, percent, filled_percent=stop["arrivalFuelPercent"] + percent)
 
 
 def index_of_stops(stops: Sequence[FuelStopDocument]) -> StationIndex:
@@ -17,12 +57,11 @@ def index_of_stops(stops: Sequence[FuelStopDocument]) -> StationIndex:
     )
 
 
-def stop_miles(
-    stops: Sequence[FuelStopDocument], line: Array, line_miles: Array, *, shorter_by: float | None
+def _stop_miles(
+    stops: Sequence[FuelStopDocument], line: Array, line_miles: Array, shorter_by: float | None
 ) -> list[float | None]:
-    """The road miles of the driver's fuel stops. `shorter_by` is how much nearer the destination this road begins than
-    the driver's own; None for his own road. On another road, which leads to the same destination, each stop is searched
-    for at its old distance from the destination. None for a stop that is not on it."""
+    """The road miles of the driver's fuel stops. On another road, which leads to the same destination, each stop is
+    searched for at its old distance from the destination. None for a stop that is not on it."""
     if shorter_by is None or not stops:
         return [stop["milesFromOrigin"] for stop in stops]
     road = Road(float(line_miles[-1]), line, line_miles, (), (), "")
