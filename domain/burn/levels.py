@@ -103,7 +103,13 @@ def measure_burn(
 ) -> MeasuredBurn | None:
     """The burn that these levels show, in order of time; None where they prove none. A mile of the way may come back
     only as noise of fixes: the way leads on."""
-    miles, percents = steady_levels(levels)
+    return burn_of_steady(*steady_levels(levels), capacity_gallons=capacity_gallons, bought=bought)
+
+
+def burn_of_steady(
+    miles: Numbers, percents: Numbers, *, capacity_gallons: float, bought: Sequence[KnownPurchase] = ()
+) -> MeasuredBurn | None:
+    """The burn that the medians of `steady_levels` show; None where they prove none."""
     if len(miles) < LEAST_LEVELS:
         return None
     percents = _without_purchases(miles, percents, bought, capacity_gallons)

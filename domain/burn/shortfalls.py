@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from domain.burn.levels import PURCHASE_PERCENT, LevelAtMile, MeasuredBurn, measure_burn, steady_levels
+from domain.burn.levels import PURCHASE_PERCENT, LevelAtMile, MeasuredBurn, burn_of_steady, steady_levels
 from domain.clock import later
 
 TRIP_SPREAD = 0.08
@@ -122,7 +122,7 @@ def look_ahead(
     miles, percents = steady_levels(levels)
     if len(miles) < LEAST_READINGS:
         return None
-    measured = _believed(planned, measure_burn(levels, capacity_gallons=planned.capacity_gallons))
+    measured = _believed(planned, burn_of_steady(miles, percents, capacity_gallons=planned.capacity_gallons))
     figure = _figure(planned, measured)
     per_mile = planned.percent_per_mile * figure.share
     last = _of_the_level(percents)

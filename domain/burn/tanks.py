@@ -10,7 +10,7 @@ from statistics import median
 import numpy as np
 
 from domain.burn.figures import NOTED_SHARE
-from domain.burn.levels import ALIGNED_MILES, measure_burn, steady_levels
+from domain.burn.levels import ALIGNED_MILES, burn_of_steady, steady_levels
 from domain.burn.trip_levels import CardFuel, LevelParts, at_miles
 
 _LEAST_RISE_PERCENT, _FULL_PERCENT = 20.0, 97.0
@@ -31,7 +31,7 @@ def tanks_by_fills(parts: LevelParts, bought: Sequence[CardFuel]) -> Iterator[fl
     """The tank by each fill of a trip: gallons for a rise of 100 %."""
     for levels in parts if bought else ():
         miles, percents = steady_levels(levels)
-        burn = measure_burn(levels, capacity_gallons=100.0)
+        burn = burn_of_steady(miles, percents, capacity_gallons=100.0)
         if burn is None:
             continue
         for purchase in at_miles(bought, levels):
