@@ -99,8 +99,9 @@ _POLLS_SECONDS = 20.0
 _IMPORTS_AT_ONCE = 2
 _DELTAS = 20_000
 """Rows of one kind in one transaction: rows to forget, or changes of counts to sum up."""
-_ROADS = 200
 _TRUCKS = 500
+"""Most trucks whose burn a pass learns."""
+_ROADS = 200
 _ROADS_SECONDS = 10.0
 """Most roads of completed routes that a pass reads, and the time after which it begins no further one."""
 _MAX_PORTIONS = 50
@@ -166,8 +167,6 @@ class Passes:
         every few seconds. A job that waits in its queue or runs is not enqueued again, however long it has been due."""
         now = clock.now()
         with self.database.transaction() as connection:
-            closed = closed_stations.make_new_plans(connection, None, now=now)
-        with self.database.transaction() as connection:
             pending = holds.count_due_imports(connection, now=now, maximum=_MAX_IMPORT_JOBS * JOB_ITEMS)
             tracks = lost_processing(connection, now=now)
             planless = first_plan.due_plans(connection, now=now)
@@ -199,11 +198,12 @@ class Passes:
             "reviews": len(doubtful),
             "messages": len(unsent),
             "webhook_endpoints": len(endpoints),
-            "closed_stations": closed,
         }
         if jobs:
             self.jobs.put_once(*jobs)
             log.info("passes.work_enqueued", **moved)
+        with self.database.transaction() as connection:
+            moved["closed_stations"] = closed_stations.make_new_plans(connection, None, now=now)
         self._in_portions(partial(counts.fold, limit=_DELTAS), _DELTAS)
         return moved
 
