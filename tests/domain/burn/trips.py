@@ -12,8 +12,7 @@ from domain.database.connections import Connection, Tenant
 from domain.ids import new_id
 from domain.roads import Point
 from domain.roads.sphere import MILES_PER_DEGREE
-from tests.domain.driven_lanes.driving import stop_at
-from tests.domain.helpers import pushed
+from tests.domain.driven_lanes.driving import stop_at, store_completed, store_fixes
 from tests.factories import Fleet
 
 MPH = 55.0
@@ -60,25 +59,10 @@ def driven(
     """A completed route due north whose truck sent these levels."""
     sent = levels(miles, mpg, start, **{"bought": {450.0: 90.0}, **gauge})
     ends = [stop_at(place, name) for place, name in ((_at(0), "A yard"), (_at(miles), "Another yard"))]
-    route_id = pushed(connection, tenant, now=start, start=start, stops=ends)
-    vehicle_id, ended_at = fleet.trucks[truck], sent[-1].at
-    connection.execute(
-        "UPDATE routes SET status = 'completed', pending_reason = NULL, vehicle_id = %s, driver_id = %s,"
-        " imported_at = %s, arrived_at = %s, completed_at = %s, distance_miles = %s WHERE id = %s",
-        (vehicle_id, fleet.drivers[0], start, start, ended_at, road_miles or miles, route_id),
+    route_id = store_completed(
+        connection, fleet, tenant, ends, start, sent[-1].at, truck=truck, distance_miles=road_miles or miles
     )
-    for stop, (arrived_at, departed_at) in enumerate([(start - timedelta(hours=1), start), (ended_at, None)]):
-        connection.execute(
-            "INSERT INTO visits (route_id, company_id, environment, stop, arrived_at, departed_at)"
-            " VALUES (%s, %s, %s, %s, %s, %s)",
-            (route_id, *tenant, stop, arrived_at, departed_at),
-        )
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            "INSERT INTO positions (company_id, environment, vehicle_id, recorded_at, latitude, longitude,"
-            " fuel_percent) VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
-            [(*tenant, vehicle_id, one.at, *_at(one.mile), one.percent) for one in sent],
-        )
+    store_fixes(connection, tenant, fleet.trucks[truck], ((one.at, _at(one.mile), one.percent) for one in sent))
     let_trips_wait(connection, [route_id])
     return route_id
 

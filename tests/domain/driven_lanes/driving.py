@@ -1,7 +1,7 @@
 """Simulated trips: the fixes that a truck's tracker sends on a road, and completed routes with such fixes."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -71,6 +71,49 @@ def fixes_along(
     return fixes
 
 
+def store_completed(
+    connection: Connection,
+    fleet: Fleet,
+    tenant: Tenant,
+    stops: Sequence[dict[str, Any]],
+    start: datetime,
+    end: datetime,
+    *,
+    truck: int = 0,
+    distance_miles: float | None = None,
+) -> UUID:
+    """A completed route whose truck stood an hour at its first stop, and reached the last one at `end`."""
+    route_id = pushed(connection, tenant, now=start, start=start, stops=list(stops))
+    connection.execute(
+        "UPDATE routes SET status = 'completed', pending_reason = NULL, vehicle_id = %s, driver_id = %s,"
+        " imported_at = %s, arrived_at = %s, completed_at = %s, distance_miles = coalesce(%s, distance_miles)"
+        " WHERE id = %s",
+        (fleet.trucks[truck], fleet.drivers[0], start, start, end, distance_miles, route_id),
+    )
+    for stop, (arrived_at, departed_at) in enumerate([(start - timedelta(hours=1), start), (end, None)]):
+        connection.execute(
+            "INSERT INTO visits (route_id, company_id, environment, stop, arrived_at, departed_at)"
+            " VALUES (%s, %s, %s, %s, %s, %s)",
+            (route_id, *tenant, stop, arrived_at, departed_at),
+        )
+    return route_id
+
+
+def store_fixes(
+    connection: Connection,
+    tenant: Tenant,
+    vehicle_id: UUID,
+    fixes: Iterable[tuple[datetime, Point, float | None]],
+) -> None:
+    """Stores fixes, each with a fuel level or None."""
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            "INSERT INTO positions (company_id, environment, vehicle_id, recorded_at, latitude, longitude,"
+            " fuel_percent) VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
+            [(*tenant, vehicle_id, at, *place, percent) for at, place, percent in fixes],
+        )
+
+
 def completed(
     connection: Connection,
     fleet: Fleet,
@@ -81,27 +124,8 @@ def completed(
     stops: Sequence[dict[str, Any]] = STOPS,
 ) -> UUID:
     """A route that its truck has driven with these fixes, and that waits to be read."""
-    route_id = pushed(connection, tenant, now=fixes[0].at, start=fixes[0].at, stops=list(stops))
-    vehicle_id, ended_at = fleet.trucks[truck], fixes[-1].at
-    connection.execute(
-        "UPDATE routes SET status = 'completed', pending_reason = NULL, vehicle_id = %s, driver_id = %s,"
-        " imported_at = %s, arrived_at = %s, completed_at = %s WHERE id = %s",
-        (vehicle_id, fleet.drivers[0], fixes[0].at, fixes[0].at, ended_at, route_id),
-    )
-    for stop, (arrived_at, departed_at) in enumerate(
-        [(fixes[0].at - timedelta(hours=1), fixes[0].at), (ended_at, None)]
-    ):
-        connection.execute(
-            "INSERT INTO visits (route_id, company_id, environment, stop, arrived_at, departed_at)"
-            " VALUES (%s, %s, %s, %s, %s, %s)",
-            (route_id, *tenant, stop, arrived_at, departed_at),
-        )
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            "INSERT INTO positions (company_id, environment, vehicle_id, recorded_at, latitude, longitude)"
-            " VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
-            [(*tenant, vehicle_id, fix.at, *fix.place) for fix in fixes],
-        )
+    route_id = store_completed(connection, fleet, tenant, stops, fixes[0].at, fixes[-1].at, truck=truck)
+    store_fixes(connection, tenant, fleet.trucks[truck], ((fix.at, fix.place, None) for fix in fixes))
     learning.note_completed(connection, [route_id])
     return route_id
 
