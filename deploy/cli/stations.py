@@ -202,7 +202,7 @@ def stations_close(
 def stations_open(
     station_id: StationArgument, company_id: ForCompany = None, reason: Why = "", as_json: AsJson = False
 ) -> None:
-    """Takes the mark from a truck stop before its time: plans from now on may stop there. Nobody is told."""
+    """Opens a truck stop again before its closure ends. Plans made from now on may stop there; no driver is told."""
     from domain.routes.plans.closed_stations import reopen_station
 
     with transaction() as connection:

@@ -66,7 +66,7 @@ def test_a_tank_filled_by_the_way_is_no_burn() -> None:
 
 @pytest.mark.parametrize(("miles", "short"), [(180, True), (240, False), (250, True)])
 def test_a_truck_at_the_pump_gets_no_new_plan(miles: int, short: bool) -> None:
-    """But one that falls short on the way does, and one that drove by."""
+    """A truck that falls short on the way gets one, and so does one that drove past the pump."""
     found = outlook(miles, lambda mile: 27 - 1.1 * PER_MILE * mile, random.Random(1), ahead=242.0)
     assert found is not None
     assert found.falls_short == short

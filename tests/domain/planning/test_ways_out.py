@@ -83,7 +83,7 @@ def test_what_the_way_out_costs_is_never_a_plan(given: PlanInputs) -> None:
 
 
 def test_a_truck_arrives_with_the_fuel_to_go_on_where_the_reserve_does_not_cover_it() -> None:
-    """Without a reserve it would arrive nearly empty at the cheap station, from which the next one is 150 miles on."""
+    """Without a reserve the truck would arrive nearly empty at the cheap station, 150 miles before the next one."""
     stations = priced(200, 3.6), priced(480, 3.0), priced(630, 3.9)
     usual = inputs(meridian(1000.0), *stations, reserve_percent=0.0, end_fuel_percent=0.0)
     first, cheap = feasible(usual).stops[:2]
