@@ -97,7 +97,7 @@ _MAKE_DUE = Statement(
             SELECT truck.watch_from FROM unnest(truck.moments) AS recorded_at WHERE recorded_at >= truck.watch_at
             UNION ALL
             SELECT fix.recorded_at FROM unnest(truck.moments, truck.fuel_percents) AS fix (recorded_at, fuel_percent)
-            WHERE {IS_DUE}
+            WHERE truck.look_from IS NOT NULL AND {IS_DUE}
         ) AS near GROUP BY truck.vehicle_id HAVING min(first_at) IS NOT NULL
     )
     UPDATE tracks t
@@ -111,9 +111,9 @@ _MAKE_DUE = Statement(
 )
 """Notes in a track its earliest new fix that may move a route. Such a fix is within reach of a stop, or older than the
 latest departure (and ten minutes), or may show that a watched truck has left its road (`watches`) or that its fuel does
-not last (`looks`). Fixes far from every
-stop, and fixes that are too early for the route, move no route. They are stored, and rules that read older fixes find
-them.
+not last (`looks`). Fixes far from every stop, and fixes that are too early for the route, move no route. They are
+stored, and rules that read older fixes find them. Where no look waits, the levels are not unpacked: `look_from` alone
+decides that before the scan.
 
 The cost is that of the fixes and of the stops of a few routes, not of all drafts of the truck."""
 
