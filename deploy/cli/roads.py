@@ -1,16 +1,133 @@
-"""The embedded main roads, and the borders of the states."""
+"""Truck roads from an extract of OpenStreetMap; the embedded main roads; the borders of the states."""
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
 
 import typer
 
-from deploy.cli.arguments import AsJson
+from deploy.cli.arguments import AsJson, read_company_id
 from deploy.cli.failures import CommandFailed
-from deploy.cli.output import show_sentence
+from deploy.cli.output import counting, print_table, screen, show, show_sentence
+from deploy.cli.running import settings_with
+from deploy.cli.storing import transaction
+from domain.addresses import http_address
+from domain.settings import get_settings
+from domain.text import printable
 from domain.wording import counted
 
-app = typer.Typer(no_args_is_help=True, help="The main roads and the borders of the states that come with Fuelroute.")
+if TYPE_CHECKING:
+    from domain.operations.compared_roads import ComparedRoad
+
+app = typer.Typer(no_args_is_help=True, help="Truck roads from an extract of OpenStreetMap; the embedded roads.")
+
+
+@app.command("serve")
+def roads_serve(
+    pbf: Annotated[
+        Path | None,
+        typer.Option("--pbf", metavar="FILE.osm.pbf", help="The extract; FUELROUTE_ROADS_PBF unless given."),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="DIR", help="Folder for the built roads, in `roads/`; .fuelroute unless set."),
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="H", help="Address to listen on; 127.0.0.1 unless set.")
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", metavar="N", help="Port to listen on; 8002 unless set, and 0 takes a free one."),
+    ] = None,
+    threads: Annotated[
+        int | None,
+        typer.Option("--threads", min=1, metavar="N", help="Threads; one for each core unless set."),
+    ] = None,
+    wait_minutes: Annotated[
+        float,
+        typer.Option(
+            "--wait-minutes", min=0, metavar="N", help="Try again so long after a failure, instead of ending, if not 0."
+        ),
+    ] = 0,
+) -> None:
+    """Runs a Valhalla server for truck roads until Ctrl-C. Builds its roads first, unless they are built already.
+
+    Give its address to the service as FUELROUTE_VALHALLA_URL; `fuelroute up --roads-pbf FILE` does all of it.
+    """
+    from deploy.road_server.server import RoadServer
+
+    settings = settings_with(data=data, roads_pbf=pbf, roads_host=host, roads_port=port)
+    if settings.roads_pbf is None:
+        raise CommandFailed("name the extract: --pbf FILE.osm.pbf, or set FUELROUTE_ROADS_PBF")
+    server = RoadServer(settings, settings.roads_pbf, threads=threads or os.cpu_count() or 1, screen=screen)
+    raise SystemExit(server.run(wait_minutes=wait_minutes))
+
+
+@app.command("compare")
+def roads_compare(
+    company_id: Annotated[
+        UUID | None,
+        typer.Option("--company", parser=read_company_id, metavar="ID", help="Only plans of this company."),
+    ] = None,
+    plans: Annotated[
+        int, typer.Option("--plans", min=1, max=1000, metavar="N", help="How many plans, the newest first.")
+    ] = 50,
+    url: Annotated[
+        str | None,
+        typer.Option("--valhalla", metavar="URL", help="The server; the one of the service unless set."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Drives the stops of the last plans on the embedded roads and on Valhalla's, and shows where they differ.
+
+    The roads that differ most come first. Nothing is changed, and no plan is made.
+    """
+    from domain.operations.compared_roads import RoadComparison, newest_planned_stops, worst_first
+    from domain.roads.highways import HighwayRoads
+    from domain.roads.valhalla import ValhallaRoads
+
+    url = url or get_settings().roads_url()
+    if url is None:
+        raise CommandFailed("no Valhalla is known: run `fuelroute roads serve --pbf FILE`, and name it with --valhalla")
+    try:
+        http_address(url)
+    except ValueError as error:
+        raise CommandFailed(f"--valhalla: {error}") from None
+    with transaction() as connection:
+        newest = newest_planned_stops(connection, company_id, limit=plans)
+    embedded = HighwayRoads()
+    comparison = RoadComparison(embedded, ValhallaRoads(url, fallback=embedded))
+    compared = []
+    with counting("roads compared", len(newest), quiet=as_json) as progress:
+        for planned in newest:
+            compared.append(comparison.of(planned))
+            progress(1)
+    if compared and all(one["valhalla_miles"] is None for one in compared):
+        raise CommandFailed(f"Valhalla has none of {counted(len(compared), 'road')}: {compared[0]['reason']}")
+    show(as_json, worst_first(compared), lambda: _print_compared(worst_first(compared)))
+
+
+def _print_compared(compared: "list[ComparedRoad]") -> None:
+    found = [one for one in compared if one["more_minutes"] is not None]
+    rows = [
+        {
+            "route": one["external_id"],
+            "embedded": f"{one['embedded_miles']:,.0f} mi, {one['embedded_minutes']:,.0f} min",
+            "valhalla": f"{one['valhalla_miles']:,.0f} mi, {one['valhalla_minutes']:,.0f} min",
+            "more": f"{one['more_miles']:+,.0f} mi, {one['more_minutes']:+,.0f} min",
+            "apart": "; ".join(
+                f"mile {part['from_mile']:,.0f} to {part['to_mile']:,.0f} in {part['state']}"
+                f" ({part['latitude']}, {part['longitude']})"
+                for part in one["apart"]
+            ),
+        }
+        for one in found
+    ]
+    print_table(rows, "route", "embedded", "valhalla", "more", "apart")
+    for one in compared[len(found) :]:
+        screen.print(f"{printable(one['external_id'])}: {one['reason']}", highlight=False)
+    screen.print(f"{counted(len(found), 'road')} compared", highlight=False)
 
 
 @app.command("build")

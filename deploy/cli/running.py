@@ -56,6 +56,14 @@ def up(
             help="Folder for backups, where each change of the database is archived; FUELROUTE_ARCHIVE unless given.",
         ),
     ] = None,
+    roads_pbf: Annotated[
+        Path | None,
+        typer.Option(
+            "--roads-pbf",
+            metavar="FILE",
+            help="Extract of OpenStreetMap for truck roads; FUELROUTE_ROADS_PBF unless given.",
+        ),
+    ] = None,
 ) -> None:
     """Runs the whole service on this machine until Ctrl-C.
 
@@ -63,7 +71,9 @@ def up(
     """
     from deploy.stack import StackScreen, run_stack  # each command imports what it runs: the others start faster
 
-    settings = _settings_with(data=data, host=host, port=port, console_port=console_port, archive=archive)
+    settings = settings_with(
+        data=data, host=host, port=port, console_port=console_port, archive=archive, roads_pbf=roads_pbf
+    )
     configure_logging(settings, "up")
     raise SystemExit(run_stack(settings, demo=demo, screen=StackScreen(width=screen.width)))
 
@@ -78,7 +88,7 @@ def ingress(
     """Runs one process that answers HTTP: the API, the telematics feed and health checks."""
     from ingress.process import run
 
-    settings = _settings_with(host=host, port=port)
+    settings = settings_with(host=host, port=port)
     serve("ingress", settings, run)
 
 
@@ -94,7 +104,7 @@ def console(
     """Runs one process that serves the console: the pages for people in a browser."""
     from ingress.console.process import run
 
-    settings = _settings_with(console_host=host, console_port=port)
+    settings = settings_with(console_host=host, console_port=port)
     serve("console", settings, run)
 
 
@@ -119,7 +129,7 @@ def workers(
     unknown = sorted(set(chosen) - set(QUEUES))
     if unknown or not chosen:
         raise CommandFailed(f"no such queue: {', '.join(unknown) or '(none)'}; choose from {', '.join(QUEUES)}")
-    settings = _settings_with(worker_threads=threads)
+    settings = settings_with(worker_threads=threads)
     if processes > 1:
         from deploy.stack import run_workers
 
@@ -141,7 +151,7 @@ def scheduler() -> None:
     serve("scheduler", get_settings(), run)
 
 
-def _settings_with(**given: object) -> Settings:
+def settings_with(**given: object) -> Settings:
     """The settings, with the given options in their place."""
     return get_settings().model_copy(update={name: value for name, value in given.items() if value is not None})
 

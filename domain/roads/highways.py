@@ -25,8 +25,10 @@ from domain.roads.sphere import (
     EARTH_RADIUS_MILES,
     MILES_PER_DEGREE,
     Array,
+    are_apart,
     great_circle_miles,
     miles_of_chords,
+    places_along,
     unit_vectors,
 )
 from domain.roads.truck_dimensions import ANY_TRUCK, TruckDimensions
@@ -188,18 +190,6 @@ def _first_of(place: Mapping[int, int], node: int, came: Mapping[int, tuple[int,
     return node
 
 
-def _sampled(leg: Leg, step_miles: float) -> Array:
-    """Places along a leg, one every `step_miles`."""
-    miles = np.linspace(0.0, leg.miles, max(2, math.ceil(leg.miles / step_miles)))
-    return np.column_stack([np.interp(miles, leg.line_miles, leg.line[:, axis]) for axis in (0, 1)])
-
-
-def _apart(places: Array, along: Array, least_miles: float) -> NDArray[np.bool_]:
-    """Tell which places lie further than `least_miles` from a line, given as unit vectors of places on it."""
-    cosines = np.max(unit_vectors(places) @ along.T, axis=1)  # of the angle to the nearest one
-    return np.asarray(cosines < math.cos(least_miles / EARTH_RADIUS_MILES))
-
-
 class HighwayFinder:
     """Finds quickest ways by two searches that meet. Threads may share it."""
 
@@ -249,7 +239,7 @@ class HighwayFinder:
         reached, came = [costs for costs, _ in sides], [arcs for _, arcs in sides]
         place = {node: position for position, node in enumerate(best_nodes)}
         by = ((cost + reached[1][node], node) for node, cost in reached[0].items() if node in reached[1])
-        along = unit_vectors(_sampled(best, APART_MILES / 2))
+        along = unit_vectors(places_along(best.line, best.line_miles, APART_MILES / 2))
         tried, looked_at = set[tuple[int, int]](), 0
         for cost, node in sorted(one for one in by if one[0] <= longest and one[1] not in place):
             leaves, returns = (_first_of(place, node, came[side]) for side in (0, 1))
@@ -259,13 +249,14 @@ class HighwayFinder:
             if leaves >= 0 and returns >= 0 and place[leaves] >= place[returns]:
                 continue
             tried.add((leaves, returns))
-            if not np.any(_apart(self.graph.nodes[[node]], along, DRAWN_TWICE_MILES)):
+            if not np.any(are_apart(self.graph.nodes[[node]], along, DRAWN_TWICE_MILES)):
                 continue
             way = self._unfolded(node, came)
             if len(set(way[0])) < len(way[0]):  # there and back on the same road
                 continue
             leg = self._leg_of(a, b, on, off, way)
-            apart_share = float(np.mean(_apart(_sampled(leg, APART_MILES), along, APART_MILES)))
+            places = places_along(leg.line, leg.line_miles, APART_MILES)
+            apart_share = float(np.mean(are_apart(places, along, APART_MILES)))
             if apart_share >= APART_SHARE:
                 return leg, 1 - apart_share
             looked_at += 1

@@ -86,3 +86,15 @@ def densified(line: Array, line_miles: Array, max_miles: float) -> tuple[Array, 
     dense[first] = line[:-1]  # the old vertices exactly as they were
     dense_miles = line_miles[:-1][segment] + fraction * np.diff(line_miles)[segment]
     return np.concatenate([dense, line[-1:]]), np.concatenate([dense_miles, line_miles[-1:]])
+
+
+def places_along(line: Array, line_miles: Array, step_miles: float) -> Array:
+    """Places along a line, (n, 2) in degrees, one every `step_miles`."""
+    miles = np.linspace(line_miles[0], line_miles[-1], max(2, math.ceil((line_miles[-1] - line_miles[0]) / step_miles)))
+    return np.column_stack([np.interp(miles, line_miles, line[:, axis]) for axis in (0, 1)])
+
+
+def are_apart(places: Array, along: Array, least_miles: float) -> NDArray[np.bool_]:
+    """Tell which places lie further than `least_miles` from a line, given as unit vectors of places on it."""
+    cosines = np.max(unit_vectors(places) @ along.T, axis=1)  # of the angle to the nearest one
+    return np.asarray(cosines < math.cos(least_miles / EARTH_RADIUS_MILES))

@@ -25,6 +25,7 @@ LOCKED = {
     "production": (),
     "embedded": ("embedded",),
     "embedded-test": ("embedded", "test"),
+    "osm": ("osm",),
     "roads": ("roads",),
 }
 

@@ -1,0 +1,1 @@
+"""`fuelroute roads serve`: a Valhalla server over the operator's own extract of OpenStreetMap."""
