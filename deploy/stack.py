@@ -29,6 +29,8 @@ from ingress.http.serving import free_port
 EmbeddedServer = EmbeddedPostgres | EmbeddedRedis
 METRICS_FILE = "metrics.json"
 """The file in the data folder from which Prometheus learns where the processes' metrics are."""
+DEMO_FILE = "demo.json"
+"""The file in the data folder with the keys of the demo that was made there."""
 
 
 class StackScreen(Terminal):
@@ -39,10 +41,10 @@ class StackScreen(Terminal):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor fails the last flush
 
 
-def run_stack(settings: Settings, *, demo: bool, screen: Terminal) -> int:
+def run_stack(settings: Settings, *, demo: bool, screen: Terminal, fleet: bool = True) -> int:
     """Runs until Ctrl-C or SIGTERM. Returns the exit status. Raises AlreadyRunning, EmbeddedUnavailable,
     DatabaseProblem, RedisProblem, PortTaken, TwoValhallas or StartFailed if it cannot start; the command prints the
-    text."""
+    text. `fleet`: a demo has its living fleet."""
     data = settings.data.absolute()
     # The stack runs on the servers that it is told or starts itself, never on those that another stack left in the
     # folder.
@@ -75,10 +77,13 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal) -> int:
             _announce_metrics(settings, metrics_ports, data)
             screen.print(f"metrics on {settings.metrics_host}, ports {metrics_ports}", highlight=False)
         screen.print(f"logs in {folder.logs}; Ctrl-C stops everything", highlight=False, soft_wrap=True)
-        if demo:
-            guest = threading.Thread(target=_run_demo, args=(supervisor, running, screen), daemon=True)
-            guest.start()
-            life.callback(guest.join, timeout=2)  # before the servers that it uses are stopped
+        guests = [_run_demo] if demo else []
+        if demo or (data / DEMO_FILE).exists():
+            guests.append(_drive_fleet)
+        for guest in guests:
+            thread = threading.Thread(target=guest, args=(supervisor, running, screen, fleet), daemon=True)
+            thread.start()
+            life.callback(thread.join, timeout=2)  # before the servers that it uses are stopped
         supervisor.watch()
     return 0
 
@@ -290,16 +295,32 @@ def stop_on_signals(supervisor: Supervisor) -> None:
             signal.signal(number, stop)
 
 
-def _run_demo(supervisor: Supervisor, running: Settings, screen: Terminal) -> None:
+def _run_demo(supervisor: Supervisor, running: Settings, screen: Terminal, fleet: bool) -> None:
     """Runs the demo as a guest of the stack: its failure is reported and stops nothing."""
     from deploy.demo import run_demo
 
     try:
-        run_demo(running, screen, stopping=lambda: supervisor.stopping)
+        run_demo(running, screen, fleet=fleet, stopping=lambda: supervisor.stopping)
     except Exception as error:
-        if not supervisor.stopping:
-            reason = printable(without_secrets(str(error)))
-            screen.print(f"the demo failed: {reason}", style="red", soft_wrap=True)
+        _say_that_demo_failed(supervisor, screen, error)
+
+
+def _drive_fleet(supervisor: Supervisor, running: Settings, screen: Terminal, fleet: bool) -> None:
+    """Drives the demo's trucks as a guest of the stack, from the moment when they are there."""
+    from deploy.demo.living import drive_fleet
+
+    if not fleet:
+        return
+    try:
+        drive_fleet(running, lambda: supervisor.stopping)
+    except Exception as error:
+        _say_that_demo_failed(supervisor, screen, error)
+
+
+def _say_that_demo_failed(supervisor: Supervisor, screen: Terminal, error: Exception) -> None:
+    if not supervisor.stopping:
+        reason = printable(without_secrets(str(error)))
+        screen.print(f"the demo failed: {reason}", style="red", soft_wrap=True)
 
 
 def _end(supervisor: Supervisor, servers: Sequence[EmbeddedServer], screen: Terminal, settings: Settings) -> None:

@@ -56,6 +56,7 @@ _GROUPS = {
     "queues": "queues.app",
     "roads": "roads.app",
     "backup": "backups.backup_app",
+    "demo": "demo.app",
 }
 """The module of each group of commands, and its name there."""
 

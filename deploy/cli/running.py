@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import typer
 
@@ -36,6 +36,10 @@ def up(
     demo: Annotated[
         bool, typer.Option("--demo", help="Fill an empty database with a demo company, and drive some of its trucks.")
     ] = False,
+    demo_fleet: Annotated[
+        Literal["on", "off"],
+        typer.Option("--demo-fleet", help="`off` leaves the demo's 24 trucks and their history out."),
+    ] = "on",
     data: Annotated[
         Path | None,
         typer.Option("--data", metavar="DIR", help="Folder for the database, logs and keys; .fuelroute unless set."),
@@ -75,7 +79,8 @@ def up(
         data=data, host=host, port=port, console_port=console_port, archive=archive, roads_pbf=roads_pbf
     )
     configure_logging(settings, "up")
-    raise SystemExit(run_stack(settings, demo=demo, screen=StackScreen(width=screen.width)))
+    fleet = demo_fleet == "on"
+    raise SystemExit(run_stack(settings, demo=demo, fleet=fleet, screen=StackScreen(width=screen.width)))
 
 
 @app.command()

@@ -3,6 +3,7 @@
 import json
 import secrets
 import shlex
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,13 +14,15 @@ import httpx
 from rich.console import Console
 from rich.table import Table
 
+from deploy.demo.living import ACTOR, demo_file, make_history, read_demo
+from deploy.demo.trips import TRUCKS
 from deploy.drive import drive_route
 from deploy.embedded import write_private
+from domain import clock
 from domain.accounts.companies import create_company
 from domain.accounts.keys import create_key
 from domain.accounts.policy import Policy
 from domain.accounts.users import create_user
-from domain.audit.entries import Actor
 from domain.contract.shapes import SCOPES
 from domain.database.connections import Connection, Database
 from domain.database.statements import Scalar, Statement
@@ -75,7 +78,6 @@ FORT_WAYNE = Point(41.08, -85.14)
 """A place south of the road from Joliet to Perrysburg."""
 
 _IN_SANDBOX = ("sandbox", "low on fuel", "off its road")
-_ACTOR = Actor("fuelroute demo")
 _USER = "demo@example.com"
 
 _DRIVES: tuple[tuple[str, str, dict[str, Any]], ...] = (
@@ -109,20 +111,28 @@ def standing_at(stop: Mapping[str, Any], unit_number: str, *, fuel_percent: floa
     ]
 
 
-def run_demo(settings: Settings, screen: Console, *, stopping: Callable[[], bool] = lambda: False) -> None:
-    """Fills an empty database and shows the life of a route; if the database has data, only says so."""
-    file = settings.data / "demo.json"
+def run_demo(
+    settings: Settings, screen: Console, *, fleet: bool = True, stopping: Callable[[], bool] = lambda: False
+) -> None:
+    """Fills an empty database and shows the life of a route; if the database has data, only says so. With `fleet` the
+    demo has a quarter of history, and 24 trucks that `drive_fleet` drives."""
+    file = demo_file(settings)
     with Database.of(settings) as database:
         with database.transaction() as connection:
             companies = {shown_id("cmp", company_id) for company_id in _COMPANIES.all(connection)}
+        removed_at = read_demo(settings).get("removed_at")
+        if not companies and removed_at is not None:
+            screen.print(f"the demo was removed at {removed_at}; delete {file} to have it again", soft_wrap=True)
+            return
         if companies:
-            _show_again(settings, file, companies, screen)
+            _show_again(settings, database, companies, screen, fleet=fleet)
             return
         screen.rule("demo: a fleet, truck stops, prices")
         demo = _fill(database, settings, screen)
-        _store(file, demo)
         screen.print(f"live and sandbox keys are in {file}", soft_wrap=True, highlight=False)
         _show_user(settings, demo, screen)
+        if fleet:
+            _make_fleet(settings, database, demo, screen)
         screen.rule("routes")
         demo["routes"] = _push_routes(demo, screen)
         _store(file, demo)
@@ -139,8 +149,25 @@ def run_demo(settings: Settings, screen: Console, *, stopping: Callable[[], bool
     _say_what_next(file, demo, screen)
 
 
+def _make_fleet(settings: Settings, database: Database, demo: dict[str, Any], screen: Console) -> None:
+    """Makes the history and the living fleet, where they are not there yet."""
+    company_id = read_id("cmp", demo["company_id"])
+    began = time.monotonic()
+    made = make_history(database, company_id, settings, now=clock.now()) if company_id is not None else None
+    if made is not None:
+        screen.print(
+            f"{TRUCKS} trucks with {made.trips} completed trips and {made.fills} fills of a quarter, in "
+            f"{time.monotonic() - began:.1f} s; now they drive on: see the console's Overview and Map",
+            highlight=False,
+        )
+        screen.print("fuelroute demo remove takes all of it away", style="dim", highlight=False)
+
+
 def _fill(database: Database, settings: Settings, screen: Console) -> dict[str, Any]:
+    """Makes the company. Its keys are in the demo's file before they are in the database: a start that is killed in
+    between leaves a file that names no company."""
     now = datetime.now(UTC)
+    password = secrets.token_urlsafe(12)
     with database.transaction() as connection:
         policy = Policy(
             name="Prairie Demo Freight", time_zone="America/Chicago", superseding=True, replan_en_route=True
@@ -154,10 +181,15 @@ def _fill(database: Database, settings: Settings, screen: Console) -> dict[str, 
             "deals": store_deal_rows(connection, company_id, HERE / "deals.csv", now=now),
         }
         keys = {environment: _make_key(connection, company_id, environment) for environment in Environment}
-        password = secrets.token_urlsafe(12)
-        create_user(connection, _ACTOR, email=_USER, role=Role.OWNER, company_id=company_id, password=password)
+        create_user(connection, ACTOR, email=_USER, role=Role.OWNER, company_id=company_id, password=password)
+        demo = _demo(settings, company_id, keys, password)
+        _store(demo_file(settings), demo)
     screen.print(", ".join(f"{_stored(report)} {what}" for what, report in reports.items()), highlight=False)
     screen.print("the places are real; brands, prices, trucks and people are invented", style="dim")
+    return demo
+
+
+def _demo(settings: Settings, company_id: UUID, keys: Mapping[Environment, str], password: str) -> dict[str, Any]:
     return {
         "url": settings.http_url(),
         "company_id": shown_id("cmp", company_id),
@@ -188,7 +220,7 @@ def _stored(report: ImportReport) -> int:
 
 def _make_key(connection: Connection, company_id: UUID, environment: Environment) -> str:
     return create_key(
-        connection, company_id, _ACTOR, name=f"demo {environment}", environment=environment, scopes=list(SCOPES)
+        connection, company_id, ACTOR, name=f"demo {environment}", environment=environment, scopes=list(SCOPES)
     ).key
 
 
@@ -316,12 +348,9 @@ def _show_plan(demo: dict[str, Any], screen: Console) -> None:
         )
 
 
-def _show_again(settings: Settings, file: Path, companies: set[str], screen: Console) -> None:
+def _show_again(settings: Settings, database: Database, companies: set[str], screen: Console, *, fleet: bool) -> None:
     """Shows the demo of an earlier start on this data."""
-    try:
-        demo = json.loads(file.read_text())
-    except (OSError, ValueError):
-        demo = {}
+    file, demo = demo_file(settings), read_demo(settings)
     if demo.get("company_id") not in companies:
         screen.print("the database has data of its own: the demo is left out")
         return
@@ -330,6 +359,8 @@ def _show_again(settings: Settings, file: Path, companies: set[str], screen: Con
     screen.print(
         f"the demo is there already; its keys and the console's user are in {file}", soft_wrap=True, highlight=False
     )
+    if fleet:
+        _make_fleet(settings, database, demo, screen)
     if "sandbox" in demo["routes"]:
         _show_plan(demo, screen)
     _say_what_next(file, demo, screen)

@@ -64,6 +64,17 @@ def measure_again(connection: Connection, route_ids: Sequence[UUID]) -> None:
     _AGAIN.execute(connection, (list(route_ids),))
 
 
+_KEEP_LEVELS = Command(
+    "UPDATE trip_burns t SET levels = new.levels FROM unnest(%s::uuid[], %s::bytea[]) AS new (route_id, levels)"
+    " WHERE t.route_id = new.route_id AND t.measured_at IS NULL"
+)
+
+
+def keep_levels(connection: Connection, levels: Mapping[UUID, bytes]) -> None:
+    """Store the packed levels of trips that wait to be measured, so that their positions are not read."""
+    _KEEP_LEVELS.execute(connection, (list(levels), list(levels.values())))
+
+
 class TruckToLearn(NamedTuple):
     """A truck with a trip that waits, or whose tank was changed since it learned."""
 

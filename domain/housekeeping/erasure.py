@@ -73,6 +73,7 @@ _DELETE_OF_COMPANY = [
             "deals",
             *("quotes", "station_codes", "held_prices", "price_sources", "price_runs", "file_profiles"),
             "station_closures",
+            "demo_fleets",
             "dropped_fixes",
             "driven_lanes",
             "learned_burns",

@@ -1,5 +1,6 @@
 """A road with a detour: the truck leaves it on its first leg, as far as deviations are noticed, and comes back."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -35,6 +36,12 @@ def with_detour(road: Road, first_leg_miles: float) -> tuple[Road, float]:
 def detour_mile(first_leg_miles: float) -> float:
     """The mile at which the truck leaves the road."""
     return first_leg_miles * _SHARE_OF_LEG
+
+
+def away_from(road: Road, leaves: Point, steps: Sequence[float]) -> list[Point]:
+    """Places on the straight way from `leaves` off the road, so many miles away from it."""
+    far = _furthest(road, leaves)
+    return [Point(*(np.array(leaves) + (far - np.array(leaves)) * miles / DETOUR_MILES).tolist()) for miles in steps]
 
 
 def _furthest(road: Road, leaves: Point) -> Array:

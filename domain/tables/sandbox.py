@@ -1,4 +1,4 @@
-"""Drives of simulated trucks in the sandbox."""
+"""Drives of simulated trucks in the sandbox, and the living fleet of the demo."""
 
 from datetime import datetime
 from typing import Any
@@ -38,3 +38,15 @@ class SandboxDrives(SQLModel, table=True):
     """The truck's place and fuel; see `StoredTruck` in `sandbox/turns.py`."""
     began_at: datetime = time_column()
     ended_at: datetime | None = time_column(null=True)
+
+
+class DemoFleets(SQLModel, table=True):
+    """The company of the demo, whose trucks `fuelroute up --demo` drives; see `sandbox/demo_fleet.py`."""
+
+    __tablename__ = "demo_fleets"
+
+    company_id: UUID = Field(primary_key=True)
+    speed: int
+    """The trucks are so many times as fast as real ones; 0 while they stand."""
+    slows_at: datetime | None = time_column(null=True)
+    """When a fast fleet drives at the usual speed again; NULL for one that is not fast."""

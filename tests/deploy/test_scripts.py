@@ -58,7 +58,7 @@ class Up:
         self.started = time.monotonic()
         with self.screen.open("w") as screen:
             self.process = subprocess.Popen(
-                [str(clone / "deploy" / "up"), "--port", "0", "--data", str(data)],
+                [str(clone / "deploy" / "up"), "--demo-fleet", "off", "--port", "0", "--data", str(data)],
                 cwd="/",
                 env=clean_environment(),
                 stdout=screen,

@@ -1,0 +1,101 @@
+"""The demo's history is made once, leaves the rows that real days leave, and is removed with one command."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.demo import HERE
+from deploy.demo.fleet import LivingFleet
+from deploy.demo.living import make_history
+from deploy.demo.removal import NoDemo, demo_company, remove_demo
+from domain.accounts.companies import create_company
+from domain.accounts.policy import Policy
+from domain.database.connections import Database
+from domain.sandbox.demo_fleet import read_demo_fleet, set_fleet_speed
+from domain.settings import Settings
+from domain.stations.stations import store_station_rows
+from domain.stations.taxes import store_tax_rows
+from tests.conftest import own_database
+from tests.factories import DOT
+from tests.rows import named
+
+NOW = datetime(2027, 1, 1, 0, 30, tzinfo=UTC)
+"""The first hour of a year and of a quarter."""
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[Database]:
+    with own_database("demo") as opened:
+        yield opened
+
+
+class Recorder:
+    """Keeps what the fleet posts."""
+
+    def __init__(self) -> None:
+        self.fixes: list[Any] = []
+        self.routes: list[Any] = []
+
+    def __enter__(self) -> "Recorder":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def positions(self, fixes: Any) -> None:
+        self.fixes += fixes
+
+    def route(self, body: Any) -> None:
+        self.routes.append(body)
+
+
+def test_the_demo_lives_and_is_removed(database: Database, tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path, database_url=database.url)
+    with database.transaction() as connection:
+        company_id = create_company(connection, Policy(name="Prairie Demo Freight", time_zone="America/Chicago"))
+        store_station_rows(connection, HERE / "stations.csv", now=NOW)
+        store_tax_rows(connection, HERE / "taxes.csv", now=NOW)
+
+    made = make_history(database, company_id, settings, now=NOW, span=timedelta(days=6))
+    assert made is not None
+    assert made.trips > 20
+    assert make_history(database, company_id, settings, now=NOW) is None, "it is there already"
+
+    with database.transaction() as connection:
+        rows = named(connection)
+        counted = dict(rows.execute("SELECT status, count(*) FROM routes GROUP BY 1").fetchall())
+        assert counted == {"completed": made.trips, "active": 23, "pending_mapping": 1}
+        told = "SELECT count(*) FROM messages WHERE status = 'sent' AND channel = 'outbox' AND created_at < now()"
+        assert rows.execute("SELECT count(*) FROM messages WHERE channel <> 'outbox'").fetchone() == (0,)
+        assert rows.execute(told.replace(" AND created_at < now()", "")).fetchone() == (made.trips + 23,)
+        late = (
+            "SELECT count(*) FROM messages m JOIN routes r ON r.id = m.route_id WHERE m.created_at > r.scheduled_start"
+        )
+        assert rows.execute(late).fetchone() == (0,), "each driver was told before the start"
+        assert rows.execute("SELECT count(*) FROM trip_burns WHERE measured_at IS NULL").fetchone() == (0,)
+        assert rows.execute("SELECT count(*) FROM learned_burns WHERE mpg > 4").fetchone() == (24,)
+        assert read_demo_fleet(connection, company_id) is not None
+
+    fleet, recorder = LivingFleet(database, company_id, recorder := Recorder()), recorder  # type: ignore[arg-type]
+    for minute in range(3):
+        fleet.take_turn(1, now=NOW + timedelta(minutes=minute))
+    assert len(recorder.fixes) == 23, "one truck is silent"
+    assert len([fix for fix in recorder.fixes if fix.speed_mph > 50]) >= 15
+    with database.transaction() as connection:
+        assert set_fleet_speed(connection, company_id, 60, DOT, now=NOW)
+        found = read_demo_fleet(connection, company_id)
+        assert found is not None
+        assert (found.speed_at(NOW), found.speed_at(NOW + timedelta(hours=1))) == (60, 1)
+        assert demo_company(connection, settings) == company_id
+
+    removed = remove_demo(database.transaction, company_id, settings, now=NOW)
+    assert removed.stations > 700
+    assert json.loads((tmp_path / "demo.json").read_text())["removed_at"] == "2027-01-01T00:30:00Z"
+    with database.transaction() as connection:
+        for table in ("companies", "routes", "vehicles", "fills", "positions", "demo_fleets", "trip_burns", "savings"):
+            assert named(connection).execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table
+        with pytest.raises(NoDemo):
+            demo_company(connection, settings)
