@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO, Any, Protocol
 
 from domain.backoff import backoff
 from domain.errors import FuelrouteError
@@ -37,6 +38,19 @@ _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 Report = Callable[[str], object]
 
 
+class Process(Protocol):
+    """A started process, with the part of `subprocess.Popen` that is used here."""
+
+    pid: int
+
+    @property
+    def returncode(self) -> int | Any: ...  # None while it runs
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Spec:
     """One process: its command, its user, the file of its output, and the signal that stops it."""
@@ -55,6 +69,32 @@ class Spec:
     group: int | None = None
     stop_signal: signal.Signals = signal.SIGTERM
     is_ready: Callable[[], bool] | None = None
+    begin: Callable[["Spec", IO[bytes] | None], Process] | None = None
+    """Starts the process with that output; None to run the command. The tests fork processes instead."""
+
+
+def begin(spec: Spec, output: IO[bytes] | None) -> Process:
+    return subprocess.Popen(  # noqa: S603 (our own commands)
+        spec.argv,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT if output is not None else None,
+        env={**(os.environ if spec.inherits else {}), **spec.env},
+        cwd=spec.folder,  # entered before the change of user, who might have no way there
+        umask=0o077,
+        user=spec.user,
+        group=spec.group,
+        extra_groups=[] if spec.user is not None else None,
+        start_new_session=True,  # Ctrl-C is the supervisor's to hear
+        # This runs after the change of user, which would clear it; the main thread starts every child.
+        preexec_fn=lambda: die_with_parent(spec.stop_signal),
+    )
+
+
+def die_with_parent(number: signal.Signals) -> None:
+    """Lets the kernel send this process the signal when the thread ends that started it."""
+    if _libc:
+        _libc.prctl(PR_SET_PDEATHSIG, number)
 
 
 def open_private(file: str, flags: int) -> int:
@@ -83,23 +123,8 @@ class Child:
         log = self.spec.log
         self.log_offset = log.stat().st_size if log is not None and log.exists() else 0
         self.started_at = time.monotonic()
-        death_signal = self.spec.stop_signal
         with open(log, "ab", opener=open_private) if log is not None else contextlib.nullcontext() as output:
-            self.process = subprocess.Popen(  # noqa: S603 (our own commands)
-                self.spec.argv,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT if output is not None else None,
-                env={**(os.environ if self.spec.inherits else {}), **self.spec.env},
-                cwd=self.spec.folder,  # entered before the change of user, who might have no way there
-                umask=0o077,
-                user=self.spec.user,
-                group=self.spec.group,
-                extra_groups=[] if self.spec.user is not None else None,
-                start_new_session=True,  # Ctrl-C is the supervisor's to hear
-                # This runs after the change of user, which would clear it; the main thread starts every child.
-                preexec_fn=lambda: _libc.prctl(PR_SET_PDEATHSIG, death_signal) if _libc else None,
-            )
+            self.process = (self.spec.begin or begin)(self.spec, output)
 
     def last_words(self) -> str:
         """The last line of this life's log with an error, or else the last one that says something."""

@@ -114,7 +114,7 @@ def run_workers(settings: Settings, queues: Sequence[str], processes: int, *, sc
     try:
         supervisor.start(
             [
-                Spec(name=f"workers {number}", argv=_command(*arguments), log=None, env=env)
+                Spec(name=f"workers {number}", argv=[*FUELROUTE, *arguments], log=None, env=env)
                 for number in range(1, processes + 1)
             ]
         )
@@ -209,7 +209,7 @@ def _start_roads(running: Settings, data: Path, supervisor: Supervisor, screen: 
     port = free_port(running.roads_host, running.roads_port, "FUELROUTE_ROADS_PORT")
     arguments = ("roads", "serve", "--pbf", str(running.roads_pbf.absolute()), "--port", str(port))
     log = data / "logs" / "roads.log"
-    argv = _command(*arguments, "--wait-minutes", str(ROADS_WAIT_MINUTES))
+    argv = [*FUELROUTE, *arguments, "--wait-minutes", str(ROADS_WAIT_MINUTES)]
     supervisor.start([Spec(name="roads", argv=argv, log=log, env=_environment(running, data))])
     screen.print(f"roads of {running.roads_pbf}, see {log}", highlight=False, soft_wrap=True)
     return {"valhalla_url": f"http://{reachable(running.roads_host)}:{port}"}
@@ -248,13 +248,12 @@ def process_spec(name: str, arguments: Sequence[str], logs: Path, env: dict[str,
     """One process of the service: the command `fuelroute ARGUMENTS` with that environment and its output in `logs`."""
     log = logs / f"{name}.log"
     is_ready = (lambda: _answers(url)) if arguments[0] == "ingress" else _says(log, f"{arguments[0]}.ready")
-    return Spec(name=name, argv=_command(*arguments), log=log, env=env, is_ready=is_ready)
+    return Spec(name=name, argv=[*FUELROUTE, *arguments], log=log, env=env, is_ready=is_ready)
 
 
-def _command(*arguments: str) -> list[str]:
-    """The command line of our Python. With `-P` the process imports our packages in any folder, not a `domain/` that
-    lies there."""
-    return [sys.executable, "-P", "-c", "from deploy.cli import main; main()", *arguments]
+FUELROUTE = (sys.executable, "-P", "-c", "from deploy.cli import main; main()")
+"""The command `fuelroute` of our Python. With `-P` it imports our packages in any folder, not a `domain/` that lies
+there."""
 
 
 def _answers(url: str) -> bool:

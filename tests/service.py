@@ -1,9 +1,9 @@
 """The service as real processes, for tests that go through HTTP, and a client that speaks to it."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,8 +22,11 @@ from domain.queue.jobs import QUEUES
 from domain.settings import Settings
 from ingress.http.serving import free_port
 from tests.factories import DOT, Fleet, make_fleet
+from tests.forking import forked_spec
 
 Seen = TypeVar("Seen")
+
+MakeSpec = Callable[[str, Sequence[str], Path, dict[str, str], str], Spec]
 
 ALL_PROCESSES = ("ingress", "workers", "scheduler")
 
@@ -35,6 +38,8 @@ class Service:
     url: str
     database: Database
     settings: Settings
+    pids: Mapping[str, int] = field(default_factory=dict)
+    """The ids of its processes by their names."""
 
     def new_tenant(self, environment: Environment = Environment.LIVE, **policy: Any) -> "Client":
         """A fresh company with trucks 101 and 102, Ann Lee and Bo Diaz, and a client with every scope."""
@@ -113,13 +118,16 @@ def eventually(
 def running_service(
     settings: Settings,
     logs: Path,
+    spec: MakeSpec = forked_spec,
+    /,
     *,
     processes: tuple[str, ...] = ALL_PROCESSES,
     code: str = "",
     **environment: str,
 ) -> Iterator[Service]:
     """The named processes, stopped at the end. `environment` is further settings, such as IMPORT_PASS_SECONDS. The
-    folder `code` has the packages of another release, which they run instead of ours."""
+    folder `code` has the packages of another release, which they run instead of ours. With `process_spec` each process
+    starts Python as on any machine, where that matters to the test."""
     port = free_port("127.0.0.1", 0)
     url = f"http://127.0.0.1:{port}"
     env = {
@@ -132,14 +140,14 @@ def running_service(
     }
     supervisor = Supervisor(print)
     try:
-        specs = [_spec(name, logs, env, url) for name in processes]
+        make_spec = process_spec if code else spec
+        specs = [make_spec(name, _arguments(name), logs, env, url) for name in processes]
         if code:  # an earlier release may have no /readyz
-            specs = [
-                replace(spec, is_ready=lambda: _is_alive(url)) if spec.name == "ingress" else spec for spec in specs
-            ]
+            specs = [replace(one, is_ready=lambda: _is_alive(url)) if one.name == "ingress" else one for one in specs]
         supervisor.start(specs, seconds=60)
         with Database.of(settings, put_jobs=JobQueue.of(settings).put) as database:
-            yield Service(url, database, settings)
+            pids = {child.spec.name: child.process.pid for child in supervisor.children}
+            yield Service(url, database, settings, pids)
     finally:
         supervisor.stop()
 
@@ -151,6 +159,5 @@ def _is_alive(url: str) -> bool:
         return False
 
 
-def _spec(name: str, logs: Path, env: dict[str, str], url: str) -> Spec:
-    arguments = ("workers", "--queues", name) if name in QUEUES else (name,)
-    return process_spec(name, arguments, logs, env, url)
+def _arguments(name: str) -> tuple[str, ...]:
+    return ("workers", "--queues", name) if name in QUEUES else (name,)

@@ -27,6 +27,7 @@ from domain.queue.jobs import QUEUES
 from domain.settings import Settings
 from domain.text import without_secrets
 from ingress.http.serving import free_port
+from tests.forking import forked_spec
 
 HOST = "127.0.0.1"
 INGRESSES = ("ingress 1", "ingress 2")
@@ -152,7 +153,9 @@ class Stack:
             return self.redis.spec()
         kind = name.split(" ", maxsplit=1)[0]
         arguments = ("workers", "--queues", name) if name in QUEUES else (kind,)
-        return process_spec(name, arguments, self.folder / "logs", self._environment(name), self.urls.get(name, ""))
+        # a library must be there from the start to fake a clock
+        make_spec = process_spec if name in self.faked else forked_spec
+        return make_spec(name, arguments, self.folder / "logs", self._environment(name), self.urls.get(name, ""))
 
     def _environment(self, name: str) -> dict[str, str]:
         variables = {"DATABASE_URL": self.postgres.url, "REDIS_URL": self.redis.url, "DATA": str(self.folder)}

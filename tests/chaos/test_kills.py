@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -21,21 +19,20 @@ from domain.database.connections import Database
 from domain.ids import shown_id
 from domain.settings import STACK_FILE, Settings
 from tests.factories import route_body
+from tests.forking import forked_command
 from tests.rows import named, stored_id
 from tests.service import Service, eventually
 
 pytestmark = pytest.mark.servers
 
-UP = (sys.executable, "-c", "from deploy.cli import main; main()", "up", "--port", "0")
-
 
 @contextmanager
 def running_stack(**environment: str) -> Iterator[tuple[Service, int]]:
     """A stack of its own, and the process id of its supervisor."""
-    with tempfile.TemporaryDirectory(prefix="fuelroute-kills-") as folder, Path(folder, "screen").open("w") as screen:
-        data = Path(folder, "data")
-        up = subprocess.Popen(
-            [*UP, "--data", str(data)], stdout=screen, stderr=subprocess.STDOUT, env=os.environ | environment
+    with tempfile.TemporaryDirectory(prefix="fuelroute-kills-") as folder:
+        data, screen = Path(folder, "data"), Path(folder, "screen")
+        up = forked_command(
+            "up", "--port", "0", "--data", str(data), environment=os.environ | environment, output=screen
         )
         try:
             eventually((data / STACK_FILE).exists, bool, 60, "the stack")
@@ -45,20 +42,18 @@ def running_stack(**environment: str) -> Iterator[tuple[Service, int]]:
                 yield Service(stack["http_url"], database, settings), up.pid
         finally:
             up.terminate()
-            assert up.wait(timeout=15) == 0, Path(folder, "screen").read_text()
+            assert up.wait(timeout=15) == 0, screen.read_text()
 
 
 def children(supervisor: int) -> dict[str, int]:
-    """The processes of the supervisor, by the last word of each command line."""
+    """The processes of the supervisor by their names."""
     found = {}
     for pid in Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split():
         try:
-            command = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+            name = Path(f"/proc/{pid}/comm").read_text().strip()
         except OSError:  # gone since it was listed
             continue
-        found["postgres" if command[0].endswith(b"/postgres") else Path(os.fsdecode(command[-1])).name] = int(pid)
-        if b"valkey-server" in command[0]:
-            found["redis"] = int(pid)
+        found["redis" if name == "valkey-server" else name] = int(pid)
     return found
 
 

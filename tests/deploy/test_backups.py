@@ -3,6 +3,7 @@ message."""
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from domain.database.connections import Database
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.settings import CONTACT_KEY_FILE, STACK_FILE, Settings
 from tests.factories import DOT, JOLIET, NEWARK, Fleet, route_body
+from tests.forking import forked_command
 from tests.gateway import Gateway, running_gateway
 from tests.pipeline.world import store_prices
 from tests.rows import named, stored_id
@@ -91,16 +93,11 @@ class World:
     @contextmanager
     def up(self, start: str, data: Path) -> Iterator[tuple[Service, int]]:
         """The stack that a command of the document starts, and the process id of its supervisor."""
-        with (self.folder / "screen").open("a") as screen:
-            up = subprocess.Popen(
-                ["bash", "-c", f"exec {self.command(start)}"],
-                cwd=self.folder,
-                env={**self.environment, "FUELROUTE_DATA": str(data)},
-                stdout=screen,
-                stderr=subprocess.STDOUT,
-            )
+        _, *arguments = shlex.split(self.command(start))
+        environment, screen = {**self.environment, "FUELROUTE_DATA": str(data)}, self.folder / "screen"
+        up = forked_command(*arguments, environment=environment, output=screen, folder=self.folder)
         try:
-            eventually((data / STACK_FILE).exists, bool, 180, f"the stack, see {self.folder / 'screen'}")
+            eventually((data / STACK_FILE).exists, bool, 180, f"the stack, see {screen}")
             stack = json.loads((data / STACK_FILE).read_text())
             settings = Settings(data=data, database_url=stack["database_url"], redis_url=stack["redis_url"])
             with Database.of(settings) as database:

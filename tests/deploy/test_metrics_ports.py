@@ -3,9 +3,6 @@
 import json
 import os
 import random
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,12 +14,14 @@ from deploy.stack import METRICS_FILE, PROCESSES
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings, UnusableSetting
 from ingress.http.serving import PortTaken, free_port
+from tests.forking import Forked, forked_command
 from tests.metrics import Metrics
 from tests.service import eventually
 
 
 @contextmanager
-def fuelroute(settings: Settings, data: Path, *arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+def fuelroute(settings: Settings, data: Path, *arguments: str, **environment: str) -> Iterator[Forked]:
+    """A command, whose output is in the file `screen` of the folder."""
     env = {
         **os.environ,
         "FUELROUTE_DATABASE_URL": settings.require_database_url(),
@@ -30,13 +29,12 @@ def fuelroute(settings: Settings, data: Path, *arguments: str, **environment: st
         "FUELROUTE_DATA": str(data),
         **environment,
     }
-    command = [sys.executable, "-c", "from deploy.cli import main; main()", *arguments]
-    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = forked_command(*arguments, environment=env, output=data / "screen")
     try:
         yield process
     finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=20)
+        process.terminate()
+        process.wait(timeout=20)
 
 
 def free_ports(count: int) -> int:
@@ -80,8 +78,7 @@ def test_the_processes_of_up_take_the_ports_of_a_range(settings: Settings, tmp_p
 def test_too_few_ports_are_reported_before_anything_starts(settings: Settings, tmp_path: Path) -> None:
     with fuelroute(settings, tmp_path, "up", "--port", "0", FUELROUTE_METRICS_PORT="9100-9102") as process:
         assert process.wait(timeout=40) == 1
-        output = process.stdout.read() if process.stdout is not None else ""
-    assert "FUELROUTE_METRICS_PORT: 9100-9102 is not enough for 9 processes" in output
+    assert "FUELROUTE_METRICS_PORT: 9100-9102 is not enough for 9 processes" in (tmp_path / "screen").read_text()
 
 
 @pytest.mark.parametrize(

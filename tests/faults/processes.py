@@ -5,10 +5,7 @@ The processes run the real command line. They are forked from a process that has
 shortened there; see `SHORTER`.
 """
 
-import multiprocessing
 import os
-import signal
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -21,6 +18,7 @@ from domain.claims import Retries
 from domain.settings import Settings
 from ingress.http.serving import free_port
 from tests.faults.points import Point, When, install
+from tests.forking import fork, run_command
 from tests.service import eventually
 
 SHORTER: Mapping[str, Any] = {
@@ -37,29 +35,11 @@ SHORTER: Mapping[str, Any] = {
 """Times of the service that the tests shorten in its processes. Each only says how long the service waits before it
 does something again, so shorter ones make the same steps quicker."""
 
-_LOADED = ["tests.faults.loaded", __name__]
-"""Modules that are loaded before processes are forked: the service, and what runs first in each process."""
-
 
 def run(command: Sequence[str], environment: Mapping[str, str], points: Sequence[Point], folder: Path) -> None:
     """Runs a command of `fuelroute` with fault points, in a process of its own."""
-    from deploy.cli import main
-
-    threading.Thread(target=_die_with_the_tests, daemon=True).start()
-    with open(folder / f"{command[0]}.log", "ab") as log:
-        os.dup2(log.fileno(), 1)
-        os.dup2(log.fileno(), 2)
-    os.environ.update(environment)
     install(folder, points, SHORTER)
-    sys.argv = ["fuelroute", *command]
-    main()
-
-
-def _die_with_the_tests() -> None:
-    tests = multiprocessing.parent_process()
-    assert tests is not None
-    tests.join()
-    os.kill(os.getpid(), signal.SIGKILL)
+    run_command(command, {**os.environ, **environment}, str(folder / f"{command[0]}.log"))
 
 
 class Processes:
@@ -82,8 +62,6 @@ class Processes:
             "FUELROUTE_CONSOLE_PORT": str(self.ports["console"]),
             **{f"FUELROUTE_{name}": value for name, value in environment.items()},
         }
-        self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(_LOADED)
         self._running: dict[str, BaseProcess] = {}
         self._stopping = threading.Event()
         self._watch = threading.Thread(target=self._restart_the_dead, daemon=True)
@@ -122,11 +100,7 @@ class Processes:
         eventually((self.folder / "struck").exists, bool, seconds, "a process that reaches the fault point")
 
     def _begin(self, command: Sequence[str]) -> BaseProcess:
-        process = self._context.Process(
-            target=run, args=(command, self._environment, self._points, self.folder), daemon=True
-        )
-        process.start()
-        return process
+        return fork(run, command, self._environment, self._points, self.folder)
 
     def _restart_the_dead(self) -> None:
         while not self._stopping.wait(0.02):

@@ -162,10 +162,9 @@ def test_workers_killed_again_and_again_leave_every_driver_with_the_plan(
                 routes += [(client, start_route(client, vehicle={"unitNumber": f"S{n}"})[0]) for n in range(3)]
             for _ in range(2):
                 another = len(gateway.received) + 1
-                with running_service(own, tmp_path, processes=("messages",), **quick):
+                with running_service(own, tmp_path, processes=("messages",), **quick) as worker:
                     eventually(lambda: len(gateway.received), another.__le__)
-                    (worker,) = children(os.getpid(), "messages")
-                    os.kill(worker, signal.SIGKILL)
+                    os.kill(worker.pids["messages"], signal.SIGKILL)
             with running_service(own, tmp_path, processes=("messages",), **quick):
                 eventually(lambda: pending(service), lambda count: count == 0, 90, "all messages to be sent")
             for client, route_id in routes:
@@ -196,15 +195,6 @@ def add_trucks(client: Client, count: int) -> None:
                 "INSERT INTO vehicles (id, company_id, unit_number) VALUES (%s, %s, %s)",
                 (new_id(), client.fleet.company_id, f"S{number}"),
             )
-
-
-def children(parent: int, last_word: str) -> list[int]:
-    found = []
-    for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().rstrip(b"\0").split(b"\0")
-        if os.fsdecode(command[-1]) == last_word:
-            found.append(int(pid))
-    return found
 
 
 def test_the_last_stop_is_reached_while_the_first_message_is_on_its_way(client: Client, gateway: Gateway) -> None:

@@ -3,7 +3,6 @@ the environment and the secret files of its pod. Then its probes are asked, and 
 
 import base64
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -12,13 +11,14 @@ import httpx
 import pytest
 
 from deploy.processes import Child, Spec
+from deploy.stack import FUELROUTE
 from domain.settings import Settings
 from ingress.http.serving import free_port
 from tests.conftest import make_database
 from tests.deploy.kubernetes.manifests import Manifest, container, pods, variables
+from tests.forking import begin_forked
 from tests.service import eventually
 
-FUELROUTE = str(Path(sys.executable).with_name("fuelroute"))
 PODS = pods("large")
 
 
@@ -53,7 +53,8 @@ def start(name: str, secrets: Path, logs: Path) -> Process:
         "FUELROUTE_METRICS_PORT": str(ports.get("metrics", 9100)),
         "FUELROUTE_DRAIN_SECONDS": "0",  # a test need not wait for a load balancer
     }
-    spec = Spec(name, [FUELROUTE, *container(pod)["args"]], logs / f"{name}.log", env, inherits=False)
+    argv = [*FUELROUTE, *container(pod)["args"]]
+    spec = Spec(name, argv, logs / f"{name}.log", env, inherits=False, begin=begin_forked)
     return Process(Child(spec), pod, ports)
 
 

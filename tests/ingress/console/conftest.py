@@ -11,7 +11,6 @@ import httpx
 import pytest
 
 from deploy.processes import Supervisor
-from deploy.stack import process_spec
 from domain.accounts.users import create_user
 from domain.database.connections import Connection, Database
 from domain.ids import new_id
@@ -20,6 +19,7 @@ from domain.settings import Settings
 from ingress.http.serving import free_port
 from tests.conftest import redis_database
 from tests.factories import DOT, Fleet, make_fleet, signed_in
+from tests.forking import forked_spec
 from tests.service import eventually
 
 PASSWORD = "correct horse battery"
@@ -144,7 +144,7 @@ def running_console(
     }
     supervisor = Supervisor(print)
     try:
-        supervisor.start([process_spec("console", ("console",), logs, env, url)], seconds=60)
+        supervisor.start([forked_spec("console", ("console",), logs, env, url)], seconds=60)
         eventually(lambda: httpx.get(f"{url}/healthz").status_code, lambda status: status == 200)
         yield url
     finally:

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from deploy.processes import Child
-from deploy.stack import process_spec
 from domain.accounts.allowed_hosts import AllowedHosts
 from domain.accounts.contacts import IN_CLEAR
 from domain.connectors.connectors import Connector, ConnectorValues, add_connector
 from domain.database.connections import Database, Tenant
 from domain.settings import Settings
 from tests.factories import DOT, Fleet, make_fleet
+from tests.forking import forked_spec
 from tests.rows import named
 
 LOOPBACK = "127.0.0.0/8"
@@ -32,7 +32,7 @@ class PollingProcess:
             "FUELROUTE_CONNECTOR_ALLOWED_HOSTS": LOOPBACK,
             "FUELROUTE_CONNECTOR_POLL_SECONDS": "1",
         }
-        self._child = Child(process_spec(name, ("connectors",), logs, env, ""))
+        self._child = Child(forked_spec(name, ("connectors",), logs, env, ""))
         self.log = logs / f"{name}.log"
         self.pid = self._child.process.pid
 

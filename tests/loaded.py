@@ -1,6 +1,7 @@
 """Loads the service once, for all processes that are forked from the one that imports this module. What the service
 loads when it is first needed is loaded here too: the kinds of gateways, and the roads."""
 
+import gc
 import importlib
 
 import apprise
@@ -11,9 +12,12 @@ from domain.roads.highways import HighwayRoads
 from tests.factories import JOLIET, NEWARK, PERRYSBURG
 
 for name in (
-    *("deploy.cli", "ingress.process", "ingress.console.process", "scheduler.process", "workers.process"),
+    *("deploy.cli", "deploy.cli.connectors", "deploy.cli.running", "workers.connectors.process"),
+    *("ingress.process", "ingress.console.process", "scheduler.process", "workers.process"),
     *(f"workers.{queue}" for queue in QUEUES),
 ):
     importlib.import_module(name)
 apprise.Apprise().add("json://localhost/")
 HighwayRoads().through([Point(stop["latitude"], stop["longitude"]) for stop in (JOLIET, PERRYSBURG, NEWARK)])
+gc.collect()
+gc.freeze()  # what is loaded stays shared: the collector would write to it
