@@ -3,7 +3,7 @@ reports."""
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -41,6 +41,51 @@ def converter(field: RecordField, column: Column, zone: ZoneInfo) -> Callable[[C
     if field.kind == "day":
         return lambda cell: _local_time(cell, column.date_format).date()
     return lambda cell: _moment(cell, column.date_format, zone)
+
+
+_MOST_PLAIN_CHARACTERS = 20
+"""Longest number that is read without a look at its spelling."""
+_NO_ROUNDING_CHARACTERS = 7
+"""Longest text of a number that cannot have more than six decimals."""
+
+
+def columns_values(
+    field: RecordField, column: Column, convert: Callable[[Cell], Any], cells: Sequence[Cell], empty: Any
+) -> list[Any] | None:
+    """The values of many cells of one column, as `convert` gives them, with `empty` for empty cells. None if a cell has
+    to be looked at by itself: it is no text, or is written in an unusual way. Many cells cost a fraction of the time
+    that they cost one by one."""
+    try:
+        written = "".join(cells)  # type: ignore[arg-type]
+    except TypeError:
+        return None  # of Excel
+    try:
+        if field.kind in ("text", "code"):
+            return _texts(written, cells, empty)
+        if field.kind in ("amount", "number"):
+            is_plain = column.unit == "dollars" and not column.is_negated
+            return _plain_numbers(written, cells, empty, is_amount=field.kind == "amount") if is_plain else None
+        known = {cell: convert(cell) if cell else empty for cell in set(cells)}
+        return [known[cell] for cell in cells]
+    except ValueError:
+        return None
+
+
+def _texts(written: str, cells: Sequence[Cell], empty: Any) -> list[Any] | None:
+    if "\0" in written or max(map(len, cells), default=0) > MOST_VALUE_CHARACTERS:  # type: ignore[arg-type]
+        return None
+    return [cell or empty for cell in cells]
+
+
+def _plain_numbers(written: str, cells: Sequence[Cell], empty: Any, *, is_amount: bool) -> list[Any] | None:
+    """Numbers of digits, a point and a minus. Raises ValueError for others made of them."""
+    digits = written.replace(".", "").replace("-", "")
+    longest = max(map(len, cells), default=0)  # type: ignore[arg-type]
+    if (digits and not (digits.isascii() and digits.isdigit())) or longest > _MOST_PLAIN_CHARACTERS:
+        return None
+    if is_amount and longest > _NO_ROUNDING_CHARACTERS:
+        return [round(float(cell), 6) if cell else empty for cell in cells]  # type: ignore[arg-type]
+    return [float(cell) if cell else empty for cell in cells]  # type: ignore[arg-type]
 
 
 _NOTHING = frozenset({"N/A", "#N/A", "NA", "N.A.", "NULL", "NONE", "-", "--", "---", "\N{EN DASH}", "\N{EM DASH}"})

@@ -63,7 +63,7 @@ class ImportReport:
     """The number of lines about something else: totals, titles, things that are not stored. None for kinds of files
     without such lines."""
     passed_rows: list[Rejected] = field(default_factory=list)
-    """The rows that are passed over with a reason, such as those of other products."""
+    """The first rows that are passed over with a reason, such as those of other products."""
     unused_columns: list[str] = field(default_factory=list)
     """The columns of the file that match no field."""
 
@@ -72,7 +72,8 @@ class ImportReport:
 
     def pass_row(self, line: int, message: str) -> None:
         self.pass_over()
-        self.passed_rows.append(Rejected(line, message))
+        if len(self.passed_rows) < MOST_REFUSED_KEPT:
+            self.passed_rows.append(Rejected(line, message))
 
     def told(self) -> str:
         """The rows that were stored, in words."""

@@ -3,17 +3,18 @@
 Files of vendors come as Excel or as CSV with commas, semicolons, tabs or bars, in UTF-8, UTF-16 or the encoding of
 Windows, often with titles above the columns' names. The reader recognizes all of them."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from functools import partial
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from msgspec import Struct
 
-from domain.files.cells import cell_text, converter, says_nothing
+from domain.files.cells import cell_text, columns_values, converter, says_nothing
 from domain.files.column_names import MOST_LINES_ABOVE, usual_delimiter
 from domain.files.csvfiles import ImportReport, Progress, UnreadableFile
 from domain.files.day_order import refuse_days_first
@@ -243,6 +244,8 @@ class _FieldReader(NamedTuple):
     column: str
     convert: Callable[[Cell], Any]
     """Converts a cell, or raises ValueError with a text that follows the cell."""
+    convert_all: Callable[[Sequence[Cell], Any], list[Any] | None]
+    """Converts many cells; None if one of them needs `convert`."""
     others: tuple[int, ...]
     """Further columns of that name, whose cells must agree."""
     has_marks: bool
@@ -250,9 +253,11 @@ class _FieldReader(NamedTuple):
 
 
 def _reader(place: FieldPlace, profile: FileProfile, zone: ZoneInfo, *, has_marks: bool) -> _FieldReader:
-    convert = converter(place.field, profile.columns[place.field.name], zone)
+    column = profile.columns[place.field.name]
+    convert = converter(place.field, column, zone)
     first, *others = place.indexes
-    return _FieldReader(place.field.name, first, place.name, convert, tuple(others), has_marks)
+    convert_all = partial(columns_values, place.field, column, convert)
+    return _FieldReader(place.field.name, first, place.name, convert, convert_all, tuple(others), has_marks)
 
 
 def _refuse_ambiguous(heading: Heading, readers: Sequence[_FieldReader], sample: Sequence[Row]) -> None:
@@ -310,9 +315,12 @@ def _width(heading: Heading, sample: Sequence[Row]) -> _Width:
 
 def _without_headings(rows: Iterator[Row], heading: Row, report: ImportReport, progress: Progress) -> Iterator[Row]:
     """The rows without repeated headings, as reports have them on each page or for each group."""
-    first = _first_name(heading)
+    place, name = first = _first_name(heading)
+    begins = tuple({name[:1].lower(), name[:1].upper(), name[:1]}) if isinstance(name, str) else ()
     for row in rows:
-        if _is_heading(row, heading, first):
+        cells = row.cells
+        cell = cells[place] if place < len(cells) else None
+        if isinstance(cell, str) and cell.startswith(begins) and _is_heading(row, heading, first):
             progress(1)
             report.pass_over()
         else:
@@ -329,7 +337,7 @@ def _is_heading(row: Row, heading: Row, first_name: tuple[int, Cell]) -> bool:
     cell = row.cells[place] if place < len(row.cells) else None
     if not isinstance(cell, str) or not isinstance(name, str) or cell[:1].casefold() != name[:1].casefold():
         return False  # nearly all rows
-    return _plain_cells(row) == _plain_cells(heading)
+    return plain_name(cell) == plain_name(name) and _plain_cells(row) == _plain_cells(heading)
 
 
 def _plain_cells(row: Row) -> list[str]:
@@ -349,6 +357,17 @@ def _disagreements(doubled: Sequence[_FieldReader], cells: Sequence[Cell], value
             values[reader.field] = said[0]
 
 
+_MOST_ROWS_AT_ONCE = 128
+
+
+def _portions(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    """The rows in portions that grow: whoever wants the first five rows has the others not read."""
+    size = 1
+    while portion := list(islice(rows, size)):
+        yield portion
+        size = min(2 * size, _MOST_ROWS_AT_ONCE)
+
+
 def _records(
     rows: Iterator[Row],
     readers: Sequence[_FieldReader],
@@ -359,35 +378,69 @@ def _records(
     passes_over: PassesOver,
 ) -> Iterator[FileRecord]:
     doubled = [reader for reader in readers if reader.others]
-    places = [(reader.place, reader.field, reader.convert, reader) for reader in readers]
-    widest = max((reader.place for reader in readers), default=0) + 1
-    blank: dict[str, Any] = {reader.field: None for reader in readers} | common
+    names = [reader.field for reader in readers]
     read = 0
-    for row in rows:
-        read += 1
-        if read > MOST_FILE_RECORDS:
-            raise UnreadableFile(f"the file has more than {MOST_FILE_RECORDS:,} rows: divide it")
-        progress(1)
-        values = blank.copy()
-        cells = row.cells
-        if len(cells) < widest:
-            cells = [*cells, *[None] * (widest - len(cells))]
-        faults = [fault] if len(cells) > width.named and (fault := width.fault(cells)) else []
-        for place, name, convert, reader in places:
-            cell = cells[place]
-            if cell is None or cell == "":
-                continue
-            try:
-                values[name] = convert(cell)
-            except ValueError as error:
-                if not (reader.has_marks and says_nothing(cell)):
-                    values[name] = cell_text(cell)
-                    faults.append(f"{reader.column}: {cell_text(cell)[:60]!r} {error}")
-        if doubled:
-            faults += _disagreements(doubled, cells, values)
-        if faults and passes_over(values):
-            report.pass_over()
-        elif faults:
-            report.reject(row.line, "; ".join(faults))
-        else:
-            yield FileRecord(row.line, values)
+    for portion in _portions(rows):
+        faults = _Faults(
+            (number, width.fault(row.cells)) for number, row in enumerate(portion) if len(row.cells) > width.named
+        )
+        columns = list(zip_longest(*(row.cells for row in portion)))
+        values_of = [
+            _column_values(reader, columns, len(portion), common.get(reader.field), faults) for reader in readers
+        ]
+        for number, (row, told) in enumerate(zip(portion, zip(*values_of, strict=True), strict=True)):
+            read += 1
+            if read > MOST_FILE_RECORDS:
+                raise UnreadableFile(f"the file has more than {MOST_FILE_RECORDS:,} rows: divide it")
+            values = common | dict(zip(names, told, strict=True))
+            if doubled:
+                faults.add(number, *_disagreements(doubled, row.cells, values))
+            found = faults.of(number)
+            if not found:
+                yield FileRecord(row.line, values)
+            elif passes_over(values):
+                report.pass_over()
+            else:
+                report.reject(row.line, "; ".join(found))
+        progress(len(portion))
+
+
+class _Faults:
+    """The faults of some rows, by the row's number among them."""
+
+    def __init__(self, first: Iterable[tuple[int, str]]) -> None:
+        self._by_row: dict[int, list[str]] = {}
+        for number, fault in first:
+            self.add(number, fault)
+
+    def add(self, number: int, *faults: str) -> None:
+        for fault in filter(None, faults):
+            self._by_row.setdefault(number, []).append(fault)
+
+    def of(self, number: int) -> Sequence[str]:
+        return self._by_row.get(number, ()) if self._by_row else ()
+
+
+def _column_values(
+    reader: _FieldReader, columns: Sequence[Sequence[Cell]], rows: int, empty: Any, faults: _Faults
+) -> list[Any]:
+    """A field's value in each of the rows, `empty` where its cell is empty, and its text where that cannot be read."""
+    cells = columns[reader.place] if reader.place < len(columns) else [None] * rows
+    values = reader.convert_all(cells, empty)
+    return (
+        values
+        if values is not None
+        else [_value(reader, cell, number, empty, faults) for number, cell in enumerate(cells)]
+    )
+
+
+def _value(reader: _FieldReader, cell: Cell, number: int, empty: Any, faults: _Faults) -> Any:
+    if cell is None or cell == "":
+        return empty
+    try:
+        return reader.convert(cell)
+    except ValueError as error:
+        if reader.has_marks and says_nothing(cell):
+            return empty
+        faults.add(number, f"{reader.column}: {cell_text(cell)[:60]!r} {error}")
+        return cell_text(cell)

@@ -8,8 +8,11 @@ import csv
 import itertools
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import islice
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -31,6 +34,7 @@ _UNREADABLE_AT_ONCE = 50
 _SKIPPED_AT_ONCE = 1 << 16
 _ROWS_AT_ONCE = 1_000
 """The rows between two looks at the clock, and whether somebody still waits."""
+_LINES_AT_ONCE = 64
 _BEGINNING_CHARACTERS = 8_192
 """The part of a file that is looked at to find its delimiter."""
 
@@ -109,37 +113,78 @@ def file_text_rows(path: Path, refuse: Refuse, delimiter_of: Callable[[str], str
 def text_rows(file: TextIO, delimiter: str, refuse: Refuse) -> Iterator[tuple[int, list[str]]]:
     """The cells of each row with the number of its first line; an empty line has none. `file` is opened with
     `newline=""`. Unreadable rows are refused. Raises UnreadableFile if there are too many of them."""
-    lines = _Lines(file)
-    reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
-    width, all_quoted, unreadable = 0, False, 0
-    for count in itertools.count():
-        if count % _ROWS_AT_ONCE == 0:
-            go_on()
+    lines, seen = _Lines(file), _Seen()
+    one_by_one = _OneByOne(lines, delimiter, refuse, seen)
+    while lines.read_on():
+        go_on()
         line = lines.begin_row()
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            refuse(RefusedRow(line, _fault(error), lines.first_cells(delimiter)))
-            lines.read_again()
-            unreadable += 1
-            _check_unreadable(unreadable, line)
-            continue
-        if lines.is_one:
-            width = max(width, len(cells))
-            all_quoted = all_quoted or lines.begins_with_quote
-        elif not all_quoted and lines.hide_rows(len(cells), width, delimiter):
-            fault = f"a quote opens here and closes on line {lines.last}, as if these rows were one: remove it"
-            several = lines.last == line + 1
-            refuse(RefusedRow(line, fault, () if several else lines.first_cells(delimiter)))
-            if not several:
+        rows = lines.rows_of_a_line_each(delimiter, seen)
+        yield from one_by_one.rows() if rows is None else enumerate(rows, start=line)
+
+
+def _reader(lines: Iterable[str], delimiter: str) -> Iterator[list[str]]:
+    return csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=True)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The shape of the rows so far that have one line."""
+
+    width: int = 0
+    all_quoted: bool = False
+    """True once a row began with a quote: then a line without one is no row."""
+
+    def note(self, width: int, *, begins_with_quote: bool) -> None:
+        self.width = max(self.width, width)
+        self.all_quoted = self.all_quoted or begins_with_quote
+
+
+class _OneByOne:
+    """The rows of lines among which quotes may be wrong."""
+
+    def __init__(self, lines: "_Lines", delimiter: str, refuse: Refuse, seen: _Seen) -> None:
+        self._lines, self._delimiter, self._refuse, self._seen = lines, delimiter, refuse, seen
+        self._reader = _reader(lines, delimiter)
+        self._unreadable = 0
+
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """The rows that begin in the lines that were read."""
+        lines = self._lines
+        for count in itertools.count(1):
+            if not lines.are_waiting:
+                return
+            if count % _ROWS_AT_ONCE == 0:
+                go_on()
+            line = lines.begin_row()
+            try:
+                cells = next(self._reader)
+            except csv.Error as error:
+                self._refuse(RefusedRow(line, _fault(error), lines.first_cells(self._delimiter)))
                 lines.read_again()
-            continue
-        if fault := _excess(cells, lines.characters):
-            refuse(RefusedRow(line, fault))
-        else:
-            yield line, cells
+                self._unreadable += 1
+                _check_unreadable(self._unreadable, line)
+                continue
+            if self._hides_rows(line, cells):
+                continue
+            if fault := _excess(cells, lines.characters):
+                self._refuse(RefusedRow(line, fault))
+            else:
+                yield line, cells
+
+    def _hides_rows(self, line: int, cells: list[str]) -> bool:
+        """True for a row that a stray quote makes of several rows. It is refused."""
+        lines, seen = self._lines, self._seen
+        if lines.is_one:
+            seen.note(len(cells), begins_with_quote=lines.begins_with_quote)
+            return False
+        if seen.all_quoted or not lines.hide_rows(len(cells), seen.width, self._delimiter):
+            return False
+        fault = f"a quote opens here and closes on line {lines.last}, as if these rows were one: remove it"
+        several = lines.last == line + 1
+        self._refuse(RefusedRow(line, fault, () if several else lines.first_cells(self._delimiter)))
+        if not several:
+            lines.read_again()
+        return True
 
 
 def _check_unreadable(count: int, line: int) -> None:
@@ -170,6 +215,9 @@ def _whole_cell(delimiter: str) -> re.Pattern[str]:
     return re.compile(rf' *(?:"((?:[^"]|"")*)"|([^"{sign}]*)){sign}')
 
 
+_BEGINS_WITH_QUOTE = methodcaller("startswith", '"')
+
+
 class _Lines:
     """The lines of a file. The lines of an unreadable row are read again, without the first."""
 
@@ -196,22 +244,58 @@ class _Lines:
             raise csv.Error(f"a quote is opened and not closed within {MOST_ROW_LINES} lines")
         return line
 
+    def read_on(self) -> bool:
+        """Reads the next lines, unless some are waiting. Returns False at the end of the file."""
+        if not self._again:
+            some = islice(iter(partial(self._readline, MOST_ROW_CHARACTERS + 1), ""), _LINES_AT_ONCE)
+            for line in some:
+                self._again.append(line)
+                if len(line) > MOST_ROW_CHARACTERS:
+                    self._skip_rest(line)
+        return bool(self._again)
+
+    @property
+    def are_waiting(self) -> bool:
+        """True while lines that were read belong to no row yet."""
+        return bool(self._again)
+
+    def rows_of_a_line_each(self, delimiter: str, seen: _Seen) -> list[list[str]] | None:
+        """The rows of all waiting lines, which nearly all files allow to read at once; None if a quote may be wrong, a
+        row has several lines, or something is too long. Then the lines go on waiting."""
+        lines = list(self._again)
+        if max(map(len, lines)) > MOST_CELL_CHARACTERS:
+            return None
+        try:
+            rows = list(_reader(lines, delimiter))
+        except csv.Error:
+            return None
+        width = max(map(len, rows), default=0)
+        if len(rows) != len(lines) or width > MOST_COLUMNS:
+            return None
+        seen.note(width, begins_with_quote=any(map(_BEGINS_WITH_QUOTE, lines)))
+        self._again.clear()
+        self._row = lines
+        return rows
+
     def _next_line(self) -> str:
         """A line, or the beginning of one that is too long; its rest is skipped."""
         line = self._readline(MOST_ROW_CHARACTERS + 1)
         if not line:
             raise StopIteration
         if len(line) > MOST_ROW_CHARACTERS:
-            rest = line
-            while rest and rest[-1] not in "\r\n":
-                go_on()
-                rest = self._readline(_SKIPPED_AT_ONCE)
+            self._skip_rest(line)
         return line
+
+    def _skip_rest(self, line: str) -> None:
+        rest = line
+        while rest and rest[-1] not in "\r\n":
+            go_on()
+            rest = self._readline(_SKIPPED_AT_ONCE)
 
     def begin_row(self) -> int:
         """Begins a row. Returns the number of its first line."""
         self._before += len(self._row)
-        self._row.clear()
+        self._row = []
         self.characters = 0
         return self._before + 1
 

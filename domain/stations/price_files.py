@@ -5,10 +5,8 @@ becomes a quote. Prices that are unlike others, or in money that has no rate, an
 certain, are held for a person. Rows of other products and of retired stations are passed over. A price for a later time
 waits: a quote by its time, a retail price in `coming_prices`."""
 
-from collections.abc import Mapping
-from copy import deepcopy
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from itertools import islice
 from pathlib import Path
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -19,7 +17,7 @@ from domain.database.staging import stage
 from domain.database.statements import Command
 from domain.files.csvfiles import Progress, UnreadableFile
 from domain.files.profiles import FileProfile
-from domain.files.reading import FileRecord, open_profiled
+from domain.files.reading import open_profiled
 from domain.ids import new_id
 from domain.stations.price_judging import judge_prices
 from domain.stations.price_outliers import OutlierLimits
@@ -38,8 +36,6 @@ from domain.stations.station_codes import code_of_row
 from domain.stations.station_finding import StationFinder
 from domain.stations.stored_prices import store_coming_prices, store_quotes, store_retail_prices
 
-MOST_ROWS = 100_000
-
 
 def store_price_file(
     connection: Connection,
@@ -57,10 +53,9 @@ def store_price_file(
     change, too, and unknown stations are added. `priced_at` is the time of rows without one, by default now. Raises
     UnknownCompany, RetiredCompany, and UnreadableFile if the file is refused as a whole."""
     require_company(connection, company_id)
-    report, profile, zone = PriceReport(), with_usual_columns(profile), ZoneInfo(time_zone_of(connection, company_id))
-    records, columns = _read(path, profile, zone, report, progress, takes_retail=takes_retail)
+    profile, zone = with_usual_columns(profile), ZoneInfo(time_zone_of(connection, company_id))
 
-    def judged() -> PriceImport:
+    def judged(progress: Progress) -> PriceImport:
         one = PriceImport(
             connection,
             company_id,
@@ -69,22 +64,22 @@ def store_price_file(
             limits,
             now,
             priced_at or now,
-            deepcopy(report),
+            PriceReport(),
             StationFinder(connection, company_id, profile.code_set),
             quotes_now(connection, company_id, now=now),
             decisions_of(connection, company_id),
         )
-        for record in records:
-            read_price_row(one, record, columns)
+        _read(one, path, zone, progress)
         judge_prices(one)
         return one
 
-    # Rows are judged while others change prices; if that happened, they are judged again while others wait.
+    # Rows are judged while others change prices; if that happened, the file is read again while others wait. Its rows
+    # are not kept for that: a large file would fill the memory.
     seen = newest_price_set(connection, company_id)
-    one = judged()
+    one = judged(progress)
     lock_prices(connection, None if takes_retail else company_id)
     if newest_price_set(connection, company_id) != seen:
-        one = judged()
+        one = judged(lambda _: None)
     if takes_retail:
         begin_price_set(connection, "stations", None, now=now)
     begin_price_set(connection, "deals", company_id, now=now)
@@ -92,19 +87,16 @@ def store_price_file(
     return one.report
 
 
-def _read(
-    path: Path, profile: FileProfile, zone: ZoneInfo, report: PriceReport, progress: Progress, *, takes_retail: bool
-) -> tuple[list[FileRecord], Mapping[str, str]]:
-    """The rows of the file, and its columns by field. Raises UnreadableFile."""
+def _read(one: PriceImport, path: Path, zone: ZoneInfo, progress: Progress) -> None:
+    """Read the rows of the file. Raises UnreadableFile."""
+    report = one.report
     with open_profiled(
-        path, profile, PRICE_FIELDS, zone, report, progress=progress, passes_over=is_rule, tell=report.pass_row
+        path, one.profile, PRICE_FIELDS, zone, report, progress=progress, passes_over=is_rule, tell=report.pass_row
     ) as file:
-        if not takes_retail and "net_price" not in file.fields:
+        if not one.takes_retail and "net_price" not in file.fields:
             raise UnreadableFile("the file has retail prices only, which all companies share: an operator imports it")
-        records = list(islice(file.records, MOST_ROWS + 1))
-    if len(records) > MOST_ROWS:
-        raise UnreadableFile(f"the file has more than {MOST_ROWS:,} rows: no chain has so many stations")
-    return records, file.fields
+        for record in file.records:
+            read_price_row(one, record, file.fields)
 
 
 _HOLD = Command(
@@ -123,19 +115,14 @@ _HOLD = Command(
 
 
 def _store(one: PriceImport) -> None:
-    _add_stations(one)
+    prices = one.prices
+    quotes, retail, coming = prices.divided(one.taken, one.now)
+    first_prices = _add_stations(one, prices.told(retail))
     one.finder.keep_learnt(one.connection, one.company_id)
-    quotes = [price for price in one.prices if price.kind == "net"]
-    retail = [price for price in one.prices if price.kind == "retail" and price.effective_at <= one.now]
-    coming = [price for price in one.prices if price.kind == "retail" and price.effective_at > one.now]
-    store_quotes(
-        one.connection,
-        one.company_id,
-        one.profile.name,
-        [(price.station.station_id, price.effective_at, price.price) for price in quotes],
-    )
-    store_retail_prices(one.connection, [(p.station.station_id, p.effective_at, p.price) for p in retail], now=one.now)
-    store_coming_prices(one.connection, [(p.station.station_id, p.effective_at, p.price) for p in coming])
+    store_quotes(one.connection, one.company_id, one.profile.name, prices.told(quotes))
+    others = (price for price in prices.told(retail) if price[0] not in first_prices)
+    store_retail_prices(one.connection, others, now=one.now)
+    store_coming_prices(one.connection, prices.told(coming))
     _hold(one)
 
 
@@ -175,13 +162,28 @@ def _hold(one: PriceImport) -> None:
         )
 
 
-def _add_stations(one: PriceImport) -> None:
+def _add_stations(one: PriceImport, retail: Iterable[tuple[str, datetime, float]]) -> Mapping[str, object]:
+    """Adds the new stations of the file with their newest retail price. Returns these prices by station."""
     if not one.added:
-        return
-    columns = ("station_id", "name", "brand", "address", "city", "state", "latitude", "longitude")
-    stage(one.connection, "stations", columns, (station[:8] for station in one.added.values()))
+        return {}
+    newest: dict[str, tuple[float, datetime]] = {}
+    for station_id, at, price in retail:
+        if station_id in one.added and (station_id not in newest or newest[station_id][1] < at):
+            newest[station_id] = price, at
+    columns = (*_STATION_COLUMNS, "retail_price", "priced_at")
+    names = ", ".join(columns)
+    no_price = None, None
+    stage(
+        one.connection,
+        "stations",
+        columns,
+        ((*station[:8], *newest.get(station_id, no_price)) for station_id, station in one.added.items()),
+    )
     one.connection.execute(
-        "INSERT INTO stations (station_id, name, brand, address, city, state, latitude, longitude)"
-        " SELECT station_id, name, brand, address, city, state, latitude, longitude FROM staged_stations"
+        f"INSERT INTO stations ({names}) SELECT {names} FROM staged_stations ORDER BY station_id"
         " ON CONFLICT (station_id) DO NOTHING"
     )
+    return newest
+
+
+_STATION_COLUMNS = ("station_id", "name", "brand", "address", "city", "state", "latitude", "longitude")

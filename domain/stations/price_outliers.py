@@ -60,7 +60,7 @@ class UsualPrices:
         neighbors: dict[tuple[str, int, int], list[float]] = {}
         states: dict[str, list[float]] = {}
         for one in prices:
-            neighbors.setdefault(_neighborhood(one), []).append(one.price)
+            neighbors.setdefault(neighborhood(one), []).append(one.price)
             states.setdefault(one.state, []).append(one.price)
         self._neighbors = {
             place: (median(found), len(found)) for place, found in neighbors.items() if len(found) > FEWEST_NEIGHBORS
@@ -68,12 +68,29 @@ class UsualPrices:
         self._states = {state: (median(found), len(found)) for state, found in states.items()}
         self._countries = of_countries or {}
 
+    @classmethod
+    def of_medians(
+        cls,
+        neighbors: Mapping[tuple[str, int, int], tuple[float, int]],
+        states: Mapping[str, tuple[float, int]],
+        of_countries: Mapping[Country, float],
+    ) -> "UsualPrices":
+        """The usual prices by medians, each with the number of its prices, of neighbourhoods with more than
+        `FEWEST_NEIGHBORS` and of states."""
+        usual = cls((), of_countries)
+        usual._neighbors.update(neighbors)
+        usual._states.update(states)
+        return usual
+
+    def in_country(self, country: Country) -> float | None:
+        return self._countries.get(country)
+
     def fault(self, one: PlacedPrice, before: float | None, limits: OutlierLimits) -> str:
         """A sentence about the first unusual thing of a price; empty without one. `before` is the price that it
         follows, if that is fresh."""
         if before is not None and (told := _unlike(one.price, before, limits.jump_percent)):
             return f"{told} the price before, {before:.3f}"
-        usual, count = self._neighbors.get(_neighborhood(one), (0.0, 0))
+        usual, count = self._neighbors.get(neighborhood(one), (0.0, 0))
         if count and (told := _unlike(one.price, usual, limits.neighbor_percent)):
             return f"{told} the usual price of {count} stations near it, {usual:.3f}"
         usual, count = self._states.get(one.state, (0.0, 0))
@@ -113,7 +130,7 @@ def net_fault(net_price: float, retail_price: float | None, limits: OutlierLimit
     return f"{told} the retail price, {retail_price:.3f}" if told else ""
 
 
-def _neighborhood(one: PlacedPrice) -> tuple[str, int, int]:
+def neighborhood(one: PlacedPrice) -> tuple[str, int, int]:
     """The neighbourhood of a price, within one state: across a border other taxes hold, and diesel in Blythe in
     California costs two thirds more than across the river."""
     return one.state, int(one.latitude * 2 // 1), int(one.longitude * 2 // 1)

@@ -7,16 +7,13 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from msgspec import Struct
-
 from domain.database.connections import Connection
 from domain.database.statements import Statement
 from domain.files.csvfiles import ImportReport
 from domain.files.profiles import FileProfile
 from domain.files.reading import FileRecord
-from domain.stations.price_outliers import (
-    OutlierLimits,
-)
+from domain.stations.file_prices import NO_PLACES, FilePrices, Places
+from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_units import US_DOLLARS_A_GALLON, UnitOfPrice
 from domain.stations.prices import STALE_AFTER
 from domain.stations.state_names import plain_state
@@ -47,17 +44,8 @@ class PriceReport(ImportReport):
         return {**ImportReport.as_json(self), "held": self.held, "passed_rows": passed_rows}
 
 
-class FilePrice(Struct, frozen=True, gc=False):
-    """One price of a row whose station is known, in US dollars a gallon. A file has so many that the collector of
-    garbage, which looks through them again and again, must not know them."""
-
-    kind: PriceKind
-    line: int
-    station: CodedStation
-    place: RowPlace
-    price: float
-    effective_at: datetime
-    product: str
+MOST_OF_RETAIL = 1.1
+"""Highest net price, as a multiple of the retail price beside it."""
 
 
 class DoubtfulPrice(NamedTuple):
@@ -131,10 +119,10 @@ class PriceImport:
     quotes: dict[str, StoredQuote]
     decided: dict[_DecisionKey, str]
     added: dict[str, CodedStation] = field(default_factory=dict)
-    prices: list[FilePrice] = field(default_factory=list)
+    prices: FilePrices = field(default_factory=FilePrices)
+    taken: Places = field(default_factory=lambda: NO_PLACES)
+    """The places of the prices that count, once they are judged."""
     doubts: list[DoubtfulPrice] = field(default_factory=list)
-    retail_of_line: dict[int, float] = field(default_factory=dict)
-    """Retail prices by line, stored or not."""
 
 
 def read_price_row(one: PriceImport, record: FileRecord, columns: Mapping[str, str]) -> None:
@@ -157,13 +145,12 @@ def read_price_row(one: PriceImport, record: FileRecord, columns: Mapping[str, s
         if _is_remark(values):
             return report.pass_row(record.line, "a remark between the rows")
         return report.reject(record.line, "it has no price")
-    match = one.finder.find(place)
-    station = None if match.candidates else _station(one, record.line, place, match)
+    match, keys = one.finder.find(place)
+    station = None if match.candidates else _station(one, record.line, place, match, keys)
     if station is None and not match.candidates:
         return None
-    row = _Row(record, place, effective_at, station, match.candidates, match.reason or product_doubt)
-    for price in written:
-        _take_price(one, row, price)
+    doubt = match.reason or product_doubt
+    _take_prices(one, _Row(record.line, values, place, effective_at, station, match.candidates, doubt), written)
     return None
 
 
@@ -185,7 +172,8 @@ def _is_remark(values: Mapping[str, Any]) -> bool:
 class _Row(NamedTuple):
     """A row with prices to take."""
 
-    record: FileRecord
+    line: int
+    values: Mapping[str, Any]
     place: RowPlace
     effective_at: datetime
     station: CodedStation | None
@@ -194,25 +182,31 @@ class _Row(NamedTuple):
     doubt: str
 
 
-def _take_price(one: PriceImport, row: _Row, written: WrittenPrice) -> None:
-    line, values, station = row.record.line, row.record.values, row.station
-    told = told_price(written, values, station, one.limits.rates)
-    if written.kind == "retail":
-        if not told.doubt:
-            one.retail_of_line[line] = told.price
-        if not one.takes_retail:
-            return
-    doubt = row.doubt or told.doubt
-    if station is not None and not doubt:
-        product = values.get("product") or ""
-        one.prices.append(FilePrice(written.kind, line, station, row.place, told.price, row.effective_at, product))
-        return
-    station_id = station.station_id if station is not None else None
-    one.doubts.append(
-        DoubtfulPrice(
-            written.kind, station_id, row.place, row.candidates, told.price, row.effective_at, doubt, told.unit
-        )
-    )
+def _take_prices(one: PriceImport, row: _Row, written: Sequence[WrittenPrice]) -> None:
+    """Takes the prices of a row, or notes the doubts about them. Retail prices that nobody wants stand beside the net
+    price."""
+    rates = one.limits.rates
+    told = [(price.kind, told_price(price, row.values, row.station, rates)) for price in written]
+    retail = next((price.price for kind, price in told if kind == "retail" and not price.doubt), None)
+    sure: list[tuple[PriceKind, float]] = []
+    for kind, price in told:
+        if kind == "retail" and not one.takes_retail:
+            continue
+        doubt = row.doubt or price.doubt
+        if doubt or row.station is None:
+            station_id = row.station.station_id if row.station is not None else None
+            one.doubts.append(
+                DoubtfulPrice(
+                    kind, station_id, row.place, row.candidates, price.price, row.effective_at, doubt, price.unit
+                )
+            )
+        else:
+            sure.append((kind, price.price))
+    if sure and row.station is not None:
+        net = sure[0][1] if sure[0][0] == "net" else None
+        swapped = net is not None and retail is not None and net > MOST_OF_RETAIL * retail
+        product = row.values.get("product") or ""
+        one.prices.add(row.line, row.station, row.place, row.effective_at, product, sure, retail, is_swapped=swapped)
 
 
 def _time_fault(effective_at: datetime, now: datetime) -> str:
@@ -236,14 +230,16 @@ def _place(values: dict[str, Any]) -> RowPlace:
         and -180 <= longitude <= 180
         and (latitude, longitude) != (0, 0)
     )
-    code, card_code, name, brand, address, city, state = (values.get(field) or "" for field in _NAMES_OF_PLACE)
+    code, card_code, name, brand, address, city, state = [values.get(field) or "" for field in _NAMES_OF_PLACE]
     if "," in city and (divided := _CITY_AND_STATE.fullmatch(city)) is not None:
         city, state = divided["city"], state or divided["state"]
     place = (latitude, longitude) if is_placed else (None, None)
     return RowPlace(code, card_code, name, brand, address, city, state, *place)
 
 
-def _station(one: PriceImport, line: int, place: RowPlace, match: CodeMatch) -> CodedStation | None:
+def _station(
+    one: PriceImport, line: int, place: RowPlace, match: CodeMatch, keys: Sequence[tuple[str, str]]
+) -> CodedStation | None:
     """The row's station, which may be added for it; None when the row is refused or passed over."""
     if match.station_id is not None:
         station = one.finder.stations.get(match.station_id)
@@ -274,7 +270,7 @@ def _station(one: PriceImport, line: int, place: RowPlace, match: CodeMatch) -> 
         None,
     )
     one.added[station_id] = one.finder.stations[station_id] = station
-    one.finder.learn(place, station_id)
+    one.finder.learn(keys, station_id)
     return station
 
 

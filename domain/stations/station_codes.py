@@ -10,8 +10,9 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from domain.database.connections import Connection, as_json
-from domain.database.statements import Command, Statement
+from domain.database.connections import Connection
+from domain.database.staging import stage
+from domain.database.statements import Statement
 
 CARD_CODES = "card"
 """The code set of the company's fuel card."""
@@ -45,13 +46,6 @@ _CODES = Statement(
     StoredCode,
     "SELECT code_set, code, station_id, is_decided FROM station_codes WHERE company_id = %s AND code_set = ANY(%s)",
 )
-_KEEP_CODES = Command(
-    "INSERT INTO station_codes (company_id, code_set, code, station_id, is_decided)"
-    " SELECT %(company_id)s, it.code_set, it.code, it.station_id, %(is_decided)s"
-    " FROM jsonb_to_recordset(%(codes)s) AS it (code_set text, code text, station_id text)"
-    " ON CONFLICT (company_id, code_set, code) DO UPDATE SET station_id = excluded.station_id,"
-    " is_decided = excluded.is_decided WHERE excluded.is_decided OR NOT station_codes.is_decided"
-)
 
 
 def read_codes(connection: Connection, company_id: UUID, code_sets: Sequence[str]) -> list[StoredCode]:
@@ -62,9 +56,18 @@ def keep_codes(
     connection: Connection, company_id: UUID, codes: Iterable[tuple[str, str, str]], *, is_decided: bool = False
 ) -> None:
     """Keep codes with their stations: code set, code, station. `is_decided`: a person decided so."""
-    rows = [{"code_set": code_set, "code": code, "station_id": station} for code_set, code, station in codes]
-    if rows:
-        _KEEP_CODES.execute(connection, {"company_id": company_id, "codes": as_json(rows), "is_decided": is_decided})
+    rows = list(codes)
+    if not rows:
+        return
+    stage(connection, "station_codes", ("code_set", "code", "station_id"), rows)
+    connection.execute(
+        "INSERT INTO station_codes (company_id, code_set, code, station_id, is_decided)"
+        " SELECT %(company_id)s, code_set, code, station_id, %(is_decided)s FROM staged_station_codes"
+        " ORDER BY code_set, code ON CONFLICT (company_id, code_set, code) DO UPDATE"
+        " SET station_id = excluded.station_id, is_decided = excluded.is_decided"
+        " WHERE excluded.is_decided OR NOT station_codes.is_decided",
+        {"company_id": company_id, "is_decided": is_decided},
+    )
 
 
 @lru_cache(maxsize=20_000)

@@ -86,17 +86,17 @@ class _Wanted:
         self.place = place
         self._chains = CHAINS_OF_CODE_SETS.get(code_set, frozenset())
 
-    @cached_property
+    @property
     def brand(self) -> Brand:
         return _brand_of_row(self.place, self._chains)
 
     @cached_property
     def number(self) -> str:
         """The chain's number of the store; empty if not known."""
-        code = plain_code(self.place.code)
-        return code if self._chains and code.isdigit() else store_number(self.place.name)
+        code = plain_code(self.place.code) if self._chains else ""
+        return code if code.isdigit() else store_number(self.place.name)
 
-    @cached_property
+    @property
     def town(self) -> tuple[str, str]:
         return _town(self.place.city or town_in_name(self.place.name), self.place.state)
 
@@ -132,7 +132,7 @@ class StationFinder:
                     self._decided.add(key)
         self._learnt: dict[tuple[str, str], str] = {}
         self._by_plain_id: dict[str, list[str]] | None = None
-        self._by_place: dict[tuple[int, int], list[CodedStation]] | None = None
+        self._by_place: dict[int, list[CodedStation]] | None = None
         self._by_town: dict[tuple[str, str], list[CodedStation]] | None = None
 
     def new_id(self, place: RowPlace) -> str:
@@ -142,17 +142,30 @@ class StationFinder:
     def is_known(self, station_id: str) -> bool:
         return station_id in self.stations or station_id in self.retired
 
-    def find(self, place: RowPlace) -> CodeMatch:
+    def find(self, place: RowPlace) -> tuple[CodeMatch, Sequence[tuple[str, str]]]:
+        """The station of a row, and the codes of the row."""
         keys = self._keys(place)
-        match = self._find(_Wanted(place, self._code_set), keys)
+        wanted = _Wanted(place, self._code_set)
+        known = self._plainly_known(wanted, keys)
+        if known is not None:
+            return known, keys
+        match = self._find(wanted, keys)
         if match.station_id is not None:
-            self._learn(keys, match.station_id)
-        return match
+            self.learn(keys, match.station_id)
+        return match, keys
 
-    def learn(self, place: RowPlace, station_id: str) -> None:
-        self._learn(self._keys(place), station_id)
+    def _plainly_known(self, wanted: "_Wanted", keys: Sequence[tuple[str, str]]) -> CodeMatch | None:
+        """The station that all codes of the row are known for, as nearly all rows of a file that comes each day."""
+        station_id = self._codes.get(keys[0]) if keys else None
+        station = self.stations.get(station_id) if station_id is not None else None
+        if station is None or any(self._codes.get(key) != station_id for key in keys[1:]):
+            return None
+        if self._decided and not self._decided.isdisjoint(keys):
+            return None
+        return None if _disagreement(station, wanted) else CodeMatch(station.station_id)
 
-    def _learn(self, keys: Iterable[tuple[str, str]], station_id: str) -> None:
+    def learn(self, keys: Iterable[tuple[str, str]], station_id: str) -> None:
+        """Note the station of a row's codes, unless a person has decided."""
         for key in keys:
             if self._codes.get(key) != station_id and key not in self._decided:
                 self._codes[key] = self._learnt[key] = station_id
@@ -281,14 +294,16 @@ class StationFinder:
         if self._by_place is None:
             self._by_place = {}
             for one in (*self.stations.values(), *self.retired.values()):
-                self._by_place.setdefault((round(one.latitude * 100), round(one.longitude * 100)), []).append(one)
+                self._by_place.setdefault(_hundredths(one.latitude, one.longitude), []).append(one)
         assert place.latitude is not None and place.longitude is not None  # noqa: S101, PT018
-        north, east = round(place.latitude * 100), round(place.longitude * 100)
+        if not self._by_place:
+            return []
+        here, by_place = _hundredths(place.latitude, place.longitude), self._by_place
         return [
             one
-            for row in (north - 1, north, north + 1)
-            for column in (east - 1, east, east + 1)
-            for one in self._by_place.get((row, column), ())
+            for step in _STEPS_AROUND
+            if here + step in by_place
+            for one in by_place[here + step]
             if _miles(one, place.latitude, place.longitude) <= SAME_PLACE_MILES
         ]
 
@@ -299,6 +314,16 @@ class StationFinder:
                 if one.city and one.state:
                     self._by_town.setdefault(_town(one.city, one.state), []).append(one)
         return self._by_town.get(wanted.town, []) if all(wanted.town) else []
+
+
+_ROW_OF_PLACES = 100_000
+_STEPS_AROUND = [row * _ROW_OF_PLACES + column for row in (-1, 0, 1) for column in (-1, 0, 1)]
+"""The way from a square of the map to itself and its neighbours."""
+
+
+def _hundredths(latitude: float, longitude: float) -> int:
+    """The square of the map, a hundredth of a degree wide and high."""
+    return round(latitude * 100) * _ROW_OF_PLACES + round(longitude * 100)
 
 
 def _brand(one: CodedStation) -> Brand:

@@ -1,7 +1,9 @@
 """Stored prices: quotes of companies, retail prices of stations, and those whose time is still to come."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import chain
+from typing import Any
 from uuid import UUID
 
 from domain.database.connections import Connection
@@ -9,28 +11,36 @@ from domain.database.staging import stage
 from domain.database.statements import Command, Scalar
 from domain.stations.price_sets import begin_price_set
 
-_StoredPrices = Sequence[tuple[str, datetime, float]]
+_StoredPrices = Iterable[tuple[str, datetime, float]]
 """Station, time, price."""
 
 
+def _stage_any(connection: Connection, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bool:
+    """Stages the rows. Returns False if there are none."""
+    there = iter(rows)
+    first = next(there, None)
+    if first is None:
+        return False
+    stage(connection, table, columns, chain((first,), there))
+    return True
+
+
 def store_quotes(connection: Connection, company_id: UUID, profile: str, rows: _StoredPrices) -> None:
-    if not rows:
+    if not _stage_any(connection, "quotes", ("station_id", "effective_at", "net_price"), rows):
         return
-    columns = ("company_id", "station_id", "effective_at", "net_price", "profile")
-    stage(connection, "quotes", columns, ((company_id, *row, profile) for row in rows))
     connection.execute(
         "INSERT INTO quotes (company_id, station_id, effective_at, net_price, profile)"
-        " SELECT company_id, station_id, effective_at, net_price, profile FROM staged_quotes"
+        " SELECT %s, station_id, effective_at, net_price, %s FROM staged_quotes ORDER BY station_id, effective_at"
         " ON CONFLICT (company_id, station_id, effective_at) DO UPDATE SET net_price = excluded.net_price,"
-        " profile = excluded.profile WHERE quotes.net_price <> excluded.net_price"
+        " profile = excluded.profile WHERE quotes.net_price <> excluded.net_price",
+        (company_id, profile),
     )
 
 
 def store_retail_prices(connection: Connection, rows: _StoredPrices, *, now: datetime) -> None:
     """Store retail prices that hold already and are not older than the stored ones."""
-    if not rows:
+    if not _stage_any(connection, "stations", ("station_id", "priced_at", "retail_price"), rows):
         return
-    stage(connection, "stations", ("station_id", "priced_at", "retail_price"), rows)
     connection.execute(
         """
         UPDATE stations stored SET retail_price = newest.retail_price, priced_at = newest.priced_at
@@ -44,9 +54,8 @@ def store_retail_prices(connection: Connection, rows: _StoredPrices, *, now: dat
 
 
 def store_coming_prices(connection: Connection, rows: _StoredPrices) -> None:
-    if not rows:
+    if not _stage_any(connection, "coming_prices", ("station_id", "effective_at", "retail_price"), rows):
         return
-    stage(connection, "coming_prices", ("station_id", "effective_at", "retail_price"), rows)
     connection.execute(
         "INSERT INTO coming_prices (station_id, effective_at, retail_price)"
         " SELECT station_id, effective_at, retail_price FROM staged_coming_prices"
