@@ -37,11 +37,14 @@ _DIFFERS = f"""
     AND abs(b.tank_gallons / coalesce(v.fuel_tank_capacity_gallons, {DEFAULT_CAPACITY_GALLONS}) - 1) > {NOTED_SHARE}
     AND (b.tank_kept_gallons IS NULL OR abs(b.tank_gallons / b.tank_kept_gallons - 1) > {NOTED_SHARE})
 """
-_SELECT = """
+_TANKS = "FROM learned_burns b JOIN vehicles v ON v.company_id = b.company_id AND v.id = b.vehicle_id"
+_SELECT = f"""
     SELECT v.id AS vehicle_id, v.unit_number, b.tank_gallons, b.tank_fills AS fills,
            v.fuel_tank_capacity_gallons AS declared_gallons
-    FROM learned_burns b JOIN vehicles v ON v.company_id = b.company_id AND v.id = b.vehicle_id
+    {_TANKS}
 """
+OTHER_TANKS = f"{_TANKS} WHERE b.company_id = %(company_id)s AND b.environment = 'live' AND {_DIFFERS}"
+"""SQL from FROM on: the proposed tanks of a company's trucks."""
 _OF_TRUCK = Statement(
     TankProposal,
     f"{_SELECT} WHERE b.company_id = %s AND b.environment = %s AND b.vehicle_id = %s AND {_DIFFERS}",

@@ -9,10 +9,12 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.burn.tank_proposals import proposed_tanks
+from domain.burn.tank_proposals import OTHER_TANKS, proposed_tanks
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Statement
+from domain.fills.fill_lists import CONDITIONS, FillList, count_fills, list_fills
 from domain.ids import shown_id
+from domain.lifecycle import Environment
 from domain.needs.need import Need, Summary
 from domain.routes.reading.on_their_way import (
     BEGINS_LOW,
@@ -27,8 +29,10 @@ from domain.routes.reading.on_their_way import (
     RECENT,
     TRUCK_SILENT_AFTER,
 )
-from domain.stations.price_presence import has_prices
-from domain.stations.price_sources import SOURCES
+from domain.stations.held_prices import WAITING_PRICES, count_held, held_prices
+from domain.stations.price_presence import HAS_PRICES, has_prices
+from domain.stations.price_sources import HAS_TROUBLE, SOURCES, TOLD_AFTER
+from domain.stations.prices import STALE_AFTER
 
 MOST_OF_A_NEED = 1_000
 """The highest number that a need shows as its count of routes. Counting on would only cost time."""
@@ -57,18 +61,23 @@ class RouteNeed(Need):
     several: str
     step: str
     """The words on Overview that lead to its page."""
-    sql: str
-    """Gives the first of its routes."""
+    source: str
+    """SQL from FROM on, which finds its routes."""
+    columns: str
+    """SQL of `at` and `detail` of a named route."""
+    order: str
+
+    @property
+    def sql(self) -> str:
+        """Gives the first of its routes."""
+        return f"""
+            SELECT id, external_id, at, detail, count(*) OVER () AS routes
+            FROM (SELECT r.id, r.external_id, {self.columns} {self.source} LIMIT {MOST_OF_A_NEED}) AS found
+            ORDER BY {self.order}, id LIMIT {MOST_NAMED}
+        """
 
     def find(self, connection: Connection, tenant: Tenant, *, now: datetime) -> "RoutesInNeed | None":
-        asked = {
-            **tenant._asdict(),
-            "now": now,
-            "recent": now - RECENT,
-            "silent": now - TRUCK_SILENT_AFTER,
-            "off_road": OFF_ROAD_SHOWN_FOR,
-        }
-        named = _STATEMENTS[self.kind].all(connection, asked)
+        named = _STATEMENTS[self.kind].all(connection, asked_of(tenant, now))
         return RoutesInNeed(self, named) if named else None
 
 
@@ -88,18 +97,12 @@ class RoutesInNeed(NamedTuple):
 class CompanyNeed(Need):
     """A need of the company as a whole, in both environments: it has no routes to name."""
 
+    source: str
+    """SQL from FROM on, with a row for each case that `look` finds."""
     look: Callable[[Connection, UUID, datetime], Summary | None]
 
     def find(self, connection: Connection, tenant: Tenant, *, now: datetime) -> Summary | None:
         return self.look(connection, tenant.company_id, now)
-
-
-def _first_routes(columns: str, source: str, order: str) -> str:
-    return f"""
-        SELECT id, external_id, at, detail, count(*) OVER () AS routes
-        FROM (SELECT r.id, r.external_id, {columns} {source} LIMIT {MOST_OF_A_NEED}) AS found
-        ORDER BY {order}, id LIMIT {MOST_NAMED}
-    """
 
 
 _OF_TENANT = "r.company_id = %(company_id)s AND r.environment = %(environment)s"
@@ -107,6 +110,8 @@ _MESSAGES = f"""
     FROM messages m JOIN routes r ON r.id = m.route_id AND r.plan_id = m.plan_id
     WHERE m.company_id = %(company_id)s AND m.created_at > %(recent)s::timestamptz AND {_OF_TENANT}
 """
+_ANY_CLOSED = "EXISTS (SELECT FROM station_closures WHERE closed_until > %(now)s::timestamptz)"
+"""SQL that spares a look at the plans of all trucks while no station is closed."""
 _TRUCKS_ON_THEIR_WAY = f"""
     FROM routes r JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
     JOIN vehicles v ON v.id = r.vehicle_id
@@ -115,11 +120,20 @@ _TRUCKS_ON_THEIR_WAY = f"""
 
 
 def _unmapped(reason: str) -> str:
-    return _first_routes(
-        "r.scheduled_start AS at, r.pending_detail AS detail",
-        f"FROM routes r WHERE {_OF_TENANT} AND r.status = 'pending_mapping' AND r.pending_reason = '{reason}'",
-        "at",
-    )
+    return f"FROM routes r WHERE {_OF_TENANT} AND r.status = 'pending_mapping' AND r.pending_reason = '{reason}'"
+
+
+def asked_of(tenant: Tenant, now: datetime) -> dict[str, object]:
+    """The parameters of the statements of needs."""
+    return {
+        **tenant._asdict(),
+        "now": now,
+        "recent": now - RECENT,
+        "silent": now - TRUCK_SILENT_AFTER,
+        "off_road": OFF_ROAD_SHOWN_FOR,
+        "stale": STALE_AFTER,
+        "after": TOLD_AFTER,
+    }
 
 
 def _look_for_no_prices(connection: Connection, company_id: UUID, now: datetime) -> Summary | None:
@@ -146,7 +160,26 @@ def _look_for_other_tanks(connection: Connection, company_id: UUID, _: datetime)
     return Summary(what, "Declare that on its page, or keep it as it is", path, len(proposed) - 1)
 
 
+def _look_for_open_fills(connection: Connection, company_id: UUID, _: datetime) -> Summary | None:
+    live = Tenant(company_id, Environment.LIVE)
+    first = list_fills(connection, live, FillList.REVIEW, limit=1, offset=0)
+    if not first:
+        return None
+    what = f"the fill of {first[0].local_time:%b %d, %Y} at {first[0].station_name or first[0].location_name or '?'}"
+    more = count_fills(connection, live, FillList.REVIEW) - 1
+    return Summary(f"{what} waits for a decision", "Say which truck, station or route it belongs to", OPEN_FILLS, more)
+
+
+def _look_for_held_prices(connection: Connection, company_id: UUID, _: datetime) -> Summary | None:
+    first = held_prices(connection, company_id, limit=1)
+    if not first:
+        return None
+    more = count_held(connection, company_id) - 1
+    return Summary(f"the price of {first[0].place} is held", "Accept or refuse it", "/prices", more)
+
+
 _ON_THEIR_WAY = "/routes?status=active"
+OPEN_FILLS = "/fills?list=review"
 
 ROUTE_NEEDS = (
     RouteNeed(
@@ -157,7 +190,9 @@ ROUTE_NEEDS = (
         label="Routes wait for an unknown vehicle",
         path="/matching/vehicles",
         step="Match vehicles",
-        sql=_unmapped("vehicle_unmapped"),
+        columns="r.scheduled_start AS at, r.pending_detail AS detail",
+        source=_unmapped("vehicle_unmapped"),
+        order="at",
     ),
     RouteNeed(
         kind="driver_unmapped",
@@ -167,7 +202,9 @@ ROUTE_NEEDS = (
         label="Routes wait for an unknown driver",
         path="/matching/drivers",
         step="Match drivers",
-        sql=_unmapped("driver_unmapped"),
+        columns="r.scheduled_start AS at, r.pending_detail AS detail",
+        source=_unmapped("driver_unmapped"),
+        order="at",
     ),
     RouteNeed(
         kind="error",
@@ -177,11 +214,11 @@ ROUTE_NEEDS = (
         label="Routes in error",
         path="/routes?status=error",
         step="Look at them",
-        sql=_first_routes(
-            "r.updated_at AS at, r.closed_reason AS detail",
-            f"FROM routes r WHERE {_OF_TENANT} AND r.status = 'error' AND r.scheduled_start > %(recent)s::timestamptz",
-            "at DESC",
+        columns="r.updated_at AS at, r.closed_reason AS detail",
+        source=(
+            f"FROM routes r WHERE {_OF_TENANT} AND r.status = 'error' AND r.scheduled_start > %(recent)s::timestamptz"
         ),
+        order="at DESC",
     ),
     RouteNeed(
         kind="low_fuel",
@@ -191,11 +228,9 @@ ROUTE_NEEDS = (
         label="Trucks begin their plans low on fuel",
         path=_ON_THEIR_WAY,
         step="Look at routes on their way",
-        sql=_first_routes(
-            "m.created_at AS at, split_part(m.text, E'\\n', 1) AS detail",
-            f"{_MESSAGES} AND {ON_ITS_WAY} AND {BEGINS_LOW}",
-            "at DESC",
-        ),
+        columns="m.created_at AS at, split_part(m.text, E'\\n', 1) AS detail",
+        source=f"{_MESSAGES} AND {ON_ITS_WAY} AND {BEGINS_LOW}",
+        order="at DESC",
     ),
     RouteNeed(
         kind="station_closed",
@@ -205,19 +240,17 @@ ROUTE_NEEDS = (
         label="Trucks on their way to a closed station, without another plan",
         path=_ON_THEIR_WAY,
         step="Look at routes on their way",
-        sql=_first_routes(
-            "(newest.cause->>'at')::timestamptz AS at, newest.cause->>'text' AS detail",
-            f"""
+        columns="(newest.cause->>'at')::timestamptz AS at, newest.cause->>'text' AS detail",
+        source=f"""
             FROM routes r CROSS JOIN LATERAL (
                 SELECT cause, document FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision
                 ORDER BY n.generated_at DESC, n.id DESC LIMIT 1) AS newest
-            WHERE {_OF_TENANT} AND {ON_ITS_WAY} AND newest.cause->>'kind' = 'station_closed'
+            WHERE {_ANY_CLOSED} AND {_OF_TENANT} AND {ON_ITS_WAY} AND newest.cause->>'kind' = 'station_closed'
               AND newest.document IS NULL AND EXISTS (
                 SELECT FROM station_closures c
                 WHERE newest.cause->'closures' ? c.id::text AND c.closed_until > %(now)s::timestamptz)
             """,
-            "at",
-        ),
+        order="at",
     ),
     RouteNeed(
         kind="gets_low",
@@ -227,8 +260,7 @@ ROUTE_NEEDS = (
         label="Trucks get low on their way",
         path="/map?need=low",
         step="Look at the map",
-        sql=_first_routes(
-            f"""
+        columns=f"""
             t.low_since AS at, concat_ws(': ', v.unit_number, CASE
                 WHEN {HAS_NO_LEVEL} THEN 'sends no level; by its miles its fuel does not last'
                 ELSE (
@@ -236,9 +268,8 @@ ROUTE_NEEDS = (
                       AND n.cause->>'kind' = 'burn' AND (n.cause->>'at')::timestamptz >= t.low_since
                     ORDER BY n.generated_at DESC LIMIT 1) END) AS detail
             """,
-            f"{_TRUCKS_ON_THEIR_WAY} AND {GETS_LOW}",
-            "at",
-        ),
+        source=f"{_TRUCKS_ON_THEIR_WAY} AND {GETS_LOW}",
+        order="at",
     ),
     RouteNeed(
         kind="late",
@@ -248,14 +279,12 @@ ROUTE_NEEDS = (
         label="Trucks are late at their next stops",
         path=_ON_THEIR_WAY,
         step="Look at routes on their way",
-        sql=_first_routes(
-            "(next.stop->'arrivalWindow'->>'end')::timestamptz AS at, next.stop->>'name' AS detail",
-            f"""
+        columns="(next.stop->'arrivalWindow'->>'end')::timestamptz AS at, next.stop->>'name' AS detail",
+        source=f"""
             FROM routes r CROSS JOIN LATERAL (SELECT r.stops->{NEXT_STOP} AS stop) AS next
             WHERE {_OF_TENANT} AND {ON_ITS_WAY} AND {IS_LATE}
             """,
-            "at",
-        ),
+        order="at",
     ),
     RouteNeed(
         kind="off_road",
@@ -265,9 +294,9 @@ ROUTE_NEEDS = (
         label="Trucks are off the roads of their plans, where Policy gives them new ones",
         path="/map?need=off_road",
         step="Look at the map",
-        sql=_first_routes(
-            "t.newest_at AS at, v.unit_number AS detail", f"{_TRUCKS_ON_THEIR_WAY} AND {IS_OFF_ROAD}", "at DESC"
-        ),
+        columns="t.newest_at AS at, v.unit_number AS detail",
+        source=f"{_TRUCKS_ON_THEIR_WAY} AND {IS_OFF_ROAD}",
+        order="at DESC",
     ),
     RouteNeed(
         kind="silent",
@@ -277,9 +306,9 @@ ROUTE_NEEDS = (
         label="Trucks on their way send no positions",
         path=_ON_THEIR_WAY,
         step="Look at routes on their way",
-        sql=_first_routes(
-            "t.newest_at AS at, v.unit_number AS detail", f"{_TRUCKS_ON_THEIR_WAY} AND {IS_SILENT}", "at"
-        ),
+        columns="t.newest_at AS at, v.unit_number AS detail",
+        source=f"{_TRUCKS_ON_THEIR_WAY} AND {IS_SILENT}",
+        order="at",
     ),
     RouteNeed(
         kind="message_failed",
@@ -289,11 +318,9 @@ ROUTE_NEEDS = (
         label="Plans could not be sent to their drivers",
         path="/routes?status=planned",
         step="Look at planned routes",
-        sql=_first_routes(
-            "m.created_at AS at, m.error AS detail",
-            f"{_MESSAGES} AND m.status = 'failed' AND r.status = 'planned'",
-            "at",
-        ),
+        columns="m.created_at AS at, m.error AS detail",
+        source=f"{_MESSAGES} AND m.status = 'failed' AND r.status = 'planned'",
+        order="at",
     ),
 )
 _STATEMENTS = {need.kind: Statement(NamedRoute, need.sql) for need in ROUTE_NEEDS}
@@ -305,6 +332,7 @@ COMPANY_NEEDS: tuple[RouteNeed | CompanyNeed, ...] = (
         ended="Truck stops have fresh prices again",
         label="No truck stop has a price of the last seven days",
         path="/stations",
+        source=f"FROM companies one WHERE one.id = %(company_id)s AND NOT ({HAS_PRICES})",
         look=_look_for_no_prices,
     ),
     CompanyNeed(
@@ -312,13 +340,34 @@ COMPANY_NEEDS: tuple[RouteNeed | CompanyNeed, ...] = (
         ended="The price files come again",
         label="A price file is late",
         path="/prices",
+        source=f"FROM price_sources WHERE company_id = %(company_id)s AND {HAS_TROUBLE}",
         look=_look_for_late_price_files,
+    ),
+    CompanyNeed(
+        kind="prices_held",
+        ended="No price is held any more",
+        label="Prices are held until a person decides",
+        path="/prices",
+        source=WAITING_PRICES,
+        look=_look_for_held_prices,
+    ),
+    CompanyNeed(
+        kind="fills_to_review",
+        ended="No fill waits for a decision any more",
+        label="Fills wait for a decision",
+        path=OPEN_FILLS,
+        source=(
+            "FROM fills WHERE company_id = %(company_id)s AND environment = %(environment)s AND "
+            f"{CONDITIONS[FillList.REVIEW]}"
+        ),
+        look=_look_for_open_fills,
     ),
     CompanyNeed(
         kind="tank_differs",
         ended="No tank waits for a decision any more",
         label="The tank of a truck differs from the declared one",
         path="/vehicles",
+        source=OTHER_TANKS,
         look=_look_for_other_tanks,
     ),
 )

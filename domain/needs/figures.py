@@ -11,7 +11,7 @@ from typing import NamedTuple
 from domain.ids import IdKind
 from domain.needs.need import Need
 from domain.routes.reading.on_their_way import TRUCK_SILENT_AFTER
-from domain.stations.price_sources import TOLD_AFTER
+from domain.stations.price_sources import HAS_TROUBLE, TOLD_AFTER
 from domain.stations.prices import STALE_AFTER
 
 
@@ -296,16 +296,13 @@ _FIGURES = (
     Figure(
         name="late-price-files",
         title="Price files that are late",
-        # the rule of `PriceSource.trouble_since`
         after=TOLD_AFTER,
         of="src",
-        sql="""
+        sql=f"""
             SELECT id::text AS id, company_id, name AS about,
                    least(coalesce(file_at, created_at) + expected_hours * interval '1 hour', failing_since) AS since,
                    coalesce(fault, 'no file came') AS detail
-            FROM price_sources WHERE paused_at IS NULL
-              AND (coalesce(file_at, created_at) + expected_hours * interval '1 hour' < %(now)s
-                   OR failing_since < %(now)s::timestamptz - %(after)s::interval)
+            FROM price_sources WHERE {HAS_TROUBLE}
             ORDER BY since
         """,
         what="Sources have brought no price file when it was due, or fail",

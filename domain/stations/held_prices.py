@@ -65,7 +65,9 @@ _DECIDE = Command(
 _THERE = Scalar(str, "SELECT station_id FROM stations WHERE station_id = %s AND retired_at IS NULL")
 
 
-_COUNT = Scalar(int, "SELECT count(*) FROM held_prices WHERE company_id = %s AND status = 'held'")
+WAITING_PRICES = "FROM held_prices WHERE company_id = %(company_id)s AND status = 'held'"
+"""SQL from FROM on: the held prices of a company."""
+_COUNT = Scalar(int, f"SELECT count(*) {WAITING_PRICES}")
 
 
 class NeedsStation(FuelrouteError):
@@ -91,7 +93,7 @@ def held_prices(
 
 
 def count_held(connection: Connection, company_id: UUID) -> int:
-    return _COUNT.one(connection, (company_id,))
+    return _COUNT.one(connection, {"company_id": company_id})
 
 
 def accept_price(

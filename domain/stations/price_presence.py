@@ -13,22 +13,21 @@ _NET_DEALS = f"""
     WHERE c.id = %(company_id)s AND d.net_price > 0
       AND coalesce(d.valid_from, {_TODAY}) <= {_TODAY} AND coalesce(d.valid_to, {_TODAY}) >= {_TODAY}
 """
-_HAS_PRICES = Scalar(
-    NotNull[bool],
-    f"""
-    SELECT EXISTS (SELECT FROM stations WHERE retired_at IS NULL AND retail_price > 0
-                   AND priced_at >= %(now)s::timestamptz - %(stale)s::interval)
-        OR EXISTS (SELECT FROM quotes q JOIN stations s ON s.station_id = q.station_id AND s.retired_at IS NULL
-                   WHERE q.company_id = %(company_id)s AND q.effective_at <= %(now)s
-                     AND q.effective_at >= %(now)s::timestamptz - %(stale)s::interval)
-        OR EXISTS (SELECT FROM stations s
-                   WHERE s.retired_at IS NULL AND s.brand IN (SELECT d.brand {_NET_DEALS}))
-        OR EXISTS (SELECT FROM stations s
-                   WHERE s.retired_at IS NULL AND s.station_id IN (SELECT d.station_id {_NET_DEALS}))
-    """,
-)
-"""The prices that `corridor_offers` gives to plans: retail prices of the last seven days, quotes that hold, and deals
-with a fixed net price, which need no retail price. A discount alone is no price."""
+HAS_PRICES = f"""
+    EXISTS (SELECT FROM stations WHERE retired_at IS NULL AND retail_price > 0
+            AND priced_at >= %(now)s::timestamptz - %(stale)s::interval)
+    OR EXISTS (SELECT FROM quotes q JOIN stations s ON s.station_id = q.station_id AND s.retired_at IS NULL
+               WHERE q.company_id = %(company_id)s AND q.effective_at <= %(now)s
+                 AND q.effective_at >= %(now)s::timestamptz - %(stale)s::interval)
+    OR EXISTS (SELECT FROM stations s
+               WHERE s.retired_at IS NULL AND s.brand IN (SELECT d.brand {_NET_DEALS}))
+    OR EXISTS (SELECT FROM stations s
+               WHERE s.retired_at IS NULL AND s.station_id IN (SELECT d.station_id {_NET_DEALS}))
+"""
+"""SQL that is true where a company has one of the prices that `corridor_offers` gives to plans: retail prices of the
+last seven days, quotes that hold, and deals with a fixed net price, which need no retail price. A discount alone is no
+price."""
+_HAS_PRICES = Scalar(NotNull[bool], f"SELECT {HAS_PRICES}")
 
 
 def has_prices(connection: Connection, company_id: UUID, *, now: datetime) -> bool:

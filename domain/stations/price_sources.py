@@ -83,6 +83,13 @@ class SeenFile(NamedTuple):
         return (self.size_bytes, self.modified_at) == (size_bytes, modified_at)
 
 
+HAS_TROUBLE = """
+    paused_at IS NULL AND (coalesce(file_at, created_at) + expected_hours * interval '1 hour' < %(now)s::timestamptz
+                           OR failing_since < %(now)s::timestamptz - %(after)s::interval)
+"""
+"""SQL of `PriceSource.trouble_since`; `after` is TOLD_AFTER."""
+
+
 class PriceSource(NamedTuple):
     id: UUID
     company_id: UUID

@@ -24,6 +24,7 @@ from ingress.console.fairness import FairThreads, ShareOwners
 from ingress.console.import_turns import IMPORTS_AT_A_TIME, MOST_LARGE
 from ingress.console.importer import Importer
 from ingress.console.maps import map_settings
+from ingress.console.navigation import NeedCounts
 from ingress.console.rendering import make_templates
 from ingress.console.streams import Streams
 from ingress.http.fair_queue import FairSemaphore
@@ -67,6 +68,7 @@ class Console:
         self._owners = ShareOwners()
         self.contacts = Contacts.of(settings)
         self.streams = Streams()
+        self.need_counts = NeedCounts()
         self.importer = Importer(self.database)
         self._templates = make_templates()
         self._templates.globals["map_settings"] = map_settings(settings)

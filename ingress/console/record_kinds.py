@@ -60,6 +60,11 @@ class RecordKind(ABC, Generic[Stored, Typed]):
     retires: ClassVar[bool] = False
     """True if rows are retired and kept; False if they are removed for good."""
 
+    @property
+    def in_navigation(self) -> str:
+        """The section of its entry in the navigation, in which stations, deals and taxes are one page."""
+        return self.name if self.section == "fleet" else self.section
+
     def field(self, name: str) -> CaptionedField:
         return next(field for field in self.fields if field.name == name)
 

@@ -1,8 +1,9 @@
 """One request of a signed-in user: the session, the role, the company, one transaction."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 from uuid import UUID
@@ -21,10 +22,12 @@ from domain.database.statements import Row
 from domain.database.visibility import EVERYTHING, of_companies, set_visibility
 from domain.ids import IdKind, read_id
 from domain.lifecycle import Environment, Role
+from domain.needs.need_counts import count_needs_briefly
 from domain.queue.jobs import after_commit
 from domain.webhooks.endpoints import delivery_jobs
 from ingress.console.browser import SESSION, Form, read_cookie
 from ingress.console.console import Console, console_of
+from ingress.console.navigation import LONGEST_COUNT_MILLISECONDS, ShownGroup, navigation_of
 from ingress.console.refusals import Refused, known, not_found
 from ingress.console.rendering import happened, when
 
@@ -93,14 +96,24 @@ class Page:
             template,
             status=status,
             session=self.session,
-            may_match=self.session.role in MAY_MATCH,
             may_see_requests=self.session.role in MAY_SEE_REQUESTS,
+            navigation=[] if self.is_fragment else self._navigation(values.get("section", "")),
+            may_match=self.session.role in MAY_MATCH,
             may_manage_keys=self.session.role in MAY_MANAGE_KEYS,
             when=lambda moment: when(moment, self.now, self.session.time_zone),
             happened=lambda moment: happened(moment, self.now, self.session.time_zone),
             now=self.now,
             **values,
         )
+
+    def _navigation(self, section: str) -> list[ShownGroup]:
+        needs = {} if self.session.company_id is None else self._count_needs(self.session.company_id)
+        return navigation_of(self.session.role, section, needs)
+
+    def _count_needs(self, company_id: UUID) -> Mapping[str, int]:
+        live = Tenant(company_id, Environment.LIVE)
+        count = partial(count_needs_briefly, self.connection, live, now=self.now)
+        return self.console.need_counts.get(company_id, partial(count, milliseconds=LONGEST_COUNT_MILLISECONDS))
 
 
 Handler = Callable[[Page], Response]
@@ -148,6 +161,7 @@ def answer_signed_in(
             return see_other("/companies")
         if request.method == "POST" and session.company_id is not None:  # it may have changed routes
             after_commit(connection, *delivery_jobs(connection, [session.company_id]))
+            page.afterwards.append(partial(console.need_counts.forget, session.company_id))
     for call in page.afterwards:
         call()
     return response

@@ -21,7 +21,7 @@ from tests.browser.chromium import NO_WEBGL
 from tests.browser.conftest import People, add_session
 from tests.browser.pages import see_trucks
 from tests.conftest import make_database
-from tests.domain.helpers import imported
+from tests.domain.helpers import imported, planned_by_hand
 from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_body, signed_in
 from tests.gateway import HOST, Gateway
 from tests.ingress.console.conftest import running_console
@@ -30,7 +30,7 @@ from tests.servers import own_redis
 from tests.service import Service, eventually, running_service
 
 
-def test_an_empty_company_takes_its_steps_up_to_its_first_push(people: People, service: Service) -> None:
+def test_an_empty_company_takes_its_steps_up_to_its_first_plan(people: People, service: Service) -> None:
     """The page is loaded once, and ticks each step off by itself."""
     store_prices(service)
     with service.database.transaction() as connection:
@@ -40,7 +40,7 @@ def test_an_empty_company_takes_its_steps_up_to_its_first_push(people: People, s
     page.clock.install()
     page.goto("/")
     steps = page.get_by_role("listitem").filter(has=page.locator(".tick"))
-    expect(steps).to_have_count(5)
+    expect(steps).to_have_count(7)
     expect(steps.nth(0)).not_to_contain_text("done")
     expect(steps.nth(2)).to_contain_text("done")
 
@@ -56,9 +56,18 @@ def test_an_empty_company_takes_its_steps_up_to_its_first_push(people: People, s
 
     page.goto("/overview")
     with service.database.transaction() as connection:
-        imported(connection, empty.live, now=datetime.now(UTC), driver={"name": "Ann Lee"})
+        route_id = imported(connection, empty.live, now=datetime.now(UTC), driver={"name": "Ann Lee"})
     page.clock.fast_forward(16_000)
-    expect(page.get_by_role("heading", name="The steps to your first route")).to_have_count(0)
+    expect(steps.nth(5)).to_contain_text("done")
+    page.locator("summary", has_text="The steps to your first plan").click()
+    page.clock.fast_forward(16_000)
+    expect(steps.nth(5)).to_be_hidden()  # put away, also when the page updates itself
+    page.reload()
+    expect(steps.nth(5)).to_be_hidden()
+    with service.database.transaction() as connection:
+        planned_by_hand(connection, route_id, now=datetime.now(UTC))
+    page.clock.fast_forward(16_000)
+    expect(page.get_by_text("The steps to your first plan")).to_have_count(0)
     expect(page.get_by_text("Nothing needs you now")).to_be_visible()
 
 
@@ -83,6 +92,7 @@ def test_the_overview_has_a_small_map_that_comes_after_the_page(people: People, 
         without = people.page(Role.VIEWER, client.fleet)
         without.add_init_script(NO_WEBGL)
         without.goto("/overview")
+        without.locator("#overview-map").scroll_into_view_if_needed()
         expect(without.locator("#overview-map")).to_be_hidden()
         expect(without.get_by_role("link", name="Open the map")).to_be_visible()
 

@@ -55,6 +55,7 @@ def test_a_user_signs_in_and_out_in_the_browser(people: People) -> None:
 def test_a_key_is_made_and_used_with_the_curl_that_is_shown(people: People) -> None:
     page = people.page(Role.OWNER)
     page.goto("/")
+    page.locator("summary", has_text="Settings").click()
     page.get_by_role("link", name="API keys", exact=True).click()
     make_key(page)
     expect(page.get_by_role("heading", name="The key TMS")).to_be_visible()

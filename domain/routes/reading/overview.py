@@ -1,4 +1,4 @@
-"""A company's day at a glance: today's routes by status, and what the company still lacks for its first route."""
+"""A company's day at a glance: today's routes by status, and what the company still lacks for its first plan."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -31,24 +31,25 @@ def routes_by_status(connection: Connection, tenant: Tenant, span: Span) -> dict
 
 
 class SetUp(NamedTuple):
-    """The things that a company needs before its first route, in the usual order; True for those that it has."""
+    """The things that a company needs for its first plan, in the usual order; True for those that it has."""
 
     vehicles: bool | None
     drivers: bool | None
     stations: bool | None
+    positions: bool | None
     keys: bool | None
     routes: bool | None
-
-    @property
-    def is_complete(self) -> bool:
-        return all(self)
+    plans: bool | None
+    """True once the message of a plan was made, sent or not."""
 
 
 class _Made(NamedTuple):
     vehicles: bool | None
     drivers: bool | None
+    positions: bool | None
     keys: bool | None
     routes: bool | None
+    plans: bool | None
 
 
 _MADE = Statement(
@@ -56,8 +57,11 @@ _MADE = Statement(
     """
     SELECT EXISTS (SELECT FROM vehicles WHERE company_id = %(company)s AND retired_at IS NULL) AS vehicles,
            EXISTS (SELECT FROM drivers WHERE company_id = %(company)s AND retired_at IS NULL) AS drivers,
+           EXISTS (SELECT FROM connectors WHERE company_id = %(company)s) OR EXISTS (SELECT
+               FROM vehicles v JOIN tracks t ON t.vehicle_id = v.id WHERE v.company_id = %(company)s) AS positions,
            EXISTS (SELECT FROM api_keys WHERE company_id = %(company)s AND revoked_at IS NULL) AS keys,
-           EXISTS (SELECT FROM routes WHERE company_id = %(company)s) AS routes
+           EXISTS (SELECT FROM routes WHERE company_id = %(company)s) AS routes,
+           EXISTS (SELECT FROM messages WHERE company_id = %(company)s) AS plans
     """,
 )
 

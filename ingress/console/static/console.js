@@ -21,7 +21,7 @@ document.addEventListener("toggle", (event) => {
   opened.querySelector("input:not([type=hidden]), select")?.focus();
 }, true);
 document.addEventListener("keydown", (event) => {
-  const opened = event.key === "Escape" && event.target.closest("details[open]");
+  const opened = event.key === "Escape" && event.target.closest("details[open]:not(nav *)");
   if (!opened) return;
   opened.open = false;
   opened.querySelector("summary").focus();

@@ -2,8 +2,9 @@
 // a field. Only pages that stand in the navigation have a key.
 const PAGES = {
   o: "/overview", r: "/routes", l: "/map", m: "/matching/vehicles", a: "/mappings/vehicles", f: "/vehicles",
-  s: "/stations", v: "/savings", i: "/ifta", p: "/policy", k: "/keys", w: "/webhooks", n: "/notices",
-  u: "/users", h: "/audit", q: "/requests", j: "/queues", c: "/companies",
+  d: "/drivers", t: "/connectors", s: "/stations", e: "/prices", b: "/fills", v: "/savings", g: "/bought", i: "/ifta",
+  p: "/policy", k: "/keys", w: "/webhooks", n: "/notices", u: "/users", h: "/audit", q: "/requests", j: "/queues",
+  c: "/companies",
 };
 const findBox = document.getElementById("find");
 const linkTo = (path) => document.querySelector(`nav a[href="${path}"]`);
@@ -32,7 +33,7 @@ const showKeys = () => {
     list.className = "fields";
     list.append(...rowOf(["/"], "Find a load, unit, driver, truck stop or request"), ...rowOf(["?"], "Show the keyboard shortcuts"),
       ...rowOf(["Esc"], "Close what is open"), ...Object.entries(PAGES).filter(([, path]) => linkTo(path)).flatMap(
-        ([letter, path]) => rowOf(["g", letter], linkTo(path).textContent)));
+        ([letter, path]) => rowOf(["g", letter], linkTo(path).firstChild.textContent.trim())));
     close.textContent = "Close";
     close.addEventListener("click", () => dialog.close());
     dialog.append(title, list, close);

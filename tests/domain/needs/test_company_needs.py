@@ -7,15 +7,22 @@ from uuid import UUID
 import pytest
 
 from domain.database.connections import Connection
-from domain.needs.company_needs import MOST_NAMED, find_routes_in_need
+from domain.needs.company_needs import MOST_NAMED, ROUTE_NEEDS, find_routes_in_need
+from domain.needs.need_counts import count_needs
 from tests.domain.helpers import imported, planned_by_hand
 from tests.factories import JOLIET, NEWARK, Fleet, make_fleet
 
 NOW = datetime(2026, 11, 23, 18, tzinfo=UTC)
+ROUTE_KINDS = {need.kind for need in ROUTE_NEEDS}
 
 
 def needs(connection: Connection, fleet: Fleet) -> dict[str, list[str]]:
+    """The named routes by the kind of their need. The navigation counts as many."""
     found = find_routes_in_need(connection, fleet.live, now=NOW)
+    counts = count_needs(connection, fleet.live, now=NOW)
+    assert {one.need.kind: one.routes for one in found} == {
+        kind: counts[kind] for kind in counts if kind in ROUTE_KINDS
+    }
     return {one.need.kind: [route.external_id for route in one.named] for one in found}
 
 

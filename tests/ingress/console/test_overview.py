@@ -1,4 +1,4 @@
-"""The page Overview: the first one, with what needs a person; or the steps to the first route."""
+"""The page Overview: the first one, with what needs a person; or the steps to the first plan."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,7 +6,7 @@ from domain.accounts.companies import create_company
 from domain.accounts.policy import Policy
 from domain.ids import new_id
 from domain.lifecycle import Role
-from tests.domain.helpers import imported
+from tests.domain.helpers import imported, planned_by_hand
 from tests.factories import Fleet
 from tests.ingress.console.conftest import World, words
 
@@ -34,15 +34,27 @@ def test_it_shows_what_needs_a_person_and_the_step_that_mends_it(world: World) -
     assert part.startswith('<div id="overview"')
 
 
-def test_a_new_company_sees_the_steps_to_its_first_route(world: World) -> None:
+def test_a_new_company_sees_the_steps_to_its_first_plan(world: World) -> None:
     with world.database.transaction() as connection:
         nobody = (new_id(), new_id())
         empty = Fleet(create_company(connection, Policy(name="New Freight")), nobody, nobody)
     page = words(world.browser(Role.OWNER, empty).look("/overview"))
-    assert "The steps to your first route 1 Add the vehicles of your fleet" in page
+    assert "The steps to your first plan" in page
+    assert "1 Add the vehicles of your fleet next" in page
     fleet, now = world.new_fleet(), datetime.now(UTC)
     browser = world.browser(Role.OWNER, fleet)
-    assert "✓ Add the vehicles of your fleet, one by one or as a CSV file done" in words(browser.look("/overview"))
+    assert "✓ Add the vehicles of your fleet done" in words(browser.look("/overview"))
     with world.database.transaction() as connection:
-        imported(connection, fleet.live, now=now, start=now + timedelta(hours=1))
-    assert "The steps to your first route" not in words(browser.look("/overview"))
+        route_id = imported(connection, fleet.live, now=now, start=now + timedelta(hours=1))
+    page = words(browser.look("/overview"))
+    assert "✓ Make an API key for your TMS done" in page, "the route came by a file"
+    assert "7 See the first plan" in page
+    with world.database.transaction() as connection:
+        planned_by_hand(connection, route_id, now=now)
+    assert "The steps to your first plan" not in words(browser.look("/overview"))
+
+
+def test_a_viewer_reads_the_steps_without_links_that_lead_nowhere(world: World) -> None:
+    html = world.browser(Role.VIEWER, world.new_fleet()).look("/overview")
+    assert 'href="/route-files"' not in html
+    assert "Somebody with another role takes this step" in html

@@ -29,7 +29,7 @@ def take(kind: AnyRecordKind, page: Page, upload: Upload) -> Response:
 def show(kind: AnyRecordKind, page: Page) -> Response:
     """Show the progress and the result of an import, or the part of that page that refreshes itself."""
     stored = read_import(page, kind.company_id(page), [kind.name])
-    return show_import(page, stored, "import.html", section=kind.section, kind=kind)
+    return show_import(page, stored, "import.html", section=kind.in_navigation, kind=kind)
 
 
 def export(kind: AnyRecordKind, page: Page) -> Response:

@@ -122,7 +122,7 @@ def show(kind: AnyRecordKind, page: Page) -> Response:
     may_edit = page.session.role in kind.may_edit
     return page.render(
         "records.html",
-        section=kind.section,
+        section=kind.in_navigation,
         kind=kind,
         kinds=[one for one in RECORD_KINDS if one.section == kind.section],
         table=asked.table,
@@ -180,7 +180,7 @@ def _form(
     return page.render(
         "record.html",
         status=status,
-        section=kind.section,
+        section=kind.in_navigation,
         kind=kind,
         stored=stored,
         key=key,

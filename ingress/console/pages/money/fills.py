@@ -154,7 +154,7 @@ def show_bought(page: Page) -> Response:
     total = total_bought(weeks)
     return page.render(
         "bought.html",
-        section="fills",
+        section="bought",
         tenant=tenant,
         span=span,
         by=by,

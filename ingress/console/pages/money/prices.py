@@ -56,7 +56,7 @@ def show(page: Page, *, fault: str = "", status: int = 200) -> Response:
     return page.render(
         "prices.html",
         status=status,
-        section="stations",
+        section="prices",
         profiles=[
             *(one.name for one in kept_profiles(page.connection, page.company_id, PRICE_FIELDS.subject)),
             *BUILT_IN,

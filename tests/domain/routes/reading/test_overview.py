@@ -1,4 +1,4 @@
-"""A company's day: its routes by status, and the steps to its first route."""
+"""A company's day: its routes by status, and the steps to its first plan."""
 
 from datetime import UTC, datetime
 
@@ -7,7 +7,7 @@ import pytest
 from domain.database.connections import Connection
 from domain.routes.reading.overview import read_set_up, routes_by_status
 from domain.savings.spans import Span
-from tests.domain.helpers import imported
+from tests.domain.helpers import imported, planned_by_hand
 from tests.factories import Fleet, make_fleet
 
 NOW = datetime(2026, 11, 23, 18, tzinfo=UTC)
@@ -29,7 +29,9 @@ def test_the_routes_of_a_day_are_counted_in_the_companys_zone(connection: Connec
 
 def test_a_company_without_routes_is_not_set_up(connection: Connection, fleet: Fleet) -> None:
     set_up = read_set_up(connection, fleet.company_id, now=NOW)
-    assert (set_up.vehicles, set_up.drivers, set_up.routes) == (True, True, False)
-    assert not set_up.is_complete
-    imported(connection, fleet.live, now=NOW)
-    assert read_set_up(connection, fleet.company_id, now=NOW).routes
+    assert set_up._replace(stations=None) == (True, True, None, False, False, False, False)
+    route_id = imported(connection, fleet.live, now=NOW)
+    set_up = read_set_up(connection, fleet.company_id, now=NOW)
+    assert (set_up.routes, set_up.plans) == (True, False)
+    planned_by_hand(connection, route_id, now=NOW)
+    assert read_set_up(connection, fleet.company_id, now=NOW).plans

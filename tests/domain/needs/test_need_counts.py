@@ -1,0 +1,50 @@
+"""The navigation counts the same cases that Overview shows and that notices tell of."""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+from domain.database.connections import Connection, Tenant
+from domain.lifecycle import Environment
+from domain.needs.company_needs import COMPANY_NEEDS, RoutesInNeed, find_needs
+from domain.needs.need_counts import MOST_CASES, count_needs
+from tests.domain.helpers import imported
+from tests.domain.planted import Planted
+from tests.factories import make_fleet
+
+NOW = datetime(2026, 11, 23, 18, tzinfo=UTC)
+_OPENED = (
+    "UPDATE price_sources SET paused_at = NULL WHERE company_id = %s",
+    "UPDATE held_prices SET status = 'held' WHERE company_id = %s",
+    "UPDATE fills SET review = '{unit}', time_zone = 'UTC' WHERE company_id = %s",
+    "UPDATE learned_burns b SET vehicle_id = v.id, tank_gallons = 300 FROM vehicles v"
+    " WHERE v.company_id = b.company_id AND b.company_id = %s",
+    "UPDATE vehicles SET retired_at = NULL, fuel_tank_capacity_gallons = 200 WHERE company_id = %s",
+)
+
+
+def found(connection: Connection, tenant: Tenant) -> dict[str, int]:
+    """The number of cases of each need, by the functions that name them."""
+    needs = find_needs(connection, tenant, kinds=[need.kind for need in COMPANY_NEEDS], now=NOW)
+    return {kind: one.routes if isinstance(one, RoutesInNeed) else one.more + 1 for kind, one in needs.items()}
+
+
+def test_what_is_counted_is_what_is_named(connection: Connection) -> None:
+    company_id: UUID = Planted(connection).companies[0]
+    for statement in _OPENED:
+        connection.execute(statement, (company_id,))
+    tenant = Tenant(company_id, Environment.LIVE)
+
+    counts = count_needs(connection, tenant, now=NOW)
+
+    assert counts == found(connection, tenant)
+    assert counts.keys() >= {"price_file_late", "prices_held", "fills_to_review", "tank_differs"}
+
+
+def test_the_count_stops_at_a_hundred(connection: Connection) -> None:
+    fleet = make_fleet(connection)
+    for number in range(MOST_CASES + 2):
+        imported(connection, fleet.live, now=NOW, externalId=f"N-{number}", vehicle={"unitNumber": "9999"})
+    imported(connection, fleet.sandbox, now=NOW, vehicle={"unitNumber": "9999"})
+
+    assert count_needs(connection, fleet.live, now=NOW)["vehicle_unmapped"] == MOST_CASES
+    assert "vehicle_unmapped" not in count_needs(connection, make_fleet(connection).live, now=NOW)

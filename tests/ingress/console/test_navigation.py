@@ -1,0 +1,81 @@
+"""The navigation: pages in groups by work, for each role, with counts of what needs a person."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import pytest
+
+from domain.lifecycle import Role
+from domain.needs.company_needs import COMPANY_NEEDS
+from ingress.console.navigation import GROUPS, LONGEST_COUNT_MILLISECONDS, NeedCounts, navigation_of
+from tests.domain.helpers import imported
+from tests.ingress.console.conftest import World, words
+
+
+def test_there_are_five_groups_for_every_role() -> None:
+    for role in Role:
+        assert [group.name for group in navigation_of(role, "", {})] == [
+            "Today",
+            "Fleet",
+            "Fuel",
+            "Reports",
+            "Settings",
+        ]
+
+
+def test_a_role_sees_its_own_pages_only() -> None:
+    def labels(role: Role) -> set[str]:
+        return {one.label for group in navigation_of(role, "", {}) for one in group.entries}
+
+    assert labels(Role.OPERATOR) - labels(Role.OWNER) == {"Queues", "Companies"}
+    assert labels(Role.OWNER) - labels(Role.DISPATCHER) == {"Users", "Audit log", "Price files"}
+    assert labels(Role.DISPATCHER) - labels(Role.VIEWER) == {"Notices", "Requests"}
+
+
+def test_each_need_is_counted_beside_one_page() -> None:
+    for need in COMPANY_NEEDS:
+        groups = navigation_of(Role.OWNER, "", {need.kind: 3})
+        counted = [one.label for group in groups for one in group.entries if one.cases]
+        assert (len(counted), sum(group.cases for group in groups)) == (1, 3), need.kind
+
+
+@pytest.mark.parametrize(("section", "opened"), [("overview", ["Today"]), ("ifta", ["Today", "Reports"])])
+def test_today_and_the_group_of_the_page_are_open(section: str, opened: list[str]) -> None:
+    assert [group.name for group in navigation_of(Role.OWNER, section, {}) if group.is_open] == opened
+
+
+def test_counts_are_kept_until_a_person_acts() -> None:
+    counts, company_id, asked = NeedCounts(), uuid4(), []
+
+    def count(found: Mapping[str, int] | None) -> Mapping[str, int] | None:
+        asked.append(found)
+        return found
+
+    assert counts.get(company_id, lambda: count({"error": 2})) == {"error": 2}
+    assert counts.get(company_id, lambda: count({"error": 1})) == {"error": 2}
+    counts.forget(company_id)
+    assert counts.get(company_id, lambda: count({"error": 1})) == {"error": 1}
+    assert counts.get(uuid4(), lambda: count(None)) == {}, "counting took too long"
+    assert len(asked) == 3
+
+
+def test_the_page_shows_the_counts_and_marks_itself(world: World) -> None:
+    fleet = world.new_fleet()
+    with world.database.transaction() as connection:
+        for number in range(2):
+            imported(
+                connection, fleet.live, now=datetime.now(UTC), externalId=f"LOST-{number}", vehicle={"unitNumber": "9"}
+            )
+    html = world.browser(Role.DISPATCHER, fleet).look("/matching/drivers")
+
+    assert "Matching 2 need you" in words(html)
+    assert re.findall(r'href="([\w/]+)" aria-current="page"', html.partition("<main")[0]) == ["/matching/vehicles"]
+    assert re.search(r"Menu \d need you", words(html)), "other tests may have taken all prices away"
+
+
+def test_every_page_of_the_table_has_an_address_of_its_own() -> None:
+    entries = [one for group in GROUPS.values() for one in group]
+    assert len({one.path for one in entries}) == len({one.section for one in entries}) == len(entries)
+    assert LONGEST_COUNT_MILLISECONDS < 1_000
