@@ -26,7 +26,9 @@ from domain.ifta.report import (
 )
 from domain.wording import counted
 
-app = typer.Typer(no_args_is_help=True, help="Miles and gallons by state, for the International Fuel Tax Agreement.")
+app = typer.Typer(
+    no_args_is_help=True, help="IFTA, the International Fuel Tax Agreement: miles, gallons and tax by state."
+)
 
 
 @app.command("report")

@@ -31,7 +31,7 @@ from domain.text import printable
 from domain.wording import counted
 
 prices_app = typer.Typer(no_args_is_help=True, help="Price files of truck-stop chains and fuel cards.")
-sources_app = typer.Typer(no_args_is_help=True, help="Folders and SFTP servers from which price files come.")
+sources_app = typer.Typer(no_args_is_help=True, help="Sources of price files: folders and SFTP servers.")
 
 PriceFile = Annotated[Path, typer.Argument(metavar="FILE", help="A CSV or Excel file.")]
 ProfileName = Annotated[

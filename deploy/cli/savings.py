@@ -27,7 +27,7 @@ from domain.savings.report import (
 from domain.savings.spans import Span
 from domain.wording import counted
 
-app = typer.Typer(no_args_is_help=True, help="The savings of plans against the average price of their corridors.")
+app = typer.Typer(no_args_is_help=True, help="Savings of plans against the average price of their corridors.")
 
 Grouping = Literal["week", "truck", "driver", "lane", "plan"]
 

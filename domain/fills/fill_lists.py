@@ -98,12 +98,11 @@ _JOINED = """
     LEFT JOIN routes r ON r.id = f.route_id
     LEFT JOIN stop_verdicts w ON w.route_id = f.route_id AND w.number = f.stop_number
 """
-CONDITIONS: dict[FillList, str] = {
+_LISTED: dict[FillList, str] = {
     FillList.ALL: "true",
     FillList.REVIEW: "review <> '{}'",
     FillList.FLAGGED: "flags <> '{}'",
 }
-"""SQL of the fills of each list."""
 _PAGES = {
     which: Statement(
         ShownFill,
@@ -114,7 +113,7 @@ _PAGES = {
         ORDER BY f.bought_at DESC, f.id
         """,
     )
-    for which, condition in CONDITIONS.items()
+    for which, condition in _LISTED.items()
 }
 
 
@@ -124,7 +123,7 @@ _COUNTS = {
         "SELECT count(*)::int FROM (SELECT FROM fills WHERE company_id = %(company_id)s"
         f" AND environment = %(environment)s AND {condition} LIMIT {MOST_COUNTED_FILLS + 1}) AS counted",
     )
-    for which, condition in CONDITIONS.items()
+    for which, condition in _LISTED.items()
 }
 _ONE = Statement(ShownFill, f"SELECT {_COLUMNS} FROM fills f {_JOINED} WHERE f.company_id = %s AND f.id = %s")
 

@@ -5,16 +5,14 @@ The page Overview shows those of routes, notices tell of all. Operators see simi
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import NamedTuple
 from uuid import UUID
 
 from domain.burn.tank_proposals import OTHER_TANKS, proposed_tanks
 from domain.database.connections import Connection, Tenant
-from domain.database.statements import Statement
-from domain.fills.fill_lists import CONDITIONS, FillList, count_fills, list_fills
+from domain.database.statements import NotNull, Statement
 from domain.ids import shown_id
-from domain.lifecycle import Environment
 from domain.needs.need import Need, Summary
 from domain.routes.reading.on_their_way import (
     BEGINS_LOW,
@@ -160,14 +158,31 @@ def _look_for_other_tanks(connection: Connection, company_id: UUID, _: datetime)
     return Summary(what, "Declare that on its page, or keep it as it is", path, len(proposed) - 1)
 
 
+_OPEN_FILLS = "FROM fills WHERE company_id = %(company_id)s AND environment = 'live' AND review <> '{}'"
+
+
+class _OpenFill(NamedTuple):
+    day: NotNull[date]
+    location_name: str | None
+    fills: int
+
+
+_NEWEST_OPEN_FILL = Statement(
+    _OpenFill,
+    f"""
+    SELECT (bought_at AT TIME ZONE time_zone)::date AS day, location_name, count(*) OVER () AS fills
+    FROM (SELECT bought_at, time_zone, location_name {_OPEN_FILLS} ORDER BY bought_at DESC LIMIT {MOST_OF_A_NEED}) AS f
+    ORDER BY bought_at DESC LIMIT 1
+    """,
+)
+
+
 def _look_for_open_fills(connection: Connection, company_id: UUID, _: datetime) -> Summary | None:
-    live = Tenant(company_id, Environment.LIVE)
-    first = list_fills(connection, live, FillList.REVIEW, limit=1, offset=0)
-    if not first:
+    newest = _NEWEST_OPEN_FILL.first(connection, {"company_id": company_id})
+    if newest is None:
         return None
-    what = f"the fill of {first[0].local_time:%b %d, %Y} at {first[0].station_name or first[0].location_name or '?'}"
-    more = count_fills(connection, live, FillList.REVIEW) - 1
-    return Summary(f"{what} waits for a decision", "Say which truck, station or route it belongs to", OPEN_FILLS, more)
+    what = f"the fill of {newest.day:%b %d, %Y} at {newest.location_name or 'an unknown place'} waits for a decision"
+    return Summary(what, "Say which truck, station or route is its own", _OPEN_FILLS_PAGE, newest.fills - 1)
 
 
 def _look_for_held_prices(connection: Connection, company_id: UUID, _: datetime) -> Summary | None:
@@ -179,7 +194,7 @@ def _look_for_held_prices(connection: Connection, company_id: UUID, _: datetime)
 
 
 _ON_THEIR_WAY = "/routes?status=active"
-OPEN_FILLS = "/fills?list=review"
+_OPEN_FILLS_PAGE = "/fills?list=review"
 
 ROUTE_NEEDS = (
     RouteNeed(
@@ -355,11 +370,8 @@ COMPANY_NEEDS: tuple[RouteNeed | CompanyNeed, ...] = (
         kind="fills_to_review",
         ended="No fill waits for a decision any more",
         label="Fills wait for a decision",
-        path=OPEN_FILLS,
-        source=(
-            "FROM fills WHERE company_id = %(company_id)s AND environment = %(environment)s AND "
-            f"{CONDITIONS[FillList.REVIEW]}"
-        ),
+        path=_OPEN_FILLS_PAGE,
+        source=_OPEN_FILLS,
         look=_look_for_open_fills,
     ),
     CompanyNeed(

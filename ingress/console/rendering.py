@@ -14,6 +14,7 @@ from domain.audit.entries import action_in_words
 from domain.ids import shown_id
 from domain.planning.ways_out import way_out_in_words
 from domain.wording import counted, purchase_in_words
+from ingress.console.empty_lists import EMPTY_LISTS
 
 STATIC = Path(__file__).parent / "static"
 
@@ -118,6 +119,7 @@ def make_templates() -> Environment:
     templates.filters["limit_words"] = lambda limit: LIMIT_WORDS.get(limit, limit)
     templates.globals |= {
         "counted": counted,
+        "empty_lists": EMPTY_LISTS,
         "purchase_in_words": purchase_in_words,
         "static_url": static_url,
         "way_out_in_words": way_out_in_words,

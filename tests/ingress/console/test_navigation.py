@@ -6,7 +6,11 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 import pytest
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
+from deploy.cli import app
 from domain.lifecycle import Role
 from domain.needs.company_needs import COMPANY_NEEDS
 from ingress.console.navigation import GROUPS, LONGEST_COUNT_MILLISECONDS, NeedCounts, navigation_of
@@ -79,3 +83,20 @@ def test_every_page_of_the_table_has_an_address_of_its_own() -> None:
     entries = [one for group in GROUPS.values() for one in group]
     assert len({one.path for one in entries}) == len({one.section for one in entries}) == len(entries)
     assert LONGEST_COUNT_MILLISECONDS < 1_000
+
+
+def test_pages_and_commands_have_the_words_of_the_navigation(world: World) -> None:
+    browser = world.browser(Role.OPERATOR, world.new_fleet())
+    for one in (one for group in GROUPS.values() for one in group):
+        html = browser.look(one.path)
+        (heading,) = re.findall(r"<h1[^>]*>(.*?)</h1>", html, re.DOTALL)
+        (title,) = re.findall(r"<title>(.*?)</title>", html)
+        assert heading.startswith(one.label), one.path
+        assert title.startswith(one.label), one.path
+
+    commands = get_command(app)
+    assert isinstance(commands, TyperGroup)
+    for one in (one for group in GROUPS.values() for one in group):
+        command = commands.get_command(typer.Context(commands), one.path.split("/")[1])
+        if command is not None and isinstance(command, TyperGroup):
+            assert (command.help or "").startswith(one.label), one.path
