@@ -145,6 +145,10 @@ class Settings(BaseSettings):
         None,
         description="Extract of OpenStreetMap (.osm.pbf) over which `up` runs a Valhalla of its own; none unless set",
     )
+    roads_file: Path | None = Field(
+        None,
+        description="File of main roads that `fuelroute roads build --from` made; that of the package when not set",
+    )
     roads_host: str = Field("127.0.0.1", description="Address that the Valhalla of `up` or `roads serve` listens on")
     roads_port: int = Field(8002, ge=0, le=65535, description="Port of that Valhalla; 0 takes a free one")
 

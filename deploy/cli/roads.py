@@ -19,8 +19,12 @@ from domain.wording import counted
 
 if TYPE_CHECKING:
     from domain.operations.compared_roads import ComparedRoad
+    from domain.roads.highway_graph import HighwayGraph
 
 app = typer.Typer(no_args_is_help=True, help="Truck roads from an extract of OpenStreetMap; the embedded roads.")
+
+BUILD_STEPS = 7
+"""Steps of `build --from`, of which the builder tells."""
 
 
 @app.command("serve")
@@ -136,24 +140,54 @@ def roads_build(
         Path | None,
         typer.Option("--file", metavar="FILE", help="The file to write; unless set, the file in use is replaced."),
     ] = None,
+    extract: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE.osm.pbf", help="Make them from this extract of OpenStreetMap."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Makes the file of the main roads anew, in a checkout with the extra `roads`. It takes minutes."""
+    """Makes a file of main roads.
+
+    With --from it is made of an extract, with the extra `osm`: FUELROUTE_ROADS_FILE names it to the service. Without,
+    the file of the package is made anew, in a checkout with the extra `roads`. It takes minutes.
+    """
     from domain.roads.highways import HIGHWAYS_FILE
 
+    if extract is not None and file is None:
+        raise CommandFailed("name the file to write: --file FILE.npz; the file of the package stays")
     target = file or HIGHWAYS_FILE
-    try:
-        from domain.roads.build_highways import build_highways
-
-        graph = build_highways(target)
-    except ImportError as error:
-        raise CommandFailed(f"{error}: run it in a checkout with the extra `roads` (deploy/install roads)") from None
+    graph = _from_extract(extract, target, as_json) if extract is not None else _from_package_sources(target)
     document = {"file": str(target), "bytes": target.stat().st_size, "nodes": len(graph.nodes), "arcs": len(graph.head)}
     show_sentence(
         as_json,
         document,
         f"{target}: {document['nodes']:,} nodes, {document['arcs']:,} arcs, {document['bytes']:,} bytes",
     )
+
+
+def _from_package_sources(target: Path) -> "HighwayGraph":
+    try:
+        from domain.roads.build_highways import build_highways
+
+        return build_highways(target)
+    except ImportError as error:
+        raise CommandFailed(f"{error}: run it in a checkout with the extra `roads` (deploy/install roads)") from None
+
+
+def _from_extract(extract: Path, target: Path, as_json: bool) -> "HighwayGraph":
+    from deploy.road_server.extracts import checked_extract
+    from domain.roads.extract_graph import build_from_extract
+
+    checked_extract(extract)
+    try:
+        with counting("building roads, steps", BUILD_STEPS, quiet=as_json) as progress:
+            return build_from_extract(extract, target, lambda _: progress(1))
+    except ImportError as error:
+        raise CommandFailed(f"{error}: install `fuelroute[osm]` (in a checkout: deploy/install osm)") from None
+    except RuntimeError as error:
+        raise CommandFailed(f"{extract}: it cannot be read ({error}): fetch it again") from None
+    except OSError as error:
+        raise CommandFailed(f"cannot write {target} ({error.strerror})") from None
 
 
 @app.command("build-states")

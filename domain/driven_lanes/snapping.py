@@ -231,7 +231,7 @@ def _roads_along(
     near = candidates[_distances(chain, graph.nodes[candidates]) <= NEAR_MILES]
     number = np.full(len(graph.nodes), -1)
     number[near] = np.arange(len(near))
-    of_nodes = [np.arange(graph.first[node], graph.first[node + 1]) for node in near]
+    of_nodes = [graph.arcs_at(node) for node in near.tolist()]
     arcs = np.concatenate(of_nodes) if of_nodes else np.empty(0, dtype=np.intp)
     tails = np.repeat(near, [len(each) for each in of_nodes])
     is_road = (graph.through[arcs] < 0) & (number[graph.head[arcs]] >= 0)

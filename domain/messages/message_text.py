@@ -64,7 +64,8 @@ def compose(
     Message msg_01k4...
 
     A stop without `fillToPercent`, because the truck's gauge does not tell a level, names gallons alone, as the second
-    one here. The notes of a stop's directions are lines of their own above its map.
+    one here. The notes of a stop's directions are lines of their own above its map. Where the road has a known sign,
+    its direction takes the place of the heading: `Mile 130, I-80 E, exit 122, 12 mi after Goshen, IN: ...`.
 
     Where the truck has to use some of its reserve, a line before these says so, and where to fuel first. `road_miles`
     is the mile of the destination. Where it lies beyond the end of the plan, a line says where the plan ends. `why` is
@@ -115,23 +116,34 @@ def _fuel_stop(
     """The lines of a stop: the place; the purchase and the next stop; the notes; the map."""
     number = stop["sequence"] + 1
     place = [stop["name"], *([stop["address"]] if stop["address"] else [])]
-    heading = f", heading {directions.heading}" if directions is not None and directions.heading else ""
-    if directions is not None and directions.off_road_miles >= OFF_ROAD_NOTICE_MILES:
-        heading += f", then {directions.off_road_miles:.0f} mi off the road"
     town = [directions.town] if directions is not None and directions.town else []
     purchase = purchase_in_words(stop["gallonsToFill"], stop.get("fillToPercent"))
     ahead = plan["stops"][number : number + 1]
     next_stop = f"mile {ahead[0]['milesFromOrigin']:.0f}" if ahead else end_of_plan
+    rest = f"{purchase} at ${stop['pricePerGallon']:.3f} = ${stop['totalCost']:.2f}. Next: {next_stop}"
+    lines = [f"Mile {stop['milesFromOrigin']:.0f}{way}{', {}' if town else ''}: {rest}" for way in _ways_to(directions)]
+    # A sign for which the town would be cut is left out.
+    line = next((line for line in lines if len(line.format(*map(one_line, town))) <= LONGEST_LINE), lines[-1])
     return [
         _line(f"{number}. {', '.join('{}' for _ in place)}", *place),
-        _line(
-            f"Mile {stop['milesFromOrigin']:.0f}{heading}{', {}' if town else ''}: {purchase} at "
-            f"${stop['pricePerGallon']:.3f} = ${stop['totalCost']:.2f}. Next: {next_stop}",
-            *town,
-        ),
+        _line(line, *town),
         *(_line("{}", note) for note in (directions.notes if directions is not None else ())),
         _map(stop["latitude"], stop["longitude"], map_link),
     ]
+
+
+def _ways_to(directions: Directions | None) -> list[str]:
+    """The way to a stop, the fullest form first: with the sign of the road where it is known, then with the heading."""
+    if directions is None:
+        return [""]
+    off = ""
+    if directions.off_road_miles >= OFF_ROAD_NOTICE_MILES:
+        off = f", then {directions.off_road_miles:.0f} mi off the road"
+    heading = f", heading {directions.heading}" if directions.heading else ""
+    if directions.sign is None:
+        return [heading + off]
+    told = "" if directions.sign.has_direction else heading
+    return [f", {directions.sign.in_words()}{told}{off}", heading + off]
 
 
 def _map(latitude: float, longitude: float, map_link: str) -> str:

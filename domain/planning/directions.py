@@ -1,4 +1,5 @@
-"""Directions to the fuel stops of a plan, for the driver's message: heading, nearest town, what to know at the pump."""
+"""Directions to the fuel stops of a plan, for the driver's message: heading, road and exit, nearest town, what to
+know at the pump."""
 
 import math
 from bisect import bisect_left, bisect_right
@@ -10,6 +11,7 @@ import numpy as np
 from domain.planning.fuel_plan import ComputedPlan, PlannedFuelStop
 from domain.planning.ways_out import way_out_in_words
 from domain.roads import Point, Road
+from domain.roads.road_signs import Sign, default_road_signs
 from domain.stations.offers import Offer
 
 HEADING_MILES = 5.0
@@ -32,17 +34,20 @@ class Directions(NamedTuple):
     """The straight distance from the road to the stop."""
     notes: tuple[str, ...] = ()
     """More to know at this stop; each is a line of the message."""
+    sign: Sign | None = None
+    """The sign of the road and the exit to the stop; None where they are not known."""
 
 
 def directions_of(plan: ComputedPlan) -> list[Directions]:
     """The directions to each fuel stop of a plan, in driving order."""
-    given = plan.inputs
+    given, signs = plan.inputs, default_road_signs()
     return [
         Directions(
             heading=heading_at(given.road, offer.mile),
             town=town_near(given.offers, offer),
             off_road_miles=offer.detour_miles,
             notes=_notes(offer, stop),
+            sign=signs.sign_for(given.road, offer.mile) if signs is not None else None,
         )
         for offer, stop in zip((given.offers[index] for index, _ in plan.purchases), plan.stops, strict=True)
     ]

@@ -185,15 +185,23 @@ class ExplainedSecondWay(TypedDict):
     stations_shared: int
 
 
+class ExplainedSign(TypedDict):
+    """The name of the road from a mile on, as on its shield: `I-80 E`."""
+
+    mile: float
+    name: str
+
+
 class RoadOrigin(Origin):
     """The source of the road. `fallback_reason` says why the preferred source did not answer, None where it did.
     Plans of earlier versions have neither `truck` nor `second_ways`. The road of a driven lane has the `trips` that
-    agree on it."""
+    agree on it; roads with known names have `signs`."""
 
     fallback_reason: str | None
     truck: NotRequired[ExplainedTruck]
     second_ways: NotRequired[list[ExplainedSecondWay]]
     trips: NotRequired[list[ExplainedTrip]]
+    signs: NotRequired[list[ExplainedSign]]
 
 
 class ExplainedClosure(TypedDict):

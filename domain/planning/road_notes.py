@@ -8,13 +8,15 @@ from uuid import UUID
 from domain.driven_lanes.lanes import LearnedLane
 from domain.driven_lanes.road_by_lane import DRIVEN_LANE
 from domain.ids import shown_id
-from domain.planning.explanation import ExplainedSecondWay, ExplainedTrip, ExplainedTruck, RoadOrigin
+from domain.planning.explanation import ExplainedSecondWay, ExplainedSign, ExplainedTrip, ExplainedTruck, RoadOrigin
 from domain.roads import Road
+from domain.roads.highways import EXTRACT_GRAPH
 from domain.roads.truck_dimensions import TruckDimensions
 from domain.stations.second_ways import ComparedWay
 from domain.wording import counted
 
 EMBEDDED_NOTE = "the embedded roads know no low bridge, weight limit, hazmat ban or grade"
+EXTRACT_NOTE = "the roads of the extract are for a truck of 13.5 ft and 80,000 lb without hazardous cargo"
 ASSUMED_TRUCK = "the roads assume a tractor-trailer of 80,000 lb"
 
 
@@ -27,9 +29,10 @@ def road_origin(
     *,
     lane: LearnedLane | None = None,
     second_ways: Sequence[ComparedWay] = (),
+    signs: Sequence[ExplainedSign] = (),
 ) -> RoadOrigin:
     """The source of a plan's road, for its explanation. `lane` is the route's lane, if trucks have driven a road on
-    it."""
+    it. `signs` are those along the road, where they are known."""
     known = {name: value for name, value in asdict(truck).items() if value is not None}
     origin: RoadOrigin = {
         "source": road.source,
@@ -49,6 +52,8 @@ def road_origin(
             for way in second_ways
         ],
     }
+    if signs:
+        origin["signs"] = [*signs]
     if lane is not None and DRIVEN_LANE in road.source:
         origin["trips"] = [
             {"route_id": shown_id("rte", UUID(trip["routeId"])), "ended_at": trip["endedAt"]} for trip in lane.trips
@@ -97,6 +102,8 @@ def _second_way(way: ExplainedSecondWay) -> str:
 def _truck_note(source: str, truck: ExplainedTruck | None) -> str:
     if DRIVEN_LANE in source:
         return DRIVEN_NOTE
+    if source == EXTRACT_GRAPH:
+        return EXTRACT_NOTE
     if source != "valhalla":
         return EMBEDDED_NOTE
     return "the vehicle" if truck else ASSUMED_TRUCK
@@ -112,7 +119,11 @@ def _trips_sentence(trips: Sequence[ExplainedTrip]) -> str:
 
 def _credited(source: str) -> str:
     """The licence of the embedded roads wants their makers named where something was made from them."""
-    return f"{source} (© OpenStreetMap contributors)" if "highway-graph" in source or DRIVEN_LANE in source else source
+    return f"{source} (© OpenStreetMap contributors)" if _is_from_openstreetmap(source) else source
+
+
+def _is_from_openstreetmap(source: str) -> bool:
+    return any(one in source for one in ("highway-graph", EXTRACT_GRAPH, DRIVEN_LANE))
 
 
 def _parts(truck: ExplainedTruck) -> Iterator[str]:

@@ -14,6 +14,7 @@ from domain.planning.explanation import (
     FUEL_BEFORE_DRIVE,
     FUEL_BY_POLICY,
     FUEL_BY_READING,
+    ExplainedSign,
     FuelOrigin,
     Sources,
 )
@@ -25,6 +26,7 @@ from domain.planning.plan_tasks import PlanTask, arrivals_on, opening_of
 from domain.planning.road_notes import road_origin
 from domain.planning.ways_out import USUAL_HARD_FLOOR, HardFloor
 from domain.roads import Road
+from domain.roads.road_signs import default_road_signs
 from domain.stations.corridor_offers import Corridor
 from domain.stations.offers import Offer
 
@@ -78,7 +80,9 @@ def _sources(task: PlanTask, road: Road, corridor: Corridor, closed: Sequence[Of
         else {"source": FUEL_BY_POLICY, "percent": task.policy.assumed_fuel_percent, "at": None},
         "capacity_gallons": {"source": "the vehicle" if route.fuel_tank_capacity_gallons else "the default"},
         "mpg": {"source": task.burn.source},
-        "roads": road_origin(road, route.truck_dimensions, lane=task.lane, second_ways=corridor.second_ways),
+        "roads": road_origin(
+            road, route.truck_dimensions, lane=task.lane, second_ways=corridor.second_ways, signs=_signs_along(road)
+        ),
         "prices": {
             "imported_at": _moment(prices.imported_at),
             "oldest_at": _moment(prices.oldest_at),
@@ -97,6 +101,11 @@ def _sources(task: PlanTask, road: Road, corridor: Corridor, closed: Sequence[Of
             ],
         },
     }
+
+
+def _signs_along(road: Road) -> list[ExplainedSign]:
+    signs = default_road_signs()
+    return [{"mile": round(mile, MILE_DECIMALS), "name": name} for mile, name in signs.along(road)] if signs else []
 
 
 def _source_of(fuel: FuelOnBoard) -> FuelOrigin:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import shapely
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra
@@ -24,10 +23,10 @@ from scipy.spatial import cKDTree
 
 from domain.roads import CIRCUITY, Point, great_circle_miles
 from domain.roads.contraction import Neighbours, contracted
-from domain.roads.highways import BORDER, DIVIDED, FREEWAY, HIGHWAY, OPEN, PER_MILE, HighwayGraph, costs_of
+from domain.roads.highway_graph import BORDER, DIVIDED, FREEWAY, HIGHWAY, OPEN, PER_MILE, HighwayGraph, costs_of
 from domain.roads.packing import PER_DEGREE
+from domain.roads.road_kinds import are_abroad, are_in_open_states
 from domain.roads.sphere import Array, chord_of_miles, miles_of_chords, unit_vectors
-from domain.roads.states import default_states
 
 KM_PER_MILE = 1.609344
 
@@ -61,18 +60,6 @@ TOWN_ON_HIGHWAY_MILES, MOST_ROUNDABOUT = 8.0, 1.4
 """A listed highway is the shortest way between two neighbouring towns. The highway counts as missing, and is left out,
 where that way begins further from a town than the miles, or is longer than the straight line by more than the
 factor."""
-
-OPEN_STATES = frozenset(
-    ("AZ", "CO", "ID", "KS", "MT", "ND", "NE", "NM", "NV", "OK", "OR", "SD", "TX", "UT", "WA", "WY")
-)
-"""States with speed limits of 60 to 75 mph for trucks on rural two-lane roads (IIHS, Maximum posted speed limits). In
-other states the limit is mostly 55. Canada and Mexico were not looked at and count as open."""
-
-ABROAD_DEGREES = 0.03
-"""About two miles: the error of the borders in `states.npz`. A road is abroad only when it is this far beyond a
-border."""
-
-FOREIGN = frozenset(("AB", "BC", "MB", "MX", "NB", "NL", "NS", "NT", "NU", "ON", "PE", "QC", "SK", "YT"))
 
 Ids = NDArray[np.int64]
 
@@ -233,28 +220,12 @@ def _parts(network: RoadNetwork) -> NDArray[np.int32]:
 
 def kinds_of(network: RoadNetwork) -> Ids:
     """The kind of each arc, as trucks drive it."""
-    abroad = _abroad(network.nodes)
+    abroad = are_abroad(network.nodes)
     is_border = abroad[network.starts] != abroad[network.ends]
     is_freeway = network.freeway | _listed(network, "freeway")
-    told = [is_border, is_freeway, _listed(network, "divided"), _in_open_states(network)]
-    return np.asarray(np.select(told, [BORDER, FREEWAY, DIVIDED, OPEN], HIGHWAY))
-
-
-def _abroad(nodes: Array) -> NDArray[np.bool_]:
-    """Tell which nodes lie outside of the United States."""
-    at_home = shapely.STRtree([shape for code, shape in default_states().polygons() if code not in FOREIGN])
-    places = shapely.points(nodes[:, 1], nodes[:, 0])
-    near, _ = at_home.query_nearest(places, max_distance=ABROAD_DEGREES, all_matches=False)
-    abroad = np.ones(len(nodes), dtype=np.bool_)
-    abroad[near] = False
-    return abroad
-
-
-def _in_open_states(network: RoadNetwork) -> NDArray[np.bool_]:
-    states = default_states()
     middles = (network.nodes[network.starts] + network.nodes[network.ends]) / 2
-    is_open = np.array([name in OPEN_STATES | FOREIGN for name in states.names])
-    return np.asarray(is_open[states.positions(middles)])
+    told = [is_border, is_freeway, _listed(network, "divided"), are_in_open_states(middles)]
+    return np.asarray(np.select(told, [BORDER, FREEWAY, DIVIDED, OPEN], HIGHWAY))
 
 
 def _listed(network: RoadNetwork, kind: str) -> NDArray[np.bool_]:

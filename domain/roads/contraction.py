@@ -42,6 +42,53 @@ def contracted(neighbours: list[Neighbours]) -> list[Neighbours]:
     return upward
 
 
+def contracted_one_way(
+    outward: list[Neighbours], inward: list[Neighbours]
+) -> tuple[list[Neighbours], list[Neighbours]]:
+    """The arcs and shortcuts between each node and more important ones: those that leave the node, and those that reach
+    it. Uses up both lists, in which each arc stands at both of its ends."""
+    size = len(outward)
+    depth = [0] * size
+    up: tuple[list[Neighbours], list[Neighbours]] = ([{} for _ in range(size)], [{} for _ in range(size)])
+
+    def weighed(node: int, shortcuts: list[tuple[int, int, int]]) -> int:
+        return 2 * len(shortcuts) - 2 * len(outward[node]) - 2 * len(inward[node]) + 2 * depth[node]
+
+    queue = [(weighed(node, _one_way_shortcuts(node, outward, inward)), node) for node in range(size)]
+    heapq.heapify(queue)
+    while queue:
+        _, node = heapq.heappop(queue)
+        shortcuts = _one_way_shortcuts(node, outward, inward)
+        importance = weighed(node, shortcuts)
+        if queue and importance > queue[0][0]:
+            heapq.heappush(queue, (importance, node))
+            continue
+        up[0][node], outward[node] = outward[node], {}
+        up[1][node], inward[node] = inward[node], {}
+        for near in up[0][node]:
+            del inward[near][node]
+        for near in up[1][node]:
+            del outward[near][node]
+        for near in up[0][node].keys() | up[1][node].keys():
+            depth[near] = max(depth[near], depth[node] + 1)
+        for start, end, cost in shortcuts:
+            outward[start][end] = inward[end][start] = (cost, node)
+    return up
+
+
+def _one_way_shortcuts(
+    node: int, outward: Sequence[Neighbours], inward: Sequence[Neighbours]
+) -> list[tuple[int, int, int]]:
+    """Start, end and cost of each way over `node` that would be longer without it."""
+    found = []
+    for start, (start_cost, _) in inward[node].items():
+        rest = [(end, start_cost + end_cost) for end, (end_cost, _) in outward[node].items() if end != start]
+        if rest:
+            reached = _costs_without(node, start, max(cost for _, cost in rest), outward)
+            found += [(start, end, cost) for end, cost in rest if reached.get(end, cost + 1) > cost]
+    return found
+
+
 def _importance(node: int, neighbours: Sequence[Neighbours], depth: Sequence[int]) -> int:
     return _weighed(node, _shortcuts(node, neighbours), neighbours, depth)
 

@@ -11,7 +11,7 @@ import bisect
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domain.roads import CIRCUITY, Leg, Point, Road
-from domain.roads.packing import PER_DEGREE, Ints, pack_integers, unpack_integers
+from domain.roads.highway_graph import PER_MILE, HighwayGraph, UnusableRoadsFile
 from domain.roads.sphere import (
     EARTH_RADIUS_MILES,
     MILES_PER_DEGREE,
@@ -32,23 +32,12 @@ from domain.roads.sphere import (
     unit_vectors,
 )
 from domain.roads.truck_dimensions import ANY_TRUCK, TruckDimensions
+from domain.settings import get_settings
+from domain.telemetry.logs import get_logger
+
+log = get_logger(__name__)
 
 HIGHWAYS_FILE = Path(__file__).with_name("highways.npz")
-
-PER_MILE = 100
-"""The file keeps lengths as whole hundredths of a mile."""
-
-HIGHWAY, FREEWAY, DIVIDED, OPEN, BORDER = -1, -2, -3, -4, -5
-"""The kind of an arc of the roads. A shortcut has the node that it goes through in its place. DIVIDED highways have
-four lanes. OPEN ones have two, in states where trucks drive 60 to 75 mph on them. Any other two-lane road is a HIGHWAY.
-BORDER is a highway into or out of the United States."""
-
-COSTS = np.array([0, 86, 65, 70, 74, 86], dtype=np.int64)
-BORDER_COST = 360_000
-"""COSTS[-kind] is the cost of a hundredth of a mile in hundredths of a second; a border adds an hour. The speeds are 55
-mph on freeways, within the 50 to 60 mph of most corridors in FHWA's Freight Facts and Figures; 51 mph on divided and 49
-mph on open highways; 42 mph on the others. Their ratios were chosen with half of the known truck ways
-(`tests/benchmarks/truck_ways.py`) and judged with the other half."""
 
 LOCAL_COST = 90
 """The cost of a hundredth of a mile on streets and roads that are not in the file: 40 mph, the average of trucks over
@@ -62,6 +51,13 @@ ACCESS_MILES = 50.0
 
 MAX_ACCESSES = 32
 """Most nodes near a place that are tried, the nearest first. The best road is reached over them."""
+
+EXTRACT_GRAPH = "extract-graph"
+"""The source of roads from an extract; those of the package are `highway-graph`."""
+
+EXTRACT_ACCESS_MILES, EXTRACT_BEYOND_NEAREST_MILES = 15.0, 2.0
+"""Furthest distance of a place from the roads of an extract; a place further away lies outside of it. And the furthest
+distance of its ways onto them beyond the nearest one: no truck drives beside a main road that is closed to it."""
 
 LOCAL_MILES, WORST_LOCAL_CIRCUITY = 50.0, 1.60
 """Within `LOCAL_MILES`, a way longer than the straight line by more than `WORST_LOCAL_CIRCUITY` is not believed: there
@@ -89,59 +85,6 @@ Way = tuple[list[int], list[int]]
 STRAIGHT_LINE_REASON = "no main road leads all the way: stations on the straight line may not lie on the way"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HighwayGraph:
-    """The road graph. Nodes are (n, 2) degrees. The arcs from a node to more important ones are those from
-    `first[node]` to `first[node + 1]`, in the order of `head`: the other end, the cost, and the node that a shortcut
-    goes through. Every arc can be driven both ways."""
-
-    nodes: Array
-    first: Ints
-    head: Ints
-    cost: Ints
-    through: Ints
-
-    def lengths(self, arcs: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
-        """The lengths of arcs that are no shortcuts, in hundredths of a mile."""
-        kinds = self.through[arcs]
-        return np.asarray((self.cost[arcs] - np.where(kinds == BORDER, BORDER_COST, 0)) // COSTS[-kinds])
-
-    def save(self, path: Path) -> None:
-        places = np.rint(self.nodes.T * PER_DEGREE).astype(np.int64)
-        tail = np.repeat(np.arange(len(self.nodes)), np.diff(self.first))
-        shortcut = self.through >= 0
-        np.savez_compressed(
-            path,
-            places=pack_integers(np.asarray(np.diff(places, prepend=0), dtype=np.int64)),
-            degree=np.diff(self.first).astype(np.uint8),
-            head=pack_integers(self.head - tail),
-            kind=np.minimum(self.through, 0).astype(np.int8),
-            length=pack_integers(self.lengths(np.flatnonzero(~shortcut))),
-            cost=pack_integers(self.cost[shortcut]),
-            through=pack_integers((self.through - tail)[shortcut]),
-        )
-
-    @classmethod
-    def load(cls, path: Path) -> "HighwayGraph":
-        with np.load(path) as file:
-            places, degree, head, kind, length, shortcut_cost, shortcut_through = (file[name] for name in file.files)
-        tail = np.repeat(np.arange(len(degree), dtype=np.int32), degree)
-        through = kind.astype(np.int32)
-        cost = np.empty(len(through), dtype=np.int32)
-        shortcut = through == 0
-        through[shortcut] = unpack_integers(shortcut_through) + tail[shortcut]
-        cost[shortcut] = unpack_integers(shortcut_cost)
-        cost[~shortcut] = costs_of(unpack_integers(length), through[~shortcut])
-        nodes = np.cumsum(unpack_integers(places).reshape(2, -1), axis=1).T / PER_DEGREE
-        first = np.concatenate([[0], np.cumsum(degree, dtype=np.int32)]).astype(np.int32)
-        return cls(nodes, first, unpack_integers(head) + tail, cost, through)
-
-
-def costs_of(lengths: NDArray[np.int64] | Ints, kinds: NDArray[np.int64] | Ints) -> NDArray[np.int64]:
-    """The costs of arcs by their lengths in hundredths of a mile."""
-    return np.asarray(lengths * COSTS[-kinds] + np.where(kinds == BORDER, BORDER_COST, 0))
-
-
 class HighwayRoads:
     """Roads with legs along the main roads where both ends are near them, and along great circles elsewhere."""
 
@@ -162,11 +105,18 @@ def _leg(a: Point, b: Point) -> Leg:
     """The leg by the main roads, or by great circle. The last legs are kept in memory, some 10 KB each: companies drive
     the same lanes again and again, and on a route with several stops often only the leg from the truck is new."""
     straight_miles = great_circle_miles(a, b)
-    by_highway = default_highway_finder().leg(a, b)
-    if by_highway is None or by_highway.miles > _longest_miles(straight_miles):
-        miles = CIRCUITY * straight_miles
-        return Leg(np.array([a, b], dtype=np.float64), np.array([0.0, miles]), miles / LOCAL_MPH, "great-circle")
-    return by_highway
+    finder = default_highway_finder()
+    by_highway = _believable(finder.leg(a, b), straight_miles)
+    if by_highway is None and finder.graph.signs is not None:  # outside of the extract
+        by_highway = _believable(_package_highway_finder().leg(a, b), straight_miles)
+    if by_highway is not None:
+        return by_highway
+    miles = CIRCUITY * straight_miles
+    return Leg(np.array([a, b], dtype=np.float64), np.array([0.0, miles]), miles / LOCAL_MPH, "great-circle")
+
+
+def _believable(leg: Leg | None, straight_miles: float) -> Leg | None:
+    return leg if leg is not None and leg.miles <= _longest_miles(straight_miles) else None
 
 
 def _longest_miles(straight_miles: float) -> float:
@@ -177,7 +127,18 @@ def _longest_miles(straight_miles: float) -> float:
 
 @functools.cache
 def default_highway_finder() -> "HighwayFinder":
-    """The finder of the package's file, made once in each process."""
+    """The finder of the file that the settings name, else of the package's; made once in each process. A file that
+    cannot be used stops no plan."""
+    file = get_settings().roads_file
+    try:
+        return HighwayFinder(HighwayGraph.load(file)) if file is not None else _package_highway_finder()
+    except UnusableRoadsFile as unusable:
+        log.error("roads.file_unusable", reason=str(unusable))
+        return _package_highway_finder()
+
+
+@functools.cache
+def _package_highway_finder() -> "HighwayFinder":
     return HighwayFinder(HighwayGraph.load(HIGHWAYS_FILE))
 
 
@@ -195,11 +156,17 @@ class HighwayFinder:
 
     def __init__(self, graph: HighwayGraph) -> None:
         self.graph = graph
-        by_latitude = np.argsort(graph.nodes[:, 0], kind="stable")
+        signs = graph.signs
+        can_join = np.arange(len(graph.nodes)) if signs is None else np.flatnonzero(signs.can_join)
+        by_latitude = can_join[np.argsort(graph.nodes[can_join, 0], kind="stable")]
         self._by_latitude, self._latitudes = by_latitude, graph.nodes[by_latitude, 0]
         self._vectors = unit_vectors(graph.nodes[by_latitude])
+        self._access_miles = ACCESS_MILES if signs is None else EXTRACT_ACCESS_MILES
+        self._source = "highway-graph" if signs is None else EXTRACT_GRAPH
         # Memoryviews of the arrays give Python's whole numbers, several times faster than the arrays themselves.
-        self._first = graph.first.data
+        inward = graph.first if graph.first_inward is None else graph.first_inward
+        self._firsts = graph.first.data, inward.data
+        self._is_two_way = graph.first_inward is None
         self._head = graph.head.data
         self._cost = graph.cost.data
         self._through = graph.through.data
@@ -219,7 +186,7 @@ class HighwayFinder:
         miles = np.concatenate([access[:1], self.graph.lengths(arcs), access[1:]]) / PER_MILE
         hours = (on[nodes[0]] + int(np.sum(self.graph.cost[arcs])) + off[nodes[-1]]) / COST_PER_HOUR
         line = np.concatenate([[a], self.graph.nodes[nodes], [b]])
-        return Leg(line, np.concatenate([[0.0], np.cumsum(miles)]), hours, "highway-graph")
+        return Leg(line, np.concatenate([[0.0], np.cumsum(miles)]), hours, self._source)
 
     def lengths(self, arcs: NDArray[np.intp]) -> tuple[Array, Array]:
         """The miles and the hours of arcs that are no shortcuts."""
@@ -235,7 +202,7 @@ class HighwayFinder:
         longest, least_apart = int(total * SECOND_WAY_SHARE), int(total * APART_SHARE)
         if best.miles < LOCAL_MILES:
             return None
-        sides = self._upward(on, longest), self._upward(off, longest)
+        sides = self._upward(0, on, longest), self._upward(1, off, longest)
         reached, came = [costs for costs, _ in sides], [arcs for _, arcs in sides]
         place = {node: position for position, node in enumerate(best_nodes)}
         by = ((cost + reached[1][node], node) for node, cost in reached[0].items() if node in reached[1])
@@ -264,9 +231,10 @@ class HighwayFinder:
                 break
         return None
 
-    def _upward(self, near: NodesNear, longest: int) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
-        """The cost of each more important node within reach, and the node and arc before it on the way."""
-        first, head, cost = self._first, self._head, self._cost
+    def _upward(self, side: int, near: NodesNear, longest: int) -> tuple[dict[int, int], dict[int, tuple[int, int]]]:
+        """The cost of each more important node within reach, and the node and arc before it on the way: from the start
+        (side 0), or back from the end."""
+        first, head, cost = self._firsts[side], self._head, self._cost
         reached, came = dict(near), dict[int, tuple[int, int]]()
         queue = [(total, node) for node, total in near.items()]
         heapify(queue)
@@ -284,7 +252,7 @@ class HighwayFinder:
                     reached[near_node] = total + between
                     came[near_node] = node, arc
                     heappush(queue, (total + between, near_node))
-                elif known + between < total:
+                elif self._is_two_way and known + between < total:
                     break
             else:
                 settled[node] = total
@@ -293,17 +261,20 @@ class HighwayFinder:
     def _access(self, point: Point) -> NodesNear:
         """The nodes near a point, each with the cost of the way there."""
         vector = unit_vectors(np.array([point]))[0]
-        reach = ACCESS_MILES / MILES_PER_DEGREE
+        reach = self._access_miles / MILES_PER_DEGREE
+        least_cosine = math.cos(self._access_miles / EARTH_RADIUS_MILES)
         first, end = np.searchsorted(self._latitudes, (point.latitude - reach, point.latitude + reach))
-        near = first + np.flatnonzero(self._vectors[first:end] @ vector >= math.cos(ACCESS_MILES / EARTH_RADIUS_MILES))
+        near = first + np.flatnonzero(self._vectors[first:end] @ vector >= least_cosine)
         miles = miles_of_chords(np.linalg.norm(self._vectors[near] - vector, axis=1))
         nearest = np.argsort(miles, kind="stable")[:MAX_ACCESSES]
+        if self.graph.signs is not None and len(nearest):
+            nearest = nearest[miles[nearest] <= miles[nearest[0]] + EXTRACT_BEYOND_NEAREST_MILES]
         costs = np.rint(CIRCUITY * PER_MILE * miles[nearest]).astype(np.int64) * LOCAL_COST
         return dict(zip(self._by_latitude[near[nearest]].tolist(), costs.tolist(), strict=True))
 
     def way(self, on: NodesNear, off: NodesNear) -> Way | None:
         """The nodes of the cheapest way from one of `on` to one of `off`, and the arcs between them."""
-        first, head, cost = self._first, self._head, self._cost
+        head, cost = self._head, self._cost
         costs = (dict(on), dict(off))
         came: tuple[dict[int, tuple[int, int]], ...] = ({}, {})  # from which node, by which arc
         queues = [[(total, node) for node, total in near.items()] for near in costs]
@@ -315,7 +286,7 @@ class HighwayFinder:
             total, node = heappop(queues[side])
             if total >= best:
                 break
-            reached, queue = costs[side], queues[side]
+            reached, queue, first = costs[side], queues[side], self._firsts[side]
             if total > reached[node]:
                 continue
             if total + costs[1 - side].get(node, best) < best:
@@ -327,25 +298,33 @@ class HighwayFinder:
                     reached[near] = total + between
                     came[side][near] = node, arc
                     heappush(queue, (total + between, near))
-                elif known + between < total:  # a cheaper way comes down to this node: none of the best goes up from it
+                elif (
+                    self._is_two_way and known + between < total
+                ):  # a cheaper way comes down to this node: none of the best goes up from it
                     break
         return self._unfolded(meeting, came) if meeting >= 0 else None
 
     def _unfolded(self, meeting: int, came: Sequence[Mapping[int, tuple[int, int]]]) -> Way:
         """The nodes and arcs of the way over the node at which two searches met."""
-        nodes, arcs = [meeting], list[int]()
-        while nodes[-1] in came[0]:
-            before, arc = came[0][nodes[-1]]
-            self._unfold(arc, nodes[-1], before, nodes, arcs)
-        nodes.reverse()
-        arcs.reverse()
-        while nodes[-1] in came[1]:
-            after, arc = came[1][nodes[-1]]
-            self._unfold(arc, nodes[-1], after, nodes, arcs)
+        chain, node = list[tuple[int, int, int]](), meeting
+        while node in came[0]:
+            before, arc = came[0][node]
+            chain.append((arc, before, node))
+            node = before
+        nodes, arcs = [node], list[int]()
+        chain.reverse()
+        node = meeting
+        while node in came[1]:
+            after, arc = came[1][node]
+            chain.append((arc, node, after))
+            node = after
+        for arc, start, end in chain:
+            self._unfold(arc, start, end, nodes, arcs)
         return nodes, arcs
 
     def _unfold(self, arc: int, start: int, end: int, nodes: list[int], arcs: list[int]) -> None:
         """Append the roads that an arc stands for, from `start` to `end`, and the nodes they lead to."""
+        outward, inward = self._firsts
         rest = [(arc, start, end)]
         while rest:
             arc, start, end = rest.pop()
@@ -354,7 +333,10 @@ class HighwayFinder:
                 arcs.append(arc)
                 nodes.append(end)
             else:
-                rest += (self._arc(middle, end), middle, end), (self._arc(middle, start), start, middle)
+                rest += (
+                    (self._arc(outward, middle, end), middle, end),
+                    (self._arc(inward, middle, start), start, middle),
+                )
 
-    def _arc(self, node: int, end: int) -> int:
-        return bisect.bisect_left(self._head, end, self._first[node], self._first[node + 1])
+    def _arc(self, first: memoryview, node: int, end: int) -> int:
+        return bisect.bisect_left(self._head, end, first[node], first[node + 1])

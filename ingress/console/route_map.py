@@ -39,6 +39,13 @@ class MappedStation(TypedDict):
     why: str
 
 
+class MappedShield(TypedDict):
+    """The name of the road at a place, as on its shield: `I-80 E`."""
+
+    place: Place
+    name: str
+
+
 class MappedStop(TypedDict):
     place: Place
     name: str
@@ -52,6 +59,7 @@ class GroundOfMap(TypedDict):
     is_road: bool
     driven: list[Place]
     stations: list[MappedStation]
+    shields: list[MappedShield]
 
 
 class MovingOfMap(TypedDict):
@@ -71,6 +79,7 @@ def map_ground(
         "is_road": bool(line),
         "driven": _thinned(driven),
         "stations": stations,
+        "shields": _shields(explanation, line) if explanation and line else [],
     }
 
 
@@ -93,7 +102,7 @@ def _stations(explanation: Explanation, line: Sequence[Point], places: Mapping[s
         on_road = at_mile(line, explanation["line_miles"], one["mile"])
         known = places.get(one["station_id"], on_road)
         place = known if great_circle_miles(known, on_road) <= _FARTHEST_MILES else on_road
-        about = ", ".join(filter(None, [one["state"], f"mile {one['mile']:,.1f}"]))
+        about = ", ".join(filter(None, [one["state"], f"mile {one['mile']:,.1f}", _road_at(explanation, one["mile"])]))
         stations.append(
             {
                 "place": _place(place),
@@ -105,6 +114,21 @@ def _stations(explanation: Explanation, line: Sequence[Point], places: Mapping[s
             }
         )
     return stations
+
+
+def _road_at(explanation: Explanation, mile: float) -> str | None:
+    """The name of the road at a mile, where it is known."""
+    signs = explanation["sources"]["roads"].get("signs", [])
+    begun = [sign["name"] for sign in signs if sign["mile"] <= mile]
+    return begun[-1] if begun else None
+
+
+def _shields(explanation: Explanation, line: Sequence[Point]) -> list[MappedShield]:
+    """The names of the roads, each where the road takes it."""
+    return [
+        {"place": _place(at_mile(line, explanation["line_miles"], sign["mile"])), "name": sign["name"]}
+        for sign in explanation["sources"]["roads"].get("signs", [])
+    ]
 
 
 def _why(one: ReasonedCandidate) -> str:

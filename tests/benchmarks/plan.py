@@ -27,7 +27,8 @@ from domain.planning.trips import Trip
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import build_plan_job
 from domain.roads import Leg, Point, Road
-from domain.roads.highways import FREEWAY, HIGHWAYS_FILE, HighwayGraph, HighwayRoads
+from domain.roads.highway_graph import FREEWAY, HighwayGraph
+from domain.roads.highways import HIGHWAYS_FILE, HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes

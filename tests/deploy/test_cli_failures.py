@@ -267,3 +267,14 @@ def test_the_embedded_roads_are_only_made_where_their_sources_are_installed(
 
     assert "run it in a checkout with the extra `roads`" in cli("roads", "build", "--file", str(file)).sentence
     assert not file.exists()
+
+
+def test_the_roads_of_an_extract_are_made_of_whole_ones_alone(cli: Cli, tmp_path: Path) -> None:
+    extract, file = tmp_path / "map.osm.pbf", str(tmp_path / "roads.npz")
+    assert "name the file to write: --file" in cli("roads", "build", "--from", str(extract)).sentence
+    assert "cannot read it" in cli("roads", "build", "--from", str(extract), "--file", file).sentence
+    extract.write_text("<html>404")
+    assert "a page of text" in cli("roads", "build", "--from", str(extract), "--file", file).sentence
+    assert "name the extract: --pbf" in cli("roads", "serve").sentence
+    assert "no Valhalla is known" in cli("roads", "compare").sentence
+    assert "--valhalla: " in cli("roads", "compare", "--valhalla", "127.0.0.1").sentence

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import pytest
 
 from domain.roads import Point
-from domain.roads.highways import FREEWAY, HIGHWAYS_FILE, HighwayGraph, HighwayRoads
+from domain.roads.highway_graph import FREEWAY, HighwayGraph
+from domain.roads.highways import HIGHWAYS_FILE, HighwayRoads
 
 pytestmark = pytest.mark.slow
 

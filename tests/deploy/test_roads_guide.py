@@ -52,6 +52,7 @@ def test_the_guide_runs_as_it_is_written(settings: Settings, tmp_path: Path) -> 
     assert "1 of 4 stops of live routes lie outside of the extract: Dallas (LEAVES)" in said
     assert "LEAVES: valhalla refused: No suitable edges near location" in said
     assert "1 road compared" in said
+    assert "roads.npz: 139 nodes" in said
 
     round_the_bridge, leaves = compared
     assert round_the_bridge["external_id"] == "BRIDGE"

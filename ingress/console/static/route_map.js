@@ -27,6 +27,7 @@ const movingNow = () => JSON.parse(document.getElementById("now").dataset.moving
 
 const stationsOf = ({ stations }) => all(stations.map((one, number) => point(one.place, { ...one, number })));
 const stopsOf = ({ stops }) => all(stops.map((one, number) => point(one.place, { ...one, number: String(number + 1) })));
+const shieldsOf = ({ shields }) => all(shields.map((one) => point(one.place, { name: one.name })));
 const trucksOf = ({ truck }) => all(truck ? [point(truck, {})] : []);
 
 /** A triangle that points at the truck's place, as in the drawing. */
@@ -58,6 +59,11 @@ const layers = (isRoad) => {
       paint: { "line-color": color("link"), "line-width": 5.5, ...(isRoad ? {} : { "line-dasharray": [1, 2] }) },
     },
     { id: "driven", type: "line", source: "driven", layout: smooth, paint: { "line-color": color("driven"), "line-width": 2 } },
+    {
+      id: "shields", type: "symbol", source: "shields", minzoom: 5,
+      layout: { "text-field": ["get", "name"], "text-font": BOLD, "text-size": 11, "text-padding": 12 },
+      paint: { "text-color": color("panel"), "text-halo-color": color("link"), "text-halo-width": 3 },
+    },
     {
       id: "rejected", type: "circle", source: "stations", filter: ["!", ["get", "chosen"]],
       paint: {
@@ -108,7 +114,7 @@ const layers = (isRoad) => {
 /** Draw everything of the route that is not there, and show it as it is now. */
 const show = (map, ground, moving) => {
   const data = {
-    road: line(ground.road), driven: line(ground.driven), stations: stationsOf(ground), stops: stopsOf(moving), truck: trucksOf(moving),
+    road: line(ground.road), driven: line(ground.driven), shields: shieldsOf(ground), stations: stationsOf(ground), stops: stopsOf(moving), truck: trucksOf(moving),
   };
   for (const [name, features] of Object.entries(data)) {
     if (map.getSource(name)) map.getSource(name).setData(features);

@@ -11,7 +11,8 @@ import numpy as np
 
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
 from domain.roads import Point, Road
-from domain.roads.highways import FREEWAY, HIGHWAYS_FILE, HighwayGraph, HighwayRoads
+from domain.roads.highway_graph import FREEWAY, HighwayGraph
+from domain.roads.highways import HIGHWAYS_FILE, HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE, miles_of_chords, unit_vectors
 from domain.stations.corridor import StationIndex
 from domain.stations.offers import Offer, Station

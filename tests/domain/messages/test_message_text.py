@@ -12,6 +12,7 @@ from domain.lifecycle import MapLink
 from domain.messages.message_text import LONGEST_LINE, corrected, one_line
 from domain.messages.message_text import compose as compose_in_zone
 from domain.planning.directions import Directions
+from domain.roads.road_signs import Sign
 from tests.factories import JOLIET, NEWARK, PLAN
 
 MESSAGE_ID = UUID(int=1)
@@ -181,6 +182,26 @@ def test_a_stop_well_off_the_road_is_described_as_such() -> None:
 
     assert "Mile 130, heading east, then 7 mi off the road: 100.0 gal" in text
     assert "Mile 546, heading east: 50.0 gal" in text
+
+
+def test_a_known_road_and_exit_take_the_place_of_the_heading() -> None:
+    directions = [
+        Directions("east", "12 mi after Goshen, IN", sign=Sign("I-80 E", "92")),
+        Directions("east", None, 6.8, sign=Sign("US-6")),
+    ]
+    text = compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], PLAN, directions=directions)
+
+    assert "Mile 130, I-80 E, exit 92, 12 mi after Goshen, IN: 100.0 gal" in text
+    assert "Mile 546, US-6, heading east, then 7 mi off the road: 50.0 gal" in text
+
+
+def test_a_sign_for_which_the_line_has_no_room_is_left_out() -> None:
+    town = "12 mi after " + "N" * 76
+    directions = [Directions("east", town, sign=Sign("I-80 E", "92"))] * 2
+    text = compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], PLAN, directions=directions)
+
+    assert f"Mile 130, heading east, {town}: 100.0 gal" in text
+    assert max(map(len, text.splitlines())) <= LONGEST_LINE
 
 
 def test_a_map_link_may_be_the_phone_s_own() -> None:

@@ -10,7 +10,7 @@ from scipy.sparse.csgraph import dijkstra
 
 from domain.roads import Point
 from domain.roads.build_highways import Ids, RoadNetwork, graph_of, kinds_of
-from domain.roads.highways import (
+from domain.roads.highway_graph import (
     BORDER,
     BORDER_COST,
     COSTS,
@@ -19,10 +19,10 @@ from domain.roads.highways import (
     HIGHWAY,
     OPEN,
     PER_MILE,
-    HighwayFinder,
     HighwayGraph,
     costs_of,
 )
+from domain.roads.highways import HighwayFinder
 
 pytestmark = pytest.mark.slow
 

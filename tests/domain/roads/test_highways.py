@@ -12,21 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from domain.roads import CIRCUITY, LINE_STEP_MILES, Point, Road, great_circle_miles
-from domain.roads.highways import (
-    BORDER,
-    COST_PER_HOUR,
-    COSTS,
-    DIVIDED,
-    FREEWAY,
-    HIGHWAY,
-    HIGHWAYS_FILE,
-    LOCAL_MPH,
-    OPEN,
-    PER_MILE,
-    STRAIGHT_LINE_REASON,
-    HighwayGraph,
-    HighwayRoads,
-)
+from domain.roads.highway_graph import BORDER, COSTS, DIVIDED, FREEWAY, HIGHWAY, OPEN, PER_MILE, HighwayGraph
+from domain.roads.highways import COST_PER_HOUR, HIGHWAYS_FILE, LOCAL_MPH, STRAIGHT_LINE_REASON, HighwayRoads
 from domain.roads.sphere import densified, segment_miles
 
 roads = HighwayRoads()

@@ -57,7 +57,22 @@ def test_without_a_plan_the_map_has_straight_lines_between_the_stops() -> None:
         "is_road": False,
         "driven": [],
         "stations": [],
+        "shields": [],
     }
+
+
+def test_the_map_has_the_shields_of_the_road_where_they_are_known() -> None:
+    station = {"station_id": "S1", "name": "One", "mile": 30.0, "net_price": 3.1, "gallons": 80.0}
+    plan = explained(station)
+    plan["sources"]["roads"]["signs"] = [{"mile": 2.5, "name": "US-6"}, {"mile": 25.0, "name": "I-80 E"}]
+
+    ground = map_ground(history((40.0, -90.0), (40.0, -89.0)), plan, {}, [])
+
+    assert ground["shields"] == [
+        {"place": (-89.95, 40.0), "name": "US-6"},
+        {"place": (-89.5, 40.0), "name": "I-80 E"},
+    ]
+    assert ground["stations"][0]["about"] == "IL, mile 30.0, I-80 E"
 
 
 def test_what_moves_is_the_stops_and_the_truck() -> None:
