@@ -13,6 +13,8 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+from pydantic import SecretStr
+
 from deploy.backups.archive import ArchiveUnusable, archive_spec, end_archive, superuser
 from deploy.embedded import DataFolder, EmbeddedPostgres, EmbeddedRedis
 from deploy.processes import Spec, StopRequested, Supervisor
@@ -81,7 +83,8 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal, fleet: bool =
         if demo or (data / DEMO_FILE).exists():
             guests.append(_drive_fleet)
         for guest in guests:
-            thread = threading.Thread(target=guest, args=(supervisor, running, screen, fleet), daemon=True)
+            known = running.model_copy(update={"contact_key": _key_in(env) or running.contact_key})
+            thread = threading.Thread(target=guest, args=(supervisor, known, screen, fleet), daemon=True)
             thread.start()
             life.callback(thread.join, timeout=2)  # before the servers that it uses are stopped
         supervisor.watch()
@@ -143,6 +146,12 @@ def contact_key(settings: Settings, data: Path) -> dict[str, str]:
 def reporting_supervisor(screen: Terminal) -> Supervisor:
     """A supervisor that prints what befalls its processes."""
     return Supervisor(lambda line: screen.print(printable(without_secrets(line)), highlight=False))
+
+
+def _key_in(env: Mapping[str, str]) -> SecretStr | None:
+    """The embedded database's key for contacts."""
+    key = env.get("FUELROUTE_CONTACT_KEY")
+    return SecretStr(key) if key is not None else None
 
 
 def _start_servers(

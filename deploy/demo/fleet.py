@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from pathlib import Path
 from random import Random
 from typing import NamedTuple, Self
 from uuid import UUID
@@ -18,20 +19,23 @@ import psycopg
 
 from deploy.demo.moves import MovingTruck, Way
 from deploy.demo.present import LATE, LOW, LOW_PERCENT, SILENT, unit_in_tms
+from deploy.demo.prices import keep_prices_fresh
 from deploy.demo.trips import FIRST_UNIT, OFF_ROAD, PLACES, SEED, external_id, next_lane
 from domain import clock
 from domain.burn.figures import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.contract.shapes import Position
 from domain.database.connections import Connection, Database
-from domain.database.statements import Statement
+from domain.database.statements import Scalar, Statement
 from domain.documents import FuelStopDocument
 from domain.encoding import write
+from domain.housekeeping.retention import delete_routes
 from domain.ids import shown_id
 from domain.lifecycle import RouteStatus
 from domain.planning.explanation import unpack_explanation
 from domain.roads import Point, Road, great_circle_miles
 from domain.sandbox.demo_fleet import read_demo_fleet
 
+HERE = Path(__file__).parent
 _LOOK_SECONDS = 2.0
 """Wait between two looks at the speed."""
 _GROUPS = 3
@@ -44,6 +48,8 @@ _LEAST_REST = timedelta(minutes=1)
 """Time after a trip until the next one is pushed; shorter at speed."""
 _LONGEST_GAP = timedelta(minutes=5)
 """A truck moves at most as if its last fix were so old: nothing moved while the demo did not run."""
+_DAILY_LOOK_SECONDS = 900.0
+_KEPT = timedelta(days=180)
 _START_AFTER = timedelta(minutes=3)
 _DUE_AFTER_SHARE = 0.25
 """A truck that is late is due at its last stop after this part of its drive."""
@@ -88,6 +94,13 @@ _TRUCKS = Statement(
     WHERE v.company_id = %(company_id)s AND v.unit_number BETWEEN '5201' AND '5224' AND v.retired_at IS NULL
     ORDER BY v.unit_number
     """,
+)
+
+
+_OLD_TRIPS = Scalar(
+    UUID,
+    "SELECT id FROM routes WHERE company_id = %s AND environment = 'live' AND external_id LIKE 'PR-%%'"
+    " AND status IN ('completed', 'canceled', 'error') AND scheduled_start < %s ORDER BY id LIMIT 500 FOR UPDATE",
 )
 
 
@@ -137,13 +150,16 @@ class LivingFleet:
 
     def drive(self, stopping: Callable[[], bool]) -> None:
         """Drives until the demo is removed, or until told to stop. Troubles of the servers pass by themselves."""
-        turned_at = -math.inf
+        turned_at = looked_at = -math.inf
         with self._feed:
             while not stopping():
                 with suppress(httpx.HTTPError, psycopg.OperationalError):
                     speed = self._speed()
                     if speed is None:
                         return
+                    if time.monotonic() >= looked_at + _DAILY_LOOK_SECONDS:
+                        looked_at = time.monotonic()
+                        self.tidy(now=clock.now())
                     if time.monotonic() >= turned_at + _TURN_SECONDS.get(speed, _LOOK_SECONDS):
                         turned_at = time.monotonic()
                         self.take_turn(speed, now=clock.now())
@@ -153,6 +169,14 @@ class LivingFleet:
         with self._database.transaction() as connection:
             fleet = read_demo_fleet(connection, self._company_id)
         return fleet.speed_at(clock.now()) if fleet is not None else None
+
+    def tidy(self, *, now: datetime) -> None:
+        """Does what a demo of many days needs: prices of today, and no trips older than half a year."""
+        with self._database.transaction() as connection:
+            keep_prices_fresh(connection, HERE / "stations.csv", now=now, seed=self._seed)
+        with self._database.transaction() as connection:
+            old = _OLD_TRIPS.all(connection, (self._company_id, now - _KEPT))
+            delete_routes(connection, old)
 
     def take_turn(self, speed: int, *, now: datetime) -> None:
         """Moves a third of the trucks, and pushes the routes whose time has come."""

@@ -75,6 +75,7 @@ def _fill(
     span: timedelta,
 ) -> Made:
     from deploy.demo.card_file import import_card_files
+    from deploy.demo.office import make_office
     from deploy.demo.past import History
     from deploy.demo.present import begin_present_trips, note_recent_roads
     from deploy.demo.trips import past_trips, present_trips
@@ -87,6 +88,7 @@ def _fill(
     fills = import_card_files(connection, tenant, done, settings, ACTOR.name, now=now, seed=seed)
     history.learn_burns()
     set_policy(connection, company_id, _POLICY, ACTOR)
+    make_office(connection, tenant, history.fleet, HERE / "stations.csv", settings, ACTOR, now=now)
     note_recent_roads(history, done)
     begin_present_trips(history, present_trips(past, now=now, seed=seed))
     return Made(len(done), fills)

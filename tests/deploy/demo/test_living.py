@@ -90,6 +90,17 @@ def test_the_demo_lives_and_is_removed(database: Database, tmp_path: Path) -> No
         assert found is not None
         assert (found.speed_at(NOW), found.speed_at(NOW + timedelta(hours=1))) == (60, 1)
         assert demo_company(connection, settings) == company_id
+        rows = named(connection)
+        assert rows.execute("SELECT count(*) FROM connectors WHERE paused_at IS NULL").fetchone() == (0,)
+        assert rows.execute("SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NULL").fetchone() == (0,)
+        assert rows.execute("SELECT count(*) FROM notice_subscriptions WHERE disabled_at IS NULL").fetchone() == (0,)
+        for table in ("webhook_deliveries", "notices"):
+            waiting = f"SELECT count(*) FROM {table} WHERE status = 'pending'"
+            assert rows.execute(waiting).fetchone() == (0,), "nothing leaves the machine"
+    fleet.tidy(now=NOW + timedelta(days=2))
+    with database.transaction() as connection:
+        priced = "SELECT count(*) FROM stations WHERE priced_at = %s"
+        assert named(connection).execute(priced, (NOW + timedelta(days=2),)).fetchone() == (760,)
 
     removed = remove_demo(database.transaction, company_id, settings, now=NOW)
     assert removed.stations > 700
