@@ -426,7 +426,7 @@ PAGES = (
 SHOWN = tuple(visit for visit in PAGES if not visit.like)
 """The pages of the README."""
 
-WITH_MAP = {"overview", "route", "route-step"}
+WITH_MAP = {"map", "overview", "route", "route-step"}
 """The pages that show a map: their pictures need more colors."""
 
 _OTHERS = [one.name for one in RECORD_KINDS if one.name != "vehicles"]
