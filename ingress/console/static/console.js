@@ -21,7 +21,7 @@ document.addEventListener("toggle", (event) => {
   opened.querySelector("input:not([type=hidden]), select")?.focus();
 }, true);
 document.addEventListener("keydown", (event) => {
-  const opened = event.key === "Escape" && event.target.closest("details[open]:not(nav *)");
+  const opened = event.key === "Escape" && event.target.closest("details[open]:not(#pages *)");
   if (!opened) return;
   opened.open = false;
   opened.querySelector("summary").focus();
