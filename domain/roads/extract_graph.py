@@ -65,7 +65,7 @@ class Arcs(NamedTuple):
         )
 
 
-class Places(NamedTuple):
+class SignedPlaces(NamedTuple):
     """The signs of the extract before the arcs have their order: as in `Signs`."""
 
     names: Sequence[str]
@@ -88,7 +88,7 @@ def build_from_extract(extract: Path, file: Path, told: TellStep = lambda _: Non
     number = np.cumsum(keep) - 1
     exits = {int(number[node]): exit_ for node, exit_ in exits.items() if keep[node]}
     told("shortcuts")
-    graph = graph_of_arcs(nodes[keep], arcs, Places(roads.names, exits, can_join[keep]))
+    graph = graph_of_arcs(nodes[keep], arcs, SignedPlaces(roads.names, exits, can_join[keep]))
     told("file")
     fresh = file.with_name(f"{file.name}.new.npz")
     graph.save(fresh)
@@ -198,7 +198,7 @@ def _in_largest_parts(size: int, arcs: Arcs) -> tuple[NDArray[np.bool_], Arcs]:
     return keep, kept._replace(starts=number[kept.starts], ends=number[kept.ends])
 
 
-def graph_of_arcs(nodes: Array, arcs: Arcs, places: Places) -> HighwayGraph:
+def graph_of_arcs(nodes: Array, arcs: Arcs, places: SignedPlaces) -> HighwayGraph:
     """The graph of one-way arcs, with shortcuts. Of several arcs between two nodes the quickest counts."""
     kinds = _kinds(nodes, arcs)
     lengths = np.maximum(np.rint(arcs.miles * PER_MILE), 1).astype(np.int64)

@@ -22,6 +22,8 @@ from domain.roads import Point
 EAST_LATITUDE, WEST_LATITUDE = 41.0, 41.004
 WEST_EXIT, EAST_EXIT = -96.2, -95.8
 WEST_END, EAST_END = -96.5, -95.5
+RAMP_DEGREES = 0.01
+"""A ramp leaves the freeway half a mile before the road across."""
 
 Tags = dict[str, str]
 
@@ -60,7 +62,8 @@ def interstate_map() -> MadeMap:
     """The map above."""
     made = MadeMap()
     motorway = {"highway": "motorway", "oneway": "yes", "ref": "I 80", "maxspeed": "65 mph"}
-    longitudes = [round(one, 3) for one in np.arange(WEST_END, EAST_END + 0.01, 0.05).tolist()]
+    ramps = [round(at + side * RAMP_DEGREES, 3) for at in (WEST_EXIT, EAST_EXIT) for side in (-1, 1)]
+    longitudes = sorted({*ramps, *(round(one, 3) for one in np.arange(WEST_END, EAST_END + 0.01, 0.05).tolist())})
     for latitude, direction in ((EAST_LATITUDE, "east"), (WEST_LATITUDE, "west")):
         places = [Point(latitude, longitude) for longitude in longitudes]
         ways = [made.way(motorway, *pair) for pair in pairwise(places if direction == "east" else places[::-1])]
@@ -81,7 +84,7 @@ def interstate_map() -> MadeMap:
 def _interchange(made: MadeMap, longitude: float, number: str) -> None:
     """An exit of both carriageways, by ramps to the road across."""
     link = {"highway": "motorway_link", "oneway": "yes"}
-    for latitude, ramp, ahead in ((EAST_LATITUDE, 40.998, 0.05), (WEST_LATITUDE, 41.006, -0.05)):
+    for latitude, ramp, ahead in ((EAST_LATITUDE, 40.998, RAMP_DEGREES), (WEST_LATITUDE, 41.006, -RAMP_DEGREES)):
         leaves, joins = (Point(latitude, round(longitude + side * ahead, 3)) for side in (-1, 1))
         made.node_tags[leaves] = {"highway": "motorway_junction", "ref": number}
         made.way(link, leaves, Point(ramp, longitude))

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
 from domain.roads import Point, Road, great_circle_miles
-from domain.roads.extract_graph import Arcs, NoRoads, Places, build_from_extract, graph_of_arcs
+from domain.roads.extract_graph import Arcs, NoRoads, SignedPlaces, build_from_extract, graph_of_arcs
 from domain.roads.highway_graph import FREEWAY, HighwayGraph, UnusableRoadsFile
 from domain.roads.highways import (
     EXTRACT_GRAPH,
@@ -75,7 +75,7 @@ def test_a_truck_goes_round_a_low_bridge_and_a_road_without_trucks(finder: Highw
 def test_a_road_has_its_signs_and_a_place_its_exit(finder: HighwayFinder) -> None:
     signs, east = RoadSigns(finder.graph), road(finder, ON_US_6, ON_NE_50)
     assert [name for _, name in signs.along(east)] == ["US-6", "I-80 E", "NE-50"]
-    at_exit = next(mile for mile, place in zip(east.line_miles, east.line, strict=True) if place[1] > EAST_EXIT - 0.051)
+    at_exit = next(mile for mile, place in zip(east.line_miles, east.line, strict=True) if place[1] > EAST_EXIT - 0.011)
     sign = signs.sign_for(east, float(at_exit) + 0.4)
     assert sign is not None
     assert (sign.in_words(), sign.has_direction) == ("I-80 E, exit 440A", True)
@@ -166,7 +166,7 @@ def test_ways_of_one_way_roads_are_the_shortest_ones(pairs: list[tuple[int, int,
     nodes = np.array([[40 + node / 10, -100 + node**2 / 50] for node in range(9)])
     zeros = np.zeros(count, dtype=np.int64)
     arcs = Arcs(starts[apart], ends[apart], miles[apart].astype(np.float64), zeros, zeros > 0, zeros - 1)
-    graph = graph_of_arcs(nodes, arcs, Places([], {}, np.ones(9, dtype=np.bool_)))
+    graph = graph_of_arcs(nodes, arcs, SignedPlaces([], {}, np.ones(9, dtype=np.bool_)))
     finder = HighwayFinder(graph)
     least = np.full((9, 9), np.inf)
     for start, end, mile in zip(arcs.starts, arcs.ends, arcs.miles, strict=True):
