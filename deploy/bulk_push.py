@@ -17,8 +17,9 @@ import msgspec
 
 from deploy.clients.python.fuelroute_client import ApiError, AsyncFuelroute, FuelrouteError, Me
 from domain import errors
-from domain.files.csvfiles import append_rows, armed
+from domain.files.csvfiles import append_rows
 from domain.files.route_rows import FileRoute
+from domain.files.text_rows import armed
 
 RATE_SHARE = 0.95
 """The part of a key's rate limit that is used. The rest is for others who use the key, such as a TMS that polls."""

@@ -24,6 +24,7 @@ _COMMANDS = {
     "explain": "driving",
     "drive": "driving",
     "push": "pushing",
+    "import": "file_imports",
     "restore": "backups",
     "restored": "backups",
     "doctor": "doctor",

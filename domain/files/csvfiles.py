@@ -18,7 +18,8 @@ import msgspec
 from domain.contract.checking import Invalid, read_query
 from domain.files.column_names import heading_delimiter, named_rows, named_width
 from domain.files.reading_ends import UnreadableFile as UnreadableFile
-from domain.files.text_rows import RefusedRow, file_text_rows
+from domain.files.spreadsheets import excel_text_rows, is_excel_file
+from domain.files.text_rows import RefusedRow, armed, file_text_rows
 from domain.text import printable
 
 RowShape = TypeVar("RowShape", bound=msgspec.Struct)
@@ -121,7 +122,6 @@ Progress = Callable[[int], object]
 _FORMULA = re.compile(r"(?:^|(?<=[;|\t]))(?='*[=+\-@\t\r])")
 """The beginning of a text that a spreadsheet would run, or of one that looks defused because apostrophes come first. A
 spreadsheet may divide the file at semicolons, tabs or bars, so a formula may also begin after them."""
-_DEFUSED = re.compile(r"(?:^|(?<=[;|\t]))'(?='*[=+\-@\t\r])")
 
 
 class _Parts(NamedTuple):
@@ -179,8 +179,9 @@ def read_rows(
     progress: Progress = lambda _: None,
     names: ColumnNames = _OWN_NAMES,
 ) -> Iterator[FileRow[RowShape]]:
-    """The rows of a CSV file that fit `shape`, whose field names are its columns; the others go into the report.
-    `names` has further names of columns; capitals, spaces and signs do not count. An empty cell is a missing value.
+    """The rows of a CSV or Excel file that fit `shape`, whose field names are its columns; the others go into the
+    report. `names` has further names of columns; capitals, spaces and signs do not count. An empty cell is a missing
+    value.
     With `clearing` a `-` clears a column that is not required. `progress` is called for every row. Raises
     UnreadableFile if there is no such file, no header with the columns that `shape` requires, or no text."""
     fields = msgspec.structs.fields(shape)
@@ -190,8 +191,11 @@ def read_rows(
     def is_known(name: str) -> bool:
         return names.is_known(name, known)
 
-    open_rows = partial(file_text_rows, path, delimiter_of=partial(heading_delimiter, known=is_known))
-    found, rows = named_rows(open_rows, report.refuse, is_known)
+    if is_excel_file(path):
+        found, rows = named_rows(lambda _: excel_text_rows(path), report.refuse, is_known)
+    else:
+        open_rows = partial(file_text_rows, path, delimiter_of=partial(heading_delimiter, known=is_known))
+        found, rows = named_rows(open_rows, report.refuse, is_known)
     columns = _columns_of(found, names, known, set(known) - required if clearing else set())
     report.unused_columns = columns.unused(found)
     absent = frozenset(set(known) - set(columns.header) - {columns.parts.field})
@@ -337,11 +341,3 @@ def _cell(value: object) -> str:
         case date():  # a moment too
             return value.isoformat()
     return str(value)
-
-
-def armed(cell: str) -> str:
-    """The text from which `write_rows` made the cell. Other exports write `="00123"`, so that a spreadsheet keeps the
-    zeros."""
-    if cell[:2] == '="' and cell[-1:] == '"' and len(cell) > 2:
-        return cell[2:-1].strip()
-    return _DEFUSED.sub("", cell) if "'" in cell else cell

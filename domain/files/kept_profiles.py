@@ -27,6 +27,16 @@ _KEEP = Command(
 _REMOVE = Command("DELETE FROM file_profiles WHERE company_id = %s AND subject = %s AND name = %s")
 
 
+_ANSWERS = "layouts"
+"""The subject under which answers stand; their names are digests of the files' columns."""
+MOST_ANSWERS = 1_000
+_FORGET = Command(
+    "DELETE FROM file_profiles WHERE company_id = %(company_id)s AND subject = %(subject)s AND name IN (SELECT name"
+    " FROM file_profiles WHERE company_id = %(company_id)s AND subject = %(subject)s ORDER BY changed_at DESC, name"
+    " OFFSET %(most)s)"
+)
+
+
 class TooManyProfiles(FuelrouteError):
     def __init__(self) -> None:
         super().__init__(f"a company keeps {MOST_PROFILES} profiles at most: remove one")
@@ -53,6 +63,19 @@ def keep_profile(connection: Connection, company_id: UUID, profile: FileProfile,
 def remove_profile(connection: Connection, company_id: UUID, subject: str, name: str) -> bool:
     """Removes a profile. Returns False if the company keeps none with that name."""
     return _REMOVE.execute(connection, (company_id, subject, name)).rowcount == 1
+
+
+def keep_answer(
+    connection: Connection, company_id: UUID, layout: str, answer: dict[str, Any], *, now: datetime
+) -> None:
+    """Keep what a person has decided about files with these columns, and forget the oldest beyond `MOST_ANSWERS`."""
+    _KEEP.execute(connection, (company_id, _ANSWERS, layout, as_json(answer), now))
+    _FORGET.execute(connection, {"company_id": company_id, "subject": _ANSWERS, "most": MOST_ANSWERS})
+
+
+def read_answer(connection: Connection, company_id: UUID, layout: str) -> dict[str, Any] | None:
+    """What a person has decided about a file with these columns; None if nobody has."""
+    return _READ.first(connection, (company_id, _ANSWERS, layout))
 
 
 def _profile(kept: dict[str, Any]) -> FileProfile:

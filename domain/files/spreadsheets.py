@@ -8,7 +8,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, time
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeAlias
@@ -17,9 +17,8 @@ import msgspec
 
 from domain.files import excel_process
 from domain.files.column_names import heading_delimiter, named_rows, named_width
-from domain.files.csvfiles import UnreadableFile, armed
-from domain.files.reading_ends import go_on
-from domain.files.text_rows import MOST_COLUMNS, Refuse, RefusedRow, file_text_rows
+from domain.files.reading_ends import UnreadableFile, go_on
+from domain.files.text_rows import MOST_COLUMNS, Refuse, RefusedRow, armed, file_text_rows
 
 Cell: TypeAlias = str | int | float | bool | datetime | None
 """A cell. In a CSV file it is a text. A time in Excel has no zone."""
@@ -146,6 +145,22 @@ def excel_rows(path: Path, stored: IO[bytes] | None = None, tells_sheet: TellsSh
         raise UnreadableFile(f"{path} has more cells than can be read: save it as CSV")
 
 
+def excel_text_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The nonempty rows of the first sheet as texts: a whole number without decimals, a day without a time."""
+    for row in excel_rows(path):
+        yield row.line, [_text_of(cell) for cell in row.cells]
+
+
+def _text_of(cell: Cell) -> str:
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, datetime):
+        return cell.date().isoformat() if cell.time() == time() else cell.isoformat()
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return "" if cell is None else str(cell)
+
+
 def _await(output: IO[bytes]) -> None:
     """Waits until the process writes or ends: it loads the whole sheet before its first row, and the other sheets after
     its last one. Raises ReadingEnded or ReadingTooLong once the rows are no longer wanted."""
@@ -172,6 +187,8 @@ def _check_size(path: Path) -> None:
         raise UnreadableFile(f"cannot read {path}: {error.strerror or error}") from None
     except (zipfile.BadZipFile, ValueError, NotImplementedError):
         return  # of Excel before 2007, or broken: the reader tells
+    if not any(part.filename.startswith("xl/") for part in parts):
+        raise UnreadableFile(f"{path} is a ZIP archive, not a file of Excel: unpack it, and send the file in it")
     in_memory = sum(part.file_size for part in parts if not part.filename.startswith("xl/worksheets/"))
     if sum(part.file_size for part in parts) > MOST_UNPACKED_BYTES or in_memory > MOST_BYTES_IN_MEMORY:
         raise UnreadableFile(f"{path} unpacks to more than can be read: save it as CSV")

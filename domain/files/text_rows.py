@@ -100,6 +100,7 @@ def file_text_rows(path: Path, refuse: Refuse, delimiter_of: Callable[[str], str
     """The rows of a text file, as `text_rows` gives them. `delimiter_of` tells the delimiter by the file's beginning.
     Raises UnreadableFile."""
     try:
+        _refuse_other_contents(path)
         with path.open(encoding=encoding_of(path), newline="") as file:
             beginning = file.read(_BEGINNING_CHARACTERS)
             file.seek(0)
@@ -108,6 +109,34 @@ def file_text_rows(path: Path, refuse: Refuse, delimiter_of: Callable[[str], str
         raise UnreadableFile(f"cannot read {path}: {error.strerror}") from None
     except UnicodeError:
         raise UnreadableFile(f"{path} is not UTF-8 text, nor that of a spreadsheet: save it as CSV UTF-8") from None
+
+
+_OTHER_CONTENTS = (
+    (b"\x1f\x8b", "is packed with gzip: unpack it, and send the file in it"),
+    (b"7z\xbc\xaf", "is a 7z archive: unpack it, and send the file in it"),
+    (b"Rar!", "is a RAR archive: unpack it, and send the file in it"),
+    (b"%PDF", "is a PDF, which has no columns: export the table as CSV or Excel"),
+    (b"\x7fELF", "is a program, not a table"),
+    (b"\x89PNG", "is a picture, not a table"),
+    (b"\xff\xd8\xff", "is a picture, not a table"),
+    (b"{\\rtf", "is a text document, not a table: save the table as CSV or Excel"),
+)
+"""The first bytes of files that people send by mistake, and what to do."""
+_HTML = re.compile(rb"\s*(?:<!--.*?-->\s*)?<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
+
+
+def _refuse_other_contents(path: Path) -> None:
+    """Raises UnreadableFile, which says what to do, for a file that is known to be no table."""
+    with path.open("rb") as file:
+        beginning = file.read(1_024)
+    for mark, told in _OTHER_CONTENTS:
+        if beginning.startswith(mark):
+            raise UnreadableFile(f"{path} {told}")
+    if _HTML.match(beginning.removeprefix(b"\xef\xbb\xbf")):
+        raise UnreadableFile(
+            f"{path} is a web page, perhaps one that asks to sign in: download the file again from its site, as CSV or"
+            " Excel"
+        )
 
 
 def text_rows(file: TextIO, delimiter: str, refuse: Refuse) -> Iterator[tuple[int, list[str]]]:
@@ -335,3 +364,14 @@ class _Lines:
         if inner:
             return all(one == width for one in inner) or (cells != width and max(inner) >= width)
         return last == width and (cells < width or (width > 3 and first == width))
+
+
+_DEFUSED = re.compile(r"(?:^|(?<=[;|\t]))'(?='*[=+\-@\t\r])")
+
+
+def armed(cell: str) -> str:
+    """The text from which `write_rows` made the cell. Other exports write `="00123"`, so that a spreadsheet keeps the
+    zeros."""
+    if cell[:2] == '="' and cell[-1:] == '"' and len(cell) > 2:
+        return cell[2:-1].strip()
+    return _DEFUSED.sub("", cell) if "'" in cell else cell

@@ -22,9 +22,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from domain.files.csvfiles import ImportReport, Progress
+from domain.files.file_records import FileRecord
 from domain.files.products import Fuel, fuel_of_product
 from domain.files.profiles import FileProfile
-from domain.files.reading import FileRecord, ProfiledFile, open_profiled
+from domain.files.reading import ProfiledFile, open_profiled
 from domain.fills.cells import RowFault, cell_line
 from domain.fills.fields import FILL_FIELDS
 from domain.fills.lines_between import is_between_purchases

@@ -43,7 +43,7 @@ class DriverRow(Struct, frozen=True):
             raise ValueError(f"contact {fault}")
 
 
-_COLUMN_NAMES = ColumnNames(
+DRIVER_COLUMNS = ColumnNames(
     {
         **dict.fromkeys(("drivername", "fullname", "driverfullname", "driver"), "name"),
         **dict.fromkeys(("driverid", "referenceid"), "external_id"),
@@ -75,7 +75,7 @@ def store_drivers(
     stored = [
         Record(row.id, row._replace(contact=contacts.open_or_keep(row.contact))._asdict()) for row in before.values()
     ]
-    rows = read_rows(path, DriverRow, report, clearing=True, progress=progress, names=_COLUMN_NAMES)
+    rows = read_rows(path, DriverRow, report, clearing=True, progress=progress, names=DRIVER_COLUMNS)
     merged = merge_rows(rows, stored, ("external_id", "name"), report, second_is_own=False)
     renamed = [
         one.id for one in merged.updates if any(getattr(before[one.id], name) != one.values[name] for name in _NAMES)

@@ -97,7 +97,7 @@ class StoredVehicle(NamedTuple):
 LISTED = ("unit_number", "vin", "license_plate", "make", "model", "fuel_tank_capacity_gallons", "mpg")
 """The columns of the list in the console and on the command line."""
 
-_NAMES = ColumnNames(
+VEHICLE_COLUMNS = ColumnNames(
     {
         **dict.fromkeys(("unit", "unitno", "unitnum", "vehicle", "vehicleno", "vehiclenumber"), "unit_number"),
         **dict.fromkeys(("vehiclename", "truck", "truckno", "trucknumber", "truckname"), "unit_number"),
@@ -122,7 +122,7 @@ def store_vehicles(
     report = ImportReport()
     lock_company(connection, company_id)
     stored = [Record(row.id, row._asdict()) for row in _VEHICLES.in_service(connection, company_id)]
-    rows = read_rows(path, VehicleRow, report, clearing=True, progress=progress, names=_NAMES)
+    rows = read_rows(path, VehicleRow, report, clearing=True, progress=progress, names=VEHICLE_COLUMNS)
     merged = merge_rows(rows, stored, ("unit_number", "vin"), report, second_is_own=True)
     _VEHICLES.write(connection, company_id, merged)
     return report, merged.rows

@@ -168,6 +168,8 @@ class PricesFile(ImportFile):
     limits: OutlierLimits
     file_name: str
     sender: str
+    priced_at: datetime | None = None
+    """The time of rows without one; None for that of the import."""
     report: PriceReport = field(default_factory=PriceReport)
     run_id: UUID = field(init=False)
 
@@ -184,6 +186,7 @@ class PricesFile(ImportFile):
             takes_retail=self.takes_retail,
             limits=self.limits,
             now=now,
+            priced_at=self.priced_at,
             progress=progress,
         )
         run = RunFile(None, self.file_name, file_hash_of(self.path), self.profile.name, self.sender)

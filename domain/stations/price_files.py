@@ -171,7 +171,6 @@ def _add_stations(one: PriceImport, retail: Iterable[tuple[str, datetime, float]
         if station_id in one.added and (station_id not in newest or newest[station_id][1] < at):
             newest[station_id] = price, at
     columns = (*_STATION_COLUMNS, "retail_price", "priced_at")
-    names = ", ".join(columns)
     no_price = None, None
     stage(
         one.connection,
@@ -180,8 +179,8 @@ def _add_stations(one: PriceImport, retail: Iterable[tuple[str, datetime, float]
         ((*station[:8], *newest.get(station_id, no_price)) for station_id, station in one.added.items()),
     )
     one.connection.execute(
-        f"INSERT INTO stations ({names}) SELECT {names} FROM staged_stations ORDER BY station_id"
-        " ON CONFLICT (station_id) DO NOTHING"
+        "INSERT INTO stations (station_id, name, brand, address, city, state, latitude, longitude, retail_price,"
+        " priced_at) SELECT * FROM staged_stations ORDER BY station_id ON CONFLICT (station_id) DO NOTHING"
     )
     return newest
 

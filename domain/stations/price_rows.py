@@ -10,8 +10,8 @@ from uuid import UUID
 from domain.database.connections import Connection
 from domain.database.statements import Statement
 from domain.files.csvfiles import ImportReport
+from domain.files.file_records import FileRecord
 from domain.files.profiles import FileProfile
-from domain.files.reading import FileRecord
 from domain.stations.file_prices import NO_PLACES, FilePrices, Places
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_units import US_DOLLARS_A_GALLON, UnitOfPrice

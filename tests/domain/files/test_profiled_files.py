@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from domain.files.csvfiles import ImportReport, UnreadableFile
+from domain.files.file_records import FileRecord
 from domain.files.profiles import Column, FileProfile, RecordField, RecordFields, guessed_columns
-from domain.files.reading import FileRecord, open_profiled, read_sample, recognize
+from domain.files.reading import open_profiled, read_sample, recognize
 
 CHICAGO = ZoneInfo("America/Chicago")
 FIELDS = RecordFields(

@@ -1,0 +1,191 @@
+"""The import of any file: it says what the file is, shows its first rows, asks what is missing, and stores it."""
+
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+from uuid import UUID
+
+import typer
+
+from deploy.cli.arguments import AsJson, Believe, Currency, Unit, acting, read_company_id, read_moment
+from deploy.cli.failures import CommandFailed
+from deploy.cli.importing import store_file
+from deploy.cli.output import errors, finish_import, print_table, screen, show
+from deploy.cli.storing import transaction
+from domain import clock
+from domain.accounts.contacts import Contacts
+from domain.files.csvfiles import ImportReport
+from domain.lifecycle import Environment
+from domain.settings import get_settings
+from domain.text import printable
+from domain.wording import counted
+
+if TYPE_CHECKING:
+    from domain.operations.file_looks import FileAnswer, FileLook, Import
+
+app = typer.Typer()
+
+_MOST_COLUMNS_SHOWN = 8
+
+
+@app.command("import")
+def import_file(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Any file: CSV, Excel, or JSON lines of routes.")],
+    company_id: Annotated[
+        UUID | None,
+        typer.Option(
+            "--company", parser=read_company_id, metavar="ID", help="The company; stations and taxes belong to none."
+        ),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option("--as", metavar="KIND", help="What the file is. It is then imported without a question."),
+    ] = None,
+    profile: Annotated[
+        str, typer.Option("--profile", metavar="NAME", help="The profile of a file of prices, or the fuel card.")
+    ] = "",
+    volume: Annotated[
+        Literal["gallons", "litres"] | None,
+        typer.Option("--volume", help="What all quantities of a card's file are, where no column says it."),
+    ] = None,
+    currency: Currency = "",
+    unit: Unit = "",
+    effective: Annotated[
+        str, typer.Option("--effective", metavar="TIME", help="From when prices hold, where the file does not say it.")
+    ] = "",
+    retail: Annotated[bool, typer.Option(help="Change the retail prices that all companies share, too.")] = True,
+    believe: Believe = False,
+    environment: Annotated[
+        Environment, typer.Option("--environment", help="The environment of fills and routes.")
+    ] = Environment.LIVE,
+    look: Annotated[bool, typer.Option("--look", help="Only say what the file is, and import nothing.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask; a file that may be of two kinds is not imported.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Imports any file: vehicles, drivers, stations, deals, taxes, prices, purchases of a fuel card, routes.
+
+    It says what the file is and why, shows the first rows as they are read, and asks. What was decided is remembered
+    for the company's next file with the same columns.
+    """
+    from domain.operations.file_looks import FileAnswer, Import, look_at_file
+
+    settings = get_settings()
+    wanted = Import(
+        path=file,
+        file_name=file.name,
+        sender=acting().name,
+        settings=settings,
+        company_id=company_id,
+        environment=environment,
+        takes_retail=retail,
+        believe=believe,
+        priced_at=_moment(effective),
+        contacts=Contacts.of(settings),
+    )
+    told = _told(FileAnswer, kind, profile, volume, currency, unit)
+    with transaction() as connection:
+        found = look_at_file(connection, wanted, told, now=clock.now())
+    if not as_json:
+        _show(found)
+    if look:
+        show(as_json, found.as_json(), lambda: None)
+        return
+    answer = _decide(wanted, found, told, is_told=kind is not None, yes=yes, as_json=as_json)
+    _import(wanted, answer, as_json=as_json)
+
+
+def _moment(effective: str) -> datetime | None:
+    return read_moment("--effective", effective) if effective else None
+
+
+def _told(
+    make: "type[FileAnswer]",
+    kind: str | None,
+    profile: str,
+    volume: Literal["gallons", "litres"] | None,
+    currency: str,
+    unit: str,
+) -> "FileAnswer | None":
+    """The decisions in the options. A profile belongs to prices or to a card, which tells the kind."""
+    from domain.fills.profiles import CARDS
+    from domain.operations.file_kinds import FILE_KINDS
+    from domain.operations.file_looks import UnknownKind
+
+    if kind is not None and kind not in FILE_KINDS:
+        raise UnknownKind(kind)
+    if kind is None and (profile or volume or currency or unit):
+        raise CommandFailed("say with --as what the file is; then its profile, unit or currency can be given")
+    if kind is None:
+        return None
+    if kind == "fills" and profile and profile not in CARDS:
+        raise CommandFailed(f"there is no card {profile!r}: choose one of {', '.join(CARDS)}")
+    return make(kind, profile or "auto", volume or "", currency, unit)
+
+
+def _show(found: "FileLook") -> None:
+    if found.answer is not None:
+        by = f", read by the profile {printable(found.answer.profile)}" if found.answer.profile != "auto" else ""
+        how = "This is" if found.is_sure else "Perhaps this is"
+        screen.print(f"{how} a file of {found.title}{by}: {printable(found.why)}.", highlight=False)
+    else:
+        screen.print(f"It is not known what this file is: {printable(found.why)}.", highlight=False)
+    if found.rows:
+        columns = list(dict.fromkeys(name for row in found.rows for name in row))[:_MOST_COLUMNS_SHOWN]
+        print_table([{name: row.get(name, "") for name in columns} for row in found.rows], *columns)
+    for row in found.refused:
+        errors.print(f"line {row.line} would be refused: {printable(row.message)}", highlight=False)
+    for sentence in found.unclear:
+        errors.print(printable(sentence), highlight=False)
+
+
+def _decide(
+    wanted: "Import", found: "FileLook", told: "FileAnswer | None", *, is_told: bool, yes: bool, as_json: bool
+) -> "FileAnswer":
+    """The answer by which the file is imported: a person at the terminal is asked. Raises CommandFailed without a
+    decision; nothing is imported then."""
+    from domain.operations.file_looks import FileAnswer, look_at_file, require_decided
+
+    asks = sys.stdin.isatty() and not as_json and not yes and not is_told
+    if asks and not found.is_sure:
+        choice = _ask("What is it?", found.choices)
+        with transaction() as connection:
+            found = look_at_file(connection, wanted, FileAnswer(choice), now=clock.now())
+        _show(found)
+        is_told = True
+    if asks and len(found.profiles) > 1 and found.answer is not None:
+        name = _ask("Which profile?", found.profiles)
+        with transaction() as connection:
+            found = look_at_file(connection, wanted, FileAnswer(found.answer.kind, name), now=clock.now())
+        _show(found)
+        is_told = True
+    answer = require_decided(found, is_told=is_told)
+    if not (yes or is_told) and not (asks and typer.confirm(f"Import this file of {found.title}?", err=True)):
+        raise CommandFailed(f"nothing is imported: give --yes, or --as {answer.kind}")
+    return answer
+
+
+def _ask(question: str, names: Sequence[str]) -> str:
+    from click import Choice
+
+    return str(typer.prompt(question, type=Choice(list(names)), err=True))
+
+
+def _import(wanted: "Import", answer: "FileAnswer", *, as_json: bool) -> None:
+    from domain.operations.file_looks import file_to_import, remember
+
+    with transaction() as connection:
+        stored = file_to_import(connection, wanted, answer)
+    report = store_file(stored, bar="rows", as_json=as_json)
+    with transaction() as connection:
+        remember(connection, wanted, answer, now=clock.now())
+    if not as_json and _changes_nothing(report):
+        screen.print(f"all of it is stored already: {counted(report.unchanged, 'row', 'rows')}")
+    finish_import(as_json, answer.kind, report, kind=answer.kind, profile=answer.profile)
+
+
+def _changes_nothing(report: ImportReport) -> bool:
+    return report.unchanged > 0 and not (report.created or report.updated or report.refused)

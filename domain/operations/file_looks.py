@@ -1,0 +1,386 @@
+"""A look at a file before it is imported: what it is, how its first rows are read, what is unclear; and the file as it
+is stored, once a person has decided.
+
+The answers of a person are kept by company for files with the same columns. Profiles of prices and of cards are kept
+where they always were: an answer only names one."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from domain.accounts.companies import require_company, time_zone_of
+from domain.accounts.contacts import IN_CLEAR, Contacts
+from domain.database.connections import Connection
+from domain.errors import FuelrouteError
+from domain.files.csvfiles import ImportReport, Rejected, UnreadableFile, read_rows, without_repeats
+from domain.files.kept_profiles import keep_answer, kept_profiles, read_answer
+from domain.files.profiles import FileProfile
+from domain.files.reading import AUTO, first_rows, open_profiled
+from domain.files.route_files import FileFormat, open_route_file
+from domain.files.spreadsheets import Row, is_excel_file
+from domain.fills.card_files import Volume, open_fill_file
+from domain.fills.profiles import card_profile_of
+from domain.lifecycle import Environment
+from domain.operations.file_kinds import FILE_KINDS, ColumnTable, KindFit, Recognized, layout_digest, recognize_kind
+from domain.operations.import_kinds import (
+    DealsFile,
+    DriversFile,
+    FillsFile,
+    ImportFile,
+    PricesFile,
+    RoutesFile,
+    StationsFile,
+    TaxesFile,
+    VehiclesFile,
+)
+from domain.settings import Settings
+from domain.stations.believed_prices import unit_option
+from domain.stations.price_outliers import OutlierLimits
+from domain.stations.price_polling import price_profile_of
+from domain.stations.price_profiles import PRICE_FIELDS, with_unit, with_usual_columns
+
+LOOKED_AT = 1_000
+"""The first rows of a table that are read for a look."""
+_SHOWN = 5
+
+
+class FileAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A person's decisions about a file. They are kept for files with the same columns."""
+
+    kind: str
+    profile: str = AUTO
+    """The profile of prices or of a card."""
+    volume: Volume = ""
+    currency: str = ""
+    unit: str = ""
+
+
+class NotDecided(FuelrouteError):
+    """Nothing tells for sure what the file is; the text says what to choose from."""
+
+
+class MissingCompany(FuelrouteError):
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"a file of {FILE_KINDS[kind].title} belongs to a company: say which one")
+
+
+class UnknownKind(FuelrouteError):
+    def __init__(self, name: str) -> None:
+        super().__init__(f"there is no kind {name[:40]!r} of files: choose one of {', '.join(FILE_KINDS)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Import:
+    """Everything about an import beside the file's kind."""
+
+    path: Path
+    file_name: str
+    sender: str
+    settings: Settings
+    company_id: UUID | None
+    environment: Environment
+    takes_retail: bool
+    believe: bool = False
+    priced_at: datetime | None = None
+    contacts: Contacts = IN_CLEAR
+
+
+class FileLook(NamedTuple):
+    """The outcome of a look at a file."""
+
+    answer: FileAnswer | None
+    """How the file is read; None if nothing tells."""
+    is_sure: bool
+    why: str
+    choices: Sequence[str]
+    """The kinds that may be meant."""
+    profiles: Sequence[str]
+    """The profiles that read it equally well; a person chooses if there are several."""
+    rows: Sequence[dict[str, str]]
+    """The first rows as they would be read, each with its line."""
+    refused: Sequence[Rejected]
+    """The first rows that would be refused."""
+    unclear: Sequence[str]
+    """What a person should know or say."""
+
+    @property
+    def title(self) -> str:
+        return FILE_KINDS[self.answer.kind].title if self.answer is not None else "an unknown kind"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.answer.kind if self.answer is not None else None,
+            "profile": self.answer.profile if self.answer is not None else None,
+            "sure": self.is_sure,
+            "why": self.why,
+            "choices": list(self.choices),
+            "profiles": list(self.profiles),
+            "rows": list(self.rows),
+            "would_be_refused": [row._asdict() for row in self.refused],
+            "unclear": list(self.unclear),
+        }
+
+
+def look_at_file(connection: Connection, wanted: Import, given: FileAnswer | None, *, now: datetime) -> FileLook:
+    """Look at a file. `given` is what a person has decided already. Raises UnreadableFile, which says what to do, if
+    the file can be nothing, UnknownKind, UnknownCompany, RetiredCompany."""
+    if wanted.company_id is not None:
+        require_company(connection, wanted.company_id)
+    found, kept = _recognized(connection, wanted)
+    answer, is_sure, why = _decided(found, kept, given)
+    if answer is None:
+        return FileLook(None, False, why, list(FILE_KINDS), (), (), (), ())
+    fit = next((one for one in found.fits if one.kind == answer.kind), None)
+    profiles = _profiles(fit, answer)
+    choices = [one.kind for one in found.fits]
+    if len(profiles) > 1:
+        unclear = [f"its columns fit the profiles {' and '.join(profiles)}: choose one"]
+        return FileLook(answer, False, why, choices, profiles, (), (), unclear)
+    if FILE_KINDS[answer.kind].needs_company and wanted.company_id is None:
+        unclear = [str(MissingCompany(answer.kind))]
+        return FileLook(answer, is_sure, why, choices, profiles, (), (), unclear)
+    report, unclear = ImportReport(), list[str]()
+    try:
+        answer, rows = _first_rows(connection, wanted, answer, report, unclear, now)
+    except UnreadableFile as error:
+        return FileLook(
+            answer, False, why, choices, profiles, (), (), [str(error).replace(str(wanted.path), "the file")]
+        )
+    if report.unused_columns:
+        unclear.append(f"columns that are not used: {', '.join(report.unused_columns[:30])}")
+    return FileLook(answer, is_sure, why, choices, profiles, rows, sorted(report.rejected)[:_SHOWN], unclear)
+
+
+def require_decided(look: FileLook, *, is_told: bool) -> FileAnswer:
+    """The answer by which the file is imported. Raises NotDecided if it is a guess, unless a person has told the kind
+    (`is_told`)."""
+    if look.answer is None or (not look.is_sure and not is_told):
+        choices = ", ".join(look.choices) or ", ".join(FILE_KINDS)
+        raise NotDecided(f"it is not sure what this file is, for {look.why}: choose one of {choices}")
+    if len(look.profiles) > 1:
+        raise NotDecided(f"the columns of this file fit the profiles {' and '.join(look.profiles)}: choose one of them")
+    if not look.rows and look.unclear and not look.refused:
+        raise UnreadableFile(look.unclear[0])
+    return look.answer
+
+
+def remember(connection: Connection, wanted: Import, answer: FileAnswer, *, now: datetime) -> None:
+    """Keep the decisions for the company's next file with the same columns."""
+    if wanted.company_id is not None and not is_json_lines(wanted.path):
+        layout = layout_digest(first_rows(wanted.path))
+        keep_answer(connection, wanted.company_id, layout, msgspec.to_builtins(answer), now=now)
+
+
+# --- The kind ----------------------------------------------------------------------------------------------------
+
+
+def is_json_lines(path: Path) -> bool:
+    """True for a file that begins with an object: a body of a push on each line."""
+    try:
+        with path.open("rb") as file:
+            return file.read(64).lstrip(b"\xef\xbb\xbf \r\n\t")[:1] == b"{"
+    except OSError as error:
+        raise UnreadableFile(f"cannot read {path}: {error.strerror}") from None
+
+
+def _recognized(connection: Connection, wanted: Import) -> tuple[Recognized, FileAnswer | None]:
+    """The kind by the columns, and what was decided about such a file before."""
+    if is_json_lines(wanted.path):
+        return Recognized([KindFit("routes", ["externalId"], 1)], True, "each line is the body of a push"), None
+    rows = first_rows(wanted.path)
+    if wanted.company_id is None:
+        return recognize_kind(rows), None
+    kept = [one for name in ("prices", "fills") for one in kept_profiles(connection, wanted.company_id, name)]
+    return recognize_kind(rows, kept), _kept_answer(connection, wanted.company_id, rows)
+
+
+def _kept_answer(connection: Connection, company_id: UUID, rows: Sequence[Row]) -> FileAnswer | None:
+    kept = read_answer(connection, company_id, layout_digest(rows))
+    answer = msgspec.convert(kept, FileAnswer) if kept is not None else None
+    return answer if answer is not None and answer.kind in FILE_KINDS else None
+
+
+def _decided(
+    found: Recognized, kept: FileAnswer | None, given: FileAnswer | None
+) -> tuple[FileAnswer | None, bool, str]:
+    if given is not None:
+        if given.kind not in FILE_KINDS:
+            raise UnknownKind(given.kind)
+        if kept is not None and kept.kind == given.kind and given == FileAnswer(given.kind):
+            given = kept
+        return given, True, "somebody has said so"
+    if kept is not None:
+        return kept, True, "a file with these columns was imported so before"
+    return (FileAnswer(found.best.kind) if found.best is not None else None), found.is_sure, found.why
+
+
+def _profiles(fit: KindFit | None, answer: FileAnswer) -> list[str]:
+    if answer.profile != AUTO:
+        return [answer.profile]
+    return [one.name for one in fit.profiles] if fit is not None else []
+
+
+# --- Rows --------------------------------------------------------------------------------------------------------
+
+
+def _first_rows(
+    connection: Connection, wanted: Import, answer: FileAnswer, report: ImportReport, unclear: list[str], now: datetime
+) -> tuple[FileAnswer, list[dict[str, str]]]:
+    """The answer with its profile, and the first rows as they would be read."""
+    kind = FILE_KINDS[answer.kind]
+    if kind.table is not None:
+        return answer, [_shown(line, values) for line, values in _table_rows(wanted.path, kind.table, report)]
+    zone = ZoneInfo(time_zone_of(connection, _company_of(wanted, answer)))
+    if answer.kind == "prices":
+        profile = _price_profile(connection, wanted, answer)
+        return _named(answer, profile), list(_price_rows(wanted, profile, zone, report, unclear))
+    if answer.kind == "fills":
+        profile = card_profile_of(wanted.path, answer.profile)
+        return _named(answer, profile), list(_fill_rows(wanted.path, profile, answer.volume, report, unclear, now))
+    return answer, list(_route_rows(wanted.path, zone, report))
+
+
+def _named(answer: FileAnswer, profile: FileProfile) -> FileAnswer:
+    return msgspec.structs.replace(answer, profile=profile.name)
+
+
+def _company_of(wanted: Import, answer: FileAnswer) -> UUID:
+    if wanted.company_id is None:
+        raise MissingCompany(answer.kind)
+    return wanted.company_id
+
+
+def _table_rows(path: Path, table: ColumnTable, report: ImportReport) -> list[tuple[int, dict[str, Any]]]:
+    rows: Iterator[Any] = islice(read_rows(path, table.shape, report, clearing=True, names=table.names), LOOKED_AT)
+    rows = without_repeats(rows, report, *table.key) if table.key else rows
+    read = list(rows)[:_SHOWN]
+    return [(one.number, msgspec.structs.asdict(one.row)) for one in read]
+
+
+def _price_profile(connection: Connection, wanted: Import, answer: FileAnswer) -> FileProfile:
+    found = price_profile_of(connection, wanted.company_id, answer.profile, wanted.path)
+    return with_unit(found, answer.currency, answer.unit)
+
+
+def _price_rows(
+    wanted: Import, profile: FileProfile, zone: ZoneInfo, report: ImportReport, unclear: list[str]
+) -> Iterator[dict[str, str]]:
+    usual = with_usual_columns(profile)
+    with open_profiled(wanted.path, usual, PRICE_FIELDS, zone, report, tell=report.pass_row) as file:
+        report.unused_columns = file.unused
+        if "effective_at" not in file.fields and "effective_at" not in file.above and wanted.priced_at is None:
+            unclear.append("nothing says from when the prices hold: they hold from the import on")
+        if not wanted.takes_retail and "net_price" not in file.fields:
+            raise UnreadableFile("the file has retail prices only, which all companies share: an operator imports it")
+        if wanted.takes_retail and "retail_price" in file.fields:
+            unclear.append("its retail prices hold for all companies")
+        for record in islice(file.records, _SHOWN):
+            yield _shown(record.line, record.values)
+
+
+def _fill_rows(
+    path: Path, profile: FileProfile, volume: Volume, report: ImportReport, unclear: list[str], now: datetime
+) -> Iterator[dict[str, str]]:
+    with open_fill_file(path, profile, report, now=now, volume=volume) as file:
+        report.unused_columns = file.table.unused
+        if "time" not in file.table.fields:
+            unclear.append("no column has the time of day: a fill is matched by its day alone")
+        names = ("local_time", "unit_number", "location_name", "city", "state", "fuel", "gallons", "paid_cents")
+        for fill in islice(file.fills, _SHOWN):
+            yield _shown(fill.line, {name: getattr(fill, name) for name in (*names, "currency")})
+
+
+def _route_rows(path: Path, zone: ZoneInfo, report: ImportReport) -> Iterator[dict[str, str]]:
+    with open_route_file(path, {}, zone, kind=route_format(path)) as file:
+        if file.layout is not None:
+            report.unused_columns = file.layout.unused
+        for one in islice(file.routes, _SHOWN):
+            if one.route is None:
+                report.reject(one.line, one.fault)
+                continue
+            stops = ", ".join(stop.name for stop in one.route.stops)
+            yield _shown(one.line, {"externalId": one.external_id, "start": one.route.scheduled_start, "stops": stops})
+
+
+def route_format(path: Path) -> FileFormat:
+    """The format of a file of routes by its first bytes."""
+    if is_json_lines(path):
+        return "jsonl"
+    return "excel" if is_excel_file(path) else "csv"
+
+
+_LONGEST_SHOWN = 100
+
+
+def _shown(line: int, values: dict[str, Any]) -> dict[str, str]:
+    there = {name: value for name, value in values.items() if value is not None and value != ""}
+    return {"line": str(line)} | {name: _text(name, value) for name, value in there.items() if name != "contact"}
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}" if name not in ("latitude", "longitude") else f"{value:.4f}"
+    return str(value)[:_LONGEST_SHOWN]
+
+
+# --- The import --------------------------------------------------------------------------------------------------
+
+
+def file_to_import(connection: Connection, wanted: Import, answer: FileAnswer) -> ImportFile:
+    """The file as the import of its kind stores it. Raises MissingCompany, and UnreadableFile if its columns do not
+    fit."""
+    path, settings = wanted.path, wanted.settings
+    unit = unit_option(answer.currency, answer.unit)
+    if answer.kind == "stations":
+        return StationsFile(path=path, unit=unit, believe=wanted.believe)
+    if answer.kind == "taxes":
+        return TaxesFile(path=path)
+    company_id = _company_of(wanted, answer)
+    match answer.kind:
+        case "vehicles":
+            return VehiclesFile(path=path, company_id=company_id)
+        case "drivers":
+            return DriversFile(path=path, company_id=company_id, contacts=wanted.contacts)
+        case "deals":
+            return DealsFile(path=path, company_id=company_id, unit=unit, believe=wanted.believe)
+        case "prices":
+            return _prices_file(wanted, company_id, _price_profile(connection, wanted, answer))
+        case "fills":
+            return FillsFile(
+                path=path,
+                company_id=company_id,
+                environment=wanted.environment,
+                profile=card_profile_of(path, answer.profile),
+                volume=answer.volume,
+                far_miles=settings.fill_far_miles,
+            )
+        case "routes":
+            return RoutesFile(
+                path=path,
+                company_id=company_id,
+                environment=wanted.environment,
+                format=route_format(path),
+                names=None,
+                zone=ZoneInfo(time_zone_of(connection, company_id)),
+            )
+    raise UnknownKind(answer.kind)
+
+
+def _prices_file(wanted: Import, company_id: UUID, profile: FileProfile) -> PricesFile:
+    return PricesFile(
+        path=wanted.path,
+        company_id=company_id,
+        profile=profile,
+        takes_retail=wanted.takes_retail,
+        limits=OutlierLimits.of(wanted.settings),
+        file_name=wanted.file_name,
+        sender=wanted.sender,
+        priced_at=wanted.priced_at,
+    )

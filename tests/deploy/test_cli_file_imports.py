@@ -1,0 +1,81 @@
+"""The one command that imports any file: `fuelroute import FILE`."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.commands import NO_COMPANY, Cli
+from tests.domain.fills.cards import EFS_HEADER, efs
+from tests.factories import Fleet
+
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
+CASES = Path(__file__).parents[1] / "cases"
+TRUCKS = ["Unit #,VIN,Make,Mileage", "301,1FUJGBDV8NLBT3011,Freightliner,98000", "302,short,Kenworth,1"]
+TWO_KINDS = ["station_id,name,latitude,longitude,retail_price,net_price", "S1,Stop,41.5,-87.3,3.9,3.5"]
+
+
+def test_a_list_of_trucks_goes_in_by_itself_and_again_changes_nothing(
+    cli: Cli, fleet: Fleet, csv_file: Callable[..., str]
+) -> None:
+    company = ("--company", fleet.shown_company_id)
+    file = csv_file(*TRUCKS)
+
+    asked = cli("import", file, *company)
+    assert (asked.status, "This is a file of vehicles" in asked.out) == (1, True)
+    assert "give --yes, or --as vehicles" in asked.err
+    assert "line 3 would be refused" in asked.err
+    assert "columns that are not used: Mileage" in asked.err
+
+    taken = cli("import", file, *company, "--yes", "--json")
+    assert (taken.status, taken.document["kind"], taken.document["created"]) == (2, "vehicles", 1)
+    again = cli("import", csv_file(*TRUCKS[:2]), *company, "--yes")
+    assert (again.status, "all of it is stored already: 1 row" in again.out) == (0, True)
+
+
+def test_a_look_says_what_the_file_is_and_stores_nothing(cli: Cli, fleet: Fleet, csv_file: Callable[..., str]) -> None:
+    look = cli("import", csv_file(EFS_HEADER, efs()), "--company", fleet.shown_company_id, "--look", "--json").document
+
+    assert (look["kind"], look["profile"], look["sure"]) == ("fills", "efs", True)
+    assert look["rows"][0]["gallons"] == "100"
+    assert cli("fills", "list", "--company", fleet.shown_company_id).out == "no fill\n"
+
+
+def test_a_file_of_two_kinds_is_not_imported_until_somebody_decides_which_is_remembered(
+    cli: Cli, fleet: Fleet, csv_file: Callable[..., str]
+) -> None:
+    company = ("--company", fleet.shown_company_id)
+    file = csv_file(*TWO_KINDS)
+
+    assert "choose one of prices, stations" in cli("import", file, *company, "--yes", "--json").sentence
+    cli("import", file, *company, "--as", "prices", "--no-retail", "--json")
+    look = cli("import", file, *company, "--look", "--json").document
+    assert (look["kind"], look["sure"]) == ("prices", True)
+    assert "was imported so before" in look["why"]
+
+
+@pytest.mark.parametrize(
+    ("case", "more", "sentence"),
+    [
+        ("kinds/signed_out.csv", (), "download the file again"),
+        ("fills/dkv.csv", ("--yes",), "choose one of vehicles"),
+        ("fills_identity/wex_posted.csv", ("--as", "fills"), "fit the profiles efs and fleet-one"),
+        ("fleet/trucks.csv", ("--as", "lorries"), "there is no kind 'lorries'"),
+        ("fleet/trucks.csv", ("--profile", "efs"), "say with --as"),
+        ("routes/samsara_upload.csv", ("--as", "routes"), "the file lacks columns"),
+        ("no_such_file.csv", (), "cannot read"),
+    ],
+)
+def test_what_cannot_be_imported_is_told_in_a_sentence(
+    cli: Cli, fleet: Fleet, case: str, more: tuple[str, ...], sentence: str
+) -> None:
+    result = cli("import", str(CASES / case), "--company", fleet.shown_company_id, *more, "--json")
+
+    assert sentence in result.sentence
+
+
+def test_a_foreign_company_and_a_missing_one_are_told(cli: Cli) -> None:
+    trucks = str(CASES / "fleet" / "trucks.csv")
+
+    assert "no company" in cli("import", trucks, "--company", NO_COMPANY, "--yes", "--json").sentence
+    assert "say which one" in cli("import", trucks, "--yes", "--json").sentence
