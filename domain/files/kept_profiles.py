@@ -74,7 +74,7 @@ def keep_answer(
 
 
 def read_answer(connection: Connection, company_id: UUID, layout: str) -> dict[str, Any] | None:
-    """What a person has decided about a file with these columns; None if nobody has."""
+    """A person's decision about files with these columns; None if nobody has decided."""
     return _READ.first(connection, (company_id, _ANSWERS, layout))
 
 

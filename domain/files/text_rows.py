@@ -126,7 +126,7 @@ _HTML = re.compile(rb"\s*(?:<!--.*?-->\s*)?<(?:!doctype\s+html|html|head|body)\b
 
 
 def _refuse_other_contents(path: Path) -> None:
-    """Raises UnreadableFile, which says what to do, for a file that is known to be no table."""
+    """Check the first bytes. Raises UnreadableFile, which says what to do, for a file that is known to be no table."""
     with path.open("rb") as file:
         beginning = file.read(1_024)
     for mark, told in _OTHER_CONTENTS:

@@ -30,7 +30,7 @@ from domain.stations.taxes import TaxRow
 
 
 class KindFit(NamedTuple):
-    """What one kind of file knows of the columns of a file."""
+    """The columns of a file that one kind of files knows."""
 
     kind: str
     known: Sequence[str]
@@ -38,7 +38,7 @@ class KindFit(NamedTuple):
     own: int
     """The number of columns with the very name of our field."""
     missing: str = ""
-    """What the file lacks, in words; empty if the kind can read it."""
+    """The fault of the file for this kind, in words; empty if the kind can read it."""
     profiles: Sequence[FileProfile] = ()
     """The profiles that read it equally well; several ask for a choice."""
     is_marked: bool = False
@@ -196,7 +196,7 @@ and half of all or one that is its own: the file then needs other names."""
 
 
 class Recognized(NamedTuple):
-    """What a file is, by its columns."""
+    """The kinds that a file may be of, by its columns."""
 
     fits: Sequence[KindFit]
     """The kinds that may be meant, the likeliest first; empty if the columns are of none."""

@@ -96,7 +96,7 @@ class FileLook(NamedTuple):
     """The outcome of a look at a file."""
 
     answer: FileAnswer | None
-    """How the file is read; None if nothing tells."""
+    """The way to read the file; None if nothing tells."""
     is_sure: bool
     why: str
     choices: Sequence[str]
@@ -108,7 +108,7 @@ class FileLook(NamedTuple):
     refused: Sequence[Rejected]
     """The first rows that would be refused."""
     unclear: Sequence[str]
-    """What a person should know or say."""
+    """Sentences about doubts that a person should settle or know."""
 
     @property
     def title(self) -> str:

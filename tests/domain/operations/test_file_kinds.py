@@ -1,4 +1,4 @@
-"""What a file is, by its columns: every case of the repository, and files that are nothing."""
+"""The kind of a file, recognized by its columns: every case of the repository, and files that are nothing."""
 
 import gzip
 import io
