@@ -39,6 +39,7 @@ from uuid import UUID
 
 from domain.lifecycle import RouteStatus
 from domain.roads import Point, great_circle_miles
+from domain.roads.sphere import MILES_PER_DEGREE
 
 METERS_PER_MILE = 1609.344
 
@@ -286,9 +287,18 @@ def _place_reached(
     last = max((index for index, place in enumerate(places) if place.stops[0] in known), default=-1)
     if last >= 0 and fix.recorded_at <= known[places[last].stops[0]].arrived_at:
         return None  # a late fix
-    distances = [(_meters(place.point, fix.point), index) for index, place in enumerate(places) if index >= last]
+    distances = [
+        (_meters(place.point, fix.point), index)
+        for index, place in enumerate(places)
+        if index >= last and _may_be_within(place.point, fix.point, radius_meters)
+    ]
     meters, nearest = min(distances, default=(math.inf, last))
     return places[nearest] if meters <= radius_meters and nearest != last else None
+
+
+def _may_be_within(one: Point, other: Point, meters: float) -> bool:
+    """False where their latitudes alone are further apart: most fixes are far from every stop."""
+    return abs(one.latitude - other.latitude) * MILES_PER_DEGREE * METERS_PER_MILE <= meters + 1.0
 
 
 def _standing_with(standing: Sequence[Fix], fix: Fix) -> list[Fix]:

@@ -121,8 +121,10 @@ def visits_after(
             stops, known, fixes, radius_meters=radius_meters, last_seen=last_seen, before_import=before_import
         )
 
-    merged = arrivals.merge_visits(before, processed(_known_by(fixes[0].recorded_at, before)))
-    merged = arrivals.merge_visits(merged, processed(merged))
+    known = _known_by(fixes[0].recorded_at, before)
+    merged = arrivals.merge_visits(before, processed(known))
+    if not known == before == merged:  # else the second pass would be the first one again
+        merged = arrivals.merge_visits(merged, processed(merged))
     return manual_stop_events.with_implied_departures(stops, merged)
 
 
