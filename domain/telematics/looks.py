@@ -112,6 +112,7 @@ def end_looks(connection: Connection, environment: str, vehicle_ids: Sequence[UU
 
 
 class _Level(NamedTuple):
+    vehicle_id: UUID
     recorded_at: datetime
     latitude: float
     longitude: float
@@ -119,6 +120,7 @@ class _Level(NamedTuple):
 
 
 class _Place(NamedTuple):
+    vehicle_id: UUID
     recorded_at: datetime
     latitude: float
     longitude: float
@@ -126,21 +128,28 @@ class _Place(NamedTuple):
 
 _SOME = """
     SELECT {columns}
-    FROM unnest(%(begins)s::timestamptz[], %(ends)s::timestamptz[]) AS span (since, until)
+    FROM unnest(%(vehicles)s::uuid[], %(begins)s::timestamptz[], %(ends)s::timestamptz[])
+        AS span (vehicle_id, since, until)
     CROSS JOIN LATERAL (
-        SELECT * FROM positions f WHERE f.vehicle_id = %(vehicle_id)s AND f.environment = %(environment)s
+        SELECT * FROM positions f WHERE f.vehicle_id = span.vehicle_id AND f.environment = %(environment)s
           AND f.recorded_at >= span.since AND f.recorded_at < span.until AND NOT f.implausible{which}
         ORDER BY f.recorded_at LIMIT 1) AS fix
     UNION
-    (SELECT {columns} FROM positions fix
-     WHERE vehicle_id = %(vehicle_id)s AND environment = %(environment)s
-       AND recorded_at BETWEEN %(since)s AND %(until)s AND NOT implausible{which}
-     ORDER BY recorded_at DESC LIMIT 1)
-    ORDER BY recorded_at
+    SELECT {columns}
+    FROM unnest(%(trucks)s::uuid[], %(since)s::timestamptz[], %(until)s::timestamptz[])
+        AS truck (vehicle_id, since, until)
+    CROSS JOIN LATERAL (
+        SELECT * FROM positions f WHERE f.vehicle_id = truck.vehicle_id AND f.environment = %(environment)s
+          AND f.recorded_at BETWEEN truck.since AND truck.until AND NOT f.implausible{which}
+        ORDER BY f.recorded_at DESC LIMIT 1) AS fix
+    ORDER BY vehicle_id, recorded_at
 """
-_PLACE = "fix.recorded_at, fix.latitude, fix.longitude"
+_PLACE = "fix.vehicle_id, fix.recorded_at, fix.latitude, fix.longitude"
 _LEVELS = Statement(_Level, _SOME.format(columns=f"{_PLACE}, fix.fuel_percent", which=" AND fuel_percent IS NOT NULL"))
 _PLACES = Statement(_Place, _SOME.format(columns=_PLACE, which=""))
+
+Spans = Mapping[UUID, tuple[datetime, datetime]]
+"""The time from which on fixes of each vehicle are read, and the time of its newest one."""
 
 _SPANS = 32
 _LAST_SPANS = 8
@@ -150,15 +159,18 @@ _MOST_PLACES = 200
 _PLACE_SPAN = timedelta(minutes=15)
 
 
-def read_some_levels(
-    connection: Connection, environment: str, vehicle_id: UUID, *, since: datetime, until: datetime
-) -> list[TrackedFix]:
-    """Some forty of the truck's fixes with a level, spread over the time, more in the last hour, and the newest one. A
+def read_some_levels(connection: Connection, environment: str, spans: Spans) -> dict[UUID, list[TrackedFix]]:
+    """Some forty of each truck's fixes with a level, spread over the time, more in the last hour, and the newest one. A
     day's drive has a thousand."""
-    late = since + max(until - since - _LAST_HOUR, timedelta())
-    moments = sorted({*_divided(since, late, _SPANS), *_divided(late, until, _LAST_SPANS)})
-    asked = _asked(environment, vehicle_id, moments, until)
-    return [TrackedFix(*row) for row in _LEVELS.all(connection, asked)]
+    moments = {}
+    for vehicle_id, (since, until) in spans.items():
+        late = since + max(until - since - _LAST_HOUR, timedelta())
+        moments[vehicle_id] = sorted({*_divided(since, late, _SPANS), *_divided(late, until, _LAST_SPANS)})
+    fixes: dict[UUID, list[TrackedFix]] = {vehicle_id: [] for vehicle_id in spans}
+    for row in _LEVELS.all(connection, _asked(environment, spans, moments)) if spans else ():
+        fix = TrackedFix(row.recorded_at, row.latitude, row.longitude, row.fuel_percent)
+        fixes[row.vehicle_id].append(fix)
+    return fixes
 
 
 def read_some_places(
@@ -166,19 +178,20 @@ def read_some_places(
 ) -> list[TrackedFix]:
     """The truck's fixes about every quarter of an hour, 200 at most, with or without a level, and the newest one. They
     show the way that it took."""
-    moments = _divided(since, until, _MOST_PLACES, _PLACE_SPAN)
-    asked = _asked(environment, vehicle_id, moments, until)
-    return [TrackedFix(*row) for row in _PLACES.all(connection, asked)]
+    moments = {vehicle_id: _divided(since, until, _MOST_PLACES, _PLACE_SPAN)}
+    asked = _asked(environment, {vehicle_id: (since, until)}, moments)
+    return [TrackedFix(row.recorded_at, row.latitude, row.longitude) for row in _PLACES.all(connection, asked)]
 
 
-def _asked(environment: str, vehicle_id: UUID, moments: Sequence[datetime], until: datetime) -> dict[str, object]:
+def _asked(environment: str, spans: Spans, moments: Mapping[UUID, Sequence[datetime]]) -> dict[str, object]:
     return {
-        "vehicle_id": vehicle_id,
         "environment": environment,
-        "since": moments[0],
-        "until": until,
-        "begins": list(moments),
-        "ends": [*moments[1:], until],
+        "vehicles": [vehicle_id for vehicle_id, begins in moments.items() for _ in begins],
+        "begins": [begin for begins in moments.values() for begin in begins],
+        "ends": [end for vehicle_id, begins in moments.items() for end in (*begins[1:], spans[vehicle_id][1])],
+        "trucks": list(spans),
+        "since": [since for since, _ in spans.values()],
+        "until": [until for _, until in spans.values()],
     }
 
 

@@ -13,7 +13,15 @@ from domain.burn.shortfalls import ANY_PERCENT, SOONEST, NextLook, Outlook, next
 from domain.clock import later
 from domain.database.connections import Connection
 from domain.lifecycle import Environment
-from domain.routes.plans.fuel_outlooks import FuelAhead, FuelOfTrip, fuel_ahead, fuel_by_miles, fuel_of_trips
+from domain.planning.deviations import TrackedFix
+from domain.routes.plans.fuel_outlooks import (
+    FuelAhead,
+    FuelOfTrip,
+    fuel_ahead,
+    fuel_by_miles,
+    fuel_of_trips,
+    levels_of_trips,
+)
 from domain.routes.plans.replans import LEAST_BETWEEN, MOST_BURN_ATTEMPTS, MOST_BURN_REPLANS
 from domain.telematics import looks
 from domain.telematics.arrivals import Visit
@@ -49,12 +57,14 @@ def look_at_trucks(connection: Connection, environment: str, trucks: Sequence[Tr
     waiting = {vehicle_id: look for vehicle_id, one in by_vehicle.items() if (look := one.track.look) is not None}
     due = _due(connection, environment, waiting, by_vehicle)
     trips = fuel_of_trips(connection, [by_vehicle[vehicle_id].route_id for vehicle_id in due]) if due else {}
-    looked = {}
-    for vehicle_id, at in due.items():
-        truck = by_vehicle[vehicle_id]
-        trip = trips.get(truck.route_id)
-        if trip is not None and trip.watch_burn and trip.coarse_way is not None:
-            looked[vehicle_id] = _look_on(connection, truck, trip, at)
+    watched = {trip.vehicle_id: trip for trip in trips.values() if trip.watch_burn and trip.coarse_way is not None}
+    is_live = environment == Environment.LIVE
+    known = {vehicle_id: (trip, due[vehicle_id]) for vehicle_id, trip in watched.items() if is_live and not trip.waits}
+    levels = levels_of_trips(connection, environment, list(known.values()))
+    looked = {
+        vehicle_id: _look_on(connection, by_vehicle[vehicle_id], trip, due[vehicle_id], levels.get(vehicle_id))
+        for vehicle_id, trip in watched.items()
+    }
     looks.end_looks(connection, environment, [vehicle_id for vehicle_id in due if vehicle_id not in looked])
     looks.store_looks(
         connection,
@@ -83,9 +93,15 @@ def _due(
     return looks.due_fixes(connection, environment, waiting, until, newest=environment == Environment.LIVE)
 
 
-def _look_on(connection: Connection, truck: TruckToLookAt, trip: FuelOfTrip, at: datetime) -> _Looked:
+def _look_on(
+    connection: Connection,
+    truck: TruckToLookAt,
+    trip: FuelOfTrip,
+    at: datetime,
+    fixes: Sequence[TrackedFix] | None,
+) -> _Looked:
     """Looks at a truck as often as its fixes make it due: once, if they are live."""
-    vehicle_id, looked = truck.track.vehicle_id, _look(connection, truck, trip, truck.track.low_since, at)
+    vehicle_id, looked = truck.track.vehicle_id, _look(connection, truck, trip, truck.track.low_since, at, fixes)
     for _ in range(_MOST_LOOKS if trip.environment != Environment.LIVE else 0):
         if looked.shortfall is not None:
             break
@@ -97,13 +113,18 @@ def _look_on(connection: Connection, truck: TruckToLookAt, trip: FuelOfTrip, at:
 
 
 def _look(
-    connection: Connection, truck: TruckToLookAt, trip: FuelOfTrip, low_since: datetime | None, at: datetime
+    connection: Connection,
+    truck: TruckToLookAt,
+    trip: FuelOfTrip,
+    low_since: datetime | None,
+    at: datetime,
+    fixes: Sequence[TrackedFix] | None = None,
 ) -> _Looked:
     again = NextLook(later(at, SOONEST), ANY_PERCENT, later(at, 2 * SOONEST))
     if trip.waits:
         return _Looked(again, low_since)
     arrivals = {stop: visit.arrived_at for stop, visit in truck.visits.items()}
-    found = fuel_ahead(connection, trip, arrivals, at=at)
+    found = fuel_ahead(connection, trip, arrivals, at=at, fixes=fixes)
     if found is not None and not found.sends_levels:
         return _look_by_miles(fuel_by_miles(connection, trip, arrivals, at=at), low_since, at)
     if found is None or not found.is_current:

@@ -101,16 +101,29 @@ class FuelAhead(NamedTuple):
         return f"{reason_of(self.outlook)}; {left:.0f} % would be left at {self.name}"
 
 
+def levels_of_trips(
+    connection: Connection, environment: str, trips: Sequence[tuple[FuelOfTrip, datetime]]
+) -> dict[UUID, list[TrackedFix]]:
+    """Some levels of each trip's truck up to the fix recorded at that time, by vehicle."""
+    return read_some_levels(connection, environment, {trip.vehicle_id: (trip.as_of, at) for trip, at in trips})
+
+
 def fuel_ahead(
-    connection: Connection, trip: FuelOfTrip, arrivals: Mapping[int, datetime], *, at: datetime
+    connection: Connection,
+    trip: FuelOfTrip,
+    arrivals: Mapping[int, datetime],
+    *,
+    at: datetime,
+    fixes: Sequence[TrackedFix] | None = None,
 ) -> FuelAhead | None:
-    """The fuel of a truck by its levels up to the fix recorded at that time; `arrivals` has the route's stops. None
-    where no road is known."""
+    """The fuel of a truck by its levels up to the fix recorded at that time, which are read unless `fixes` has them;
+    `arrivals` has the route's stops. None where no road is known."""
     if trip.coarse_way is None:
         return None
+    if fixes is None:
+        fixes = levels_of_trips(connection, trip.environment, [(trip, at)])[trip.vehicle_id]
     coarse = unpack_way(trip.coarse_way)
     way = _way(trip, coarse, arrivals)
-    fixes = read_some_levels(connection, trip.environment, trip.vehicle_id, since=trip.as_of, until=at)
     levels = _levels(way, fixes)
     mile = levels[-1].mile if levels else 0.0
     number, ahead = _ahead(trip, coarse, way, mile)
