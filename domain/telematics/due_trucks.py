@@ -26,6 +26,10 @@ _HINTED_FOR = timedelta(minutes=1)
 """A truck that has waited longer gets no further job with each post: the workers are behind, and the sweep enqueues its
 job."""
 
+LOOKS_WAIT = timedelta(seconds=20)
+"""A live truck that is due for a look at its fuel alone gets no job of its own: after this time the sweep enqueues it,
+together with others of its company, and looks at many cost a third of looks one by one."""
+
 OPEN_ROUTES_OF_TRUCK = """
     (SELECT r.id, r.scheduled_start, r.stops FROM routes r
      WHERE r.vehicle_id = truck.vehicle_id AND r.environment = %(environment)s
@@ -56,6 +60,7 @@ class _DueTruck(NamedTuple):
     vehicle_id: UUID
     company_id: UUID
     unprocessed_since: NotNull[datetime]
+    """In the future for a truck that waits for the sweep."""
 
 
 _MAKE_DUE = Statement(
@@ -74,8 +79,10 @@ _MAKE_DUE = Statement(
         CROSS JOIN LATERAL (SELECT * FROM tracks t WHERE t.vehicle_id = fixes.vehicle_id
                             AND t.environment = %(environment)s OFFSET 0) AS t
     ), new AS MATERIALIZED (
-        SELECT truck.vehicle_id, min(first_at) AS first_at FROM truck CROSS JOIN LATERAL (
-            SELECT min(fix.recorded_at) AS first_at
+        SELECT truck.vehicle_id, min(first_at) AS first_at,
+               bool_and(is_look) FILTER (WHERE first_at IS NOT NULL) AS is_look
+        FROM truck CROSS JOIN LATERAL (
+            SELECT min(fix.recorded_at) AS first_at, false AS is_look
             FROM ({OPEN_ROUTES_OF_TRUCK}) AS open_route
             CROSS JOIN LATERAL (
                 SELECT max(coalesce(v.departed_at + interval '10 minutes', 'infinity')) AS until
@@ -94,15 +101,18 @@ _MAKE_DUE = Statement(
                     AND (abs(fix.latitude) > 89
                          OR least(across, 360 - across) * cosd(fix.latitude) <= %(degrees)s * 1.1)))
             UNION ALL
-            SELECT truck.watch_from FROM unnest(truck.moments) AS recorded_at WHERE recorded_at >= truck.watch_at
+            SELECT truck.watch_from, false FROM unnest(truck.moments) AS recorded_at
+            WHERE recorded_at >= truck.watch_at
             UNION ALL
-            SELECT fix.recorded_at FROM unnest(truck.moments, truck.fuel_percents) AS fix (recorded_at, fuel_percent)
+            SELECT fix.recorded_at, true
+            FROM unnest(truck.moments, truck.fuel_percents) AS fix (recorded_at, fuel_percent)
             WHERE truck.look_from IS NOT NULL AND {IS_DUE}
         ) AS near GROUP BY truck.vehicle_id HAVING min(first_at) IS NOT NULL
     )
     UPDATE tracks t
     SET unprocessed_from = least(t.unprocessed_from, new.first_at),
-        unprocessed_since = coalesce(t.unprocessed_since, %(now)s)
+        unprocessed_since = CASE WHEN new.is_look THEN coalesce(t.unprocessed_since, %(look_at)s)
+                                 ELSE least(t.unprocessed_since, %(now)s) END
     FROM new
     WHERE t.vehicle_id = ANY(ARRAY(SELECT vehicle_id FROM new)) AND t.environment = %(environment)s
       AND t.vehicle_id = new.vehicle_id
@@ -147,7 +157,8 @@ def make_trucks_due(
             "stale": arrivals.STALE_DRAFT_AFTER,
             "early": early,
             "now": now,
+            "look_at": now + LOOKS_WAIT if environment == Environment.LIVE else now,
         },
     )
-    hinted = [truck for truck in waiting if now - truck.unprocessed_since <= _HINTED_FOR]
+    hinted = [truck for truck in waiting if timedelta() <= now - truck.unprocessed_since <= _HINTED_FOR]
     process_trucks(connection, (WaitingAgain(environment, truck.company_id, truck.vehicle_id) for truck in hinted))

@@ -13,7 +13,7 @@ from domain.planning.explanation import unpack_explanation
 from domain.planning.fuel_plan import NoPlan
 from domain.planning.plan_tasks import PlanTask, arrivals_on, load_plan_task, road_ahead
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
-from domain.queue.jobs import Job, build_plan_job, review_plan_job
+from domain.queue.jobs import SWEEP_GRACE, Job, build_plan_job, process_positions_job, review_plan_job
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE
@@ -24,6 +24,8 @@ from domain.routes.plans.reviews import Review
 from domain.routes.progress.tracking import process_vehicles
 from domain.settings import Settings
 from domain.stations.corridor_offers import StationPlaces, offers_along
+from domain.telematics.due_trucks import LOOKS_WAIT
+from domain.telematics.tracks import lost_processing
 from tests.domain.helpers import deliver, imported, positions_at, post, route_row
 from tests.factories import JOLIET, NEWARK, Fleet
 from tests.jobs import jobs_of
@@ -186,7 +188,14 @@ class Journey:
         if positions:
             self.now = max(self.now, positions[-1].recorded_at)
         post(self.connection, self.tenant, positions, now=self.now)
-        return jobs_of(self.connection)
+        return jobs_of(self.connection) or self.swept()
+
+    def swept(self) -> list[Job]:
+        """A live truck that is due for a look at its fuel alone waits for the sweep."""
+        environment, company_id = self.tenant.environment, self.tenant.company_id
+        waiting = lost_processing(self.connection, now=self.now + LOOKS_WAIT + SWEEP_GRACE)
+        trucks = waiting.get((environment, company_id), [])
+        return [process_positions_job(environment, trucks, company_id)] if trucks else []
 
     def drive(self, *legs: Leg, fueled: Sequence[tuple[float, float]] = ()) -> None:
         """Every fix is posted by itself, and what follows is done."""

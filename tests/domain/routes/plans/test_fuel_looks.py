@@ -15,13 +15,14 @@ from domain.accounts.policy import Policy
 from domain.contract.shapes import Position
 from domain.database.connections import Connection
 from domain.documents import PlanCause
+from domain.lifecycle import Environment
 from domain.needs.company_needs import NamedRoute, RoutesInNeed, find_needs
 from domain.planning.explanation import unpack_explanation
 from domain.routes.plans import replans, review_requests, reviews
 from domain.routes.plans.replans import ask_for_replan
 from domain.settings import Settings
 from domain.stations.stations import store_station_rows
-from tests.domain.helpers import corrected_by_hand
+from tests.domain.helpers import corrected_by_hand, post
 from tests.domain.routes.journey import PERCENT_PER_MILE, Journey, Leg
 from tests.factories import DOT, STATIONS, Fleet
 from tests.jobs import jobs_of
@@ -125,6 +126,22 @@ def test_few_fixes_have_the_fuel_looked_at(journey: Journey) -> None:
         jobs += bool(posted)
         journey.run(posted)
     assert jobs <= 4  # of 44
+
+
+def test_live_trucks_wait_for_the_sweep_which_has_many_looked_at_at_once(journey: Journey) -> None:
+    is_live = journey.tenant.environment == Environment.LIVE
+    Truck(journey, 1.0).drive(30)
+    (fix,) = journey.fixes(Leg(28, 29))
+    journey.connection.execute(
+        "UPDATE tracks SET look_from = %(at)s, look_by = %(at)s WHERE vehicle_id = %(vehicle)s",
+        {"at": fix.recorded_at, "vehicle": journey.fleet.trucks[0]},
+    )
+    journey.now = fix.recorded_at
+    post(journey.connection, journey.tenant, [fix], now=journey.now)
+    assert len(jobs_of(journey.connection)) == (0 if is_live else 1)
+    (job,) = journey.swept()
+    journey.run([job])
+    assert journey.track.look_by > fix.recorded_at
 
 
 def test_a_truck_that_passes_its_stop_is_told_before_it_is_empty_though_no_replans_are_wanted(
