@@ -2,14 +2,17 @@
 
 import csv
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from deploy.demo.past import StoredTrip
+from deploy.demo.trips import FIRST_UNIT
 from domain.database.connections import Connection, Tenant
+from domain.database.statements import NotNull, Statement
 from domain.fills.local_times import zone_of
 from domain.fills.profiles import card_profile
 from domain.operations import import_records
@@ -22,6 +25,7 @@ from domain.stations.offers import Station
 
 _COMES_AFTER = timedelta(hours=30)
 """The card's file comes this long after a purchase."""
+_LAST_TRIPS = timedelta(days=7)
 _HEADER = (
     *("Card #", "Tran Date", "Tran Time", "Invoice", "Unit", "Driver Name", "Odometer", "Location Name", "City"),
     *("State/ Prov", "Fees", "Item", "Unit Price", "Disc PPU", "Disc Cost", "Qty", "Disc Amt", "Disc Type", "Amt"),
@@ -48,29 +52,100 @@ def import_card_files(
             by_month.setdefault(f"{bought_at:%Y-%m}", []).append(row)
     if by_month:
         by_month[max(by_month)].append(_unknown_unit(now - _COMES_AFTER))
-    with tempfile.TemporaryDirectory(prefix="fuelroute-demo-") as folder:
-        for month, rows in sorted(by_month.items()):
-            path = Path(folder, f"efs-{month}.csv")
-            with path.open("w", newline="", encoding="utf-8") as file:
-                csv.writer(file).writerows([_HEADER, *rows])
-            _import(connection, tenant, path, settings, actor, now=now)
+    for month, rows in sorted(by_month.items()):
+        _import(connection, tenant, month, rows, settings, actor, now=now)
     return sum(map(len, by_month.values()))
 
 
+class _Stopped(NamedTuple):
+    """A stop of the living fleet at a pump where its plan says to buy."""
+
+    external_id: str
+    unit_number: NotNull[str]
+    driver_name: NotNull[str]
+    number: NotNull[int]
+    station_name: NotNull[str]
+    city: str | None
+    state: str | None
+    latitude: NotNull[float]
+    longitude: NotNull[float]
+    gallons: NotNull[float]
+    price: NotNull[float]
+    stopped_at: NotNull[datetime]
+
+
+_STOPPED = Statement(
+    _Stopped,
+    """
+    SELECT r.external_id, v.unit_number, d.name AS driver_name, (stop->>'sequence')::int AS number,
+           s.name AS station_name, s.city, s.state, s.latitude, s.longitude,
+           (stop->>'gallonsToFill')::float8 AS gallons, (stop->>'pricePerGallon')::float8 AS price,
+           pump.recorded_at AS stopped_at
+    FROM routes r JOIN plans p ON p.id = r.plan_id JOIN vehicles v ON v.id = r.vehicle_id
+    JOIN drivers d ON d.id = r.driver_id CROSS JOIN LATERAL jsonb_array_elements(p.document->'stops') AS stop
+    JOIN stations s ON s.latitude = (stop->>'latitude')::float8 AND s.longitude = (stop->>'longitude')::float8
+         AND s.name = stop->>'name'
+    CROSS JOIN LATERAL (
+        SELECT f.recorded_at FROM positions f
+        WHERE f.vehicle_id = r.vehicle_id AND f.environment = r.environment
+          AND f.recorded_at BETWEEN r.arrived_at AND r.completed_at AND f.speed_mph < 5
+          AND abs(f.latitude - s.latitude) < 0.1 AND abs(f.longitude - s.longitude) < 0.1
+        ORDER BY f.recorded_at LIMIT 1) AS pump
+    WHERE r.company_id = %(company_id)s AND r.environment = %(environment)s AND r.status = 'completed'
+      AND r.external_id LIKE 'PR-%%' AND r.completed_at BETWEEN %(since)s AND %(until)s
+      AND NOT EXISTS (SELECT FROM fills f WHERE f.route_id = r.id)
+    ORDER BY pump.recorded_at, r.id
+    """,
+)
+
+
+def import_new_purchases(
+    connection: Connection, tenant: Tenant, settings: Settings, actor: str, *, now: datetime
+) -> int:
+    """Imports the card's file of the living fleet's last trips. Returns the number of purchases."""
+    days = {"since": now - _LAST_TRIPS, "until": now - _COMES_AFTER}
+    rows = [
+        _row(
+            int(one.unit_number) - FIRST_UNIT,
+            one.unit_number,
+            one.driver_name,
+            f"{one.external_id[3:].replace('-', '')}{one.number}",
+            (one.station_name, one.city, one.state, Point(one.latitude, one.longitude)),
+            one.stopped_at,
+            one.gallons,
+            one.price,
+        )
+        for one in _STOPPED.all(connection, {**tenant._asdict(), **days})
+    ]
+    if rows:
+        _import(connection, tenant, f"{now:%Y-%m-%d}", rows, settings, actor, now=now)
+    return len(rows)
+
+
 def _import(
-    connection: Connection, tenant: Tenant, path: Path, settings: Settings, actor: str, *, now: datetime
+    connection: Connection,
+    tenant: Tenant,
+    name: str,
+    rows: Sequence[Sequence[str]],
+    settings: Settings,
+    actor: str,
+    *,
+    now: datetime,
 ) -> None:
-    file = FillsFile(
-        path=path,
-        company_id=tenant.company_id,
-        environment=tenant.environment,
-        profile=card_profile("efs"),
-        far_miles=settings.fill_far_miles,
-    )
-    record = import_records.begin(
-        connection, tenant.company_id, file.kind, actor, rows_total=file.rows_total(), now=now
-    )
-    ImportRun(file, lambda: nullcontext(connection), actor, record=record, time=lambda: now).store()
+    with tempfile.TemporaryDirectory(prefix="fuelroute-demo-") as folder:
+        path = Path(folder, f"efs-{name}.csv")
+        with path.open("w", newline="", encoding="utf-8") as written:
+            csv.writer(written).writerows([_HEADER, *rows])
+        file = FillsFile(
+            path=path,
+            company_id=tenant.company_id,
+            environment=tenant.environment,
+            profile=card_profile("efs"),
+            far_miles=settings.fill_far_miles,
+        )
+        total = file.rows_total()
+        record = import_records.begin(connection, tenant.company_id, file.kind, actor, rows_total=total, now=now)
+        ImportRun(file, lambda: nullcontext(connection), actor, record=record, time=lambda: now).store()
 
 
 def _purchases(trips: Iterable[StoredTrip], *, seed: int) -> Iterator[tuple[datetime, list[str]]]:
@@ -89,7 +164,16 @@ def _purchases(trips: Iterable[StoredTrip], *, seed: int) -> Iterator[tuple[date
             bought_at = one.drive.bought_at(number)
             yield (
                 bought_at,
-                _row(one, station, bought_at, gallons, price + chance.choice((0, 0, 0, 0.02, 0.05)), number),
+                _row(
+                    one.trip.truck,
+                    one.truck.unit_number,
+                    one.truck.driver_name,
+                    f"{one.trip.truck:02}{one.trip.number:04}{number}",
+                    (station.name, station.city, station.state, Point(station.latitude, station.longitude)),
+                    bought_at,
+                    gallons,
+                    price + chance.choice((0, 0, 0, 0.02, 0.05)),
+                ),
             )
 
 
@@ -103,34 +187,24 @@ def _another(one: StoredTrip, stop: PlannedFuelStop) -> tuple[Station, float]:
 
 
 def _row(
-    one: StoredTrip, station: Station, bought_at: datetime, gallons: float, price: float, number: int
+    truck: int,
+    unit_number: str,
+    driver_name: str,
+    invoice: str,
+    place: tuple[str, str | None, str | None, Point],
+    bought_at: datetime,
+    gallons: float,
+    price: float,
 ) -> list[str]:
-    zone = zone_of(station.state or "", Point(station.latitude, station.longitude))
-    local = bought_at.astimezone(ZoneInfo(zone))
+    """A line of the file. `place` is the truck stop's name, city, state and point."""
+    name, city, state, point = place
+    local = bought_at.astimezone(ZoneInfo(zone_of(state or "", point)))
     quantity, paid = round(gallons, 2), round(price, 3)
-    amount = round(quantity * paid, 2)
     return [
-        f"70830512345{1000 + one.trip.truck}",
-        f"{local:%Y-%m-%d}",
-        f"{local:%H:%M}",
-        f"{one.trip.truck:02}{one.trip.number:04}{number}",
-        one.truck.unit_number,
-        one.truck.driver_name.upper(),
-        "",
-        station.name.upper(),
-        (station.city or "").upper(),
-        station.state or "",
-        "0.00",
-        "ULSD",
-        f"{paid:.3f}",
-        f"{paid:.3f}",
-        "0.00",
-        f"{quantity:.2f}",
-        "0.00",
-        "",
-        f"{amount:.2f}",
-        "N",
-        "USD/Gallons",
+        *(f"70830512345{1000 + truck}", f"{local:%Y-%m-%d}", f"{local:%H:%M}", invoice, unit_number),
+        *(driver_name.upper(), "", name.upper(), (city or "").upper(), state or "", "0.00", "ULSD"),
+        *(f"{paid:.3f}", f"{paid:.3f}", "0.00", f"{quantity:.2f}", "0.00", "", f"{round(quantity * paid, 2):.2f}"),
+        *("N", "USD/Gallons"),
     ]
 
 

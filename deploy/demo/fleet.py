@@ -17,6 +17,7 @@ import httpx
 import numpy as np
 import psycopg
 
+from deploy.demo.card_file import import_new_purchases
 from deploy.demo.moves import MovingTruck, Way
 from deploy.demo.present import LATE, LOW, LOW_PERCENT, SILENT, unit_in_tms
 from deploy.demo.prices import keep_prices_fresh
@@ -24,16 +25,17 @@ from deploy.demo.trips import FIRST_UNIT, OFF_ROAD, PLACES, SEED, external_id, n
 from domain import clock
 from domain.burn.figures import DEFAULT_CAPACITY_GALLONS, DEFAULT_MPG
 from domain.contract.shapes import Position
-from domain.database.connections import Connection, Database
+from domain.database.connections import Connection, Database, Tenant
 from domain.database.statements import Scalar, Statement
 from domain.documents import FuelStopDocument
 from domain.encoding import write
 from domain.housekeeping.retention import delete_routes
 from domain.ids import shown_id
-from domain.lifecycle import RouteStatus
+from domain.lifecycle import Environment, RouteStatus
 from domain.planning.explanation import unpack_explanation
 from domain.roads import Point, Road, great_circle_miles
 from domain.sandbox.demo_fleet import read_demo_fleet
+from domain.settings import Settings
 
 HERE = Path(__file__).parent
 _LOOK_SECONDS = 2.0
@@ -143,7 +145,10 @@ class Feed:
 class LivingFleet:
     """The trucks of a demo's company, driven turn by turn."""
 
-    def __init__(self, database: Database, company_id: UUID, feed: Feed, *, seed: int = SEED) -> None:
+    def __init__(
+        self, database: Database, company_id: UUID, feed: Feed, settings: Settings, *, seed: int = SEED
+    ) -> None:
+        self._settings = settings
         self._database, self._company_id, self._feed, self._seed = database, company_id, feed, seed
         self._trucks: dict[UUID, MovingTruck] = {}
         self._turn = 0
@@ -171,9 +176,12 @@ class LivingFleet:
         return fleet.speed_at(clock.now()) if fleet is not None else None
 
     def tidy(self, *, now: datetime) -> None:
-        """Does what a demo of many days needs: prices of today, and no trips older than half a year."""
+        """Does what a demo of many days needs: once a day new prices and the card's file of the last trips. It forgets
+        trips older than half a year."""
         with self._database.transaction() as connection:
-            keep_prices_fresh(connection, HERE / "stations.csv", now=now, seed=self._seed)
+            if keep_prices_fresh(connection, HERE / "stations.csv", now=now, seed=self._seed):
+                tenant = Tenant(self._company_id, Environment.LIVE)
+                import_new_purchases(connection, tenant, self._settings, "fuelroute demo", now=now)
         with self._database.transaction() as connection:
             old = _OLD_TRIPS.all(connection, (self._company_id, now - _KEPT))
             delete_routes(connection, old)

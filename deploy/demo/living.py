@@ -104,7 +104,7 @@ def drive_fleet(settings: Settings, stopping: Callable[[], bool]) -> None:
                 return
             company_id = read_id("cmp", str(demo.get("company_id", "")))
             if company_id is not None and _has_fleet(database, company_id):
-                LivingFleet(database, company_id, Feed(settings.http_url(), demo["live_key"])).drive(stopping)
+                LivingFleet(database, company_id, Feed(settings.http_url(), demo["live_key"]), settings).drive(stopping)
             time.sleep(_LOOK_SECONDS)
 
 

@@ -79,7 +79,7 @@ def test_the_demo_lives_and_is_removed(database: Database, tmp_path: Path) -> No
         assert rows.execute("SELECT count(*) FROM learned_burns WHERE mpg > 4").fetchone() == (24,)
         assert read_demo_fleet(connection, company_id) is not None
 
-    fleet, recorder = LivingFleet(database, company_id, recorder := Recorder()), recorder  # type: ignore[arg-type]
+    fleet, recorder = LivingFleet(database, company_id, recorder := Recorder(), settings), recorder  # type: ignore[arg-type]
     for minute in range(3):
         fleet.take_turn(1, now=NOW + timedelta(minutes=minute))
     assert len(recorder.fixes) == 23, "one truck is silent"
