@@ -1,8 +1,9 @@
 """A company moves to another cell with every row. It is never at work in both, and each step can be given again."""
 
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
+from typing import NamedTuple
 from uuid import UUID
 
 import psycopg
@@ -32,9 +33,9 @@ OF_COMPANY = [name for name in WALLED if "company_id" in TABLES[name].c or name 
 CARRIED = [table.name for table in moved_tables()]
 
 
-@pytest.fixture
-def companies(cells: Cells) -> Iterator[tuple[UUID, ...]]:
-    """Two companies of the first cell with a row in every table, in both environments."""
+@contextmanager
+def planted_in(cells: Cells) -> Iterator[tuple[UUID, ...]]:
+    """Two companies of the first cell with a row in every table, in both environments; erased at the end."""
     with cells.owner[1].transaction() as connection:
         planted = Planted(connection)
         connection.execute("UPDATE csv_imports SET finished_at = now()")
@@ -56,6 +57,12 @@ def companies(cells: Cells) -> Iterator[tuple[UUID, ...]]:
 
 
 @pytest.fixture
+def companies(cells: Cells) -> Iterator[tuple[UUID, ...]]:
+    with planted_in(cells) as both:
+        yield both
+
+
+@pytest.fixture
 def company(companies: tuple[UUID, ...]) -> UUID:
     return companies[0]
 
@@ -71,12 +78,31 @@ def test_every_table_of_a_company_is_carried_or_stays_behind_for_a_reason() -> N
     assert all(table.found_by is not None for table in moved_tables() if table.only_grows)
 
 
-def test_a_company_moves_with_every_row_and_no_other(cells: Cells, companies: tuple[UUID, ...]) -> None:
-    company_id, other = companies
-    before = rows_of(cells, 1, company_id)
+class Moved(NamedTuple):
+    """A company that has moved, another one that has not, and the rows before: a test that changes nothing looks at
+    what came of it."""
 
-    cells.move(company_id)
+    company_id: UUID
+    other: UUID
+    rows_before: dict[str, int]
 
+
+@pytest.fixture(scope="module")
+def moved(cells: Cells) -> Iterator[Moved]:
+    with planted_in(cells) as (company_id, other):
+        with cells.owner[1].transaction() as connection:
+            connection.execute("SELECT setval(pg_get_serial_sequence('webhook_deliveries', 'number'), 5000)")
+            connection.execute("UPDATE webhook_deliveries SET number = DEFAULT WHERE company_id = %s", (company_id,))
+            connection.execute("ALTER TABLE routes DISABLE TRIGGER note_change_of_route")
+            connection.execute("UPDATE routes SET changed_in = 7 WHERE company_id = %s", (company_id,))
+            connection.execute("ALTER TABLE routes ENABLE TRIGGER note_change_of_route")
+        before = rows_of(cells, 1, company_id)
+        cells.move(company_id)
+        yield Moved(company_id, other, before)
+
+
+def test_a_company_moves_with_every_row_and_no_other(cells: Cells, moved: Moved) -> None:
+    company_id, other, before = moved
     after = rows_of(cells, 2, company_id)
     expected = before | {
         "route_count_deltas": 0,
@@ -89,14 +115,9 @@ def test_a_company_moves_with_every_row_and_no_other(cells: Cells, companies: tu
     assert cells.routes_seen(1, company_id) == 0
     assert cells.routes_seen(1, other) == 2
     assert cells.routes_seen(2, company_id) == 2
-    with cells.moving(company_id) as company_move:
-        company_move.erase_source(lambda _: None)
-    assert set(rows_of(cells, 1, company_id).values()) == {0}
 
 
-def test_nothing_of_the_replication_is_left(cells: Cells, company: UUID) -> None:
-    cells.move(company)
-
+def test_nothing_of_the_replication_is_left(cells: Cells, moved: Moved) -> None:
     for cell in (1, 2):
         with cells.owner[cell].transaction() as connection:
             left = connection.execute(
@@ -104,6 +125,27 @@ def test_nothing_of_the_replication_is_left(cells: Cells, company: UUID) -> None
                 " SELECT relname FROM pg_class WHERE relreplident = 'f' AND relnamespace = 'public'::regnamespace"
             ).fetchall()
         assert left == []
+
+
+def test_webhooks_go_on_after_the_numbers_that_came_along(cells: Cells, moved: Moved) -> None:
+    with cells.owner[2].transaction() as connection:
+        rows = connection.execute(
+            "SELECT max(number) > 5000, max(number) < nextval(pg_get_serial_sequence('webhook_deliveries', 'number'))"
+            " FROM webhook_deliveries WHERE company_id = %s",
+            (moved.company_id,),
+        ).fetchall()
+    assert rows == [(True, True)]
+
+
+def test_routes_that_came_along_are_changes_of_this_cell(cells: Cells, moved: Moved) -> None:
+    """Each cell counts its own transactions: a list of changes in the other cell must not miss them."""
+    with cells.owner[2].transaction() as connection:
+        rows = connection.execute(
+            "SELECT bool_and(changed_in > 7 AND changed_in < pg_current_xact_id()::text::int8) FROM routes"
+            " WHERE company_id = %s",
+            (moved.company_id,),
+        ).fetchall()
+    assert rows == [(True,)]
 
 
 def test_it_works_here_and_is_not_seen_there_while_it_is_copied(cells: Cells, company: UUID) -> None:
@@ -156,27 +198,30 @@ class Died(Exception):
     """The command was killed here."""
 
 
-@pytest.mark.parametrize(("module", "step"), STEPS, ids=[step for _, step in STEPS])
-def test_a_command_that_died_is_given_again(
-    cells: Cells, company: UUID, module: object, step: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    taken = getattr(module, step)
-
-    def dies(*arguments: object, **named: object) -> None:
-        taken(*arguments, **named)
-        raise Died
-
-    with monkeypatch.context() as patched:
-        patched.setattr(module, step, dies)
-        patched.setattr(fence, "resume_company", lambda *_: None)  # what is killed tidies nothing up
-        with pytest.raises(Died):
-            cells.move(company)
-    assert not (cells.routes_seen(1, company) and cells.routes_seen(2, company))
+def test_a_command_that_died_is_given_again(cells: Cells, company: UUID, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It dies after each step in turn: given again, it repeats the step after which it died, and gets one step further.
+    In the end it is left alone."""
+    for module, step in STEPS:
+        with monkeypatch.context() as patched:
+            patched.setattr(module, step, dying_after(getattr(module, step)))
+            patched.setattr(fence, "resume_company", lambda *_: None)  # what is killed tidies nothing up
+            with pytest.raises(Died):
+                cells.move(company)
+        seen = (cells.routes_seen(1, company), cells.routes_seen(2, company))
+        assert not all(seen), f"at work in both cells after {step}"
 
     with cells.moving(company) as company_move:
         company_move.run(longest_pause_seconds=20)
 
     assert (cells.routes_seen(1, company), cells.routes_seen(2, company)) == (0, 2)
+
+
+def dying_after(step: Callable[..., object]) -> Callable[..., None]:
+    def dies(*arguments: object, **named: object) -> None:
+        step(*arguments, **named)
+        raise Died
+
+    return dies
 
 
 def test_a_pause_ends_by_itself(cells: Cells, company: UUID) -> None:
@@ -274,6 +319,7 @@ def test_a_company_comes_back(cells: Cells, company: UUID) -> None:
         company_move.run(longest_pause_seconds=20)
     with cells.moving(company) as company_move:
         company_move.erase_source(lambda _: None)
+    assert set(rows_of(cells, 1, company).values()) == {0}
 
     back.move(company)
 
@@ -312,40 +358,6 @@ def test_a_server_that_cannot_replicate_is_told(cells: Cells, company: UUID) -> 
     poor = cells._replace(first=cells.first._replace(database_url=cells.owner[1].url))
     with poor.moving(company) as company_move, pytest.raises(NotReady, match="superuser"):
         company_move.check()
-
-
-def test_webhooks_go_on_after_the_numbers_that_came_along(cells: Cells, company: UUID) -> None:
-    with cells.owner[1].transaction() as connection:
-        connection.execute("SELECT setval(pg_get_serial_sequence('webhook_deliveries', 'number'), 5000)")
-        connection.execute("UPDATE webhook_deliveries SET number = DEFAULT WHERE company_id = %s", (company,))
-
-    cells.move(company)
-
-    with cells.owner[2].transaction() as connection:
-        rows = connection.execute(
-            "SELECT max(number) < nextval(pg_get_serial_sequence('webhook_deliveries', 'number'))"
-            " FROM webhook_deliveries WHERE company_id = %s",
-            (company,),
-        ).fetchall()
-    assert rows == [(True,)]
-
-
-def test_routes_that_came_along_are_changes_of_this_cell(cells: Cells, company: UUID) -> None:
-    """Each cell counts its own transactions: a list of changes in the other cell must not miss them."""
-    with cells.owner[1].transaction() as connection:
-        connection.execute("ALTER TABLE routes DISABLE TRIGGER note_change_of_route")
-        connection.execute("UPDATE routes SET changed_in = 7 WHERE company_id = %s", (company,))
-        connection.execute("ALTER TABLE routes ENABLE TRIGGER note_change_of_route")
-
-    cells.move(company)
-
-    with cells.owner[2].transaction() as connection:
-        rows = connection.execute(
-            "SELECT bool_and(changed_in > 7 AND changed_in < pg_current_xact_id()::text::int8) FROM routes"
-            " WHERE company_id = %s",
-            (company,),
-        ).fetchall()
-    assert rows == [(True,)]
 
 
 def test_the_service_cannot_end_a_move(cells: Cells, company: UUID) -> None:
