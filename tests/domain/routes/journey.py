@@ -198,8 +198,8 @@ class Journey:
         return [process_positions_job(environment, trucks, company_id)] if trucks else []
 
     def drive(self, *legs: Leg, fueled: Sequence[tuple[float, float]] = ()) -> None:
-        """Every fix is posted by itself, and what follows is done."""
-        for position in self.fixes(*legs, fueled=fueled):
+        """A fix every four minutes is posted by itself, and what follows is done."""
+        for position in self.fixes(*legs, fueled=fueled, minutes_apart=4.0):
             self.run(self.report([position]))
 
     # What came of it

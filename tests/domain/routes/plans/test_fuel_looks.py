@@ -65,15 +65,16 @@ class Truck:
 
     def drive(self, to_mile: float, *, fuels: bool = True) -> None:
         journey = self.journey
-        messages, bought = len(journey.messages()), set[tuple[float, float]]()
-        mile = 0.0
+        messages, stops = len(journey.messages()), journey.fuel_stops
+        bought = set[tuple[float, float]]()
         for position in self.positions(journey.fixes(Leg(0, to_mile), minutes_apart=5.0)):
-            journey.run(journey.report([position]))
-            mile += 5
-            if len(journey.messages()) > messages:
-                messages = len(journey.messages())
-                self.told.append(self.percent)
-            for stop in journey.fuel_stops if fuels else ():
+            if jobs := journey.report([position]):
+                journey.run(jobs)
+                stops = journey.fuel_stops
+                if len(journey.messages()) > messages:
+                    messages = len(journey.messages())
+                    self.told.append(self.percent)
+            for stop in stops if fuels else ():
                 place = (stop["latitude"], stop["longitude"])
                 near = abs(position.latitude - place[0]) + abs(position.longitude - place[1]) < 0.12
                 if near and place not in bought:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given
-from hypothesis import settings as examples
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from domain.accounts.companies import set_policy
@@ -29,6 +29,7 @@ from tests.domain.helpers import corrected_by_hand, positions_at
 from tests.domain.routes.journey import Journey, Leg, at_mile
 from tests.factories import DOT, JOLIET, NEWARK, STATIONS, Fleet, make_fleet
 from tests.jobs import jobs_after, jobs_of
+from tests.repeatable import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
 
@@ -372,8 +373,8 @@ def outcome(journey: Journey) -> list[Any]:
 
 
 @pytest.mark.slow
-@examples(
-    max_examples=6,
+@hypothesis_settings(
+    max_examples=examples(4),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     phases=[Phase.generate],  # a seed has no simpler one
@@ -396,7 +397,7 @@ def test_replans_in_simulated_time_do_not_depend_on_how_fixes_and_jobs_come(
         return outcome(one)
 
     slow = journey()
-    fixes = slow.fixes(*legs, fueled=fueled)
+    fixes = slow.fixes(*legs, fueled=fueled, minutes_apart=4.0)
     for fix in fixes:
         slow.run(slow.report([fix]))
     for _ in range(2):
