@@ -30,12 +30,12 @@ from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
 from tests.factories import Fleet, make_fleet
 from tests.gateway import Gateway, running_gateway
-from tests.repeatable import draw_the_same_examples
+from tests.repeatable import USUAL, draw_the_same_examples
 from tests.servers import own_redis
 from tests.service import Client, Service, running_service
 from tests.webhook_receiver import Receiver, running_receiver
 
-hypothesis_settings.register_profile("repeatable", derandomize=True)
+hypothesis_settings.register_profile("repeatable", derandomize=True, max_examples=USUAL)
 hypothesis_settings.register_profile("search", max_examples=500)
 hypothesis_settings.load_profile("repeatable")
 

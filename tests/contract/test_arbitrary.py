@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from tests.contract.checks import invalid_fields, problem
 from tests.factories import JOLIET, NEWARK, route_body
+from tests.repeatable import examples
 from tests.service import Client
 
 bounded = settings(
-    max_examples=150,
+    max_examples=examples(75),
     deadline=None,
     database=None,
     derandomize=True,  # the same examples for everybody; a new one that fails becomes a test of its own
@@ -181,7 +182,7 @@ values = st.binary(max_size=12) | st.sampled_from(
 
 
 @pytest.mark.parametrize("path", ["/v1/routes", "/v1/vehicles", "/v1/drivers", "/v1/me", "/v1/routes/x"])
-@settings(bounded, max_examples=60)
+@settings(bounded, max_examples=examples(30))
 @given(st.lists(st.tuples(st.sampled_from(NAMES), values), max_size=4))
 def test_any_query_may_be_asked(client: Client, path: str, query: list[tuple[str, bytes]]) -> None:
     """Decision 12: any query string is answered, or a 400 that names the parameter."""

@@ -16,6 +16,7 @@ from ingress.api.openapi import describe
 from tests.contract.checks import accepted
 from tests.contract.conftest import Clients
 from tests.factories import route_body
+from tests.repeatable import examples
 from tests.service import Client
 
 OPERATIONS = [
@@ -101,7 +102,7 @@ START = datetime.now(UTC).replace(microsecond=0)
 
 
 @settings(
-    max_examples=80,
+    max_examples=examples(40),
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

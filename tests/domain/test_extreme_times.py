@@ -35,6 +35,7 @@ from domain.telematics.position_partitions import maintain_partitions
 from tests.conftest import own_database
 from tests.domain.helpers import deliver, imported, positions_at, post, route_row, status_of
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
+from tests.repeatable import examples
 from tests.rows import named
 
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -72,7 +73,7 @@ def database() -> Iterator[Database]:
 @example(start=TODAY, windows=(None, {"start": EXTREMES[4]}, None), arrival=NOW)
 @example(start=EXTREMES[0], windows=(None, {"start": EXTREMES[0]}, None), arrival=FIRST)
 @example(start=TODAY, windows=(None, None, None), arrival=LAST)
-@hypothesis_settings(max_examples=40, deadline=None)
+@hypothesis_settings(max_examples=examples(20), deadline=None)
 def test_every_time_passes_through_the_whole_pipeline(
     database: Database, settings: Settings, start: str, windows: tuple[Any, ...], arrival: datetime
 ) -> None:

@@ -24,6 +24,7 @@ from domain.accounts.attempts import (
 from domain.accounts.attempts import counters_of as all_counters_of
 from domain.database.connections import Connection
 from tests.domain.accounts.test_users import fresh_email
+from tests.repeatable import examples
 from tests.rows import named
 
 BOUNDS = st.sampled_from([DEVICE, ACCOUNT_FROM_NETWORK, ACCOUNT, NETWORK, SITE, PASSWORD_CHECKS])
@@ -54,7 +55,7 @@ def test_no_wait_is_longer_than_the_longest(bound: Bound, pauses: list[timedelta
             attempts, last_at = bound.left_of(attempts, last_at, now) + 1, now
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(10))
 @given(BOUNDS, st.integers(1, 14))
 def test_few_guesses_are_possible_in_any_span_of_days(bound: Bound, days: int) -> None:
     """Somebody who never stops guessing gets the free ones, one for each leak or longest wait, and a few on the way."""

@@ -22,6 +22,7 @@ from domain.database.connections import Connection
 from domain.ids import new_id
 from domain.lifecycle import Environment
 from tests.factories import DOT, Fleet, make_fleet
+from tests.repeatable import examples
 from tests.rows import named
 
 
@@ -163,7 +164,9 @@ def test_text_that_cannot_be_a_key_finds_no_caller(connection: Connection, fleet
     assert find_callers(others).on(connection) == [None, None, None]
 
 
-@hypothesis_settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(
+    deadline=None, max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.data())
 def test_any_other_text_than_the_key_finds_no_caller(connection: Connection, fleet: Fleet, data: st.DataObject) -> None:
     made = key(connection, fleet)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from domain.burn.levels import LevelAtMile
 from domain.burn.shortfalls import Ahead, Outlook, PlannedBurn, look_ahead
+from tests.repeatable import examples
 
 NOW = datetime(2026, 11, 21, 14, 0, tzinfo=UTC)
 PLANNED = PlannedBurn(6.5, 200.0)
@@ -28,7 +29,7 @@ def outlook(miles: int, shown: Callable[[float], float], rng: random.Random, *, 
     return look_ahead(levels, planned=PLANNED, ahead=stop, floor_percent=12.0)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(15))
 @given(seeds, st.sampled_from([0, 40, 100]), st.sampled_from([100, 200, 300]))
 def test_a_gauge_that_stands_still_never_makes_a_truck_thrifty(rng: random.Random, still_from: int, miles: int) -> None:
     """Nor does one that shows a full tank for the first hundred miles."""
@@ -37,7 +38,7 @@ def test_a_gauge_that_stands_still_never_makes_a_truck_thrifty(rng: random.Rando
         assert found is None or found.mpg <= 6.5 / 0.8 + 1e-9
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(15))
 @given(seeds, st.sampled_from([10.0, 15.0, 25.0]), st.sampled_from([60, 100, 150]))
 def test_a_gauge_that_falls_at_once_shows_less_fuel_but_no_other_burn(
     rng: random.Random, fallen: float, at: int
@@ -49,7 +50,7 @@ def test_a_gauge_that_falls_at_once_shows_less_fuel_but_no_other_burn(
     assert found.level_percent == pytest.approx(90 - PER_MILE * 240 - fallen, abs=2.0)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(15))
 @given(seeds, st.floats(1.15, 1.6))
 def test_a_truck_that_burns_more_is_measured_all_the_same(rng: random.Random, burns: float) -> None:
     found = outlook(240, lambda mile: 90 - burns * PER_MILE * mile, rng)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from domain.contract.checking import Invalid, read_body, read_query
 from domain.contract.shapes import PUSHED_FIELDS, Paging, Position, RouteInput, RouteQuery, VehicleQuery
 from tests.factories import JOLIET, NEWARK, route_body
+from tests.repeatable import examples
 
 START = datetime(2026, 3, 1, 14, tzinfo=UTC)
 
@@ -241,7 +242,7 @@ paths = st.sampled_from(
 
 
 @pytest.mark.slow
-@hypothesis_settings(deadline=None, max_examples=300)
+@hypothesis_settings(deadline=None, max_examples=examples(150))
 @given(st.lists(st.tuples(paths, json_values), min_size=1, max_size=4))
 def test_a_body_is_read_or_refused_with_at_least_one_fault(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
     body: Any = json.loads(json.dumps(route_body(START)))

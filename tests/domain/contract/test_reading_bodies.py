@@ -25,6 +25,7 @@ from domain.contract.shapes import (
 )
 from domain.stations.stations import StationRow
 from tests.factories import JOLIET, NEWARK, route_body
+from tests.repeatable import examples
 
 START = datetime(2026, 3, 1, 14, tzinfo=UTC)
 WINDOW = {"start": "2026-03-01T08:00:00Z", "end": "2026-03-01T09:00:00-06:00"}
@@ -138,7 +139,7 @@ def carefully_read(document: dict[str, Any]) -> RouteInput:
     )
 
 
-@hypothesis_settings(deadline=None, max_examples=400)
+@hypothesis_settings(deadline=None, max_examples=examples(200))
 @given(changes, escapes, seeds)
 @example([(("scheduledStart",), "2026-03-01T08:00:00+0600")], 0, 0)
 @example([(("stops", 0, "arrivalWindow", "end"), "0001-01-01T00:00:00+14:00")], 0, 0)
@@ -162,7 +163,7 @@ def test_a_body_is_read_exactly_when_it_has_no_fault(
         assert read.scheduled_start.tzinfo is UTC
 
 
-@hypothesis_settings(deadline=None, max_examples=400)
+@hypothesis_settings(deadline=None, max_examples=examples(200))
 @given(times, escapes, seeds)
 @example("2026-03-01T08:00:00.5-0600", 0, 0)
 @example("9999-12-31T23:59:59-00:01", 0, 0)

@@ -15,6 +15,7 @@ from domain.roads import Point, Road, great_circle_miles
 from domain.roads.highways import default_highway_finder
 from domain.roads.truck_dimensions import ANY_TRUCK, TruckDimensions
 from tests.domain.driven_lanes.driving import BY_NASHVILLE, JOLIET, MEMPHIS, NASHVILLE, ROADS, fixes_along
+from tests.repeatable import examples
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 TO_NASHVILLE = ROADS.through([JOLIET, NASHVILLE])
@@ -44,7 +45,7 @@ def at_mile(mile: float) -> Point:
     return Point(latitude, longitude)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(mile=st.floats(0, 0.98), north_miles=st.floats(-3, 3))
 def test_a_truck_on_its_way_joins_the_road_where_it_is(mile: float, north_miles: float) -> None:
     mile *= BY_NASHVILLE.distance_miles

@@ -15,6 +15,7 @@ from domain.roads import Point, Road
 from domain.roads.highways import default_highway_finder
 from domain.stations.corridor import StationIndex
 from tests.domain.driven_lanes.driving import BY_NASHVILLE, QUICKEST, ROADS, fixes_along
+from tests.repeatable import examples
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 FINDER = default_highway_finder()
@@ -33,7 +34,7 @@ def road_from(fixes: Sequence[TimedPlace]) -> DrivenRoad:
     return snapped(FINDER, [fixes])
 
 
-@settings(max_examples=12, deadline=None, phases=[Phase.explicit, Phase.generate])  # shrinking takes minutes
+@settings(max_examples=examples(12), deadline=None, phases=[Phase.explicit, Phase.generate])  # shrinking takes minutes
 @given(
     seed=st.integers(0, 2**20),
     minutes_apart=st.sampled_from([0.5, 1.0, 2.0, 3.0]),

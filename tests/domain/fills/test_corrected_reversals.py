@@ -15,6 +15,7 @@ from domain.ifta.driven_routes import find_quarter_routes, read_bought_gallons
 from domain.ifta.quarters import Quarter
 from tests.domain.fills.cards import NOW, efs, fills, import_fills, write_efs
 from tests.factories import DOT, Fleet
+from tests.repeatable import examples
 
 
 def row(gallons: float, **changes: str) -> str:
@@ -133,7 +134,7 @@ def deliveries(draw: st.DrawFn) -> tuple[list[list[float]], float]:
     return files + again, remaining
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(deliveries(), st.sampled_from(["LAKESIDE", "LAKESIDE|LAKESIDE TRAVEL 12"]))
 def test_any_order_of_rows_and_files_adds_up_to_the_ledger(
     connection: Connection, fleet: Fleet, tmp_path: Path, delivered: tuple[list[list[float]], float], spelled: str

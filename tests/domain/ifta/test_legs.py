@@ -18,6 +18,7 @@ from domain.roads.highways import HighwayRoads
 from domain.roads.states import default_states
 from tests.domain.helpers import place_of
 from tests.factories import JOLIET, NEWARK, PERRYSBURG
+from tests.repeatable import examples
 
 roads = HighwayRoads()
 states = default_states()
@@ -194,7 +195,7 @@ points = st.builds(Point, st.floats(26, 48), st.floats(-122, -70))
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=examples(20), deadline=None, derandomize=True)
 @example([Point(40, -100), Point(40, -100), Point(40, -100)], [0, 1, 2], True)
 @given(st.lists(points, min_size=2, max_size=5), st.lists(st.integers(0, 4), max_size=5), st.booleans())
 def test_the_miles_of_the_legs_are_those_of_the_plan_between_the_stops_reached(

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from domain.planning.deviations import Deviation, FuelStop, NextComparison, PlannedWay, TrackedFix, find_deviation
 from domain.roads import Point
 from domain.roads.sphere import MILES_PER_DEGREE
+from tests.repeatable import examples
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 SOUTH = 35.0
@@ -232,7 +233,7 @@ trips = st.lists(points, min_size=1, max_size=5).map(lambda legs: [(0.0, 0.0), *
 dice = st.integers(0, 10**6).map(random.Random)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(trips, st.lists(st.tuples(st.floats(0, 400), st.floats(0, 40)), max_size=3), dice)
 def test_the_first_deviation_does_not_depend_on_how_fixes_come_in(
     legs: list[tuple[float, float]], fueled: list[tuple[float, float]], rng: random.Random
@@ -245,7 +246,7 @@ def test_the_first_deviation_does_not_depend_on_how_fixes_come_in(
     assert followed(road, fixes, ends=range(len(fixes))) == at_once
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @example(19.0, 10.0, 3.0, random.Random(633))
 @given(st.floats(0, 25), st.floats(2.5, 40), st.floats(2.5, 40), dice)
 def test_a_driver_who_follows_the_plan_is_never_found_to_deviate(

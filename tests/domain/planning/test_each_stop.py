@@ -18,6 +18,7 @@ from domain.planning.trips import GALLON_TOLERANCE, Candidate, Infeasible, Solut
 from tests.benchmarks.optimizer import dense_trip, truck_trip
 from tests.domain.planning.oracle import milp_objective
 from tests.domain.planning.trips import VARIANTS, coarse_trips, random_trip, trip
+from tests.repeatable import examples
 
 pytestmark = pytest.mark.slow
 
@@ -57,7 +58,7 @@ def agree_on_the_least_cost(trip: Trip) -> bool:
     return slow is not None
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=examples(150), deadline=None, derandomize=True)
 @given(coarse_trips())
 def test_dropped_levels_would_not_have_been_cheaper(trip: Trip) -> None:
     agree_on_the_least_cost(trip)
@@ -131,7 +132,7 @@ def test_random_trips_agree_with_the_milp() -> None:
     assert 30 < possible < 120
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(75), deadline=None, derandomize=True)
 @given(coarse_trips())
 def test_a_stop_adds_no_cost_where_the_plan_stops_anyway(trip: Trip) -> None:
     """A stop costs the same where the plan has one, and no less anywhere else. Without a plan no stop has a cost."""
@@ -145,7 +146,7 @@ def test_a_stop_adds_no_cost_where_the_plan_stops_anyway(trip: Trip) -> None:
             assert costs[index] == pytest.approx(solution.objective, abs=1e-6)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(30), deadline=None, derandomize=True)
 @given(coarse_trips(), st.data())
 def test_the_best_plan_stops_at_a_candidate_or_is_the_best_without_it(trip: Trip, data: st.DataObject) -> None:
     """The best plan either stops at a candidate or would be the best without it."""

@@ -25,6 +25,7 @@ from domain.planning.rounding import solve_rounded
 from domain.planning.trips import Purchase, Solution, Trip
 from tests.domain.planning.plans import NO_HARD_FLOOR, NOW, feasible, inputs, meridian, priced
 from tests.domain.planning.trips import coarse_trips, trip
+from tests.repeatable import examples
 
 STATIONS = priced(100, 3.9), priced(200, 3.0), priced(300, 3.5)
 PLAN = feasible(replace(inputs(meridian(600.0), *STATIONS), hard_floor=NO_HARD_FLOOR))
@@ -105,7 +106,7 @@ def test_floors_grow_no_further_than_a_full_tank_where_drivers_fill_to_a_level()
     assert grown.end_gallons == pytest.approx(24.80, abs=0.01)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=examples(50), deadline=None, derandomize=True)
 @given(coarse_trips(), st.sampled_from([1.0, 5.0, 20.0]), st.booleans())
 def test_no_more_trips_than_the_share_fall_below_the_reserve(trip: Trip, share: float, by_level: bool) -> None:
     error = MileageError(-0.03, 0.08, by_level)

@@ -12,6 +12,7 @@ from domain.planning.rounding import round_and_drive
 from domain.planning.trips import BurnedBy, Candidate, Infeasible, Solution, Trip, drive_trip
 from tests.domain.planning.oracle import DOLLARS_LOST_TO_ROUNDING, milp_objective
 from tests.domain.planning.trips import VARIANTS, coarse_trips, random_trip, trip, with_each, with_random_floors
+from tests.repeatable import examples
 
 pytestmark = pytest.mark.slow
 
@@ -57,13 +58,13 @@ def test_trips_with_and_without_each_limit_agree_with_the_milp(variant: str) -> 
         agree(VARIANTS[variant](random_trip(seed)))
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=examples(125), deadline=None, derandomize=True)
 @given(coarse_trips())
 def test_trips_of_round_numbers_agree_with_the_milp(trip: Trip) -> None:
     agree(trip)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(75), deadline=None, derandomize=True)
 @given(coarse_trips(), st.data())
 def test_more_choice_never_costs_more(trip: Trip, data: st.DataObject) -> None:
     most = objective(trip) + 1e-6
@@ -79,7 +80,7 @@ def test_more_choice_never_costs_more(trip: Trip, data: st.DataObject) -> None:
     assert objective(with_each(trip, lambda one: one._replace(floor_gallons=one.floor_gallons / 2))) <= most
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(75), deadline=None, derandomize=True)
 @given(coarse_trips().filter(lambda trip: trip.candidates), st.data())
 def test_another_or_a_cheaper_station_never_costs_more(trip: Trip, data: st.DataObject) -> None:
     chosen = data.draw(st.sampled_from(trip.candidates))
@@ -89,7 +90,7 @@ def test_another_or_a_cheaper_station_never_costs_more(trip: Trip, data: st.Data
     assert objective(cheaper) <= objective(trip) + 1e-6
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(30), deadline=None, derandomize=True)
 @given(coarse_trips(), st.lists(st.integers(1, 29), max_size=4, unique=True))
 def test_legs_that_burn_the_same_are_one_leg(trip: Trip, cuts: list[int]) -> None:
     miles = sorted({0.0, trip.distance_miles, *(40.0 * cut for cut in cuts if 40 * cut < trip.distance_miles)})
@@ -97,7 +98,7 @@ def test_legs_that_burn_the_same_are_one_leg(trip: Trip, cuts: list[int]) -> Non
     assert objective(legs) == pytest.approx(objective(trip), abs=1e-6)
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(75), deadline=None, derandomize=True)
 @given(coarse_trips())
 def test_the_fewest_stops_win_where_costs_are_equal(trip: Trip) -> None:
     """A cent a stop is less than any other difference between the costs of these trips."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as examples
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from domain.planning.directions import directions_of
@@ -15,6 +15,7 @@ from domain.planning.reasons import CHOSEN, with_reasons
 from domain.planning.trips import Infeasible, Solution, drive_trip
 from domain.planning.ways_out import HardFloor, WayOut, floors_for_ways_out, highest_kept, way_out_in_words
 from tests.domain.planning.plans import NO_HARD_FLOOR, feasible, inputs, meridian, priced
+from tests.repeatable import examples
 
 LONG = 1500.0
 
@@ -53,7 +54,7 @@ def long_trips(draw: st.DrawFn) -> PlanInputs:
 
 
 @given(long_trips())
-@examples(max_examples=60, deadline=None)
+@hypothesis_settings(max_examples=examples(30), deadline=None)
 def test_the_way_out_that_is_named_is_in_reach_above_the_hard_floor(given: PlanInputs) -> None:
     plan = compute_plan(given)
     if not isinstance(plan, ComputedPlan):
@@ -72,7 +73,7 @@ def test_the_way_out_that_is_named_is_in_reach_above_the_hard_floor(given: PlanI
 
 
 @given(long_trips())
-@examples(max_examples=30, deadline=None)
+@hypothesis_settings(max_examples=examples(15), deadline=None)
 def test_what_the_way_out_costs_is_never_a_plan(given: PlanInputs) -> None:
     """A trip that can be planned without ways out can be planned with them, and costs no less."""
     with_ways_out = compute_plan(given)

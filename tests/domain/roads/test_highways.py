@@ -15,6 +15,7 @@ from domain.roads import CIRCUITY, LINE_STEP_MILES, Point, Road, great_circle_mi
 from domain.roads.highway_graph import BORDER, COSTS, DIVIDED, FREEWAY, HIGHWAY, OPEN, PER_MILE, HighwayGraph
 from domain.roads.highways import COST_PER_HOUR, HIGHWAYS_FILE, LOCAL_MPH, STRAIGHT_LINE_REASON, HighwayRoads
 from domain.roads.sphere import densified, segment_miles
+from tests.repeatable import examples
 
 roads = HighwayRoads()
 
@@ -293,7 +294,7 @@ longitudes = st.floats(-180, 180) | st.floats(-124, -68)
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(75), deadline=None, derandomize=True)
 @example([Point(89.99999999, 0), Point(89.99999999, 180), Point(-89.99999999, 0)])
 @example([Point(0, 0), Point(1e-300, 1e-300), Point(1e-12, 0)])
 @given(st.lists(st.builds(Point, latitudes, longitudes), min_size=2, max_size=5))

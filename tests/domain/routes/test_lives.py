@@ -28,6 +28,7 @@ from domain.telematics.manual_stop_events import ImpossibleStopEvent
 from tests.domain.helpers import deliver, planned_by_hand, positions_at, post
 from tests.domain.trucks import hours, minutes, process
 from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet, route_input
+from tests.repeatable import examples
 from tests.rows import named
 
 EARLY = hours(12)
@@ -272,7 +273,9 @@ def live_through(world: World, taken: list[tuple[tuple[Any, ...], bool]]) -> Non
 
 
 @pytest.mark.slow
-@hypothesis_settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(
+    deadline=None, max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(lives)
 def test_routes_of_two_trucks_agree_with_the_model_in_any_order_of_steps(
     database: Database, settings: Settings, now: datetime, taken: list[tuple[tuple[Any, ...], bool]]
@@ -283,7 +286,9 @@ def test_routes_of_two_trucks_agree_with_the_model_in_any_order_of_steps(
 
 
 @pytest.mark.slow
-@hypothesis_settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(
+    deadline=None, max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(lives, st.lists(st.sampled_from([0.0, 0.0, 0.0, -72.0, -5.0, 5.0, 72.0]), min_size=25, max_size=25))
 def test_sandbox_routes_agree_with_the_model_though_the_clock_jumps(
     database: Database,

@@ -26,6 +26,7 @@ from domain.sandbox.simulated_truck import FIX_SECONDS
 from domain.sandbox.turns import MOST_FIXES, RouteToDrive, StoredTruck, Turn, first_fuel_percent, take_turn
 from domain.telematics.arrivals import FASTEST_TRUCK_MPH
 from tests.factories import PLAN
+from tests.repeatable import examples
 
 START = datetime(2026, 11, 24, 8, tzinfo=UTC)
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -106,7 +107,7 @@ def in_order(fixes: Sequence[Position]) -> list[tuple[datetime, float, float, fl
     return sorted({(fix.recorded_at, fix.latitude, fix.longitude, fix.fuel_percent or 0.0) for fix in fixes})
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.lists(st.floats(12, 1800), min_size=1, max_size=5), st.sampled_from([1, 7, 60, 300]))
 def test_any_rhythm_of_passes_gives_the_same_fixes(simulated_waits: list[float], speedup: int) -> None:
     waits = [wait / speedup for wait in simulated_waits]

@@ -11,7 +11,7 @@ from uuid import UUID
 import psycopg
 import pytest
 from hypothesis import HealthCheck, given
-from hypothesis import settings as examples
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from domain.database.connections import Connection, Database, Tenant
@@ -39,6 +39,7 @@ from domain.savings.spans import Span, UnusableSpan, month_of, quarter_of
 from domain.settings import Settings
 from tests.domain.helpers import corrected_by_hand, deliver, imported, planned_by_hand, route_row
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
+from tests.repeatable import examples
 from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -253,7 +254,9 @@ PLANNED = st.builds(
 )
 
 
-@examples(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(
+    max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.lists(PLANNED, max_size=8))
 def test_every_way_of_summing_agrees_with_the_plans_to_the_cent(
     database: Database, settings: Settings, plans: list[Planned]

@@ -26,6 +26,7 @@ from domain.stations.price_sources import (
 )
 from tests.domain.stations.source_world import HEADER, ROW, World, polls, put, sftp_world
 from tests.factories import Fleet
+from tests.repeatable import examples
 from tests.sftp_server import sftp_server
 
 
@@ -54,7 +55,9 @@ def test_a_price_that_goes_back_to_an_earlier_one_goes_back(watched: World, fold
     assert len(watched.runs()) == 3
 
 
-@hypothesis_settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(
+    max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     st.lists(
         st.tuples(

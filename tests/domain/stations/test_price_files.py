@@ -29,6 +29,7 @@ from tests.domain.stations.price_lists import (
     stations,
 )
 from tests.factories import DOT, Fleet, make_fleet
+from tests.repeatable import examples
 
 
 @pytest.fixture(autouse=True)
@@ -249,7 +250,7 @@ FILES = st.lists(
 )
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(FILES, st.randoms(use_true_random=False))
 def test_an_older_file_never_overwrites_newer_prices_in_whatever_order_files_come(
     connection: Connection,
@@ -280,7 +281,7 @@ def test_an_older_file_never_overwrites_newer_prices_in_whatever_order_files_com
     assert list(offered(connection, fleet, now).values()) == ([expected] if due else [])
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.floats(0.5, 25).map(lambda price: round(price, 3)))
 def test_a_held_price_is_never_used(
     connection: Connection, fleet: Fleet, imported: Import, now: datetime, price: float

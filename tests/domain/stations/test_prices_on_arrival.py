@@ -13,6 +13,7 @@ from domain.stations.corridor_offers import Corridor, StationPlaces, offers_alon
 from domain.stations.stored_prices import apply_coming_prices
 from tests.domain.planning.plans import meridian
 from tests.factories import Fleet, make_fleet
+from tests.repeatable import examples
 
 NOW = datetime(2026, 10, 30, 15, tzinfo=UTC)
 """Two days before the clocks change in the United States."""
@@ -133,7 +134,7 @@ def prices_of(corridor: Corridor) -> dict[str, tuple[float, float | None]]:
     return {one.station.station_id: (one.net_price, one.tax_per_gallon) for one in corridor.offers}
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(20), deadline=None)
 @given(CHANGES, st.integers(-30, 60), st.sampled_from(ZONES))
 def test_prices_are_those_that_a_plan_made_on_arrival_would_read(
     connection: Connection, fleet: Fleet, changes: list[Change], minutes: int, zone: str

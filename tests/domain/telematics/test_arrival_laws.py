@@ -18,6 +18,7 @@ from domain.telematics.arrivals import (
 )
 from tests.domain.helpers import north_of
 from tests.domain.telematics.test_arrivals import CUSTOMER, DEPOT, at, fix
+from tests.repeatable import examples
 
 NEXT_DOOR = north_of(DEPOT, 20)
 
@@ -50,7 +51,7 @@ def tracks(draw: st.DrawFn) -> list[Fix]:
 
 def laws(test: Callable[..., None]) -> Callable[..., None]:
     """Slow together: `deploy/check` leaves them to `deploy/test`."""
-    slow: Callable[..., None] = pytest.mark.slow(settings(deadline=None, max_examples=300)(test))
+    slow: Callable[..., None] = pytest.mark.slow(settings(deadline=None, max_examples=examples(150))(test))
     return slow
 
 

@@ -17,6 +17,7 @@ from tests.domain.helpers import imported, north_of, positions_at, post
 from tests.domain.trucks import HOME, hours, minutes, position, process, stand_at
 from tests.factories import JOLIET, NEWARK, Fleet, make_fleet
 from tests.jobs import jobs_of
+from tests.repeatable import examples
 from tests.rows import named, rows_read
 
 
@@ -129,7 +130,10 @@ OpenRoutes = list[tuple[float, bool, int]]
 
 
 @hypothesis_settings(
-    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+    deadline=None,
+    max_examples=examples(50),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    derandomize=True,
 )
 @given(
     st.lists(

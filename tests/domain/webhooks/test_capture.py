@@ -31,6 +31,7 @@ from tests.domain.helpers import (
 from tests.domain.test_one_writer import statements_of
 from tests.domain.webhooks.endpoints import events_of, make_endpoint, types_of
 from tests.factories import DOT, Fleet, make_fleet, route_input
+from tests.repeatable import examples
 
 
 def count_events(connection: Connection) -> int:
@@ -194,7 +195,9 @@ def expected_event(before: tuple[str, Any, int], after: tuple[str, Any, int]) ->
     return "plan.corrected" if after[2] != before[2] and after[0] in ("active", "completed") else None
 
 
-@hypothesis_settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(
+    max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(states=st.lists(STATES, min_size=1, max_size=15))
 def test_the_events_are_the_changes_of_status(
     connection: Connection, fleet: Fleet, now: datetime, states: list[tuple[RouteStatus, Any, bool]]

@@ -51,6 +51,7 @@ from tests.conftest import own_database
 from tests.domain.helpers import imported
 from tests.domain.webhooks.endpoints import events_of, make_endpoint
 from tests.factories import DOT, Fleet, make_fleet
+from tests.repeatable import examples
 from tests.rows import rows_read
 
 MANY = 100
@@ -477,7 +478,9 @@ def plant_backlog(connection: Connection, fleet: Fleet, endpoint_id: UUID, count
 # --- The law -----------------------------------------------------------------------------------------------------
 
 
-@hypothesis_settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(
+    max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     steps=st.lists(st.sampled_from(["claim", "claim 1", "succeed", "fail", "wait", "lose"]), min_size=5, max_size=40)
 )

@@ -18,6 +18,7 @@ from ingress.console.browser import MAX_FILE_BYTES
 from tests.ingress.console.conftest import World, words
 from tests.ingress.console.records import drivers_of, stored_rows, vehicles_of
 from tests.ingress.console.uploads import exported, import_file, rows_of, send
+from tests.repeatable import examples
 from tests.service import eventually
 
 # --- Imports -----------------------------------------------------------------------------------------------------
@@ -169,7 +170,9 @@ numbers = st.none() | st.floats(min_value=0.001, max_value=25)
     )
 )
 @hypothesis_settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(12),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_an_import_of_an_export_gives_the_same_data(world: World, rows: Sequence[tuple[Any, ...]]) -> None:
     """In the same company nothing changes. Another company gets the same data."""

@@ -28,6 +28,7 @@ from tests.domain.notices.subscriptions import subscribe
 from tests.domain.webhooks.endpoints import end_deliveries, make_endpoint
 from tests.factories import DOT, Fleet
 from tests.ingress.console.conftest import Browser, World
+from tests.repeatable import examples
 
 LEFT_OUT = {
     "/sign-in": "takes no id; each attempt hashes a password",
@@ -157,7 +158,7 @@ def _rows(world: World, company_id: UUID) -> list[tuple[str]]:
 
 
 @settings(
-    max_examples=60,
+    max_examples=examples(30),
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -19,6 +19,7 @@ from tests.ingress.console.conftest import Browser, Fields, World, words
 from tests.ingress.console.records import form_of, stored_rows
 from tests.ingress.console.test_csv_files import tricky
 from tests.ingress.console.uploads import exported, import_file, rows_of, send
+from tests.repeatable import examples
 
 
 @pytest.fixture
@@ -305,7 +306,9 @@ deals = st.tuples(tricky, st.booleans(), st.floats(min_value=0.001, max_value=99
 
 @given(st.lists(deals, max_size=6, unique_by=lambda deal: (deal[0], deal[1], deal[4])))
 @hypothesis_settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(12),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_deals_survive_an_export_and_an_import(world: World, rows: Sequence[tuple[Any, ...]]) -> None:
     ours, others = world.new_fleet(), world.new_fleet()

@@ -20,6 +20,7 @@ from domain.routes.intake.imports import import_routes
 from domain.routes.intake.route_matching import _ATTEMPT_ALL, _ATTEMPT_FREE
 from tests.domain.helpers import go_behind_the_wall, pushed, route_row
 from tests.factories import Fleet, make_fleet
+from tests.repeatable import examples
 
 VINS = ("1XKAD49X0CJ000001", "1XKAD49X0CJ000002")
 NAMES = ("Ann Lee", "Bo Diaz")
@@ -176,7 +177,9 @@ mappings = st.dictionaries(
 
 
 @pytest.mark.slow
-@hypothesis_settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(
+    deadline=None, max_examples=examples(50), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     vehicles=records(VINS),
     drivers=records(NAMES),

@@ -28,6 +28,7 @@ from tests.domain.helpers import (
 )
 from tests.domain.trucks import hours, minutes, process, stand_at
 from tests.factories import DOT, JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
+from tests.repeatable import examples
 from tests.rows import named
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -58,7 +59,9 @@ _PLACES = (JOLIET, PERRYSBURG, NEWARK)
 
 
 @pytest.mark.slow
-@hypothesis_settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(
+    deadline=None, max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(_STEPS)
 def test_entries_in_any_order_and_repetition_give_one_message(
     database: Database, settings: Settings, now: datetime, steps: list[str]
@@ -117,7 +120,9 @@ def _take(
 
 
 @pytest.mark.slow
-@hypothesis_settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@hypothesis_settings(
+    deadline=None, max_examples=examples(25), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=5), st.integers(0, 4))
 def test_entries_where_positions_would_show_the_truck_give_the_same_states(
     database: Database, settings: Settings, now: datetime, stays: list[tuple[int, bool]], sent_after: int

@@ -19,6 +19,7 @@ from tests.domain.helpers import imported, north_of, positions_at, post, visits_
 from tests.domain.trucks import HOME, hours, process, stand_at
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, make_fleet
 from tests.jobs import jobs_after
+from tests.repeatable import examples
 
 
 def fixes_loaded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -156,7 +157,10 @@ def visits_after(
 
 
 @hypothesis_settings(
-    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+    deadline=None,
+    max_examples=examples(25),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    derandomize=True,
 )
 @given(drives(), st.integers(1, 5))
 def test_fixes_processed_one_by_one_or_together_give_the_same_visits(
@@ -171,7 +175,10 @@ def test_fixes_processed_one_by_one_or_together_give_the_same_visits(
 
 
 @hypothesis_settings(
-    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+    deadline=None,
+    max_examples=examples(25),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    derandomize=True,
 )
 @given(drives(), st.integers(1, 5))
 def test_fixes_processed_in_portions_or_together_give_the_same_visits(

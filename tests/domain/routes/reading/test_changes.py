@@ -27,6 +27,7 @@ from tests.domain.database.test_statements import in_libpq_style
 from tests.domain.helpers import go_behind_the_wall, imported
 from tests.domain.routes.reading.test_list_plans import nodes
 from tests.factories import Fleet, make_fleet
+from tests.repeatable import examples
 
 COPIED = ", ".join(name for name in Routes.model_fields if name not in ("id", "external_id"))
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
@@ -82,7 +83,7 @@ steps = st.lists(
 )
 
 
-@hypothesis_settings(max_examples=60, deadline=None)
+@hypothesis_settings(max_examples=examples(30), deadline=None)
 @given(steps)
 def test_a_caller_who_follows_misses_no_change(shared: Database, done: list[tuple[str, int]]) -> None:
     now = datetime.now(UTC)
@@ -139,7 +140,7 @@ begins = st.lists(
 )
 
 
-@hypothesis_settings(max_examples=60, deadline=None)
+@hypothesis_settings(max_examples=examples(30), deadline=None)
 @given(begins)
 def test_a_caller_who_begins_at_any_time_misses_nothing_that_commits_after_it(
     shared: Database, done: list[tuple[str, int]]

@@ -22,6 +22,7 @@ from domain.lifecycle import RouteStatus
 from domain.routes.reading.counts import COUNTED_COLUMNS, fold, reconcile
 from tests.conftest import own_database
 from tests.factories import Fleet, make_fleet
+from tests.repeatable import examples
 
 MIDNIGHT = datetime(2026, 1, 2, tzinfo=UTC)
 STATUSES = [RouteStatus.PENDING, RouteStatus.DRAFT, RouteStatus.COMPLETED]
@@ -90,7 +91,7 @@ steps = st.lists(
 
 
 @given(steps=steps)
-@hypothesis_settings(max_examples=150, deadline=None)
+@hypothesis_settings(max_examples=examples(75), deadline=None)
 def test_every_statement_is_counted(database: Database, steps: list[Any]) -> None:
     """Inserts, updates of status and start, deletes, what is rolled back to a savepoint; summed up in any portions."""
     with database.transaction() as connection:

@@ -23,6 +23,7 @@ from domain.routes.reading.lookups import ask_external_ids, ask_routes, ask_vers
 from domain.routes.transitions import cancel_route
 from tests.domain.helpers import imported
 from tests.factories import DOT, Fleet, make_fleet
+from tests.repeatable import examples
 from tests.rows import stored_id
 
 STARTS = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=hours) for hours in range(0, 56, 8)]
@@ -91,7 +92,7 @@ def store(connection: Connection, fleet: Fleet, routes: list[Stored], folded: in
     limit=st.integers(1, 5),
     folded=st.integers(0, 15),
 )
-@hypothesis_settings(max_examples=100, deadline=None)
+@hypothesis_settings(max_examples=examples(50), deadline=None)
 def test_every_total_is_exact_and_every_page_a_slice(
     database: Database,
     routes: list[Stored],

@@ -22,6 +22,7 @@ from domain.roads import Point
 from domain.routes.reading.answers import RouteRow, route_answer
 from domain.stations.offers import Offer, Station
 from tests.domain.planning.plans import meridian, usual_policy
+from tests.repeatable import examples
 
 NOW = datetime(2026, 11, 21, 14, 0, 0, 123456, tzinfo=UTC)
 
@@ -119,7 +120,7 @@ def check(route: Route, plan: ComputedPlan, stop_miles: list[float]) -> None:
 
 @pytest.mark.slow
 @given(st.data())
-@hypothesis_settings(max_examples=150, deadline=None)
+@hypothesis_settings(max_examples=examples(75), deadline=None)
 def test_every_purchase_is_among_the_stops_once_and_in_driving_order(data: st.DataObject) -> None:
     legs = data.draw(st.lists(st.sampled_from([0.0, 0.001, 0.004]) | st.floats(0, 300), min_size=1, max_size=5))
     stop_miles = [sum(legs[: index + 1]) for index in range(len(legs))]
