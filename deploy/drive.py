@@ -255,7 +255,7 @@ def _drive(
 ) -> None:
     """Stands at each stop for a while and drives the road between, a fix every 30 s."""
     stops = [Point(stop["latitude"], stop["longitude"]) for stop in route.stops]
-    road = default_roads(settings.valhalla_url).through([stops[0], *filter(None, [by_way_of]), *stops[1:]])
+    road = default_roads(settings.roads_url()).through([stops[0], *filter(None, [by_way_of]), *stops[1:]])
     miles = list(road.stop_miles)
     turn = miles.pop(1) if by_way_of is not None else None
     trip = SimulatedTrip(truck, road, route.mpg, route.capacity_gallons, speed_mph)

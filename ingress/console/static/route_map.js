@@ -61,8 +61,8 @@ const layers = (isRoad) => {
     { id: "driven", type: "line", source: "driven", layout: smooth, paint: { "line-color": color("driven"), "line-width": 2 } },
     {
       id: "shields", type: "symbol", source: "shields", minzoom: 5,
-      layout: { "text-field": ["get", "name"], "text-font": BOLD, "text-size": 11, "text-padding": 12 },
-      paint: { "text-color": color("panel"), "text-halo-color": color("link"), "text-halo-width": 3 },
+      layout: { "text-field": ["get", "name"], "text-font": BOLD, "text-size": 12, "text-padding": 12, "text-anchor": "bottom", "text-offset": [0, -0.6] },
+      paint: { "text-color": color("link"), "text-halo-color": color("panel"), "text-halo-width": 3 },
     },
     {
       id: "rejected", type: "circle", source: "stations", filter: ["!", ["get", "chosen"]],
