@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
 
 from domain.lifecycle import Role
-from tests.browser.chromium import AXE, NO_CHROMIUM, find_chromium, running_chromium
+from tests.browser.chromium import NO_CHROMIUM, find_chromium, running_chromium
 from tests.conftest import redis_database
 from tests.factories import Fleet, signed_in
 from tests.ingress.console.conftest import World, running_console
@@ -62,7 +62,6 @@ class People:
         """A browser in which nobody is signed in."""
         context = self._chromium.new_context(base_url=url or self.world.url, reduced_motion="reduce", **options)
         self._open.callback(context.close)
-        context.add_init_script(AXE)
         context.set_default_timeout(20_000)
         context.on("weberror", lambda error: self.faults.append(str(error.error)))
         context.on("console", self._note)

@@ -7,7 +7,6 @@ from playwright.sync_api import Browser, Page, expect
 
 from ingress.docs.site import GUIDES
 from tests.browser.accessibility import assert_accessible
-from tests.browser.chromium import AXE
 from tests.service import Service
 
 
@@ -16,7 +15,6 @@ def reader(chromium: Browser, service: Service) -> Iterator[Page]:
     """A page whose scripts may not fail, and which may load nothing from elsewhere."""
     faults: list[str] = []
     context = chromium.new_context(base_url=service.url, reduced_motion="reduce")
-    context.add_init_script(AXE)
     context.set_default_timeout(20_000)
     context.on("weberror", lambda error: faults.append(str(error.error)))
     context.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
