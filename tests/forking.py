@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -123,6 +124,7 @@ def run_command(arguments: Sequence[str], environment: Mapping[str, str], output
     from domain.settings import get_settings
 
     get_settings.cache_clear()  # a parent has read its own
+    tempfile.tempdir = None
     threading.Thread(target=_die_with_the_tests, daemon=True).start()
     ctypes.CDLL(None).prctl(_PR_SET_NAME, arguments[-1].encode(), 0, 0, 0)  # its name for `ps`
     with open(output, "ab") as file:
