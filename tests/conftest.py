@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 from types import ModuleType
 from typing import Any, Literal, get_args
 from uuid import uuid4
@@ -28,6 +29,7 @@ from domain.migrations import migrate
 from domain.queue.job_queue import JobQueue
 from domain.queue.redis_clients import redis_client
 from domain.settings import Settings
+from tests.debian import packages_named
 from tests.factories import Fleet, make_fleet
 from tests.gateway import Gateway, running_gateway
 from tests.repeatable import USUAL, draw_the_same_examples
@@ -40,6 +42,10 @@ hypothesis_settings.register_profile("search", max_examples=500)
 hypothesis_settings.load_profile("repeatable")
 
 _servers = ExitStack()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--random-order", metavar="SEED", help="runs modules, and the tests of each, in the seed's order")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -57,6 +63,14 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["TEST_DATABASE_URL"] = _servers.enter_context(running(server))
     os.environ["TEST_REDIS_URL"] = _servers.enter_context(running(EmbeddedRedis(folder, durable=False)))
     migrate(os.environ["TEST_DATABASE_URL"])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says in the end what was not run, and which command brings it."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if packages := packages_named(report.longrepr[2] for report in skipped):
+        terminalreporter.write_line(f"{len(skipped)} tests were not run. This brings most of them:")
+        terminalreporter.write_line(f"    apt-get install --no-install-recommends {' '.join(packages)}")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -99,7 +113,7 @@ def pytest_make_parametrize_id(val: Any) -> str | None:
 
 
 @pytest.hookimpl(tryfirst=True)  # before `-m` chooses by the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks the tests that need servers: they have a fixture with servers, or their module imports something that
     starts them."""
     for item in items:
@@ -107,6 +121,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             {"settings", "server"} & set(item.fixturenames) or _starts_servers(item.module)
         ):
             item.add_marker(pytest.mark.servers)
+    if seed := config.getoption("--random-order"):
+        _shuffle(items, seed)
+
+
+def _shuffle(items: list[pytest.Item], seed: str) -> None:
+    """Puts the modules, and the tests of each, into an order that the seed repeats."""
+    places = {item: Random(f"{seed} {item.nodeid}").random() for item in items}
+    modules = {name: Random(f"{seed} {name}").random() for name in {item.nodeid.partition("::")[0] for item in items}}
+    items.sort(key=lambda item: (modules[item.nodeid.partition("::")[0]], places[item]))
 
 
 def _starts_servers(module: ModuleType) -> bool:

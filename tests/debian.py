@@ -5,7 +5,7 @@ import pwd
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,18 @@ from tests.service import eventually
 
 
 def program(name: str, package: str, *folders: str) -> str:
-    """The path of a program; skips the test where the package is not installed."""
+    """The path of a program; skips the test where the package is not installed. Lines at the end of a run name it."""
     path = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", *folders))
     found = shutil.which(name, path=path)
     if found is None:
-        pytest.skip(f"needs Debian's package {package}")
+        pytest.skip(f"there is no {name}: apt install {package}")
     return found
+
+
+def packages_named(reasons: Iterable[str]) -> list[str]:
+    """The packages that reasons of skipped tests name."""
+    named = (reason.partition("apt install ")[2].strip("()").split() for reason in reasons)
+    return sorted({package for packages in named for package in packages})
 
 
 def accepts(port: int) -> bool:

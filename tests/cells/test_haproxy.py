@@ -14,7 +14,7 @@ from domain.accounts.keys import prefix_of, start_of_keys
 from domain.lifecycle import Environment
 from tests.cells.haproxy import FOLDER, PROGRAM, Proxy, running_haproxy
 
-needs_haproxy = pytest.mark.skipif(PROGRAM is None, reason="HAProxy is not installed here: apt-get install haproxy")
+needs_haproxy = pytest.mark.skipif(PROGRAM is None, reason="there is no haproxy: apt install haproxy")
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 import configparser
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ from deploy.cluster.machines import CannotRehearse, Network
 from deploy.cluster.setup import TEMPLATES, Cluster, check_programs, environment_of, postgres_programs
 from domain.addresses import postgres_address, redis_address
 from domain.settings import SECRETS, Settings
+from tests.debian import program
 
 NAMES = sorted(file.name for file in TEMPLATES.iterdir())
 
@@ -64,9 +64,7 @@ def test_redis_and_sentinel_read_their_files(cluster: Cluster) -> None:
 def test_haproxy_accepts_its_file(cluster: Cluster) -> None:
     file = cluster.render(cluster.balancer, "haproxy.cfg")
     assert {"backend ingress", "backend console", "listen database"} <= set(file.read_text().splitlines())
-    haproxy = shutil.which("haproxy", path="/usr/sbin:/usr/bin")
-    if haproxy is None:
-        pytest.skip("needs Debian's package haproxy")
+    haproxy = program("haproxy", "haproxy")
     done = subprocess.run([haproxy, "-c", "-f", str(file)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

@@ -14,7 +14,7 @@ from domain.clock import _Clock
 from domain.settings import Settings
 from tests.chaos.stack import FAKETIME, faked_clock
 
-needs_faketime = pytest.mark.skipif(not FAKETIME.exists(), reason="needs libfaketime (apt install libfaketime)")
+needs_faketime = pytest.mark.skipif(not FAKETIME.exists(), reason="there is no libfaketime: apt install libfaketime")
 
 TELL_TIME = """
 import sys

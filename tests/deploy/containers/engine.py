@@ -25,7 +25,7 @@ def podman(*arguments: str | Path, check: bool = True, **more: Any) -> subproces
 def skip_without_podman() -> None:
     """Skips where the image cannot be built: CI has no podman, and no registry of images is reached."""
     if shutil.which("podman") is None:
-        pytest.skip("there is no podman (Debian: apt install podman runc)")
+        pytest.skip("there is no podman, nor an image: apt install podman runc")
     if podman("image", "exists", BASE, check=False).returncode != 0:
         pytest.skip(f"the image {BASE} is not here: `podman pull` it, or run deploy/containers/stand-in")
 

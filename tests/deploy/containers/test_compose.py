@@ -15,6 +15,7 @@ from deploy.embedded.servers import wheel_folder
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings
 from tests.conftest import as_superuser
+from tests.debian import program
 from tests.deploy.containers.compose import CONTAINERS, built_in, compose, our_services
 
 HERE = Path(__file__).parent
@@ -124,22 +125,25 @@ def test_prometheus_finds_every_process_and_the_proxy_both_that_answer_people() 
     }
 
 
-def checked_by(program: str, *arguments: str) -> None:
-    if shutil.which(program) is None:
-        pytest.skip(f"there is no {program} here (Debian: apt install caddy prometheus)")
+def checked_by(name: str, package: str, *arguments: str) -> None:
     environment = compose()["services"]["caddy"]["environment"]
     done = subprocess.run(
-        [program, *arguments], cwd=CONTAINERS, env=environment, capture_output=True, text=True, check=False
+        [program(name, package), *arguments],
+        cwd=CONTAINERS,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_caddy_takes_its_file() -> None:
-    checked_by("caddy", "validate", "--adapter", "caddyfile", "--config", "Caddyfile")
+    checked_by("caddy", "caddy", "validate", "--adapter", "caddyfile", "--config", "Caddyfile")
 
 
 def test_prometheus_takes_its_file() -> None:
-    checked_by("promtool", "check", "config", "--syntax-only", "prometheus.yml")
+    checked_by("promtool", "prometheus", "check", "config", "--syntax-only", "prometheus.yml")
 
 
 def copied_secrets(folder: Path) -> Path:

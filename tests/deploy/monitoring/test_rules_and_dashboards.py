@@ -1,7 +1,6 @@
 """The rules, the panels, the table of metrics and the runbook belong together."""
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from deploy.stack import METRICS_FILE, PROCESSES
 from domain.needs.figures import FIGURES, Figure
 from domain.operations.alerts import PASSES_LATE, SLOWEST_PASS, STALLED_AFTER
 from domain.settings import Settings
+from tests.debian import program
 from tests.deploy.monitoring.names import (
     MONITORING,
     RULES,
@@ -108,11 +108,10 @@ def test_two_alerts_have_two_names() -> None:
     assert len(set(names)) == len(names)
 
 
-def check(program: str, *arguments: str | Path) -> str:
-    """Runs a program of Prometheus. Debian: apt-get install prometheus prometheus-alertmanager."""
-    if shutil.which(program) is None:
-        pytest.skip(f"{program} is not installed: it comes with Prometheus")
-    ran = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=60)
+def check(name: str, *arguments: str | Path) -> str:
+    """Runs a program of Prometheus."""
+    path = program(name, "prometheus" if name == "promtool" else "prometheus-alertmanager")
+    ran = subprocess.run([path, *map(str, arguments)], capture_output=True, text=True, timeout=60)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return ran.stdout
 
