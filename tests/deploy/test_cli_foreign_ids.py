@@ -2,7 +2,7 @@
 it."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
@@ -112,13 +112,25 @@ class House(NamedTuple):
     deal_id: int
 
 
+@pytest.fixture(scope="module")
+def houses(database: Database) -> list[House]:
+    """Two companies, each with a route and a withheld message. No command here changes anything of theirs."""
+    return [_house(database, datetime.now(UTC).replace(microsecond=0)) for _ in range(2)]
+
+
 @pytest.fixture
-def houses(database: Database, jobs: JobQueue, now: datetime) -> list[House]:
-    """Two companies, each with a route, a dead letter about it, and a withheld message."""
-    return [_house(database, jobs, now) for _ in range(2)]
+def letters(houses: list[House], jobs: JobQueue, now: datetime) -> None:
+    """A dead letter about the route of each."""
+    for house in houses:
+        job = build_plan_job(house.ids["rte"], house.fleet.company_id)
+        jobs.put(job)
+        message = jobs.client.hget(messages_key("plans"), house.letter_id)
+        assert isinstance(message, bytes)
+        jobs.client.hset(dead_letter_messages_key("plans"), house.letter_id, message)
+        jobs.client.zadd(dead_letters_key("plans"), {house.letter_id: now.timestamp() * 1000})
 
 
-def _house(database: Database, jobs: JobQueue, now: datetime) -> House:
+def _house(database: Database, now: datetime) -> House:
     with database.transaction() as connection:
         fleet = make_fleet(connection)
         route_id = imported(connection, fleet.live, now=now)
@@ -138,13 +150,8 @@ def _house(database: Database, jobs: JobQueue, now: datetime) -> House:
         held_id, run_id = _price_file(connection, fleet.company_id, now)
         buy_planned_fuel(connection, fleet.company_id)
         (fill,) = named(connection).execute("SELECT id FROM fills WHERE company_id = %s", (fleet.company_id,))
-    job = build_plan_job(route_id, fleet.company_id)
-    jobs.put(job)
-    assert job.key is not None
-    message = jobs.client.hget(messages_key("plans"), job.key)
-    assert isinstance(message, bytes)
-    jobs.client.hset(dead_letter_messages_key("plans"), job.key, message)
-    jobs.client.zadd(dead_letters_key("plans"), {job.key: now.timestamp() * 1000})
+    letter_id = build_plan_job(route_id, fleet.company_id).key
+    assert letter_id is not None
     ids: dict[IdKind, UUID] = {
         "veh": fleet.trucks[0],
         "drv": fleet.drivers[0],
@@ -157,7 +164,7 @@ def _house(database: Database, jobs: JobQueue, now: datetime) -> House:
         "imp": run_id,
         "fil": fill.id,
     }
-    return House(fleet, ids, job.key, deal_id)
+    return House(fleet, ids, letter_id, deal_id)
 
 
 def _price_file(connection: Connection, company_id: UUID, now: datetime) -> tuple[UUID, UUID]:
@@ -194,6 +201,7 @@ def state_of(house: House, database: Database, jobs: JobQueue) -> list[Any]:
     return [*sorted(row.row for row in rows), letter]
 
 
+@pytest.mark.usefixtures("letters")
 @pytest.mark.parametrize("form", [(), ("--json",)], ids=["text", "json"])
 @pytest.mark.parametrize("foreign", FOREIGN, ids=lambda one: " ".join((one.command, one.parameter, *one.more)))
 def test_an_id_of_another_company_is_as_one_that_never_existed(
