@@ -104,14 +104,16 @@ class Client(httpx.Client):
 def eventually(
     look: Callable[[], Seen], good: Callable[[Seen], bool], seconds: float = 20, wanted: str = "the outcome"
 ) -> Seen:
-    """The result of `look` once it is good. Fails with the last result."""
-    deadline = time.monotonic() + seconds
+    """The result of `look` once it is good. Fails with the last result. Most looks ask the service, which costs the
+    processor what it waits for, so that they become rarer."""
+    deadline, pause = time.monotonic() + seconds, 0.03
     while True:
         seen = look()
         if good(seen):
             return seen
         assert time.monotonic() < deadline, f"waited {seconds} s for {wanted}; last seen: {seen}"
-        time.sleep(0.05)
+        time.sleep(pause)
+        pause = min(1.25 * pause, 0.25)
 
 
 @contextmanager
