@@ -159,7 +159,7 @@ def _portions(rows: Iterator[Row]) -> Iterator[list[Row]]:
         size = min(2 * size, _MOST_ROWS_AT_ONCE)
 
 
-def records_of(
+def file_records(
     rows: Iterator[Row],
     readers: Sequence[FieldReader],
     common: dict[str, Any],

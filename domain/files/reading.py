@@ -19,9 +19,9 @@ from domain.files.file_records import (
     FileRecord,
     PassesOver,
     field_reader,
+    file_records,
     first_name_of,
     is_heading,
-    records_of,
     refuse_ambiguous,
     width_of,
     without_headings,
@@ -89,7 +89,7 @@ def open_profiled(
         yield ProfiledFile(
             heading,
             {reader.field: reader.column for reader in readers},
-            records_of(
+            file_records(
                 without_headings(chain(sample, rows), named, report, progress),
                 readers,
                 profile.constants | above,

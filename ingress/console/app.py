@@ -22,7 +22,7 @@ from ingress.console.browser import protect
 from ingress.console.console import Console
 from ingress.console.importer import remove_left_files
 from ingress.console.maps import map_addresses
-from ingress.console.pages import find, list_views, overview
+from ingress.console.pages import any_file, find, list_views, overview
 from ingress.console.pages.company import (
     account,
     audit,
@@ -84,6 +84,7 @@ PAGES = (
     fleet_and_stations,
     tanks,
     csv_files,
+    any_file,
     route_files,
     policy,
     prices,

@@ -11,6 +11,7 @@ from domain.accounts.users import (
     MAY_MANAGE_KEYS,
     MAY_MANAGE_NOTICES,
     MAY_MANAGE_USERS,
+    MAY_MATCH,
     MAY_SEE_REQUESTS,
 )
 from domain.lifecycle import Role
@@ -36,6 +37,7 @@ GROUPS: Mapping[str, tuple[Entry, ...]] = {
         Entry("map", "Map", "/map"),
         Entry("routes", "Routes", "/routes"),
         Entry("matching", "Matching", "/matching/vehicles"),
+        Entry("import", "Import a file", "/import", MAY_MATCH),
         Entry("queues", "Queues", "/queues", _OPERATORS),
     ),
     "Fleet": (

@@ -340,6 +340,26 @@ def import_fills(page: "Page") -> None:
     page.get_by_role("heading", name="Refused rows").wait_for()
 
 
+def look_at_any_file(page: "Page") -> None:
+    """Look at a file of prices on the page that takes any file."""
+    rows = [
+        "Store No.,City,State,Retail Price,Best Discounted Price,Notes",
+        "305,Elkhart,IN,3.999,3.499,",
+        "9,Gary,IN,,x,",
+    ]
+    text = "\n".join([*rows, ""]).encode()
+    page.get_by_label("File").set_input_files({"name": "loves.csv", "mimeType": "text/csv", "buffer": text})
+    page.get_by_role("button", name="Look at it").click()
+    page.get_by_role("heading", name="This is a file of prices").wait_for()
+
+
+def import_any_file(page: "Page") -> None:
+    """Store the prices of a file, and go to the page that follows it."""
+    look_at_any_file(page)
+    page.get_by_role("button", name="Import the file").click()
+    page.get_by_role("heading", name="Refused rows").wait_for()
+
+
 def open_fill(page: "Page") -> None:
     """Go from the list of fills to one that waits for a person."""
     page.locator("main tbody a").first.click()
@@ -383,6 +403,8 @@ PAGES = (
     Visit("driven-lanes", "/savings/lanes", like="savings"),
     Visit("savings-plans", "/savings/plans"),
     Visit("ifta", "/ifta", this_quarter),
+    Visit("any-file", "/import", act=look_at_any_file),
+    Visit("price-upload", "/prices/imports/{id}", "/import", act=import_any_file),
     Visit("fill-files", "/fill-files", act=preview_fills),
     Visit("fill-upload", "/fill-files/{id}", "/fill-files", act=import_fills),
     Visit("fills", "/fills", Site.fills),

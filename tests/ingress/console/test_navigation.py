@@ -35,7 +35,7 @@ def test_a_role_sees_its_own_pages_only() -> None:
 
     assert labels(Role.OPERATOR) - labels(Role.OWNER) == {"Queues", "Companies"}
     assert labels(Role.OWNER) - labels(Role.DISPATCHER) == {"Users", "Audit log", "Price files"}
-    assert labels(Role.DISPATCHER) - labels(Role.VIEWER) == {"Notices", "Requests"}
+    assert labels(Role.DISPATCHER) - labels(Role.VIEWER) == {"Import a file", "Notices", "Requests"}
 
 
 def test_each_need_is_counted_beside_one_page() -> None:

@@ -1,0 +1,71 @@
+"""The page on which any file is dropped: a look, a choice where it is not sure, the import, and who may do so."""
+
+import httpx
+import pytest
+
+from domain.lifecycle import Role
+from tests.ingress.console.conftest import Browser, World, words
+from tests.ingress.console.records import vehicles_of
+from tests.service import eventually
+
+TRUCKS = "Unit #,VIN,Make,Mileage\n301,1FUJGBDV8NLBT3011,Freightliner,98000\n"
+NET_PRICES = "Store No.,City,State,Retail Price,Best Discounted Price\n77001,Nowhere,IN,3.999,3.499\n"
+TWO_KINDS = "station_id,name,latitude,longitude,retail_price,net_price\nS1,Stop,41.5,-87.3,3.9,3.5\n"
+
+
+def send(browser: Browser, text: str, **fields: str) -> httpx.Response:
+    headers = {"Content-Type": "text/csv", "X-Form-Token": browser.token, "HX-Request": "true"}
+    return browser.post("/import", params={"filename": "file.csv", **fields}, content=text.encode(), headers=headers)
+
+
+def imported(browser: Browser, text: str, **fields: str) -> str:
+    answer = send(browser, text, act="import", **fields)
+    assert answer.status_code == 303, answer.text
+    address = answer.headers["location"]
+    return eventually(lambda: words(browser.look(address)), lambda said: "You may leave this page" not in said)
+
+
+def test_a_file_is_looked_at_and_then_imported(world: World) -> None:
+    fleet = world.new_fleet()
+    browser = world.browser(Role.DISPATCHER, fleet)
+
+    look = words(send(browser, TRUCKS, act="look").text)
+    assert "This is a file of vehicles" in look
+    assert "columns that are not used: Mileage" in look
+    assert [row[1] for row in vehicles_of(world, fleet)] == ["101", "102"]
+
+    assert "1 row added" in imported(browser, TRUCKS, kind="vehicles")
+    assert [row[1] for row in vehicles_of(world, fleet)] == ["101", "102", "301"]
+    assert "0 rows added, 0 changed, 1 unchanged" in imported(browser, TRUCKS, kind="vehicles")
+
+
+def test_a_file_of_two_kinds_is_not_imported_before_somebody_chooses(world: World) -> None:
+    browser = world.browser(Role.OWNER)
+
+    look = send(browser, TWO_KINDS, act="look").text
+    assert "Perhaps this is a file of" in words(look)
+    assert "Import the file" not in look
+    assert send(browser, TWO_KINDS, act="import").status_code == 409
+
+
+def test_an_owner_imports_net_prices_and_the_page_tells_what_is_refused(world: World) -> None:
+    browser = world.browser(Role.OWNER)
+
+    said = imported(browser, NET_PRICES, kind="prices", profile="loves")
+    assert "1 row is refused" in said
+    assert "import the station first" in said
+
+
+@pytest.mark.parametrize(
+    ("role", "kind", "status"),
+    [(Role.DISPATCHER, "prices", 403), (Role.OWNER, "stations", 403), (Role.DISPATCHER, "lorries", 400)],
+)
+def test_nobody_imports_what_is_not_for_the_role(world: World, role: Role, kind: str, status: int) -> None:
+    assert send(world.browser(role), TWO_KINDS, act="import", kind=kind).status_code == status
+
+
+def test_a_web_page_saved_as_a_table_is_told(world: World) -> None:
+    answer = send(world.browser(Role.DISPATCHER), "<!doctype html><html>Sign in</html>", act="look")
+
+    assert answer.status_code == 400
+    assert "download the file again" in words(answer.text)
