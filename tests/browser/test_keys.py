@@ -24,6 +24,10 @@ def test_keys_lead_to_the_search_and_to_pages(people: People) -> None:
         page.keyboard.press(letter)
         page.wait_for_url(re.compile(f"{path}$"))
 
+    page.locator("summary", has_text="Reports").click()
+    page.goto("/routes")
+    expect(page.get_by_role("link", name="IFTA")).to_be_visible()  # the browser remembers what was unfolded
+
 
 def test_no_key_acts_while_a_person_types(people: People) -> None:
     page = people.page(Role.OWNER)
@@ -59,7 +63,7 @@ def test_the_list_of_keys_opens_and_closes(people: People) -> None:
     expect(dialog).to_be_hidden()
 
 
-def test_the_search_works_without_scripts(people: People) -> None:
+def test_the_search_and_the_menu_of_a_phone_work_without_scripts(people: People) -> None:
     context = people.browser(java_script_enabled=False)
     add_session(context, people.world.url, session_of(people.page(Role.VIEWER).context))
     plain = context.new_page()
@@ -68,3 +72,17 @@ def test_the_search_works_without_scripts(people: People) -> None:
     plain.locator("#find").press("Enter")
     plain.wait_for_url(re.compile("/vehicles/one"))
     expect(plain.get_by_role("button", name="Keyboard shortcuts")).to_have_count(0)
+
+    plain.set_viewport_size({"width": 390, "height": 844})
+    menu = plain.locator("#pages")
+    expect(menu).to_be_hidden()
+    plain.get_by_role("button", name="Menu").click()
+    expect(menu.get_by_role("link", name="Vehicles")).to_have_attribute("aria-current", "page")
+    plain.keyboard.press("Escape")
+    expect(menu).to_be_hidden()
+    plain.get_by_role("button", name="Menu").focus()
+    plain.keyboard.press("Enter")
+    plain.locator("summary", has_text="Reports").press("Enter")
+    expect(menu.get_by_role("link", name="IFTA")).to_be_visible()
+    menu.get_by_role("link", name="Drivers").click()
+    plain.wait_for_url(re.compile("/drivers$"))
