@@ -277,7 +277,7 @@ class Visit:
 
 def open_first_record(page: "Page") -> None:
     """Go from a list of records to the form of one."""
-    page.locator("main tbody a").first.click()
+    page.locator("main tbody a").locator("visible=true").first.click()
     page.wait_for_url("**/one?*")
 
 
