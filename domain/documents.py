@@ -59,10 +59,10 @@ class PlanCause(TypedDict):
     """`plans.cause`: why a plan was made for a route that had one. It is in `routes.replan` while the plan is being
     made."""
 
-    kind: Literal["fuel", "prices", "dispatcher", "off_road", "stop_passed", "station_closed", "burn"]
+    kind: Literal["fuel", "prices", "dispatcher", "off_road", "stop_passed", "station_closed", "burn", "level"]
     """Changed fuel at the first stop; changed prices; a dispatcher's request; a truck found off the plan's road; a
     truck that passed a planned stop without fueling; a station ahead that was marked closed; a truck whose fuel does
-    not last to its next purchase."""
+    not last to its next purchase; a truck that needs a higher level at its next purchase than the plan says."""
     at: str
     """The time of the fix that showed it, or of the review; RFC 3339."""
     text: str

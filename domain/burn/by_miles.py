@@ -76,6 +76,7 @@ def outlook_by_miles(
         level_percent=level,
         planned=planned,
         mpg=mpg,
+        burn_spread=hypot(spread_share, ROAD_SPREAD),
         measured=None,
         ahead=ahead,
         arrival_percent=level - per_mile * (left + ahead.off_road_miles),

@@ -100,10 +100,14 @@ class Burn:
     instead_of_mpg: float | None = None
     learned: LearnedFigure | None = None
     fleet: FleetFigure | None = None
+    measured_spread_percent: float | None = None
 
     @property
     def spread_percent(self) -> float | None:
-        """One standard deviation of the burn from trip to trip, in percent; None where nothing is known of it."""
+        """One standard deviation of the burn from trip to trip, or on the rest of the way where the trip's levels
+        show the burn, in percent; None where nothing is known of it."""
+        if self.measured_spread_percent is not None:
+            return self.measured_spread_percent
         if self.learned is not None:
             return self.learned.spread_percent
         return self.fleet.spread_percent if self.fleet is not None else None

@@ -57,6 +57,10 @@ truck dry."""
 ARRIVED_MILES = 3.0
 """A truck this near to its purchase is there. It may be at the pump, where a new plan would only disturb its driver."""
 
+NEAR_FILL_MILES = 100.0
+"""A purchase this near ahead is told a new level where the planned one does not last. So near, the trip has shown its
+burn, and little changes before the pump."""
+
 NOTABLE_SHARE = 0.03
 """A smaller change of the burn is none to speak of."""
 
@@ -72,12 +76,23 @@ class PlannedBurn(NamedTuple):
         return 100 / self.mpg / self.capacity_gallons
 
 
+class Fill(NamedTuple):
+    """A planned purchase: the level behind it, and the miles from there to the next purchase or to the plan's end, with
+    the least level wanted there."""
+
+    percent: float
+    miles: float
+    least_percent: float
+
+
 class Ahead(NamedTuple):
     """The next purchase of a plan, or its end: its mile, the way off the road, and the planned level on arriving."""
 
     mile: float
     off_road_miles: float
     percent: float
+    fill: Fill | None = None
+    """None at the plan's end."""
 
 
 class BurnShare(NamedTuple):
@@ -97,6 +112,8 @@ class Outlook:
     planned: PlannedBurn
     mpg: float
     """The plan's mpg, moved towards the measured one."""
+    burn_spread: float
+    """One standard deviation of the burn ahead, as a share."""
     measured: MeasuredBurn | None
     ahead: Ahead
     arrival_percent: float
@@ -107,6 +124,10 @@ class Outlook:
     def falls_short(self) -> bool:
         has_arrived = abs(self.ahead.mile - self.mile) <= ARRIVED_MILES
         return not has_arrived and self.arrival_percent + SURE_SPREADS * self.spread_percent < self.floor_percent
+
+    @property
+    def percent_per_mile(self) -> float:
+        return self.planned._replace(mpg=self.mpg).percent_per_mile
 
     @property
     def burns_otherwise(self) -> bool:
@@ -138,6 +159,7 @@ def look_ahead(
         level_percent=level,
         planned=planned,
         mpg=planned.mpg / figure.share,
+        burn_spread=hypot(figure.spread / figure.share, ROAD_SPREAD),
         measured=measured,
         ahead=ahead,
         arrival_percent=level - per_mile * (left + ahead.off_road_miles),
@@ -197,6 +219,8 @@ ABOVE_FLOOR_PERCENT = 8.0
 """Looks on the way to a purchase are each at this share of the level that is left to burn, while that is a good deal,
 and well above the floor."""
 BELOW_ARRIVAL_PERCENT = 2.0
+BEFORE_FILL_MILES = 60.0
+"""A truck is looked at so far before a purchase, where its level can still be told anew."""
 
 
 def next_look(outlook: Outlook | None, *, at: datetime, mile: float, ahead: Ahead) -> NextLook:
@@ -210,6 +234,10 @@ def next_look(outlook: Outlook | None, *, at: datetime, mile: float, ahead: Ahea
 
 
 def _next_level(outlook: Outlook) -> float:
+    return max(_level_for_shortfall(outlook), _level_before_fill(outlook))
+
+
+def _level_for_shortfall(outlook: Outlook) -> float:
     arrival, level, floor = outlook.arrival_percent, outlook.level_percent, outlook.floor_percent
     between = arrival + LEFT_SHARE * (level - arrival)
     if level - arrival > LEAST_FALL_PERCENT and between > floor + ABOVE_FLOOR_PERCENT:
@@ -217,6 +245,19 @@ def _next_level(outlook: Outlook) -> float:
     if arrival - 2 * outlook.spread_percent < floor:
         return max(floor, (level + floor) / 2)
     return max(floor, min(arrival, outlook.ahead.percent) - BELOW_ARRIVAL_PERCENT)
+
+
+def _level_before_fill(outlook: Outlook) -> float:
+    """The level of the truck shortly before the purchase; none at the plan's end."""
+    if outlook.ahead.fill is None or outlook.ahead.mile - outlook.mile <= NEAR_FILL_MILES:
+        return 0.0
+    return outlook.arrival_percent + outlook.percent_per_mile * BEFORE_FILL_MILES
+
+
+def look_behind_fill(*, at: datetime, ahead: Ahead) -> NextLook:
+    """The look at a truck that begins a plan shortly before its purchase."""
+    by = later(at, timedelta(hours=(ahead.mile + SHOWING_MILES) / FAST_MPH))
+    return NextLook(later(at, 2 * SOONEST), ahead.percent - BELOW_ARRIVAL_PERCENT, by)
 
 
 def first_look(*, at: datetime, level_percent: float, ahead: Ahead) -> NextLook:

@@ -103,6 +103,8 @@ def _usual_error(kind: BurnKind, spread_percent: float | None, *, by_level: bool
     """The error of a figure that the truck's own trips do not prove. A company's median is one of trucks."""
     if kind == "declared":
         return MileageError(DECLARED_MEAN, USUAL_SPREAD, by_level)
+    if kind == "measured" and spread_percent is not None:
+        return MileageError(0.0, spread_percent / 100, by_level)
     if kind == "default":
         return MileageError(0.0, UNKNOWN_SPREAD, by_level)
     from_truck_to_truck = (spread_percent or 0.0) / 100 if kind == "fleet" else 0.0

@@ -89,6 +89,8 @@ class PlanTask:
     stops_left: tuple[int, ...]
     departure: datetime
     lane: LearnedLane | None = None
+    level_at: Point | None = None
+    """The driver's next fuel stop, where the plan is made to tell him a higher level."""
 
     @property
     def read_percent(self) -> float:

@@ -23,6 +23,7 @@ from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
 from domain.planning.open_offers import offers_on_arrival
 from domain.planning.plan_inputs import MILE_DECIMALS, PlanInputs
 from domain.planning.plan_tasks import PlanTask, arrivals_on, opening_of
+from domain.planning.raised_levels import inputs_for_level
 from domain.planning.road_notes import road_origin
 from domain.planning.ways_out import USUAL_HARD_FLOOR, HardFloor
 from domain.roads import Road
@@ -48,24 +49,22 @@ def plan_for_task(
     route = task.route
     arrivals = arrivals_on(task, road)
     offers, closed = offers_on_arrival(corridor.offers, arrivals)
-    return compute_plan(
-        PlanInputs(
-            road=road,
-            capacity_gallons=route.fuel_tank_capacity_gallons,
-            burn=task.burn,
-            fuel_percent=task.fuel.level_percent if task.fuel is not None else None,
-            gauge_works=task.fuel is not None and task.fuel.gauge_works,
-            policy=task.policy,
-            offers=offers,
-            further_offers=offers_on_arrival(further.offers, arrivals).open if further is not None else None,
-            departure=task.departure,
-            opens=task.opens,
-            sources=_sources(task, road, corridor, closed, now),
-            closed=closed,
-            hard_floor=hard_floor,
-        ),
-        now=now,
+    inputs = PlanInputs(
+        road=road,
+        capacity_gallons=route.fuel_tank_capacity_gallons,
+        burn=task.burn,
+        fuel_percent=task.fuel.level_percent if task.fuel is not None else None,
+        gauge_works=task.fuel is not None and task.fuel.gauge_works,
+        policy=task.policy,
+        offers=offers,
+        further_offers=offers_on_arrival(further.offers, arrivals).open if further is not None else None,
+        departure=task.departure,
+        opens=task.opens,
+        sources=_sources(task, road, corridor, closed, now),
+        closed=closed,
+        hard_floor=hard_floor,
     )
+    return compute_plan(inputs if task.level_at is None else inputs_for_level(inputs, task.level_at), now=now)
 
 
 def _sources(task: PlanTask, road: Road, corridor: Corridor, closed: Sequence[Offer], now: datetime) -> Sources:

@@ -1,14 +1,16 @@
-"""Looks at the fuel of trucks on their way, and has a new plan made in time where it does not last. `replans` makes it.
+"""Looks at the fuel of trucks on their way, and has a new plan made in time where it does not last, or where the level
+of the next purchase does not last behind it. `replans` makes it.
 Trucks that send no level are looked at by their miles, and no plan is made for them.
 
 The limits are apart from those of `deviating_trucks`: a truck that runs dry has no use for a switch."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 from domain.burn.by_miles import next_look_by_time
+from domain.burn.fill_levels import needs_higher_level
 from domain.burn.shortfalls import ANY_PERCENT, SOONEST, NextLook, Outlook, next_look
 from domain.clock import later
 from domain.database.connections import Connection
@@ -22,7 +24,13 @@ from domain.routes.plans.fuel_outlooks import (
     fuel_of_trips,
     levels_of_trips,
 )
-from domain.routes.plans.replans import LEAST_BETWEEN, MOST_BURN_ATTEMPTS, MOST_BURN_REPLANS
+from domain.routes.plans.replans import (
+    LEAST_BETWEEN,
+    MOST_BURN_ATTEMPTS,
+    MOST_BURN_REPLANS,
+    MOST_LEVEL_ATTEMPTS,
+    MOST_LEVEL_REPLANS,
+)
 from domain.telematics import looks
 from domain.telematics.arrivals import Visit
 from domain.telematics.tracks import Track
@@ -41,8 +49,10 @@ class TruckToLookAt(NamedTuple):
 
 
 class Shortfall(NamedTuple):
-    """The fuel of a truck does not last, and a new plan may be made. `at` is the time of the fix that shows it."""
+    """The fuel of a truck, or the level of its next purchase, does not last, and a new plan may be made. `at` is the
+    time of the fix that shows it."""
 
+    kind: Literal["burn", "level"]
     route_id: UUID
     at: datetime
     text: str
@@ -133,7 +143,7 @@ def _look(
     if found.outlook is None:
         return _Looked(look, low_since)
     if not found.outlook.falls_short:
-        return _Looked(look, None)
+        return _Looked(look, None, _level_too_low(trip, found, at) if needs_higher_level(found.outlook) else None)
     return _Looked(look, low_since or at, _shortfall(trip, found, at))
 
 
@@ -151,4 +161,12 @@ def _shortfall(trip: FuelOfTrip, found: FuelAhead, at: datetime) -> Shortfall | 
     is_over = trip.burn_replans >= MOST_BURN_REPLANS or trip.burn_attempts >= MOST_BURN_ATTEMPTS
     if is_over or at - trip.as_of < LEAST_BETWEEN:
         return None
-    return Shortfall(trip.id, at, found.sentence, found.fuel_stops_passed)
+    return Shortfall("burn", trip.id, at, found.sentence, found.fuel_stops_passed)
+
+
+def _level_too_low(trip: FuelOfTrip, found: FuelAhead, at: datetime) -> Shortfall | None:
+    """The purchase whose level does not last, where the limits of a trip let a driver be told another one."""
+    is_over = trip.told >= MOST_LEVEL_REPLANS or trip.level_attempts >= MOST_LEVEL_ATTEMPTS
+    if is_over or at - trip.as_of < LEAST_BETWEEN:
+        return None
+    return Shortfall("level", trip.id, at, found.sentence, found.fuel_stops_passed)

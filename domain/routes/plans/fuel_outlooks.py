@@ -7,8 +7,9 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.burn.by_miles import DrivenWay, miles_driven, outlook_by_miles
+from domain.burn.fill_levels import sentence_of
 from domain.burn.levels import NEXT_TO_NOTHING_PERCENT, LevelAtMile
-from domain.burn.shortfalls import TRIP_SPREAD, Ahead, Outlook, PlannedBurn, look_ahead, reason_of
+from domain.burn.shortfalls import TRIP_SPREAD, Ahead, Fill, Outlook, PlannedBurn, look_ahead, reason_of
 from domain.burn.stored_figures import figure_for_plan
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import NotNull, Statement
@@ -41,6 +42,10 @@ class FuelOfTrip(NamedTuple):
     """Number of plans that drivers were told on this trip because the fuel did not last."""
     burn_attempts: NotNull[int]
     """Number of plans for that reason, told or not, and of the attempts that found no feasible one."""
+    level_attempts: NotNull[int]
+    """Number of plans for a higher level at a fuel stop, told or not."""
+    told: NotNull[int]
+    """Number of plans for either reason that drivers were told."""
     document: NotNull[FuelPlanDocument]
     shorter_by: float | None
     as_of: NotNull[datetime]
@@ -56,7 +61,7 @@ _TRIPS = Statement(
     f"""
     SELECT r.id, r.company_id, r.environment, r.vehicle_id, c.watch_burn, c.burn_floor_percent, c.reserve_percent,
            r.correction_id IS NOT NULL OR r.replan IS NOT NULL AS waits, made.burn_replans, made.burn_attempts,
-           p.document,
+           made.level_attempts, made.told, p.document,
            {SHORTER_BY} AS shorter_by, coalesce(road.as_of, road.generated_at) AS as_of, road.timeline,
            road.fuel_percent, road.fuel_at IS NULL AS is_assumed, road.coarse_way
     FROM routes r JOIN companies c ON c.id = r.company_id
@@ -64,9 +69,13 @@ _TRIPS = Statement(
     CROSS JOIN LATERAL (SELECT * FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision
                           AND n.document IS NOT NULL
                         ORDER BY n.generated_at DESC, n.id DESC LIMIT 1) AS road
-    CROSS JOIN LATERAL (SELECT count(*) AS burn_attempts, count(m.plan_id) AS burn_replans
+    CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE n.cause->>'kind' = 'burn') AS burn_attempts,
+                               count(m.plan_id) FILTER (WHERE n.cause->>'kind' = 'burn') AS burn_replans,
+                               count(*) FILTER (WHERE n.cause->>'kind' = 'level') AS level_attempts,
+                               count(m.plan_id) AS told
                         FROM plans n LEFT JOIN messages m ON m.plan_id = n.id
-                        WHERE n.route_id = r.id AND n.revision = r.revision AND n.cause->>'kind' = 'burn') AS made
+                        WHERE n.route_id = r.id AND n.revision = r.revision
+                          AND n.cause->>'kind' IN ('burn', 'level')) AS made
     WHERE r.id = ANY(%s) AND r.status = 'active'
     """,
 )
@@ -83,6 +92,8 @@ class FuelAhead(NamedTuple):
     mile: float
     ahead: Ahead
     name: str
+    name_behind: str
+    """The name of what is ahead behind that."""
     fuel_stops_passed: int
     is_current: bool
     """False where the truck has left the road since."""
@@ -93,10 +104,12 @@ class FuelAhead(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """Why the fuel does not last, for people. The driver reads it in the message of the new plan, whose miles begin
-        where the truck is, so it names the place alone."""
+        """Why the fuel, or the level of the next purchase, does not last, for people. The driver reads it in the
+        message of the new plan, whose miles begin where the truck is, so it names the place alone."""
         if self.outlook is None:
             return ""
+        if not self.outlook.falls_short:
+            return sentence_of(self.outlook, self.name, self.name_behind)
         left = max(self.outlook.arrival_percent, 0.0)
         return f"{reason_of(self.outlook)}; {left:.0f} % would be left at {self.name}"
 
@@ -129,10 +142,11 @@ def fuel_ahead(
     number, ahead = _ahead(trip, coarse, way, mile)
     planned = PlannedBurn(coarse.mpg, coarse.capacity_gallons)
     outlook = look_ahead(levels, planned=planned, ahead=ahead, floor_percent=trip.burn_floor_percent)
-    name = way.fuel_stops[number].name if number < len(way.fuel_stops) else "the end of the plan"
+    name, name_behind = ([stop.name for stop in way.fuel_stops[number:]] + 2 * ["the end of the plan"])[:2]
     is_current = not fixes or (bool(levels) and levels[-1].at == fixes[-1].recorded_at)
     measured_mpg = coarse.mpg if coarse.mpg_is_measured else None
-    return FuelAhead(outlook, mile, ahead, name, number, is_current, _sends_levels(trip, fixes), measured_mpg)
+    sends_levels = _sends_levels(trip, fixes)
+    return FuelAhead(outlook, mile, ahead, name, name_behind, number, is_current, sends_levels, measured_mpg)
 
 
 def _sends_levels(trip: FuelOfTrip, fixes: Sequence[TrackedFix]) -> bool:
@@ -210,11 +224,29 @@ def _ahead(trip: FuelOfTrip, coarse: CoarseWay, way: PlannedWay, mile: float) ->
         if mile < stop.mile + STILL_AHEAD_MILES:
             off_road_miles = way.percent_off_road(stop, stop.mile) / 2 / way.percent_per_mile
             least = trip.reserve_percent if number else 0.0
-            return number, Ahead(stop.mile, off_road_miles, max(planned["arrivalFuelPercent"], least))
+            fill = _fill(trip, coarse, way, number)
+            return number, Ahead(stop.mile, off_road_miles, max(planned["arrivalFuelPercent"], least), fill)
         level, from_mile = stop.filled_percent, stop.mile
     end = float(coarse.line_miles[-1])
     left, least = level - way.percent_per_mile * (end - from_mile), trip.reserve_percent if way.fuel_stops else 0.0
     return len(way.fuel_stops), Ahead(end, 0.0, max(left, least))
+
+
+def _fill(trip: FuelOfTrip, coarse: CoarseWay, way: PlannedWay, number: int) -> Fill | None:
+    """The driver's purchase at a fuel stop; None where the next one is not on the road. Its level counts as he reads
+    it, and the way from a stop off the road begins there."""
+    stop, planned = way.fuel_stops[number], trip.document["stops"][number : number + 2]
+    behind = way.fuel_stops[number + 1] if number + 1 < len(way.fuel_stops) else None
+    mile = behind.mile if behind is not None else float(coarse.line_miles[-1])
+    if stop.mile is None or mile is None:
+        return None
+    percent = float(planned[0].get("fillToPercent", stop.filled_percent))
+    off_road_percent = way.percent_off_road(stop, stop.mile) / 2
+    if behind is not None:
+        off_road_percent += way.percent_off_road(behind, mile) / 2
+    miles = mile - stop.mile + off_road_percent / way.percent_per_mile
+    left = planned[1]["arrivalFuelPercent"] if behind is not None else percent - way.percent_per_mile * miles
+    return Fill(percent, miles, min(trip.reserve_percent, left))
 
 
 def beginning_of(trip: FuelOfTrip) -> tuple[float, Ahead] | None:

@@ -7,7 +7,8 @@ stored in `routes.replan`, and the truck is not watched meanwhile. `fuel_looks` 
 unless their company does not want that; `closed_stations` stores a cause where a station ahead was closed, for every
 company.
 2. `begin_replan`, `finish_replan`: the job of reviews makes the plan, with its retries. Each replan is stored with
-its cause, and counts as one of the two of a trip. Those for fuel are counted apart, those for closed stations not.
+its cause, and counts as one of the two of a trip. Those for fuel, and for a higher level at the next fuel stop, are
+counted apart, those for closed stations not.
 3. If the driver is told, the plan is a correction (`routes.correction_id`), which the route shows once its message
 is out. If not, the driver keeps the old plan, and the truck is compared with the road of the new one.
 4. `watch_again`, when that message has ended, or at once: the truck is watched from the moment for which the newest
@@ -20,7 +21,8 @@ from uuid import UUID
 
 from domain.burn.by_miles import next_look_by_time
 from domain.burn.figures import Burn
-from domain.burn.shortfalls import ANY_PERCENT, NextLook, Outlook, first_look
+from domain.burn.fill_levels import ToldFill, is_raised
+from domain.burn.shortfalls import ANY_PERCENT, NextLook, Outlook, first_look, look_behind_fill
 from domain.clock import later
 from domain.database.connections import Connection, as_json
 from domain.database.statements import Command, NotNull, Scalar, Statement
@@ -30,6 +32,7 @@ from domain.planning.plan_changes import SAVING_CHANGE_DOLLARS
 from domain.planning.plan_tasks import PlanTask, RouteToPlan, live_now, plan_task_as_of, route_to_plan
 from domain.planning.stored_plans import store_plan
 from domain.queue.jobs import SWEEP_GRACE
+from domain.roads import Point
 from domain.routes.plans.first_plan import queue_message_of
 from domain.routes.plans.fuel_outlooks import FuelAhead, beginning_of, fuel_ahead, fuel_of_trips
 from domain.routes.plans.planned_stops import index_of_stops
@@ -49,6 +52,10 @@ them and the plan before. They have limits of their own: a truck that runs dry h
 MOST_BURN_ATTEMPTS = 8
 """Most of them together with those that the driver is not told, and the attempts that found no feasible plan. Half an
 hour on, another station may be in reach."""
+
+MOST_LEVEL_REPLANS, MOST_LEVEL_ATTEMPTS = 1, 3
+"""Most replans that a driver is told on one trip because the level at his next fuel stop is too low for the way behind
+it, and most that are made. He is told none after a replan because the fuel does not last."""
 
 LEAST_MORE_GALLONS = 10.0
 """A driver is told to buy more at the stop that he has anyway where it is at least this much."""
@@ -81,6 +88,11 @@ class DueReplan(NamedTuple):
     fuel_stops_passed: NotNull[int]
     at: NotNull[datetime]
     """The time of the fix that is the reason."""
+
+    @property
+    def next_stop(self) -> FuelStopDocument | None:
+        """The driver's next fuel stop."""
+        return next(iter(self.document["stops"][self.fuel_stops_passed :]), None)
 
 
 _DUE = Statement(
@@ -115,6 +127,9 @@ def _load_replan(connection: Connection, route_id: UUID, *, now: datetime) -> Re
     if due is None or route is None:
         return None
     task, outlook = with_measured_burn(connection, plan_task_as_of(connection, route, live_now(route, now) or due.at))
+    is_shown = task.burn.measured_spread_percent is not None
+    if due.replan["kind"] == "level" and due.next_stop is not None and is_shown:
+        task = replace(task, level_at=Point(due.next_stop["latitude"], due.next_stop["longitude"]))
     return Replan(due, task, outlook)
 
 
@@ -142,7 +157,13 @@ def _as_measured(task: PlanTask, ahead: FuelAhead) -> PlanTask:
         if ahead.measured_mpg is None:
             return task
         return replace(task, burn=Burn(ahead.measured_mpg, "measured", instead_of_mpg=task.burn.mpg))
-    burn = Burn(round(outlook.mpg, 2), "measured", instead_of_mpg=outlook.planned.mpg)
+    spread_percent = round(100 * outlook.burn_spread, 2)
+    burn = Burn(
+        round(outlook.mpg, 2),
+        "measured",
+        instead_of_mpg=outlook.planned.mpg,
+        measured_spread_percent=spread_percent,
+    )
     fuel = task.fuel
     if fuel is not None and fuel.is_believed and ahead.is_current:
         fuel = replace(fuel, gauge=fuel.gauge._replace(percent=round(outlook.level_percent, 1)))
@@ -187,8 +208,8 @@ def finish_replan(
     """Stores the plan that was made anew, with its cause.
 
     - `corrected`: the driver gets a corrected message.
-    - `not_told`: his fuel stops are still ahead, at about the same cost, or bring him on above the floor. He keeps his
-      plan.
+    - `not_told`: his fuel stops are still ahead, at about the same cost, or bring him on above the floor, or the level
+      of the next one is about the same. He keeps his plan.
     - `infeasible`: there is no plan from there. He keeps his plan.
     - `outdated`: the route or its plan has changed meanwhile; nothing is stored.
     """
@@ -206,7 +227,7 @@ def finish_replan(
     return "corrected"
 
 
-_TOLD_TO_DRIVERS = ("station_closed", "burn")
+_TOLD_TO_DRIVERS = ("station_closed", "burn", "level")
 """The causes that a driver does not know by himself."""
 
 
@@ -218,8 +239,10 @@ def _is_told(replan: Replan, new: ComputedPlan) -> bool:
         return avoids_closed(due.replan, new)
     if due.replan["kind"] == "burn":
         lasts = replan.outlook is not None and not replan.outlook.falls_short
-        next_stop = next(iter(due.document["stops"][due.fuel_stops_passed :]), None)
-        return not lasts and _fuels_otherwise(next_stop, new)
+        return not lasts and _fuels_otherwise(due.next_stop, new)
+    if due.replan["kind"] == "level":
+        has_no_more_stops = len(new.stops) <= len(due.document["stops"]) - due.fuel_stops_passed
+        return replan.task.level_at is not None and has_no_more_stops and _is_raised(due.next_stop, new)
     return _is_worth_telling(due.document, due.fuel_stops_passed, new)
 
 
@@ -255,11 +278,23 @@ def _fuels_otherwise(next_stop: FuelStopDocument | None, new: ComputedPlan) -> b
     return place != (next_stop["latitude"], next_stop["longitude"]) or more >= LEAST_MORE_GALLONS
 
 
+def _is_raised(next_stop: FuelStopDocument | None, new: ComputedPlan) -> bool:
+    """True if the new plan begins with the driver's next fuel stop, and a higher level there."""
+    new_stop = next(iter(new.stops), None)
+    if next_stop is None or new_stop is None:
+        return False
+    return is_raised(_told(next_stop), _told(new_stop.document()))
+
+
+def _told(stop: FuelStopDocument) -> ToldFill:
+    return ToldFill((stop["latitude"], stop["longitude"]), stop["gallonsToFill"], stop.get("fillToPercent"))
+
+
 class _NewestPlan(NamedTuple):
     environment: str
     vehicle_id: NotNull[UUID]
     as_of: NotNull[datetime]
-    is_for_burn: bool | None
+    kind: str | None
     watch_road: bool | None
     watch_burn: bool
 
@@ -268,7 +303,7 @@ _TO_WATCH = Statement(
     _NewestPlan,
     f"""
     SELECT r.environment, r.vehicle_id, coalesce(road.as_of, road.generated_at) AS as_of,
-           road.cause->>'kind' = 'burn' AS is_for_burn,
+           road.cause->>'kind' AS kind,
            c.replan_en_route AND {MADE_ANEW} < {MOST_REPLANS} AS watch_road, c.watch_burn
     FROM routes r JOIN companies c ON c.id = r.company_id
     CROSS JOIN LATERAL (SELECT * FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision
@@ -302,12 +337,14 @@ def watch_again(connection: Connection, route_id: UUID, *, delivered: bool, now:
 
 def _first_look(connection: Connection, route_id: UUID, truck: _NewestPlan) -> NextLook | None:
     """The first look at the truck's fuel; soon after a plan that was made because it did not last."""
-    if truck.is_for_burn:
+    if truck.kind == "burn":
         return NextLook(later(truck.as_of, LEAST_BETWEEN), ANY_PERCENT, later(truck.as_of, 2 * LEAST_BETWEEN))
     trip = fuel_of_trips(connection, [route_id]).get(route_id)
     begins = beginning_of(trip) if trip is not None else None
     if trip is None or begins is None:
         return None
     level_percent, ahead = begins
+    if truck.kind == "level":
+        return look_behind_fill(at=truck.as_of, ahead=ahead)
     look = first_look(at=truck.as_of, level_percent=level_percent, ahead=ahead)
     return look._replace(by=next_look_by_time(truck.as_of, miles_left=ahead.mile).by) if trip.is_assumed else look

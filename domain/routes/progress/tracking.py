@@ -251,7 +251,7 @@ def _replan(
             ask_for_replan(connection, found.route_id, cause, now=now)
         elif short is not None:
             passed = short.fuel_stops_passed
-            cause = PlanCause(kind="burn", at=short.at.isoformat(), text=short.text, fuelStopsPassed=passed)
+            cause = PlanCause(kind=short.kind, at=short.at.isoformat(), text=short.text, fuelStopsPassed=passed)
             ask_for_replan(connection, short.route_id, cause, now=now)
 
 

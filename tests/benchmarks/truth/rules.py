@@ -23,7 +23,7 @@ from tests.benchmarks.truth.fuel_watch import SHORTFALLS, FuelWatch, WatchedPlan
 from tests.benchmarks.truth.learning import TruckHistory
 from tests.benchmarks.truth.network import rest_of
 from tests.benchmarks.truth.orders import orders_of
-from tests.benchmarks.truth.versions import is_worth_telling, measured, mpg_of, plan_inputs
+from tests.benchmarks.truth.versions import RAISED_LEVELS, is_worth_telling, measured, mpg_of, plan_inputs
 from tests.benchmarks.truth.world import Trip
 from tests.domain.planning.plans import usual_policy
 
@@ -61,7 +61,7 @@ class Rules:
             return None
         short = self.fuel.see(self.fixes) if self.fuel is not None else None
         if short is not None:
-            return self._replan(fix, "burn", *short)
+            return self._replan(fix, *short)
         return self._replan(fix, "stop_passed", self._outlook(), self.passed) if self._has_deviated(fix) else None
 
     def end(self, fix: Fix) -> None:
@@ -88,8 +88,10 @@ class Rules:
     def _outlook(self) -> Any:
         return self.fuel.outlook(self.fixes)[0] if self.fuel is not None else None
 
-    def _plan(self, fix: Fix, burn: Any, percent: float) -> ComputedPlan | NoPlan:
-        """The plan from the truck's place, with its offers ahead."""
+    def _plan(
+        self, fix: Fix, burn: Any, percent: float, level_at: tuple[float, float] | None = None
+    ) -> ComputedPlan | NoPlan:
+        """The plan from the truck's place, with its offers ahead; `level_at` is the stop where it tells a new level."""
         trip = self.trip
         ahead = [one._replace(mile=one.mile - fix.mile) for one in trip.offers if one.mile >= fix.mile]
         inputs = plan_inputs(
@@ -102,7 +104,7 @@ class Rules:
             capacity_gallons=trip.truck.capacity_gallons,
             burn=burn,
         )
-        return compute_plan(inputs)
+        return compute_plan(inputs if level_at is None else RAISED_LEVELS.inputs_for_level(inputs, level_at))
 
     def _near(self, offers: Sequence[Offer]) -> list[Offer]:
         return [one for one in offers if one.detour_miles <= self.policy.max_detour_miles]
@@ -117,11 +119,11 @@ class Rules:
     def _tracked(self, fix: Fix) -> TrackedFix:
         return TrackedFix(fix.at, *self.trip.place_at(fix.mile), fix.percent)
 
-    def _tell(self, plan: ComputedPlan, fix: Fix, *, is_for_burn: bool = False) -> list[Order]:
+    def _tell(self, plan: ComputedPlan, fix: Fix, *, kind: str = "") -> list[Order]:
         """The driver gets the plan, and is compared with it from here on."""
         self.document, self.document_from = plan.document(), fix.mile
         self.drivers_miles, self.passed = plan.inputs.road_miles, 0
-        self._watch(plan, fix, is_for_burn=is_for_burn)
+        self._watch(plan, fix, kind=kind)
         return orders_of(self.trip, self._text(plan, fix), self.document, fix.mile)
 
     def _text(self, plan: ComputedPlan, fix: Fix) -> str:
@@ -138,7 +140,7 @@ class Rules:
             road_miles=plan.inputs.road_miles,
         )
 
-    def _watch(self, plan: ComputedPlan, fix: Fix, *, is_for_burn: bool) -> None:
+    def _watch(self, plan: ComputedPlan, fix: Fix, *, kind: str) -> None:
         """Compares the truck with the road of its newest plan, and with the driver's fuel stops."""
         self.plan_fix, self.next = fix, None
         known: dict[str, Any] = {
@@ -162,24 +164,33 @@ class Rules:
                 capacity_gallons=plan.inputs.rated_gallons,
                 stops=self.document["stops"],
                 stops_from_mile=self.document_from,
-                is_for_burn=is_for_burn,
+                kind=kind,
             )
-            self.fuel = FuelWatch(watched, self.fuel.made if self.fuel is not None else 0)
+            before = self.fuel
+            counts = (before.made, before.levels, before.level_attempts) if before is not None else ()
+            self.fuel = FuelWatch(watched, *counts)
 
     def _replan(self, fix: Fix, kind: str, outlook: Any, passed: int) -> Sequence[Order] | None:
         """A new plan, with the burn that the trip's own levels show; None where the driver is not told."""
-        is_for_burn = kind == "burn"
         burn, percent = self.burn, self._level_percent()
         if outlook is not None and outlook.burns_otherwise:
             burn = self.burn = measured(outlook)
             percent = round(outlook.level_percent, 1)
-        plan = self._plan(fix, burn, percent)
-        self.replans += not is_for_burn
+        level_at = self._place_of_stop(passed) if kind == "level" else None
+        plan = self._plan(fix, burn, percent, level_at)
+        self.replans += kind == "stop_passed"
+        if self.fuel is not None:
+            self.fuel.level_attempts += kind == "level"
         if not isinstance(plan, ComputedPlan):
             return None
         if not is_worth_telling(kind, self.document, passed, outlook, plan):
-            self._watch(plan, fix, is_for_burn=is_for_burn)
+            self._watch(plan, fix, kind=kind)
             return None
         if self.fuel is not None:
-            self.fuel.made += is_for_burn
-        return self._tell(plan, fix, is_for_burn=is_for_burn)
+            self.fuel.made += kind == "burn"
+            self.fuel.levels += kind == "level"
+        return self._tell(plan, fix, kind=kind)
+
+    def _place_of_stop(self, number: int) -> tuple[float, float]:
+        stop = self.document["stops"][number]
+        return stop["latitude"], stop["longitude"]

@@ -22,6 +22,8 @@ def module(name: str) -> ModuleType | None:
 
 BURN_FIGURES: Any = module("domain.burn.figures")
 LEVELS: Any = module("domain.burn.levels")
+FILL_LEVELS: Any = module("domain.burn.fill_levels")
+RAISED_LEVELS: Any = module("domain.planning.raised_levels")
 
 
 def mpg_of(burn: Any) -> float:
@@ -36,13 +38,16 @@ def plan_inputs(*, burn: Any, **given: Any) -> PlanInputs:
 
 def measured(outlook: Any) -> Any:
     """The burn that the levels of a trip show, in place of the plan's."""
-    return BURN_FIGURES.Burn(round(outlook.mpg, 2), "measured", instead_of_mpg=outlook.planned.mpg)
+    spread = getattr(outlook, "burn_spread", None)
+    known = {"measured_spread_percent": round(100 * spread, 2)} if spread is not None else {}
+    return BURN_FIGURES.Burn(round(outlook.mpg, 2), "measured", instead_of_mpg=outlook.planned.mpg, **known)
 
 
 def is_worth_telling(kind: str, document: Any, passed: int, outlook: Any, plan: ComputedPlan) -> bool:
     """The decision of `finish_replan`."""
-    decide: Any = replans._is_worth_telling
+    decide: Any = getattr(replans, "_is_told", replans._is_worth_telling)
     if len(signature(decide).parameters) == 3:
         return bool(decide(document, passed, plan))
-    due = SimpleNamespace(document=document, fuel_stops_passed=passed, replan={"kind": kind})
-    return bool(decide(SimpleNamespace(due=due, outlook=outlook), plan))
+    next_stop = next(iter(document["stops"][passed:]), None)
+    due = SimpleNamespace(document=document, fuel_stops_passed=passed, replan={"kind": kind}, next_stop=next_stop)
+    return bool(decide(SimpleNamespace(due=due, outlook=outlook, task=SimpleNamespace(level_at=next_stop)), plan))

@@ -104,6 +104,29 @@ def test_a_truck_that_burns_more_gets_a_plan_from_where_it_is(journey: Journey) 
     assert journey.route.plan_id == second.id
 
 
+def test_a_driver_is_told_a_higher_level_at_the_stop_that_he_has_anyway(
+    connection: Connection, fleet: Fleet, stations: None, settings: Settings, now: datetime
+) -> None:
+    set_policy(connection, fleet.company_id, Policy(end_fuel_percent=15), DOT)
+    journey = Journey(connection, fleet, settings, now, live=False, percent=38.0)
+    (stop,) = journey.fuel_stops
+    truck = Truck(journey, 1.1)
+    truck.drive(stop["milesFromOrigin"] + 20)
+
+    _, second = journey.versions()
+    assert second.cause["kind"] == "level"
+    assert second.cause["text"].startswith("burns ")
+    assert f"behind {stop['name']} would leave" in second.cause["text"]
+    (raised,) = journey.fuel_stops
+    assert raised["name"] == stop["name"]
+    assert raised["fillToPercent"] >= stop["fillToPercent"] + 3
+    assert "\nWhy: burns " in journey.messages()[1].text
+    burn = unpack_explanation(second.explanation)["inputs"]["burn"]
+    assert burn["kind"] == "measured"
+    assert burn["spread_percent"] > 0
+    assert truck.lowest > 15
+
+
 @pytest.mark.parametrize("burns", [1.15, 1.2])
 def test_such_a_truck_stays_above_the_floor(journey: Journey, burns: float) -> None:
     truck = Truck(journey, burns)
