@@ -32,6 +32,7 @@ from domain.settings import Settings
 from tests.debian import packages_named
 from tests.factories import Fleet, make_fleet
 from tests.gateway import Gateway, running_gateway
+from tests.plain_logs import log_plainly
 from tests.repeatable import USUAL, draw_the_same_examples
 from tests.servers import own_redis
 from tests.service import Client, Service, running_service
@@ -52,6 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Starts the servers, once: pytest's parallel workers inherit their addresses."""
     if config.getoption("hypothesis_profile", default=None) is None:
         draw_the_same_examples()
+    log_plainly()
     for name in [name for name in os.environ if name.startswith("FUELROUTE_")]:
         del os.environ[name]  # what is set for a person's own stack must not reach the tests
     if hasattr(config, "workerinput") or config.option.collectonly or "not servers" in config.option.markexpr:

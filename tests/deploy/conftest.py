@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import structlog
 
 from deploy.cli import main
 from deploy.cli.output import screen
@@ -15,6 +14,7 @@ from domain.database.connections import Database
 from domain.settings import Settings, get_settings
 from tests.deploy.commands import Cli, Result
 from tests.factories import Fleet, make_fleet
+from tests.plain_logs import log_plainly
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def cli(
     get_settings.cache_clear()
     logger.handlers = handlers
     logger.setLevel(level)
-    structlog.reset_defaults()
+    log_plainly()
 
 
 @pytest.fixture

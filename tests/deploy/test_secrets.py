@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import structlog
 
 from domain.settings import Settings
 from domain.telemetry.logs import configure_logging, get_logger
 from domain.text import without_secrets
 from tests.deploy.commands import Cli
+from tests.plain_logs import log_plainly
 
 SECRET = "Tr0ub4dor"
 """The text that nobody may see. Each half of it counts too: a mistyped address is cut in the middle of a password."""
@@ -233,7 +233,7 @@ def reset_logs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     logger.handlers = handlers
     logger.setLevel(level)
-    structlog.reset_defaults()
+    log_plainly()
 
 
 @pytest.mark.parametrize("form", ["json", "text"])

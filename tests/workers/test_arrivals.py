@@ -12,6 +12,7 @@ from domain.database.connections import Database
 from domain.queue.job_queue import JobQueue
 from domain.settings import Settings
 from domain.telematics.tracks import lost_processing
+from tests.conftest import make_database
 from tests.domain.helpers import imported, positions_at, post, refusing, visits_of
 from tests.factories import JOLIET, Fleet, make_fleet
 from tests.jobs import jobs_of
@@ -19,10 +20,16 @@ from workers.arrivals import process_batch
 from workers.context import Context
 
 
+@pytest.fixture(scope="module")
+def undisturbed(settings: Settings) -> Settings:
+    """A database of its own: the sweep of no running service processes these trucks."""
+    return settings.model_copy(update={"database_url": make_database("arrivals")})
+
+
 @pytest.fixture
-def context(settings: Settings, jobs: JobQueue) -> Iterator[Context]:
-    with Database.of(settings, put_jobs=jobs.put) as database:
-        yield Context(settings, database, jobs)
+def context(undisturbed: Settings, jobs: JobQueue) -> Iterator[Context]:
+    with Database.of(undisturbed, put_jobs=jobs.put) as database:
+        yield Context(undisturbed, database, jobs)
 
 
 def test_a_failing_truck_stops_no_other_in_its_batch(context: Context, now: datetime) -> None:
