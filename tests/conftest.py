@@ -38,8 +38,8 @@ from tests.servers import own_redis
 from tests.service import Client, Service, running_service
 from tests.webhook_receiver import Receiver, running_receiver
 
-hypothesis_settings.register_profile("repeatable", derandomize=True, max_examples=USUAL)
-hypothesis_settings.register_profile("search", max_examples=500)
+hypothesis_settings.register_profile("repeatable", derandomize=True, max_examples=USUAL, deadline=None)
+hypothesis_settings.register_profile("search", max_examples=500, deadline=None)
 hypothesis_settings.load_profile("repeatable")
 
 _servers = ExitStack()
