@@ -10,7 +10,12 @@ from domain.driven_lanes.lanes import LearnedLane
 from domain.roads import Leg, Point, Road, Roads, great_circle_miles
 from domain.roads.highways import LOCAL_MPH
 from domain.roads.sphere import Array
-from domain.roads.truck_dimensions import TruckDimensions
+from domain.roads.truck_dimensions import (
+    ORDINARY_FEET_HIGH,
+    ORDINARY_FEET_WIDE,
+    ORDINARY_POUNDS,
+    TruckDimensions,
+)
 
 DRIVEN_LANE = "driven-lane"
 """The source of a plan's road that follows a driven lane."""
@@ -22,17 +27,15 @@ _AT_ROAD_MILES = 0.5
 _AROUND_STOP_MILES = 10.0
 """Miles of the road before and after a stop within which the way to the stop leaves it and comes back."""
 
-_ORDINARY_HEIGHT_FEET, _ORDINARY_WIDTH_FEET, _ORDINARY_POUNDS = 13.5, 8.5, 80_000
-
 
 def may_take(truck: TruckDimensions) -> bool:
     """Tell if a truck may take driven roads. Nobody knows for which trucks such a road is open, so a truck with
     hazardous cargo or more than ordinary dimensions keeps to the roads chosen for it."""
     return not (
         truck.hazmat
-        or (truck.height_feet or 0) > _ORDINARY_HEIGHT_FEET
-        or (truck.width_feet or 0) > _ORDINARY_WIDTH_FEET
-        or (truck.weight_pounds or 0) > _ORDINARY_POUNDS
+        or (truck.height_feet or 0) > ORDINARY_FEET_HIGH
+        or (truck.width_feet or 0) > ORDINARY_FEET_WIDE
+        or (truck.weight_pounds or 0) > ORDINARY_POUNDS
     )
 
 

@@ -1,7 +1,8 @@
 """Reads the main roads of an extract of OpenStreetMap, as an ordinary truck may drive them.
 
 The extract is read three times, from its beginning to its end: relations, ways, nodes. Only motorways, trunk and
-primary roads and their ramps are kept in memory. Needs the extra `osm`."""
+primary roads and their ramps are kept in memory. Nodes are read in up to four passes, so that a search for them takes
+at most 512 MB. Needs the extra `osm`."""
 
 import importlib
 from array import array
@@ -13,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from domain.errors import FuelrouteError
 from domain.roads.osm_tags import (
     exit_number,
     is_closed_to_trucks,
-    least_pounds,
-    lowest_feet,
+    is_too_small_for_trucks,
     one_way,
     route_number,
     route_of_relation,
@@ -25,15 +26,25 @@ from domain.roads.osm_tags import (
 )
 from domain.roads.sphere import Array
 
-ORDINARY_FEET_HIGH, ORDINARY_FEET_WIDE, ORDINARY_POUNDS = 13.5, 8.5, 80_000.0
-"""The truck that an extract's roads are for: 23 CFR 658 and the height that most states allow. Roads that are closed to
-it are left out."""
-
 CLASSES = ("motorway", "trunk", "primary", "motorway_link", "trunk_link", "primary_link")
 """The kept values of `highway`. A way has the position of its value."""
 
+IDS_OF_CHUNK, CHUNKS_OF_PASS = 1 << 25, 128
+"""osmium looks for ids in a bit for each, which it keeps in chunks of 4 MB. An extract of any size has ids from 1 to
+13,000,000,000, which is 400 chunks: one pass over the nodes looks for those of 128."""
+
+LARGEST_ID = 1 << 40
+"""Largest id of a node. The table of the chunks grows with the largest id."""
+
 TellStep = Callable[[str], object]
 """Is told what is read now."""
+
+
+class UnknownNodes(FuelrouteError):
+    """The ids of nodes are those of a file that was never in OpenStreetMap, such as negative ones."""
+
+    def __init__(self) -> None:
+        super().__init__("the extract has ids of nodes below 1 or above a trillion: number it anew (`osmium renumber`)")
 
 
 class KeptWay(NamedTuple):
@@ -94,7 +105,7 @@ def _ways(osmium: Any, file: Path, directions: Mapping[int, Mapping[str, str]]) 
     wanted = osmium.filter.TagFilter(*(("highway", value) for value in CLASSES))
     for way in osmium.FileProcessor(str(file), osmium.osm.WAY).with_filter(wanted):
         tags = _tags(way)
-        if _is_closed(tags) or len(way.nodes) < 2:
+        if is_closed_to_trucks(tags) or is_too_small_for_trucks(tags) or len(way.nodes) < 2:
             continue
         direction = one_way(tags)
         name = _name(tags, direction, directions.get(way.id, {}))
@@ -110,18 +121,6 @@ def _tags(thing: Any) -> dict[str, str]:
     return {tag.k: tag.v for tag in thing.tags}
 
 
-def _is_closed(tags: Mapping[str, str]) -> bool:
-    """Tell if an ordinary truck may not drive a way."""
-    heights = lowest_feet(tags, "maxheight", "maxheight:physical"), ORDINARY_FEET_HIGH
-    widths = lowest_feet(tags, "maxwidth", "maxwidth:physical"), ORDINARY_FEET_WIDE
-    weights = (
-        least_pounds(tags, "maxweight", "maxweight:hgv", "maxweightrating", "maxweightrating:hgv"),
-        ORDINARY_POUNDS,
-    )
-    too_low = any(limit is not None and limit < needed - 0.02 for limit, needed in (heights, widths, weights))
-    return too_low or is_closed_to_trucks(tags)
-
-
 def _name(tags: Mapping[str, str], direction: int, routes: Mapping[str, str]) -> str | None:
     """The name on the sign of a road, such as `I-80 E`; without the direction where traffic runs both ways."""
     number = route_number(tags.get("ref", ""))
@@ -132,9 +131,11 @@ def _name(tags: Mapping[str, str], direction: int, routes: Mapping[str, str]) ->
 
 def _place_nodes(osmium: Any, file: Path, roads: KeptRoads) -> None:
     ids = np.unique(np.frombuffer(roads.refs, dtype=np.int64)) if roads.refs else np.empty(0, dtype=np.int64)
+    if len(ids) and not 0 < ids[0] <= ids[-1] <= LARGEST_ID:
+        raise UnknownNodes
     places = np.full((len(ids), 2), np.nan)
-    if len(ids):
-        for node in _nodes(osmium, file, ids):
+    for part in passes_of(ids):
+        for node in _nodes(osmium, file, part):
             at = int(np.searchsorted(ids, node.id))
             places[at] = node.location.lat, node.location.lon
             number_of_exit = exit_number(_tags(node)) if len(node.tags) else None
@@ -143,6 +144,12 @@ def _place_nodes(osmium: Any, file: Path, roads: KeptRoads) -> None:
     roads.node_ids, roads.places = ids, places
 
 
+def passes_of(ids: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Sorted ids in parts that take at most `CHUNKS_OF_PASS` chunks each."""
+    chunk = np.cumsum(np.diff(ids // IDS_OF_CHUNK, prepend=ids[:1] // IDS_OF_CHUNK) > 0)
+    return [part for part in np.split(ids, np.flatnonzero(np.diff(chunk // CHUNKS_OF_PASS)) + 1) if len(part)]
+
+
 def _nodes(osmium: Any, file: Path, ids: NDArray[np.int64]) -> Iterator[Any]:
-    wanted = osmium.filter.IdFilter(ids.tolist())
+    wanted = osmium.filter.IdFilter(array("q", ids.tobytes()))
     yield from osmium.FileProcessor(str(file), osmium.osm.NODE).with_filter(wanted)

@@ -2,6 +2,13 @@
 
 from dataclasses import dataclass
 
+ORDINARY_FEET_HIGH, ORDINARY_FEET_WIDE, ORDINARY_POUNDS, ORDINARY_AXLE_POUNDS = 13.5, 8.5, 80_000.0, 17_000.0
+"""A loaded tractor-trailer, for which main roads are open: 23 USC 127, with 34,000 lb on two axles, and 23 CFR 658; the
+height is what most states allow."""
+
+ORDINARY_FEET_LONG = 48.0
+"""Its trailer alone, which every state allows (23 CFR 658.13): limits of 53 ft are often meant for the trailer."""
+
 
 @dataclass(frozen=True, slots=True)
 class TruckDimensions:

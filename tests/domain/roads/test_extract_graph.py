@@ -14,6 +14,7 @@ from scipy.sparse.csgraph import dijkstra
 
 from domain.roads import Point, Road, great_circle_miles
 from domain.roads.extract_graph import Arcs, NoRoads, SignedPlaces, build_from_extract, graph_of_arcs
+from domain.roads.extract_roads import CHUNKS_OF_PASS, IDS_OF_CHUNK, LARGEST_ID, UnknownNodes, passes_of
 from domain.roads.highway_graph import FREEWAY, HighwayGraph, UnusableRoadsFile
 from domain.roads.highways import (
     EXTRACT_GRAPH,
@@ -155,6 +156,34 @@ def test_an_extract_without_main_roads_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NoRoads):
         build_from_extract(tmp_path / "map.osm.pbf", tmp_path / "roads.npz")
     assert not (tmp_path / "roads.npz").exists()
+
+
+@pytest.mark.parametrize("step", [400_000_000, 25_000_000])
+def test_ids_as_large_as_those_of_openstreetmap_give_the_same_roads(
+    made_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    monkeypatch.setattr("domain.roads.extract_roads.CHUNKS_OF_PASS", 3)
+    made = interstate_map()
+    made.nodes = {place: number * step for place, number in made.nodes.items()}
+    made.write(tmp_path / "map.osm.pbf")
+    build_from_extract(tmp_path / "map.osm.pbf", tmp_path / "roads.npz")
+    assert (tmp_path / "roads.npz").read_bytes() == made_file.read_bytes()
+
+
+@pytest.mark.parametrize("sign", [-1, 1 << 42])
+def test_ids_that_are_not_those_of_openstreetmap_are_refused(tmp_path: Path, sign: int) -> None:
+    made = interstate_map()
+    made.nodes = {place: number * sign for place, number in made.nodes.items()}
+    made.write(tmp_path / "map.osm.pbf")
+    with pytest.raises(UnknownNodes, match="osmium renumber"):
+        build_from_extract(tmp_path / "map.osm.pbf", tmp_path / "roads.npz")
+
+
+@given(st.sets(st.integers(1, LARGEST_ID) | st.integers(1, 13_000_000_000), max_size=300))
+def test_one_pass_over_the_nodes_looks_for_ids_of_few_chunks(ids: set[int]) -> None:
+    parts = passes_of(np.array(sorted(ids), dtype=np.int64))
+    assert [id_ for part in parts for id_ in part.tolist()] == sorted(ids)
+    assert all(1 <= len(set((part // IDS_OF_CHUNK).tolist())) <= CHUNKS_OF_PASS for part in parts)
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(1, 40)), min_size=1, max_size=40))
