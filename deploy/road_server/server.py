@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
-
 from deploy.cli.output import counting
 from deploy.embedded.folders import make_private, socket_folder
 from deploy.embedded.servers import server_environment
@@ -19,6 +17,7 @@ from deploy.road_server.valhalla_wheel import ValhallaWheel
 from deploy.stack import reachable, reporting_supervisor, stop_on_signals
 from deploy.terminal import Terminal
 from domain.errors import FuelrouteError
+from domain.roads.valhalla import reason_of_silence
 from domain.settings import Settings
 from ingress.http.serving import free_port
 
@@ -142,10 +141,7 @@ class ServerHealth:
         self._silent_looks = 0
 
     def answers(self) -> bool:
-        try:
-            return httpx.get(f"{self._url}/status", timeout=ANSWER_SECONDS).is_success
-        except httpx.HTTPError:
-            return False
+        return reason_of_silence(self._url, ANSWER_SECONDS) is None
 
     def look(self, child: Child) -> None:
         """Ask a running server when it is time to; kill one that hangs."""

@@ -155,6 +155,17 @@ class ValhallaRoads:
         return answer
 
 
+def reason_of_silence(base_url: str, seconds: float) -> str | None:
+    """Why a server does not answer `GET /status` in time, such as `valhalla cannot be reached`; None if it does."""
+    try:
+        answer = httpx.get(f"{base_url.rstrip('/')}/status", timeout=seconds)
+    except httpx.TimeoutException:
+        return "valhalla timed out"
+    except (httpx.HTTPError, httpx.InvalidURL):
+        return "valhalla cannot be reached"
+    return None if answer.is_success else f"valhalla answered with status {answer.status_code}"
+
+
 def truck_options(truck: TruckDimensions) -> dict[str, Any]:
     """The options of the costing `truck`, in meters and metric tons. Unknown options keep Valhalla's defaults, except
     for the weight. https://valhalla.github.io/valhalla/api/turn-by-turn/api-reference/#costing-options"""

@@ -13,7 +13,7 @@ import redis
 from domain.database.connections import DatabaseProblem, open_session
 from domain.database.options import TimeLimits
 from domain.ids import shown_id
-from domain.operations.doctor import machines, partitions, postgres, redis_server, schema, stored_keys, work
+from domain.operations.doctor import machines, partitions, postgres, redis_server, roads, schema, stored_keys, work
 from domain.operations.doctor.checks import Check, Examined, Finding, NoSchema, NotFinished, problem
 from domain.operations.doctor.references import check_references
 from domain.operations.doctor.replays import check_plans
@@ -57,6 +57,7 @@ CHECKS: Sequence[Check] = (
     Check("clocks", machines.check_clocks),
     Check("disks", machines.check_disks),
     Check("time zones", machines.check_time_zones),
+    Check("roads", roads.check_roads),
     Check("contact key", stored_keys.check_contact_key),
     Check("api keys", stored_keys.check_api_keys),
     Check("processes", postgres.check_processes),
