@@ -11,7 +11,7 @@ import numpy as np
 from domain.planning.fuel_plan import ComputedPlan, PlannedFuelStop
 from domain.planning.ways_out import way_out_in_words
 from domain.roads import Point, Road
-from domain.roads.road_signs import Sign, default_road_signs
+from domain.roads.road_signs import Sign
 from domain.stations.offers import Offer
 
 HEADING_MILES = 5.0
@@ -40,16 +40,17 @@ class Directions(NamedTuple):
 
 def directions_of(plan: ComputedPlan) -> list[Directions]:
     """The directions to each fuel stop of a plan, in driving order."""
-    given, signs = plan.inputs, default_road_signs()
+    given = plan.inputs
+    offers = [given.offers[purchase.candidate_index] for purchase in plan.purchases]
     return [
         Directions(
             heading=heading_at(given.road, offer.mile),
             town=town_near(given.offers, offer),
             off_road_miles=offer.detour_miles,
             notes=_notes(offer, stop),
-            sign=signs.sign_for(given.road, offer.mile) if signs is not None else None,
+            sign=sign,
         )
-        for offer, stop in zip((given.offers[index] for index, _ in plan.purchases), plan.stops, strict=True)
+        for offer, stop, sign in zip(offers, plan.stops, plan.signs, strict=True)
     ]
 
 

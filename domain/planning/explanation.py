@@ -86,7 +86,8 @@ class ExplainedWayOut(TypedDict):
 
 class ExplainedCandidate(TypedDict):
     """One pass of the road by a station, its price on arrival, and the gallons bought there: 0 where the truck passes
-    by. A purchase has the level to fill to, where the truck's gauge tells it. `floor_gallons` is the least fuel on
+    by. A purchase has the level to fill to, where the truck's gauge tells it, and the `sign` of the road and the exit,
+    such as `I-80 E, exit 122`, where they are known. `floor_gallons` is the least fuel on
     arriving there to buy, where that is more than the reserve."""
 
     station_id: str
@@ -99,6 +100,7 @@ class ExplainedCandidate(TypedDict):
     adjusted_price: float
     gallons: float
     fill_to_percent: NotRequired[int]
+    sign: NotRequired[str]
     way_out: NotRequired[ExplainedWayOut | None]
     floor_gallons: NotRequired[float]
     price_change: NotRequired[ExplainedPriceChange]

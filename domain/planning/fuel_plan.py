@@ -33,6 +33,7 @@ from domain.planning.rounding import solve_rounded
 from domain.planning.schedule import arrivals_along
 from domain.planning.trips import BurnedBy, Candidate, Infeasible, Purchase, Solution, Trip, drive_trip
 from domain.planning.ways_out import WayOut, floors_for_ways_out, highest_kept, way_out_of
+from domain.roads.road_signs import Sign, default_road_signs
 from domain.stations.offers import Offer, Station
 from domain.stations.prices import PRICE_DECIMALS
 
@@ -168,6 +169,15 @@ class ComputedPlan:
         saved = self.savings_per_gallon
         return None if saved is None else float(_cents(Decimal(str(saved)) * Decimal(str(self.total_gallons))))
 
+    @cached_property
+    def signs(self) -> list[Sign | None]:
+        """The sign of the road and the exit to each fuel stop; None where they are not known."""
+        signs = default_road_signs()
+        if signs is None:
+            return [None for _ in self.purchases]
+        miles = (self.inputs.offers[purchase.candidate_index].mile for purchase in self.purchases)
+        return [signs.sign_for(self.inputs.road, mile) for mile in miles]
+
     def document(self) -> FuelPlanDocument:
         """The contract's FuelPlan as JSON values. Its `status` follows the route's and is added later."""
         return {
@@ -184,10 +194,12 @@ class ComputedPlan:
     def explanation(self) -> Explanation:
         """The document that says what the plan was made from, with every candidate and the value of the objective."""
         explanation = _explanation(self.inputs, self.limits, self.trip, dict(self.purchases), self.objective)
-        for purchase, stop in zip(self.purchases, self.stops, strict=True):
+        for purchase, stop, sign in zip(self.purchases, self.stops, self.signs, strict=True):
             bought = explanation["candidates"][purchase.candidate_index]
             if stop.fill_to_percent is not None:
                 bought["fill_to_percent"] = stop.fill_to_percent
+            if sign is not None:
+                bought["sign"] = sign.in_words()
             bought["way_out"] = stop.explained_way_out
         return explanation
 

@@ -102,7 +102,7 @@ def _stations(explanation: Explanation, line: Sequence[Point], places: Mapping[s
         on_road = at_mile(line, explanation["line_miles"], one["mile"])
         known = places.get(one["station_id"], on_road)
         place = known if great_circle_miles(known, on_road) <= _FARTHEST_MILES else on_road
-        about = ", ".join(filter(None, [one["state"], f"mile {one['mile']:,.1f}", _road_at(explanation, one["mile"])]))
+        about = ", ".join(filter(None, [one["state"], f"mile {one['mile']:,.1f}", _sign(explanation, one)]))
         stations.append(
             {
                 "place": _place(place),
@@ -114,6 +114,11 @@ def _stations(explanation: Explanation, line: Sequence[Point], places: Mapping[s
             }
         )
     return stations
+
+
+def _sign(explanation: Explanation, one: ReasonedCandidate) -> str | None:
+    """The road and the exit to a fuel stop, or the road at another station, where they are known."""
+    return one.get("sign") or _road_at(explanation, one["mile"])
 
 
 def _road_at(explanation: Explanation, mile: float) -> str | None:

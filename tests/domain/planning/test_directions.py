@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime
+from types import SimpleNamespace
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from domain.planning.directions import directions_of, heading_at, town_near
 from domain.planning.reasons import with_reasons
 from domain.roads import Leg, Road
+from domain.roads.road_signs import Sign
 from domain.stations.arrival_prices import PriceChange
 from tests.domain.planning.plans import NO_HARD_FLOOR, feasible, inputs, meridian, offers, priced
 
@@ -21,6 +23,18 @@ def test_directions_tell_the_heading_of_the_road_at_the_stop() -> None:
 
     no_way_out = "If closed: no other station is in reach, ask dispatch"
     assert (directions.heading, directions.notes) == ("north", (no_way_out,))
+
+
+def test_a_fuel_stop_has_the_sign_of_its_road_in_the_message_and_in_the_explanation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    signs = SimpleNamespace(sign_for=lambda road, mile: Sign("I-80 E", f"{mile:.0f}"))
+    plan = feasible(inputs(ROAD, priced(290, 3.9), priced(300, 3.5), end_fuel_percent=20.0))
+    monkeypatch.setattr("domain.planning.fuel_plan.default_road_signs", lambda: signs)
+
+    assert [one.sign for one in directions_of(plan)] == [Sign("I-80 E", "300")]
+    passed, chosen = plan.explanation()["candidates"]
+    assert (passed.get("sign"), chosen.get("sign")) == (None, "I-80 E, exit 300")
 
 
 def test_a_price_that_changes_is_a_note_and_a_detail_of_the_explanation() -> None:

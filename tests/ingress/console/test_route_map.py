@@ -67,12 +67,17 @@ def test_the_map_has_the_shields_of_the_road_where_they_are_known() -> None:
     plan["sources"]["roads"]["signs"] = [{"mile": 2.5, "name": "US-6"}, {"mile": 25.0, "name": "I-80 E"}]
 
     ground = map_ground(history((40.0, -90.0), (40.0, -89.0)), plan, {}, [])
-
     assert ground["shields"] == [
         {"place": (-89.95, 40.0), "name": "US-6"},
         {"place": (-89.5, 40.0), "name": "I-80 E"},
     ]
     assert ground["stations"][0]["about"] == "IL, mile 30.0, I-80 E"
+
+
+def test_a_fuel_stop_has_its_exit_where_it_is_known() -> None:
+    station = {"station_id": "S1", "name": "One", "mile": 30.0, "gallons": 80.0, "sign": "I-80 E, exit 122"}
+    ground = map_ground(history((40.0, -90.0), (40.0, -89.0)), explained(station), {}, [])
+    assert ground["stations"][0]["about"] == "IL, mile 30.0, I-80 E, exit 122"
 
 
 def test_what_moves_is_the_stops_and_the_truck() -> None:

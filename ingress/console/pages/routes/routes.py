@@ -286,6 +286,11 @@ class Explained(NamedTuple):
     """True if the address names the page."""
 
     @property
+    def signs(self) -> dict[str, str]:
+        """The road and the exit to each fuel stop, such as `I-80 E, exit 122`, by its station."""
+        return {one["station_id"]: one["sign"] for one in self.document["candidates"] if "sign" in one}
+
+    @property
     def ways_out(self) -> dict[str, str]:
         """The way out of each fuel stop in words, by its station."""
         chosen = [one for one in self.document["candidates"] if "way_out" in one]
