@@ -14,6 +14,8 @@ EARTH_RADIUS_MILES = 3958.7613
 MILES_PER_DEGREE = math.radians(EARTH_RADIUS_MILES)
 """The miles of a degree of latitude anywhere, of longitude at the equator."""
 
+_ROUNDING = 1e-9
+
 
 class Point(NamedTuple):
     """A place, in degrees."""
@@ -61,6 +63,8 @@ def densified(line: Array, line_miles: Array, max_miles: float) -> tuple[Array, 
     between two old ones. Road miles are shared out evenly within a segment."""
     vectors = unit_vectors(line)
     start, end = vectors[:-1], vectors[1:]
+    if np.all(np.linalg.norm(end - start, axis=1) < (1 - _ROUNDING) * chord_of_miles(max_miles)):
+        return line, line_miles
     cosine = np.sum(start * end, axis=1)
     angle = np.arctan2(np.linalg.norm(np.cross(start, end), axis=1), cosine)
     parts = np.maximum(np.ceil(angle * EARTH_RADIUS_MILES / max_miles), 1).astype(np.intp)

@@ -6,6 +6,7 @@ special cases. Chords of `PIECE_MILES` lie at most 5 m under the great circle. T
 millionths of a mile, and a distance of zero by those 5 m.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from domain.roads import Road
 from domain.roads.sphere import (
+    EARTH_RADIUS_MILES,
     MILES_PER_DEGREE,
     Array,
     chord_of_miles,
@@ -26,6 +28,11 @@ from domain.roads.sphere import (
 
 PIECE_MILES = 10.0
 """The line is searched in pieces of this length. Boxes of longer pieces would hold many stations that are too far."""
+
+MOST_COMPARED = 100_000
+"""Pairs of a place and a point of the road from which on an index is faster."""
+
+Ids = NDArray[np.intp]
 
 
 class StationPass(NamedTuple):
@@ -62,39 +69,57 @@ class StationIndex:
         found, stations = self.tree.query(boxes)
         pairs = np.unique(stations * len(line) + box_pieces[found])  # by station, then along the road
         station, piece = np.divmod(pairs, len(line))
+        return _passes(line, line_miles, self.vectors, station, piece, max_detour_miles)
 
-        # The nearest point of each piece to each station near it.
-        vectors = unit_vectors(line)
-        start, end, target = vectors[piece], vectors[piece + 1], self.vectors[station]
-        along = end - start
-        length_squared = np.sum(along**2, axis=1)
-        share = np.sum((target - start) * along, axis=1) / np.where(length_squared > 0, length_squared, 1.0)
-        share = np.clip(share, 0.0, 1.0)
-        chords = np.linalg.norm(target - (start + share[:, None] * along), axis=1)
-        miles = line_miles[piece] + share * (line_miles[piece + 1] - line_miles[piece])
 
-        # A stretch goes on from one piece to the next if the point between them is within the limit.
-        limit = chord_of_miles(max_detour_miles)
-        within = chords <= limit
-        starts_within = np.linalg.norm(target - start, axis=1) <= limit
-        goes_on = np.zeros(len(station), dtype=np.bool_)
-        goes_on[1:] = (np.diff(station) == 0) & (np.diff(piece) == 1) & starts_within[1:]
-        stretch = np.cumsum(~goes_on)[within]
+def passes_of(places: Sequence[tuple[float, float]], road: Road, max_detour_miles: float) -> list[StationPass]:
+    """The passes by places that are asked for once, as `StationIndex.passes` finds them. For a few places no index is
+    built: each is compared with each piece of the road, in a third of the time."""
+    line, line_miles = densified(road.line, road.line_miles, PIECE_MILES)
+    if len(places) * len(line) > MOST_COMPARED:
+        return StationIndex.build([""] * len(places), places).passes(road, max_detour_miles)
+    vectors = unit_vectors(np.array(places, dtype=np.float64).reshape(-1, 2))
+    reach = math.cos(min((max_detour_miles + PIECE_MILES + 1) / EARTH_RADIUS_MILES, math.pi))
+    station, piece = np.nonzero(vectors @ unit_vectors(line)[:-1].T >= reach)
+    return _passes(line, line_miles, vectors, station, piece, max_detour_miles)
 
-        # The nearest point of each stretch; the first one if several are equally near.
-        order = np.lexsort((miles[within], chords[within], stretch))
-        _, first = np.unique(stretch[order], return_index=True)
-        nearest = np.flatnonzero(within)[order[first]]
-        nearest = nearest[np.lexsort((station[nearest], miles[nearest]))]
-        return [
-            StationPass(*values)
-            for values in zip(
-                station[nearest].tolist(),
-                miles[nearest].tolist(),
-                np.minimum(miles_of_chords(chords[nearest]), max_detour_miles).tolist(),
-                strict=True,
-            )
-        ]
+
+def _passes(
+    line: Array, line_miles: Array, places: Array, station: Ids, piece: Ids, max_detour_miles: float
+) -> list[StationPass]:
+    """The passes among pairs of a station and a piece of the line, in order, with all that may be near."""
+    # The nearest point of each piece to each station near it.
+    vectors = unit_vectors(line)
+    start, end, target = vectors[piece], vectors[piece + 1], places[station]
+    along = end - start
+    length_squared = np.sum(along**2, axis=1)
+    share = np.sum((target - start) * along, axis=1) / np.where(length_squared > 0, length_squared, 1.0)
+    share = np.clip(share, 0.0, 1.0)
+    chords = np.linalg.norm(target - (start + share[:, None] * along), axis=1)
+    miles = line_miles[piece] + share * (line_miles[piece + 1] - line_miles[piece])
+
+    # A stretch goes on from one piece to the next if the point between them is within the limit.
+    limit = chord_of_miles(max_detour_miles)
+    within = chords <= limit
+    starts_within = np.linalg.norm(target - start, axis=1) <= limit
+    goes_on = np.zeros(len(station), dtype=np.bool_)
+    goes_on[1:] = (np.diff(station) == 0) & (np.diff(piece) == 1) & starts_within[1:]
+    stretch = np.cumsum(~goes_on)[within]
+
+    # The nearest point of each stretch; the first one if several are equally near.
+    order = np.lexsort((miles[within], chords[within], stretch))
+    _, first = np.unique(stretch[order], return_index=True)
+    nearest = np.flatnonzero(within)[order[first]]
+    nearest = nearest[np.lexsort((station[nearest], miles[nearest]))]
+    return [
+        StationPass(*values)
+        for values in zip(
+            station[nearest].tolist(),
+            miles[nearest].tolist(),
+            np.minimum(miles_of_chords(chords[nearest]), max_detour_miles).tolist(),
+            strict=True,
+        )
+    ]
 
 
 def _boxes(line: Array, margin_miles: float) -> tuple[NDArray[np.object_], NDArray[np.intp]]:

@@ -287,10 +287,11 @@ def _place_reached(
     last = max((index for index, place in enumerate(places) if place.stops[0] in known), default=-1)
     if last >= 0 and fix.recorded_at <= known[places[last].stops[0]].arrived_at:
         return None  # a late fix
+    here = fix.point
     distances = [
-        (_meters(place.point, fix.point), index)
+        (_meters(place.point, here), index)
         for index, place in enumerate(places)
-        if index >= last and _may_be_within(place.point, fix.point, radius_meters)
+        if index >= last and _may_be_within(place.point, here, radius_meters)
     ]
     meters, nearest = min(distances, default=(math.inf, last))
     return places[nearest] if meters <= radius_meters and nearest != last else None

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.burn.shortfalls import NextLook
-from domain.database.connections import Connection
+from domain.database.connections import Connection, as_array
 from domain.database.statements import Command, NotNull, Statement
 from domain.planning.deviations import TrackedFix
 
@@ -186,12 +186,12 @@ def read_some_places(
 def _asked(environment: str, spans: Spans, moments: Mapping[UUID, Sequence[datetime]]) -> dict[str, object]:
     return {
         "environment": environment,
-        "vehicles": [vehicle_id for vehicle_id, begins in moments.items() for _ in begins],
-        "begins": [begin for begins in moments.values() for begin in begins],
-        "ends": [end for vehicle_id, begins in moments.items() for end in (*begins[1:], spans[vehicle_id][1])],
-        "trucks": list(spans),
-        "since": [since for since, _ in spans.values()],
-        "until": [until for _, until in spans.values()],
+        "vehicles": as_array(vehicle_id for vehicle_id, begins in moments.items() for _ in begins),
+        "begins": as_array(begin for begins in moments.values() for begin in begins),
+        "ends": as_array(end for vehicle_id, begins in moments.items() for end in (*begins[1:], spans[vehicle_id][1])),
+        "trucks": as_array(spans),
+        "since": as_array(since for since, _ in spans.values()),
+        "until": as_array(until for _, until in spans.values()),
     }
 
 
