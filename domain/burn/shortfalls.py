@@ -126,6 +126,11 @@ class Outlook:
         return not has_arrived and self.arrival_percent + SURE_SPREADS * self.spread_percent < self.floor_percent
 
     @property
+    def noise_percent(self) -> float:
+        """One standard deviation of a reading of the gauge."""
+        return self.measured.noise_percent if self.measured is not None else USUAL_NOISE_PERCENT
+
+    @property
     def percent_per_mile(self) -> float:
         return self.planned._replace(mpg=self.mpg).percent_per_mile
 
@@ -219,6 +224,9 @@ ABOVE_FLOOR_PERCENT = 8.0
 """Looks on the way to a purchase are each at this share of the level that is left to burn, while that is a good deal,
 and well above the floor."""
 BELOW_ARRIVAL_PERCENT = 2.0
+NOISE_SPREADS = 2.0
+"""A level is reached where a reading is below it by so many standard deviations of the gauge: the lowest of the many
+readings on the way there is."""
 BEFORE_FILL_MILES = 60.0
 """A truck is looked at so far before a purchase, where its level can still be told anew."""
 
@@ -234,7 +242,9 @@ def next_look(outlook: Outlook | None, *, at: datetime, mile: float, ahead: Ahea
 
 
 def _next_level(outlook: Outlook) -> float:
-    return max(_level_for_shortfall(outlook), _level_before_fill(outlook))
+    """The level that the gauge has to show. Of many readings some are a good deal too low."""
+    level = max(_level_for_shortfall(outlook), _level_before_fill(outlook))
+    return max(outlook.floor_percent, level - NOISE_SPREADS * outlook.noise_percent)
 
 
 def _level_for_shortfall(outlook: Outlook) -> float:
