@@ -10,8 +10,8 @@ The floor is the policy's, but always some way below the level that the plan its
 on fuel has said so.
 
 **When to look again.** A truck need not be looked at before its level has fallen by half of what it may burn up to its
-purchase, and at the end of that below what was found. Behind a purchase it is looked at once it may have burned enough
-to show something.
+purchase, and at the end of that below what was found; one that surely arrives above the floor, not before it is near.
+Behind a purchase it is looked at once it may have burned enough to show something.
 """
 
 from collections.abc import Sequence
@@ -227,7 +227,9 @@ BELOW_ARRIVAL_PERCENT = 2.0
 NOISE_SPREADS = 2.0
 """A level is reached where a reading is below it by so many standard deviations of the gauge: the lowest of the many
 readings on the way there is."""
-BEFORE_FILL_MILES = 60.0
+MOST_SPREADS = 3.0
+"""A truck that arrives above the floor with so many spreads less is first looked at shortly before its purchase."""
+BEFORE_FILL_MILES = 70.0
 """A truck is looked at so far before a purchase, where its level can still be told anew."""
 
 
@@ -250,7 +252,8 @@ def _next_level(outlook: Outlook) -> float:
 def _level_for_shortfall(outlook: Outlook) -> float:
     arrival, level, floor = outlook.arrival_percent, outlook.level_percent, outlook.floor_percent
     between = arrival + LEFT_SHARE * (level - arrival)
-    if level - arrival > LEAST_FALL_PERCENT and between > floor + ABOVE_FLOOR_PERCENT:
+    is_far = level - arrival > LEAST_FALL_PERCENT and between > floor + ABOVE_FLOOR_PERCENT
+    if is_far and arrival - MOST_SPREADS * outlook.spread_percent < floor:
         return between
     if arrival - 2 * outlook.spread_percent < floor:
         return max(floor, (level + floor) / 2)

@@ -32,7 +32,7 @@ PIECE_MILES = 10.0
 MOST_COMPARED = 100_000
 """Pairs of a place and a point of the road from which on an index is faster."""
 
-Ids = NDArray[np.intp]
+_Ids = NDArray[np.intp]
 
 
 class StationPass(NamedTuple):
@@ -85,7 +85,7 @@ def passes_of(places: Sequence[tuple[float, float]], road: Road, max_detour_mile
 
 
 def _passes(
-    line: Array, line_miles: Array, places: Array, station: Ids, piece: Ids, max_detour_miles: float
+    line: Array, line_miles: Array, places: Array, station: _Ids, piece: _Ids, max_detour_miles: float
 ) -> list[StationPass]:
     """The passes among pairs of a station and a piece of the line, in order, with all that may be near."""
     # The nearest point of each piece to each station near it.
