@@ -27,7 +27,7 @@ import numpy as np
 from domain.clock import later
 from domain.roads import Point, Road, great_circle_miles
 from domain.roads.sphere import Array
-from domain.stations.corridor import passes_of
+from domain.stations.corridor import passes_by
 
 OFF_ROAD_MILES = 10.0
 OFF_ROAD_TIME = timedelta(minutes=15)
@@ -131,7 +131,7 @@ def _road_of(line: Array, line_miles: Array) -> Road:
 def _passes(road: Road, fixes: Sequence[TrackedFix], within_miles: float) -> list[tuple[int, float, float]]:
     """Each pass of the road by a fix: the number of the fix, the mile, and the miles between them."""
     places = [(fix.latitude, fix.longitude) for fix in fixes]
-    return [(one.station_index, one.mile, one.detour_miles) for one in passes_of(places, road, within_miles)]
+    return [(one.station_index, one.mile, one.detour_miles) for one in passes_by(places, road, within_miles)]
 
 
 class Deviation(NamedTuple):

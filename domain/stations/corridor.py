@@ -29,7 +29,7 @@ from domain.roads.sphere import (
 PIECE_MILES = 10.0
 """The line is searched in pieces of this length. Boxes of longer pieces would hold many stations that are too far."""
 
-MOST_COMPARED = 100_000
+MOST_PAIRS = 100_000
 """Pairs of a place and a point of the road from which on an index is faster."""
 
 _Ids = NDArray[np.intp]
@@ -72,11 +72,11 @@ class StationIndex:
         return _passes(line, line_miles, self.vectors, station, piece, max_detour_miles)
 
 
-def passes_of(places: Sequence[tuple[float, float]], road: Road, max_detour_miles: float) -> list[StationPass]:
+def passes_by(places: Sequence[tuple[float, float]], road: Road, max_detour_miles: float) -> list[StationPass]:
     """The passes by places that are asked for once, as `StationIndex.passes` finds them. For a few places no index is
     built: each is compared with each piece of the road, in a third of the time."""
     line, line_miles = densified(road.line, road.line_miles, PIECE_MILES)
-    if len(places) * len(line) > MOST_COMPARED:
+    if len(places) * len(line) > MOST_PAIRS:
         return StationIndex.build([""] * len(places), places).passes(road, max_detour_miles)
     vectors = unit_vectors(np.array(places, dtype=np.float64).reshape(-1, 2))
     reach = math.cos(min((max_detour_miles + PIECE_MILES + 1) / EARTH_RADIUS_MILES, math.pi))
