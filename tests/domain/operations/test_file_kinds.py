@@ -18,7 +18,8 @@ DEMO = Path(__file__).parents[3] / "deploy" / "demo"
 OTHER_KINDS = {
     "fills/flying_j_station.csv": "stations",
     "prices/pilot/stations.csv": "stations",
-    "kinds/samsara_vehicles.csv": "vehicles",
+    "kinds/fleetmentor_vehicles.csv": "vehicles",
+    "kinds/tsd_units.csv": "vehicles",
     "kinds/vehicles_tab.txt": "vehicles",
     "kinds/deals_semicolons.csv": "deals",
     "kinds/taxes_below_a_title.csv": "taxes",
