@@ -314,3 +314,25 @@ def test_a_dead_letter_is_replayed(operator: Page, queue: JobQueue) -> None:
     assert dead(queue) == 1
     operator.goto("/queues")
     expect(operator.get_by_text(why)).to_be_visible()
+
+
+DROPPED = """() => {
+  const dragged = new DataTransfer();
+  dragged.items.add(new File(["Unit #,VIN,Make\\n301,1FUJGBDV8NLBT3011,Freightliner\\n"], "trucks.csv"));
+  const drag = (kind) => new DragEvent(kind, { bubbles: true, cancelable: true, dataTransfer: dragged });
+  document.body.dispatchEvent(drag("dragover"));
+  document.body.dispatchEvent(drag("drop"));
+}"""
+
+
+def test_a_file_that_is_dropped_on_any_page_is_looked_at_and_imported(people: People, service: Service) -> None:
+    with service.new_tenant() as client:
+        page = people.page(Role.DISPATCHER, client.fleet)
+        page.goto("/savings")
+        page.evaluate(DROPPED)
+        expect(page.get_by_role("heading", name="This is a file of vehicles")).to_be_visible()
+
+        page.get_by_role("button", name="Import the file").click()
+        expect(page.get_by_text("1 row added")).to_be_visible()
+        page.go_back()
+        expect(page.get_by_role("heading", name="Import a file")).to_be_visible()

@@ -42,6 +42,7 @@ for (const part of document.querySelectorAll("[data-stream]")) {
   };
   const hear = () => {
     heard = Date.now();
+    if (!part.isConnected) return;
     document.querySelector("[data-heard]").textContent = `; looked again at ${clock(heard)}`;
     show();
   };
@@ -58,10 +59,14 @@ for (const part of document.querySelectorAll("[data-stream]")) {
     source.addEventListener("full", () => { source.close(); full.hidden = false; show(); });
   };
   document.addEventListener("visibilitychange", () => {
-    if (document.hidden) source.close();
+    if (document.hidden || !part.isConnected) source.close();
     else { full.hidden = true; heard = Date.now(); open(); }
   });
-  setInterval(() => {
+  const ticking = setInterval(() => {
+    if (!part.isConnected) { // a dropped file has led to another page
+      source.close();
+      return clearInterval(ticking);
+    }
     if (document.hidden) return;
     show();
     const isLost = source.readyState === EventSource.CLOSED || Date.now() - heard > 3 * QUIET_MS;

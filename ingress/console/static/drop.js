@@ -10,10 +10,17 @@ const lookAt = (files) => {
 
 const goToImport = async () => {
   if (document.getElementById("any-file")) return true;
-  const answer = await fetch(IMPORT_PAGE);
-  const main = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("main");
-  if (!answer.ok || !main?.querySelector("#any-file")) return false;
-  document.getElementById("main").replaceWith(main);
+  try {
+    const answer = await fetch(IMPORT_PAGE);
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const main = page.getElementById("main");
+    if (!answer.ok || !main?.querySelector("#any-file")) throw new Error("refused");
+    document.getElementById("main").replaceWith(main);
+    document.title = page.title;
+  } catch {
+    location.assign(IMPORT_PAGE); // it says why, or asks to sign in
+    return false;
+  }
   history.pushState({}, "", IMPORT_PAGE);
   addEventListener("popstate", () => location.reload());
   return true;
