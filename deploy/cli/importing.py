@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from deploy.cli.arguments import acting
+from deploy.cli.garbage import collect_rarely
 from deploy.cli.output import counting_lines
 from deploy.cli.storing import transaction
 from domain.files.csvfiles import ImportReport
@@ -15,5 +16,6 @@ def store_file(file: "ImportFile", *, bar: str = "", as_json: bool) -> ImportRep
     """Stores the file. `bar` names what a bar of progress counts; without it, or with JSON, there is none."""
     from domain.operations.import_runs import ImportRun  # it loads what compares and plans
 
+    collect_rarely()
     with counting_lines(bar, file.path, quiet=as_json or not bar) as progress:
         return ImportRun(file, transaction, acting().name, progress=progress).store()

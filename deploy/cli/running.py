@@ -1,6 +1,5 @@
 """The processes of the service."""
 
-import gc
 import os
 import socket
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Annotated, Literal, NoReturn
 import typer
 
 from deploy.cli.failures import CommandFailed
+from deploy.cli.garbage import collect_rarely
 from deploy.cli.output import screen
 from domain.database.checks import check_servers
 from domain.operations.server_checks import health_of, known_revisions
@@ -161,11 +161,6 @@ def settings_with(**given: object) -> Settings:
     return get_settings().model_copy(update={name: value for name, value in given.items() if value is not None})
 
 
-_GARBAGE_OBJECTS = 50_000
-"""Objects made and not freed before a search for cycles. At Python's 700, a burst of pushes (each some hundred objects
-that wait for their batch) was searched again and again: a tenth of the processor time, and twice the p99."""
-
-
 def serve(
     kind: str,
     settings: Settings,
@@ -187,8 +182,7 @@ def serve(
 
     export_telemetry(process)
     BUILD.labels(version("fuelroute"), known_revisions()[0]).set(1)
-    gc.freeze()  # what is imported by now stays, and need not be searched
-    gc.set_threshold(_GARBAGE_OBJECTS)
+    collect_rarely()
     health = health_of(settings, process, queue_needed=redis_needed)
     serve_metrics(settings, process, health)
     raise SystemExit(run(settings, health))

@@ -63,17 +63,14 @@ class KnownStations:
         """`aliases` are codes of cards with their stations."""
         self._by_id: dict[str, KnownStation] = {}
         self._by_town: dict[tuple[str, str], list[KnownStation]] = defaultdict(list)
-        self._by_square: dict[tuple[int, int], list[KnownStation]] = defaultdict(list)
         for station in stations:
             self._by_id[station.station_id] = station
             self._by_town[_town(station.city, station.state)].append(station)
-            self._by_square[_square(station.place)].append(station)
         self._named: dict[tuple[str | None, str | None, str | None], _Named] = {}
         self._by_number: dict[tuple[str, str], list[KnownStation]] | None = None
         self._aliases = {plain_code(code): station_id for code, station_id in (aliases or {}).items()}
-        self._by_plain_id: dict[str, list[KnownStation]] = defaultdict(list)
-        for one in self._by_id.values():
-            self._by_plain_id[plain_code(one.station_id)].append(one)
+        self._by_square: dict[tuple[int, int], list[KnownStation]] | None = None
+        self._by_plain_id: dict[str, list[KnownStation]] | None = None
 
     def by_id(self, station_id: str | None) -> KnownStation | None:
         return self._by_id.get(station_id or "")
@@ -99,6 +96,10 @@ class KnownStations:
 
     def near(self, place: Point, miles: float) -> list[tuple[float, KnownStation]]:
         """The stations within `miles` (at most 10), the nearest first."""
+        if self._by_square is None:
+            self._by_square = defaultdict(list)
+            for one in self._by_id.values():
+                self._by_square[_square(one.place)].append(one)
         row, column = _square(place)
         found = [
             (great_circle_miles(place, station.place), station)
@@ -113,9 +114,15 @@ class KnownStations:
         if not code:
             return None
         plain = plain_code(code)
-        alias = self._by_id.get(self._aliases.get(plain, ""))
-        same_id = self._by_plain_id.get(plain, ())
-        return alias or self._by_id.get(code) or (same_id[0] if len(same_id) == 1 else None)
+        return self._by_id.get(self._aliases.get(plain, "")) or self._by_id.get(code) or self._with_plain_id(plain)
+
+    def _with_plain_id(self, plain: str) -> KnownStation | None:
+        if self._by_plain_id is None:
+            self._by_plain_id = defaultdict(list)
+            for one in self._by_id.values():
+                self._by_plain_id[plain_code(one.station_id)].append(one)
+        found = self._by_plain_id.get(plain, ())
+        return found[0] if len(found) == 1 else None
 
 
 def match_station(

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 from math import cos, hypot, radians
+from operator import attrgetter
 from typing import NamedTuple
 from uuid import UUID
 
@@ -79,22 +80,22 @@ _STATIONS = Statement(
 )
 
 
+_NO_CHAINS: frozenset[str] = frozenset()
+
+
 class _Wanted:
     """The station that a row means. Most rows have a known code, and need little of it."""
 
     def __init__(self, place: RowPlace, code_set: str) -> None:
         self.place = place
-        self._chains = CHAINS_OF_CODE_SETS.get(code_set, frozenset())
+        self._chains = CHAINS_OF_CODE_SETS.get(code_set, _NO_CHAINS)
+        code = plain_code(place.code) if self._chains else ""
+        self.number = code if code.isdigit() else store_number(place.name)
+        """The chain's number of the store; empty if not known."""
 
     @property
     def brand(self) -> Brand:
         return _brand_of_row(self.place, self._chains)
-
-    @cached_property
-    def number(self) -> str:
-        """The chain's number of the store; empty if not known."""
-        code = plain_code(self.place.code) if self._chains else ""
-        return code if code.isdigit() else store_number(self.place.name)
 
     @property
     def town(self) -> tuple[str, str]:
@@ -122,13 +123,13 @@ class StationFinder:
         self._code_set = code_set
         self._codes: dict[tuple[str, str], str] = {}
         self._decided: set[tuple[str, str]] = set()
-        for one in sorted(
-            read_codes(connection, company_id, [code_set, CARD_CODES, NAME_CODES]), key=lambda one: one.is_decided
-        ):
-            if one.station_id in everyone:
-                key = one.code_set, plain_code(one.code)
-                self._codes[key] = one.station_id
-                if one.is_decided:
+        codes = read_codes(connection, company_id, [code_set, CARD_CODES, NAME_CODES])
+        codes.sort(key=attrgetter("is_decided"))
+        for of_set, code, station_id, is_decided in codes:
+            if station_id in everyone:
+                key = of_set, plain_code(code)
+                self._codes[key] = station_id
+                if is_decided:
                     self._decided.add(key)
         self._learnt: dict[tuple[str, str], str] = {}
         self._by_plain_id: dict[str, list[str]] | None = None
@@ -158,8 +159,11 @@ class StationFinder:
         """The station that all codes of the row are known for, as nearly all rows of a file that comes each day."""
         station_id = self._codes.get(keys[0]) if keys else None
         station = self.stations.get(station_id) if station_id is not None else None
-        if station is None or any(self._codes.get(key) != station_id for key in keys[1:]):
+        if station is None:
             return None
+        for key in keys:
+            if self._codes.get(key) != station_id:
+                return None
         if self._decided and not self._decided.isdisjoint(keys):
             return None
         return None if _disagreement(station, wanted) else CodeMatch(station.station_id)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from psycopg import sql
 
+from deploy.cli.garbage import collect_rarely
 from domain.database.connections import Connection, Database
 from domain.files.csvfiles import ImportReport
 from domain.fills.profiles import card_profile
@@ -68,6 +69,7 @@ class _Cost(NamedTuple):
 
 
 def run(bench: Bench) -> list[Figure]:
+    collect_rarely()  # as the command and the console do
     with (
         tempfile.TemporaryDirectory(prefix="fuelroute-bench-files-") as folder,
         bench.stack("files") as stack,
