@@ -211,7 +211,7 @@ class Recognized(NamedTuple):
 def recognize_kind(rows: Sequence[Row], kept: Sequence[FileProfile] = ()) -> Recognized:
     """The kind of a file by its first rows. A file that two kinds can read alike is not sure: a person chooses."""
     if not rows:
-        raise UnreadableFile("the file is empty")
+        raise UnreadableFile("the file has no row that can be read")
     named = sum(map(bool, _widest_names(rows)))
     fits = [fit for fit in (kind.fit(rows, kept) for kind in FILE_KINDS.values()) if fit.known]
     complete = sorted((fit for fit in fits if not fit.missing), key=_rank, reverse=True)

@@ -69,3 +69,17 @@ def test_a_web_page_saved_as_a_table_is_told(world: World) -> None:
 
     assert answer.status_code == 400
     assert "download the file again" in words(answer.text)
+
+
+def test_the_prices_of_a_company_are_not_shown_to_another(world: World) -> None:
+    answer = send(world.browser(Role.OWNER), NET_PRICES, act="import", kind="prices", profile="loves")
+    address = answer.headers["location"]
+
+    assert world.browser(Role.OWNER, world.new_fleet()).get(address).status_code == 404
+
+
+def test_a_file_without_a_row_that_can_be_read_is_not_called_empty(world: World) -> None:
+    answer = send(world.browser(Role.DISPATCHER), "A" * 200_000, act="look")
+
+    assert answer.status_code == 400
+    assert "no row that can be read" in words(answer.text)
