@@ -2,7 +2,7 @@
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -22,9 +22,6 @@ from tests.service import eventually
 
 MANY = 60_000
 """The number of vehicles whose export takes a second."""
-LONGEST_SECONDS = 2.0
-"""The limit for the slowest page beside the load of others, on a busy machine. Without fair shares it took 3 to 5 s, or
-was refused."""
 
 
 @pytest.fixture(scope="module")
@@ -47,15 +44,25 @@ def world_of_module(console_url: str, database: Database) -> World:
     return World(console_url, database)
 
 
-def slowest_page(browser: Browser, during: list[Future[int]], path: str = "/vehicles") -> tuple[float, int]:
-    """The time of the slowest page that was opened meanwhile, and the number of pages."""
-    slowest, pages = 0.0, 0
-    while pages < 5 or not all(one.done() for one in during):
-        began = time.monotonic()
-        browser.look(path)
-        slowest, pages = max(slowest, time.monotonic() - began), pages + 1
+def answered_during(load: list[Future[int]], work: Callable[[], object]) -> int:
+    """The requests of the load that are answered, and not refused, while the work is done. Without fair shares they are
+    nearly all. A busy machine delays both alike, so this says more than seconds."""
+    before = count_answered(load)
+    work()
+    return count_answered(load) - before
+
+
+def count_answered(load: list[Future[int]]) -> int:
+    return sum(one.done() and one.result() != 429 for one in load)
+
+
+def most_during_a_page(browser: Browser, load: list[Future[int]]) -> int:
+    """The requests of the load that were answered during the page that waited for most of them."""
+    most, pages = 0, 0
+    while pages < 5 or not all(one.done() for one in load):
+        most, pages = max(most, answered_during(load, lambda: browser.look("/vehicles"))), pages + 1
         time.sleep(0.02)
-    return slowest, pages
+    return most
 
 
 @contextmanager
@@ -69,11 +76,11 @@ def test_exports_of_one_company_delay_no_other_company(world: World, exporter: F
     other = world.browser(Role.VIEWER)
     with at_once(24) as threads:
         asked = [threads.submit(lambda one: one.get("/vehicles.csv").status_code, viewer) for viewer in viewers]
-        slowest, _ = slowest_page(other, asked)
-    assert slowest < LONGEST_SECONDS
+        most = most_during_a_page(other, asked)
     statuses = [one.result() for one in asked]
     assert set(statuses) <= {200, 429}
     assert statuses.count(200) >= 4
+    assert 2 * most < statuses.count(200)
 
 
 def test_a_session_has_one_export_at_a_time(world: World, exporter: Fleet) -> None:
@@ -140,9 +147,9 @@ def test_wrong_sign_ins_delay_no_page_and_no_known_browser(world: World) -> None
     with at_once(64) as threads:
         asked = [threads.submit(guess, guesser) for guesser in guessers]
         assert known.sign_in(email).status_code == 303
-        slowest, _ = slowest_page(other, asked)
-    assert slowest < LONGEST_SECONDS
+        most = most_during_a_page(other, asked)
     assert {one.result() for one in asked} <= {403, 429}
+    assert 2 * most < count_answered(asked)
 
 
 def test_a_user_with_many_known_browsers_shuts_out_no_other_known_browser(world: World) -> None:
@@ -161,6 +168,8 @@ def test_a_user_with_many_known_browsers_shuts_out_no_other_known_browser(world:
     for browser in browsers:
         browser.look("/sign-in")
 
+    statuses = list[int]()
+
     def flood(number: int) -> int:
         browser = browsers[number % len(browsers)]
         return browser.submit("/sign-in", email=flooder, password="wrong and wrong").status_code
@@ -168,11 +177,10 @@ def test_a_user_with_many_known_browsers_shuts_out_no_other_known_browser(world:
     with at_once(100) as threads:
         asked = [threads.submit(flood, number) for number in range(100)]
         time.sleep(0.1)
-        began = time.monotonic()
-        status = known.sign_in(email).status_code
-        seconds = time.monotonic() - began
-    assert (status, seconds < 2 * LONGEST_SECONDS) == (303, True), seconds
+        answered = answered_during(asked, lambda: statuses.append(known.sign_in(email).status_code))
+    assert statuses == [303]
     assert {one.result() for one in asked} <= {403, 429}
+    assert answered < count_answered(asked), "the sign-in is answered before the last of the flood"
 
 
 def test_pages_of_one_company_delay_no_other_company(world: World, exporter: Fleet) -> None:
@@ -184,9 +192,9 @@ def test_pages_of_one_company_delay_no_other_company(world: World, exporter: Fle
             threads.submit(lambda one: one.get("/vehicles", params={"q": "nobody"}).status_code, viewer)
             for viewer in viewers
         ]
-        slowest, _ = slowest_page(other, asked)
-    assert slowest < LONGEST_SECONDS
+        most = most_during_a_page(other, asked)
     assert {one.result() for one in asked} == {200}
+    assert 2 * most < len(asked)
 
 
 def test_the_networks_of_one_site_are_one_owner(world: World) -> None:
