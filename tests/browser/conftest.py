@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect
 
 from domain.lifecycle import Role
-from tests.browser.chromium import NO_CHROMIUM, find_chromium, running_chromium
+from tests.browser.chromium import NO_CHROMIUM, NO_WEBGL, find_chromium, running_chromium
 from tests.conftest import redis_database
 from tests.factories import Fleet, signed_in
 from tests.ingress.console.conftest import World, running_console
@@ -58,11 +58,14 @@ class People:
         self._chromium = chromium
         self._open = ExitStack()
 
-    def browser(self, url: str = "", **options: Any) -> BrowserContext:
-        """A browser in which nobody is signed in."""
+    def browser(self, url: str = "", *, webgl: bool = True, **options: Any) -> BrowserContext:
+        """A browser in which nobody is signed in. A map costs seconds of processor time: where it is not what a test
+        looks at, a browser without `webgl` shows the drawing that stands in."""
         context = self._chromium.new_context(base_url=url or self.world.url, reduced_motion="reduce", **options)
         self._open.callback(context.close)
         context.set_default_timeout(20_000)
+        if not webgl:
+            context.add_init_script(NO_WEBGL)
         context.on("weberror", lambda error: self.faults.append(str(error.error)))
         context.on("console", self._note)
         return context

@@ -87,8 +87,13 @@ def site(busy_fleet: Fleet, people: People) -> Site:
     return Site(people.world.url, people.world.database, busy_fleet.company_id)
 
 
+_WITHOUT_ITS_MAP = {"overview", "route-step"}
+"""Pages that are judged with the drawing, or the list, that stands in for their map. `route` is judged with its map, and
+the overview's map in test_needs.py."""
+
+
 def open_visit(visit: Visit, site: Site, people: People) -> Page:
-    context = people.browser()
+    context = people.browser(webgl=visit.name not in _WITHOUT_ITS_MAP)
     if visit.role is not None:
         add_session(context, site.url, site.cookie(visit.role))
     page = context.new_page()

@@ -12,7 +12,6 @@ from playwright.sync_api import BrowserContext, Page, ViewportSize, expect
 from domain.lifecycle import Role
 from ingress.console.profile import PLOT
 from tests.browser.accessibility import assert_accessible
-from tests.browser.chromium import NO_WEBGL
 from tests.browser.conftest import People, add_session
 from tests.browser.pages import wait_for_maps
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, route_body, signed_in
@@ -104,7 +103,7 @@ def test_the_profile_has_each_refill_of_the_plan_at_its_mile(
 ) -> None:
     """The drawing and its table say what the API says of the plan."""
     client, route_id = driven
-    plan, page = client.route(route_id)["fuelPlan"], open_route(people.browser())
+    plan, page = client.route(route_id)["fuelPlan"], open_route(people.browser(webgl=False))
     planned = [(stop["milesFromOrigin"], stop["gallonsToFill"], stop["pricePerGallon"]) for stop in plan["stops"]]
     assert planned
 
@@ -191,9 +190,7 @@ def test_a_map_that_was_opened_before_the_plan_gets_its_road_and_stations(people
 def test_the_drawing_stands_in_where_the_browser_draws_no_map(
     open_route: Callable[[BrowserContext], Page], people: People, without: str
 ) -> None:
-    context = people.browser(java_script_enabled=without != "scripts")
-    context.add_init_script(NO_WEBGL)
-    page = open_route(context)
+    page = open_route(people.browser(webgl=False, java_script_enabled=without != "scripts"))
 
     expect(page.locator("svg.ground")).to_be_visible()
     expect(page.locator("svg.moving .truck")).to_be_visible()
@@ -205,7 +202,7 @@ PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
 def test_on_a_phone_the_parts_of_a_route_are_tabs(open_route: Callable[[BrowserContext], Page], people: People) -> None:
-    page = open_route(people.browser(viewport=PHONE))
+    page = open_route(people.browser(webgl=False, viewport=PHONE))
     tabs = page.get_by_role("tab")
     assert tabs.all_text_contents() == ["Map and timeline", "Stops", "Fuel plan", "Messages", "API"]
     expect(page.get_by_role("tabpanel", name="Map and timeline")).to_be_visible()
