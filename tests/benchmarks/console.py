@@ -57,10 +57,9 @@ def run(bench: Bench) -> list[Figure]:
             return drive(_push(ingress, requests, connections, bench.seconds, console, pages, people))
 
         def show(request: bytes) -> Run:
-            again = itertools.repeat(request)
-            return stack.measure(
-                send([console], again, expect=200, seconds=bench.seconds / 6, connections=1, warm_up=0.2)
-            )
+            again, seconds = itertools.repeat(request), bench.seconds / 6
+            load = send([console], again, expect=200, seconds=seconds, connections=1, warm_up=min(0.2, seconds))
+            return stack.measure(load)
 
         pushed = bench.alternate(
             "console",
