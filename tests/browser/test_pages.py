@@ -88,8 +88,8 @@ def site(busy_fleet: Fleet, people: People) -> Site:
 
 
 _WITHOUT_ITS_MAP = {"overview", "route-step"}
-"""Pages that are judged with the drawing, or the list, that stands in for their map. `route` is judged with its map, and
-the overview's map in test_needs.py."""
+"""Pages that are judged with the drawing that stands in for their map, or with none. `route` is judged with its map,
+and the overview's map in test_needs.py."""
 
 
 def open_visit(visit: Visit, site: Site, people: People) -> Page:

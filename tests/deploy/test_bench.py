@@ -35,7 +35,9 @@ def test_a_benchmark_shows_and_writes_its_figures(tmp_path: Path) -> None:
     file, temporary = tmp_path / "figures.json", tmp_path / "temporary"
     temporary.mkdir()
 
-    done = bench("push", "--seconds", "0.5", "--rounds", "1", "--ingress", "1", "--json", str(file), temporary=temporary)
+    done = bench(
+        "push", "--seconds", "0.5", "--rounds", "1", "--ingress", "1", "--json", str(file), temporary=temporary
+    )
 
     assert done.returncode == 0, done.stderr
     assert "to reach" in done.stdout
