@@ -47,6 +47,7 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal, fleet: bool =
     """Runs until Ctrl-C or SIGTERM. Returns the exit status. Raises AlreadyRunning, EmbeddedUnavailable,
     DatabaseProblem, RedisProblem, PortTaken, TwoValhallas or StartFailed if it cannot start; the command prints the
     text. `fleet`: a demo has its living fleet."""
+    require_one_valhalla(settings)
     data = settings.data.absolute()
     # The stack runs on the servers that it is told or starts itself, never on those that another stack left in the
     # folder.
@@ -64,7 +65,7 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal, fleet: bool =
         )
         http_url = f"http://{reachable(running.host)}:{running.port}"
         console_url = f"http://{reachable(running.console_host)}:{running.console_port}"
-        roads = _start_roads(running, data, supervisor, screen)
+        roads = start_roads(running, data, supervisor, screen)
         env = _environment(running, data) | contact_key(settings, data) | _roads_environment(roads)
         env["FUELROUTE_METRICS_PORT"] = metrics_ports or ""
         supervisor.start(
@@ -208,13 +209,17 @@ class TwoValhallas(FuelrouteError):
         super().__init__("FUELROUTE_VALHALLA_URL names a Valhalla, and --roads-pbf starts another: unset one of them")
 
 
-def _start_roads(running: Settings, data: Path, supervisor: Supervisor, screen: Terminal) -> dict[str, str]:
+def require_one_valhalla(settings: Settings) -> None:
+    """Check which Valhalla the plans ask. Raises TwoValhallas if the settings name a server and an extract."""
+    if settings.roads_pbf is not None and settings.valhalla_url is not None:
+        raise TwoValhallas
+
+
+def start_roads(running: Settings, data: Path, supervisor: Supervisor, screen: Terminal) -> dict[str, str]:
     """Starts a Valhalla over the extract of the settings, if they name one. Its roads may take hours to build, so that
-    nothing waits for them. Returns its address under the name `valhalla_url`. Raises TwoValhallas or PortTaken."""
+    nothing waits for them. Returns its address under the name `valhalla_url`. Raises PortTaken."""
     if running.roads_pbf is None:
         return {}
-    if running.valhalla_url is not None:
-        raise TwoValhallas
     port = free_port(running.roads_host, running.roads_port, "FUELROUTE_ROADS_PORT")
     arguments = ("roads", "serve", "--pbf", str(running.roads_pbf.absolute()), "--port", str(port))
     log = data / "logs" / "roads.log"
