@@ -23,6 +23,7 @@ OTHERS = {
     "/policy": "a form",
     "/account": "a form",
     "/find": "answers a search",
+    "/import": "a form",
     "/route-files": "a form",
     "/fill-files": "a form",
     "/queues": "of the whole service",
