@@ -135,8 +135,8 @@ def test_a_new_dispatcher_finds_the_truck_that_needs_help_by_keyboard_alone(peop
         tab_to(page, truck.get_by_role("link"))
         page.keyboard.press("Enter")
         expect(page.get_by_role("heading", name="101")).to_be_focused()
-        tab_to(page, page.get_by_role("region", name="Truck 101").get_by_role("link", name=route["externalId"]))
         page.add_init_script(NO_WEBGL)  # test_route_map.py looks at the map of the next page
+        tab_to(page, page.get_by_role("region", name="Truck 101").get_by_role("link", name=route["externalId"]))
         page.keyboard.press("Enter")
 
         expect(page.get_by_role("heading", name=route["externalId"])).to_be_visible()
