@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from hypothesis import HealthCheck, given
+from hypothesis import HealthCheck, example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
@@ -131,10 +131,11 @@ OpenRoutes = list[tuple[float, bool, int]]
 
 @hypothesis_settings(
     deadline=None,
-    max_examples=examples(50),
+    max_examples=examples(100),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     derandomize=True,
 )
+@example([(0.0, False, 0), (5.0, False, 1)], [(0.0, 0)])  # the first of two drafts
 @given(
     st.lists(
         st.tuples(
