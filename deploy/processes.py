@@ -18,6 +18,10 @@ from typing import IO, Any, Protocol
 from domain.backoff import backoff
 from domain.errors import FuelrouteError
 
+FUELROUTE = (sys.executable, "-P", "-c", "from deploy.cli import main; main()")
+"""The command `fuelroute` of our Python. With `-P` it imports our packages in any folder, not a `domain/` that lies
+there."""
+
 PR_SET_PDEATHSIG = 1
 
 FIRST_BACKOFF_SECONDS = 0.5
@@ -70,7 +74,7 @@ class Spec:
     stop_signal: signal.Signals = signal.SIGTERM
     is_ready: Callable[[], bool] | None = None
     begin: Callable[["Spec", IO[bytes] | None], Process] | None = None
-    """Starts the process with that output; None to run the command. The tests fork processes instead."""
+    """Starts the process with that output; None to run the command, where `up` forks the service's processes."""
 
 
 def begin(spec: Spec, output: IO[bytes] | None) -> Process:
@@ -167,6 +171,7 @@ class Child:
 
     def kill_group(self) -> None:
         """Kills the process and its children at once."""
+        self.signal(signal.SIGKILL)  # a fork leads its group a moment after it began
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()

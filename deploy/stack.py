@@ -1,4 +1,4 @@
-"""`fuelroute up`: the whole service as real processes on one machine, watched and restarted."""
+"""`fuelroute up`: the whole service as real processes on one machine, forked from this one, watched and restarted."""
 
 import base64
 import json
@@ -6,10 +6,10 @@ import os
 import secrets
 import signal
 import sys
-import threading
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,11 @@ from pydantic import SecretStr
 
 from deploy.backups.archive import ArchiveUnusable, archive_spec, end_archive, superuser
 from deploy.embedded import DataFolder, EmbeddedPostgres, EmbeddedRedis
-from deploy.processes import Spec, StopRequested, Supervisor
+from deploy.forks import Forked, answer_of_fork, fork, fork_command, load_service
+from deploy.processes import FUELROUTE, Spec, StopRequested, Supervisor
 from deploy.terminal import Terminal
 from domain.database.checks import check_servers
 from domain.errors import FuelrouteError
-from domain.migrations import migrate
 from domain.queue.jobs import QUEUES
 from domain.queue.redis_clients import check_redis
 from domain.settings import CONTACT_KEY_FILE, Settings
@@ -59,7 +59,8 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal, fleet: bool =
         stop_on_signals(supervisor)
         metrics_ports = settings.metrics_ports_of(len(PROCESSES))
         database_url, redis_url = _start_servers(settings, data, supervisor, servers, screen)
-        screen.print(f"schema is at revision {migrate(settings.database_direct_url or database_url)}", highlight=False)
+        revision = answer_of_fork(_migrate, settings.database_direct_url or database_url)
+        screen.print(f"schema is at revision {revision}", highlight=False)
         running = settings.model_copy(
             update={"database_url": database_url, "redis_url": redis_url, **_free_ports(settings)}
         )
@@ -68,9 +69,9 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal, fleet: bool =
         roads = start_roads(running, data, supervisor, screen)
         env = _environment(running, data) | contact_key(settings, data) | _roads_environment(roads)
         env["FUELROUTE_METRICS_PORT"] = metrics_ports or ""
-        supervisor.start(
-            [process_spec(name, arguments, folder.logs, env, http_url) for name, arguments in PROCESSES.items()]
-        )
+        load_service()
+        specs = [process_spec(name, arguments, folder.logs, env, http_url) for name, arguments in PROCESSES.items()]
+        supervisor.start([replace(spec, begin=fork_command) for spec in specs])
         folder.announce(
             database_url=database_url, redis_url=redis_url, http_url=http_url, console_url=console_url, **roads
         )
@@ -80,15 +81,12 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal, fleet: bool =
             _announce_metrics(settings, metrics_ports, data)
             screen.print(f"metrics on {settings.metrics_host}, ports {metrics_ports}", highlight=False)
         screen.print(f"logs in {folder.logs}; Ctrl-C stops everything", highlight=False, soft_wrap=True)
-        guests = [_run_demo] if demo else []
-        if demo or (data / DEMO_FILE).exists():
-            guests.append(_drive_fleet)
-        for guest in guests:
-            known = running.model_copy(update={"contact_key": _key_in(env) or running.contact_key})
-            thread = threading.Thread(target=guest, args=(supervisor, known, screen, fleet), daemon=True)
-            thread.start()
-            life.callback(thread.join, timeout=2)  # before the servers that it uses are stopped
-        supervisor.watch()
+        known = running.model_copy(update={"contact_key": _key_in(env) or running.contact_key})
+        guests = [fork("demo", _run_demo, known, screen, fleet)] if demo else []
+        if fleet and (demo or (data / DEMO_FILE).exists()):
+            guests.append(fork("fleet", _drive_fleet, known, screen))
+        life.callback(_end_guests, guests)  # before the servers that they use are stopped
+        supervisor.watch(lambda: _forget_ended(guests, screen))
     return 0
 
 
@@ -265,11 +263,6 @@ def process_spec(name: str, arguments: Sequence[str], logs: Path, env: dict[str,
     return Spec(name=name, argv=[*FUELROUTE, *arguments], log=log, env=env, is_ready=is_ready)
 
 
-FUELROUTE = (sys.executable, "-P", "-c", "from deploy.cli import main; main()")
-"""The command `fuelroute` of our Python. With `-P` it imports our packages in any folder, not a `domain/` that lies
-there."""
-
-
 def _answers(url: str) -> bool:
     try:
         with urllib.request.urlopen(f"{url}/readyz", timeout=2) as answer:  # noqa: S310 (our own address)
@@ -308,32 +301,48 @@ def stop_on_signals(supervisor: Supervisor) -> None:
             signal.signal(number, stop)
 
 
-def _run_demo(supervisor: Supervisor, running: Settings, screen: Terminal, fleet: bool) -> None:
+def _migrate(database_url: str) -> str:
+    from domain.migrations import migrate  # which takes more memory than all else of `up`
+
+    return migrate(database_url)
+
+
+def _run_demo(running: Settings, screen: Terminal, fleet: bool) -> None:
     """Runs the demo as a guest of the stack: its failure is reported and stops nothing."""
     from deploy.demo import run_demo
 
     try:
-        run_demo(running, screen, fleet=fleet, stopping=lambda: supervisor.stopping)
+        run_demo(running, screen, fleet=fleet)
     except Exception as error:
-        _say_that_demo_failed(supervisor, screen, error)
+        _say_that_demo_failed(screen, error)
 
 
-def _drive_fleet(supervisor: Supervisor, running: Settings, screen: Terminal, fleet: bool) -> None:
+def _drive_fleet(running: Settings, screen: Terminal) -> None:
     """Drives the demo's trucks as a guest of the stack, from the moment when they are there."""
     from deploy.demo.living import drive_fleet
 
-    if not fleet:
-        return
     try:
-        drive_fleet(running, lambda: supervisor.stopping)
+        drive_fleet(running)
     except Exception as error:
-        _say_that_demo_failed(supervisor, screen, error)
+        _say_that_demo_failed(screen, error)
 
 
-def _say_that_demo_failed(supervisor: Supervisor, screen: Terminal, error: Exception) -> None:
-    if not supervisor.stopping:
-        reason = printable(without_secrets(str(error)))
-        screen.print(f"the demo failed: {reason}", style="red", soft_wrap=True)
+def _say_that_demo_failed(screen: Terminal, error: object) -> None:
+    screen.print(f"the demo failed: {printable(without_secrets(str(error)))}", style="red", soft_wrap=True)
+
+
+def _forget_ended(guests: list[Forked], screen: Terminal) -> None:
+    """Forgets the guests that have ended, and reports those that were killed."""
+    for guest in [guest for guest in guests if guest.poll() is not None]:
+        guests.remove(guest)
+        if guest.returncode != 0:
+            _say_that_demo_failed(screen, f"its process {guest.pid} ended with status {guest.returncode}")
+
+
+def _end_guests(guests: Sequence[Forked]) -> None:
+    for guest in guests:
+        guest.terminate()
+        guest.wait()
 
 
 def _end(supervisor: Supervisor, servers: Sequence[EmbeddedServer], screen: Terminal, settings: Settings) -> None:

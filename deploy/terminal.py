@@ -17,8 +17,9 @@ class Terminal(Console):
         super().__init__(markup=False, emoji=False, **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        is_styled = self.is_terminal  # asked now: a fork of `up` writes to a log
         for segment in super().render(renderable, options):
             if segment.control is None:
-                yield Segment(printable(segment.text, keep="\n"), segment.style)
+                yield Segment(printable(segment.text, keep="\n"), segment.style if is_styled else None)
             else:
                 yield segment

@@ -3,6 +3,12 @@ answers, so times are text (RFC 3339)."""
 
 from typing import Literal, NotRequired, TypedDict
 
+EXTRACT_GRAPH = "extract-graph"
+"""The source of roads from an extract; those of the package are `highway-graph`."""
+
+DRIVEN_LANE = "driven-lane"
+"""The source of a plan's road that follows a driven lane."""
+
 
 class ArrivalWindowDocument(TypedDict, total=False):
     """The appointment at a stop. Either end may be missing."""

@@ -8,7 +8,6 @@ import ctypes
 import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -19,9 +18,9 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import IO, Any
 
-from deploy import processes
-from deploy.processes import Process, Spec, die_with_parent
-from deploy.stack import FUELROUTE, process_spec
+from deploy.forks import Forked
+from deploy.processes import FUELROUTE, Process, Spec
+from deploy.stack import process_spec
 
 _LOADED = ["tests.loaded", __name__, "tests.faults.processes"]
 """Modules that are loaded before processes are forked: the service, and what runs first in each process."""
@@ -37,38 +36,6 @@ def fork(target: Callable[..., object], *arguments: Any, daemon: bool = True) ->
     process = context.Process(target=target, args=arguments, daemon=daemon)
     process.start()
     return process
-
-
-class Forked:
-    """A forked process, with the face of `subprocess.Popen`."""
-
-    def __init__(self, process: BaseProcess) -> None:
-        assert process.pid is not None
-        self.pid = process.pid
-        self._process = process
-
-    @property
-    def returncode(self) -> int | None:
-        return self._process.exitcode
-
-    def poll(self) -> int | None:
-        return self.returncode
-
-    def wait(self, timeout: float | None = None) -> int:
-        self._process.join(timeout)
-        if self.returncode is None:
-            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
-        return self.returncode
-
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
-
-    def send_signal(self, number: int) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
 
 
 def forked_spec(name: str, arguments: Sequence[str], logs: Path, env: dict[str, str], url: str) -> Spec:
@@ -93,29 +60,14 @@ def _run_child(arguments: Sequence[str], environment: Mapping[str, str], log: st
 
 
 def forked_command(*arguments: str, environment: Mapping[str, str], output: Path, folder: Path | None = None) -> Forked:
-    """A command of `fuelroute` whose own processes are forked too, such as those of `up`."""
+    """A command of `fuelroute` that may fork processes of its own, such as `up`."""
     return Forked(fork(_run_parent, arguments, dict(environment), str(output), folder, daemon=False))
 
 
 def _run_parent(arguments: Sequence[str], environment: Mapping[str, str], output: str, folder: Path | None) -> None:
-    start_program = processes.begin
-
-    def begin(spec: Spec, output: IO[bytes] | None) -> Process:
-        if tuple(spec.argv[: len(FUELROUTE)]) != FUELROUTE or output is None:
-            return start_program(spec, output)
-        process = multiprocessing.get_context("fork").Process(target=_run_grandchild, args=(spec, output.name))
-        process.start()
-        return Forked(process)
-
-    processes.begin = begin
     if folder is not None:
         os.chdir(folder)
     run_command(arguments, environment, output)
-
-
-def _run_grandchild(spec: Spec, log: str) -> None:
-    die_with_parent(spec.stop_signal)
-    _run_child(spec.argv[len(FUELROUTE) :], _environment(spec), log)
 
 
 def run_command(arguments: Sequence[str], environment: Mapping[str, str], output: str) -> None:

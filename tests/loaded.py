@@ -2,21 +2,15 @@
 loads when it is first needed is loaded here too: the kinds of gateways, and the roads."""
 
 import gc
-import importlib
 
 import apprise
 
-from domain.queue.jobs import QUEUES
+from deploy.forks import load_service
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from tests.factories import JOLIET, NEWARK, PERRYSBURG
 
-for name in (
-    *("deploy.cli", "deploy.cli.connectors", "deploy.cli.running", "workers.connectors.process"),
-    *("ingress.process", "ingress.console.process", "scheduler.process", "workers.process"),
-    *(f"workers.{queue}" for queue in QUEUES),
-):
-    importlib.import_module(name)
+load_service()
 apprise.Apprise().add("json://localhost/")
 HighwayRoads().through([Point(stop["latitude"], stop["longitude"]) for stop in (JOLIET, PERRYSBURG, NEWARK)])
 gc.collect()

@@ -21,7 +21,6 @@ from domain.accounts.companies import UnknownCompany
 from domain.audit.entries import Actor
 from domain.contract.shapes import moment_of
 from domain.fleet.matching import Matched
-from domain.fleet.records import ID_KIND, UnknownTarget
 from domain.ids import IdKind, read_id
 
 
@@ -40,6 +39,8 @@ def read_company_id(text: str) -> UUID:
 
 def read_record_id(kind: Matched, text: str) -> UUID:
     """The id in the text. Raises UnknownTarget for text that is no vehicle's or driver's id."""
+    from domain.fleet.records import ID_KIND, UnknownTarget  # loads what imports files
+
     return known_id(ID_KIND[kind], text, partial(UnknownTarget, kind))
 
 

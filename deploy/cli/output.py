@@ -5,16 +5,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import typer
 
 from deploy.terminal import Terminal
 from domain.encoding import write
-from domain.files.csvfiles import ImportReport, count_rows
 from domain.text import printable
 from domain.wording import counted
+
+if TYPE_CHECKING:
+    from domain.files.csvfiles import ImportReport
 
 MOST_PASSED_SHOWN = 50
 """Most passed over rows of an import that are printed."""
@@ -65,7 +67,7 @@ def print_fields(row: dict[str, Any]) -> None:
         screen.print(f"{name.replace('_', ' '):24} {printable(str(value))}", highlight=False)
 
 
-def finish_import(as_json: bool, what: str, report: ImportReport, **more: str) -> None:
+def finish_import(as_json: bool, what: str, report: "ImportReport", **more: str) -> None:
     """Show the outcome. JSON also has `more`."""
 
     def text() -> None:
@@ -92,6 +94,8 @@ def counting_lines(what: str, file: Path, *, quiet: bool) -> Iterator[Callable[[
     if quiet:
         yield lambda _: None
         return
+    from domain.files.csvfiles import count_rows  # loaded by commands that read a file
+
     # Without a number the import itself says what is wrong with the file.
     with counting(what, count_rows(file) or None, quiet=False) as progress:
         yield progress

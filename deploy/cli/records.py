@@ -19,7 +19,6 @@ from deploy.cli.storing import transaction
 from domain.accounts import companies
 from domain.database.connections import Connection
 from domain.database.listing import MOST_COUNTED, Listing
-from domain.files.csvfiles import write_rows
 from domain.ids import IdKind, with_shown_ids
 from domain.wording import counted
 
@@ -125,6 +124,8 @@ def _show(records: Records, *, as_json: bool, company_id: UUID | None = None, **
 
 
 def _export(records: Records, columns: Sequence[str], *, file: Path, company_id: UUID | None = None) -> None:
+    from domain.files.csvfiles import write_rows  # loaded by commands that write a file
+
     names = [name for name in columns if name not in _SECRETS]
     with transaction() as connection:
         rows = records.listing.all(connection, _scope(connection, company_id))

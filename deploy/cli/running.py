@@ -169,20 +169,24 @@ def serve(
     process: str = "",
     redis_needed: bool = False,
 ) -> NoReturn:
-    """Name the process for PostgreSQL, check the servers, export telemetry where that is asked for, tune the garbage
-    collector, serve the metrics, and run until the end. `process` is its name in traces, metrics and logs if that
-    differs from `kind`. Without `redis_needed` the process starts even while Redis is away, and logs that."""
+    """Name the process for PostgreSQL, check the servers, export telemetry where that is asked for, spare the garbage
+    collector what is loaded, serve the metrics, and run until the end. `process` is its name in traces, metrics and
+    logs if that differs from `kind`. Without `redis_needed` the process starts even while Redis is away, and logs
+    that."""
     process = process or kind
     configure_logging(settings, process)
     # libpq shows it in pg_stat_activity as the name of this process, by which `doctor` counts processes of each kind.
     os.environ["PGAPPNAME"] = f"fuelroute {kind} {os.getpid()}@{socket.gethostname()}"
     check_servers(settings)
     check_redis(settings.require_redis_url(), needed=redis_needed)
-    from domain.telemetry.export import export_telemetry
+    from domain.telemetry.export import end_export, export_telemetry
 
     export_telemetry(process)
     BUILD.labels(version("fuelroute"), known_revisions()[0]).set(1)
     collect_rarely()
     health = health_of(settings, process, queue_needed=redis_needed)
     serve_metrics(settings, process, health)
-    raise SystemExit(run(settings, health))
+    try:
+        raise SystemExit(run(settings, health))
+    finally:
+        end_export()

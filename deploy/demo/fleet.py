@@ -5,7 +5,7 @@ after a restart each truck goes on from its last fix."""
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -153,11 +153,11 @@ class LivingFleet:
         self._trucks: dict[UUID, MovingTruck] = {}
         self._turn = 0
 
-    def drive(self, stopping: Callable[[], bool]) -> None:
-        """Drives until the demo is removed, or until told to stop. Troubles of the servers pass by themselves."""
+    def drive(self) -> None:
+        """Drives until the demo is removed. Troubles of the servers pass by themselves."""
         turned_at = looked_at = -math.inf
         with self._feed:
-            while not stopping():
+            while True:
                 with suppress(httpx.HTTPError, psycopg.OperationalError):
                     speed = self._speed()
                     if speed is None:

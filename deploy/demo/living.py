@@ -1,9 +1,7 @@
 """The living part of the demo: fills a quarter of history, drives the fleet, and removes the whole demo."""
 
-import gc
 import json
 import time
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,7 +58,6 @@ def make_history(
         import_vehicles(connection, company_id, HERE / "fleet_vehicles.csv")
         import_drivers(connection, company_id, HERE / "fleet_drivers.csv")
         made = _fill(connection, company_id, settings, roads, now=now, seed=seed, span=span)
-    gc.collect()
     return made
 
 
@@ -94,17 +91,17 @@ def _fill(
     return Made(len(done), fills)
 
 
-def drive_fleet(settings: Settings, stopping: Callable[[], bool]) -> None:
-    """Drives the fleet of the demo in the data folder, until told to stop or until the demo is removed. Waits for a
-    fleet that is not there yet."""
+def drive_fleet(settings: Settings) -> None:
+    """Drives the fleet of the demo in the data folder until the demo is removed. Waits for a fleet that is not there
+    yet."""
     with Database.of(settings, pool_size=1) as database:
-        while not stopping():
+        while True:
             demo = read_demo(settings)
             if "removed_at" in demo:
                 return
             company_id = read_id("cmp", str(demo.get("company_id", "")))
             if company_id is not None and _has_fleet(database, company_id):
-                LivingFleet(database, company_id, Feed(settings.http_url(), demo["live_key"]), settings).drive(stopping)
+                LivingFleet(database, company_id, Feed(settings.http_url(), demo["live_key"]), settings).drive()
             time.sleep(_LOOK_SECONDS)
 
 

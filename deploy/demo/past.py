@@ -21,10 +21,11 @@ from domain.ids import shown_id
 from domain.planning.fuel_on_board import FuelOnBoard
 from domain.planning.fuel_plan import ComputedPlan
 from domain.planning.gauges import Gauge, Reading
-from domain.planning.plan_tasks import PlanTask, route_to_plan, stop_point
+from domain.planning.plan_tasks import PlanTask, route_to_plan
 from domain.planning.stored_plans import plan_for_task
 from domain.queue.jobs import in_batches
 from domain.roads import Road, Roads
+from domain.roads.sphere import stop_point
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
 from domain.routes.plans import delivery, first_plan

@@ -52,6 +52,7 @@ class DataFolder:
             owner = lock.read().strip() or "unknown"
             lock.close()
             raise AlreadyRunning(self.path, owner) from None
+        os.register_at_fork(after_in_child=lock.close)  # a fork that outlives us for a moment does not hold the folder
         lock.truncate(0)
         lock.write(str(os.getpid()))
         lock.flush()

@@ -189,16 +189,15 @@ class Stack:
             self._up.wait(60)
             self._up = None
 
-    def pid_of(self, *arguments: str) -> int:
-        """The process of `up` with this command."""
-        wanted = "\0".join(arguments).encode() + b"\0"
+    def pid_of(self, name: str) -> int:
+        """The process of `up` with this name."""
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 parent = (folder / "stat").read_text().rpartition(") ")[2].split()[1]
                 is_ours = self._up is not None and int(parent) == self._up.pid
-                if is_ours and (folder / "cmdline").read_bytes().endswith(wanted):
+                if is_ours and (folder / "comm").read_text().strip() == name:
                     return int(folder.name)
-        raise LookupError(arguments)
+        raise LookupError(name)
 
     # commands
 

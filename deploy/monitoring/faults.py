@@ -37,7 +37,7 @@ FIRST_KEY = _key()
 
 
 def queue_stuck(it: Rehearsal) -> None:
-    pid = it.stack.pid_of("workers", "--queues", "plans")
+    pid = it.stack.pid_of("plans")
     it.fault("the worker of plans freezes (SIGSTOP), and a truck arrives", lambda: os.kill(pid, signal.SIGSTOP))
     route = it.stack.start_route()
     it.fires("FuelrouteQueueStuck", queue="plans")

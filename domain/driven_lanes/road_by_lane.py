@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import shapely
 
+from domain.documents import DRIVEN_LANE
 from domain.driven_lanes.driven_road import DrivenRoad, flattened, map_scale
 from domain.driven_lanes.lanes import LearnedLane
 from domain.roads import Leg, Point, Road, Roads, great_circle_miles
@@ -16,9 +17,6 @@ from domain.roads.truck_dimensions import (
     ORDINARY_POUNDS,
     TruckDimensions,
 )
-
-DRIVEN_LANE = "driven-lane"
-"""The source of a plan's road that follows a driven lane."""
 
 BESIDE_LANE_MILES = 5.0
 """Furthest distance of a truck from the driven road at which it takes the road."""

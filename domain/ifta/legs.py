@@ -16,9 +16,8 @@ import numpy as np
 
 from domain.burn.figures import DEFAULT_MPG
 from domain.documents import StopDocument
-from domain.planning.plan_tasks import stop_point
 from domain.roads import Point, Road, Roads, great_circle_miles
-from domain.roads.sphere import Array
+from domain.roads.sphere import Array, stop_point
 from domain.roads.states import States
 
 AT_STOP_MILES = 1.0

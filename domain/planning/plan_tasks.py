@@ -21,6 +21,7 @@ from domain.lifecycle import Environment
 from domain.planning.fuel_on_board import FuelOnBoard, Tank, read_fuel
 from domain.planning.schedule import arrivals_along
 from domain.roads import Point, Road, Roads, great_circle_miles
+from domain.roads.sphere import stop_point
 from domain.roads.truck_dimensions import TruckDimensions
 from domain.stations.corridor_offers import Arrivals
 
@@ -178,10 +179,6 @@ def newest_at_first_stop(connection: Connection, route: RouteToPlan) -> datetime
             break
         newest = fix.recorded_at
     return newest
-
-
-def stop_point(stop: StopDocument) -> Point:
-    return Point(stop["latitude"], stop["longitude"])
 
 
 _TRUCK = Statement(

@@ -2,18 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 from uuid import UUID
 
-from domain.driven_lanes.lanes import LearnedLane
-from domain.driven_lanes.road_by_lane import DRIVEN_LANE
+from domain.documents import DRIVEN_LANE, EXTRACT_GRAPH
 from domain.ids import shown_id
 from domain.planning.explanation import ExplainedSecondWay, ExplainedSign, ExplainedTrip, ExplainedTruck, RoadOrigin
-from domain.roads import Road
-from domain.roads.highways import EXTRACT_GRAPH
-from domain.roads.truck_dimensions import TruckDimensions
-from domain.stations.second_ways import ComparedWay
 from domain.wording import counted
+
+if TYPE_CHECKING:  # one who reads a plan's road needs no numerics
+    from domain.driven_lanes.lanes import LearnedLane
+    from domain.roads import Road
+    from domain.roads.truck_dimensions import TruckDimensions
+    from domain.stations.second_ways import ComparedWay
 
 EMBEDDED_NOTE = "the embedded roads know no low bridge, weight limit, hazmat ban or grade"
 EXTRACT_NOTE = "the roads of the extract are for a truck of 13.5 ft and 80,000 lb without hazardous cargo"
@@ -24,11 +25,11 @@ DRIVEN_NOTE = "trucks of the company drove this road; nothing tells what is clos
 
 
 def road_origin(
-    road: Road,
-    truck: TruckDimensions,
+    road: "Road",
+    truck: "TruckDimensions",
     *,
-    lane: LearnedLane | None = None,
-    second_ways: Sequence[ComparedWay] = (),
+    lane: "LearnedLane | None" = None,
+    second_ways: "Sequence[ComparedWay]" = (),
     signs: Sequence[ExplainedSign] = (),
 ) -> RoadOrigin:
     """The source of a plan's road, for its explanation. `lane` is the route's lane, if trucks have driven a road on

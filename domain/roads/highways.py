@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from domain.documents import EXTRACT_GRAPH
 from domain.roads import CIRCUITY, Leg, Point, Road
 from domain.roads.highway_graph import PER_MILE, HighwayGraph, UnusableRoadsFile
 from domain.roads.sphere import (
@@ -51,9 +52,6 @@ ACCESS_MILES = 50.0
 
 MAX_ACCESSES = 32
 """Most nodes near a place that are tried, the nearest first. The best road is reached over them."""
-
-EXTRACT_GRAPH = "extract-graph"
-"""The source of roads from an extract; those of the package are `highway-graph`."""
 
 EXTRACT_ACCESS_MILES, EXTRACT_BEYOND_NEAREST_MILES = 15.0, 2.0
 """Furthest distance of a place from the roads of an extract; a place further away lies outside of it. And the furthest

@@ -6,6 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from domain.documents import StopDocument
+
 Array = NDArray[np.float64]
 
 EARTH_RADIUS_MILES = 3958.7613
@@ -22,6 +24,10 @@ class Point(NamedTuple):
 
     latitude: float
     longitude: float
+
+
+def stop_point(stop: StopDocument) -> Point:
+    return Point(stop["latitude"], stop["longitude"])
 
 
 def great_circle_miles(a: Point, b: Point) -> float:

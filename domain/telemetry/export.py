@@ -5,7 +5,6 @@ Nothing here is loaded otherwise. A collector that is away costs no request and 
 cannot be sent in time is dropped.
 """
 
-import atexit
 import logging
 import os
 import threading
@@ -33,13 +32,16 @@ log = get_logger(__name__)
 _STOP_SECONDS = 2.0
 """The time for the last spans and lines when the process stops."""
 
+_shutdowns: list[Callable[[], object]] = []
+"""The ends of what is exported."""
+
 _OWN = ("opentelemetry", "urllib3", "requests")
 """Loggers of the export itself: each of their lines would make another one."""
 
 
 def export_telemetry(process: str) -> None:
-    """Turns the export on for this process, where it is asked for. Settings that cannot be used are logged and left
-    out."""
+    """Turns the export on for this process, where it is asked for, until `end_export`. Settings that cannot be used are
+    logged and left out."""
     signals = [signal for signal in ("traces", "logs") if _is_wanted(signal)]
     if not signals:
         return
@@ -60,12 +62,12 @@ def export_telemetry(process: str) -> None:
             tracer_provider = TracerProvider(resource=resource, shutdown_on_exit=False)
             tracer_provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
             export_spans(tracer_provider)
-            atexit.register(_in_time, tracer_provider.shutdown)
+            _shutdowns.append(tracer_provider.shutdown)
         if "logs" in signals:
             logger_provider = LoggerProvider(resource=resource, shutdown_on_exit=False)
             logger_provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
             logging.getLogger().addHandler(LogExport(logger_provider, process))
-            atexit.register(_in_time, logger_provider.shutdown)
+            _shutdowns.append(logger_provider.shutdown)
     except Exception as error:  # a variable that OpenTelemetry cannot read: its value may be a secret
         log.warning("telemetry.unusable", error=type(error).__name__, hint="look at the variables OTEL_*")
         return
@@ -102,12 +104,13 @@ def _resource(process: str) -> "Resource":
     return Resource.create(own)
 
 
-def _in_time(shutdown: Callable[[], object]) -> None:
-    """Ends the export within the time that a stopping process has: the library would wait longer for a collector that
-    is away."""
-    ending = threading.Thread(target=shutdown, name="telemetry-end", daemon=True)
-    ending.start()
-    ending.join(_STOP_SECONDS)
+def end_export() -> None:
+    """Sends the last lines and spans within the time that a stopping process has: the library would wait longer for a
+    collector that is away."""
+    while _shutdowns:
+        ending = threading.Thread(target=_shutdowns.pop(), name="telemetry-end", daemon=True)
+        ending.start()
+        ending.join(_STOP_SECONDS)
 
 
 # --- Spans ------------------------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ LONG_WORKS = {
     "recovery": "recovery",
     "doctor": "doctor",
     "restore": "restore",
+    "memory": "memory",
 }
 """Not part of `all`."""
 

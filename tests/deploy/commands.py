@@ -8,7 +8,7 @@ from typing import Any
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from deploy.cli import app
+from deploy.cli.commands import app
 
 NO_COMPANY = "cmp_" + "0" * 32
 

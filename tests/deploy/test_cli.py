@@ -188,6 +188,18 @@ def test_everyday_commands_load_neither_numerics_nor_gateways_nor_what_the_servi
     assert loaded(f"{modules}, driving, settings", *heavy) == []
 
 
+def test_a_command_loads_what_reads_files_and_finds_roads_only_where_it_does_so() -> None:
+    """Each of these is a tenth of the start of a command."""
+    roads = ("domain.planning.plan_tasks", "domain.roads.highways", "domain.driven_lanes.lanes")
+    assert loaded("commands, failures, companies, queues", "domain.files.csvfiles", "numpy") == []
+    assert loaded("ifta", *roads) == []
+    program = (
+        "import sys, deploy.cli.driving, deploy.explain, domain.routes.reading.explanations;"
+        "print(*{'numpy', 'shapely'} & {*sys.modules})"
+    )
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout.split() == []
+
+
 def test_commands_that_only_read_the_database_load_nothing_of_redis() -> None:
     assert loaded("companies, keys, users, stations, fleet, routes, messages, notices, settings", "redis") == []
 

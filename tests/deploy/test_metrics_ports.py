@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from deploy.forks import Forked
 from deploy.stack import METRICS_FILE, PROCESSES
 from domain.queue.jobs import QUEUES
 from domain.settings import Settings, UnusableSetting
 from ingress.http.serving import PortTaken, free_port
-from tests.forking import Forked, forked_command
+from tests.forking import forked_command
 from tests.metrics import Metrics
 from tests.service import eventually
 

@@ -50,12 +50,12 @@ from domain.planning.plan_tasks import (
     newest_at_first_stop,
     plan_task_as_of,
     route_to_plan,
-    stop_point,
 )
 from domain.planning.second_readings import count_readings, zero_counts
 from domain.planning.stored_plans import ROAD_MILES, confirm_plan, store_plan
 from domain.queue.jobs import SWEEP_GRACE
 from domain.roads import CIRCUITY, Point, great_circle_miles
+from domain.roads.sphere import stop_point
 from domain.routes import events
 from domain.routes.plans import closed_stations
 from domain.routes.plans.first_plan import queue_message_of

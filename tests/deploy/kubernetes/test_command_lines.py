@@ -10,8 +10,7 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from deploy.processes import Child, Spec
-from deploy.stack import FUELROUTE
+from deploy.processes import FUELROUTE, Child, Spec
 from domain.settings import Settings
 from ingress.http.serving import free_port
 from tests.conftest import make_database

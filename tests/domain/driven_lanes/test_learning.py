@@ -9,9 +9,10 @@ import pytest
 from domain.accounts.companies import set_policy
 from domain.accounts.policy import Policy
 from domain.database.connections import Connection, Database, Tenant
+from domain.documents import DRIVEN_LANE
 from domain.driven_lanes import lanes, learning
 from domain.driven_lanes.lanes import MOST_ROADS, LearnedLane, learned_lane_for, list_lanes
-from domain.driven_lanes.road_by_lane import DRIVEN_LANE, road_by_lane
+from domain.driven_lanes.road_by_lane import road_by_lane
 from domain.driven_lanes.snapping import UnusableFixes
 from domain.housekeeping.erasure import erase_company
 from domain.roads import Point, Road

@@ -6,7 +6,7 @@ from typing import Any
 from domain.accounts.companies import set_policy
 from domain.accounts.policy import Policy
 from domain.database.connections import Connection
-from domain.driven_lanes.road_by_lane import DRIVEN_LANE
+from domain.documents import DRIVEN_LANE
 from domain.ids import shown_id
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_tasks import load_plan_task, road_ahead

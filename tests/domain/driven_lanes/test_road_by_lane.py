@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from domain.documents import DRIVEN_LANE
 from domain.driven_lanes.lanes import LearnedLane
-from domain.driven_lanes.road_by_lane import DRIVEN_LANE, road_by_lane
+from domain.driven_lanes.road_by_lane import road_by_lane
 from domain.driven_lanes.snapping import snapped
 from domain.ids import new_id
 from domain.roads import Point, Road, great_circle_miles

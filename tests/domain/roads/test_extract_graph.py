@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import dijkstra
 
+from domain.documents import EXTRACT_GRAPH
 from domain.roads import Point, Road, great_circle_miles
 from domain.roads.extract_graph import Arcs, NoRoads, SignedPlaces, build_from_extract, graph_of_arcs
 from domain.roads.extract_roads import CHUNKS_OF_PASS, IDS_OF_CHUNK, LARGEST_ID, UnknownNodes, passes_of
 from domain.roads.highway_graph import FREEWAY, HighwayGraph, UnusableRoadsFile
 from domain.roads.highways import (
-    EXTRACT_GRAPH,
     HighwayFinder,
     HighwayRoads,
     _leg,

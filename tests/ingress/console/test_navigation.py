@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from deploy.cli import app
+from deploy.cli.commands import app
 from domain.lifecycle import Role
 from domain.needs.company_needs import COMPANY_NEEDS
 from ingress.console.navigation import GROUPS, LONGEST_COUNT_MILLISECONDS, NeedCounts, navigation_of

@@ -1,0 +1,91 @@
+"""A process that `up` forks is like one that was started anew: nothing of its parent's is left in it."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from deploy import forks
+from deploy.embedded.folders import DataFolder
+from deploy.forks import answer_of_fork, fork_command
+from deploy.processes import FUELROUTE, Spec
+from domain.database.connections import DatabaseProblem
+from tests.deploy.test_embedded import is_running
+from tests.forking import fork
+from tests.service import eventually
+
+
+def seen_by_parent(look: Callable[[Path], Any], folder: Path) -> Any:
+    """The answer of a function in a process of its own, which may fork: that of the tests has threads."""
+    process = fork(_note, look, folder, daemon=False)
+    process.join(60)
+    assert process.exitcode == 0
+    return json.loads((folder / "seen").read_text())
+
+
+def _note(look: Callable[[Path], Any], folder: Path) -> None:
+    (folder / "seen").write_text(json.dumps(look(folder)))
+
+
+def run_commands(folder: Path) -> list[int]:
+    url = "postgresql://fuelroute:hunter2@127.0.0.1:1/fuelroute"
+    statuses = []
+    for name, arguments in (("settings", ["settings"]), ("fails", ["companies", "list"])):
+        log = folder / name
+        with log.open("ab") as output:
+            argv, env = [*FUELROUTE, *arguments], {"FUELROUTE_DATABASE_URL": url, "FUELROUTE_PORT": "18099"}
+            statuses.append(fork_command(Spec(name, argv, log, env), output).wait())
+    return statuses
+
+
+def test_it_runs_a_command_with_its_own_environment_and_output(tmp_path: Path) -> None:
+    assert seen_by_parent(run_commands, tmp_path) == [0, 1]
+    assert "18099" in (tmp_path / "settings").read_text()
+    failed = (tmp_path / "fails").read_text()
+    assert failed.startswith("fuelroute: cannot reach PostgreSQL")
+    assert "hunter2" not in failed
+
+
+def leave_a_fork(folder: Path) -> dict[str, Any]:
+    """Forks from a process that handles signals and has a data folder, notes what it sees of the forks, and dies."""
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    with DataFolder(folder / "data"):
+        stopped, left = forks.fork("stopped", time.sleep, 60), forks.fork("left", time.sleep, 60)
+        eventually(lambda: os.getsid(left.pid) == left.pid, bool, 5)
+        eventually(lambda: os.getsid(stopped.pid) == stopped.pid, bool, 5)
+        name = Path(f"/proc/{left.pid}/comm").read_text().strip()
+        stopped.terminate()
+        status = stopped.wait()
+    with DataFolder(folder / "data"):
+        pass  # the fork that is left does not hold it
+    with Path(folder / "left").open("w") as file:
+        json.dump({"name": name, "status": status, "pid": left.pid}, file)
+    os.kill(os.getpid(), signal.SIGKILL)
+    return {}
+
+
+def test_it_ends_with_its_parent_and_holds_nothing_of_it(tmp_path: Path) -> None:
+    process = fork(leave_a_fork, tmp_path, daemon=False)
+    process.join(60)
+    seen = json.loads((tmp_path / "left").read_text())
+    assert (seen["name"], seen["status"]) == ("left", -signal.SIGTERM)
+    eventually(lambda: is_running(seen["pid"]), lambda runs: not runs, 5)
+
+
+def fail(reason: str) -> None:
+    raise DatabaseProblem(reason)
+
+
+def ask_forks(_: Path) -> list[str]:
+    try:
+        answer_of_fork(fail, "no room")
+    except DatabaseProblem as error:
+        return [answer_of_fork(str.upper, "answered"), str(error)]
+    return []
+
+
+def test_its_answer_and_its_error_reach_the_parent(tmp_path: Path) -> None:
+    assert seen_by_parent(ask_forks, tmp_path) == ["ANSWERED", "no room"]
