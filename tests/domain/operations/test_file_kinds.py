@@ -108,6 +108,7 @@ def _zipped() -> bytes:
         (b"\x7fELF\x02\x01" + bytes(range(256)), "a program"),
         (b"\x89PNG\r\n\x1a\n" + bytes(100), "a picture"),
     ],
+    ids=("web page", "gzip", "zip", "pdf", "program", "picture"),  # archives hold the time at which they were made
 )
 def test_a_file_that_is_no_table_is_told_with_what_to_do(tmp_path: Path, content: bytes, advice: str) -> None:
     path = tmp_path / "file.csv"
