@@ -8,8 +8,6 @@ from typer.core import TyperGroup
 from typer.main import get_group
 
 from deploy.cli.output import screen
-from domain.settings import get_settings
-from domain.telemetry.logs import configure_logging_of_a_command
 
 HELP = """Fuelroute matches dispatch routes to trucks and drivers, plans their fuel, and sends each driver the plan.
 
@@ -100,4 +98,7 @@ def prepare(
     ] = False,
 ) -> None:
     """Sends logs to standard error, whatever the command: standard output is for its result."""
+    from domain.settings import get_settings  # which `--version` and the help need not load
+    from domain.telemetry.logs import configure_logging_of_a_command
+
     configure_logging_of_a_command(get_settings())

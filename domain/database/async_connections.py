@@ -19,6 +19,7 @@ from domain.database.connections import RECONNECT_SECONDS
 from domain.database.health import (
     CHECK_SECONDS,
     IDLE_SECONDS,
+    SPARE_SECONDS,
     ServerHealth,
     ServerReadOnly,
     ServerSilent,
@@ -97,6 +98,7 @@ class AsyncDatabase:
             kwargs=pool_options(limits, settings, pooled=pooled),
             configure=self._configure,
             check=self._check,  # a restarted server costs nobody a request
+            max_idle=SPARE_SECONDS,
             reconnect_timeout=RECONNECT_SECONDS,
             reconnect_failed=_connect_again,
             open=False,

@@ -20,6 +20,7 @@ from domain import clock
 from domain.database.health import (
     CHECK_SECONDS,
     IDLE_SECONDS,
+    SPARE_SECONDS,
     ServerHealth,
     ServerReadOnly,
     ServerSilent,
@@ -204,6 +205,7 @@ class Database:
                 kwargs=pool_options(limits, more, pooled=pooled),
                 configure=self._configure,
                 check=self._check,  # a restarted server costs nobody a request
+                max_idle=SPARE_SECONDS,
                 reconnect_timeout=RECONNECT_SECONDS,
                 reconnect_failed=_connect_again,
                 open=False,
