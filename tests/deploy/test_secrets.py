@@ -261,9 +261,9 @@ def test_logs_hold_no_secrets_and_no_control_characters(form: str, capsys: pytes
 @pytest.mark.slow
 def test_an_unexpected_error_of_a_process_shows_no_secrets(tmp_path: Path) -> None:
     code = (
-        "import os, sys; from deploy import cli\n"
+        "import os, sys; from deploy import cli; from deploy.cli.commands import app\n"
         "def fail(): raise RuntimeError(os.environ['GIVEN'])\n"
-        "cli.app.command('fail')(fail)\n"
+        "app.command('fail')(fail)\n"
         "cli.main()"
     )
     done = subprocess.run(
