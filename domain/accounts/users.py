@@ -17,6 +17,8 @@ from domain.errors import FuelrouteError
 from domain.ids import new_id, shown_id
 from domain.lifecycle import Role
 
+EVERYBODY: Collection[Role] = frozenset(Role)
+MAY_OPERATE: Collection[Role] = frozenset({Role.OPERATOR})
 MAY_MATCH: Collection[Role] = frozenset({Role.DISPATCHER, Role.OWNER, Role.OPERATOR})
 MAY_DISPATCH: Collection[Role] = MAY_MATCH
 MAY_SEE_REQUESTS: Collection[Role] = MAY_MATCH
@@ -28,7 +30,7 @@ MAY_MANAGE_NOTICES: Collection[Role] = MAY_MATCH
 MAY_EDIT_FLEET: Collection[Role] = MAY_MATCH
 MAY_EDIT_POLICY: Collection[Role] = MAY_MANAGE_KEYS
 """Roles that may edit a company's policy, and its deals."""
-MAY_EDIT_STATIONS: Collection[Role] = frozenset({Role.OPERATOR})
+MAY_EDIT_STATIONS: Collection[Role] = MAY_OPERATE
 """Roles that may edit stations and taxes, which all companies share."""
 
 MAX_EMAIL_CHARACTERS = 200

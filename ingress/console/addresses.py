@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from domain.accounts.sessions import Session
 from domain.accounts.tokens import is_form_token
+from domain.accounts.users import EVERYBODY
 from domain.audit.entries import Actor
 from domain.errors import FuelrouteError
 from domain.files.reading_ends import ReadingEnded, reading_ends, reading_within
@@ -40,7 +41,7 @@ from ingress.console.downloads import Download
 from ingress.console.fairness import PATIENCE_SECONDS
 from ingress.console.importer import NoRoom, Upload
 from ingress.console.refusals import FormFault, Refused, answer_error
-from ingress.console.signed_in import EVERYBODY, Handler, Page, answer_signed_in
+from ingress.console.signed_in import Handler, Page, answer_signed_in
 
 # --- Threads that do the work ------------------------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from domain.accounts.users import (
+    EVERYBODY,
     MAY_EDIT_FLEET,
     MAY_EDIT_POLICY,
     MAY_EDIT_STATIONS,
@@ -13,12 +14,10 @@ from domain.accounts.users import (
     MAY_MANAGE_USERS,
     MAY_MANAGE_WEBHOOKS,
     MAY_MATCH,
+    MAY_OPERATE,
     MAY_SEE_REQUESTS,
 )
 from domain.lifecycle import Role
-
-_EVERYBODY: Collection[Role] = frozenset(Role)
-_OPERATORS: Collection[Role] = frozenset({Role.OPERATOR})
 
 
 class EmptyList(NamedTuple):
@@ -31,7 +30,7 @@ class EmptyList(NamedTuple):
     """The words that lead to the step."""
     at: str
     """The page of the step, or the form on the same page."""
-    by: Collection[Role] = _EVERYBODY
+    by: Collection[Role] = EVERYBODY
     otherwise: str = ""
     """Shown to people who may not take the step."""
 
@@ -264,28 +263,28 @@ EMPTY_LISTS: Mapping[str, EmptyList] = {
         "There is no company yet: `fuelroute companies create --name NAME` makes one.",
         "Look at the queues",
         "/queues",
-        _OPERATORS,
+        MAY_OPERATE,
     ),
     "dead letters": EmptyList(
         "/queues/dead",
         "There is no dead letter: every job was done. A job that fails at every attempt is kept here for a week.",
         "Look at the queues",
         "/queues",
-        _OPERATORS,
+        MAY_OPERATE,
     ),
     "operators' subscriptions": EmptyList(
         "/operator-notices",
         "Nobody is told yet. A subscription tells operators of what the page Queues calls urgent.",
         "Add a subscription",
         "#add",
-        _OPERATORS,
+        MAY_OPERATE,
     ),
     "operators' notices": EmptyList(
         "/operator-notices",
         "Nothing has been sent yet. Each notice to a subscription is listed here.",
         "Look at the queues",
         "/queues",
-        _OPERATORS,
+        MAY_OPERATE,
     ),
 }
 """A new list gets a row. `tests/ingress/console/test_empty_lists.py` walks all pages of an empty company."""

@@ -7,18 +7,17 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.accounts.users import (
+    EVERYBODY,
     MAY_EDIT_POLICY,
     MAY_MANAGE_KEYS,
     MAY_MANAGE_NOTICES,
     MAY_MANAGE_USERS,
     MAY_MATCH,
+    MAY_OPERATE,
     MAY_SEE_REQUESTS,
 )
 from domain.lifecycle import Role
 from domain.needs.company_needs import COMPANY_NEEDS
-
-_EVERYBODY: Collection[Role] = frozenset(Role)
-_OPERATORS: Collection[Role] = frozenset({Role.OPERATOR})
 
 
 class Entry(NamedTuple):
@@ -27,7 +26,7 @@ class Entry(NamedTuple):
     section: str
     label: str
     path: str
-    by: Collection[Role] = _EVERYBODY
+    by: Collection[Role] = EVERYBODY
     """The roles that see it."""
 
 
@@ -38,7 +37,7 @@ GROUPS: Mapping[str, tuple[Entry, ...]] = {
         Entry("routes", "Routes", "/routes"),
         Entry("matching", "Matching", "/matching/vehicles"),
         Entry("import", "Import a file", "/import", MAY_MATCH),
-        Entry("queues", "Queues", "/queues", _OPERATORS),
+        Entry("queues", "Queues", "/queues", MAY_OPERATE),
     ),
     "Fleet": (
         Entry("vehicles", "Vehicles", "/vehicles"),
@@ -64,7 +63,7 @@ GROUPS: Mapping[str, tuple[Entry, ...]] = {
         Entry("requests", "Requests", "/requests", MAY_SEE_REQUESTS),
         Entry("webhooks", "Webhooks", "/webhooks"),
         Entry("audit", "Audit log", "/audit", MAY_MANAGE_KEYS),
-        Entry("companies", "Companies", "/companies", _OPERATORS),
+        Entry("companies", "Companies", "/companies", MAY_OPERATE),
     ),
 }
 """A new page gets an entry here. Its address begins as that of the needs that it mends: they are counted beside it."""

@@ -31,9 +31,6 @@ from ingress.console.navigation import LONGEST_COUNT_MILLISECONDS, ShownGroup, n
 from ingress.console.refusals import Refused, known, not_found
 from ingress.console.rendering import happened, when
 
-EVERYBODY: Collection[Role] = frozenset(Role)
-OPERATORS: Collection[Role] = frozenset({Role.OPERATOR})
-
 
 @dataclass(slots=True)
 class Page:

@@ -10,6 +10,7 @@ from domain.accounts.saved_filters import (
     save_filter,
 )
 from domain.accounts.table_columns import store_table_columns
+from domain.accounts.users import EVERYBODY
 from domain.audit.entries import Actor
 from domain.lifecycle import Role
 from domain.wording import sentence
@@ -18,7 +19,7 @@ from ingress.console.browser import own_path
 from ingress.console.pages.fleet import fleet_and_stations, fleet_map
 from ingress.console.pages.routes import routes
 from ingress.console.refusals import Refused, known, not_found
-from ingress.console.signed_in import EVERYBODY, Page, see_other
+from ingress.console.signed_in import Page, see_other
 from ingress.console.tables import FilteredList
 
 _LISTS = {one.name: one for one in (routes.FILTERED, fleet_map.FILTERED)}

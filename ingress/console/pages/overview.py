@@ -8,7 +8,14 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from domain.accounts.users import MAY_DISPATCH, MAY_EDIT_FLEET, MAY_MANAGE_CONNECTORS, MAY_MANAGE_KEYS, MAY_MATCH
+from domain.accounts.users import (
+    EVERYBODY,
+    MAY_DISPATCH,
+    MAY_EDIT_FLEET,
+    MAY_MANAGE_CONNECTORS,
+    MAY_MANAGE_KEYS,
+    MAY_MATCH,
+)
 from domain.audit.entries import Actor
 from domain.database.connections import Tenant
 from domain.lifecycle import Environment, Role, RouteStatus
@@ -21,7 +28,7 @@ from ingress.console.addresses import action_at, page_at
 from ingress.console.maps import with_map
 from ingress.console.refusals import not_found
 from ingress.console.report_choices import today_of
-from ingress.console.signed_in import EVERYBODY, Page, see_other
+from ingress.console.signed_in import Page, see_other
 
 
 class _Step(NamedTuple):

@@ -10,6 +10,7 @@ from domain.accounts import own_account, sessions
 from domain.accounts.attempts import DEVICE, AttemptCounter, forgive, take_attempt
 from domain.accounts.passwords import MIN_CHARACTERS, UnusablePassword
 from domain.accounts.recovery_codes import RECOVERY_CODES, count_recovery_codes
+from domain.accounts.users import EVERYBODY, MAY_OPERATE
 from domain.audit.entries import Actor
 from domain.ids import read_id
 from domain.wording import counted
@@ -17,7 +18,7 @@ from ingress.console.addresses import action_at, in_password_thread, page_at
 from ingress.console.browser import SESSION, network_of_client, own_path, remove_cookie
 from ingress.console.pages.company.sign_in import remember_device
 from ingress.console.refusals import FormFault, Refused, known, not_found
-from ingress.console.signed_in import EVERYBODY, OPERATORS, Page, see_other
+from ingress.console.signed_in import Page, see_other
 
 _DONE = {
     "no-codes": "One-time codes are off.",
@@ -148,6 +149,6 @@ ADDRESSES = [
     _own_action_at("/account/codes", use_codes),
     _own_action_at("/account/recovery-codes", renew_recovery_codes),
     _own_action_at("/account/codes/remove", remove_codes),
-    page_at("/companies", list_companies, by=OPERATORS),
-    action_at("/companies", choose_company, by=OPERATORS),
+    page_at("/companies", list_companies, by=MAY_OPERATE),
+    action_at("/companies", choose_company, by=MAY_OPERATE),
 ]

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from domain.accounts.allowed_hosts import AllowedHosts
-from domain.accounts.users import MAY_MANAGE_NOTICES, MAY_MANAGE_USERS, list_users
+from domain.accounts.users import MAY_MANAGE_NOTICES, MAY_MANAGE_USERS, MAY_OPERATE, list_users
 from domain.audit.entries import Actor
 from domain.ids import shown_id
 from domain.lifecycle import Role
@@ -28,7 +28,6 @@ from domain.notices.subscriptions import (
 from domain.telemetry.logs import get_logger
 from ingress.console.addresses import ActionHandler, Faults, action_at, page_at
 from ingress.console.refusals import not_found
-from ingress.console.signed_in import OPERATORS as BY_OPERATORS
 from ingress.console.signed_in import Page, named_in_address, see_other
 
 log = get_logger(__name__)
@@ -276,5 +275,5 @@ def _addresses(path: str, by: Collection[Role]) -> list[Route]:
 
 ADDRESSES = [
     *_addresses(_PATH, MAY_MANAGE_NOTICES),
-    *_addresses(_PATH_OF_OPERATORS, BY_OPERATORS),
+    *_addresses(_PATH_OF_OPERATORS, MAY_OPERATE),
 ]

@@ -11,7 +11,7 @@ from domain.accounts import sessions
 from domain.accounts.attempts import site_of
 from domain.accounts.passwords import MIN_CHARACTERS, UnusablePassword
 from domain.accounts.sessions import DEVICE_DAYS, SignInRefused
-from domain.accounts.users import LINK_HOURS, email_of_link, set_password_by_link
+from domain.accounts.users import EVERYBODY, LINK_HOURS, email_of_link, set_password_by_link
 from domain.audit.entries import Actor
 from domain.database.visibility import EVERYTHING
 from domain.telemetry.logs import get_logger
@@ -28,7 +28,7 @@ from ingress.console.browser import (
     set_cookie,
 )
 from ingress.console.console import Console
-from ingress.console.signed_in import EVERYBODY, Page, see_other
+from ingress.console.signed_in import Page, see_other
 
 log = get_logger(__name__)
 

@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
+from domain.accounts.users import EVERYBODY
 from domain.database.connections import Tenant
 from domain.encoding import write
 from domain.ids import shown_id
@@ -19,7 +20,7 @@ from ingress.console.fleet_snapshots import NEEDS, STATUSES, Bounds, FleetSnapsh
 from ingress.console.maps import with_map
 from ingress.console.refusals import Refused, known
 from ingress.console.rendering import relative
-from ingress.console.signed_in import EVERYBODY, Page, see_other
+from ingress.console.signed_in import Page, see_other
 from ingress.console.tables import FilteredList, saved_filters
 
 MOST_LISTED = 100

@@ -12,6 +12,7 @@ from uuid import UUID
 from starlette.responses import Response
 
 from domain.accounts.companies import names_of
+from domain.accounts.users import MAY_OPERATE
 from domain.audit.entries import Actor, latest_actions
 from domain.ids import IdKind, read_id, shown_id
 from domain.needs import overdue
@@ -31,7 +32,7 @@ from domain.wording import counted
 from ingress.console.addresses import action_at, page_at, stream_at
 from ingress.console.charts import draw_chart
 from ingress.console.refusals import FormFault, Refused, known, not_found
-from ingress.console.signed_in import OPERATORS, Page, see_other
+from ingress.console.signed_in import Page, see_other
 from ingress.console.streams import TimedCache
 
 _ROWS = 200
@@ -277,15 +278,15 @@ def _id(page: Page, name: Literal["company", "route"], kind: IdKind) -> UUID | N
     return found
 
 
-_page_at = partial(page_at, by=OPERATORS)
-_action_at = partial(action_at, by=OPERATORS)
+_page_at = partial(page_at, by=MAY_OPERATE)
+_action_at = partial(action_at, by=MAY_OPERATE)
 ADDRESSES = [
     _page_at("/queues", show),
     _page_at("/queues/dead", show_dead),
     _action_at("/queues/dead", act_on_dead, again=show_dead),
     _action_at("/queues/pause", pause),
     _action_at("/queues/resume", resume),
-    stream_at("/queues/stream", figures, by=OPERATORS),
+    stream_at("/queues/stream", figures, by=MAY_OPERATE),
     _page_at("/queues/overdue/{figure}", show_overdue),
     _page_at("/queues/workers/{id}", show_worker),
     _page_at("/queues/{queue}/rates", show_rates),
