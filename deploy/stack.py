@@ -24,15 +24,13 @@ from domain.database.checks import check_servers
 from domain.errors import FuelrouteError
 from domain.queue.jobs import QUEUES
 from domain.queue.redis_clients import check_redis
-from domain.settings import CONTACT_KEY_FILE, Settings
+from domain.settings import CONTACT_KEY_FILE, DEMO_FILE, Settings
 from domain.text import printable, without_secrets
 from ingress.http.serving import free_port
 
 EmbeddedServer = EmbeddedPostgres | EmbeddedRedis
 METRICS_FILE = "metrics.json"
 """The file in the data folder from which Prometheus learns where the processes' metrics are."""
-DEMO_FILE = "demo.json"
-"""The file in the data folder with the keys of the demo that was made there."""
 
 
 class StackScreen(Terminal):

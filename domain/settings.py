@@ -26,6 +26,9 @@ from domain.errors import FuelrouteError
 STACK_FILE = "stack.json"
 """The file in which `fuelroute up` writes, in its data folder, where the running stack's servers are."""
 
+DEMO_FILE = "demo.json"
+"""The file in the data folder with the keys of the demo that was made there."""
+
 
 MAX_DAYS = 36_500
 """A hundred years stand for "for ever". A longer time would lead to a date before the year 1, on which each pass would

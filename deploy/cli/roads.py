@@ -10,7 +10,7 @@ import typer
 from deploy.cli.arguments import AsJson, read_company_id
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import counting, print_table, screen, show, show_sentence
-from deploy.cli.running import settings_with
+from deploy.cli.running import Host, settings_with
 from deploy.cli.storing import transaction
 from domain.addresses import http_address
 from domain.settings import get_settings
@@ -37,9 +37,7 @@ def roads_serve(
         Path | None,
         typer.Option("--data", metavar="DIR", help="Folder for the built roads, in `roads/`; .fuelroute unless set."),
     ] = None,
-    host: Annotated[
-        str | None, typer.Option("--host", metavar="H", help="Address to listen on; 127.0.0.1 unless set.")
-    ] = None,
+    host: Host = None,
     port: Annotated[
         int | None,
         typer.Option("--port", metavar="N", help="Port to listen on; 8002 unless set, and 0 takes a free one."),

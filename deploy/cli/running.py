@@ -25,6 +25,7 @@ from domain.telemetry.metrics_ports import serve_metrics
 
 app = typer.Typer()
 
+Host = Annotated[str | None, typer.Option("--host", metavar="H", help="Address to listen on; 127.0.0.1 unless set.")]
 ConsolePort = Annotated[
     int | None,
     typer.Option("--console-port", metavar="N", help="Port of the console; the one after the API's unless set."),
@@ -44,9 +45,7 @@ def up(
         Path | None,
         typer.Option("--data", metavar="DIR", help="Folder for the database, logs and keys; .fuelroute unless set."),
     ] = None,
-    host: Annotated[
-        str | None, typer.Option("--host", metavar="H", help="Address to listen on; 127.0.0.1 unless set.")
-    ] = None,
+    host: Host = None,
     port: Annotated[
         int | None,
         typer.Option("--port", metavar="N", help="Port to listen on; 8080 unless set, and 0 takes a free one."),
@@ -85,9 +84,7 @@ def up(
 
 @app.command()
 def ingress(
-    host: Annotated[
-        str | None, typer.Option("--host", metavar="H", help="Address to listen on; 127.0.0.1 unless set.")
-    ] = None,
+    host: Host = None,
     port: Annotated[int | None, typer.Option("--port", metavar="N", help="Port to listen on; 8080 unless set.")] = None,
 ) -> None:
     """Runs one process that answers HTTP: the API, the telematics feed and health checks."""
@@ -99,9 +96,7 @@ def ingress(
 
 @app.command()
 def console(
-    host: Annotated[
-        str | None, typer.Option("--host", metavar="H", help="Address to listen on; 127.0.0.1 unless set.")
-    ] = None,
+    host: Host = None,
     port: Annotated[
         int | None, typer.Option("--port", metavar="N", help="Port to listen on; the one after the API's unless set.")
     ] = None,

@@ -20,7 +20,7 @@ from domain.roads import Roads
 from domain.roads.default_roads import default_roads
 from domain.routes.intake.fleet_changes import import_drivers, import_vehicles
 from domain.sandbox.demo_fleet import read_demo_fleet, start_demo_fleet
-from domain.settings import Settings
+from domain.settings import DEMO_FILE, Settings
 
 HERE = Path(__file__).parent
 ACTOR = Actor("fuelroute demo")
@@ -111,7 +111,7 @@ def _has_fleet(database: Database, company_id: UUID) -> bool:
 
 
 def demo_file(settings: Settings) -> Path:
-    return settings.data / "demo.json"
+    return settings.data / DEMO_FILE
 
 
 def read_demo(settings: Settings) -> dict[str, Any]:

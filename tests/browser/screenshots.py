@@ -27,7 +27,7 @@ from domain.fleet.api_lists import list_vehicles
 from domain.ids import read_id
 from domain.lifecycle import Role
 from domain.routes.intake.fleet_changes import add_mapping
-from domain.settings import STACK_FILE
+from domain.settings import DEMO_FILE, STACK_FILE
 from tests.browser.chromium import NO_CHROMIUM, THEMES, WIDTHS, Theme, find_chromium, running_chromium
 from tests.browser.pages import PAGES, SHOWN, WITH_MAP, Site, Visit, wait_for_maps
 from tests.factories import DOT
@@ -51,7 +51,7 @@ def running_demo() -> Iterator[Site]:
             up = subprocess.Popen([sys.executable, *command], stdout=screen, stderr=subprocess.STDOUT, env=environment)
         try:
             eventually(said.read_text, lambda text: "now you" in text, 180, "the demo")
-            stack, demo = (json.loads((data / name).read_text()) for name in (STACK_FILE, "demo.json"))
+            stack, demo = (json.loads((data / name).read_text()) for name in (STACK_FILE, DEMO_FILE))
             company_id = read_id("cmp", demo["company_id"])
             assert company_id is not None
             with Database(stack["database_url"]) as database:
