@@ -181,8 +181,8 @@ def _miles(places: Array) -> Array:
 
 
 def _in_largest_parts(size: int, arcs: Arcs) -> tuple[NDArray[np.bool_], Arcs]:
-    """Tell which nodes are in parts in which one gets from everywhere to everywhere; the arcs of these parts, with new
-    numbers of nodes."""
+    """Keep the large parts of the network in which a truck gets from each node to each other one. Returns which nodes
+    are kept, and the arcs between them, which number the kept nodes anew."""
     from scipy.sparse import csr_array  # of the extra
     from scipy.sparse.csgraph import connected_components
 
