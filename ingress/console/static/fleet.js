@@ -65,6 +65,10 @@ const about = (truck) => [
   truck[STOP] && `next ${truck[STOP]}`,
   truck[FUEL_STOP] && `fuel at ${truck[FUEL_STOP]}`,
 ].filter(Boolean).join(" · ");
+// Trucks that need somebody come first in the list, then those on their way, then those with a position.
+const RANKS = 4;
+const active = statuses.findIndex(([name]) => name === "active");
+const rankOf = (truck) => (truck[NEEDS] ? 0 : truck[STATUS] === active ? 1 : truck[LATITUDE] !== null ? 2 : 3);
 const needsOf = (truck) => needs.filter((_, bit) => (truck[NEEDS] >> bit) & 1).map(([, words]) => words);
 
 const element = (name, className, text) => Object.assign(document.createElement(name), { className, textContent: text });
@@ -103,14 +107,15 @@ const say = (text) => {
 const counted = (number) => `${number.toLocaleString("en")} ${number === 1 ? "truck" : "trucks"}`;
 const showList = () => {
   const want = wanted(), view = map && viewOf(map);
-  const found = [];
+  const byRank = Array.from({ length: RANKS }, () => []);
   let fitting = 0, unplaced = 0;
   for (const truck of trucks.values()) {
     if (!fits(truck, want)) continue;
     fitting++;
     if (truck[LATITUDE] === null) unplaced++;
-    if (!view || truck[LATITUDE] === null || isIn(view, truck)) found.push(truck);
+    if (!view || truck[LATITUDE] === null || isIn(view, truck)) byRank[rankOf(truck)].push(truck);
   }
+  const found = byRank.flat();
   const shown = found.slice(0, most).map(itemOf);
   shown.forEach((item, place) => {
     if (list.children[place] !== item) list.insertBefore(item, list.children[place] ?? null);

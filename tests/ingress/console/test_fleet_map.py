@@ -1,6 +1,7 @@
 """The page Map: its list, the fleet for its script, the changes in view, and the part for one truck."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -123,6 +124,26 @@ def test_each_need_is_a_filter(world: World, fleet: Fleet) -> None:
     for need, word in (("late", "late"), ("silent", "silent"), ("low", "low fuel"), ("off_road", "off its road")):
         page = words(browser.look("/map", need=need))
         assert "1 truck 102 planned late silent low fuel off its road Bo Diaz · LATE · fuel 3 % · 1 h ago" in page, word
+
+
+def test_the_list_begins_with_the_trucks_that_need_somebody(world: World, fleet: Fleet) -> None:
+    browser = world.browser(Role.VIEWER, fleet)
+    in_order = [f"/map/trucks/{truck}" for truck in fleet.shown_trucks]
+    assert links_to_trucks(browser.look("/map")) == in_order
+    with world.database.transaction() as connection:
+        now = datetime.now(UTC)
+        post(
+            connection,
+            fleet.live,
+            positions_at(JOLIET, now - timedelta(hours=2), unit_number="102", fuel_percent=3),
+            now=now,
+        )
+    for address in ("/map", "/map?unit=10"):
+        assert links_to_trucks(browser.look(address)) == in_order[::-1], address
+
+
+def links_to_trucks(page: str) -> list[str]:
+    return re.findall(r'<a href="(/map/trucks/veh_[^?"]+)', page)
 
 
 def test_the_fleet_for_the_script_is_arrays_of_its_own_company_and_environment(world: World, fleet: Fleet) -> None:

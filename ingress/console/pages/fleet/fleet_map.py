@@ -82,6 +82,7 @@ def show(page: Page) -> Response:
     else:  # the page comes at once, and its script loads the rest
         rows = [row_of(one) for one in read_trucks(page.connection, tenant, ids[:MOST_LISTED], now=page.now)]
         total = len(ids)
+    rows.sort(key=_rank)
     query = {name: page.form.text(name) for name in _FILTERS if page.form.text(name)}
     response = page.render(
         "fleet_map.html",
@@ -104,6 +105,16 @@ def show(page: Page) -> Response:
         about=lambda row: _about(row, page.now),
     )
     return with_map(page.console.settings, response)
+
+
+def _rank(row: Row) -> int:
+    """The place of a truck in the list: those that need somebody come first, then those on their way, then those with a
+    position. The script of the page has the same rule."""
+    if row.needs:
+        return 0
+    if STATUSES[row.status] == "active":
+        return 1
+    return 2 if row.latitude is not None else 3
 
 
 def _about(row: Row, now: datetime) -> str:
