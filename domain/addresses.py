@@ -186,6 +186,17 @@ def open_http_address(url: str) -> str:
     return url
 
 
+def public_page_address(url: str) -> str:
+    """Checks the address of pages whose links are secrets, and returns it. Raises ValueError for one with a path or a
+    query, and for one without TLS that leads to another machine."""
+    parts = urlsplit(open_http_address(url))
+    if parts.path.strip("/") or parts.query:
+        raise ValueError("give the address without a path, such as https://drive.example.com")
+    if parts.scheme != "https" and not is_local(parts.hostname or ""):
+        raise ValueError("its links are secrets, so it begins with https://")
+    return url
+
+
 def _split(url: str, wrong: ValueError) -> SplitResult:
     """The parts of a URL. Raises `wrong` if any part looks misplaced."""
     try:

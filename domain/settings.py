@@ -18,6 +18,7 @@ from domain.addresses import (
     is_local,
     open_http_address,
     postgres_address,
+    public_page_address,
     redis_address,
     replica_address,
 )
@@ -198,6 +199,14 @@ class Settings(BaseSettings):
     )
     api_url: Annotated[str, AfterValidator(http_address)] | None = Field(
         None, description="The API's address for its callers, as the console shows it; host and port when not set"
+    )
+    driver_page_url: Annotated[str, AfterValidator(public_page_address)] | None = Field(
+        None,
+        description="The public address under which phones reach the ingress, for links in messages to the driver's"
+        " page; no links and no page when not set",
+    )
+    driver_link_hours: float = Field(
+        24, ge=0, le=24 * MAX_DAYS, description="How long after the end of its trip a link to the driver's page works"
     )
     map_style_url: Annotated[str, AfterValidator(open_http_address)] | None = Field(
         None,
@@ -567,6 +576,10 @@ class Settings(BaseSettings):
         """The address of the console for people."""
         own = self._of_running_stack("console_url") or f"http://{self.console_host}:{self.console_port_or_next()}"
         return (self.console_url or own).rstrip("/")
+
+    def driver_page_address(self) -> str | None:
+        """The public address of the driver's page, without a path; None where there is no such page."""
+        return self.driver_page_url.rstrip("/") if self.driver_page_url is not None else None
 
     def console_port_or_next(self) -> int:
         """The console's port. 0 stands for a free one, as for the ingress."""

@@ -444,6 +444,7 @@ class Passes:
             ("explanations", retention.forget_explanations, settings.explanation_retention_days, _PORTION),
             ("texts", retention.forget_texts, settings.message_text_retention_days, _PORTION),
             ("event_details", retention.forget_event_details, settings.message_text_retention_days, _PORTION),
+            ("driver_links", retention.forget_links, 0, _PORTION),
             ("routes", retention.forget_routes, settings.route_retention_days, _PORTION),
             ("fills", retention.forget_fills, settings.fill_retention_days, _PORTION),
             (

@@ -42,7 +42,7 @@ _DELETE = [
         Command(f"DELETE FROM {table} WHERE route_id = ANY(%s)")
         for table in (
             *("webhook_events", "messages", "route_events", "visits", "savings", "stop_verdicts", "sandbox_drives"),
-            *("driven_roads", "trip_burns", "plans"),
+            *("driven_roads", "trip_burns", "plans", "driver_links"),
         )
     ),
     Command("DELETE FROM routes WHERE id = ANY(%s)"),
@@ -67,6 +67,17 @@ def forget_texts(connection: Connection, *, days: float, now: datetime, limit: i
 def forget_event_details(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
     """Removes the reasons and errors of a route's events. The kind of each event, its time and its person stay."""
     return _BLANK_EVENTS.execute(connection, _portion(now, days, limit)).rowcount
+
+
+_FORGET_LINKS = Command(
+    "DELETE FROM driver_links WHERE id = ANY(ARRAY(SELECT id FROM driver_links WHERE expires_at < %(before)s"
+    " ORDER BY expires_at LIMIT %(limit)s))"
+)
+
+
+def forget_links(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
+    """Deletes links to drivers' pages that expired that long ago."""
+    return _FORGET_LINKS.execute(connection, _portion(now, days, limit)).rowcount
 
 
 def forget_routes(connection: Connection, *, days: float, now: datetime, limit: int) -> int:

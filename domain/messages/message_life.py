@@ -23,6 +23,7 @@ from domain.database.fence import is_at_work
 from domain.database.statements import Command, NotNull, Statement
 from domain.lifecycle import Environment
 from domain.magic_values import LATE_MESSAGE, named
+from domain.messages.driver_links import with_fresh_link, with_masked_link
 from domain.messages.gateways import Fault, claim_time, give_text
 from domain.messages.in_cab import InCabTarget, connector_account, hand_over_in_cab
 from domain.messages.message_text import corrected
@@ -174,6 +175,7 @@ def claim(
         until = now + lease
         crashed = Retries(lease, factor=_DOUBT_FACTOR).wait(message.attempts)
         retry_at = max(until, min(now + crashed, _last_moment(message, settings)))
+        text = with_masked_link(text, settings.driver_page_address())
     _CLAIM.execute(connection, (text, until, retry_at, message.id))
     if message.environment == Environment.SANDBOX:
         return _deliver(connection, message, MessageStatus.SUPPRESSED, SANDBOX, now=now)
@@ -183,7 +185,7 @@ def claim(
         message.id,
         message.company_id,
         url,
-        text,
+        with_fresh_link(connection, text, message, settings.driver_page_address(), now=now),
         message.claimed_until,
         message.attempts,
         _in_cab_target(connection, message, url),

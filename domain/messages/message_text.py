@@ -26,7 +26,12 @@ OFF_ROAD_NOTICE_MILES = 2.0
 """Distance from the road above which the text mentions it. A nearer truck stop stands at an exit, and the map leads
 there."""
 
+LINK_PATH = "/d/"
+"""The path of the driver's page, before the token."""
+
 _CUT = "..."
+_LINK = "Your trip on a page"
+_IS_LINK = re.compile(rf".*: https?://\S+{LINK_PATH}\S+")
 _BEGINS_STOP = re.compile(r"[0-9]+\. ")
 _NOT_IN_A_LINE = re.compile(
     "[\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069]+"
@@ -174,6 +179,20 @@ def corrected(text: str) -> str:
     return _OPENING_CORRECTED + text.removeprefix(_OPENING) if text.startswith(_OPENING) else text
 
 
+def with_link(text: str, address: str | None) -> str:
+    """The text with one line that leads to the page of the trip, before its last line; None: without such a line."""
+    lines, ending = _parted(text)
+    link = [f"{_LINK}: {address}"] if address is not None else []
+    return "\n".join([*lines, *link, ending[-1]])
+
+
+def _parted(text: str) -> tuple[list[str], list[str]]:
+    """The lines of a text, and the lines that end it: the link to the page, where it has one, and the message's id."""
+    lines = text.split("\n")
+    ending = 2 if len(lines) > 1 and _IS_LINK.fullmatch(lines[-2]) else 1
+    return lines[:-ending], lines[-ending:]
+
+
 def one_line(name: str) -> str:
     """A name from outside, without the characters that could end a line of the message."""
     return _NOT_IN_A_LINE.sub(" ", name).strip()
@@ -193,14 +212,14 @@ def _shortened(name: str, most: int) -> str:
 
 def fitted(text: str, most_characters: int) -> str:
     """The text for an app that takes at most this many characters. A longer text ends after a whole fuel stop; then a
-    line says so, and the message's id stays the last line."""
+    line says so. The link to the page and the message's id stay the last lines."""
     if len(text) <= most_characters:
         return text
-    *lines, last = text.split("\n")
+    lines, ending = _parted(text)
     stops = [number for number, line in enumerate(lines) if _BEGINS_STOP.match(line)]
     for count in range(len(stops) - 1, -1, -1):
         cut = f"Cut here, after fuel stop {count} of {len(stops)}: the app takes no more. Ask dispatch for the others."
-        shorter = "\n".join([*lines[: stops[count]], cut, last])
+        shorter = "\n".join([*lines[: stops[count]], cut, *ending])
         if len(shorter) <= most_characters:
             return shorter
     return text[:most_characters]

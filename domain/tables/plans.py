@@ -1,4 +1,4 @@
-"""Fuel plans, their messages to drivers, and their savings."""
+"""Fuel plans, their messages to drivers with their links, and their savings."""
 
 from datetime import datetime
 from typing import Any
@@ -93,6 +93,28 @@ class Messages(SQLModel, table=True):
     """When the vendor of the app in the cab first reported that the driver had read it."""
     read_asked_at: datetime | None = time_column(null=True)
     """When the vendor was last asked whether it was read."""
+
+
+class DriverLinks(SQLModel, table=True):
+    """A link to the page of a driver's trip; see `messages/driver_links.py`."""
+
+    __tablename__ = "driver_links"
+    __table_args__ = (
+        Index("driver_links_by_token", "token_hash", unique=True),
+        Index("driver_links_by_route", "route_id"),
+        Index("driver_links_by_driver", "driver_id"),
+        Index("driver_links_by_expiry", "expires_at"),
+    )
+
+    id: UUID = Field(primary_key=True)
+    company_id: UUID
+    environment: str
+    route_id: UUID
+    driver_id: UUID
+    token_hash: bytes
+    created_at: datetime = time_column()
+    expires_at: datetime = time_column()
+    """When it has expired, whatever its trip does; it expires earlier when the trip has ended."""
 
 
 class Savings(SQLModel, table=True):

@@ -34,6 +34,7 @@ ORDER = (
     "savings",
     "fills",
     "routes",
+    "driver_page",
     "sandbox",
     "webhooks",
     "needs",

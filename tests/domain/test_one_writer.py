@@ -60,6 +60,7 @@ OWNERS = {
     "connectors": "connectors",
     "connector_vehicles": "connectors",
     "messages": "messages",
+    "driver_links": "messages",
     "savings": "savings",
     "fills": "fills",
     "fill_tellings": "fills",

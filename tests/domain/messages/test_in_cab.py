@@ -16,7 +16,7 @@ from domain.database.connections import Database
 from domain.ids import shown_id
 from domain.messages import message_life
 from domain.messages.message_life import MessageStatus
-from domain.messages.message_text import fitted
+from domain.messages.message_text import fitted, with_link
 from domain.messages.read_status import ask_read_status, claim_unread, read_status_jobs, store_read
 from domain.messages.resending import CannotResend, requeue
 from domain.queue.jobs import ask_read_status_job
@@ -253,6 +253,18 @@ def test_a_text_that_is_too_long_ends_after_a_whole_fuel_stop_and_keeps_its_id()
     assert cut == f"Cut here, after fuel stop {kept} of 20: the app takes no more. Ask dispatch for the others."
     assert len(fitted(text, len(shorter) + len("\n".join(stops[:3])) + 3)) > len(shorter), "it keeps what fits"
     assert fitted(text, len(text)) == text
+
+
+def test_a_text_that_is_too_long_keeps_the_link_to_the_page_that_shows_the_rest() -> None:
+    stops = [line for number in range(1, 21) for line in (f"{number}. {'Plaza ' * 20}", "Mile 5: 9 gal", "https://map")]
+    text = "\n".join(["Fuel plan for A", "To: B", *stops, "20 fuel stops", "Message msg_1"])
+    address = "https://drive.example.com/d/token"
+    shorter = fitted(with_link(text, address), MOST_CHARACTERS)
+
+    assert len(shorter) <= MOST_CHARACTERS
+    *_, cut, link, last = shorter.split("\n")
+    assert cut.startswith("Cut here")
+    assert (link, last) == (f"Your trip on a page: {address}", "Message msg_1")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from domain.accounts.companies import set_policy
 from domain.accounts.contact_urls import channel_of
 from domain.accounts.policy import Policy
 from domain.database.connections import Connection
+from domain.driver_page.links import find_driver_link
 from domain.ids import shown_id
 from domain.lifecycle import RouteStatus
 from domain.messages.due_messages import due_messages, list_messages
@@ -226,3 +227,66 @@ def test_messages_are_listed_for_their_company_only(
         (ids[0], "sent", "outbox"),
         (ids[1], "suppressed", "sandbox"),
     ]
+
+
+# --- The link to the driver's page -----------------------------------------------------------------------------
+
+PAGE = "https://drive.example.com"
+
+
+def link_of(text: str) -> str:
+    """The line before the message's id."""
+    return text.split("\n")[-2]
+
+
+def test_a_message_has_a_link_of_its_own_in_each_attempt_and_the_stored_text_a_mask(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, gateway: Gateway
+) -> None:
+    gateway.status = 503
+    contact(connection, fleet, gateway.url)
+    route_id = imported(connection, fleet.live, now=now)
+    message_id = planned_by_hand(connection, route_id, now=now)
+    with_page = settings.model_copy(update={"driver_page_url": f"{PAGE}/"})
+
+    deliver(connection, message_id, settings=with_page, now=now)
+    gateway.status = 200
+    deliver(connection, message_id, settings=with_page, now=now + timedelta(hours=1))
+
+    first, second = (
+        link_of(one["message"]).removeprefix(f"Your trip on a page: {PAGE}/d/") for one in gateway.received
+    )
+    assert first != second
+    for token in (first, second):
+        link = find_driver_link(connection, token, hours=24, now=now)
+        assert link is not None
+        assert link.route_id == route_id
+    stored = message(connection, message_id).text
+    assert link_of(stored) == f"Your trip on a page: {PAGE}/d/***"
+    assert stored.count("/d/") == 1
+
+
+def test_without_an_address_of_the_page_the_text_has_no_link_even_if_it_had_one(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime, gateway: Gateway
+) -> None:
+    gateway.status = 503
+    contact(connection, fleet, gateway.url)
+    message_id = planned_by_hand(connection, imported(connection, fleet.live, now=now), now=now)
+    before = message(connection, message_id).text
+    with_page = settings.model_copy(update={"driver_page_url": PAGE})
+
+    deliver(connection, message_id, settings=with_page, now=now)
+    deliver(connection, message_id, settings=settings, now=now + timedelta(hours=1))
+
+    assert message(connection, message_id).text == before
+
+
+def test_neither_the_outbox_nor_the_sandbox_gets_a_link(
+    connection: Connection, fleet: Fleet, settings: Settings, now: datetime
+) -> None:
+    with_page = settings.model_copy(update={"driver_page_url": PAGE})
+    for tenant in (fleet.live, fleet.sandbox):
+        message_id = planned_by_hand(connection, imported(connection, tenant, now=now), now=now)
+        deliver(connection, message_id, settings=with_page, now=now)
+        assert PAGE not in message(connection, message_id).text
+    links = connection.execute("SELECT FROM driver_links WHERE company_id = %s", (fleet.company_id,))
+    assert links.fetchall() == []
