@@ -23,7 +23,7 @@ PRICE_SPREAD = 0.03
 """Dollars a gallon: the price at the pump is off the price that we know by N(0, 0.03)."""
 CLOSED_SHARE = 0.03
 SKIPPED_SHARE, FILLED_SHARE, PUMP_GALLONS = 0.08, 0.15, 5.0
-"""A driver skips 8 % of his stops, fills up at 15 % of them, and stops the pump at the next 5 gallons."""
+"""A driver skips 8 % of his stops, fills up at 15 % of them, and stops the pump at the nearest 5 gallons."""
 
 LEAST_MPG, MOST_MPG = 5.6, 8.2
 TANKS_GALLONS = (150.0, 200.0)
