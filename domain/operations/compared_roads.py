@@ -10,12 +10,11 @@ import numpy as np
 from domain.database.connections import Connection
 from domain.database.statements import Statement
 from domain.documents import StopDocument
-from domain.fleet.vehicles import Hazmat
+from domain.fleet.dimensions import dimensions_of
 from domain.ids import shown_id
 from domain.roads import Point, Road, Roads
 from domain.roads.sphere import are_apart, places_along, unit_vectors
 from domain.roads.states import default_states
-from domain.roads.truck_dimensions import TruckDimensions
 
 ELSEWHERE_MILES = 2.0
 """Roads nearer than this count as the same one: the embedded lines are simplified."""
@@ -96,15 +95,7 @@ class RoadComparison:
 
     def of(self, planned: PlannedStops) -> ComparedRoad:
         points = [Point(stop["latitude"], stop["longitude"]) for stop in planned.stops]
-        truck = TruckDimensions(
-            planned.height_feet,
-            planned.width_feet,
-            planned.length_feet,
-            planned.weight_pounds,
-            planned.axle_weight_pounds,
-            planned.axle_count,
-            None if planned.hazmat is None else planned.hazmat == Hazmat.YES,
-        )
+        truck = dimensions_of(planned)
         embedded, real = self.embedded.through(points, truck), self.valhalla.through(points, truck)
         is_real = real.source == "valhalla"
         return {

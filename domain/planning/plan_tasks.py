@@ -16,13 +16,12 @@ from domain.database.statements import NotNull, Statement
 from domain.documents import StopDocument
 from domain.driven_lanes.lanes import LearnedLane, learned_lane_for
 from domain.driven_lanes.road_by_lane import road_by_lane
-from domain.fleet.vehicles import Hazmat
+from domain.fleet.dimensions import dimensions_of
 from domain.lifecycle import Environment
 from domain.planning.fuel_on_board import FuelOnBoard, Tank, read_fuel
 from domain.planning.schedule import arrivals_along
 from domain.roads import Point, Road, Roads, great_circle_miles
 from domain.roads.sphere import stop_point
-from domain.roads.truck_dimensions import TruckDimensions
 from domain.stations.corridor_offers import Arrivals
 
 _MOST_FIXES = 1_000
@@ -57,18 +56,6 @@ class RouteToPlan(NamedTuple):
     map_link: str
     newest_at: datetime | None
     """The time of the truck's newest fix."""
-
-    @property
-    def truck_dimensions(self) -> TruckDimensions:
-        return TruckDimensions(
-            height_feet=self.height_feet,
-            width_feet=self.width_feet,
-            length_feet=self.length_feet,
-            weight_pounds=self.weight_pounds,
-            axle_weight_pounds=self.axle_weight_pounds,
-            axle_count=self.axle_count,
-            hazmat=self.hazmat == Hazmat.YES if self.hazmat is not None else None,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +247,7 @@ def arrivals_on(task: PlanTask, road: Road) -> Arrivals:
 def road_ahead(task: PlanTask, roads: Roads) -> Road:
     """The road from the truck through the stops that are left: the driven road of their lane where there is one."""
     stops = [stop_point(stop) for stop in task.route.stops]
-    truck = task.route.truck_dimensions
+    truck = dimensions_of(task.route)
     if task.lane is not None:
         driven = road_by_lane(task.lane, task.position, stops, task.stops_left, roads, truck)
         if driven is not None:

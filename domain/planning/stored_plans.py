@@ -8,6 +8,7 @@ from domain.database.connections import Connection, as_json
 from domain.database.statements import Command
 from domain.documents import PlanCause, TimelineEntry
 from domain.encoding import utc_text
+from domain.fleet.dimensions import dimensions_of
 from domain.ids import new_id
 from domain.planning.coarse_ways import coarse_way_of
 from domain.planning.explanation import (
@@ -80,7 +81,7 @@ def _sources(task: PlanTask, road: Road, corridor: Corridor, closed: Sequence[Of
         "capacity_gallons": {"source": "the vehicle" if route.fuel_tank_capacity_gallons else "the default"},
         "mpg": {"source": task.burn.source},
         "roads": road_origin(
-            road, route.truck_dimensions, lane=task.lane, second_ways=corridor.second_ways, signs=_signs_along(road)
+            road, dimensions_of(route), lane=task.lane, second_ways=corridor.second_ways, signs=_signs_along(road)
         ),
         "prices": {
             "imported_at": _moment(prices.imported_at),
