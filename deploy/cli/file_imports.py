@@ -30,40 +30,49 @@ app = typer.Typer()
 _MOST_COLUMNS_SHOWN = 8
 
 
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Any file: CSV, Excel, or JSON lines of routes.")]
+Company = Annotated[
+    UUID | None,
+    typer.Option(
+        "--company", parser=read_company_id, metavar="ID", help="The company; stations and taxes belong to none."
+    ),
+]
+Kind = Annotated[
+    str | None, typer.Option("--as", metavar="KIND", help="What the file is. It is then imported without a question.")
+]
+Profile = Annotated[
+    str, typer.Option("--profile", metavar="NAME", help="The profile of a file of prices, or the fuel card.")
+]
+Volume = Annotated[
+    Literal["gallons", "litres"] | None,
+    typer.Option("--volume", help="What all quantities of a card's file are, where no column says it."),
+]
+Effective = Annotated[
+    str, typer.Option("--effective", metavar="TIME", help="From when prices hold, where the file does not say it.")
+]
+Retail = Annotated[bool, typer.Option(help="Change the retail prices that all companies share, too.")]
+InEnvironment = Annotated[Environment, typer.Option("--environment", help="The environment of fills and routes.")]
+Look = Annotated[bool, typer.Option("--look", help="Only say what the file is, and import nothing.")]
+WithoutQuestions = Annotated[
+    bool, typer.Option("--yes", help="Do not ask; a file that may be of two kinds is not imported.")
+]
+
+
 @app.command("import")
 def import_file(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Any file: CSV, Excel, or JSON lines of routes.")],
-    company_id: Annotated[
-        UUID | None,
-        typer.Option(
-            "--company", parser=read_company_id, metavar="ID", help="The company; stations and taxes belong to none."
-        ),
-    ] = None,
-    kind: Annotated[
-        str | None,
-        typer.Option("--as", metavar="KIND", help="What the file is. It is then imported without a question."),
-    ] = None,
-    profile: Annotated[
-        str, typer.Option("--profile", metavar="NAME", help="The profile of a file of prices, or the fuel card.")
-    ] = "",
-    volume: Annotated[
-        Literal["gallons", "litres"] | None,
-        typer.Option("--volume", help="What all quantities of a card's file are, where no column says it."),
-    ] = None,
+    file: File,
+    company_id: Company = None,
+    kind: Kind = None,
+    profile: Profile = "",
+    volume: Volume = None,
     currency: Currency = "",
     unit: Unit = "",
-    effective: Annotated[
-        str, typer.Option("--effective", metavar="TIME", help="From when prices hold, where the file does not say it.")
-    ] = "",
-    retail: Annotated[bool, typer.Option(help="Change the retail prices that all companies share, too.")] = True,
+    effective: Effective = "",
+    retail: Retail = True,
     believe: Believe = False,
-    environment: Annotated[
-        Environment, typer.Option("--environment", help="The environment of fills and routes.")
-    ] = Environment.LIVE,
-    look: Annotated[bool, typer.Option("--look", help="Only say what the file is, and import nothing.")] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask; a file that may be of two kinds is not imported.")
-    ] = False,
+    environment: InEnvironment = Environment.LIVE,
+    look: Look = False,
+    yes: WithoutQuestions = False,
     as_json: AsJson = False,
 ) -> None:
     """Imports any file: vehicles, drivers, stations, deals, taxes, prices, purchases of a fuel card, routes.
@@ -95,7 +104,7 @@ def import_file(
         show(as_json, found.as_json(), lambda: None)
         return
     answer = _decide(wanted, found, told, is_told=kind is not None, yes=yes, as_json=as_json)
-    _import(wanted, answer, as_json=as_json)
+    _import(wanted, found.layout, answer, as_json=as_json)
 
 
 def _moment(effective: str) -> datetime | None:
@@ -174,14 +183,14 @@ def _ask(question: str, names: Sequence[str]) -> str:
     return str(typer.prompt(question, type=Choice(list(names)), err=True))
 
 
-def _import(wanted: "Import", answer: "FileAnswer", *, as_json: bool) -> None:
+def _import(wanted: "Import", layout: str | None, answer: "FileAnswer", *, as_json: bool) -> None:
     from domain.operations.file_looks import file_to_import, remember
 
     with transaction() as connection:
         stored = file_to_import(connection, wanted, answer)
     report = store_file(stored, bar="rows", as_json=as_json)
     with transaction() as connection:
-        remember(connection, wanted, answer, now=clock.now())
+        remember(connection, wanted, layout, answer, now=clock.now())
     if not as_json and _changes_nothing(report):
         screen.print(f"all of it is stored already: {counted(report.unchanged, 'row', 'rows')}")
     finish_import(as_json, answer.kind, report, kind=answer.kind, profile=answer.profile)

@@ -68,6 +68,8 @@ class FileKind(NamedTuple):
     profiles: Sequence[FileProfile] = ()
     """The built-in profiles that are recognized."""
     needs_company: bool = True
+    has_environments: bool = False
+    """True if its rows belong to the live environment or to the sandbox."""
 
     def fit(self, rows: Sequence[Row], kept: Sequence[FileProfile]) -> KindFit:
         """Compares the first rows of a file with the columns of this kind. `kept` are profiles of the company."""
@@ -177,8 +179,9 @@ FILE_KINDS: dict[str, FileKind] = {
             MAY_DISPATCH,
             record=FILL_FIELDS,
             profiles=tuple(one.profile for one in CARDS.values() if one.is_recognized),
+            has_environments=True,
         ),
-        FileKind("routes", "routes", MAY_DISPATCH),
+        FileKind("routes", "routes", MAY_DISPATCH, has_environments=True),
     )
 }
 """Every kind of file that can be imported. A new one is one more entry here, and one in `import_kinds.py`."""

@@ -101,13 +101,15 @@ class FileLook(NamedTuple):
     why: str
     choices: Sequence[str]
     """The kinds that may be meant."""
-    profiles: Sequence[str]
+    layout: str | None
+    """A text that is equal for files with the same columns; None for a file without columns."""
+    profiles: Sequence[str] = ()
     """The profiles that read it equally well; a person chooses if there are several."""
-    rows: Sequence[dict[str, str]]
+    rows: Sequence[dict[str, str]] = ()
     """The first rows as they would be read, each with its line."""
-    refused: Sequence[Rejected]
+    refused: Sequence[Rejected] = ()
     """The first rows that would be refused."""
-    unclear: Sequence[str]
+    unclear: Sequence[str] = ()
     """Sentences about doubts that a person should settle or know."""
 
     @property
@@ -133,29 +135,29 @@ def look_at_file(connection: Connection, wanted: Import, given: FileAnswer | Non
     the file can be nothing, UnknownKind, UnknownCompany, RetiredCompany."""
     if wanted.company_id is not None:
         require_company(connection, wanted.company_id)
-    found, kept = _recognized(connection, wanted)
+    beginning = None if is_json_lines(wanted.path) else first_rows(wanted.path)
+    layout = layout_digest(beginning) if beginning else None
+    found, kept = _recognized(connection, wanted, beginning, layout)
     answer, is_sure, why = _decided(found, kept, given)
     if answer is None:
-        return FileLook(None, False, why, list(FILE_KINDS), (), (), (), ())
+        return FileLook(None, False, why, list(FILE_KINDS), layout)
     fit = next((one for one in found.fits if one.kind == answer.kind), None)
-    profiles = _profiles(fit, answer)
-    choices = [one.kind for one in found.fits]
-    if len(profiles) > 1:
-        unclear = [f"its columns fit the profiles {' and '.join(profiles)}: choose one"]
-        return FileLook(answer, False, why, choices, profiles, (), (), unclear)
+    look = FileLook(answer, is_sure, why, [one.kind for one in found.fits], layout, _profiles(fit, answer))
+    if len(look.profiles) > 1:
+        unclear = [f"its columns fit the profiles {' and '.join(look.profiles)}: choose one"]
+        return look._replace(is_sure=False, unclear=unclear)
     if FILE_KINDS[answer.kind].needs_company and wanted.company_id is None:
-        unclear = [str(MissingCompany(answer.kind))]
-        return FileLook(answer, is_sure, why, choices, profiles, (), (), unclear)
+        return look._replace(unclear=[str(MissingCompany(answer.kind))])
+    if fit is not None and fit.profiles:
+        answer = _named(answer, look.profiles[0])  # so that the file is not opened once more to find it
     report, unclear = ImportReport(), list[str]()
     try:
         answer, rows = _first_rows(connection, wanted, answer, report, unclear, now)
     except UnreadableFile as error:
-        return FileLook(
-            answer, False, why, choices, profiles, (), (), [str(error).replace(str(wanted.path), "the file")]
-        )
+        return look._replace(is_sure=False, unclear=[str(error).replace(str(wanted.path), "the file")])
     if report.unused_columns:
         unclear.append(f"columns that are not used: {', '.join(report.unused_columns[:30])}")
-    return FileLook(answer, is_sure, why, choices, profiles, rows, sorted(report.rejected)[:_SHOWN], unclear)
+    return look._replace(answer=answer, rows=rows, refused=sorted(report.rejected)[:_SHOWN], unclear=unclear)
 
 
 def require_decided(look: FileLook, *, is_told: bool) -> FileAnswer:
@@ -171,10 +173,9 @@ def require_decided(look: FileLook, *, is_told: bool) -> FileAnswer:
     return look.answer
 
 
-def remember(connection: Connection, wanted: Import, answer: FileAnswer, *, now: datetime) -> None:
-    """Keep the decisions for the company's next file with the same columns."""
-    if wanted.company_id is not None and not is_json_lines(wanted.path):
-        layout = layout_digest(first_rows(wanted.path))
+def remember(connection: Connection, wanted: Import, layout: str | None, answer: FileAnswer, *, now: datetime) -> None:
+    """Keep the decisions for the company's next file with the same columns, whose `layout` a look has told."""
+    if wanted.company_id is not None and layout is not None:
         keep_answer(connection, wanted.company_id, layout, msgspec.to_builtins(answer), now=now)
 
 
@@ -190,19 +191,21 @@ def is_json_lines(path: Path) -> bool:
         raise UnreadableFile(f"cannot read {path}: {error.strerror}") from None
 
 
-def _recognized(connection: Connection, wanted: Import) -> tuple[Recognized, FileAnswer | None]:
-    """The kind by the columns, and what was decided about such a file before."""
-    if is_json_lines(wanted.path):
+def _recognized(
+    connection: Connection, wanted: Import, rows: Sequence[Row] | None, layout: str | None
+) -> tuple[Recognized, FileAnswer | None]:
+    """The kind by the columns in the first rows, and what was decided about such a file before. JSON lines have no
+    rows."""
+    if rows is None:
         return Recognized([KindFit("routes", ["externalId"], 1)], True, "each line is the body of a push"), None
-    rows = first_rows(wanted.path)
     if wanted.company_id is None:
         return recognize_kind(rows), None
     kept = [one for name in ("prices", "fills") for one in kept_profiles(connection, wanted.company_id, name)]
-    return recognize_kind(rows, kept), _kept_answer(connection, wanted.company_id, rows)
+    return recognize_kind(rows, kept), _kept_answer(connection, wanted.company_id, layout)
 
 
-def _kept_answer(connection: Connection, company_id: UUID, rows: Sequence[Row]) -> FileAnswer | None:
-    kept = read_answer(connection, company_id, layout_digest(rows))
+def _kept_answer(connection: Connection, company_id: UUID, layout: str | None) -> FileAnswer | None:
+    kept = read_answer(connection, company_id, layout) if layout is not None else None
     answer = msgspec.convert(kept, FileAnswer) if kept is not None else None
     return answer if answer is not None and answer.kind in FILE_KINDS else None
 
@@ -240,15 +243,15 @@ def _first_rows(
     zone = ZoneInfo(time_zone_of(connection, _company_of(wanted, answer)))
     if answer.kind == "prices":
         profile = _price_profile(connection, wanted, answer)
-        return _named(answer, profile), list(_price_rows(wanted, profile, zone, report, unclear))
+        return _named(answer, profile.name), list(_price_rows(wanted, profile, zone, report, unclear))
     if answer.kind == "fills":
         profile = card_profile_of(wanted.path, answer.profile)
-        return _named(answer, profile), list(_fill_rows(wanted.path, profile, answer.volume, report, unclear, now))
+        return _named(answer, profile.name), list(_fill_rows(wanted.path, profile, answer.volume, report, unclear, now))
     return answer, list(_route_rows(wanted.path, zone, report))
 
 
-def _named(answer: FileAnswer, profile: FileProfile) -> FileAnswer:
-    return msgspec.structs.replace(answer, profile=profile.name)
+def _named(answer: FileAnswer, profile: str) -> FileAnswer:
+    return msgspec.structs.replace(answer, profile=profile)
 
 
 def _company_of(wanted: Import, answer: FileAnswer) -> UUID:

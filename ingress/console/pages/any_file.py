@@ -76,7 +76,7 @@ def take(page: Page, upload: Upload) -> Response:
         raise Refused(400, "This file cannot be read", fault_of_file(error, upload.path)) from None
     except (NotDecided, UnknownProfile) as error:
         raise Refused(409, "What is this file?", sentence(str(error))) from None
-    remember(page.connection, wanted, answer, now=page.now)
+    remember(page.connection, wanted, look.layout, answer, now=page.now)
     return begin_import(page, upload, file, _FOLDERS.get(answer.kind, f"/{answer.kind}/imports"))
 
 
@@ -127,7 +127,7 @@ def _show_look(page: Page, look: FileLook) -> Response:
         columns=columns,
         profiles=_profiles(page, kind),
         refused=[(row.line, plain_words(row.message)) for row in look.refused],
-        environments=list(Environment) if kind in _FOLDERS else [],
+        environments=list(Environment) if kind and FILE_KINDS[kind].has_environments else [],
     )
 
 
