@@ -43,7 +43,8 @@ def _costs(trip: Trip, max_stops: int | None) -> tuple[list[float], int]:
     costs, most_stops = [], 0
     for station in stations:
         layers = [at_least(V, station.lowest_passing) for V in layers]
-        stopped = after_stops(layers, station, trip.stop_cost, counted=counted, start=start)
+        begins = start if trip.may_begin_at(station.candidate_index) else []
+        stopped = after_stops(layers, station, trip.stop_cost, counted=counted, start=begins)
         # Each stop made so far leaves one fewer for the rest of the trip.
         found = [least_sum(S, T) for S, T in zip(stopped, reversed(ahead.pop()), strict=True)]
         cost, before, after = min(found, key=lambda one: one[0])

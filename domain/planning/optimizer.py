@@ -21,7 +21,8 @@ is and only raises the lowest one allowed. V_i(g) is the least cost of passing c
 Every V_i is piecewise linear and kept exactly, piece by piece, without a grid. The inner minimum is the running
 (prefix) minimum of W, shifted up by Q_i - d_i: where it falls, S_i has the slope of V and exactly Q_i is bought; where
 it stays, S_i has the slope p_i and one arrival level is the best for a whole range of h. V_i is the lower envelope of
-the two. A limit of K stops makes it K + 1 functions, one for each number of stops made.
+the two. A limit of K stops makes it K + 1 functions, one for each number of stops made. Where the first stop is
+restricted to some candidates, the level of the start leads to a stop at these alone, and never to the destination.
 
 Before the first stop R + M takes the place of R. M is positive in old plans, which kept a margin, and negative where
 the truck may use some of its reserve until it reaches fuel; then it has no floor at its first stop either. So the level
@@ -96,6 +97,8 @@ def _solve(trip: Trip, max_stops: int | None) -> Solution | Infeasible:
     # stops that are left cannot bring what is wanted at the destination, for each of them buys at most a tank.
     start: CostFunction = [(trip.start_usable_gallons, trip.start_usable_gallons, CostSegment(0.0, 0.0))]
     wanted_without_stop = max(reserve + trip.margin_gallons, trip.end_gallons - GALLON_TOLERANCE) + burned
+    if trip.first_stops is not None:
+        wanted_without_stop = math.inf
     has_to_stop = finish.wanted <= trip.start_usable_gallons < wanted_without_stop
     layers: list[CostFunction] = [[]]
     lowest = [-math.inf]
@@ -114,7 +117,8 @@ def _solve(trip: Trip, max_stops: int | None) -> Solution | Infeasible:
             if finish.line is not None:
                 break
             return _why_infeasible(trip, max_stops, last_stop_mile, candidate.mile)
-        stopped = after_stops(layers, station, trip.stop_cost + TIE_BREAK_DOLLARS, counted=counted, start=start)
+        begins = start if trip.may_begin_at(station.candidate_index) else []
+        stopped = after_stops(layers, station, trip.stop_cost + TIE_BREAK_DOLLARS, counted=counted, start=begins)
         if any(stopped):
             last_stop_mile = candidate.mile
         if finish.reached(stopped, finish.wanted):

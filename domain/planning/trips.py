@@ -52,7 +52,8 @@ class Trip:
       that drives past has no floor there;
     - at the destination at least `end_gallons` are left, and each gallon above that is worth
       `leftover_value_per_gallon`;
-    - each stop costs `stop_cost` dollars, and buys no less than `smallest_purchase`.
+    - each stop costs `stop_cost` dollars, and buys no less than `smallest_purchase`;
+    - where there are `first_stops`, the truck stops, and at one of these candidates first.
 
     Each gallon takes the truck `mpg` miles. Where its burn differs by leg, `burned` says how many gallons the road has
     burned by the end of each leg, and `mpg` is the mean. The first is at mile 0, the last at the destination or beyond
@@ -72,6 +73,11 @@ class Trip:
     leftover_value_per_gallon: float = 0.0
     margin_gallons: float = 0.0
     burned: tuple[BurnedBy, ...] = ()
+    first_stops: frozenset[int] | None = None
+
+    def may_begin_at(self, index: int) -> bool:
+        """True if the truck's first stop may be at this candidate."""
+        return self.first_stops is None or index in self.first_stops
 
     def gallons_to(self, mile: float) -> float:
         """The gallons that the road burns from the start to this mile."""
@@ -138,7 +144,7 @@ class Trip:
         return max(self.smallest_on_road, self.detour_gallons(candidate.mile, detour_miles))
 
 
-NUMBERS = tuple(one.name for one in fields(Trip) if one.name not in ("candidates", "burned"))
+NUMBERS = tuple(one.name for one in fields(Trip) if one.name not in ("candidates", "burned", "first_stops"))
 """The values of a trip that are one number each. The inputs of an explanation have the same names."""
 
 
@@ -204,6 +210,7 @@ def drive_trip(trip: Trip, purchases: Sequence[Purchase], *, tolerance_gallons: 
     mile, fuel = 0.0, trip.start_usable_gallons
     check(trip.max_stops is None or len(purchases) <= trip.max_stops, "more stops than allowed")
     check(fuel >= trip.lowest_gallons(0) - tolerance_gallons, "the start is below the reserve")
+    check(trip.may_begin_at(purchases[0].candidate_index if purchases else -1), "another first stop than allowed")
     for stops_made, (index, gallons) in enumerate(purchases):
         candidate = trip.candidates[index]
         check(candidate.mile >= mile, f"station {candidate.station_id} is behind the truck")

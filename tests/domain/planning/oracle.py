@@ -71,6 +71,10 @@ def milp(trip: Trip, must_stop_at: int | None = None) -> highspy.HighsLp:
     after_stops({fuel: 1}, burned)
     if trip.max_stops is not None:
         row(-inf, trip.max_stops, dict.fromkeys(stops, 1.0))
+    if trip.first_stops is not None:
+        row(1, inf, {stops[index]: 1.0 for index in trip.first_stops})
+        for other in set(range(len(stops))) - trip.first_stops:
+            row(-inf, 0, {stops[other]: 1.0, **{stops[one]: -1.0 for one in trip.first_stops if one < other}})
     return _program(columns, rows, stops)
 
 

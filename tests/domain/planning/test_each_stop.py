@@ -32,7 +32,8 @@ def cost_with_stop(trip: Trip, must_stop_at: int | None) -> float | None:
     for index, station in enumerate(stations_of(trip)):
         start = at_least(start, station.lowest_passing + trip.margin_gallons)
         layers = [at_least(V, station.lowest_passing) for V in layers]
-        stopped = after_stops(layers, station, trip.stop_cost, counted=trip.max_stops is not None, start=start)
+        begins = start if trip.may_begin_at(index) else []
+        stopped = after_stops(layers, station, trip.stop_cost, counted=trip.max_stops is not None, start=begins)
         if index == must_stop_at:
             start, layers = [], stopped
         else:
@@ -40,6 +41,7 @@ def cost_with_stop(trip: Trip, must_stop_at: int | None) -> float | None:
     burned, worth = trip.gallons_to(trip.distance_miles), trip.leftover_value_per_gallon
     wanted = max(trip.reserve_gallons, trip.end_gallons) - GALLON_TOLERANCE + burned
     without_stop = max(trip.lowest_gallons(0), trip.end_gallons) - GALLON_TOLERANCE + burned
+    start = start if trip.first_stops is None else []
     costs = [
         line.base + line.slope * level - worth * (level - burned - trip.end_gallons)
         for V in [at_least(start, without_stop), *(at_least(V, wanted) for V in layers)]

@@ -60,6 +60,13 @@ def with_random_floors(trip: Trip, highest_share: float = 0.6) -> Trip:
     )
 
 
+def with_random_first_stops(trip: Trip) -> Trip:
+    """The trip whose first stop is at one of some of its stations."""
+    rng = random.Random(repr(trip))
+    indexes = range(len(trip.candidates))
+    return replace(trip, first_stops=frozenset(rng.sample(indexes, k=min(len(indexes), rng.randint(1, 6)))))
+
+
 def with_each(trip: Trip, change: Callable[[Candidate], Candidate]) -> Trip:
     return replace(trip, candidates=tuple(map(change, trip.candidates)))
 
@@ -91,6 +98,10 @@ VARIANTS: dict[str, Callable[[Trip], Trip]] = {
     "nothing for what is left": lambda trip: replace(trip, leftover_value_per_gallon=0.0),
     "some of the price for what is left": lambda trip: replace(trip, leftover_value_per_gallon=3.0),
     "more than any price for what is left": lambda trip: replace(trip, leftover_value_per_gallon=6.0),
+    "the first stop at some stations": with_random_first_stops,
+    "less than the reserve until one of some stations": lambda trip: with_random_first_stops(
+        replace(trip, margin_gallons=-0.8 * trip.reserve_gallons, start_gallons=0.9 * trip.reserve_gallons, max_stops=3)
+    ),
     "low floors": lambda trip: with_random_floors(trip, 0.3),
     "floors": with_random_floors,
     "floors up to a full tank": lambda trip: with_random_floors(trip, 1.0),
