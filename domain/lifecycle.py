@@ -70,6 +70,22 @@ class MapLink(StrEnum):
     GEO = "geo"
 
 
+class ChoiceKind(StrEnum):
+    """The condition of a choice, another plan that the driver may take in place of his.
+
+    CHEAPEST is the plan without a condition, for a driver who has chosen another one before. The stations of
+    OTHER_CHAIN, EARLIER, LATER and AMENITIES are those of the first fuel stop; AMENITIES are parking and showers that
+    the planned one lacks.
+    """
+
+    CHEAPEST = "cheapest"
+    OTHER_CHAIN = "other_chain"
+    EARLIER = "earlier"
+    LATER = "later"
+    FEWER_STOPS = "fewer_stops"
+    AMENITIES = "amenities"
+
+
 HELD = frozenset({RouteStatus.PENDING, RouteStatus.PENDING_MAPPING, RouteStatus.PENDING_WINDOW})
 """Accepted, not yet imported."""
 

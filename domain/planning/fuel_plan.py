@@ -167,7 +167,7 @@ class ComputedPlan:
     @property
     def savings_total(self) -> float | None:
         saved = self.savings_per_gallon
-        return None if saved is None else float(_cents(Decimal(str(saved)) * Decimal(str(self.total_gallons))))
+        return None if saved is None else float(cents(Decimal(str(saved)) * Decimal(str(self.total_gallons))))
 
     @cached_property
     def signs(self) -> list[Sign | None]:
@@ -221,6 +221,13 @@ def compute_plan(inputs: PlanInputs, *, now: datetime | None = None) -> Computed
     inputs = inputs.within(limits.max_detour_miles)
     if isinstance(solution, Infeasible):
         return NoPlan(inputs, limits, trip, solution)
+    return finished_plan(inputs, limits, trip, solution, generated_at=now or inputs.departure)
+
+
+def finished_plan(
+    inputs: PlanInputs, limits: PlanLimits, trip: Trip, solution: Solution, *, generated_at: datetime
+) -> ComputedPlan:
+    """The plan with these purchases. `inputs` have the offers of the trip's candidates."""
     miles = [trip.candidates[index].mile for index, _ in solution.purchases]
     at_stations, at_points = arrivals_along(inputs.road, inputs.departure, inputs.opens, miles, stay=FUEL_STOP_TIME)
     points = tuple(
@@ -233,7 +240,6 @@ def compute_plan(inputs: PlanInputs, *, now: datetime | None = None) -> Computed
             zip(solution.purchases, drive_trip(trip, solution.purchases), at_stations, strict=False)
         )
     )
-    generated_at = now or inputs.departure
     return ComputedPlan(inputs, limits, generated_at, trip, solution.objective, solution.purchases, stops, points)
 
 
@@ -304,7 +310,7 @@ def _stop(
         miles_from_origin=round(offer.mile, MILE_DECIMALS),
         gallons_to_fill=purchase.gallons,
         price_per_gallon=price,
-        total_cost=_cents(Decimal(str(purchase.gallons)) * Decimal(str(price))),
+        total_cost=cents(Decimal(str(purchase.gallons)) * Decimal(str(price))),
         # Rounded down, but not because of the error of floating-point sums.
         arrival_fuel_percent=math.floor(100 * arriving_gallons / inputs.rated_gallons + 1e-6),
         estimated_arrival=arrival,
@@ -374,5 +380,6 @@ def _explained(candidate: Candidate, offer: Offer, gallons: float, reserve_gallo
     return explained
 
 
-def _cents(dollars: Decimal) -> Decimal:
+def cents(dollars: Decimal) -> Decimal:
+    """The amount rounded to the cent, halves up."""
     return dollars.quantize(Decimal("0.01"), ROUND_HALF_UP)

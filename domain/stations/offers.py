@@ -8,7 +8,7 @@ from domain.stations.prices import adjusted_price
 
 
 class Station(NamedTuple):
-    """A place that sells fuel."""
+    """A place that sells fuel. The places to park a truck and the showers are None where no file tells them."""
 
     station_id: str
     name: str
@@ -18,6 +18,8 @@ class Station(NamedTuple):
     state: str | None
     latitude: float
     longitude: float
+    parking_spaces: int | None = None
+    showers: int | None = None
 
 
 class Offer(NamedTuple):

@@ -1,0 +1,141 @@
+"""The menu of a plan: up to three other plans that its driver may choose, each the cheapest under one condition, with
+its extra cost.
+
+The conditions are those of `ChoiceKind`. Another chain is within an hour's drive of the planned stop, parking and
+showers within an hour and a half; earlier and later mean half an hour to an hour and a half. Everything else is as in
+the plan: its road, prices, closed stations, limits and floors. So a choice is a plan like any other, and the optimizer
+finds it on the plan's trip with one limit more: the candidates for the first stop, or one stop fewer.
+
+A choice's extra cost is the difference of two sums, both to the cent: what is paid at the pumps (less the tax, where
+the policy compares such prices) and for the stops, less the worth of the fuel left."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+import numpy as np
+
+from domain.lifecycle import ChoiceKind
+from domain.planning.fuel_plan import ComputedPlan, cents, finished_plan
+from domain.planning.rounding import solve_rounded
+from domain.planning.trips import Solution, Trip, drive_trip
+from domain.stations.chains import Brand, BrandMatch, brand_match, brand_of
+from domain.stations.offers import Station
+
+MOST_CHOICES = 3
+
+NEAR_HOURS, FAR_HOURS = 0.5, 1.5
+"""An earlier or a later stop is between these hours of driving from the planned one."""
+
+CHAIN_HOURS = 1.0
+"""Furthest drive from the planned stop to one of another chain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Another plan for the driver, and the dollars that it costs more: in all (`extra`), and at the pumps alone."""
+
+    kind: ChoiceKind
+    plan: ComputedPlan
+    extra: Decimal
+    extra_at_pumps: Decimal
+
+
+def menu_of(
+    plan: ComputedPlan, cheapest: ComputedPlan | None = None, *, most: int | None = MOST_CHOICES
+) -> list[Choice]:
+    """The choices of a driver with this plan, the cheapest first: none is the plan itself, and no two are the same. For
+    a plan that was chosen before, `cheapest` is the one that it is dearer than. `most` is None for all choices."""
+    least = cheapest or plan
+    places = {_places(plan)}
+    found: list[Choice] = []
+    for kind, trip in _conditions(plan, least.trip, is_cheapest=cheapest is None):
+        other = _plan_of(plan, trip)
+        if other is not None and _places(other) not in places:
+            places.add(_places(other))
+            found.append(choice_of(kind, other, least))
+    return sorted(_most_wanted(found)[:most], key=lambda one: one.extra)
+
+
+def _conditions(plan: ComputedPlan, trip: Trip, *, is_cheapest: bool) -> Iterator[tuple[ChoiceKind, Trip]]:
+    """The trip of each kind of choice, from the trip without a condition."""
+    if not is_cheapest:
+        yield ChoiceKind.CHEAPEST, trip
+    if plan.purchases:
+        for kind, first_stops in _first_stops(plan).items():
+            if first_stops:
+                yield kind, replace(trip, first_stops=frozenset(first_stops))
+        yield ChoiceKind.FEWER_STOPS, replace(trip, max_stops=len(plan.purchases) - 1)
+
+
+def _first_stops(plan: ComputedPlan) -> dict[ChoiceKind, list[int]]:
+    """The candidates for the first stop under each condition on it."""
+    inputs, planned = plan.inputs, plan.purchases[0].candidate_index
+    miles = [one.mile for one in plan.trip.candidates]
+    hours = np.interp(miles, inputs.road.stop_miles, inputs.road.stop_hours)
+    found: dict[ChoiceKind, list[int]] = {
+        kind: [] for kind in (ChoiceKind.OTHER_CHAIN, ChoiceKind.EARLIER, ChoiceKind.LATER, ChoiceKind.AMENITIES)
+    }
+    stop = inputs.offers[planned].station
+    chain = _chain(stop)
+    for index, later_hours in enumerate((hours - hours[planned]).tolist()):
+        apart, station = abs(later_hours), inputs.offers[index].station
+        if apart > FAR_HOURS:
+            continue
+        if apart > NEAR_HOURS:
+            found[ChoiceKind.EARLIER if later_hours < 0 else ChoiceKind.LATER].append(index)
+        if apart <= CHAIN_HOURS and brand_match(chain, _chain(station)) == BrandMatch.OTHER:
+            found[ChoiceKind.OTHER_CHAIN].append(index)
+        if has_more_amenities(station, stop):
+            found[ChoiceKind.AMENITIES].append(index)
+    return found
+
+
+def _chain(station: Station) -> Brand:
+    return brand_of(station.brand or "", station.name, station.city or "")
+
+
+def has_more_amenities(station: Station, planned: Station) -> bool:
+    """True if the station has parking for trucks or showers that the planned one is not known to have."""
+    has_parking = bool(station.parking_spaces) and not planned.parking_spaces
+    has_showers = bool(station.showers) and not planned.showers
+    return has_parking or has_showers
+
+
+def _plan_of(plan: ComputedPlan, trip: Trip) -> ComputedPlan | None:
+    """The cheapest plan of the trip; None where none is feasible."""
+    solution = solve_rounded(trip)
+    if not isinstance(solution, Solution):
+        return None
+    return finished_plan(plan.inputs, plan.limits, trip, solution, generated_at=plan.generated_at)
+
+
+def _places(plan: ComputedPlan) -> tuple[int, ...]:
+    return tuple(purchase.candidate_index for purchase in plan.purchases)
+
+
+def choice_of(kind: ChoiceKind, plan: ComputedPlan, cheapest: ComputedPlan) -> Choice:
+    at_pumps = sum(one.total_cost for one in plan.stops) - sum(one.total_cost for one in cheapest.stops)
+    return Choice(kind, plan, _dollars(plan) - _dollars(cheapest), Decimal(at_pumps))
+
+
+def _dollars(plan: ComputedPlan) -> Decimal:
+    """The cost of a plan by its policy's objective, to the cent."""
+    trip = plan.trip
+    fuel = [
+        cents(Decimal(str(gallons)) * Decimal(str(trip.candidates[index].price))) for index, gallons in plan.purchases
+    ]
+    left = drive_trip(trip, plan.purchases)[-1] - trip.end_gallons
+    worth = cents(Decimal(str(trip.leftover_value_per_gallon * left)))
+    return sum(fuel, cents(Decimal(str(trip.stop_cost * len(plan.purchases))))) - worth
+
+
+_IN_TIME = (ChoiceKind.EARLIER, ChoiceKind.LATER)
+
+
+def _most_wanted(found: list[Choice]) -> list[Choice]:
+    """The choices in the order in which a driver wants them: the cheapest first, but the dearer of an earlier and a
+    later stop behind those that differ in other respects."""
+    ordered = sorted(found, key=lambda one: one.extra)
+    in_time = [one for one in ordered if one.kind in _IN_TIME]
+    return [*(one for one in ordered if one not in in_time[1:]), *in_time[1:]]
