@@ -41,8 +41,8 @@ class PlannedRoute(Protocol):
 
 
 _INSERT = Command(
-    "INSERT INTO messages (id, company_id, environment, route_id, plan_id, driver_id, text, retry_at)"
-    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
+    "INSERT INTO messages (id, company_id, environment, route_id, plan_id, driver_id, begins_low, text, retry_at)"
+    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
 
 
@@ -87,6 +87,7 @@ def queue_message(
             route.id,
             plan_id,
             route.driver_id,
+            low_fuel,
             text,
             now + SWEEP_GRACE,
         ),

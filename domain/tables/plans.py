@@ -75,6 +75,8 @@ class Messages(SQLModel, table=True):
     status: str = with_default("'pending'")
     channel: str | None = None
     """The way it is sent: `outbox`, `sandbox`, or a gateway's schema such as `mailtos`. Never its secrets."""
+    begins_low: bool = with_default("false")
+    """True if the truck has to use some of its reserve by this plan."""
     text: str | None = None
     """The text; NULL once deleted by retention."""
     attempts: int = with_default("0")

@@ -81,8 +81,8 @@ class TruckNow(NamedTuple):
     is_late: bool
     is_silent: bool
     is_low: bool
-    """True if its plan began low on fuel, its fuel does not last to its next purchase, or its level is at or below the
-    floor of the policy. An ordinary plan arrives above that."""
+    """True if its plan began low on fuel and no fuel stop is behind it, if its fuel does not last to its next purchase,
+    or if its level is at or below the floor of the policy. An ordinary plan arrives above that."""
     is_off_road: bool
 
 
@@ -138,7 +138,9 @@ _read_stop = msgspec.json.Decoder(_Stop).decode
 _read_fuel_stops = msgspec.json.Decoder(list[_FuelStop]).decode
 _read_timeline = msgspec.json.Decoder(list[_Mile]).decode
 
-_ROUTE = "r.id, r.external_id, r.status, r.driver_id, r.plan_id, r.stops, r.replan, r.revision"
+_ROUTE = (
+    "r.id, r.external_id, r.status, r.vehicle_id, r.environment, r.driver_id, r.plan_id, r.stops, r.replan, r.revision"
+)
 _OF_TRUCK = "r.company_id = v.company_id AND r.vehicle_id = v.id AND r.environment = %(environment)s"
 
 _TRUCKS = Statement(

@@ -17,8 +17,11 @@ still off the road then, it has been found so again."""
 ON_ITS_WAY = "r.status = ANY('{planned,active}')"
 IS_SILENT = "t.newest_at < %(silent)s::timestamptz"
 """SQL of a truck's track `t`; `silent` is TRUCK_SILENT_AFTER ago."""
-BEGINS_LOW = "m.text LIKE 'LOW FUEL%%'"
-"""SQL of the message `m` of a plan that begins low on fuel."""
+BEGINS_LOW = """((m.begins_low OR m.text LIKE 'LOW FUEL%%') AND NOT EXISTS (
+    SELECT FROM tracks behind WHERE behind.vehicle_id = r.vehicle_id AND behind.environment = r.environment
+      AND behind.watch_at IS NOT NULL AND behind.fuel_stops_passed > 0))"""
+"""SQL of the message `m` of a plan of the route `r` that begins low on fuel, until the truck's first fuel stop is
+behind it. Of a message that the release before wrote, only the text says it."""
 GETS_LOW = "t.low_since IS NOT NULL"
 """SQL of a truck's track `t`: its fuel does not last to its next purchase above the floor."""
 HAS_NO_LEVEL = "t.look_below_percent = 0"

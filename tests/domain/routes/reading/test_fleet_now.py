@@ -151,7 +151,7 @@ def test_late_and_silent_are_those_of_the_overview(connection: Connection, fleet
     assert not seen(connection, fleet).is_silent
 
 
-def test_a_truck_is_low_at_the_floor_or_where_its_plan_begins_low_or_its_fuel_does_not_last(
+def test_a_truck_is_low_at_the_floor_or_until_it_fuels_where_its_plan_begins_low_or_its_fuel_does_not_last(
     connection: Connection, fleet: Fleet
 ) -> None:
     """An ordinary plan arrives at its reserve, which is not low."""
@@ -164,9 +164,16 @@ def test_a_truck_is_low_at_the_floor_or_where_its_plan_begins_low_or_its_fuel_do
     assert not seen(connection, fleet).is_low
     connection.execute("UPDATE messages SET text = E'LOW FUEL: stop\\nmore' WHERE route_id = %s", (route_id,))
     assert seen(connection, fleet).is_low
+    connection.execute(
+        "UPDATE messages SET text = 'COMBUSTIBLE BAJO', begins_low = true WHERE route_id = %s", (route_id,)
+    )
+    assert seen(connection, fleet).is_low, "whatever the language of its text"
     assert [one.need.kind for one in find_routes_in_need(connection, fleet.live, now=NOW)] == ["low_fuel"]
-    connection.execute("UPDATE messages SET text = 'Fuel plan' WHERE route_id = %s", (route_id,))
-    assert not seen(connection, fleet).is_low
+    connection.execute(
+        "UPDATE tracks SET watch_at = %s, fuel_stops_passed = 1 WHERE company_id = %s", (NOW, fleet.company_id)
+    )
+    assert not seen(connection, fleet).is_low, "its first fuel stop is behind it"
+    assert find_routes_in_need(connection, fleet.live, now=NOW) == []
     connection.execute("UPDATE tracks SET low_since = %s WHERE company_id = %s", (NOW, fleet.company_id))
     assert seen(connection, fleet).is_low
     (need,) = find_routes_in_need(connection, fleet.live, now=NOW)
