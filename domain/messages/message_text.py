@@ -11,13 +11,14 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from domain.ids import shown_id
+from domain.languages.words import ENGLISH, Language, Words, capitalized, purchase_in_words, text_to_say
 from domain.lifecycle import MapLink
 from domain.planning.directions import Directions
-from domain.wording import purchase_in_words
 
-_OPENING = "Fuel plan"
-_OPENING_CORRECTED = "CORRECTED fuel plan"
-_LOW_FUEL = "LOW FUEL"
+_OPENING = text_to_say("Fuel plan")
+_OPENING_CORRECTED = text_to_say("CORRECTED fuel plan")
+_LOW_FUEL = text_to_say("LOW FUEL")
+"""A message begins with one of these, in its language."""
 
 LONGEST_LINE = 160
 """Characters of one text message."""
@@ -53,6 +54,7 @@ def compose(
     low_fuel: bool = False,
     road_miles: float | None = None,
     why: str = "",
+    words: Words = ENGLISH,
 ) -> str:
     """The message of a plan, with its fuel stops in driving order. `stops` and `plan` are documents of the API:
 
@@ -74,81 +76,114 @@ def compose(
 
     Where the truck has to use some of its reserve, a line before these says so, and where to fuel first. `road_miles`
     is the mile of the destination. Where it lies beyond the end of the plan, a line says where the plan ends. `why` is
-    the reason of a new plan that the driver should know, for a line after the time.
+    the reason of a new plan that the driver should know, for a line after the time. `directions` and `why` are in the
+    language of `words`. The last line is in English in every language: apps in the cab are searched for it.
     """
     end = plan["totalDistanceMiles"]
     destination_mile = max(end, road_miles or end)
     is_cut = destination_mile > end
-    end_of_plan = f"{'the end of this plan' if is_cut else 'destination'}, mile {end:.0f}"
-    lines = [_low_fuel(plan, is_cut)] if low_fuel else []
+    if is_cut:
+        end_of_plan = words.say("the end of this plan, {mile}", mile=words.mile(end))
+    else:
+        end_of_plan = words.say("destination, {mile}", mile=words.mile(end))
+    destination = words.mile(destination_mile)
+    lines = [_low_fuel(plan, is_cut, words)] if low_fuel else []
     lines += [
-        _title(route_name, unit_number),
-        _line(f"To: {{}}, mile {destination_mile:.0f}", stops[-1]["name"]),
-        f"Planned {planned_at.astimezone(ZoneInfo(time_zone)):%a %b %d %H:%M %Z}",
+        _title(route_name, unit_number, words),
+        _line(words, text_to_say("To: {place}, {mile}"), {"place": stops[-1]["name"]}, mile=destination),
+        words.say("Planned {moment}", moment=words.moment(planned_at.astimezone(ZoneInfo(time_zone)))),
     ]
     if why:
-        lines.append(_line("Why: {}", why))
+        lines.append(_line(words, text_to_say("Why: {reason}"), {"reason": why}))
     for stop in plan["stops"]:
-        lines += _fuel_stop(stop, plan, directions[stop["sequence"]] if directions else None, map_link, end_of_plan)
-    lines.append(_totals(plan, is_cut))
+        told = directions[stop["sequence"]] if directions else None
+        lines += _fuel_stop(stop, plan, told, map_link, end_of_plan, words)
+    lines.append(_totals(plan, is_cut, words))
     if is_cut:
-        lines.append(
-            f"This plan ends at mile {end:.0f} of {destination_mile:.0f}. Ask for the next one before you are there."
-        )
+        text = text_to_say("This plan ends at {mile} of {last}. Ask for the next one before you are there.")
+        lines.append(words.say(text, mile=words.mile(end), last=words.road_number(destination_mile)))
     lines.append(f"Message {shown_id('msg', message_id)}")
     return "\n".join(lines)
 
 
-def _title(route_name: str, unit_number: str | None) -> str:
+def _title(route_name: str, unit_number: str | None, words: Words) -> str:
     """The first line, short enough that the longer one of a correction fits, too."""
-    room = LONGEST_LINE - len(_OPENING_CORRECTED) + len(_OPENING)
+    opening = words.say(_OPENING)
+    room = LONGEST_LINE - len(words.say(_OPENING_CORRECTED)) + len(opening)
     if unit_number:
-        return _line(f"{_OPENING} for {{}}, truck {{}}", route_name, unit_number, longest=room)
-    return _line(f"{_OPENING} for {{}}", route_name, longest=room)
+        text, names = text_to_say("{opening} for {route}, truck {unit}"), {"route": route_name, "unit": unit_number}
+    else:
+        text, names = text_to_say("{opening} for {route}"), {"route": route_name}
+    return _line(words, text, names, longest=room, opening=opening)
 
 
-def _totals(plan: Mapping[str, Any], is_cut: bool) -> str:
+def _totals(plan: Mapping[str, Any], is_cut: bool, words: Words) -> str:
     count = len(plan["stops"])
-    if not count:
-        up_to = f" up to mile {plan['totalDistanceMiles']:.0f}" if is_cut else ""
-        return f"No fuel stop is needed{up_to}: the fuel on board is enough."
-    return f"{count} fuel stop{'s' if count > 1 else ''}, {plan['totalGallons']:.1f} gal, ${plan['totalCost']:.2f}"
+    if count:
+        totals = {"volume": words.volume(plan["totalGallons"]), "cost": words.money(plan["totalCost"])}
+        return words.say_many(
+            "{count} fuel stop, {volume}, {cost}", "{count} fuel stops, {volume}, {cost}", count, **totals
+        )
+    if is_cut:
+        mile = words.mile(plan["totalDistanceMiles"])
+        return words.say("No fuel stop is needed up to {mile}: the fuel on board is enough.", mile=mile)
+    return words.say("No fuel stop is needed: the fuel on board is enough.")
 
 
 def _fuel_stop(
-    stop: Mapping[str, Any], plan: Mapping[str, Any], directions: Directions | None, map_link: str, end_of_plan: str
+    stop: Mapping[str, Any],
+    plan: Mapping[str, Any],
+    directions: Directions | None,
+    map_link: str,
+    end_of_plan: str,
+    words: Words,
 ) -> list[str]:
     """The lines of a stop: the place; the purchase and the next stop; the notes; the map."""
-    number = stop["sequence"] + 1
-    place = [stop["name"], *([stop["address"]] if stop["address"] else [])]
-    town = [directions.town] if directions is not None and directions.town else []
-    purchase = purchase_in_words(stop["gallonsToFill"], stop.get("fillToPercent"))
-    ahead = plan["stops"][number : number + 1]
-    next_stop = f"mile {ahead[0]['milesFromOrigin']:.0f}" if ahead else end_of_plan
-    rest = f"{purchase} at ${stop['pricePerGallon']:.3f} = ${stop['totalCost']:.2f}. Next: {next_stop}"
-    lines = [f"Mile {stop['milesFromOrigin']:.0f}{way}{', {}' if town else ''}: {rest}" for way in _ways_to(directions)]
-    # A sign for which the town would be cut is left out.
-    line = next((line for line in lines if len(line.format(*map(one_line, town))) <= LONGEST_LINE), lines[-1])
+    number = f"{stop['sequence'] + 1}. "
+    place = {"name": stop["name"], **({"address": stop["address"]} if stop["address"] else {})}
+    room = LONGEST_LINE - len(number) - len(", ") * (len(place) - 1)
     return [
-        _line(f"{number}. {', '.join('{}' for _ in place)}", *place),
-        _line(line, *town),
-        *(_line("{}", note) for note in (directions.notes if directions is not None else ())),
+        number + ", ".join(_cut(place, room).values()),
+        _purchase(stop, plan, directions, end_of_plan, words),
+        *(_cut({"note": note}, LONGEST_LINE)["note"] for note in (directions.notes if directions is not None else ())),
         _map(stop["latitude"], stop["longitude"], map_link),
     ]
 
 
-def _ways_to(directions: Directions | None) -> list[str]:
-    """The way to a stop, the fullest form first: with the sign of the road where it is known, then with the heading."""
+def _purchase(
+    stop: Mapping[str, Any], plan: Mapping[str, Any], directions: Directions | None, end_of_plan: str, words: Words
+) -> str:
+    """The line of the way to a stop, the purchase there, and the next stop."""
+    ahead = plan["stops"][stop["sequence"] + 1 : stop["sequence"] + 2]
+    rest = words.say(
+        "{purchase} at {price} = {cost}. Next: {next}",
+        purchase=purchase_in_words(stop["gallonsToFill"], stop.get("fillToPercent"), words),
+        price=words.price_of_volume(stop["pricePerGallon"]),
+        cost=words.money(stop["totalCost"]),
+        next=words.mile(ahead[0]["milesFromOrigin"]) if ahead else end_of_plan,
+    )
+    mile = capitalized(words.mile(stop["milesFromOrigin"]))
+    town = one_line(directions.town or "") if directions is not None else ""
+    ways = [", ".join([mile, *way, *([""] if town else [])]) for way in _ways_to(directions, words)]
+    # A sign for which the town would be cut is left out.
+    way = next((way for way in ways if len(f"{way}{town}: {rest}") <= LONGEST_LINE), ways[-1])
+    return f"{way}{_cut({'town': town}, LONGEST_LINE - len(f'{way}: {rest}'))['town']}: {rest}"
+
+
+def _ways_to(directions: Directions | None, words: Words) -> list[list[str]]:
+    """The parts of the way to a stop, the fullest first: with the sign of the road where it is known, then with the
+    heading."""
     if directions is None:
-        return [""]
-    off = ""
+        return [[]]
+    off = []
     if directions.off_road_miles >= OFF_ROAD_NOTICE_MILES:
-        off = f", then {directions.off_road_miles:.0f} mi off the road"
-    heading = f", heading {directions.heading}" if directions.heading else ""
-    if directions.sign is None:
+        off = [words.say("then {distance} off the road", distance=words.distance(directions.off_road_miles))]
+    heading = [words.say("heading {direction}", direction=directions.heading)] if directions.heading else []
+    sign = directions.sign
+    if sign is None:
         return [heading + off]
-    told = "" if directions.sign.has_direction else heading
-    return [f", {directions.sign.in_words()}{told}{off}", heading + off]
+    exit_to = [words.say("exit {number}", number=sign.exit)] if sign.exit is not None else []
+    return [[sign.name, *exit_to, *([] if sign.has_direction else heading), *off], heading + off]
 
 
 def _map(latitude: float, longitude: float, map_link: str) -> str:
@@ -158,25 +193,46 @@ def _map(latitude: float, longitude: float, map_link: str) -> str:
     return f"https://www.google.com/maps/dir/?api=1&destination={place}"
 
 
-def _low_fuel(plan: Mapping[str, Any], is_cut: bool) -> str:
+def _low_fuel(plan: Mapping[str, Any], is_cut: bool, words: Words) -> str:
+    opening = words.say(_LOW_FUEL)
     if not plan["stops"]:
-        end = "end of this plan" if is_cut else "destination"
-        return f"{_LOW_FUEL}: the tank will be below its reserve at the {end}. No station on the way can help."
+        below = text_to_say(
+            "{opening}: the tank will be below its reserve at the destination. No station on the way can help."
+        )
+        if is_cut:
+            below = text_to_say(
+                "{opening}: the tank will be below its reserve at the end of this plan. No station on the way can help."
+            )
+        return words.say(below, opening=opening)
     first = plan["stops"][0]
-    mile, percent = f"{first['milesFromOrigin']:.0f}", first["arrivalFuelPercent"]
     return _line(
-        f"{_LOW_FUEL}: drive to {{}}, mile {mile}, before anything else. The tank will be at {percent} % there.",
-        first["name"],
+        words,
+        text_to_say(
+            "{opening}: drive to {station}, {mile}, before anything else. The tank will be at {percent} % there."
+        ),
+        {"station": first["name"]},
+        opening=opening,
+        mile=words.mile(first["milesFromOrigin"]),
+        percent=first["arrivalFuelPercent"],
     )
 
 
 def corrected(text: str) -> str:
     """The text for a driver who has, or may have, another plan for this load: it says that it is a correction. A
-    corrected text stays as it is."""
+    corrected text stays as it is, in every language."""
     first, line_end, rest = text.partition("\n")
-    if first.startswith(_LOW_FUEL):
-        return first + line_end + corrected(rest)
-    return _OPENING_CORRECTED + text.removeprefix(_OPENING) if text.startswith(_OPENING) else text
+    for words in map(Words, Language):
+        if first.startswith(words.say(_LOW_FUEL)):
+            return first + line_end + corrected(rest)
+        if first.startswith(words.say(_OPENING)):
+            return words.say(_OPENING_CORRECTED) + text.removeprefix(words.say(_OPENING))
+    return text
+
+
+def _words_of(text: str) -> Words:
+    """The language of a message, by its first line."""
+    openings = (_OPENING, _OPENING_CORRECTED, _LOW_FUEL)
+    return next((words for words in map(Words, Language) if text.startswith(tuple(map(words.say, openings)))), ENGLISH)
 
 
 def with_link(text: str, address: str | None) -> str:
@@ -198,12 +254,17 @@ def one_line(name: str) -> str:
     return _NOT_IN_A_LINE.sub(" ", name).strip()
 
 
-def _line(template: str, *names: str, longest: int = LONGEST_LINE) -> str:
-    """The template with a name for each `{}`. If the line would be too long, the longest names are cut."""
-    shown = [one_line(name) for name in names]
-    room = longest - len(template.format(*("" for _ in shown)))
-    most = next(most for most in range(room, 0, -1) if sum(min(len(name), most) for name in shown) <= room)
-    return template.format(*(_shortened(name, most) for name in shown))
+def _line(words: Words, text: str, names: Mapping[str, str], *, longest: int = LONGEST_LINE, **values: object) -> str:
+    """A text with its names and values. If the line would be too long, the longest names are cut."""
+    room = longest - len(words.say(text, **values, **dict.fromkeys(names, "")))
+    return words.say(text, **values, **_cut(names, room))
+
+
+def _cut(names: Mapping[str, str], room: int) -> dict[str, str]:
+    """The names, each in one line, the longest of them cut so that all fit."""
+    shown = {key: one_line(name) for key, name in names.items()}
+    most = next(most for most in range(room, 0, -1) if sum(min(len(name), most) for name in shown.values()) <= room)
+    return {key: _shortened(name, most) for key, name in shown.items()}
 
 
 def _shortened(name: str, most: int) -> str:
@@ -218,7 +279,11 @@ def fitted(text: str, most_characters: int) -> str:
     lines, ending = _parted(text)
     stops = [number for number, line in enumerate(lines) if _BEGINS_STOP.match(line)]
     for count in range(len(stops) - 1, -1, -1):
-        cut = f"Cut here, after fuel stop {count} of {len(stops)}: the app takes no more. Ask dispatch for the others."
+        cut = _words_of(text).say(
+            "Cut here, after fuel stop {count} of {stops}: the app takes no more. Ask dispatch for the others.",
+            count=count,
+            stops=len(stops),
+        )
         shorter = "\n".join([*lines[: stops[count]], cut, *ending])
         if len(shorter) <= most_characters:
             return shorter

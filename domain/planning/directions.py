@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from domain.languages.words import ENGLISH, Words, capitalized, text_to_say
 from domain.planning.fuel_plan import ComputedPlan, PlannedFuelStop
 from domain.planning.ways_out import way_out_in_words
 from domain.roads import Point, Road
@@ -20,12 +21,21 @@ HEADING_MILES = 5.0
 NEAR_TOWN_MILES = 30.0
 """A town further along the road tells a driver little."""
 
-_HEADINGS = ("north", "northeast", "east", "southeast", "south", "southwest", "west", "northwest")
+_HEADINGS = (
+    text_to_say("north"),
+    text_to_say("northeast"),
+    text_to_say("east"),
+    text_to_say("southeast"),
+    text_to_say("south"),
+    text_to_say("southwest"),
+    text_to_say("west"),
+    text_to_say("northwest"),
+)
 
 
 class Directions(NamedTuple):
-    """The directions to one fuel stop. `heading` is None where the road goes nowhere, `town` where no other town with a
-    truck stop is near."""
+    """The directions to one fuel stop, in the driver's language. `heading` is None where the road goes nowhere, `town`
+    where no other town with a truck stop is near."""
 
     heading: str | None
     town: str | None
@@ -38,32 +48,29 @@ class Directions(NamedTuple):
     """The sign of the road and the exit to the stop; None where they are not known."""
 
 
-def directions_of(plan: ComputedPlan) -> list[Directions]:
+def directions_of(plan: ComputedPlan, words: Words = ENGLISH) -> list[Directions]:
     """The directions to each fuel stop of a plan, in driving order."""
     given = plan.inputs
     offers = [given.offers[purchase.candidate_index] for purchase in plan.purchases]
     return [
         Directions(
-            heading=heading_at(given.road, offer.mile),
-            town=town_near(given.offers, offer),
+            heading=heading_at(given.road, offer.mile, words),
+            town=town_near(given.offers, offer, words),
             off_road_miles=offer.detour_miles,
-            notes=_notes(offer, stop),
+            notes=_notes(offer, stop, words),
             sign=sign,
         )
         for offer, stop, sign in zip(offers, plan.stops, plan.signs, strict=True)
     ]
 
 
-def _notes(offer: Offer, stop: PlannedFuelStop) -> tuple[str, ...]:
-    price = [f"Price {offer.price_change.in_words()}"] if offer.price_change is not None else []
-    return (*price, _sentence(way_out_in_words(stop.explained_way_out)))
+def _notes(offer: Offer, stop: PlannedFuelStop, words: Words) -> tuple[str, ...]:
+    change = offer.price_change
+    price = [words.say("Price {change}", change=change.in_words(words))] if change is not None else []
+    return (*price, capitalized(way_out_in_words(stop.explained_way_out, words)))
 
 
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
-
-
-def heading_at(road: Road, mile: float) -> str | None:
+def heading_at(road: Road, mile: float, words: Words = ENGLISH) -> str | None:
     """The direction in which the road leads at that mile, as one of eight words."""
     before, after = (
         Point(*(float(np.interp(at, road.line_miles, column)) for column in road.line.T))
@@ -73,14 +80,14 @@ def heading_at(road: Road, mile: float) -> str | None:
     east = math.remainder(after.longitude - before.longitude, 360) * math.cos(math.radians(before.latitude))
     if max(abs(north), abs(east)) < 1e-4:
         return None
-    return _HEADINGS[round(math.degrees(math.atan2(east, north)) / 45) % 8]
+    return words.say(_HEADINGS[round(math.degrees(math.atan2(east, north)) / 45) % 8])
 
 
 def _mile(offer: Offer) -> float:
     return offer.mile
 
 
-def town_near(offers: Sequence[Offer], stop: Offer) -> str | None:
+def town_near(offers: Sequence[Offer], stop: Offer, words: Words = ENGLISH) -> str | None:
     """The nearest other town on the road, as far as truck stops of the corridor tell where towns are. `offers` are in
     driving order."""
     first = bisect_left(offers, stop.mile - NEAR_TOWN_MILES, key=_mile)
@@ -94,4 +101,5 @@ def town_near(offers: Sequence[Offer], stop: Offer) -> str | None:
     if near is None:
         return None
     miles, is_ahead, name = near
-    return f"{miles:.0f} mi {'before' if is_ahead else 'after'} {name.rstrip(', ')}"
+    text = text_to_say("{distance} before {town}") if is_ahead else text_to_say("{distance} after {town}")
+    return words.say(text, distance=words.distance(miles), town=name.rstrip(", "))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from domain.languages.words import purchase_in_words
 from domain.lifecycle import Objective
 from domain.planning.each_stop import costs_with_each_stop
 from domain.planning.explanation import (
@@ -28,7 +29,6 @@ from domain.planning.trips import (
     drive_trip,
 )
 from domain.stations.arrival_prices import PriceChange
-from domain.wording import purchase_in_words
 
 CHOSEN = "chosen"
 NOT_NEEDED = "not needed"

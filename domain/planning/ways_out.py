@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from domain.languages.words import ENGLISH, Words
 from domain.planning.explanation import ExplainedWayOut
 from domain.planning.trips import GALLON_TOLERANCE, Candidate, Infeasible, Solution, Trip
 from domain.settings import Settings
@@ -58,13 +59,14 @@ class WayOut(NamedTuple):
         }
 
 
-def way_out_in_words(way_out: ExplainedWayOut | None) -> str:
+def way_out_in_words(way_out: ExplainedWayOut | None, words: Words = ENGLISH) -> str:
     """The way out as drivers and dispatchers read it: `if closed: Love's 305, mile 412`."""
     if way_out is None:
-        return "if closed: no other station is in reach, ask dispatch"
+        return words.say("if closed: no other station is in reach, ask dispatch")
+    mile = words.mile(way_out["mile"])
     if way_out["name"] is None:
-        return f"if closed: drive on, the fuel reaches mile {way_out['mile']:.0f}"
-    return f"if closed: {way_out['name']}, mile {way_out['mile']:.0f}"
+        return words.say("if closed: drive on, the fuel reaches {mile}", mile=mile)
+    return words.say("if closed: {station}, {mile}", station=way_out["name"], mile=mile)
 
 
 def floors_for_ways_out(trip: Trip, offers: Sequence[Offer], hard_floor_gallons: float) -> list[float]:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+from domain.languages.words import ENGLISH, Words, text_to_say
 from domain.stations.prices import Deal, net_price
 
 NEAR_CHANGE = timedelta(hours=1)
@@ -63,10 +64,15 @@ class PriceChange(NamedTuple):
     before: float
     after: float
 
-    def in_words(self) -> str:
+    def in_words(self, words: Words = ENGLISH) -> str:
         """The change for people, such as `before midnight on Fri: $3.499, then $3.699`."""
-        moment = f"midnight on {self.at - _ONE_DAY:%a}" if self.at.time() == time() else f"{self.at:%a %H:%M}"
-        return f"before {moment}: ${self.before:.3f}, then ${self.after:.3f}"
+        before, after = words.price_of_volume(self.before), words.price_of_volume(self.after)
+        if self.at.time() == time():
+            day = words.weekday(self.at - _ONE_DAY)
+            return words.say("before midnight on {day}: {before}, then {after}", day=day, before=before, after=after)
+        day, clock = words.weekday(self.at), words.clock(self.at)
+        text = text_to_say("before {day} {clock}: {before}, then {after}")
+        return words.say(text, day=day, clock=clock, before=before, after=after)
 
 
 class StationPrices(NamedTuple):

@@ -11,12 +11,12 @@ from domain.database.connections import Connection
 from domain.database.statements import Statement
 from domain.errors import FuelrouteError
 from domain.files.csvfiles import UnreadableFile
+from domain.languages.units import Country
 from domain.settings import get_settings
 from domain.stations.chains import BrandMatch, brand_match, brand_of
 from domain.stations.price_outliers import FEWEST_IN_COUNTRY, believable_range, unbelievable
 from domain.stations.price_units import (
     US_DOLLARS_A_GALLON,
-    Country,
     ExchangeRates,
     ToldPrice,
     UnitOfPrice,

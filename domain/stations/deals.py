@@ -28,7 +28,7 @@ from domain.stations.believed_prices import (
     UnbelievablePrice,
     UnitOption,
 )
-from domain.stations.price_columns import CurrencyCell, PricePerGallon, UnitCell, Words, check_unit, sent_price
+from domain.stations.price_columns import CellText, CurrencyCell, PricePerGallon, UnitCell, check_unit, sent_price
 from domain.stations.price_sets import begin_price_set, record_by_hand
 from domain.stations.staged_rows import AlreadyPriced, RowKey, count_outcomes, keep_stored, same_key, stage_rows
 
@@ -57,7 +57,7 @@ class DealFileRow(DealRow, frozen=True):
 
     currency: CurrencyCell = None
     unit: UnitCell = None
-    checked_price: Words | None = None
+    checked_price: CellText | None = None
     """The net price or the discount again, or `yes`, if a person has checked it."""
 
     def __post_init__(self) -> None:

@@ -9,10 +9,10 @@ from domain.contract.shapes import Text
 from domain.stations.believed_prices import SentPrice, says_checked
 from domain.stations.price_units import unit_of_price
 
-Words = Annotated[Text, Meta(max_length=400)]
+CellText = Annotated[Text, Meta(max_length=400)]
 PricePerGallon = Annotated[float, Meta(gt=0, lt=100)]
-CurrencyCell = Annotated[Words | None, Caption("Currency", "USD, CAD or MXN; empty: of the country")]
-UnitCell = Annotated[Words | None, Caption("Unit", "gallon or litre; empty: of the country")]
+CurrencyCell = Annotated[CellText | None, Caption("Currency", "USD, CAD or MXN; empty: of the country")]
+UnitCell = Annotated[CellText | None, Caption("Unit", "gallon or litre; empty: of the country")]
 
 
 class PricedRow(Protocol):

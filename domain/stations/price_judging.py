@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domain.files.csvfiles import UnreadableFile
+from domain.languages.units import Country
 from domain.stations.file_prices import PRICE_KINDS, FilePrice, FilePrices
 from domain.stations.price_outliers import (
     FEWEST_IN_STATE,
@@ -23,7 +24,7 @@ from domain.stations.price_outliers import (
     usual_of_countries,
 )
 from domain.stations.price_rows import DoubtfulPrice, PriceImport, PriceReport
-from domain.stations.price_units import Country, country_of
+from domain.stations.price_units import country_of
 from domain.stations.prices import fresh_retail
 from domain.stations.station_codes import code_of_row
 from domain.stations.station_finding import CodedStation

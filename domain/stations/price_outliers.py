@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import NamedTuple
 
+from domain.languages.units import Country
 from domain.settings import Settings
-from domain.stations.price_units import NO_RATES, Country, ExchangeRates
+from domain.stations.price_units import NO_RATES, ExchangeRates
 
 
 class OutlierLimits(NamedTuple):

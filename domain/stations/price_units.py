@@ -6,15 +6,13 @@ are settings; without one a price cannot be converted, and it waits."""
 
 import re
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from domain.languages.units import LITRES_IN_GALLON, Country
 from domain.settings import Settings
 from domain.stations.state_names import US_STATES, letters_of, plain_state
 
-LITRES_IN_GALLON = 3.785411784
 LITRES_IN_IMPERIAL_GALLON = 4.54609
-
-Country = Literal["US", "CA", "MX"]
 
 
 class UnitOfPrice(NamedTuple):

@@ -30,7 +30,7 @@ from domain.stations.believed_prices import (
 )
 from domain.stations.closures import fault_of_moment, store_told_closures
 from domain.stations.places import UnknownStation
-from domain.stations.price_columns import CurrencyCell, PricePerGallon, UnitCell, Words, check_unit, sent_price
+from domain.stations.price_columns import CellText, CurrencyCell, PricePerGallon, UnitCell, check_unit, sent_price
 from domain.stations.price_outliers import MOST_TIMES
 from domain.stations.price_sets import begin_price_set, record_by_hand
 from domain.stations.prices import STALE_AFTER
@@ -43,10 +43,10 @@ class StationRow(Struct, frozen=True):
     name: Annotated[Reference, Caption("Name")]
     latitude: Annotated[Latitude, Caption("Latitude")]
     longitude: Annotated[Longitude, Caption("Longitude")]
-    brand: Annotated[Words | None, Caption("Brand")] = None
-    address: Annotated[Words | None, Caption("Address")] = None
-    city: Annotated[Words | None, Caption("City")] = None
-    state: Annotated[Words | None, Caption("State")] = None
+    brand: Annotated[CellText | None, Caption("Brand")] = None
+    address: Annotated[CellText | None, Caption("Address")] = None
+    city: Annotated[CellText | None, Caption("City")] = None
+    state: Annotated[CellText | None, Caption("State")] = None
     retail_price: Annotated[PricePerGallon | None, Caption("Retail price, dollars a gallon")] = None
     priced_at: SentMoment | None = None
 
@@ -66,7 +66,7 @@ class StationFileRow(StationRow, frozen=True):
     ] = None
     currency: CurrencyCell = None
     unit: UnitCell = None
-    checked_price: Words | None = None
+    checked_price: CellText | None = None
     """The price again, or `yes`, if a person has checked it. Exports have it."""
     closed_until: SentMoment | None = None
     """The station is closed for all companies until then."""

@@ -12,8 +12,9 @@ from markupsafe import Markup
 
 from domain.audit.entries import action_in_words
 from domain.ids import shown_id
+from domain.languages.words import purchase_in_words
 from domain.planning.ways_out import way_out_in_words
-from domain.wording import counted, purchase_in_words
+from domain.wording import counted
 from ingress.console.empty_lists import EMPTY_LISTS
 
 STATIC = Path(__file__).parent / "static"

@@ -9,12 +9,12 @@ from typing import TypedDict
 import numpy as np
 import shapely
 
+from domain.languages.words import purchase_in_words
 from domain.planning.explanation import Explanation, ReasonedCandidate
 from domain.planning.reasons import CHOSEN, with_reasons
 from domain.roads import Point
 from domain.roads.sphere import Array, great_circle_miles
 from domain.routes.reading.history import History
-from domain.wording import purchase_in_words
 from ingress.console.drawing import MOST_POINTS, at_mile, places_of
 
 Place = tuple[float, float]

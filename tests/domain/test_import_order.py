@@ -21,6 +21,7 @@ ORDER = (
     "queue",
     "contract",
     "files",
+    "languages",
     "roads",
     "accounts",
     "fleet",

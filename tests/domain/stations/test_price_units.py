@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.database.connections import Connection
+from domain.languages.units import Country
 from domain.stations.held_prices import NeedsRate, accept_price, held_prices
 from domain.stations.price_files import store_price_file
 from domain.stations.price_outliers import OutlierLimits
@@ -15,7 +16,6 @@ from domain.stations.price_profiles import BUILT_IN, with_unit
 from domain.stations.price_rows import PriceReport
 from domain.stations.price_units import (
     NO_RATES,
-    Country,
     ExchangeRates,
     UnitOfPrice,
     country_of,

@@ -1,0 +1,1 @@
+"""The languages that drivers read: texts, numbers, dates and units."""
