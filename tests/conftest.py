@@ -61,8 +61,8 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     folder = Path(tempfile.mkdtemp(prefix="fuelroute-tests-"))
     _servers.callback(shutil.rmtree, folder, ignore_errors=True)
-    # several whole services at a time keep their pools open
-    server = EmbeddedPostgres(folder, durable=False, options={"max_connections": "500"})
+    # several whole services for each parallel worker keep their pools open
+    server = EmbeddedPostgres(folder, durable=False, options={"max_connections": "1000"})
     os.environ["TEST_DATABASE_URL"] = _servers.enter_context(running(server))
     os.environ["TEST_REDIS_URL"] = _servers.enter_context(running(EmbeddedRedis(folder, durable=False)))
     migrate(os.environ["TEST_DATABASE_URL"])
@@ -259,7 +259,6 @@ def service(settings: Settings, worker_id: str, tmp_path_factory: pytest.TempPat
         logs,
         IMPORT_PASS_SECONDS="2",
         SWEEP_SECONDS="1",
-        AUTODRIVE_SECONDS="0.3",
         IMPORT_WAIT_SECONDS="10",
         WEBHOOK_ALLOWED_HOSTS="127.0.0.0/8",
     ) as running_one:

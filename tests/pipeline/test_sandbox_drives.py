@@ -236,12 +236,12 @@ def test_errors_are_rehearsed_like_the_real_ones_and_store_nothing(service: Serv
         assert client.get("/v1/routes").json()["total"] == 0
 
 
-def test_the_values_mean_nothing_with_a_live_key(service: Service) -> None:
+def test_the_values_mean_nothing_with_a_live_key(own_service: Service) -> None:
     names = (
         *("SANDBOX-DRIVE-3600X", "SANDBOX-OFFROUTE", "SANDBOX-LOWFUEL", "SANDBOX-EMPTY", "SANDBOX-PLANNED"),
         *("SANDBOX-PENDING", "SANDBOX-FUTURE", "SANDBOX-IMPORT-ERROR", "SANDBOX-HTTP-429", "SANDBOX-HTTP-500"),
     )
-    with service.new_tenant(sandbox_autodrive="3600x") as client:
+    with own_service.new_tenant(sandbox_autodrive="3600x") as client:
         routes = [pushed(client, externalId=name, reference=name) for name in names]
         assert {route["status"] for route in routes} == {"draft"}
         time.sleep(2)  # several passes of the sandbox's drives
