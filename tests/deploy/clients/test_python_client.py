@@ -5,7 +5,7 @@ import inspect
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 from deploy.clients.python.fuelroute_client import (
     ApiError,
     AsyncFuelroute,
+    Change,
     DriverRef,
     Fuelroute,
     Misconfigured,
@@ -27,7 +28,7 @@ from deploy.clients.python.fuelroute_client import (
 from ingress.http.serving import free_port
 from tests.factories import JOLIET, NEWARK, route_body
 from tests.pipeline.world import store_prices
-from tests.service import Client, Service
+from tests.service import Client, Service, eventually
 
 
 @pytest.fixture
@@ -90,13 +91,18 @@ def test_lists_go_on_over_pages(fuelroute: Fuelroute) -> None:
     assert len(list(fuelroute.routes(scheduled_from=datetime.now(UTC), page_size=3))) == 5
 
 
+def settled(expected: int, ask: Callable[[], Iterable[Change]]) -> list[Change]:
+    """The changes once there are so many: transactions of other tests may hold up the last ones."""
+    return eventually(lambda: list(ask()), lambda found: len(found) == expected)
+
+
 def test_changes_are_followed_from_page_to_page(fuelroute: Fuelroute) -> None:
     begun = datetime.now(UTC) - timedelta(minutes=1)
     made = [fuelroute.push_route(body()).route.id for _ in range(5)]
 
-    changes = list(fuelroute.changes(since=begun, page_size=2))
+    changes = settled(5, lambda: fuelroute.changes(since=begun, page_size=2))
     fuelroute.cancel_route(made[1])
-    (last,) = fuelroute.changes(cursor=changes[-1].cursor)
+    (last,) = settled(1, lambda: fuelroute.changes(cursor=changes[-1].cursor))
     again = list(fuelroute.changes(cursor=changes[2].cursor, page_size=2))
 
     assert [change.route.id for change in changes] == made
@@ -152,6 +158,9 @@ def test_asyncio_does_the_same(client: Client) -> None:
             assert (await fuelroute.wait_until(route.id, "draft")).id == route.id
             await fuelroute.cancel_route(route.id)
             since = datetime.now(UTC) - timedelta(minutes=1)
+            async with asyncio.timeout(20):  # transactions of other tests may hold up the last ones
+                while len([change async for change in fuelroute.changes(since=since)]) < len(pushes):
+                    await asyncio.sleep(0.1)
             assert {change.route.id async for change in fuelroute.changes(since=since)} == {
                 one.route.id for one in pushes
             }
