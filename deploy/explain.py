@@ -107,7 +107,8 @@ def _facts(explanation: RouteExplanation) -> Iterator[tuple[str, str, str]]:
     yield "objective", inputs["objective"], policy
     yield "prices", f"{explanation['candidates_total']} candidates", _priced(prices, made_at)
     for closed in prices.get("closed", []):
-        yield "closed", f"mile {closed['mile']:.1f}", f"{closed['name']}, until {_moment(closed['closed_until'])}"
+        why = "refused by the driver" if closed.get("refused") else "closed"
+        yield why, f"mile {closed['mile']:.1f}", f"{closed['name']}, until {_moment(closed['closed_until'])}"
 
 
 def _learned_from(inputs: ExplainedInputs) -> str:

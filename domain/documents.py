@@ -65,10 +65,13 @@ class PlanCause(TypedDict):
     """`plans.cause`: why a plan was made for a route that had one. It is in `routes.replan` while the plan is being
     made."""
 
-    kind: Literal["fuel", "prices", "dispatcher", "off_road", "stop_passed", "station_closed", "burn", "level"]
+    kind: Literal[
+        "fuel", "prices", "dispatcher", "off_road", "stop_passed", "station_closed", "refused", "burn", "level"
+    ]
     """Changed fuel at the first stop; changed prices; a dispatcher's request; a truck found off the plan's road; a
-    truck that passed a planned stop without fueling; a station ahead that was marked closed; a truck whose fuel does
-    not last to its next purchase; a truck that needs a higher level at its next purchase than the plan says."""
+    truck that passed a planned stop without fueling; a station ahead that was marked closed; a fuel stop ahead that the
+    driver refused; a truck whose fuel does not last to its next purchase; a truck that needs a higher level at its next
+    purchase than the plan says."""
     at: str
     """The time of the fix that showed it, or of the review; RFC 3339."""
     text: str
@@ -76,7 +79,8 @@ class PlanCause(TypedDict):
     fuelStopsPassed: NotRequired[int]
     """Number of fuel stops of the plan before that were behind the truck, where a plan was made again on the way."""
     closures: NotRequired[dict[str, str]]
-    """The closures that the plan was made for: their ids, each with its station."""
+    """The closures that the plan was made for, and the answers of a driver who cannot fuel there: their ids, each with
+    its station."""
 
 
 class TimelineEntry(TypedDict):

@@ -86,6 +86,25 @@ class ChoiceKind(StrEnum):
     AMENITIES = "amenities"
 
 
+class AnswerKind(StrEnum):
+    """A driver's answer to a fuel stop of his plan."""
+
+    GOING = "going"
+    FUELED = "fueled"
+    REFUSED = "refused"
+
+
+class RefusalReason(StrEnum):
+    """Why a driver cannot fuel where his plan says."""
+
+    CLOSED = "closed"
+    QUEUE = "queue"
+    NO_PARKING = "no_parking"
+    NO_TIME = "no_time"
+    OUT_OF_NETWORK = "out_of_network"
+    OTHER = "other"
+
+
 HELD = frozenset({RouteStatus.PENDING, RouteStatus.PENDING_MAPPING, RouteStatus.PENDING_WINDOW})
 """Accepted, not yet imported."""
 

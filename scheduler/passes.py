@@ -441,6 +441,7 @@ class Passes:
         kinds: tuple[tuple[str, Callable[..., int], float | None, int], ...] = (
             ("positions", position_partitions.forget_positions, settings.position_retention_days, _POSITIONS),
             ("evidence", retention.forget_evidence, settings.evidence_retention_days, _PORTION),
+            ("places", retention.forget_places, settings.evidence_retention_days, _PORTION),
             ("explanations", retention.forget_explanations, settings.explanation_retention_days, _PORTION),
             ("texts", retention.forget_texts, settings.message_text_retention_days, _PORTION),
             ("event_details", retention.forget_event_details, settings.message_text_retention_days, _PORTION),

@@ -188,6 +188,15 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
             group="Messages",
         ),
     ] = None
+    answer_by_miles: Annotated[
+        Annotated[float, Meta(ge=0, le=1_000)] | None,
+        Caption(
+            "Miles before a fuel stop by which the driver has answered",
+            "where he gets a link to the page of his trip; a dispatcher is told of those who have not; 0: nobody is",
+            default="0",
+            group="Messages",
+        ),
+    ] = None
     sandbox_autodrive: Annotated[
         str | None,
         Caption(
@@ -228,6 +237,7 @@ class StoredCompany(NamedTuple):
     sandbox_autodrive: str
     savings_target_per_week: float
     mpg_choice: str
+    answer_by_miles: float
     retired_at: datetime | None
 
 

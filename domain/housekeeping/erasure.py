@@ -195,7 +195,8 @@ def erase_driver(transaction: Transaction, company_id: UUID, driver_id: UUID, *,
             blank.execute(connection, {"company_id": company_id, "driver_id": driver_id})
     with transaction() as connection:
         _forget_texts_to(connection, driver_id)
-        _DELETE_LINKS.execute(connection, (company_id, driver_id))
+        for delete in _DELETE_OF_DRIVER:
+            delete.execute(connection, (company_id, driver_id))
         forget_driver(connection, company_id, driver_id)
         _DELETE_ENTRIES.execute(connection, (company_id, subject_of("drv", driver_id)))
         _record(connection, driver_id, now)
@@ -263,7 +264,10 @@ _FORGET_CARDS = [
     ),
 ]
 """Forget drivers' names beside cards without a unit, and who holds those cards."""
-_DELETE_LINKS = Command("DELETE FROM driver_links WHERE company_id = %s AND driver_id = %s")
+_DELETE_OF_DRIVER = [
+    Command(f"DELETE FROM {table} WHERE company_id = %s AND driver_id = %s")
+    for table in ("driver_links", "driver_answers")
+]
 _DELETE_ENTRIES = Command("DELETE FROM audit_log WHERE company_id = %s AND subject = %s")
 """Deletes the entries about changes of a driver by hand: the reason of a retirement may name the driver."""
 

@@ -31,6 +31,7 @@ _BLANK_EVIDENCE = Command(_blanking("visits", "arrival_evidence", "departure_evi
 _BLANK_EXPLANATIONS = Command(_blanking("plans", "explanation"))
 _BLANK_TEXTS = Command(_blanking("messages", "text", "error"))
 _BLANK_EVENTS = Command(_blanking("route_events", "detail"))
+_BLANK_PLACES = Command(_blanking("driver_answers", "latitude", "longitude"))
 
 _LOCK_FINISHED = Scalar(
     UUID,
@@ -42,7 +43,7 @@ _DELETE = [
         Command(f"DELETE FROM {table} WHERE route_id = ANY(%s)")
         for table in (
             *("webhook_events", "messages", "route_events", "visits", "savings", "stop_verdicts", "sandbox_drives"),
-            *("driven_roads", "trip_burns", "plans", "driver_links"),
+            *("driven_roads", "trip_burns", "driver_answers", "plans", "driver_links"),
         )
     ),
     Command("DELETE FROM routes WHERE id = ANY(%s)"),
@@ -52,6 +53,11 @@ _DELETE = [
 def forget_evidence(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
     """Removes the fixes and the rule behind each visit. The times of the visit stay."""
     return _BLANK_EVIDENCE.execute(connection, _portion(now, days, limit)).rowcount
+
+
+def forget_places(connection: Connection, *, days: float, now: datetime, limit: int) -> int:
+    """Removes the places of the phones with which drivers answered. The answers stay."""
+    return _BLANK_PLACES.execute(connection, _portion(now, days, limit)).rowcount
 
 
 def forget_explanations(connection: Connection, *, days: float, now: datetime, limit: int) -> int:

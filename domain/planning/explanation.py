@@ -213,6 +213,8 @@ class ExplainedClosure(TypedDict):
     name: str
     mile: float
     closed_until: str
+    refused: NotRequired[bool]
+    """True if the driver said that he cannot fuel there."""
 
 
 class PriceOrigin(TypedDict):

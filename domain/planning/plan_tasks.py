@@ -56,6 +56,12 @@ class RouteToPlan(NamedTuple):
     map_link: str
     newest_at: datetime | None
     """The time of the truck's newest fix."""
+    refused: dict[str, str] | None = None
+    """Stations at which its driver cannot fuel, each with the moment until which its plans leave it out."""
+
+    @property
+    def refused_until(self) -> dict[str, datetime]:
+        return {station: datetime.fromisoformat(until) for station, until in (self.refused or {}).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +110,11 @@ _ROUTE = """
            r.vehicle_id, r.driver_id, r.arrived_at,
            v.unit_number, v.fuel_tank_capacity_gallons,
            v.height_feet, v.width_feet, v.length_feet, v.weight_pounds, v.axle_weight_pounds, v.axle_count, v.hazmat,
-           c.time_zone, c.map_link, t.newest_at
+           c.time_zone, c.map_link, t.newest_at,
+           (SELECT jsonb_object_agg(a.station_id, a.until)
+            FROM (SELECT station_id, max(left_out_until) AS until FROM driver_answers
+                  WHERE route_id = r.id AND left_out_until IS NOT NULL AND station_id IS NOT NULL
+                  GROUP BY station_id) AS a) AS refused
     FROM routes r JOIN vehicles v ON v.id = r.vehicle_id JOIN companies c ON c.id = r.company_id
     LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
     WHERE r.id = %s AND r.arrived_at IS NOT NULL

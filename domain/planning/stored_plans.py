@@ -15,13 +15,14 @@ from domain.planning.explanation import (
     FUEL_BEFORE_DRIVE,
     FUEL_BY_POLICY,
     FUEL_BY_READING,
+    ExplainedClosure,
     ExplainedSign,
     FuelOrigin,
     Sources,
 )
 from domain.planning.fuel_on_board import FuelOnBoard
 from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
-from domain.planning.open_offers import offers_on_arrival
+from domain.planning.open_offers import offers_on_arrival, without_refused
 from domain.planning.plan_inputs import MILE_DECIMALS, PlanInputs
 from domain.planning.plan_tasks import PlanTask, arrivals_on, opening_of
 from domain.planning.raised_levels import inputs_for_level
@@ -49,7 +50,8 @@ def plan_for_task(
     `FURTHEST_DETOUR_MILES`; with it, limits of the policy are relaxed where no plan keeps them all."""
     route = task.route
     arrivals = arrivals_on(task, road)
-    offers, closed = offers_on_arrival(corridor.offers, arrivals)
+    refused = route.refused_until
+    offers, closed = offers_on_arrival(without_refused(corridor.offers, refused), arrivals)
     inputs = PlanInputs(
         road=road,
         capacity_gallons=route.fuel_tank_capacity_gallons,
@@ -58,7 +60,7 @@ def plan_for_task(
         gauge_works=task.fuel is not None and task.fuel.gauge_works,
         policy=task.policy,
         offers=offers,
-        further_offers=offers_on_arrival(further.offers, arrivals).open if further is not None else None,
+        further_offers=offers_on_arrival(without_refused(further.offers, refused), arrivals).open if further else None,
         departure=task.departure,
         opens=task.opens,
         sources=_sources(task, road, corridor, closed, now),
@@ -89,18 +91,21 @@ def _sources(task: PlanTask, road: Road, corridor: Corridor, closed: Sequence[Of
             "newest_at": _moment(prices.newest_at),
             "stations_left_out": prices.stations_left_out,
             "stations_without_tax_rate": prices.stations_without_tax_rate,
-            "closed": [
-                {
-                    "station_id": one.station.station_id,
-                    "name": one.station.name,
-                    "mile": round(one.mile, MILE_DECIMALS),
-                    "closed_until": utc_text(one.closed_until),
-                }
-                for one in closed
-                if one.closed_until is not None
-            ],
+            "closed": [_left_out(one, one.closed_until, task) for one in closed if one.closed_until is not None],
         },
     }
+
+
+def _left_out(offer: Offer, until: datetime, task: PlanTask) -> ExplainedClosure:
+    told: ExplainedClosure = {
+        "station_id": offer.station.station_id,
+        "name": offer.station.name,
+        "mile": round(offer.mile, MILE_DECIMALS),
+        "closed_until": utc_text(until),
+    }
+    if task.route.refused_until.get(offer.station.station_id) == until:
+        told["refused"] = True
+    return told
 
 
 def _signs_along(road: Road) -> list[ExplainedSign]:

@@ -45,6 +45,8 @@ class Companies(SQLModel, table=True):
     watch_burn: bool = with_default("true")
     """True if a truck gets a new plan whose fuel does not bring it to its next purchase above `burn_floor_percent`."""
     burn_floor_percent: float = with_default("12")
+    answer_by_miles: float = with_default("0")
+    """A dispatcher is told of a driver who has not answered so many miles before his next fuel stop; 0: nobody is."""
     driven_lanes: bool = with_default("true")
     """True if plans take the roads that trucks took before; see `driven_lanes`."""
     sandbox_autodrive: str = with_default("'off'")

@@ -38,6 +38,7 @@ _BY_NAME: dict[str, Any] = {
     "channel": "outbox",
     "cause": "plan",
 }
+_BY_COLUMN = {("driver_answers", "kind"): "going", ("driver_answers", "reason"): "closed"}
 _BY_TYPE: dict[type, Any] = {
     str: "x",
     int: 1,
@@ -113,5 +114,7 @@ def usual_value_of(column: sqlalchemy.Column[Any]) -> Any:
     """One value for all rows."""
     if isinstance(column.type, (JSONB, ARRAY)):
         return "[]" if column.name == "stops" else "{}"
+    if (column.table.name, column.name) in _BY_COLUMN:
+        return _BY_COLUMN[column.table.name, column.name]
     usual = _BY_TYPE.get(column.type.python_type, "x")
     return _BY_NAME.get(column.name, usual) if usual == "x" or column.name == "net_price" else usual

@@ -77,6 +77,8 @@ def _value(column: sqlalchemy.Column[Any], twin: Twin, environment: Environment)
         return twin.live if environment is LIVE or column.name in _OF_NO_ENVIRONMENT else twin.sandbox
     if column.name == "id":
         return twin.number
+    if column.name == "token_hash" and environment is SANDBOX:
+        return twin.number.to_bytes(5)
     return _OF_TWIN[column.name](twin) if column.name in _OF_TWIN else _usual(column)
 
 
@@ -92,6 +94,8 @@ _BY_COLUMN = {
     "companies.superseding": True,
     "companies.time_zone": "UTC",
     "deals.station_id": "x",
+    "driver_answers.station_id": "x",
+    "plans.station_ids": "{x}",
     "held_prices.status": "held",
     "messages.status": "pending",
     "notice_subscriptions.time_zone": "UTC",
@@ -105,9 +109,12 @@ _BY_COLUMN = {
 def _usual(column: sqlalchemy.Column[Any]) -> Any:
     if column.name == "stops":
         return STOPS
+    own = _BY_COLUMN.get(f"{column.table.name}.{column.name}")
+    if own is not None:
+        return own
     if isinstance(column.type, (JSONB, ARRAY)):
         return "[]" if column.name in ("timeline", "rejected") else "{}"
-    return _BY_COLUMN.get(f"{column.table.name}.{column.name}", usual_value_of(column))
+    return usual_value_of(column)
 
 
 _BY_NAME = {

@@ -1,8 +1,10 @@
-"""Closes stations and opens them again, and has new plans made for the trucks that are on their way to a closed one.
+"""Closes stations and opens them again, and has new plans made for the trucks that are on their way to a closed one, or
+to one at which their driver cannot fuel.
 
 A driver whose plan stops at a station that is closed by then gets a new plan (`replans`), whatever his company's policy
 says of replans; a plan whose message is not out yet is replaced (`reviews`). Each closure is looked at once for each
-route: the plan that was made for it names it in its cause. So a route that nobody could lock, or whose plan was being
+route: the plan that was made for it names it in its cause. A driver's refusal is looked at in the same way, up to
+`MOST_REFUSED_REPLANS` plans of a trip. So a route that nobody could lock, or whose plan was being
 made when the station was closed, is found again by the sweep."""
 
 from collections.abc import Sequence
@@ -23,8 +25,9 @@ from domain.lifecycle import Environment, RouteStatus
 from domain.planning.next_fuel_stop import Milestone, index_of_next_fuel_stop
 from domain.roads import Point
 from domain.routes.plans import review_requests
-from domain.routes.plans.replans import ask_for_replan
+from domain.routes.plans.replans import MADE_AFTER_REFUSALS, MOST_REFUSED_REPLANS, ask_for_replan
 from domain.stations import closures
+from domain.wording import refusal_in_words
 
 
 def close_station(
@@ -65,9 +68,12 @@ class _ClosedAhead(NamedTuple):
     plan_id: NotNull[UUID]
     time_zone: str
     closure_id: UUID
-    station_id: str
+    """The closure, or the driver's answer."""
+    station_id: NotNull[str]
     station: str
-    closed_until: datetime
+    closed_until: NotNull[datetime]
+    reason: str | None
+    """Why the driver cannot fuel there; None where the station is closed."""
     number: NotNull[int]
     fuel_stops: NotNull[list[FuelStopDocument]]
     timeline: list[TimelineEntry]
@@ -104,8 +110,13 @@ class _ClosedAhead(NamedTuple):
             and self.number >= self.fuel_stops_behind
         )
 
+    def order(self) -> tuple[UUID, int, UUID]:
+        return self.id, self.number, self.closure_id
+
     @property
     def in_words(self) -> str:
+        if self.reason is not None:
+            return f"{self.station} was refused by the driver: {refusal_in_words(self.reason)}"
         return (
             f"{self.station} is closed until {self.closed_until.astimezone(ZoneInfo(self.time_zone)):%a %b %d %H:%M %Z}"
         )
@@ -116,11 +127,18 @@ _ANY_CLOSED = Scalar(
     "SELECT station_id FROM station_closures WHERE closed_until > %(now)s"
     " AND (%(company_id)s::uuid IS NULL OR company_id IS NULL OR company_id = %(company_id)s) LIMIT 1",
 )
-_CLOSED_AHEAD = Statement(
-    _ClosedAhead,
-    f"""
+_ANY_REFUSED = Scalar(
+    UUID,
+    "SELECT id FROM driver_answers WHERE left_out_until > %(now)s"
+    " AND (%(route_id)s::uuid IS NULL OR route_id = %(route_id)s) LIMIT 1",
+)
+
+
+def _ahead(closed: str, condition: str) -> str:
+    """SQL of the fuel stops, of trucks on their way, at stations that are `closed` for them."""
+    return f"""
     SELECT r.id, r.company_id, r.environment, r.status, r.plan_id, c.time_zone, closed.id AS closure_id,
-           closed.station_id, s.name AS station, closed.closed_until, stop.number::int - 1 AS number,
+           closed.station_id, s.name AS station, closed.closed_until, closed.reason, stop.number::int - 1 AS number,
            p.document->'stops' AS fuel_stops, p.timeline, r.stops,
            (SELECT coalesce(max(v.stop) + 1, 0) FROM visits v WHERE v.route_id = r.id) AS reached,
            t.latitude, t.longitude, t.newest_at,
@@ -133,10 +151,9 @@ _CLOSED_AHEAD = Statement(
         FROM jsonb_array_elements(p.document->'stops') WITH ORDINALITY AS told (stop, number)
         JOIN stations place ON place.latitude = (told.stop->>'latitude')::float
           AND place.longitude = (told.stop->>'longitude')::float
-          AND place.station_id IN (SELECT station_id FROM station_closures WHERE closed_until > %(now)s)
+          AND place.station_id IN (SELECT station_id FROM ({closed}) AS any_closed WHERE closed_until > %(now)s)
         WHERE p.station_ids IS NULL) AS stop
-    JOIN station_closures closed ON closed.station_id = stop.station_id
-      AND (closed.company_id IS NULL OR closed.company_id = r.company_id) AND closed.closed_until > %(now)s
+    JOIN ({closed}) AS closed ON closed.station_id = stop.station_id AND closed.closed_until > %(now)s AND {condition}
     JOIN stations s ON s.station_id = closed.station_id
     LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
     WHERE r.status IN ('planned', 'active') AND r.replan IS NULL AND r.correction_id IS NULL
@@ -144,8 +161,22 @@ _CLOSED_AHEAD = Statement(
       AND (%(route_id)s::uuid IS NULL OR r.id = %(route_id)s) AND {is_at_work("r.company_id")}
       AND NOT EXISTS (SELECT FROM plans n WHERE n.route_id = r.id AND n.revision = r.revision
                       AND n.cause->'closures' ? closed.id::text)
-    ORDER BY r.id, stop.number, closed.id
-    """,
+    """
+
+
+_CLOSED_AHEAD = Statement(
+    _ClosedAhead,
+    _ahead(
+        "SELECT id, station_id, closed_until, NULL AS reason, company_id FROM station_closures",
+        "(closed.company_id IS NULL OR closed.company_id = r.company_id)",
+    ),
+)
+_REFUSED_AHEAD = Statement(
+    _ClosedAhead,
+    _ahead(
+        "SELECT id, station_id, left_out_until AS closed_until, reason, route_id FROM driver_answers",
+        f"closed.route_id = r.id AND {MADE_AFTER_REFUSALS} < {MOST_REFUSED_REPLANS}",
+    ),
 )
 """A plan that an older release stored names no stations: its stops are compared by their places."""
 
@@ -153,19 +184,21 @@ _CLOSED_AHEAD = Statement(
 def _closed_ahead(
     connection: Connection, company_id: UUID | None, route_id: UUID | None, *, now: datetime
 ) -> list[tuple[_ClosedAhead, PlanCause]]:
-    """Each route with a closed station ahead for which no plan was made yet, and the cause of the plan to make."""
+    """Each route with a closed or refused station ahead for which no plan was made yet, and the cause of the plan to
+    make."""
     asked = {"company_id": company_id, "route_id": route_id, "now": now}
-    if _ANY_CLOSED.first(connection, asked) is None:
-        return []
-    rows = [row for row in _CLOSED_AHEAD.all(connection, asked) if row.is_closed_on_arrival]
-    return [_with_cause(list(of_route), now) for _, of_route in groupby(rows, key=attrgetter("id"))]
+    rows = _CLOSED_AHEAD.all(connection, asked) if _ANY_CLOSED.first(connection, asked) is not None else []
+    if _ANY_REFUSED.first(connection, asked) is not None:
+        rows += _REFUSED_AHEAD.all(connection, asked)
+    due = sorted((row for row in rows if row.is_closed_on_arrival), key=_ClosedAhead.order)
+    return [_with_cause(list(of_route), now) for _, of_route in groupby(due, key=attrgetter("id"))]
 
 
 def _with_cause(closed: Sequence[_ClosedAhead], now: datetime) -> tuple[_ClosedAhead, PlanCause]:
     first = closed[0]
     at = now if first.environment == Environment.LIVE else first.newest_at or now
     cause = PlanCause(
-        kind="station_closed",
+        kind="station_closed" if any(one.reason is None for one in closed) else "refused",
         at=at.isoformat(),
         text=", ".join(dict.fromkeys(one.in_words for one in closed)),
         fuelStopsPassed=first.fuel_stops_behind,
@@ -189,10 +222,12 @@ _LOCK = Scalar(
 )
 
 
-def make_new_plans(connection: Connection, company_id: UUID | None, *, now: datetime) -> int:
-    """Has new plans made, after the commit, for trucks that are on their way to a closed station; with `company_id`
-    only for that company's. Returns the number of routes."""
-    found = _closed_ahead(connection, company_id, None, now=now)
+def make_new_plans(
+    connection: Connection, company_id: UUID | None, *, route_id: UUID | None = None, now: datetime
+) -> int:
+    """Has new plans made, after the commit, for trucks that are on their way to a closed or refused station; with
+    `company_id` only for that company's, with `route_id` for that route alone. Returns the number of routes."""
+    found = _closed_ahead(connection, company_id, route_id, now=now)
     locked = set(_LOCK.all(connection, ([one.id for one, _ in found], [one.plan_id for one, _ in found])))
     due = [(one, cause) for one, cause in found if one.id in locked]
     for one, cause in due:

@@ -4,11 +4,11 @@ A route whose driver has a plan is watched, where its company wants that, from t
 
 1. `deviating_trucks.follow_trucks` runs when the truck's fixes are processed and show a deviation. The cause is
 stored in `routes.replan`, and the truck is not watched meanwhile. `fuel_looks` finds trucks whose fuel does not last,
-unless their company does not want that; `closed_stations` stores a cause where a station ahead was closed, for every
-company.
+unless their company does not want that; `closed_stations` stores a cause where a station ahead was closed, or refused
+by the driver, for every company.
 2. `begin_replan`, `finish_replan`: the job of reviews makes the plan, with its retries. Each replan is stored with
 its cause, and counts as one of the two of a trip. Those for fuel, and for a higher level at the next fuel stop, are
-counted apart, those for closed stations not.
+counted apart, and so are those after refusals; those for closed stations are not counted.
 3. If the driver is told, the plan is a correction (`routes.correction_id`), which the route shows once its message
 is out. If not, the driver keeps the old plan, and the truck is compared with the road of the new one.
 4. `watch_again`, when that message has ended, or at once: the truck is watched from the moment for which the newest
@@ -57,12 +57,19 @@ MOST_LEVEL_REPLANS, MOST_LEVEL_ATTEMPTS = 1, 3
 """Most replans that a driver is told on one trip because the level at his next fuel stop is too low for the way behind
 it, and most that are made. He is told none after a replan because the fuel does not last."""
 
+MOST_REFUSED_REPLANS = 3
+"""Most plans that are made on one trip because the driver cannot fuel where he was told, feasible or not. A driver who
+refuses every stop is then the dispatcher's."""
+
 LEAST_MORE_GALLONS = 10.0
 """A driver is told to buy more at the stop that he has anyway where it is at least this much."""
 
 MADE_ANEW = """(SELECT count(*) FROM plans made WHERE made.route_id = r.id AND made.revision = r.revision
                    AND made.cause->>'kind' IN ('off_road', 'stop_passed'))"""
 
+
+MADE_AFTER_REFUSALS = """(SELECT count(*) FROM plans made WHERE made.route_id = r.id AND made.revision = r.revision
+                          AND made.cause->>'kind' = 'refused')"""
 
 _ASK = Statement(
     RequestedReview,
@@ -227,15 +234,15 @@ def finish_replan(
     return "corrected"
 
 
-_TOLD_TO_DRIVERS = ("station_closed", "burn", "level")
+_TOLD_TO_DRIVERS = ("station_closed", "refused", "burn", "level")
 """The causes that a driver does not know by himself."""
 
 
 def _is_told(replan: Replan, new: ComputedPlan) -> bool:
-    """True if the driver is told the new plan. After a station was closed only that station counts. Where his fuel does
-    not last, dollars do not count, but where he fuels next, and how much."""
+    """True if the driver is told the new plan. After a station was closed or refused only that station counts. Where
+    his fuel does not last, dollars do not count, but where he fuels next, and how much."""
     due = replan.due
-    if due.replan["kind"] == "station_closed":
+    if due.replan["kind"] in ("station_closed", "refused"):
         return avoids_closed(due.replan, new)
     if due.replan["kind"] == "burn":
         lasts = replan.outlook is not None and not replan.outlook.falls_short

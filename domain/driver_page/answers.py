@@ -1,0 +1,216 @@
+"""Takes the answers of drivers to the fuel stops of their plans, and does what follows from them.
+
+An answer is kept whatever it says; the first one with a key counts, and the same one again changes nothing. It is about
+a station, so it means the same where the driver has another plan by now: a stop that he refuses is left out of the
+plans of his route, and if his present plan stops there, a new one is made (`routes/plans/closed_stations.py`). An
+answer after the trip is kept as late, and changes nothing.
+
+A station that two drivers of a company find closed is closed for the company. What a driver says of a purchase decides
+nothing by itself: it is shown beside the gauge and the card's fill."""
+
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+from uuid import UUID
+
+from domain.audit.entries import Actor
+from domain.clock import later
+from domain.database.connections import Connection
+from domain.database.statements import NotNull, Scalar, Statement
+from domain.documents import FuelPlanDocument, FuelStopDocument
+from domain.driver_page.given_answers import GivenAnswer, ImpossibleAnswer, believed_time
+from domain.driver_page.links import DriverLink
+from domain.ids import new_id
+from domain.languages.words import text_to_say
+from domain.lifecycle import AnswerKind, Environment, RefusalReason, RouteStatus
+from domain.routes.plans.closed_stations import make_new_plans
+from domain.stations import closures
+
+MOST_ANSWERS_OF_TRIP = 200
+"""Most answers that are kept of one trip."""
+
+CLOSED_FOR = timedelta(hours=24)
+"""A station that drivers find closed is closed for this long."""
+
+_LEFT_OUT_FOR = {
+    RefusalReason.CLOSED: CLOSED_FOR,
+    RefusalReason.QUEUE: timedelta(hours=6),
+    RefusalReason.NO_PARKING: timedelta(hours=12),
+    RefusalReason.NO_TIME: timedelta(hours=12),
+    RefusalReason.OUT_OF_NETWORK: timedelta(days=366),
+    RefusalReason.OTHER: timedelta(hours=12),
+}
+"""Time for which plans of the route leave a refused station out, from the planned arrival there on."""
+
+TWO_DRIVERS = Actor("Fuelroute", "two drivers found it closed")
+
+
+class TakenAnswer(NamedTuple):
+    """The outcome of an answer.
+
+    - `taken`: it is stored, and what follows from it is under way.
+    - `known`: it was stored before.
+    - `late`: it is stored, and changes nothing, since the trip is over.
+    """
+
+    outcome: Literal["taken", "known", "late"]
+    makes_new_plan: bool = False
+    """True if a new plan is being made because of it."""
+
+
+class _Answered(NamedTuple):
+    """The route that is answered, and the plan."""
+
+    status: str
+    driver_id: UUID | None
+    is_of_present_input: NotNull[bool]
+    document: FuelPlanDocument | None
+    generated_at: datetime
+    station_id: str | None
+    newest_at: datetime | None
+    answers: NotNull[int]
+
+    def stop(self, sequence: int) -> FuelStopDocument:
+        """The fuel stop of that number. Raises ImpossibleAnswer if the plan has none."""
+        stops = self.document["stops"] if self.document is not None else []
+        if sequence >= len(stops):
+            raise ImpossibleAnswer(text_to_say("The plan has no such fuel stop: load the page again."))
+        return stops[sequence]
+
+    def is_over_for(self, link: DriverLink) -> bool:
+        is_on_its_way = self.status in (RouteStatus.PLANNED, RouteStatus.ACTIVE)
+        return not (is_on_its_way and self.is_of_present_input and self.driver_id == link.driver_id)
+
+
+_LOCK_ROUTE = Scalar(
+    UUID,
+    "SELECT id FROM routes WHERE company_id = %(company_id)s AND environment = %(environment)s AND id = %(route_id)s"
+    " FOR UPDATE",
+)
+_ANSWERED = Statement(
+    _Answered,
+    """
+    SELECT r.status, r.driver_id, p.revision = r.revision AS is_of_present_input, p.document, p.generated_at,
+           coalesce(
+               (SELECT s.station_id FROM stations s WHERE s.station_id = p.station_ids[%(sequence)s::int + 1]),
+               (SELECT s.station_id FROM stations s WHERE p.station_ids IS NULL
+                  AND s.latitude = (p.document->'stops'->%(sequence)s::int->>'latitude')::float
+                  AND s.longitude = (p.document->'stops'->%(sequence)s::int->>'longitude')::float
+                ORDER BY s.station_id LIMIT 1)) AS station_id,
+           t.newest_at, (SELECT count(*) FROM driver_answers a WHERE a.route_id = r.id) AS answers
+    FROM routes r JOIN plans p ON p.id = %(plan_id)s AND p.route_id = r.id
+    LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
+    WHERE r.company_id = %(company_id)s AND r.environment = %(environment)s AND r.id = %(route_id)s
+    """,
+)
+_KNOWN = Scalar(UUID, "SELECT id FROM driver_answers WHERE company_id = %s AND route_id = %s AND key = %s")
+_STORE = Scalar(
+    UUID,
+    """
+    INSERT INTO driver_answers (id, company_id, environment, route_id, driver_id, plan_id, sequence, key, kind, reason,
+        station_id, place, answered_at, told_at, is_late, latitude, longitude, gallons, fill_percent, price_per_gallon,
+        left_out_until)
+    VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+    RETURNING id
+    """,
+)
+_LIFT_REFUSALS = Scalar(
+    UUID,
+    "UPDATE driver_answers SET left_out_until = NULL WHERE company_id = %s AND route_id = %s AND station_id = %s"
+    " AND left_out_until IS NOT NULL RETURNING id",
+)
+_OTHER_DRIVER_FOUND_IT_CLOSED = Scalar(
+    UUID,
+    "SELECT id FROM driver_answers WHERE company_id = %s AND environment = 'live' AND answered_at > %s"
+    " AND station_id = %s AND reason = 'closed' AND driver_id <> %s AND left_out_until IS NOT NULL LIMIT 1",
+)
+
+
+def take_answer(connection: Connection, link: DriverLink, given: GivenAnswer, *, now: datetime) -> TakenAnswer:
+    """Stores the answer of the link's driver to a fuel stop of the link's trip, and does what follows. Raises
+    ImpossibleAnswer for one that cannot be to a plan of this trip, and for more than `MOST_ANSWERS_OF_TRIP`."""
+    which = {
+        "company_id": link.company_id,
+        "environment": link.environment,
+        "route_id": link.route_id,
+        "plan_id": given.plan_id,
+        "sequence": given.sequence,
+    }
+    _LOCK_ROUTE.first(connection, which)
+    if _KNOWN.first(connection, (link.company_id, link.route_id, given.key)) is not None:
+        return TakenAnswer("known")
+    answered = _ANSWERED.first(connection, which)
+    if answered is None:
+        raise ImpossibleAnswer(text_to_say("That plan is not of this trip: load the page again."))
+    stop = answered.stop(given.sequence)
+    if answered.answers >= MOST_ANSWERS_OF_TRIP:
+        raise ImpossibleAnswer(text_to_say("Too many answers came for this trip: call your dispatcher."))
+    is_late = answered.is_over_for(link)
+    until = _left_out_until(given, stop, answered, link, now) if not is_late else None
+    _store(connection, link, given, answered, stop, is_late=is_late, until=until, now=now)
+    if is_late:
+        return TakenAnswer("late")
+    return TakenAnswer("taken", _follow(connection, link, given, answered.station_id, now=now))
+
+
+def _left_out_until(
+    given: GivenAnswer, stop: FuelStopDocument, answered: _Answered, link: DriverLink, now: datetime
+) -> datetime | None:
+    """The moment until which plans leave the station out, by the times of the trip, which the sandbox simulates."""
+    if given.reason is None or answered.station_id is None:
+        return None
+    is_simulated = link.environment != Environment.LIVE and answered.newest_at is not None
+    arrival = stop["estimatedArrival"]
+    moments = [now, answered.newest_at if is_simulated else None, datetime.fromisoformat(arrival) if arrival else None]
+    return later(max(one for one in moments if one is not None), _LEFT_OUT_FOR[given.reason])
+
+
+def _store(
+    connection: Connection,
+    link: DriverLink,
+    given: GivenAnswer,
+    answered: _Answered,
+    stop: FuelStopDocument,
+    *,
+    is_late: bool,
+    until: datetime | None,
+    now: datetime,
+) -> None:
+    place = given.place
+    _STORE.one(
+        connection,
+        (
+            *(new_id(), link.company_id, link.environment, link.route_id, link.driver_id),
+            *(given.plan_id, given.sequence, given.key, given.kind, given.reason, answered.station_id, stop["name"]),
+            *(now, believed_time(given.told_at, since=answered.generated_at, now=now), is_late),
+            *((place.latitude, place.longitude) if place is not None else (None, None)),
+            *(given.gallons, given.fill_percent, given.price_per_gallon, until),
+        ),
+    )
+
+
+def _follow(
+    connection: Connection, link: DriverLink, given: GivenAnswer, station_id: str | None, *, now: datetime
+) -> bool:
+    """Does what follows from a new answer on a trip that goes on. Returns True if a new plan is being made."""
+    if station_id is None:
+        return False
+    if given.kind is not AnswerKind.REFUSED:
+        _LIFT_REFUSALS.all(connection, (link.company_id, link.route_id, station_id))
+        return False
+    makes_new_plan = make_new_plans(connection, link.company_id, route_id=link.route_id, now=now) > 0
+    if given.reason is RefusalReason.CLOSED and link.environment == Environment.LIVE:
+        _close_for_company(connection, link, station_id, now=now)
+    return makes_new_plan
+
+
+def _close_for_company(connection: Connection, link: DriverLink, station_id: str, *, now: datetime) -> None:
+    """Closes the station for the company, if another driver found it closed too. Closures count for live trucks, so
+    drivers of the sandbox close nothing. A closure that ends later stays."""
+    asked = (link.company_id, now - CLOSED_FOR, station_id, link.driver_id)
+    if _OTHER_DRIVER_FOUND_IT_CLOSED.first(connection, asked) is None:
+        return
+    until = now + CLOSED_FOR
+    in_force = closures.closures_in_force(connection, link.company_id, station_id=station_id, now=now)
+    if all(one.closed_until < until for one in in_force):
+        closures.mark_closed(connection, station_id, link.company_id, until, TWO_DRIVERS, now=now)
+        make_new_plans(connection, link.company_id, now=now)

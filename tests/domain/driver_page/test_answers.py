@@ -1,0 +1,145 @@
+"""Answers of drivers: each is kept once, late ones change nothing, and none touches another company's route."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from domain.database.connections import Connection
+from domain.database.visibility import of_tenants
+from domain.driver_page import answers
+from domain.driver_page.given_answers import ImpossibleAnswer
+from domain.housekeeping import retention
+from domain.ids import new_id
+from domain.lifecycle import AnswerKind, RefusalReason
+from domain.roads import Point
+from tests.domain.driver_page.given import AnsweredTrip, link_to, trip_with_plan
+from tests.domain.helpers import go_behind_the_wall, route_row
+from tests.factories import Fleet, make_fleet
+from tests.jobs import jobs_of
+
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+
+
+@pytest.fixture
+def trip(connection: Connection, fleet: Fleet, now: datetime) -> AnsweredTrip:
+    return trip_with_plan(connection, fleet.live, now=now)
+
+
+def test_an_answer_is_kept_with_its_time_and_place(trip: AnsweredTrip) -> None:
+    given = trip.given(AnswerKind.FUELED, gallons=97.5, told_at=trip.now + MINUTE, place=Point(41.7, -86.0))
+    assert trip.take(given, after=2 * MINUTE) == ("taken", False)
+    (kept,) = trip.answers
+    assert (kept.kind, kept.place, kept.gallons, kept.is_late) == ("fueled", "Lakeside Travel Plaza", 97.5, False)
+    assert (kept.told_at, kept.answered_at) == (trip.now + MINUTE, trip.now + 2 * MINUTE)
+    assert (kept.latitude, kept.longitude) == (41.7, -86.0)
+
+
+def test_an_answer_to_a_plan_of_another_trip_is_refused(trip: AnsweredTrip, fleet: Fleet) -> None:
+    other = trip_with_plan(trip.connection, fleet.live, now=trip.now)
+    with pytest.raises(ImpossibleAnswer, match="not of this trip"):
+        trip.take(trip.given(plan_id=other.plan_id))
+    with pytest.raises(ImpossibleAnswer, match="no such fuel stop"):
+        trip.take(trip.given(sequence=2))
+    assert trip.answers == other.answers == []
+
+
+def test_a_driver_who_does_not_have_the_trip_any_more_answers_late(trip: AnsweredTrip, fleet: Fleet) -> None:
+    link = link_to(trip.connection, trip.route_id, driver_id=fleet.drivers[1])
+    assert trip.take(trip.refused(), link=link).outcome == "late"
+
+
+def test_an_answer_to_a_plan_of_an_earlier_input_is_late(trip: AnsweredTrip) -> None:
+    trip.connection.execute("UPDATE routes SET revision = revision + 1 WHERE id = %s", (trip.route_id,))
+    assert trip.take(trip.refused()).outcome == "late"
+
+
+def test_a_flood_of_answers_ends(trip: AnsweredTrip, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "MOST_ANSWERS_OF_TRIP", 3)
+    for _ in range(3):
+        trip.take(trip.given())
+    with pytest.raises(ImpossibleAnswer, match="dispatcher"):
+        trip.take(trip.given())
+    assert len(trip.answers) == 3
+
+
+def test_the_place_of_a_phone_is_forgotten_like_evidence(trip: AnsweredTrip) -> None:
+    trip.take(trip.given(place=Point(41.7, -86.0)))
+    trip.end()
+    trip.connection.execute("UPDATE routes SET updated_at = %s WHERE id = %s", (trip.now, trip.route_id))
+    later = trip.now + timedelta(days=91)
+    assert retention.forget_places(trip.connection, days=90, now=later, limit=10) == 1
+    (kept,) = trip.answers
+    assert (kept.latitude, kept.kind) == (None, "going")
+
+
+# --- Laws ------------------------------------------------------------------------------------------------------
+
+KINDS = st.sampled_from(AnswerKind)
+REASONS = st.sampled_from(RefusalReason)
+LAW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def state_of(trip: AnsweredTrip) -> object:
+    """Everything of the route that an answer could change, and the closures of its company."""
+    route = route_row(trip.connection, trip.route_id)
+    closures = trip.connection.execute(
+        "SELECT station_id FROM station_closures WHERE company_id = %s", (route.company_id,)
+    ).fetchall()
+    return route, closures, jobs_of(trip.connection)
+
+
+@LAW
+@given(kind=KINDS, reason=REASONS, times=st.integers(2, 4), sequence=st.integers(0, 1))
+def test_answering_twice_is_once(
+    trip: AnsweredTrip, kind: AnswerKind, reason: RefusalReason, times: int, sequence: int
+) -> None:
+    given = trip.given(kind, reason=reason if kind is AnswerKind.REFUSED else None, sequence=sequence)
+    before = len(trip.answers)
+    first = trip.take(given)
+    jobs_of(trip.connection)
+    after = state_of(trip)
+    again = [trip.take(given, after=number * MINUTE) for number in range(1, times)]
+    assert first.outcome == "taken"
+    assert {one.outcome for one in again} == {"known"}
+    assert len(trip.answers) == before + 1
+    assert state_of(trip) == after
+
+
+@LAW
+@given(kind=KINDS, reason=REASONS, status=st.sampled_from(["completed", "canceled", "error", "draft", "pending"]))
+def test_a_late_answer_changes_nothing(
+    trip: AnsweredTrip, kind: AnswerKind, reason: RefusalReason, status: str
+) -> None:
+    trip.end(status)
+    jobs_of(trip.connection)
+    before = state_of(trip)
+    taken = trip.take(trip.given(kind, reason=reason if kind is AnswerKind.REFUSED else None), after=HOUR)
+    assert taken == ("late", False)
+    assert state_of(trip) == before
+    assert all(one.is_late and one.left_out_until is None for one in trip.answers)
+
+
+@LAW
+@given(kind=KINDS, reason=REASONS, behind_the_wall=st.booleans())
+def test_a_link_of_another_company_never_touches_a_route(
+    trip: AnsweredTrip, kind: AnswerKind, reason: RefusalReason, behind_the_wall: bool
+) -> None:
+    other = make_fleet(trip.connection)
+    link = link_to(trip.connection, trip.route_id)
+    foreign = link._replace(company_id=other.company_id, driver_id=other.drivers[0])
+    jobs_of(trip.connection)
+    before, kept = state_of(trip), len(trip.answers)
+    if behind_the_wall:
+        go_behind_the_wall(trip.connection, of_tenants([other.live]))
+    with pytest.raises(ImpossibleAnswer):
+        trip.take(trip.given(kind, reason=reason if kind is AnswerKind.REFUSED else None), link=foreign)
+    trip.connection.execute("RESET ROLE")
+    assert (state_of(trip), len(trip.answers)) == (before, kept)
+
+
+def test_a_key_is_of_one_route_alone(trip: AnsweredTrip, fleet: Fleet) -> None:
+    other = trip_with_plan(trip.connection, fleet.live, now=trip.now)
+    key = new_id().hex
+    assert trip.take(trip.given(key=key)).outcome == other.take(other.given(key=key)).outcome == "taken"

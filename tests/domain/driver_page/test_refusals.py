@@ -1,0 +1,152 @@
+"""A driver cannot fuel where he was told: his route gets another plan at once, and he is told it once."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from domain.database.connections import Connection
+from domain.driver_page.answers import CLOSED_FOR, TakenAnswer, take_answer
+from domain.driver_page.given_answers import GivenAnswer
+from domain.ids import new_id
+from domain.lifecycle import AnswerKind, Environment, RefusalReason
+from domain.routes.plans.closed_stations import make_new_plans
+from domain.routes.plans.replans import MOST_REFUSED_REPLANS
+from domain.routes.reading.explanations import read_route_explanation
+from domain.settings import Settings
+from domain.stations.closures import closures_in_force
+from domain.stations.stations import store_station_rows
+from tests.domain.driver_page.given import link_to
+from tests.domain.routes.journey import Journey, Leg
+from tests.factories import STATIONS, Fleet
+from tests.jobs import jobs_of
+
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
+
+
+@pytest.fixture
+def stations(connection: Connection, now: datetime) -> None:
+    connection.execute("DELETE FROM stations")
+    store_station_rows(connection, STATIONS, now=now)
+
+
+@pytest.fixture
+def journey(connection: Connection, fleet: Fleet, stations: None, settings: Settings, now: datetime) -> Journey:
+    return Journey(connection, fleet, settings, now, live=True)
+
+
+def planned(journey: Journey) -> list[str]:
+    """The stations of the plan that the route shows."""
+    ids: list[str] = next(one.station_ids for one in journey.versions() if one.id == journey.route.plan_id)
+    return ids
+
+
+def answered(
+    journey: Journey,
+    reason: RefusalReason | None = RefusalReason.NO_PARKING,
+    *,
+    kind: AnswerKind = AnswerKind.REFUSED,
+    runs: bool = True,
+) -> TakenAnswer:
+    """The driver answers to the next fuel stop of his plan, and what follows is done."""
+    given = GivenAnswer(new_id().hex, journey.route.plan_id, 0, kind, reason)
+    taken = take_answer(journey.connection, link_to(journey.connection, journey.route_id), given, now=journey.now)
+    if runs:
+        journey.run(jobs_of(journey.connection))
+    return taken
+
+
+def test_a_refused_stop_is_left_out_of_a_new_plan_that_the_driver_is_told_once(journey: Journey) -> None:
+    (refused,) = planned(journey)
+    journey.drive(Leg(0, 20))
+
+    assert answered(journey) == ("taken", True)
+
+    assert journey.causes() == [None, "refused"]
+    first, second = journey.versions()
+    name = first.document["stops"][0]["name"]
+    assert second.cause["text"] == f"{name} was refused by the driver: there is no parking"
+    assert journey.route.plan_id == second.id
+    assert refused not in second.station_ids
+    _, corrected = journey.messages()
+    assert corrected.text.startswith("CORRECTED fuel plan")
+    assert f"\nWhy: {second.cause['text']}\n" in corrected.text
+
+    explained = read_route_explanation(journey.connection, journey.route_id)
+    assert explained is not None
+    (left_out,) = (one for one in explained["sources"]["prices"]["closed"] if one["station_id"] == refused)
+    assert left_out["refused"]
+    assert make_new_plans(journey.connection, None, now=journey.now) == 0
+    assert len(journey.messages()) == 2
+
+
+def test_a_driver_who_refuses_every_stop_does_not_get_plans_for_ever(journey: Journey) -> None:
+    makes = [answered(journey).makes_new_plan for _ in range(MOST_REFUSED_REPLANS + 2)]
+    assert makes == [True] * MOST_REFUSED_REPLANS + [False, False]
+    assert journey.causes() == [None] + ["refused"] * MOST_REFUSED_REPLANS
+    assert make_new_plans(journey.connection, journey.fleet.company_id, now=journey.now) == 0
+
+
+def test_a_refusal_of_a_stop_that_the_plan_has_no_more_makes_no_plan(journey: Journey) -> None:
+    old = journey.route.plan_id
+    answered(journey)
+    link = link_to(journey.connection, journey.route_id)
+    again = GivenAnswer(new_id().hex, old, 0, AnswerKind.REFUSED, RefusalReason.QUEUE)
+    assert take_answer(journey.connection, link, again, now=journey.now) == ("taken", False)
+    assert journey.causes() == [None, "refused"]
+
+
+def test_a_driver_who_goes_there_after_all_takes_his_refusal_back(journey: Journey) -> None:
+    (station_id,) = planned(journey)
+    answered(journey, runs=False)
+    answered(journey, None, kind=AnswerKind.GOING)
+    assert planned(journey) == [station_id]
+    assert len(journey.messages()) == 1
+
+
+def test_a_lost_job_is_found_by_the_sweep(journey: Journey) -> None:
+    answered(journey, runs=False)
+    jobs_of(journey.connection)  # lost
+    journey.run(journey.lost_jobs())
+    assert journey.causes() == [None, "refused"]
+
+
+def test_where_no_plan_is_possible_without_the_stop_the_driver_keeps_his(journey: Journey) -> None:
+    (station_id,) = planned(journey)
+    journey.connection.execute("DELETE FROM stations WHERE station_id <> %s", (station_id,))
+    journey.connection.execute("INSERT INTO price_sets (kind, imported_at) VALUES ('stations', %s)", (journey.now,))
+    answered(journey)
+    assert journey.causes() == [None, "refused"]
+    assert journey.versions()[1].document is None
+    assert len(journey.messages()) == 1
+    assert make_new_plans(journey.connection, journey.fleet.company_id, now=journey.now) == 0
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_a_station_that_two_drivers_find_closed_is_closed_for_their_company(
+    connection: Connection, fleet: Fleet, stations: None, settings: Settings, now: datetime, live: bool
+) -> None:
+    first = Journey(connection, fleet, settings, now, live=live)
+    (station_id,) = planned(first)
+    answered(first, RefusalReason.CLOSED)
+    answered(first, RefusalReason.CLOSED)  # at another stop
+    assert closures_in_force(connection, fleet.company_id, now=now) == []
+
+    connection.execute("UPDATE routes SET driver_id = %s WHERE id = %s", (fleet.drivers[1], first.route_id))
+    given = GivenAnswer(new_id().hex, first.versions()[0].id, 0, AnswerKind.REFUSED, RefusalReason.CLOSED)
+    take_answer(connection, link_to(connection, first.route_id), given, now=now)
+
+    closed = closures_in_force(connection, fleet.company_id, station_id=station_id, now=now)
+    assert [(one.company_id, one.closed_until) for one in closed] == (
+        [(fleet.company_id, now + CLOSED_FOR)] if live else []
+    ), "closures count for live trucks"
+
+
+def test_one_drivers_word_leaves_the_station_out_of_his_own_route_alone(
+    connection: Connection, fleet: Fleet, stations: None, settings: Settings, now: datetime
+) -> None:
+    first = Journey(connection, fleet, settings, now, live=True)
+    (station_id,) = planned(first)
+    answered(first, RefusalReason.CLOSED)
+    other = Journey(connection, fleet, settings, now + timedelta(hours=1), live=False)
+    assert planned(other) == [station_id]
+    assert other.tenant.environment is Environment.SANDBOX
