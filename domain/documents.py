@@ -61,6 +61,54 @@ class FuelPlanDocument(TypedDict):
     stops: list[FuelStopDocument]
 
 
+class WayOutDocument(TypedDict):
+    """The way out of a fuel stop that is closed: a station, or the end of the plan where `name` is None."""
+
+    name: str | None
+    mile: float
+    latitude: NotRequired[float]
+    longitude: NotRequired[float]
+
+
+class PriceChangeDocument(TypedDict):
+    """A price that changes before a truck comes, or within an hour after."""
+
+    at: str
+    before: float
+    after: float
+
+
+class TownDocument(TypedDict):
+    """The nearest other town to a fuel stop, ahead of it or behind."""
+
+    name: str
+    miles: float
+    isAhead: bool
+
+
+class FuelStopFacts(TypedDict):
+    """Facts of a fuel stop for its driver, beside the plan's document."""
+
+    heading: str | None
+    """One of eight English words, such as `northeast`."""
+    road: str | None
+    exit: str | None
+    town: TownDocument | None
+    isOnLeft: bool | None
+    """The side of the road as it is driven; None where it is not certain."""
+    offRoadMiles: float
+    wayOut: WayOutDocument | None
+    priceChange: PriceChangeDocument | None
+
+
+class DriverFacts(TypedDict):
+    """`plans.driver_facts`: the driver's page shows them beside the plan; they are in no language."""
+
+    lowFuel: bool
+    """True if the truck has to use some of its reserve."""
+    fuelStops: list[FuelStopFacts]
+
+
 class PlanCause(TypedDict):
     """`plans.cause`: why a plan was made for a route that had one. It is in `routes.replan` while the plan is being
     made."""

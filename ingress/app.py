@@ -20,6 +20,7 @@ from ingress.api.openapi import describe
 from ingress.api.request import REQUEST, Answer, Request
 from ingress.api.services import Services
 from ingress.docs.site import Docs
+from ingress.driver.pages import DriverPages
 from ingress.http.readiness import Readiness
 
 
@@ -29,6 +30,7 @@ def create_app(settings: Settings, health: Health | None = None) -> Starlette:
     readiness = Readiness(health or health_of(settings, "ingress", queue_needed=False))
     api = Api(services)
     inbound = Inbound(services)
+    drivers = DriverPages(services, settings) if settings.driver_page_url is not None else None
     description = describe()
     docs = Docs(description)
     described = write(description)
@@ -37,6 +39,8 @@ def create_app(settings: Settings, health: Health | None = None) -> Starlette:
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with services.running():
             yield
+            if drivers is not None:
+                await drivers.close()
 
     async def openapi(_: Request) -> Answer:
         return Answer(200, described)
@@ -64,6 +68,7 @@ def create_app(settings: Settings, health: Health | None = None) -> Starlette:
             Endpoint("GET", "/llms.txt", docs.list_for_machines),
             Endpoint("GET", "/healthz", _healthy),
             Endpoint("GET", "/readyz", ready),
+            *(_endpoints_of(drivers) if drivers is not None else ()),
         ],
         lifespan=lifespan,
     )
@@ -101,6 +106,14 @@ class Endpoint(Route):
         if self.methods and scope["method"] not in self.methods:
             raise HTTPException(405)
         scope[ANSWER] = await self._answer(scope[REQUEST])
+
+
+def _endpoints_of(drivers: DriverPages) -> list[Endpoint]:
+    return [
+        Endpoint("GET", "/d/page.js", drivers.script),
+        Endpoint("GET", "/d/worker.js", drivers.script),
+        Endpoint("GET", "/d/{token}", drivers.show),
+    ]
 
 
 async def _healthy(_: Request) -> Answer:

@@ -146,7 +146,7 @@ def _fuel_stop(
         number + ", ".join(_cut(place, room).values()),
         _purchase(stop, plan, directions, end_of_plan, words),
         *(_cut({"note": note}, LONGEST_LINE)["note"] for note in (directions.notes if directions is not None else ())),
-        _map(stop["latitude"], stop["longitude"], map_link),
+        map_address(stop["latitude"], stop["longitude"], map_link),
     ]
 
 
@@ -186,7 +186,8 @@ def _ways_to(directions: Directions | None, words: Words) -> list[list[str]]:
     return [[sign.name, *exit_to, *([] if sign.has_direction else heading), *off], heading + off]
 
 
-def _map(latitude: float, longitude: float, map_link: str) -> str:
+def map_address(latitude: float, longitude: float, map_link: str) -> str:
+    """The address that shows a place on the phone's map."""
     place = f"{latitude:.5f},{longitude:.5f}"
     if map_link == MapLink.GEO:
         return f"geo:{place}?q={place}"  # with `q` the map shows a pin there

@@ -87,7 +87,20 @@ def _mile(offer: Offer) -> float:
     return offer.mile
 
 
-def town_near(offers: Sequence[Offer], stop: Offer, words: Words = ENGLISH) -> str | None:
+class Town(NamedTuple):
+    """The nearest other town, ahead of a stop or behind it."""
+
+    name: str
+    miles: float
+    is_ahead: bool
+
+    def in_words(self, words: Words = ENGLISH) -> str:
+        """The town as drivers read it: `12 mi after Goshen, IN`, if it is behind the stop."""
+        text = text_to_say("{distance} before {town}") if self.is_ahead else text_to_say("{distance} after {town}")
+        return words.say(text, distance=words.distance(self.miles), town=self.name)
+
+
+def nearest_town(offers: Sequence[Offer], stop: Offer) -> Town | None:
     """The nearest other town on the road, as far as truck stops of the corridor tell where towns are. `offers` are in
     driving order."""
     first = bisect_left(offers, stop.mile - NEAR_TOWN_MILES, key=_mile)
@@ -101,5 +114,9 @@ def town_near(offers: Sequence[Offer], stop: Offer, words: Words = ENGLISH) -> s
     if near is None:
         return None
     miles, is_ahead, name = near
-    text = text_to_say("{distance} before {town}") if is_ahead else text_to_say("{distance} after {town}")
-    return words.say(text, distance=words.distance(miles), town=name.rstrip(", "))
+    return Town(name.rstrip(", "), miles, is_ahead)
+
+
+def town_near(offers: Sequence[Offer], stop: Offer, words: Words = ENGLISH) -> str | None:
+    town = nearest_town(offers, stop)
+    return town.in_words(words) if town is not None else None

@@ -11,6 +11,7 @@ from domain.encoding import utc_text
 from domain.fleet.dimensions import dimensions_of
 from domain.ids import new_id
 from domain.planning.coarse_ways import coarse_way_of
+from domain.planning.driver_facts import driver_facts_of
 from domain.planning.explanation import (
     FUEL_BEFORE_DRIVE,
     FUEL_BY_POLICY,
@@ -140,8 +141,8 @@ def _moment(time: datetime | None) -> str | None:
 
 _INSERT_PLAN = Command(
     "INSERT INTO plans (id, company_id, environment, route_id, revision, generated_at, document, explanation, timeline,"
-    " fuel_percent, fuel_at, price_set, as_of, coarse_way, cause, station_ids)"
-    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+    " fuel_percent, fuel_at, price_set, as_of, coarse_way, cause, station_ids, driver_facts)"
+    " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 )
 
 
@@ -180,6 +181,7 @@ def store_plan(
             coarse_way_of(plan) if isinstance(plan, ComputedPlan) else None,
             as_json(cause) if cause is not None else None,
             [stop.station.station_id for stop in plan.stops] if isinstance(plan, ComputedPlan) else [],
+            as_json(driver_facts_of(plan)) if isinstance(plan, ComputedPlan) else None,
         ),
     )
     return plan_id

@@ -43,6 +43,9 @@ class Plans(SQLModel, table=True):
     looked at; see `planning/coarse_ways.py`. NULL where no road is known."""
     cause: dict[str, Any] | None = json_column(null=True)
     """Why it was made for a route that had a plan already; see `domain/documents.py`."""
+    driver_facts: dict[str, Any] | None = json_column(null=True)
+    """Facts for the driver's page beside the plan; see `domain/documents.py`. NULL where no plan is feasible, and for
+    a plan that an older release stored."""
     station_ids: list[str] | None = Field(default=None, sa_column=Column(ARRAY(Text)))
     """The stations of its fuel stops, in driving order. NULL for a plan that an older release stored."""
 

@@ -83,6 +83,12 @@ def counter_of(what: Counted | Literal["positions"], key_id: UUID) -> str:
     return f"fuelroute:{what}:{shown_id('key', key_id)}"
 
 
+PAGES_OF_LINK = 120
+"""Most pages of one driver's link in 60 seconds: a page that waits for a new plan asks every second and a half."""
+PAGES_OF_COMPANY = 6_000
+"""Most pages of all drivers of a company in 60 seconds."""
+
+
 class Allowance(NamedTuple):
     """The requests that a key has left."""
 
@@ -153,6 +159,27 @@ class RateLimiter:
                 retry_after_seconds = max(1, -(-wait_microseconds // 1_000_000))
                 allowances[position] = Allowance(left >= 0, max(remaining, 0), retry_after_seconds, limit)
         return allowances
+
+    async def take_pages(self, links: Sequence[tuple[UUID, UUID]]) -> list[int]:
+        """Counts a page of each driver's link, and of its company. Returns for each 0, or the seconds until the next
+        page may be shown."""
+        if not links:
+            return []
+        keys = [f"fuelroute:pages:{one.hex}" for pair in links for one in pair]
+        answers = await self._run(
+            self._script,
+            keys,
+            RATE_LIMIT_WINDOW_SECONDS * 1_000_000,
+            "12" * len(links),
+            PAGES_OF_LINK,
+            PAGES_OF_COMPANY,
+        )
+        if answers is None:
+            return [0] * len(links)
+        waits = [
+            -(-wait // 1_000_000) if left < 0 else 0 for left, wait in zip(answers[::2], answers[1::2], strict=True)
+        ]
+        return [max(pair) for pair in zip(waits[::2], waits[1::2], strict=True)]
 
     async def take_positions(self, key_id: UUID, positions: int) -> int:
         """Counts positions of a key, all or none. Returns 0, or the seconds until this many are allowed."""

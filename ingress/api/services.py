@@ -152,6 +152,11 @@ class Services:
         (allowance,) = await self._limiter.take([(connector_id, "feed_requests")])
         return 0 if allowance is None or allowance.allowed else allowance.retry_after_seconds
 
+    async def count_pages(self, links: Sequence[tuple[UUID, UUID]]) -> list[int]:
+        """Counts a page of each of these drivers' links, which come with their companies. Returns for each 0, or the
+        seconds to wait before the next."""
+        return await self._limiter.take_pages(links)
+
     async def ask(self, query: Query[Result], visible: Visibility) -> Result:
         """The answer of a query by key."""
         return await self._async_database.ask(query, visible)

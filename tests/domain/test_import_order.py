@@ -160,8 +160,9 @@ INGRESS = {
     "http": {"http"},
     "api": {"http", "api"},
     "docs": {"http", "api", "docs"},
+    "driver": {"http", "api", "driver"},
     "console": {"http", "console"},
-    "": {"http", "api", "docs", ""},
+    "": {"http", "api", "docs", "driver", ""},
 }
 """The folders of `ingress` that each of them imports; "" is what stands directly in it."""
 

@@ -117,8 +117,8 @@ _SOURCES = [
 
 
 def test_few_places_see_everything() -> None:
-    """Keys, sessions and connectors are found before their company is known. Operators look after all companies. New
-    prices of stations change plans of all companies. Jobs of an earlier release name no company."""
+    """Keys, sessions, connectors and drivers' links are found before their company is known. Operators look after all
+    companies. New prices of stations change plans of all companies. Jobs of an earlier release name no company."""
     assert {path.stem for path in _SOURCES if re.search(r"\bEVERYTHING\b", path.read_text())} == {
         "authenticator",
         "console",
@@ -130,4 +130,5 @@ def test_few_places_see_everything() -> None:
         "plans",
         "sign_in",
         "signed_in",
+        "trips",
     }

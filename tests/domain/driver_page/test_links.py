@@ -1,8 +1,6 @@
 """A link opens the page of one trip, for its driver, until some hours after the trip."""
 
 from datetime import datetime, timedelta
-from typing import NamedTuple
-from uuid import UUID
 
 import pytest
 
@@ -11,29 +9,21 @@ from domain.database.connections import Connection
 from domain.driver_page.links import DriverLink, ask_driver_links, find_driver_link
 from domain.housekeeping.retention import forget_links
 from domain.ids import new_id
-from domain.messages.driver_links import LONGEST_LINK_DAYS, issue_driver_link
-from tests.domain.helpers import imported, route_row
+from domain.messages.driver_links import LONGEST_LINK_DAYS
+from tests.domain.driver_page.trips import DriverTrip, token_of, trip_of
+from tests.domain.helpers import imported
 from tests.factories import Fleet
 
-PAGE = "https://drive.example.com"
 HOURS = 24
 
 
-class Trip(NamedTuple):
-    company_id: UUID
-    environment: str
-    route_id: UUID
-    driver_id: UUID
-
-
 @pytest.fixture
-def trip(connection: Connection, fleet: Fleet, now: datetime) -> Trip:
-    route_id = imported(connection, fleet.live, now=now)
-    return Trip(*fleet.live, route_id, route_row(connection, route_id).driver_id)
+def trip(connection: Connection, fleet: Fleet, now: datetime) -> DriverTrip:
+    return trip_of(connection, fleet.live, imported(connection, fleet.live, now=now))
 
 
-def issued(connection: Connection, trip: Trip, now: datetime) -> str:
-    return issue_driver_link(connection, trip, PAGE, now=now).removeprefix(f"{PAGE}/d/")
+def issued(connection: Connection, trip: DriverTrip, now: datetime) -> str:
+    return token_of(connection, trip, now=now)
 
 
 def found(connection: Connection, token: str, now: datetime) -> DriverLink | None:
@@ -41,7 +31,7 @@ def found(connection: Connection, token: str, now: datetime) -> DriverLink | Non
 
 
 def test_a_link_opens_its_trip_and_only_the_hash_of_its_token_is_stored(
-    connection: Connection, trip: Trip, now: datetime
+    connection: Connection, trip: DriverTrip, now: datetime
 ) -> None:
     token = issued(connection, trip, now)
 
@@ -56,7 +46,9 @@ def test_a_link_opens_its_trip_and_only_the_hash_of_its_token_is_stored(
 
 
 @pytest.mark.parametrize("token", ["", "x", "\ud800", "x" * 5000, "' OR true --"])
-def test_what_was_never_issued_opens_nothing(connection: Connection, trip: Trip, now: datetime, token: str) -> None:
+def test_what_was_never_issued_opens_nothing(
+    connection: Connection, trip: DriverTrip, now: datetime, token: str
+) -> None:
     issued(connection, trip, now)
 
     assert found(connection, token, now) is None
@@ -65,7 +57,7 @@ def test_what_was_never_issued_opens_nothing(connection: Connection, trip: Trip,
 
 @pytest.mark.parametrize("status", ["completed", "canceled", "error"])
 def test_a_link_expires_some_hours_after_its_trip(
-    connection: Connection, trip: Trip, now: datetime, status: str
+    connection: Connection, trip: DriverTrip, now: datetime, status: str
 ) -> None:
     token = issued(connection, trip, now)
     connection.execute("UPDATE routes SET status = %s, updated_at = %s WHERE id = %s", (status, now, trip.route_id))
@@ -75,7 +67,7 @@ def test_a_link_expires_some_hours_after_its_trip(
 
 
 def test_the_end_of_a_trip_is_when_it_was_completed_not_when_its_row_last_changed(
-    connection: Connection, trip: Trip, now: datetime
+    connection: Connection, trip: DriverTrip, now: datetime
 ) -> None:
     token = issued(connection, trip, now)
     connection.execute(
@@ -90,7 +82,7 @@ def test_the_end_of_a_trip_is_when_it_was_completed_not_when_its_row_last_change
 
 
 def test_no_link_lives_longer_than_a_month_and_then_it_is_deleted(
-    connection: Connection, trip: Trip, now: datetime
+    connection: Connection, trip: DriverTrip, now: datetime
 ) -> None:
     token, end = issued(connection, trip, now), now + timedelta(days=LONGEST_LINK_DAYS)
 
@@ -102,7 +94,9 @@ def test_no_link_lives_longer_than_a_month_and_then_it_is_deleted(
     assert rows.fetchall() == []
 
 
-def test_a_driver_who_has_the_trip_no_more_opens_nothing(connection: Connection, trip: Trip, now: datetime) -> None:
+def test_a_driver_who_has_the_trip_no_more_opens_nothing(
+    connection: Connection, trip: DriverTrip, now: datetime
+) -> None:
     token = issued(connection, trip, now)
     connection.execute("UPDATE routes SET driver_id = %s WHERE id = %s", (new_id(), trip.route_id))
 
@@ -110,7 +104,7 @@ def test_a_driver_who_has_the_trip_no_more_opens_nothing(connection: Connection,
 
 
 def test_links_are_found_together_in_the_order_of_their_tokens(
-    connection: Connection, trip: Trip, now: datetime
+    connection: Connection, trip: DriverTrip, now: datetime
 ) -> None:
     first, second = issued(connection, trip, now), issued(connection, trip, now)
 

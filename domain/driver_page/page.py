@@ -1,0 +1,305 @@
+"""Reads what the page of a driver's trip shows: the fuel stops ahead, the stops, what changed.
+
+One statement reads the trips of many links."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+import msgspec
+
+from domain.database.statements import Query, Statement
+from domain.driver_page.progress import mile_of_truck, miles_to
+from domain.driver_page.shown_trip import (
+    PlanChanges,
+    ShownFuelStop,
+    ShownPlan,
+    ShownPriceChange,
+    ShownStop,
+    ShownTown,
+    ShownTrip,
+    ShownWayOut,
+    TripState,
+)
+from domain.lifecycle import RouteStatus
+from domain.planning.next_fuel_stop import Milestone, index_of_next_fuel_stop
+from domain.roads import Point
+from domain.routes.reading.on_their_way import NEXT_STOP
+
+
+class _Facts(msgspec.Struct, rename="camel", frozen=True):
+    heading: str | None = None
+    road: str | None = None
+    exit: str | None = None
+    town: ShownTown | None = None
+    is_on_left: bool | None = None
+    off_road_miles: float = 0.0
+    way_out: ShownWayOut | None = None
+    price_change: ShownPriceChange | None = None
+
+
+class _DriverFacts(msgspec.Struct, rename="camel", frozen=True):
+    low_fuel: bool = False
+    fuel_stops: list[_Facts] = []
+
+
+class _FuelStop(msgspec.Struct, rename="camel", frozen=True):
+    sequence: int
+    name: str
+    address: str | None
+    latitude: float
+    longitude: float
+    miles_from_origin: float
+    gallons_to_fill: float
+    price_per_gallon: float
+    total_cost: float
+    arrival_fuel_percent: int
+    estimated_arrival: datetime | None = None
+    fill_to_percent: int | None = None
+
+
+class _Plan(msgspec.Struct, rename="camel", frozen=True):
+    total_distance_miles: float
+    total_gallons: float
+    total_cost: float
+    stops: list[_FuelStop]
+
+
+class _Window(msgspec.Struct, frozen=True):
+    start: datetime | None = None
+    end: datetime | None = None
+
+
+class _Stop(msgspec.Struct, rename="camel", frozen=True):
+    name: str
+    latitude: float
+    longitude: float
+    address: str | None = None
+    arrival_window: _Window = _Window()
+
+
+class _Entry(msgspec.Struct, rename="camel", frozen=True):
+    stop: int
+    mile: float | None
+    planned_arrival: datetime | None = None
+
+
+_read_plan = msgspec.json.Decoder(_Plan).decode
+_read_facts = msgspec.json.Decoder(_DriverFacts).decode
+_read_stops = msgspec.json.Decoder(list[_Stop]).decode
+_read_timeline = msgspec.json.Decoder(list[_Entry]).decode
+
+
+class _Row(NamedTuple):
+    link_id: UUID
+    company_id: UUID
+    status: str
+    name: str
+    unit_number: str | None
+    company: str
+    time_zone: str
+    map_link: str
+    ended_at: datetime
+    stops: str
+    reached: int
+    is_changing: bool
+    is_infeasible: bool
+    plan_id: UUID | None
+    generated_at: datetime | None
+    document: str | None
+    timeline: str | None
+    driver_facts: str | None
+    coarse_way: bytes | None
+    cause: str | None
+    fuel_percent: float | None
+    fuel_at: datetime | None
+    before: str | None
+    truck_at: datetime | None
+    latitude: float | None
+    longitude: float | None
+    passed: int
+
+
+_TRIPS = Statement(
+    _Row,
+    f"""
+    SELECT l.id AS link_id, r.company_id, r.status, coalesce(nullif(r.reference, ''), r.external_id) AS name,
+           v.unit_number, c.name AS company, c.time_zone, c.map_link,
+           coalesce(r.completed_at, r.updated_at) AS ended_at, r.stops::text AS stops, next.number AS reached,
+           r.replan IS NOT NULL AS is_changing, r.status = 'error' AND last.id IS NOT NULL AS is_infeasible,
+           p.id AS plan_id, p.generated_at, p.document::text AS document, p.timeline::text AS timeline,
+           p.driver_facts::text AS driver_facts, p.coarse_way, p.cause->>'kind' AS cause, p.fuel_percent, p.fuel_at,
+           (SELECT b.document::text FROM plans b JOIN messages m ON m.plan_id = b.id
+            WHERE b.route_id = r.id AND b.company_id = r.company_id AND b.id < p.id AND b.document IS NOT NULL
+              AND m.status IN ('sent', 'suppressed')
+            ORDER BY b.id DESC LIMIT 1) AS before,
+           t.newest_at AS truck_at, t.latitude, t.longitude,
+           CASE WHEN t.watch_at IS NOT NULL THEN t.fuel_stops_passed ELSE 0 END AS passed
+    FROM driver_links l
+    JOIN routes r ON r.id = l.route_id AND r.company_id = l.company_id AND r.environment = l.environment
+    JOIN companies c ON c.id = r.company_id
+    CROSS JOIN LATERAL (SELECT {NEXT_STOP} AS number OFFSET 0) AS next
+    LEFT JOIN vehicles v ON v.id = r.vehicle_id AND v.company_id = r.company_id
+    LEFT JOIN plans p ON p.id = CASE WHEN r.status IN ('planned', 'active', 'completed')
+        THEN coalesce(r.correction_id, r.plan_id) END AND p.company_id = r.company_id AND p.document IS NOT NULL
+    LEFT JOIN plans last ON last.id = r.plan_id AND last.company_id = r.company_id AND last.document IS NULL
+    LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
+        AND t.company_id = r.company_id AND r.status IN ('planned', 'active')
+    WHERE l.id = ANY(%s)
+    """,
+)
+
+
+def ask_trips(link_ids: Sequence[UUID]) -> Query[list[ShownTrip | None]]:
+    """The trip of each link, in order; None for one that has vanished since the link was found."""
+
+    def read(rows: list[_Row]) -> list[ShownTrip | None]:
+        shown = {row.link_id: _trip_of(row) for row in rows}
+        return [shown.get(link_id) for link_id in link_ids]
+
+    return Query(_TRIPS, (list(link_ids),), read)
+
+
+def _trip_of(row: _Row) -> ShownTrip:
+    state = _state_of(row)
+    entries = {entry.stop: entry for entry in _read_timeline(row.timeline or "[]")}
+    pushed = _read_stops(row.stops)
+    is_placed = row.latitude is not None and row.longitude is not None
+    return ShownTrip(
+        link_id=row.link_id,
+        company_id=row.company_id,
+        state=state,
+        name=row.name,
+        unit_number=row.unit_number,
+        company=row.company,
+        time_zone=row.time_zone,
+        map_link=row.map_link,
+        ended_at=row.ended_at if state in ("completed", "canceled", "ended") else None,
+        stops=tuple(_stop_of(stop, number, entries.get(number), row.reached) for number, stop in enumerate(pushed)),
+        plan=_plan_of(row, pushed, entries),
+        is_changing=row.is_changing and state == "underway",
+        truck_at=row.truck_at if is_placed else None,
+        fuel_percent=row.fuel_percent if row.fuel_at is not None else None,
+        fuel_at=row.fuel_at,
+    )
+
+
+def _state_of(row: _Row) -> TripState:
+    match row.status:
+        case RouteStatus.COMPLETED:
+            return "completed"
+        case RouteStatus.CANCELED:
+            return "canceled"
+        case RouteStatus.ERROR:
+            return "infeasible" if row.is_infeasible else "ended"
+    return "underway" if row.plan_id is not None else "waiting"
+
+
+def _stop_of(stop: _Stop, number: int, entry: _Entry | None, reached: int) -> ShownStop:
+    return ShownStop(
+        stop.name,
+        stop.address,
+        Point(stop.latitude, stop.longitude),
+        stop.arrival_window.start,
+        stop.arrival_window.end,
+        entry.planned_arrival if entry is not None else None,
+        number < reached,
+    )
+
+
+def _plan_of(row: _Row, stops: Sequence[_Stop], entries: dict[int, _Entry]) -> ShownPlan | None:
+    if row.plan_id is None or row.document is None or row.generated_at is None:
+        return None
+    plan = _read_plan(row.document)
+    facts = _read_facts(row.driver_facts) if row.driver_facts is not None else _DriverFacts()
+    first, mile = _next_fuel_stop(row, plan, stops, entries)
+    place = _place_of(row)
+    told = [*facts.fuel_stops, *[_Facts()] * (len(plan.stops) - len(facts.fuel_stops))]
+    last = entries.get(len(stops) - 1)
+    return ShownPlan(
+        id=row.plan_id,
+        made_at=row.generated_at,
+        fuel_stops=tuple(
+            _fuel_stop_of(
+                stop, fact, miles_to(stop.miles_from_origin, mile, place, Point(stop.latitude, stop.longitude))
+            )
+            for stop, fact in zip(plan.stops[first:], told[first:], strict=False)
+        ),
+        behind=first,
+        ends_at_mile=plan.total_distance_miles,
+        road_miles=max(last.mile or 0.0 if last is not None else 0.0, plan.total_distance_miles),
+        total_gallons=plan.total_gallons,
+        total_cost=plan.total_cost,
+        is_low_on_fuel=facts.low_fuel,
+        changes=_changes(_read_plan(row.before), plan, row.cause) if row.before is not None else None,
+    )
+
+
+def _place_of(row: _Row) -> Point | None:
+    return Point(row.latitude, row.longitude) if row.latitude is not None and row.longitude is not None else None
+
+
+def _next_fuel_stop(
+    row: _Row, plan: _Plan, stops: Sequence[_Stop], entries: dict[int, _Entry]
+) -> tuple[int, float | None]:
+    """The index of the next fuel stop, the number of all where none is ahead; and the mile of the truck."""
+    place, reached_mile = _place_of(row), getattr(entries.get(row.reached - 1), "mile", None) or 0.0
+    mile = None
+    if row.coarse_way is not None and row.truck_at is not None and place is not None:
+        mile = mile_of_truck(row.coarse_way, row.truck_at, place, reached_mile=reached_mile)
+    ahead = stops[row.reached] if row.reached < len(stops) else None
+    if ahead is None:
+        return len(plan.stops), mile
+    next_mile = getattr(entries.get(row.reached), "mile", None)
+    index = index_of_next_fuel_stop(
+        place,
+        [Milestone(Point(one.latitude, one.longitude), one.miles_from_origin) for one in plan.stops],
+        next_stop=Milestone(Point(ahead.latitude, ahead.longitude), next_mile),
+        reached_mile=reached_mile,
+        passed=row.passed,
+    )
+    return (len(plan.stops) if index is None else index), mile
+
+
+def _fuel_stop_of(stop: _FuelStop, facts: _Facts, miles_away: float | None) -> ShownFuelStop:
+    return ShownFuelStop(
+        number=stop.sequence,
+        name=stop.name,
+        address=stop.address,
+        place=Point(stop.latitude, stop.longitude),
+        mile=stop.miles_from_origin,
+        miles_away=miles_away,
+        gallons=stop.gallons_to_fill,
+        fill_to_percent=stop.fill_to_percent,
+        price_per_gallon=stop.price_per_gallon,
+        cost=stop.total_cost,
+        arrival_fuel_percent=stop.arrival_fuel_percent,
+        arrival=stop.estimated_arrival,
+        heading=facts.heading,
+        road=facts.road,
+        exit=facts.exit,
+        town=facts.town,
+        is_on_left=facts.is_on_left,
+        off_road_miles=facts.off_road_miles,
+        way_out=facts.way_out,
+        price_change=facts.price_change,
+    )
+
+
+def _changes(before: _Plan, after: _Plan, cause: str | None) -> PlanChanges:
+    old = {(stop.latitude, stop.longitude): stop for stop in before.stops}
+    new = {(stop.latitude, stop.longitude): stop for stop in after.stops}
+    pairs = [(old[place], stop) for place, stop in new.items() if place in old]
+    return PlanChanges(
+        cause,
+        added=tuple(stop.name for place, stop in new.items() if place not in old),
+        dropped=tuple(stop.name for place, stop in old.items() if place not in new),
+        levels=tuple(
+            (stop.name, one.fill_to_percent, stop.fill_to_percent)
+            for one, stop in pairs
+            if one.fill_to_percent is not None
+            and stop.fill_to_percent is not None
+            and one.fill_to_percent != stop.fill_to_percent
+        ),
+    )

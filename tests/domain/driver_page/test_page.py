@@ -1,0 +1,164 @@
+"""The page shows the fuel stops ahead of the truck, what a new plan has changed, and the state of the trip."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+
+from domain.database.connections import Connection
+from domain.planning.coarse_ways import pack_way
+from domain.roads import Road
+from tests.domain.driver_page.trips import FACTS, arrived, corrected_trip, driven_trip, shown, truck_at
+from tests.factories import PLAN, Fleet
+
+ROAD = Road(
+    distance_miles=812.4,
+    line=np.array([[41.462, -88.125], [41.69, -86.0], [41.02, -78.4], [40.695, -74.155]]),
+    line_miles=np.array([0.0, 130.4, 545.6, 812.4]),
+    stop_miles=(0.0, 812.4),
+    stop_hours=(0.0, 14.0),
+    source="test",
+)
+
+
+def on_road(connection: Connection, fleet: Fleet, *, now: datetime, **plan: Any) -> Any:
+    trip = driven_trip(connection, fleet, now=now, **plan)
+    packed = pack_way(ROAD, mpg=6.5, capacity_gallons=200)
+    connection.execute("UPDATE plans SET coarse_way = %s WHERE route_id = %s", (packed, trip.route_id))
+    return trip
+
+
+def test_the_page_begins_with_the_next_fuel_stop_and_the_miles_from_the_truck(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    trip = on_road(connection, fleet, now=now)
+    truck_at(connection, fleet.live, fleet.trucks[0], now, 41.57, -87.1)
+
+    page = shown(connection, trip, now=now)
+
+    assert (page.state, page.name, page.truck_at) == ("underway", "LOAD-1", now)
+    assert page.plan is not None
+    first, second = page.plan.fuel_stops
+    assert (first.name, first.exit, first.is_on_left, first.mile) == ("Lakeside Travel Plaza", "122", False, 130.4)
+    assert first.miles_away is not None
+    assert 60 < first.miles_away < 75
+    assert second.miles_away is not None
+    assert second.miles_away - first.miles_away == pytest.approx(415.2)
+    assert [stop.is_reached for stop in page.stops] == [True, False]
+    assert page.plan.changes is None
+
+
+def test_a_fuel_stop_behind_the_truck_is_only_counted(connection: Connection, fleet: Fleet, now: datetime) -> None:
+    trip = on_road(connection, fleet, now=now)
+    truck_at(connection, fleet.live, fleet.trucks[0], now, 41.4, -82.7)
+
+    page = shown(connection, trip, now=now)
+
+    assert page.plan is not None
+    assert (page.plan.behind, [stop.name for stop in page.plan.fuel_stops]) == (1, ["Keystone Fuel"])
+
+
+def test_a_truck_off_its_road_has_miles_by_the_straight_line(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    trip = on_road(connection, fleet, now=now)
+    truck_at(connection, fleet.live, fleet.trucks[0], now, 41.0, -88.0)
+
+    page = shown(connection, trip, now=now)
+
+    assert page.plan is not None
+    away = page.plan.fuel_stops[0].miles_away
+    assert away is not None
+    assert 120 < away < 180
+
+
+def test_a_plan_of_an_older_release_and_a_truck_without_a_position_are_shown_too(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    page = shown(connection, driven_trip(connection, fleet, now=now, facts=None), now=now)
+
+    assert page.plan is not None
+    first = page.plan.fuel_stops[0]
+    assert (first.exit, first.way_out, first.miles_away, page.truck_at) == (None, None, None, None)
+
+
+def test_a_correction_is_shown_at_once_with_what_it_changes(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    first = {**PLAN["stops"][0], "fillToPercent": 80}
+    trip = driven_trip(connection, fleet, now=now, stops=[first, PLAN["stops"][1]])
+    other = {**PLAN["stops"][1], "name": "Petro Milesburg", "latitude": 40.97, "longitude": -77.8}
+    later = now + timedelta(minutes=1)
+    plan_id = corrected_trip(
+        connection, trip, now=later, cause="station_closed", stops=[{**first, "fillToPercent": 95}, other]
+    )
+
+    page = shown(connection, trip, now=later)
+
+    assert page.plan is not None
+    assert page.plan.changes is not None
+    assert page.plan.id == plan_id
+    changes = page.plan.changes
+    assert (changes.cause, changes.added, changes.dropped) == (
+        "station_closed",
+        ("Petro Milesburg",),
+        ("Keystone Fuel",),
+    )
+    assert changes.levels == (("Lakeside Travel Plaza", 80, 95),)
+
+
+@pytest.mark.parametrize(
+    ("status", "state"), [("completed", "completed"), ("canceled", "canceled"), ("error", "ended")]
+)
+def test_a_trip_that_is_over_says_so(
+    connection: Connection, fleet: Fleet, now: datetime, status: str, state: str
+) -> None:
+    trip = driven_trip(connection, fleet, now=now)
+    connection.execute("UPDATE routes SET status = %s, updated_at = %s WHERE id = %s", (status, now, trip.route_id))
+
+    page = shown(connection, trip, now=now)
+
+    assert (page.state, page.ended_at, page.is_changing) == (state, now, False)
+
+
+def test_a_trip_whose_plan_was_taken_back_waits_for_another(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    trip = driven_trip(connection, fleet, now=now)
+    connection.execute("UPDATE routes SET status = 'draft', plan_id = NULL WHERE id = %s", (trip.route_id,))
+
+    page = shown(connection, trip, now=now)
+
+    assert (page.state, page.plan) == ("waiting", None)
+
+
+def test_a_trip_without_a_feasible_plan_says_so(connection: Connection, fleet: Fleet, now: datetime) -> None:
+    trip = driven_trip(connection, fleet, now=now)
+    connection.execute("UPDATE routes SET status = 'error' WHERE id = %s", (trip.route_id,))
+    connection.execute("UPDATE plans SET document = NULL WHERE route_id = %s", (trip.route_id,))
+
+    assert shown(connection, trip, now=now).state == "infeasible"
+
+
+def test_a_page_tells_that_a_new_plan_is_being_made(connection: Connection, fleet: Fleet, now: datetime) -> None:
+    trip = driven_trip(connection, fleet, now=now, facts={**FACTS, "lowFuel": True})
+    connection.execute("UPDATE routes SET replan = '{}' WHERE id = %s", (trip.route_id,))
+
+    page = shown(connection, trip, now=now)
+
+    assert page.is_changing
+    assert page.plan is not None
+    assert page.plan.is_low_on_fuel
+
+
+def test_a_trip_whose_last_stop_is_reached_has_no_fuel_stop_ahead(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    trip = driven_trip(connection, fleet, now=now)
+    arrived(connection, fleet.live, trip.route_id, 1, now)
+
+    page = shown(connection, trip, now=now)
+
+    assert page.plan is not None
+    assert (page.plan.behind, page.plan.fuel_stops) == (2, ())

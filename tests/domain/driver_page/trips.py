@@ -1,0 +1,127 @@
+"""Trips with a link and a plan made by hand, for the tests of the driver's page."""
+
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from domain.database.connections import Connection, Tenant, as_json
+from domain.documents import DriverFacts
+from domain.driver_page.links import find_driver_link
+from domain.driver_page.page import ask_trips
+from domain.driver_page.shown_trip import ShownTrip
+from domain.messages.driver_links import issue_driver_link
+from tests.domain.helpers import corrected_by_hand, imported, planned_by_hand, route_row
+from tests.factories import JOLIET, NEWARK, Fleet
+
+PAGE = "https://drive.example.com"
+
+FACTS: DriverFacts = {
+    "lowFuel": False,
+    "fuelStops": [
+        {
+            "heading": "east",
+            "road": "I-80 E",
+            "exit": "122",
+            "town": {"name": "Goshen, IN", "miles": 12.2, "isAhead": False},
+            "isOnLeft": False,
+            "offRoadMiles": 0.3,
+            "wayOut": {"name": "Love's 305", "mile": 160.4, "latitude": 41.7, "longitude": -85.4},
+            "priceChange": {"at": "2026-11-21T06:00:00Z", "before": 3.455, "after": 3.655},
+        },
+        {
+            "heading": "east",
+            "road": None,
+            "exit": None,
+            "town": None,
+            "isOnLeft": None,
+            "offRoadMiles": 2.4,
+            "wayOut": {"name": None, "mile": 812.4},
+            "priceChange": None,
+        },
+    ],
+}
+"""The facts of the usual plan made by hand."""
+
+
+class DriverTrip(NamedTuple):
+    """A route with its driver, as a link needs it."""
+
+    company_id: UUID
+    environment: str
+    route_id: UUID
+    driver_id: UUID
+
+
+def trip_of(connection: Connection, tenant: Tenant, route_id: UUID) -> DriverTrip:
+    return DriverTrip(*tenant, route_id, route_row(connection, route_id).driver_id)
+
+
+def driven_trip(
+    connection: Connection,
+    fleet: Fleet,
+    *,
+    now: datetime,
+    facts: DriverFacts | None = FACTS,
+    external_id: str = "LOAD-1",
+    **plan: Any,
+) -> DriverTrip:
+    """A trip from Joliet to Newark whose driver has the plan made by hand."""
+    window = {"start": "2026-11-21T14:00:00Z", "end": "2026-11-21T16:00:00Z"}
+    stops = [JOLIET, {**NEWARK, "address": "1 Pier Rd", "arrivalWindow": window}]
+    route_id = imported(connection, fleet.live, now=now, externalId=external_id, stops=stops)
+    planned_by_hand(connection, route_id, now=now, **plan)
+    told(connection, route_id, facts)
+    arrived(connection, fleet.live, route_id, 0, now)
+    connection.execute("UPDATE routes SET status = 'active', arrived_at = %s WHERE id = %s", (now, route_id))
+    connection.execute("UPDATE messages SET status = 'sent', retry_at = NULL WHERE route_id = %s", (route_id,))
+    return trip_of(connection, fleet.live, route_id)
+
+
+def corrected_trip(connection: Connection, trip: DriverTrip, *, now: datetime, cause: str, **plan: Any) -> UUID:
+    """Gives a trip another plan, whose message is not out yet. Returns its id."""
+    corrected_by_hand(connection, trip.route_id, now=now, **plan)
+    plan_id: UUID = route_row(connection, trip.route_id).correction_id
+    connection.execute("UPDATE plans SET cause = %s WHERE id = %s", (as_json({"kind": cause}), plan_id))
+    return plan_id
+
+
+def told(connection: Connection, route_id: UUID, facts: DriverFacts | None) -> None:
+    connection.execute(
+        "UPDATE plans SET driver_facts = %s, timeline = %s, fuel_at = generated_at WHERE route_id = %s",
+        (
+            as_json(facts) if facts is not None else None,
+            as_json([{"stop": 1, "mile": 812.4, "plannedArrival": "2026-11-21T15:00:00Z"}]),
+            route_id,
+        ),
+    )
+
+
+def arrived(connection: Connection, tenant: Tenant, route_id: UUID, stop: int, at: datetime) -> None:
+    connection.execute(
+        "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at) VALUES (%s, %s, %s, %s, %s)",
+        (*tenant, route_id, stop, at),
+    )
+
+
+def truck_at(
+    connection: Connection, tenant: Tenant, truck: UUID, at: datetime, latitude: float, longitude: float
+) -> None:
+    """Says where the truck was last seen."""
+    connection.execute(
+        "INSERT INTO tracks (company_id, vehicle_id, environment, oldest_at, newest_at, latitude, longitude)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s)",
+        (tenant.company_id, truck, tenant.environment, at, at, latitude, longitude),
+    )
+
+
+def token_of(connection: Connection, trip: DriverTrip, *, now: datetime) -> str:
+    """A fresh token of the trip's page."""
+    return issue_driver_link(connection, trip, PAGE, now=now).removeprefix(f"{PAGE}/d/")
+
+
+def shown(connection: Connection, trip: DriverTrip, *, now: datetime) -> ShownTrip:
+    link = find_driver_link(connection, token_of(connection, trip, now=now), hours=24, now=now)
+    assert link is not None
+    (found,) = ask_trips([link.id]).on(connection)
+    assert found is not None
+    return found
