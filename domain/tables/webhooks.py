@@ -57,6 +57,8 @@ class WebhookEvents(SQLModel, table=True):
     at: datetime = time_column()
     payload: str | None = None
     """The body as it is sent; NULL if it is not prepared yet, or erased. The next attempt then prepares it."""
+    answer_id: UUID | None = None
+    """The driver's answer that it tells of; NULL for a change of the route."""
 
 
 class WebhookDeliveries(SQLModel, table=True):

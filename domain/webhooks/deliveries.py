@@ -101,6 +101,7 @@ class _Due(NamedTuple):
     at: datetime
     route_id: UUID | None
     payload: str | None
+    answer_id: UUID | None
 
 
 _CLAIM = Statement(
@@ -119,7 +120,8 @@ _CLAIM = Statement(
     SET attempts = d.attempts + 1, claimed_until = %(until)s, retry_at = %(until)s
     FROM webhook_events e
     WHERE d.endpoint_id = %(endpoint_id)s AND d.number = ANY(ARRAY(SELECT number FROM due)) AND e.id = d.event_id
-    RETURNING d.number, d.attempts, d.failures, d.queued_at, e.id AS event_id, e.type, e.at, e.route_id, e.payload
+    RETURNING d.number, d.attempts, d.failures, d.queued_at, e.id AS event_id, e.type, e.at, e.route_id, e.payload,
+              e.answer_id
     """,
 )
 """Two indexes give the rows in the order that is asked for, so this reads no more of a backlog than the limit. A join,
@@ -148,7 +150,11 @@ def claim_deliveries(
         rows = _CLAIM.all(connection, {"endpoint_id": endpoint_id, "limit": limit, "until": until, "now": now})
     if not rows:
         return None
-    unprepared = [CapturedEvent(row.event_id, row.type, row.at, row.route_id) for row in rows if row.payload is None]
+    unprepared = [
+        CapturedEvent(row.event_id, row.type, row.at, row.route_id, row.answer_id)
+        for row in rows
+        if row.payload is None
+    ]
     tenant = Tenant(target.company_id, Environment(target.environment))
     prepared = prepare_payloads(connection, tenant, unprepared) if unprepared else {}
     traces = traces_of(connection, {row.route_id for row in rows if row.route_id is not None})

@@ -1,7 +1,8 @@
 """Webhook events: their types and their body.
 
-A trigger on `routes` captures them (`migrations/versions/webhook_event_types.py`), so no change is missed, whichever
-code makes it. For a company without an enabled endpoint nothing is captured."""
+A trigger on `routes` captures them (`migrations/versions/webhook_event_types.py`), and one on `driver_answers`
+(`answer_events.py` there), so no change is missed, whichever code makes it. For a company without an enabled endpoint
+nothing is captured."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,6 +15,7 @@ from domain.contract.shapes import Route
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import NotNull, Statement
 from domain.encoding import write
+from domain.ids import shown_id
 from domain.routes.reading.lookups import read_routes
 
 EVENT_TYPES: Mapping[str, str] = {
@@ -25,14 +27,32 @@ EVENT_TYPES: Mapping[str, str] = {
     "route.canceled": "the route was canceled or superseded",
     "route.error": "the route ended in an error",
     "plan.corrected": "the driver got another plan on the way",
+    "stop.going": "the driver says that he goes to his fuel stop",
+    "stop.fueled": "the driver says that he has fueled",
+    "stop.refused": "the driver says that he cannot fuel there, and why",
 }
-"""Each type that endpoints can choose, and when it is sent. The SQL function `webhook_event_type` gives these types."""
+"""Each type that endpoints can choose, and when it is sent. The SQL functions `webhook_event_type` and
+`webhook_answer_type` give these types."""
 
 TEST = "webhook.test"
 """The type of the event that a person sends to try an endpoint."""
 
 
-class Body(Struct):
+class Answer(Struct, rename="camel"):
+    """A driver's answer to a fuel stop of a plan."""
+
+    station: str
+    plan_id: str
+    sequence: int
+    """The number of the fuel stop in that plan, from 0."""
+    answered_at: datetime
+    reason: str | None
+    gallons: float | None
+    fill_percent: float | None
+    price_per_gallon: float | None
+
+
+class Body(Struct, omit_defaults=True):
     """The body of a request to an endpoint."""
 
     type: str
@@ -40,6 +60,8 @@ class Body(Struct):
     """When the route changed."""
     data: Route | dict[str, Any]
     """The route in the form of GET /v1/routes/{id}, as of the first attempt; empty for a test."""
+    answer: Answer | None = None
+    """The driver's answer, for `stop.going`, `stop.fueled` and `stop.refused`; missing once it is erased."""
 
 
 class CapturedEvent(NamedTuple):
@@ -49,6 +71,7 @@ class CapturedEvent(NamedTuple):
     type: str
     at: datetime
     route_id: UUID | None
+    answer_id: UUID | None = None
 
 
 class _Prepared(NamedTuple):
@@ -70,8 +93,33 @@ _PREPARE = Statement(
 )
 
 
-def payload_of(event: CapturedEvent, route: Route | None) -> str:
-    return write(Body(event.type, event.at, route if route is not None else {})).decode()
+class _Answer(NamedTuple):
+    id: UUID
+    place: str
+    plan_id: UUID
+    sequence: int
+    answered_at: datetime
+    reason: str | None
+    gallons: float | None
+    fill_percent: float | None
+    price_per_gallon: float | None
+
+
+_ANSWERS = Statement(
+    _Answer,
+    "SELECT id, place, plan_id, sequence, answered_at, reason, gallons, fill_percent, price_per_gallon"
+    " FROM driver_answers WHERE company_id = %s AND environment = %s AND id = ANY(%s)",
+)
+
+
+def payload_of(event: CapturedEvent, route: Route | None, answer: Answer | None = None) -> str:
+    return write(Body(event.type, event.at, route if route is not None else {}, answer)).decode()
+
+
+def _answers_of(connection: Connection, tenant: Tenant, events: Sequence[CapturedEvent]) -> dict[UUID | None, Answer]:
+    ids = [event.answer_id for event in events if event.answer_id is not None]
+    rows = _ANSWERS.all(connection, (*tenant, ids)) if ids else []
+    return {row.id: Answer(row.place, shown_id("pln", row.plan_id), *row[3:]) for row in rows}
 
 
 def prepare_payloads(connection: Connection, tenant: Tenant, events: Sequence[CapturedEvent]) -> dict[UUID, str]:
@@ -79,9 +127,10 @@ def prepare_payloads(connection: Connection, tenant: Tenant, events: Sequence[Ca
     An event whose route is gone gets none."""
     about = [event for event in events if event.route_id is not None]
     found = read_routes([(tenant, event.route_id) for event in about if event.route_id is not None]).on(connection)
+    answers = _answers_of(connection, tenant, events)
     routes = {event.id: versioned.route for event, versioned in zip(about, found, strict=True) if versioned is not None}
     payloads = {
-        event.id: payload_of(event, routes.get(event.id))
+        event.id: payload_of(event, routes.get(event.id), answers.get(event.answer_id))
         for event in events
         if event.route_id is None or event.id in routes
     }

@@ -1,5 +1,6 @@
 """Each change of a route becomes one event for the endpoints that want it, in the transaction of the change."""
 
+import json
 import re
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,15 +12,19 @@ from hypothesis import strategies as st
 
 from domain.database.connections import Connection, Database
 from domain.database.visibility import of_tenants
-from domain.lifecycle import PendingReason, RouteStatus
+from domain.encoding import utc_text
+from domain.ids import shown_id
+from domain.lifecycle import AnswerKind, PendingReason, RefusalReason, RouteStatus
+from domain.roads import Point
 from domain.routes.intake.fleet_changes import add_mapping
 from domain.routes.intake.imports import import_routes
 from domain.routes.intake.pushes import Push, store_pushes
 from domain.routes.transitions import cancel_route, expire_started_routes
 from domain.settings import Settings
 from domain.webhooks.endpoints import disable_endpoint, enable_endpoint
-from domain.webhooks.events import EVENT_TYPES
+from domain.webhooks.events import EVENT_TYPES, CapturedEvent, prepare_payloads
 from tests.domain.database.test_statements import MODULES
+from tests.domain.driver_page.given import trip_with_plan
 from tests.domain.helpers import (
     corrected_by_hand,
     deliver,
@@ -227,3 +232,29 @@ def check_events(
 
     assert types_of(connection, endpoint.id) == expected
     assert set(expected) <= set(EVENT_TYPES)
+
+
+def test_an_answer_of_a_driver_is_told_with_its_details(connection: Connection, fleet: Fleet, now: datetime) -> None:
+    endpoint = make_endpoint(connection, fleet.live, "https://a.example.com", "stop.refused", "stop.going").endpoint
+    trip = trip_with_plan(connection, fleet.live, now=now)
+    trip.take(trip.given(AnswerKind.FUELED))
+    trip.take(trip.refused(RefusalReason.QUEUE, sequence=1, place=Point(41.0, -78.4)))
+    trip.take(trip.given())
+    trip.end()
+    trip.take(trip.given())  # late
+
+    assert types_of(connection, endpoint.id) == ["stop.refused", "stop.going"]
+    refused, _ = events_of(connection, endpoint.id)
+    event = CapturedEvent(refused.id, refused.type, refused.at, refused.route_id, refused.answer_id)
+    body = json.loads(prepare_payloads(connection, fleet.live, [event])[refused.id])
+    assert body["data"]["id"] == shown_id("rte", trip.route_id)
+    assert body["answer"] == {
+        "station": "Keystone Fuel",
+        "planId": shown_id("pln", trip.plan_id),
+        "sequence": 1,
+        "answeredAt": utc_text(now),
+        "reason": "queue",
+        "gallons": None,
+        "fillPercent": None,
+        "pricePerGallon": None,
+    }

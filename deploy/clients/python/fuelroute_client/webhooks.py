@@ -26,6 +26,8 @@ class WebhookEvent(msgspec.Struct, kw_only=True):
     timestamp: datetime
     data: dict[str, Any]
     """The route; empty in `webhook.test`."""
+    answer: dict[str, Any] | None = None
+    """The driver's answer to a fuel stop, in `stop.going`, `stop.fueled` and `stop.refused`."""
 
     @property
     def route(self) -> Route:

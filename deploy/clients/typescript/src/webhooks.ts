@@ -14,6 +14,8 @@ export interface WebhookEvent {
   timestamp: string;
   /** The route, as `GET /v1/routes/{id}` shows it; empty in `webhook.test`. */
   data: Route;
+  /** The driver's answer to a fuel stop, in `stop.going`, `stop.fueled` and `stop.refused`. */
+  answer?: Record<string, unknown>;
 }
 
 type HeaderFields = Headers | Record<string, string | string[] | undefined>;
