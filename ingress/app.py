@@ -113,6 +113,7 @@ def _endpoints_of(drivers: DriverPages) -> list[Endpoint]:
         Endpoint("GET", "/d/page.js", drivers.script),
         Endpoint("GET", "/d/worker.js", drivers.script),
         Endpoint("GET", "/d/{token}", drivers.show),
+        Endpoint("POST", "/d/{token}", drivers.answer),
     ]
 
 

@@ -13,6 +13,7 @@ from domain.database.statements import Query, Statement
 from domain.driver_page.progress import mile_of_truck, miles_to
 from domain.driver_page.shown_trip import (
     PlanChanges,
+    ShownAnswer,
     ShownFuelStop,
     ShownPlan,
     ShownPriceChange,
@@ -22,7 +23,7 @@ from domain.driver_page.shown_trip import (
     ShownWayOut,
     TripState,
 )
-from domain.lifecycle import RouteStatus
+from domain.lifecycle import AnswerKind, RouteStatus
 from domain.planning.next_fuel_stop import Milestone, index_of_next_fuel_stop
 from domain.roads import Point
 from domain.routes.reading.on_their_way import NEXT_STOP
@@ -58,6 +59,10 @@ class _FuelStop(msgspec.Struct, rename="camel", frozen=True):
     estimated_arrival: datetime | None = None
     fill_to_percent: int | None = None
 
+    @property
+    def place(self) -> Point:
+        return Point(self.latitude, self.longitude)
+
 
 class _Plan(msgspec.Struct, rename="camel", frozen=True):
     total_distance_miles: float
@@ -88,6 +93,7 @@ class _Entry(msgspec.Struct, rename="camel", frozen=True):
 _read_plan = msgspec.json.Decoder(_Plan).decode
 _read_facts = msgspec.json.Decoder(_DriverFacts).decode
 _read_stops = msgspec.json.Decoder(list[_Stop]).decode
+_read_answers = msgspec.json.Decoder(dict[str, ShownAnswer]).decode
 _read_timeline = msgspec.json.Decoder(list[_Entry]).decode
 
 
@@ -104,6 +110,7 @@ class _Row(NamedTuple):
     stops: str
     reached: int
     is_changing: bool
+    is_reviewed: bool
     is_infeasible: bool
     plan_id: UUID | None
     generated_at: datetime | None
@@ -119,6 +126,9 @@ class _Row(NamedTuple):
     latitude: float | None
     longitude: float | None
     passed: int
+    station_ids: list[str] | None
+    answers: int
+    newest_answers: str | None
 
 
 _TRIPS = Statement(
@@ -127,7 +137,8 @@ _TRIPS = Statement(
     SELECT l.id AS link_id, r.company_id, r.status, coalesce(nullif(r.reference, ''), r.external_id) AS name,
            v.unit_number, c.name AS company, c.time_zone, c.map_link,
            coalesce(r.completed_at, r.updated_at) AS ended_at, r.stops::text AS stops, next.number AS reached,
-           r.replan IS NOT NULL AS is_changing, r.status = 'error' AND last.id IS NOT NULL AS is_infeasible,
+           r.replan IS NOT NULL AS is_changing, r.status = 'planned' AND r.review_at IS NOT NULL AS is_reviewed,
+           r.status = 'error' AND last.id IS NOT NULL AS is_infeasible,
            p.id AS plan_id, p.generated_at, p.document::text AS document, p.timeline::text AS timeline,
            p.driver_facts::text AS driver_facts, p.coarse_way, p.cause->>'kind' AS cause, p.fuel_percent, p.fuel_at,
            (SELECT b.document::text FROM plans b JOIN messages m ON m.plan_id = b.id
@@ -135,7 +146,8 @@ _TRIPS = Statement(
               AND m.status IN ('sent', 'suppressed')
             ORDER BY b.id DESC LIMIT 1) AS before,
            t.newest_at AS truck_at, t.latitude, t.longitude,
-           CASE WHEN t.watch_at IS NOT NULL THEN t.fuel_stops_passed ELSE 0 END AS passed
+           CASE WHEN t.watch_at IS NOT NULL THEN t.fuel_stops_passed ELSE 0 END AS passed,
+           p.station_ids, said.answers, said.newest::text AS newest_answers
     FROM driver_links l
     JOIN routes r ON r.id = l.route_id AND r.company_id = l.company_id AND r.environment = l.environment
     JOIN companies c ON c.id = r.company_id
@@ -146,6 +158,11 @@ _TRIPS = Statement(
     LEFT JOIN plans last ON last.id = r.plan_id AND last.company_id = r.company_id AND last.document IS NULL
     LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
         AND t.company_id = r.company_id AND r.status IN ('planned', 'active')
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS answers, jsonb_object_agg(a.station_id, jsonb_build_object(
+                   'kind', a.kind, 'reason', a.reason, 'at', a.answered_at) ORDER BY a.id)
+               FILTER (WHERE a.station_id IS NOT NULL AND a.driver_id = l.driver_id) AS newest
+        FROM driver_answers a WHERE a.route_id = r.id AND a.company_id = r.company_id) AS said
     WHERE l.id = ANY(%s)
     """,
 )
@@ -165,6 +182,7 @@ def _trip_of(row: _Row) -> ShownTrip:
     state = _state_of(row)
     entries = {entry.stop: entry for entry in _read_timeline(row.timeline or "[]")}
     pushed = _read_stops(row.stops)
+    plan = _plan_of(row, pushed, entries)
     is_placed = row.latitude is not None and row.longitude is not None
     return ShownTrip(
         link_id=row.link_id,
@@ -177,12 +195,19 @@ def _trip_of(row: _Row) -> ShownTrip:
         map_link=row.map_link,
         ended_at=row.ended_at if state in ("completed", "canceled", "ended") else None,
         stops=tuple(_stop_of(stop, number, entries.get(number), row.reached) for number, stop in enumerate(pushed)),
-        plan=_plan_of(row, pushed, entries),
-        is_changing=row.is_changing and state == "underway",
+        plan=plan,
+        is_changing=state == "underway" and (row.is_changing or (row.is_reviewed and _is_refused(plan))),
         truck_at=row.truck_at if is_placed else None,
         fuel_percent=row.fuel_percent if row.fuel_at is not None else None,
         fuel_at=row.fuel_at,
+        answers=row.answers,
     )
+
+
+def _is_refused(plan: ShownPlan | None) -> bool:
+    """True if the driver has refused the next fuel stop since the plan was made."""
+    answer = plan.fuel_stops[0].answer if plan is not None and plan.fuel_stops else None
+    return plan is not None and answer is not None and answer.kind is AnswerKind.REFUSED and answer.at > plan.made_at
 
 
 def _state_of(row: _Row) -> TripState:
@@ -213,7 +238,8 @@ def _plan_of(row: _Row, stops: Sequence[_Stop], entries: dict[int, _Entry]) -> S
         return None
     plan = _read_plan(row.document)
     facts = _read_facts(row.driver_facts) if row.driver_facts is not None else _DriverFacts()
-    first, mile = _next_fuel_stop(row, plan, stops, entries)
+    answers = _answers_to(row, plan)
+    first, mile = _next_fuel_stop(row, plan, stops, entries, passed=max(row.passed, _fueled(answers)))
     place = _place_of(row)
     told = [*facts.fuel_stops, *[_Facts()] * (len(plan.stops) - len(facts.fuel_stops))]
     last = entries.get(len(stops) - 1)
@@ -221,10 +247,8 @@ def _plan_of(row: _Row, stops: Sequence[_Stop], entries: dict[int, _Entry]) -> S
         id=row.plan_id,
         made_at=row.generated_at,
         fuel_stops=tuple(
-            _fuel_stop_of(
-                stop, fact, miles_to(stop.miles_from_origin, mile, place, Point(stop.latitude, stop.longitude))
-            )
-            for stop, fact in zip(plan.stops[first:], told[first:], strict=False)
+            _fuel_stop_of(stop, fact, miles_to(stop.miles_from_origin, mile, place, stop.place), answer)
+            for stop, fact, answer in zip(plan.stops[first:], told[first:], answers[first:], strict=False)
         ),
         behind=first,
         ends_at_mile=plan.total_distance_miles,
@@ -241,7 +265,7 @@ def _place_of(row: _Row) -> Point | None:
 
 
 def _next_fuel_stop(
-    row: _Row, plan: _Plan, stops: Sequence[_Stop], entries: dict[int, _Entry]
+    row: _Row, plan: _Plan, stops: Sequence[_Stop], entries: dict[int, _Entry], *, passed: int
 ) -> tuple[int, float | None]:
     """The index of the next fuel stop, the number of all where none is ahead; and the mile of the truck."""
     place, reached_mile = _place_of(row), getattr(entries.get(row.reached - 1), "mile", None) or 0.0
@@ -254,20 +278,35 @@ def _next_fuel_stop(
     next_mile = getattr(entries.get(row.reached), "mile", None)
     index = index_of_next_fuel_stop(
         place,
-        [Milestone(Point(one.latitude, one.longitude), one.miles_from_origin) for one in plan.stops],
+        [Milestone(one.place, one.miles_from_origin) for one in plan.stops],
         next_stop=Milestone(Point(ahead.latitude, ahead.longitude), next_mile),
         reached_mile=reached_mile,
-        passed=row.passed,
+        passed=passed,
     )
     return (len(plan.stops) if index is None else index), mile
 
 
-def _fuel_stop_of(stop: _FuelStop, facts: _Facts, miles_away: float | None) -> ShownFuelStop:
+def _answers_to(row: _Row, plan: _Plan) -> list[ShownAnswer | None]:
+    """The driver's newest answer to each fuel stop of the plan."""
+    newest = _read_answers(row.newest_answers) if row.newest_answers is not None else {}
+    station_ids = row.station_ids or []
+    return [newest.get(one) for one in station_ids] + [None] * (len(plan.stops) - len(station_ids))
+
+
+def _fueled(answers: Sequence[ShownAnswer | None]) -> int:
+    """Number of fuel stops up to the last one where the driver says that he has fueled."""
+    fueled = [number for number, one in enumerate(answers, 1) if one is not None and one.kind is AnswerKind.FUELED]
+    return max(fueled, default=0)
+
+
+def _fuel_stop_of(
+    stop: _FuelStop, facts: _Facts, miles_away: float | None, answer: ShownAnswer | None
+) -> ShownFuelStop:
     return ShownFuelStop(
         number=stop.sequence,
         name=stop.name,
         address=stop.address,
-        place=Point(stop.latitude, stop.longitude),
+        place=stop.place,
         mile=stop.miles_from_origin,
         miles_away=miles_away,
         gallons=stop.gallons_to_fill,
@@ -284,6 +323,7 @@ def _fuel_stop_of(stop: _FuelStop, facts: _Facts, miles_away: float | None) -> S
         off_road_miles=facts.off_road_miles,
         way_out=facts.way_out,
         price_change=facts.price_change,
+        answer=answer,
     )
 
 

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from domain.lifecycle import AnswerKind, RefusalReason
 from domain.roads import Point
 
 TripState = Literal["waiting", "underway", "infeasible", "completed", "canceled", "ended"]
@@ -39,6 +40,14 @@ class ShownPriceChange(msgspec.Struct, frozen=True):
     after: float
 
 
+class ShownAnswer(msgspec.Struct, frozen=True):
+    """The driver's newest answer to a fuel stop."""
+
+    kind: AnswerKind
+    reason: RefusalReason | None
+    at: datetime
+
+
 @dataclass(frozen=True, slots=True)
 class ShownFuelStop:
     """A fuel stop of the plan."""
@@ -65,6 +74,8 @@ class ShownFuelStop:
     off_road_miles: float
     way_out: ShownWayOut | None
     price_change: ShownPriceChange | None
+    answer: ShownAnswer | None
+    """The driver's newest answer to this stop; None where he has not answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +147,5 @@ class ShownTrip:
     """The level that the plan was made with."""
     fuel_at: datetime | None
     """When the truck measured it."""
+    answers: int
+    """Number of the driver's answers so far."""

@@ -3,15 +3,27 @@
 The token in the address is the only secret. It stands in no log line, no trace and no error: what fails here is logged
 here, without the address."""
 
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
+from urllib.parse import parse_qsl
 
+from starlette.requests import ClientDisconnect
+
+from domain import clock
 from domain.database.health import is_away
+from domain.database.visibility import of_tenants
+from domain.driver_page.answers import take_answer
+from domain.driver_page.given_answers import GivenAnswer, ImpossibleAnswer, read_given_answer
+from domain.driver_page.links import DriverLink
+from domain.languages.words import text_to_say
+from domain.lifecycle import Environment
 from domain.settings import Settings
 from domain.telemetry.logs import get_logger
 from ingress.api.request import Answer, Request
 from ingress.api.services import Services
 from ingress.driver.rendering import STATIC, STYLES_HASH, Rendering
 from ingress.driver.trips import LinkedTrip, TooMany, Trips
+from ingress.http.fair_queue import CapacityTimeout
 from ingress.http.problems import ApiError
 
 log = get_logger(__name__)
@@ -32,27 +44,66 @@ _SECURITY = (
 )
 _FRESH = (*_SECURITY, (b"cache-control", b"private, no-cache"))
 _KEPT = (*_SECURITY, (b"cache-control", b"public, max-age=31536000, immutable"))
-_UNKNOWN = "This link shows nothing"
-_UNKNOWN_TEXT = "It is wrong, or its trip is over. Use the link of the newest message, or call your dispatcher."
+_NOTHING = (
+    text_to_say("This link shows nothing"),
+    text_to_say("It is wrong, or its trip is over. Use the link of the newest message, or call your dispatcher."),
+)
+_TOO_MANY = (text_to_say("Too many requests"), text_to_say("Wait a minute, then load the page again."))
+_FAILED = (
+    text_to_say("The page could not be made"),
+    text_to_say("Try again in a minute, or call your dispatcher."),
+)
+MOST_FORM_BYTES = 4_096
+_MOST_FIELDS = 30
 
 
 class DriverPages:
     """The driver's pages of one ingress process."""
 
     def __init__(self, services: Services, settings: Settings) -> None:
+        self._services = services
+        self._body_timeout_seconds = settings.body_timeout_seconds
         self._trips = Trips(services, hours=settings.driver_link_hours)
         self._rendering = Rendering()
         self._scripts = {path.name: path.read_bytes() for path in STATIC.iterdir()}
 
     async def show(self, request: Request) -> Answer:
         """The page of a trip; 404 for a token that opens nothing, whatever the reason."""
+        return await self._answered(request, self._show)
+
+    async def answer(self, request: Request) -> Answer:
+        """Takes an answer to a fuel stop, and leads back to the page; 400 with the page where it cannot be taken."""
+        return await self._answered(request, self._take)
+
+    async def _answered(self, request: Request, work: Callable[[Request, LinkedTrip], Awaitable[Answer]]) -> Answer:
         try:
             found = await self._trips.find(_token_of(request))
-            return self._page(request, found) if found is not None else self._nothing()
+            return await work(request, found) if found is not None else self._nothing()
         except TooMany as refusal:
             return self._too_many(refusal)
+        except (ApiError, ClientDisconnect, CapacityTimeout):
+            raise
         except Exception as error:
             return self._failed(request, error)
+
+    async def _show(self, request: Request, found: LinkedTrip) -> Answer:
+        return self._page(request, found)
+
+    async def _take(self, request: Request, found: LinkedTrip) -> Answer:
+        body = await request.body(self._body_timeout_seconds, room=_require_short)
+        link = found.link
+        try:
+            given = read_given_answer(_form_of(body))
+            await self._services.in_thread_of(link.company_id, lambda: self._store(link, given))
+        except ImpossibleAnswer as error:
+            return Answer(400, self._rendering.page(found.trip, fault=str(error)), _HTML, _FRESH)
+        address = request.scope.get("raw_path") or request.scope["path"].encode()
+        return Answer(303, b"", _HTML, (*_FRESH, (b"location", address)))
+
+    def _store(self, link: DriverLink, given: GivenAnswer) -> None:
+        visible = of_tenants([(link.company_id, Environment(link.environment))])
+        with self._services.database.transaction(visible) as connection:
+            take_answer(connection, link, given, now=clock.now())
 
     async def script(self, request: Request) -> Answer:
         name = request.scope["path"].rpartition("/")[2]
@@ -70,10 +121,10 @@ class DriverPages:
         return Answer(304, b"", _HTML, headers) if request.if_none_match == tag else Answer(200, body, _HTML, headers)
 
     def _nothing(self) -> Answer:
-        return Answer(404, self._rendering.nothing(_UNKNOWN, _UNKNOWN_TEXT), _HTML, _FRESH)
+        return Answer(404, self._rendering.nothing(*_NOTHING), _HTML, _FRESH)
 
     def _too_many(self, refusal: TooMany) -> Answer:
-        body = self._rendering.nothing("Too many requests", "Wait a minute, then load the page again.")
+        body = self._rendering.nothing(*_TOO_MANY)
         return Answer(429, body, _HTML, (*_FRESH, (b"retry-after", b"%d" % refusal.retry_after_seconds)))
 
     def _failed(self, request: Request, error: Exception) -> Answer:
@@ -81,8 +132,21 @@ class DriverPages:
             log.warning("driver_page.database_away", request_id=request.own_id, error=type(error).__name__)
         else:
             log.exception("driver_page.failed", request_id=request.own_id)
-        body = self._rendering.nothing("The page could not be made", "Try again in a minute, or call your dispatcher.")
+        body = self._rendering.nothing(*_FAILED)
         return Answer(503, body, _HTML, (*_FRESH, (b"retry-after", b"5")))
+
+
+async def _require_short(arrived_bytes: int) -> None:
+    if arrived_bytes > MOST_FORM_BYTES:
+        raise ApiError("content_too_large", f"The form may have {MOST_FORM_BYTES} bytes at most.")
+
+
+def _form_of(body: bytes) -> dict[str, str]:
+    """The fields of a form; none of a body that is no form."""
+    try:
+        return dict(parse_qsl(body.decode(), max_num_fields=_MOST_FIELDS))
+    except ValueError:
+        return {}
 
 
 def _token_of(request: Request) -> str:

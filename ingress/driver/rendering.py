@@ -11,6 +11,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from domain.driver_page.shown_trip import PlanChanges, ShownFuelStop, ShownTrip, ShownWayOut
 from domain.ids import shown_id
 from domain.languages.words import ENGLISH, Words, capitalized, purchase_in_words, text_to_say
+from domain.lifecycle import AnswerKind, RefusalReason
 from domain.messages.message_text import OFF_ROAD_NOTICE_MILES, map_address
 
 _HERE = Path(__file__).parent
@@ -26,11 +27,23 @@ _CAUSES = {
     "dispatcher": text_to_say("Your dispatcher asked for it."),
     "off_road": text_to_say("The truck is on another road."),
     "stop_passed": text_to_say("A planned fuel stop is behind the truck."),
+    "refused": text_to_say("You cannot fuel where the plan said."),
     "station_closed": text_to_say("A station is closed."),
     "burn": text_to_say("The fuel does not last to the next fuel stop."),
     "level": text_to_say("The truck needs a higher level at its next fuel stop."),
 }
 """Why there is a new plan, by the kind of its cause."""
+
+
+_REASONS = {
+    RefusalReason.CLOSED: text_to_say("It is closed"),
+    RefusalReason.QUEUE: text_to_say("The queue is too long"),
+    RefusalReason.NO_PARKING: text_to_say("There is no parking"),
+    RefusalReason.NO_TIME: text_to_say("I have no time"),
+    RefusalReason.OUT_OF_NETWORK: text_to_say("My card is not taken there"),
+    RefusalReason.OTHER: text_to_say("Another reason"),
+}
+"""The reasons why a driver cannot fuel at a stop, as he says them."""
 
 
 class Rendering:
@@ -48,8 +61,9 @@ class Rendering:
         self._page = templates.get_template("page.html")
         self._nothing = templates.get_template("nothing.html")
 
-    def page(self, trip: ShownTrip, words: Words = ENGLISH) -> bytes:
-        return self._page.render(trip=trip, say=words.say, it=_Told(trip, words)).encode()
+    def page(self, trip: ShownTrip, words: Words = ENGLISH, *, fault: str = "") -> bytes:
+        """The page of a trip. `fault` says why an answer could not be taken; it is a text to say."""
+        return self._page.render(trip=trip, say=words.say, it=_Told(trip, words), fault=fault).encode()
 
     def nothing(self, title: str, text: str, words: Words = ENGLISH) -> bytes:
         """A page that shows no trip. Title and text are texts to say."""
@@ -65,6 +79,8 @@ class _Told:
         self._zone = ZoneInfo(trip.time_zone)
         self.language = words.language
         self.plan_id = shown_id("pln", trip.plan.id) if trip.plan is not None else ""
+        self.reasons = _REASONS
+        self.is_metric = words.units.is_metric
 
     def moment(self, at: datetime) -> str:
         return self._words.moment(at.astimezone(self._zone))
@@ -133,6 +149,24 @@ class _Told:
 
     def map(self, latitude: float, longitude: float) -> str:
         return map_address(latitude, longitude, self._trip.map_link)
+
+    def key(self, stop: ShownFuelStop, kind: str) -> str:
+        """The key of the next answer of a kind to a fuel stop, from a browser that makes none: a form that is sent
+        twice is one answer."""
+        made = f"{self._trip.link_id} {self.plan_id} {stop.number} {kind} {self._trip.answers}"
+        return hashlib.sha256(made.encode()).hexdigest()[:32]
+
+    def answer(self, stop: ShownFuelStop) -> str:
+        """The driver's newest answer to a fuel stop."""
+        answer, say = stop.answer, self._words.say
+        if answer is None:
+            return ""
+        moment = self.moment(answer.at)
+        if answer.kind is AnswerKind.GOING:
+            return say("You said {moment}: I go there.", moment=moment)
+        if answer.kind is AnswerKind.FUELED or answer.reason is None:
+            return say("You said {moment}: I fueled.", moment=moment)
+        return say("You said {moment}: I can't. {reason}.", moment=moment, reason=say(_REASONS[answer.reason]))
 
     def cause(self, changes: PlanChanges) -> str:
         text = _CAUSES.get(changes.cause or "")

@@ -12,7 +12,7 @@ from domain.accounts.tokens import new_token
 from domain.settings import Settings
 from ingress.api.rate_limits import PAGES_OF_LINK
 from ingress.driver.rendering import STATIC
-from tests.domain.driver_page.trips import DriverTrip, driven_trip, token_of
+from tests.domain.driver_page.trips import DriverTrip, at_stations, driven_trip, token_of
 from tests.service import Client, Service, running_service
 
 MOST_BYTES = 60_000
@@ -125,3 +125,111 @@ def test_all_that_a_phone_loads_is_small(anonymous: httpx.Client, token: str) ->
     assert [one.status_code for one in scripts] == [200, 200]
     assert len(page.content) + sum(len(one.content) for one in scripts) < MOST_BYTES / 2
     assert {path.name for path in STATIC.iterdir()} == {"page.js", "worker.js"}
+
+
+# --- Answers ---------------------------------------------------------------------------------------------------
+
+
+def form_of(page: str, kind: str, **more: str) -> dict[str, str]:
+    """The fields of the form of that kind, as a browser without scripts sends them."""
+    (form,) = [one for one in re.findall(r"<form.*?</form>", page, re.DOTALL) if f'name="kind" value="{kind}"' in one]
+    return dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form)) | more
+
+
+def answers(service: Service, trip: DriverTrip) -> list[tuple[str, str | None, float | None]]:
+    with service.database.transaction() as connection:
+        rows = connection.execute(
+            "SELECT kind, reason, gallons FROM driver_answers WHERE route_id = %s ORDER BY id", (trip.route_id,)
+        )
+        return rows.fetchall()
+
+
+@pytest.fixture
+def stations(service: Service, trip: DriverTrip) -> None:
+    with service.database.transaction() as connection:
+        at_stations(connection, trip)
+
+
+def test_a_driver_answers_without_scripts_and_a_form_that_is_sent_twice_is_one_answer(
+    anonymous: httpx.Client, service: Service, trip: DriverTrip, token: str, stations: None
+) -> None:
+    form = form_of(anonymous.get(f"/d/{token}").text, "going")
+
+    first, again = (anonymous.post(f"/d/{token}", data=form) for _ in range(2))
+
+    assert (first.status_code, first.headers["location"], again.status_code) == (303, f"/d/{token}", 303)
+    assert answers(service, trip) == [("going", None, None)]
+    assert "I go there.</p>" in anonymous.get(f"/d/{token}").text
+    fueled = form_of(anonymous.get(f"/d/{token}").text, "fueled", volume="97,5", percent="", price="3.459")
+    assert anonymous.post(f"/d/{token}", data=fueled).status_code == 303
+    assert answers(service, trip)[1:] == [("fueled", None, 97.5)]
+    assert "Keystone Fuel" in anonymous.get(f"/d/{token}").text
+
+
+def test_a_refusal_says_why_and_stays_on_the_page(
+    anonymous: httpx.Client, service: Service, trip: DriverTrip, token: str, stations: None
+) -> None:
+    form = form_of(anonymous.get(f"/d/{token}").text, "refused", reason="no_parking")
+
+    anonymous.post(f"/d/{token}", data=form)
+
+    assert answers(service, trip) == [("refused", "no_parking", None)]
+    page = anonymous.get(f"/d/{token}").text
+    assert "There is no parking." in page
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"kind": "fueled", "volume": "a lot"}, "How much fuel you bought is a number"),
+        ({"kind": "refused", "reason": "mood"}, "Choose why you cannot fuel there."),
+        ({"plan": "pln_0"}, "This answer could not be read"),
+        ({"stop": "7"}, "The plan has no such fuel stop"),
+        ({"key": ""}, "This answer could not be read"),
+    ],
+)
+def test_an_answer_that_cannot_be_taken_is_refused_on_the_page(
+    anonymous: httpx.Client, service: Service, trip: DriverTrip, token: str, change: dict[str, str], said: str
+) -> None:
+    form = form_of(anonymous.get(f"/d/{token}").text, "going") | change
+
+    refused = anonymous.post(f"/d/{token}", data=form)
+
+    assert refused.status_code == 400
+    assert said in refused.text
+    assert "Lakeside Travel Plaza" in refused.text
+    assert answers(service, trip) == []
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"\xff\xfe", b"a=" + b"x" * 5000, b"&".join([b"a=1"] * 100), b'{"kind": "going"}']
+)
+def test_a_body_that_is_no_form_changes_nothing(
+    anonymous: httpx.Client, service: Service, trip: DriverTrip, token: str, body: bytes
+) -> None:
+    assert anonymous.post(f"/d/{token}", content=body).status_code in (400, 413)
+    assert answers(service, trip) == []
+
+
+def test_a_forged_link_answers_nothing(anonymous: httpx.Client, service: Service, trip: DriverTrip, token: str) -> None:
+    form = form_of(anonymous.get(f"/d/{token}").text, "going")
+
+    assert anonymous.post(f"/d/{new_token()}", data=form).status_code == 404
+    assert answers(service, trip) == []
+
+
+def test_an_answer_after_the_trip_is_kept_and_changes_nothing(
+    anonymous: httpx.Client, service: Service, trip: DriverTrip, token: str
+) -> None:
+    form = form_of(anonymous.get(f"/d/{token}").text, "refused", reason="closed")
+    with service.database.transaction() as connection:
+        connection.execute(
+            "UPDATE routes SET status = 'completed', completed_at = now() WHERE id = %s", (trip.route_id,)
+        )
+
+    assert anonymous.post(f"/d/{token}", data=form).status_code == 303
+
+    page = anonymous.get(f"/d/{token}").text
+    assert "This trip was completed" in page
+    assert "<form" not in page
+    assert answers(service, trip) == [("refused", "closed", None)]

@@ -3,13 +3,21 @@
 (function () {
   const POLL_SECONDS = 60;
   const CHANGING_SECONDS = 1.5;
+  const MOST_SECONDS = 60;
   const here = location.pathname + location.search;
+  const name = "answers " + location.pathname;
   let tag = null;
   let asking = false;
+  let sending = false;
+  let wait = 3;
+  let unkept = null;  // the answers in a browser that keeps nothing
+  let pressed = null;
 
-  function show(id, shown) {
+  function show(id, text) {
     const element = document.getElementById(id);
-    if (element) element.hidden = !shown;
+    if (!element) return;
+    element.hidden = !text;
+    if (id === "kept") element.textContent = text ? element.dataset[text] : "";
   }
 
   function isBusy() {
@@ -23,20 +31,81 @@
     if (fresh && old && fresh.innerHTML !== old.innerHTML) old.replaceWith(fresh);
   }
 
+  function kept() {
+    if (unkept) return unkept;
+    try {
+      return JSON.parse(localStorage.getItem(name) || "[]");
+    } catch (error) {
+      return [];
+    }
+  }
+
+  function keep(answers) {
+    try {
+      if (answers.length) localStorage.setItem(name, JSON.stringify(answers));
+      else localStorage.removeItem(name);
+    } catch (error) {
+      unkept = answers;
+    }
+  }
+
+  function newKey() {
+    const bytes = crypto.getRandomValues(new Uint8Array(16));
+    return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  }
+
+  async function sendNext() {
+    const next = kept()[0];
+    const answer = await fetch(here, {
+      method: "POST",
+      body: next,
+      headers: { "Content-Type": "application/x-www-form-urlencoded" },
+      referrerPolicy: "no-referrer",
+    });
+    if (answer.status === 404) {
+      keep([]);
+      location.reload();
+    }
+    if (!answer.ok && answer.status !== 400) throw new Error("later");
+    keep(kept().filter((one) => one !== next));
+    show("kept", answer.ok ? "sent" : "failed");
+    tag = answer.headers.get("ETag");
+    replace(await answer.text());
+    document.getElementById("trip").focus({ preventScroll: true });
+  }
+
+  async function send() {
+    if (sending) return;
+    sending = true;
+    try {
+      while (kept().length) await sendNext();
+      wait = 3;
+    } catch (error) {
+      show("kept", "kept");
+      setTimeout(send, 1000 * wait);
+      wait = Math.min(2 * wait, MOST_SECONDS);
+    } finally {
+      sending = false;
+    }
+  }
+
   async function ask() {
     if (asking || document.hidden) return;
     asking = true;
     try {
-      const headers = tag ? { "If-None-Match": tag } : {};
-      const answer = await fetch(here, { headers: headers, cache: "no-store", referrerPolicy: "no-referrer" });
-      show("offline", false);
+      const answer = await fetch(here, {
+        headers: tag ? { "If-None-Match": tag } : {},
+        cache: "no-store",
+        referrerPolicy: "no-referrer",
+      });
+      show("offline", "");
       if (answer.status === 404) location.reload();
       if (answer.ok && !isBusy()) {
         tag = answer.headers.get("ETag");
         replace(await answer.text());
       }
-    } catch {
-      show("offline", true);
+    } catch (error) {
+      show("offline", "offline");
     } finally {
       asking = false;
     }
@@ -48,8 +117,29 @@
     setTimeout(() => ask().finally(again), 1000 * seconds);
   }
 
-  addEventListener("online", ask);
+  document.addEventListener("click", (event) => {
+    pressed = event.target.closest ? event.target.closest("button") : null;
+  });
+  document.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const form = event.target;
+    const fields = new URLSearchParams(new FormData(form));
+    if (pressed && pressed.form === form && pressed.name) fields.set(pressed.name, pressed.value);
+    fields.set("key", newKey());
+    fields.set("at", new Date().toISOString());
+    form.querySelectorAll("button").forEach((button) => {
+      button.disabled = true;
+    });
+    keep(kept().concat(fields.toString()));
+    show("kept", "kept");
+    send();
+  });
+  addEventListener("online", () => {
+    send();
+    ask();
+  });
   document.addEventListener("visibilitychange", ask);
   again();
+  send();
   if ("serviceWorker" in navigator) navigator.serviceWorker.register("/d/worker.js", { scope: "/d/" }).catch(() => {});
 })();

@@ -7,9 +7,25 @@ import numpy as np
 import pytest
 
 from domain.database.connections import Connection
+from domain.driver_page.answers import take_answer
+from domain.driver_page.given_answers import GivenAnswer
+from domain.driver_page.shown_trip import ShownAnswer
+from domain.ids import new_id
+from domain.lifecycle import AnswerKind, RefusalReason
 from domain.planning.coarse_ways import pack_way
 from domain.roads import Road
-from tests.domain.driver_page.trips import FACTS, arrived, corrected_trip, driven_trip, shown, truck_at
+from tests.domain.driver_page.given import link_to
+from tests.domain.driver_page.trips import (
+    FACTS,
+    DriverTrip,
+    arrived,
+    at_stations,
+    corrected_trip,
+    driven_trip,
+    shown,
+    truck_at,
+)
+from tests.domain.helpers import route_row
 from tests.factories import PLAN, Fleet
 
 ROAD = Road(
@@ -162,3 +178,49 @@ def test_a_trip_whose_last_stop_is_reached_has_no_fuel_stop_ahead(
 
     assert page.plan is not None
     assert (page.plan.behind, page.plan.fuel_stops) == (2, ())
+
+
+def answered(connection: Connection, trip: DriverTrip, now: datetime, kind: AnswerKind, **more: Any) -> None:
+    """Answers the first fuel stop of the trip's plan."""
+    given = GivenAnswer(new_id().hex, route_row(connection, trip.route_id).plan_id, 0, kind, **more)
+    take_answer(connection, link_to(connection, trip.route_id), given, now=now)
+
+
+def test_a_driver_reads_his_newest_answer_at_its_fuel_stop(connection: Connection, fleet: Fleet, now: datetime) -> None:
+    trip = driven_trip(connection, fleet, now=now)
+    at_stations(connection, trip)
+    answered(connection, trip, now, AnswerKind.GOING)
+    later = now + timedelta(minutes=5)
+    answered(connection, trip, later, AnswerKind.REFUSED, reason=RefusalReason.QUEUE)
+
+    page = shown(connection, trip, now=later)
+
+    assert page.plan is not None
+    assert page.answers == 2
+    first, second = page.plan.fuel_stops
+    assert first.answer == ShownAnswer(AnswerKind.REFUSED, RefusalReason.QUEUE, later)
+    assert second.answer is None
+
+
+def test_a_stop_where_the_driver_has_fueled_is_behind_him(connection: Connection, fleet: Fleet, now: datetime) -> None:
+    trip = driven_trip(connection, fleet, now=now)
+    at_stations(connection, trip)
+    answered(connection, trip, now, AnswerKind.FUELED)
+
+    page = shown(connection, trip, now=now)
+
+    assert page.plan is not None
+    assert (page.plan.behind, [stop.name for stop in page.plan.fuel_stops]) == (1, ["Keystone Fuel"])
+
+
+def test_a_refusal_before_the_first_message_is_out_has_the_plan_reviewed_and_the_page_says_so(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    trip = driven_trip(connection, fleet, now=now)
+    at_stations(connection, trip)
+    connection.execute("UPDATE routes SET status = 'planned', review_at = %s WHERE id = %s", (now, trip.route_id))
+    assert not shown(connection, trip, now=now).is_changing
+
+    answered(connection, trip, now + timedelta(seconds=1), AnswerKind.REFUSED, reason=RefusalReason.CLOSED)
+
+    assert shown(connection, trip, now=now).is_changing

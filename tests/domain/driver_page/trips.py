@@ -9,9 +9,10 @@ from domain.documents import DriverFacts
 from domain.driver_page.links import find_driver_link
 from domain.driver_page.page import ask_trips
 from domain.driver_page.shown_trip import ShownTrip
+from domain.ids import new_id
 from domain.messages.driver_links import issue_driver_link
 from tests.domain.helpers import corrected_by_hand, imported, planned_by_hand, route_row
-from tests.factories import JOLIET, NEWARK, Fleet
+from tests.factories import JOLIET, NEWARK, PLAN, Fleet
 
 PAGE = "https://drive.example.com"
 
@@ -83,6 +84,18 @@ def corrected_trip(connection: Connection, trip: DriverTrip, *, now: datetime, c
     plan_id: UUID = route_row(connection, trip.route_id).correction_id
     connection.execute("UPDATE plans SET cause = %s WHERE id = %s", (as_json({"kind": cause}), plan_id))
     return plan_id
+
+
+def at_stations(connection: Connection, trip: DriverTrip) -> list[str]:
+    """Makes a station of each fuel stop of the plans. They are retired, so that no other test plans with them."""
+    station_ids = [f"D-{new_id().hex}" for _ in PLAN["stops"]]
+    for station_id, stop in zip(station_ids, PLAN["stops"], strict=True):
+        connection.execute(
+            "INSERT INTO stations (station_id, name, latitude, longitude, retired_at) VALUES (%s, %s, %s, %s, now())",
+            (station_id, stop["name"], stop["latitude"], stop["longitude"]),
+        )
+    connection.execute("UPDATE plans SET station_ids = %s WHERE route_id = %s", (station_ids, trip.route_id))
+    return station_ids
 
 
 def told(connection: Connection, route_id: UUID, facts: DriverFacts | None) -> None:
