@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 import redis
 import redis.asyncio
 
+from domain.queue.async_scripts import AsyncScript
 from domain.queue.circuit import RedisCircuit
 from domain.queue.dramatiq_messages import encode_message
 from domain.queue.jobs import Job, in_batches
@@ -98,14 +99,14 @@ class AsyncJobQueue:
 
     def __init__(self, client: redis.asyncio.Redis, circuit: RedisCircuit) -> None:
         self._circuit = circuit
-        self._script = client.register_script(PUT)
+        self._script = AsyncScript(client, PUT)
 
     async def put(self, *jobs: Job) -> bool:
         """Puts jobs like `JobQueue.put`."""
 
         async def put() -> bool:
             for arguments in _put_arguments(jobs):
-                await self._script(keys=keys_of_enqueueing(), args=arguments)
+                await self._script(keys_of_enqueueing(), arguments)
             return True
 
         return await self._circuit.ask_async(put, otherwise=False)

@@ -26,7 +26,10 @@ log = get_logger(__name__)
 
 MIN_REDIS = (6, 2)  # BLMOVE
 
-_TIMEOUTS = {"socket_timeout": 1, "socket_connect_timeout": 1}
+REDIS_SECONDS = 1
+"""The longest wait for an answer of Redis, and for a connection."""
+
+_TIMEOUTS = {"socket_timeout": REDIS_SECONDS, "socket_connect_timeout": REDIS_SECONDS}
 
 
 _SENTINEL_SECONDS = 0.5

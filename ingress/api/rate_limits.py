@@ -7,10 +7,10 @@ from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 import redis.asyncio
-from redis.commands.core import AsyncScript
 
 from domain.contract.shapes import RATE_LIMIT_REQUESTS, RATE_LIMIT_WINDOW_SECONDS
 from domain.ids import shown_id
+from domain.queue.async_scripts import AsyncScript
 from domain.queue.circuit import RedisCircuit
 
 # One list for each key: the times of its accepted requests, newest first, in microseconds of Redis's own clock. ARGV[2]
@@ -119,8 +119,8 @@ class RateLimiter:
         feed_requests_per_minute: int = 6_000,
     ) -> None:
         self._circuit = circuit
-        self._script = client.register_script(_SCRIPT)
-        self._positions_script = client.register_script(_POSITIONS_SCRIPT)
+        self._script = AsyncScript(client, _SCRIPT)
+        self._positions_script = AsyncScript(client, _POSITIONS_SCRIPT)
         self._positions_per_minute = positions_per_minute
         self._feed_requests_per_minute = feed_requests_per_minute
 
@@ -194,4 +194,4 @@ class RateLimiter:
 
     async def _run(self, script: AsyncScript, keys: list[str], *arguments: int | str) -> Any:
         """The result of a script; None while Redis is away."""
-        return await self._circuit.ask_async(lambda: script(keys=keys, args=arguments), otherwise=None)
+        return await self._circuit.ask_async(lambda: script(keys, arguments), otherwise=None)
