@@ -4,10 +4,11 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from domain.lifecycle import HELD, Environment, RouteStatus
+from domain.lifecycle import HELD, AnswerKind, Environment, RouteStatus
 from domain.routes.events import Event as StoredEvent
 from domain.routes.reading.history import History, StoredMessage, StoredPlan
-from domain.wording import counted
+from domain.routes.reading.told_purchases import PurchaseSeen, ToldAnswer
+from domain.wording import counted, refusal_in_words
 from ingress.console.rendering import STATUS_WORDS
 
 
@@ -48,6 +49,7 @@ def _events(history: History) -> Iterator[Event]:
     for message in history.messages:
         yield from _messaged(message, _last_failure(history, message))
     yield from map(_kept, history.events)
+    yield from map(_answered, history.answers)
     if route.corrected_at is not None:
         yield Event(route.corrected_at, "The driver's plan was replaced", "the driver has the correction")
     if route.completed_at is not None:
@@ -82,6 +84,36 @@ def _kept(event: StoredEvent) -> Event:
         return Event(event.at, _DONE.get(event.kind, event.kind), event.detail or "the reason is no longer kept", kind)
     asked = _ASKED.get(event.kind, event.kind.replace("_", " ").capitalize())
     return Event(event.at, asked, f"{event.actor}: {event.detail or 'the reason is no longer kept'}")
+
+
+_SAYS = {
+    AnswerKind.GOING: "The driver goes to",
+    AnswerKind.FUELED: "The driver says he fueled at",
+    AnswerKind.REFUSED: "The driver cannot fuel at",
+}
+
+
+def _answered(told: ToldAnswer) -> Event:
+    answer, seen = told
+    parts = [f"{refusal_in_words(answer.reason)}"] if answer.reason is not None else []
+    parts += [f"{answer.gallons:.1f} gal"] if answer.gallons is not None else []
+    parts += [f"to {answer.fill_percent:g} %"] if answer.fill_percent is not None else []
+    parts += [f"at ${answer.price_per_gallon:.3f}"] if answer.price_per_gallon is not None else []
+    parts += _beside(seen)
+    parts += ["it came after the trip and changes nothing"] if answer.is_late else []
+    kind = "warn" if answer.reason is not None and not answer.is_late else ""
+    if answer.kind == AnswerKind.FUELED and seen.agrees_with(answer.gallons) is False:
+        parts, kind = [*parts, "they disagree"], "warn"
+    told_at = answer.told_at or answer.answered_at
+    return Event(told_at, f"{_SAYS[AnswerKind(answer.kind)]} {answer.place}", "; ".join(parts), kind)
+
+
+def _beside(seen: PurchaseSeen) -> Iterator[str]:
+    """The purchase by the gauge and by the card."""
+    if seen.gauge_gallons is not None:
+        yield f"the gauge rose by {seen.gauge_gallons:.0f} gal" if seen.gauge_gallons else "the gauge did not rise"
+    if seen.card_gallons is not None and seen.card_cents is not None:
+        yield f"the card paid {seen.card_gallons:.1f} gal for ${seen.card_cents / 100:,.2f}"
 
 
 def _planned(history: History, plan: StoredPlan, number: int) -> Event:

@@ -1,5 +1,6 @@
 """The stored history of one route, for its page in the console."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -14,6 +15,7 @@ from domain.planning.deviations import PlannedWay
 from domain.planning.explanation import Explanation, StoredExplanation
 from domain.roads import Point
 from domain.routes.events import Event, events_of
+from domain.routes.reading.told_purchases import ToldAnswer, read_told_answers
 from domain.routes.visits import IMPLIED
 from domain.telematics.readings import read_levels, read_trail
 from domain.telemetry.tracing import trace_id_of
@@ -116,6 +118,8 @@ class History(NamedTuple):
     """The truck's last position, while the route is not finished."""
     events: list[Event]
     """Oldest first."""
+    answers: Sequence[ToldAnswer] = ()
+    """The driver's answers, oldest first."""
 
     @property
     def current_plan(self) -> StoredPlan | None:
@@ -193,6 +197,7 @@ def read_history(connection: Connection, company_id: UUID, route_id: UUID) -> Hi
         _MESSAGES.all(connection, of_route),
         truck,
         events_of(connection, company_id, route_id),
+        read_told_answers(connection, Tenant(company_id, Environment(route.environment)), route_id, route.vehicle_id),
     )
 
 

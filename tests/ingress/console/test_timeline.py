@@ -9,6 +9,7 @@ import pytest
 from domain.documents import PlanCause
 from domain.routes.events import Event
 from domain.routes.reading.history import History, StoredMessage, StoredPlan, StoredRoute, StoredVisit
+from domain.routes.reading.told_purchases import PurchaseSeen, StoredAnswer, ToldAnswer
 from ingress.console.timeline import timeline
 from tests.factories import JOLIET, NEWARK, PLAN
 
@@ -134,3 +135,28 @@ def test_an_entered_arrival_says_who_entered_it_and_why() -> None:
     visit = StoredVisit(0, NOW, None, said, None)
     one = history(arrived_at=NOW)._replace(visits=[visit])
     assert "Arrived at 1. Joliet terminal: marked by hand, dot@example.com: called; the first arrival" in told(one)[1]
+
+
+def test_answers_of_the_driver_are_shown_with_what_gauge_and_card_say() -> None:
+    def answer(kind: str, **more: Any) -> StoredAnswer:
+        at = NOW + timedelta(minutes=1)
+        return StoredAnswer(FIRST, kind, None, "S", "Lakeside", at, None, False, None, None, None)._replace(**more)
+
+    fueled = answer("fueled", gallons=97.0, fill_percent=80.0, price_per_gallon=3.459)
+    answers = [
+        ToldAnswer(answer("going")),
+        ToldAnswer(fueled, PurchaseSeen(gauge_gallons=98.0)),
+        ToldAnswer(fueled, PurchaseSeen(gauge_gallons=0.0, card_gallons=20.0, card_cents=7000)),
+        ToldAnswer(answer("refused", reason="queue", told_at=NOW + timedelta(seconds=30))),
+        ToldAnswer(answer("refused", reason="closed", is_late=True)),
+    ]
+    one = history()._replace(answers=answers)
+    assert told(one)[1:] == [
+        "The driver cannot fuel at Lakeside: the queue is too long",
+        "The driver goes to Lakeside: ",
+        "The driver says he fueled at Lakeside: 97.0 gal; to 80 %; at $3.459; the gauge rose by 98 gal",
+        "The driver says he fueled at Lakeside: 97.0 gal; to 80 %; at $3.459; the gauge did not rise;"
+        " the card paid 20.0 gal for $70.00; they disagree",
+        "The driver cannot fuel at Lakeside: it is closed; it came after the trip and changes nothing",
+    ]
+    assert [event.kind for event in timeline(one)][1:] == ["warn", "", "", "warn", ""]

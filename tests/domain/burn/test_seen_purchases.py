@@ -1,0 +1,56 @@
+"""A truck's fixes show how long it stood at a place, and how much its level rose there."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from domain.burn.seen_purchases import PlacedFix, SeenPurchase, seen_purchase
+from domain.roads import Point
+from tests.domain.helpers import METERS_PER_DEGREE
+
+START = datetime(2026, 11, 26, 12, tzinfo=UTC)
+PUMP = Point(41.0, -85.0)
+METERS_IN_MILE = 1609.344
+
+
+def drive(miles_and_levels: Sequence[tuple[float, float | None]]) -> list[PlacedFix]:
+    """A fix every five minutes, so many miles north of the pump."""
+    return [
+        PlacedFix(
+            START + number * timedelta(minutes=5),
+            Point(41.0 + miles * METERS_IN_MILE / METERS_PER_DEGREE, -85.0),
+            level,
+        )
+        for number, (miles, level) in enumerate(miles_and_levels)
+    ]
+
+
+def test_a_purchase_is_a_rise_where_the_truck_stood() -> None:
+    fixes = drive([(-8, 31), (-4, 30), (0, 30), (0.1, 55), (0, 80), (4, 80), (8, 79)])
+    assert seen_purchase(fixes, PUMP) == SeenPurchase(fixes[2].at, timedelta(minutes=10), 50)
+
+
+def test_a_truck_that_drives_by_buys_nothing() -> None:
+    seen = seen_purchase(drive([(-8, 31), (-4, 30), (0.2, 30), (4, 30), (8, 29)]), PUMP)
+    assert seen is not None
+    assert (seen.stood, seen.risen_percent) == (timedelta(0), 0)
+
+
+@pytest.mark.parametrize(
+    "fixes",
+    [
+        drive([(-8, None), (0, None), (0, None), (8, None)]),
+        drive([(-8, 30), (0, 30), (0, 80)]),  # still there
+        drive([(0, 0), (0, 0), (8, 80)]),  # a tracker that sends 0 before
+    ],
+)
+def test_without_levels_on_both_sides_no_rise_is_known(fixes: list[PlacedFix]) -> None:
+    seen = seen_purchase(fixes, PUMP)
+    assert seen is not None
+    assert seen.risen_percent is None
+
+
+def test_a_truck_that_was_never_near_is_not_seen() -> None:
+    assert seen_purchase(drive([(-8, 30), (-2, 30), (2, 30)]), PUMP) is None
+    assert seen_purchase([], PUMP) is None
