@@ -5,17 +5,12 @@ no `Words` are at hand are marked with `text_to_say`."""
 
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
-from domain.languages.units import US_UNITS, Units
-
-
-class Language(StrEnum):
-    ENGLISH = "en"
-
-
-OWN_NAMES = {Language.ENGLISH: "English"}
-"""The languages that a driver can choose, each by its own name, for the page's switch."""
+from domain.languages.catalogues import catalogue
+from domain.languages.formats import number_format, written_clock, written_day, written_weekday, written_zone
+from domain.languages.tags import Language, read_tag
+from domain.languages.units import US_UNITS, Country, Units
+from domain.settings import get_settings
 
 
 def text_to_say(text: str) -> str:
@@ -30,30 +25,27 @@ class Words:
     language: Language = Language.ENGLISH
     units: Units = US_UNITS
 
-    def translated(self, text: str) -> str:
-        """The text in this language, its placeholders as they are."""
-        return text
-
     def say(self, text: str, **values: object) -> str:
-        return self.translated(text).format(**values)
+        return catalogue(self.language).gettext(text).format(**values)
 
     def say_many(self, one: str, several: str, count: int, **values: object) -> str:
         """The form for a count, which is the value `count`."""
-        return (one if count == 1 else several).format(count=count, **values)
+        return catalogue(self.language).ngettext(one, several, count).format(count=count, **values)
 
     def number(self, value: float, decimals: int = 0) -> str:
         """A number without a separator of thousands, as messages are short."""
-        return f"{value:.{decimals}f}"
+        return number_format(self.language).number(value, decimals)
 
     def money(self, us_dollars: float, decimals: int = 2) -> str:
-        return self._in_currency(self.units.money(us_dollars), decimals)
+        """An amount in the money of the country, or in US dollars where no rate of exchange is set."""
+        return self._amount(self.units.money(us_dollars), decimals)
 
     def price_of_volume(self, us_dollars_per_gallon: float) -> str:
         """The price of a gallon where volumes are in gallons, else of a litre."""
-        return self._in_currency(self.units.price_of_volume(us_dollars_per_gallon), 3)
+        return self._amount(self.units.price_of_volume(us_dollars_per_gallon), 3)
 
-    def _in_currency(self, amount: float, decimals: int) -> str:
-        return f"${self.number(amount, decimals)}"
+    def _amount(self, value: float, decimals: int) -> str:
+        return number_format(self.language).amount(value, decimals, self.units.currency, self.units.country)
 
     def volume(self, gallons: float) -> str:
         number = self.number(self.units.volume(gallons), 1)
@@ -74,17 +66,42 @@ class Words:
         return self.number(self.units.distance(miles))
 
     def moment(self, at: datetime) -> str:
-        """A moment in its own time zone: `Fri Nov 20 04:00 CST`. Clocks have 24 hours, as logs of duty have."""
-        return f"{at:%a %b %d %H:%M %Z}"
+        """A moment in its own time zone: `Fri Nov 20 04:00 CST`."""
+        return f"{self.day(at)} {self.clock(at)} {written_zone(at, self.language)}"
+
+    def day(self, at: datetime) -> str:
+        return written_day(at, self.language)
 
     def weekday(self, at: datetime) -> str:
-        return f"{at:%a}"
+        return written_weekday(at, self.language)
 
     def clock(self, at: datetime) -> str:
-        return f"{at:%H:%M}"
+        return written_clock(at, self.language)
 
 
 ENGLISH = Words()
+
+
+def words_for(language: str | None, time_zone: str) -> Words:
+    """The words for a driver of a company in that time zone. `language` is as it is stored with the driver, or as he
+    chose it on the page. A driver without one reads English, in US units. Otherwise the country of the units is the one
+    that the language names, or else the company's, by its time zone."""
+    tag = read_tag(language) if language else None
+    if tag is None:
+        return ENGLISH
+    country = tag.country or _country_of_zone(time_zone)
+    settings = get_settings()
+    rates: dict[Country, float | None] = {"US": 1.0, "CA": settings.cad_per_usd, "MX": settings.mxn_per_usd}
+    return Words(tag.language, Units(country, rates[country]))
+
+
+def _country_of_zone(time_zone: str) -> Country:
+    """The country in which a time zone lies; the United States for one that lies in none, such as UTC."""
+    from babel.core import get_global
+
+    name = get_global("zone_aliases").get(time_zone, time_zone)
+    territory = get_global("zone_territories").get(name)
+    return "CA" if territory == "CA" else "MX" if territory == "MX" else "US"
 
 
 def capitalized(text: str) -> str:

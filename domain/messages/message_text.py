@@ -11,13 +11,14 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from domain.ids import shown_id
-from domain.languages.words import ENGLISH, Language, Words, capitalized, purchase_in_words, text_to_say
+from domain.languages.tags import Language
+from domain.languages.words import ENGLISH, Words, capitalized, purchase_in_words, text_to_say
 from domain.lifecycle import MapLink
 from domain.planning.directions import Directions
 
-_OPENING = text_to_say("Fuel plan")
-_OPENING_CORRECTED = text_to_say("CORRECTED fuel plan")
-_LOW_FUEL = text_to_say("LOW FUEL")
+OPENING = text_to_say("Fuel plan")
+OPENING_CORRECTED = text_to_say("CORRECTED fuel plan")
+LOW_FUEL = text_to_say("LOW FUEL")
 """A message begins with one of these, in its language."""
 
 LONGEST_LINE = 160
@@ -31,7 +32,7 @@ LINK_PATH = "/d/"
 """The path of the driver's page, before the token."""
 
 _CUT = "..."
-_LINK = "Your trip on a page"
+_LINK = text_to_say("Your trip on a page")
 _IS_LINK = re.compile(rf".*: https?://\S+{LINK_PATH}\S+")
 _BEGINS_STOP = re.compile(r"[0-9]+\. ")
 _NOT_IN_A_LINE = re.compile(
@@ -108,8 +109,8 @@ def compose(
 
 def _title(route_name: str, unit_number: str | None, words: Words) -> str:
     """The first line, short enough that the longer one of a correction fits, too."""
-    opening = words.say(_OPENING)
-    room = LONGEST_LINE - len(words.say(_OPENING_CORRECTED)) + len(opening)
+    opening = words.say(OPENING)
+    room = LONGEST_LINE - len(words.say(OPENING_CORRECTED)) + len(opening)
     if unit_number:
         text, names = text_to_say("{opening} for {route}, truck {unit}"), {"route": route_name, "unit": unit_number}
     else:
@@ -155,19 +156,22 @@ def _purchase(
 ) -> str:
     """The line of the way to a stop, the purchase there, and the next stop."""
     ahead = plan["stops"][stop["sequence"] + 1 : stop["sequence"] + 2]
-    rest = words.say(
-        "{purchase} at {price} = {cost}. Next: {next}",
-        purchase=purchase_in_words(stop["gallonsToFill"], stop.get("fillToPercent"), words),
-        price=words.price_of_volume(stop["pricePerGallon"]),
-        cost=words.money(stop["totalCost"]),
-        next=words.mile(ahead[0]["milesFromOrigin"]) if ahead else end_of_plan,
-    )
+    values = {
+        "purchase": purchase_in_words(stop["gallonsToFill"], stop.get("fillToPercent"), words),
+        "price": words.price_of_volume(stop["pricePerGallon"]),
+        "cost": words.money(stop["totalCost"]),
+        "next": words.mile(ahead[0]["milesFromOrigin"]) if ahead else end_of_plan,
+    }
+
+    def line(way: str) -> str:
+        return words.say("{way}: {purchase} at {price} = {cost}. Next: {next}", way=way, **values)
+
     mile = capitalized(words.mile(stop["milesFromOrigin"]))
     town = one_line(directions.town or "") if directions is not None else ""
     ways = [", ".join([mile, *way, *([""] if town else [])]) for way in _ways_to(directions, words)]
     # A sign for which the town would be cut is left out.
-    way = next((way for way in ways if len(f"{way}{town}: {rest}") <= LONGEST_LINE), ways[-1])
-    return f"{way}{_cut({'town': town}, LONGEST_LINE - len(f'{way}: {rest}'))['town']}: {rest}"
+    way = next((way for way in ways if len(line(way + town)) <= LONGEST_LINE), ways[-1])
+    return line(way + _cut({"town": town}, LONGEST_LINE - len(line(way)))["town"])
 
 
 def _ways_to(directions: Directions | None, words: Words) -> list[list[str]]:
@@ -195,7 +199,7 @@ def map_address(latitude: float, longitude: float, map_link: str) -> str:
 
 
 def _low_fuel(plan: Mapping[str, Any], is_cut: bool, words: Words) -> str:
-    opening = words.say(_LOW_FUEL)
+    opening = words.say(LOW_FUEL)
     if not plan["stops"]:
         below = text_to_say(
             "{opening}: the tank will be below its reserve at the destination. No station on the way can help."
@@ -223,23 +227,23 @@ def corrected(text: str) -> str:
     corrected text stays as it is, in every language."""
     first, line_end, rest = text.partition("\n")
     for words in map(Words, Language):
-        if first.startswith(words.say(_LOW_FUEL)):
+        if first.startswith(words.say(LOW_FUEL)):
             return first + line_end + corrected(rest)
-        if first.startswith(words.say(_OPENING)):
-            return words.say(_OPENING_CORRECTED) + text.removeprefix(words.say(_OPENING))
+        if first.startswith(words.say(OPENING)):
+            return words.say(OPENING_CORRECTED) + text.removeprefix(words.say(OPENING))
     return text
 
 
 def _words_of(text: str) -> Words:
     """The language of a message, by its first line."""
-    openings = (_OPENING, _OPENING_CORRECTED, _LOW_FUEL)
+    openings = (OPENING, OPENING_CORRECTED, LOW_FUEL)
     return next((words for words in map(Words, Language) if text.startswith(tuple(map(words.say, openings)))), ENGLISH)
 
 
 def with_link(text: str, address: str | None) -> str:
     """The text with one line that leads to the page of the trip, before its last line; None: without such a line."""
     lines, ending = _parted(text)
-    link = [f"{_LINK}: {address}"] if address is not None else []
+    link = [f"{_words_of(text).say(_LINK)}: {address}"] if address is not None else []
     return "\n".join([*lines, *link, ending[-1]])
 
 
@@ -264,12 +268,13 @@ def _line(words: Words, text: str, names: Mapping[str, str], *, longest: int = L
 def _cut(names: Mapping[str, str], room: int) -> dict[str, str]:
     """The names, each in one line, the longest of them cut so that all fit."""
     shown = {key: one_line(name) for key, name in names.items()}
-    most = next(most for most in range(room, 0, -1) if sum(min(len(name), most) for name in shown.values()) <= room)
+    lengths = [len(name) for name in shown.values()]
+    most = next((most for most in range(room, 0, -1) if sum(min(length, most) for length in lengths) <= room), 0)
     return {key: _shortened(name, most) for key, name in shown.items()}
 
 
 def _shortened(name: str, most: int) -> str:
-    return name if len(name) <= most else name[: most - len(_CUT)].rstrip() + _CUT
+    return name if len(name) <= most else name[: max(most - len(_CUT), 0)].rstrip() + _CUT[:most]
 
 
 def fitted(text: str, most_characters: int) -> str:

@@ -9,6 +9,7 @@ from uuid import UUID
 from domain.database.connections import Connection
 from domain.database.statements import Command, Statement
 from domain.ids import new_id
+from domain.languages.words import ENGLISH, Words
 from domain.messages.message_text import compose, corrected
 from domain.messages.withholding import withhold_new_message
 from domain.planning.directions import Directions
@@ -57,9 +58,10 @@ def queue_message(
     low_fuel: bool = False,
     road_miles: float | None = None,
     why: str = "",
+    words: Words = ENGLISH,
 ) -> UUID:
     """Store the message of a fresh plan, to be sent, or to be withheld after a restore. Returns its id. `compose`
-    describes `road_miles` and `why`."""
+    describes `road_miles`, `why` and `words`."""
     message_id = new_id()
     name = route.reference or route.external_id
     text = compose(
@@ -75,6 +77,7 @@ def queue_message(
         low_fuel=low_fuel,
         road_miles=road_miles,
         why=why,
+        words=words,
     )
     if earlier_messages(connection, message_id, route.id, route.driver_id, route.environment).sent:
         text = corrected(text)

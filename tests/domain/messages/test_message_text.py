@@ -8,8 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.languages.tags import Language
+from domain.languages.units import US_UNITS, Units
+from domain.languages.words import Words
 from domain.lifecycle import MapLink
-from domain.messages.message_text import LONGEST_LINE, corrected, one_line
+from domain.messages.message_text import (
+    LONGEST_LINE,
+    OPENING,
+    OPENING_CORRECTED,
+    corrected,
+    fitted,
+    one_line,
+    with_link,
+)
 from domain.messages.message_text import compose as compose_in_zone
 from domain.planning.directions import Directions
 from domain.roads.road_signs import Sign
@@ -162,6 +173,69 @@ def test_no_name_makes_a_line_too_long_or_adds_one(
         assert lines == sent.split("\n")
         assert len(lines) == low_fuel + 3 + 2 * 3 + 2
         assert max(map(len, lines)) <= LONGEST_LINE
+
+
+WORDS = [
+    Words(language, units)
+    for language in Language
+    for units in (US_UNITS, Units("CA", 1.4), Units("CA", None))
+    if language is not Language.ENGLISH or units is not US_UNITS
+]
+
+
+@given(st.sampled_from(WORDS), NAMES, NAMES, NAMES, st.booleans(), st.floats(0, 3000))
+def test_in_every_language_no_name_makes_a_line_too_long_or_adds_one(
+    words: Words, route_name: str, station: str, town: str, is_cut: bool, off_road: float
+) -> None:
+    plan = {**PLAN, "stops": [{**stop, "name": station, "fillToPercent": 100} for stop in PLAN["stops"]]}
+    text = compose(
+        MESSAGE_ID,
+        route_name,
+        station,
+        [JOLIET, {**NEWARK, "name": station}],
+        plan,
+        directions=[Directions(words.say("northeast"), town, off_road, (station,), Sign("I-80 E", "92"))] * 2,
+        low_fuel=True,
+        road_miles=3333 if is_cut else None,
+        why=station,
+        words=words,
+    )
+
+    link = with_link(text, "https://fuel.example/d/***")
+    for sent in (text, corrected(text), link, corrected(link)):
+        lines = sent.splitlines()
+        assert lines == sent.split("\n")
+        assert len(lines) == 4 + bool(station) + 2 * 4 + 1 + is_cut + 1 + (sent.count("/d/***"))
+        assert max(map(len, lines)) <= LONGEST_LINE
+        assert lines[-1] == "Message msg_00000000000000000000000000000001"
+        assert lines[1].startswith((words.say(OPENING), words.say(OPENING_CORRECTED)))
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_a_correction_and_a_cut_speak_the_language_of_the_text(words: Words) -> None:
+    low = compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], PLAN, low_fuel=True, words=words)
+    first, rest = low.split("\n", 1)
+
+    assert corrected(low) == f"{first}\n{words.say(OPENING_CORRECTED)}{rest.removeprefix(words.say(OPENING))}"
+    assert corrected(corrected(low)) == corrected(low)
+    shorter = fitted(corrected(low), len(corrected(low)) - 10).split("\n")
+    cut = "Cut here, after fuel stop {count} of {stops}: the app takes no more. Ask dispatch for the others."
+    assert shorter[-2] == words.say(cut, count=1, stops=2)
+
+
+def test_a_message_in_french_to_a_driver_in_canada() -> None:
+    words = Words(Language.FRENCH, Units("CA", 1.4))
+    text = compose(
+        MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], LEVELS, directions=[Directions(None, None)] * 2, words=words
+    )
+
+    assert text.splitlines()[:5] == [
+        "Plan de carburant pour LOAD-7, camion 101",
+        "Destination : Port Newark, km 1307",
+        "Plan du ven. 20 nov. 04 h 00 HNC",
+        "1. Lakeside Travel Plaza, 100 Exit Rd, Elkhart, IN",
+        "Km 210 : remplir à 81 % (378,5 L) à 1,278 $ = 483,70 $. Ensuite : km 878",
+    ]
 
 
 def test_our_own_words_need_only_the_characters_of_plain_text_messages() -> None:

@@ -1,0 +1,74 @@
+"""The catalogues of the driver's texts: nothing is missing, nothing is left over, and each translation can be said."""
+
+import re
+from collections import Counter
+from functools import cache
+
+import pytest
+from babel.messages.catalog import Catalog
+
+from deploy.translations import TRANSLATED, forms, in_step, stored_catalogue, texts_of_sources, to_translate, written
+from domain.languages.catalogues import catalogue_file, is_checked
+from domain.languages.tags import Language
+from domain.languages.words import ENGLISH, Words
+from domain.messages import message_text
+
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+@cache
+def texts() -> Catalog:
+    return texts_of_sources()
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_each_text_of_the_sources_is_translated_and_nothing_else_is(language: Language) -> None:
+    stored = {one.id for one in stored_catalogue(language) if one.id}
+
+    assert stored == {one.id for one in texts() if one.id}
+    assert [one.id for one in to_translate(stored_catalogue(language))] == []
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_a_catalogue_is_as_the_tool_for_translators_writes_it(language: Language) -> None:
+    assert written(language, in_step(language, texts())) == catalogue_file(language).read_bytes()
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_the_placeholders_of_a_translation_are_those_of_its_text(language: Language) -> None:
+    for one in stored_catalogue(language):
+        if not one.id:
+            continue
+        needed = Counter(PLACEHOLDER.findall(forms(one.id)[-1]))
+        assert len(forms(one.string)) == (1 if isinstance(one.id, str) else stored_catalogue(language).num_plurals)
+        for translation in forms(one.string):
+            assert Counter(PLACEHOLDER.findall(translation)) == needed, one.id
+            assert translation.count("{") == needed.total()
+            assert translation.strip() == translation
+            assert translation.isprintable()
+
+
+def test_who_has_checked_a_catalogue_is_told() -> None:
+    assert is_checked(Language.ENGLISH)
+    for language in TRANSLATED:
+        named = re.search(r'^"X-Checked-By-Native-Speaker: *(.*?)\\n"$', catalogue_file(language).read_text(), re.M)
+        assert named is not None
+        assert is_checked(language) == bool(named[1])
+
+
+def test_a_text_that_no_catalogue_has_is_said_in_english() -> None:
+    assert Words(Language.FRENCH).say("Nobody wrote {this}", this="that") == "Nobody wrote that"
+
+
+@pytest.mark.parametrize("language", TRANSLATED)
+def test_a_message_is_recognized_by_its_opening(language: Language) -> None:
+    """Corrections and cuts know a stored text's language by it alone."""
+    words = Words(language)
+    openings = [message_text.OPENING, message_text.OPENING_CORRECTED, message_text.LOW_FUEL]
+    for other in (ENGLISH, *map(Words, TRANSLATED)):
+        for one in openings:
+            for another in openings:
+                is_same = other == words and one == another
+                assert words.say(one).startswith(other.say(another)) == is_same
+    for titled in ("{opening} for {route}, truck {unit}", "{opening} for {route}"):
+        assert words.say(titled, opening="O", route="R", unit="U").startswith("O")
