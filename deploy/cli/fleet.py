@@ -70,7 +70,7 @@ add_commands(
         "driver",
         "drivers",
         DRIVERS,
-        ("id", "name", "display_name", "external_id", "has_contact"),
+        ("id", "name", "display_name", "external_id", "language", "has_contact"),
         by_id("driver", partial(read_id, "drv")),
         id_kind="drv",
         shape=DriverRow,

@@ -357,11 +357,19 @@ class Vehicle(Shape):
     fuel_tank_capacity_gallons: float | None
 
 
-class Driver(Shape):
+class Driver(Shape, omit_defaults=True):
     id: str
     name: str | None
     display_name: str | None
     external_id: str | None
+    language: Annotated[
+        str | None,
+        Meta(
+            description="Added to version 1.0.0. The language that the driver reads, such as `es` or `fr-CA`; absent"
+            " where none is stored.",
+            examples=["es"],
+        ),
+    ] = None
 
 
 Item = TypeVar("Item")

@@ -64,6 +64,7 @@ class _DriverRow(NamedTuple):
     name: str | None
     display_name: str | None
     external_id: str | None
+    language: str | None
 
 
 _ALL_DRIVERS = "FROM drivers WHERE company_id = %(company_id)s AND retired_at IS NULL"

@@ -9,7 +9,7 @@ from typing import Annotated
 from uuid import UUID
 
 from msgspec import Meta, Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, force_setattr
 
 from domain.accounts.companies import lock_company
 from domain.accounts.contact_urls import fault_of
@@ -25,6 +25,7 @@ from domain.fleet.listings import DRIVERS, StoredDriver
 from domain.fleet.merging import Record, merge_rows
 from domain.fleet.records import AlreadyInFleet, FleetTable, require_in_service
 from domain.ids import new_id
+from domain.languages.tags import tidy_language
 
 
 class DriverRow(Struct, frozen=True):
@@ -37,8 +38,13 @@ class DriverRow(Struct, frozen=True):
         Annotated[Text, Meta(max_length=2000)] | None,
         Caption("Contact", "a message address, such as mailtos://… or samsara://4242", is_secret=True),
     ] = None
+    language: Annotated[
+        ShortText | None, Caption("Language", "en, es, fr or pa; a country tells the units: fr-CA has litres")
+    ] = None
 
     def __post_init__(self) -> None:
+        if self.language is not None:
+            force_setattr(self, "language", tidy_language(self.language))
         if self.contact is not None and (fault := fault_of(self.contact, in_cab=True)) is not None:
             raise ValueError(f"contact {fault}")
 
@@ -47,14 +53,18 @@ DRIVER_COLUMNS = ColumnNames(
     {
         **dict.fromkeys(("drivername", "fullname", "driverfullname", "driver"), "name"),
         **dict.fromkeys(("driverid", "referenceid"), "external_id"),
+        **dict.fromkeys(("lang", "languagecode", "preferredlanguage", "primarylanguage", "driverlanguage"), "language"),
+        **dict.fromkeys(("languagepreference", "idioma", "langue"), "language"),
     },
     ("name", ("firstname", "lastname")),
 )
 """Names of columns in lists of telematics vendors and spreadsheets of fleets; tests/cases/fleet has examples."""
 
 _DRIVERS = FleetTable("drivers", StoredDriver, DriverRow)
-_NAMES = tuple(name for name in DriverRow.__struct_fields__ if name != "contact")
+_NAMES = ("name", "display_name", "external_id")
 """The columns that tell who a driver is."""
+_SHOWN = (*_NAMES, "language")
+"""The columns that a form shows."""
 
 
 def store_drivers(
@@ -91,8 +101,8 @@ def store_drivers(
 _EXTERNAL_ID_TAKEN = Command(
     "SELECT FROM drivers WHERE company_id = %s AND external_id = %s AND id <> %s AND retired_at IS NULL"
 )
-_RENAME = Command(
-    f"UPDATE drivers SET {', '.join(f'{name} = %s' for name in _NAMES)} WHERE company_id = %s AND id = %s"
+_CHANGE_SHOWN = Command(
+    f"UPDATE drivers SET {', '.join(f'{name} = %s' for name in _SHOWN)} WHERE company_id = %s AND id = %s"
 )
 
 
@@ -123,7 +133,7 @@ def change_driver(
     _require_free(connection, company_id, driver_id, row)
     keep_stored_names(connection, company_id, [driver_id])
     if keep_contact:
-        _RENAME.execute(connection, (*(getattr(row, name) for name in _NAMES), company_id, driver_id))
+        _CHANGE_SHOWN.execute(connection, (*(getattr(row, name) for name in _SHOWN), company_id, driver_id))
     else:
         _DRIVERS.update(connection, company_id, _record(driver_id, row, contacts))
 

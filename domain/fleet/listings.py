@@ -17,6 +17,7 @@ class StoredDriver(NamedTuple):
     display_name: str | None
     external_id: str | None
     contact: str | None
+    language: str | None
     retired_at: datetime | None
 
 
@@ -37,6 +38,6 @@ DRIVERS = Listing(
     key="id = %(id)s",
     order="name, id",
     searched=("name", "display_name", "external_id"),
-    sorted_by=("name", "display_name", "external_id"),
+    sorted_by=("name", "display_name", "external_id", "language"),
     retires=True,
 )

@@ -54,6 +54,8 @@ class RouteToPlan(NamedTuple):
     hazmat: str | None
     time_zone: str
     map_link: str
+    language: str | None
+    """The driver's language, as it is stored."""
     newest_at: datetime | None
     """The time of the truck's newest fix."""
     refused: dict[str, str] | None = None
@@ -110,12 +112,13 @@ _ROUTE = """
            r.vehicle_id, r.driver_id, r.arrived_at,
            v.unit_number, v.fuel_tank_capacity_gallons,
            v.height_feet, v.width_feet, v.length_feet, v.weight_pounds, v.axle_weight_pounds, v.axle_count, v.hazmat,
-           c.time_zone, c.map_link, t.newest_at,
+           c.time_zone, c.map_link, d.language, t.newest_at,
            (SELECT jsonb_object_agg(a.station_id, a.until)
             FROM (SELECT station_id, max(left_out_until) AS until FROM driver_answers
                   WHERE route_id = r.id AND left_out_until IS NOT NULL AND station_id IS NOT NULL
                   GROUP BY station_id) AS a) AS refused
     FROM routes r JOIN vehicles v ON v.id = r.vehicle_id JOIN companies c ON c.id = r.company_id
+    JOIN drivers d ON d.id = r.driver_id
     LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
     WHERE r.id = %s AND r.arrived_at IS NOT NULL
 """

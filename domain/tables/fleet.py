@@ -68,6 +68,8 @@ class Drivers(SQLModel, table=True):
     external_id: str | None = None
     contact: str | None = None
     """An Apprise URL, sealed where a key is set; see `contacts`."""
+    language: str | None = None
+    """The language that the driver reads, such as `es` or `fr-CA`; see `languages.tags`."""
     created_at: datetime = time_column(now=True)
     retired_at: datetime | None = time_column(null=True)
     """When the driver was retired: new routes no longer find the driver. An erased driver has nothing else left."""

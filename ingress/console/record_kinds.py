@@ -22,6 +22,7 @@ from domain.fleet.matching import Matched
 from domain.fleet.records import ID_KIND
 from domain.fleet.vehicles import LISTED, StoredVehicle, VehicleRow
 from domain.ids import read_id, shown_id
+from domain.languages.catalogues import translations_note
 from domain.lifecycle import Role
 from domain.operations.import_kinds import DealsFile, DriversFile, ImportFile, StationsFile, TaxesFile, VehiclesFile
 from domain.routes.intake import fleet_changes
@@ -188,12 +189,13 @@ class Drivers(_FleetKind[StoredDriver, DriverRow]):
     about = (
         "Your drivers. Routes are matched to them by name or external id."
         " Fuel plans are sent to the contact, which is never shown."
+        f" Messages are in the driver's language, or else in English. {translations_note()}"
     )
     search_hint = "name, display name, external id"
     shape = DriverRow
     listing = fleet_listings.DRIVERS
     fields = captioned_fields(DriverRow)
-    listed = ("name", "display_name", "external_id", "contact")
+    listed = ("name", "display_name", "external_id", "language", "contact")
 
     def shown(self, row: StoredDriver, field: CaptionedField) -> str:
         """The value for people. A contact is a secret, so they only see that there is one."""

@@ -204,14 +204,14 @@ FIELDS = {
     "FuelPlanStop": "sequence name address latitude longitude milesFromOrigin gallonsToFill pricePerGallon totalCost"
     " arrivalFuelPercent estimatedArrival",
     "Vehicle": "id unitNumber vin licensePlate make model year fuelTankCapacityGallons",
-    "Driver": "id name displayName externalId",
+    "Driver": "id name displayName externalId language",
     "RouteList": "data total limit offset nextCursor",
     "VehicleList": "data total limit offset",
     "DriverList": "data total limit offset",
     "Me": "company key rateLimit",
     "Problem": "type title status code detail errors",
 }
-ADDED = {"RouteList": {"nextCursor"}}
+ADDED = {"RouteList": {"nextCursor"}, "Driver": {"language"}}
 """Fields that were added to version 1.0.0: their descriptions say so, and no answer of old has them."""
 REQUIRED_OF_INPUT = {
     "RouteInput": {"externalId", "vehicle", "driver", "scheduledStart", "stops"},

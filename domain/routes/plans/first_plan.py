@@ -8,6 +8,9 @@ from uuid import UUID
 
 from domain.database.connections import Connection
 from domain.database.statements import OwnedRow, Statement, in_turns
+from domain.documents import PlanCause
+from domain.languages.tags import Language
+from domain.languages.words import Words, text_to_say, words_for
 from domain.messages.new_messages import queue_message
 from domain.planning.directions import directions_of
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
@@ -85,10 +88,17 @@ def finish_plan(
 
 
 def queue_message_of(
-    connection: Connection, route: RouteToPlan, plan_id: UUID, plan: ComputedPlan, *, now: datetime, why: str = ""
+    connection: Connection,
+    route: RouteToPlan,
+    plan_id: UUID,
+    plan: ComputedPlan,
+    *,
+    now: datetime,
+    why: PlanCause | None = None,
 ) -> None:
-    """Stores the message that tells the driver of a stored plan, and why he gets another one. It is sent after the
-    commit."""
+    """Stores the message that tells the driver of a stored plan, and why he gets another one, if he should know. It is
+    sent after the commit."""
+    words = words_for(route.language, route.time_zone)
     message_id = queue_message(
         connection,
         route,
@@ -96,11 +106,26 @@ def queue_message_of(
         plan.document(),
         road_miles=plan.inputs.road_miles,
         now=now,
-        directions=directions_of(plan),
+        directions=directions_of(plan, words),
         low_fuel=plan.is_low_on_fuel,
-        why=why,
+        why=_in_words(why, words) if why is not None else "",
+        words=words,
     )
     after_commit(connection, send_message_job(message_id, route.company_id))
+
+
+_CAUSES = {
+    "station_closed": text_to_say("a planned fuel stop cannot be used"),
+    "burn": text_to_say("the truck burns more fuel than planned"),
+    "level": text_to_say("the next fill needs a higher level than planned"),
+}
+
+
+def _in_words(cause: PlanCause, words: Words) -> str:
+    """The cause for the driver. Its sentence, with all figures, is stored in English; other languages name its kind."""
+    if words.language is Language.ENGLISH:
+        return cause["text"]
+    return words.say(_CAUSES.get(cause["kind"], text_to_say("the plan has changed")))
 
 
 _DUE_PLANS = Statement(

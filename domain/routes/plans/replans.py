@@ -229,7 +229,7 @@ def finish_replan(
         watch_again(connection, route.id, delivered=False, now=now)
         return "infeasible" if isinstance(new, NoPlan) else "not_told"
     _END.execute(connection, (plan_id, due.review_requests, route.id))
-    why = due.replan["text"] if due.replan["kind"] in _TOLD_TO_DRIVERS else ""
+    why = due.replan if due.replan["kind"] in _TOLD_TO_DRIVERS else None
     queue_message_of(connection, route, plan_id, new, now=now, why=why)
     return "corrected"
 

@@ -298,8 +298,7 @@ def finish_review(
         _CORRECT.execute(connection, (plan_id, route.id))
     else:
         _REPLACE.execute(connection, (plan_id, new.inputs.road_miles, route.id))
-    why = review.closed["text"] if review.closed is not None and was_sent else ""
-    queue_message_of(connection, route, plan_id, new, now=now, why=why)
+    queue_message_of(connection, route, plan_id, new, now=now, why=review.closed if was_sent else None)
     return "corrected" if was_sent else "replaced"
 
 

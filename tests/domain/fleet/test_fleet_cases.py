@@ -32,6 +32,18 @@ def test_drivers_by_their_full_name(connection: Connection, fleet: Fleet) -> Non
     assert (report.created + report.unchanged + report.updated, rejected(report)) == (1, {})
 
 
+def test_drivers_with_their_languages(connection: Connection, fleet: Fleet) -> None:
+    report = import_drivers(connection, fleet.company_id, CASES / "drivers_languages.csv")
+
+    assert rejected(report) == {}
+    languages = {row.name: row.language for row in drivers(connection, fleet).values()}
+    assert languages["Ana Reyes"] == "es"
+    assert languages["Marc Tremblay"] == "fr-CA"
+    assert languages["Gurpreet Sandhu"] == "pa"
+    assert languages["Hodan Warsame"] == "Somali"
+    assert languages["Lee Ford"] is None
+
+
 def test_drivers_by_first_and_last_name(connection: Connection, fleet: Fleet) -> None:
     import_drivers(connection, fleet.company_id, CASES / "drivers_first_last.txt")
 

@@ -24,6 +24,16 @@ class Driver(Struct, kw_only=True):
     name: str | None
     display_name: str | None = field(name="displayName")
     external_id: str | None = field(name="externalId")
+    language: (
+        Annotated[
+            str,
+            Meta(
+                description="Added to version 1.0.0. The language that the driver reads, such as `es` or `fr-CA`; absent where none is stored."
+            ),
+        ]
+        | UnsetType
+        | None
+    ) = UNSET
 
 
 class DriverList(Struct, kw_only=True):

@@ -251,6 +251,8 @@ export type components = {
             name: string | null;
             displayName: string | null;
             externalId: string | null;
+            /** @description Added to version 1.0.0. The language that the driver reads, such as `es` or `fr-CA`; absent where none is stored. */
+            language?: string | null;
         };
         /**
          * FieldFault
