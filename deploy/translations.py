@@ -1,8 +1,8 @@
 """Brings the catalogues of `domain/languages/` in step with the texts of the sources, and says what a translator has to
 do: `.venv/bin/python -m deploy.translations`, in a checkout.
 
-A new text comes without a translation, one whose text has changed is marked `fuzzy` and is not said, and one that no
-source has any more is removed. A test fails while there is any of these."""
+A new or changed text comes without a translation, and one that no source has any more is removed. A test fails while
+there is any of these."""
 
 import re
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ def stored_catalogue(language: Language) -> Catalog:
 def in_step(language: Language, texts: Catalog) -> Catalog:
     """The stored catalogue with the texts of the sources, and no others."""
     catalog = stored_catalogue(language)
-    catalog.update(texts)
+    catalog.update(texts, no_fuzzy_matching=True)
     catalog.obsolete.clear()
     return catalog
 
