@@ -1,4 +1,4 @@
-"""How numbers, money and times are written in a language, from the Unicode CLDR through Babel.
+"""Writes numbers, money and times as a language does, from the Unicode CLDR through Babel.
 
 English stays as messages have always been. No number has a separator of thousands, spaces are plain ones, and clocks
 have 24 hours, as logs of duty have."""
