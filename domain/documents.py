@@ -118,8 +118,8 @@ class PlanCause(TypedDict):
     ]
     """Changed fuel at the first stop; changed prices; a dispatcher's request; a truck found off the plan's road; a
     truck that passed a planned stop without fueling; a station ahead that was marked closed; a fuel stop ahead that the
-    driver refused; a truck whose fuel does not last to its next purchase; a truck that needs a higher level at its next
-    purchase than the plan says."""
+    driver refused; a truck whose fuel does not last to its next purchase; a truck that reaches its next purchase below
+    the reserve, or needs a higher level there than the plan says."""
     at: str
     """The time of the fix that showed it, or of the review; RFC 3339."""
     text: str

@@ -18,6 +18,11 @@ LEAST_RAISED_GALLONS = 5.0
 """A driver who fuels by gallons is told so many more, at least."""
 
 
+BELOW_RESERVE_PERCENT = 2.0
+"""A truck that arrives with so much less than the reserve is told an earlier stop, if that is cheap. Less is about what
+a driver who stops the pump at round gallons makes of a level."""
+
+
 class ToldFill(NamedTuple):
     """A purchase as the driver is told: its place, its gallons, and the level where he fuels by the gauge."""
 
@@ -42,6 +47,13 @@ def needs_higher_level(outlook: Outlook) -> bool:
     burns_more = outlook.burns_otherwise and outlook.mpg < outlook.planned.mpg
     spread_percent = outlook.burn_spread * outlook.percent_per_mile * fill.miles
     return burns_more and left + SURE_SPREADS * spread_percent < fill.least_percent
+
+
+def arrives_below_reserve(outlook: Outlook, reserve_percent: float) -> bool:
+    """True if the fuel lasts to the purchase ahead, but a good deal less than the reserve is left there."""
+    planned_percent = min(reserve_percent, outlook.ahead.percent)
+    is_ahead = outlook.ahead.fill is not None and outlook.ahead.mile - outlook.mile > ARRIVED_MILES
+    return is_ahead and not outlook.falls_short and outlook.arrival_percent < planned_percent - BELOW_RESERVE_PERCENT
 
 
 def is_raised(old: ToldFill, new: ToldFill) -> bool:

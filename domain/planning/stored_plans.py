@@ -26,7 +26,7 @@ from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
 from domain.planning.open_offers import offers_on_arrival, without_refused
 from domain.planning.plan_inputs import MILE_DECIMALS, PlanInputs
 from domain.planning.plan_tasks import PlanTask, arrivals_on, opening_of
-from domain.planning.raised_levels import inputs_for_level
+from domain.planning.raised_levels import plan_for_level
 from domain.planning.road_notes import road_origin
 from domain.planning.ways_out import USUAL_HARD_FLOOR, HardFloor
 from domain.roads import Road
@@ -68,7 +68,7 @@ def plan_for_task(
         closed=closed,
         hard_floor=hard_floor,
     )
-    return compute_plan(inputs if task.level_at is None else inputs_for_level(inputs, task.level_at), now=now)
+    return compute_plan(inputs, now=now) if task.level_at is None else plan_for_level(inputs, task.level_at, now=now)
 
 
 def _sources(task: PlanTask, road: Road, corridor: Corridor, closed: Sequence[Offer], now: datetime) -> Sources:

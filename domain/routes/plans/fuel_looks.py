@@ -10,7 +10,6 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 from domain.burn.by_miles import next_look_by_time
-from domain.burn.fill_levels import needs_higher_level
 from domain.burn.shortfalls import ANY_PERCENT, SOONEST, NextLook, Outlook, next_look
 from domain.clock import later
 from domain.database.connections import Connection
@@ -143,7 +142,7 @@ def _look(
     if found.outlook is None:
         return _Looked(look, low_since)
     if not found.outlook.falls_short:
-        return _Looked(look, None, _level_too_low(trip, found, at) if needs_higher_level(found.outlook) else None)
+        return _Looked(look, None, _other_purchase(trip, found, at) if found.needs_other_purchase else None)
     return _Looked(look, low_since or at, _shortfall(trip, found, at))
 
 
@@ -164,8 +163,9 @@ def _shortfall(trip: FuelOfTrip, found: FuelAhead, at: datetime) -> Shortfall | 
     return Shortfall("burn", trip.id, at, found.sentence, found.fuel_stops_passed)
 
 
-def _level_too_low(trip: FuelOfTrip, found: FuelAhead, at: datetime) -> Shortfall | None:
-    """The purchase whose level does not last, where the limits of a trip let a driver be told another one."""
+def _other_purchase(trip: FuelOfTrip, found: FuelAhead, at: datetime) -> Shortfall | None:
+    """The purchase that is reached below the reserve, or whose level does not last, where the limits of a trip let a
+    driver be told another one."""
     is_over = trip.told >= MOST_LEVEL_REPLANS or trip.level_attempts >= MOST_LEVEL_ATTEMPTS
     if is_over or at - trip.as_of < LEAST_BETWEEN:
         return None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from domain.burn.by_miles import DrivenWay, miles_driven, outlook_by_miles
-from domain.burn.fill_levels import sentence_of
+from domain.burn.fill_levels import arrives_below_reserve, needs_higher_level, sentence_of
 from domain.burn.levels import NEXT_TO_NOTHING_PERCENT, LevelAtMile
 from domain.burn.shortfalls import TRIP_SPREAD, Ahead, Fill, Outlook, PlannedBurn, look_ahead, reason_of
 from domain.burn.stored_figures import figure_for_plan
@@ -101,6 +101,17 @@ class FuelAhead(NamedTuple):
     """False where it has sent none since its plan began, or next to nothing: trackers without a gauge send 0."""
     measured_mpg: float | None
     """The mpg of the newest plan, where the levels of the trip itself had shown it."""
+    reserve_percent: float
+
+    @property
+    def needs_other_purchase(self) -> bool:
+        """True if the fuel lasts to the next purchase, but the truck arrives there below the reserve, or needs a higher
+        level there."""
+        return self.outlook is not None and (self._is_below_reserve or needs_higher_level(self.outlook))
+
+    @property
+    def _is_below_reserve(self) -> bool:
+        return self.outlook is not None and arrives_below_reserve(self.outlook, self.reserve_percent)
 
     @property
     def sentence(self) -> str:
@@ -108,7 +119,7 @@ class FuelAhead(NamedTuple):
         message of the new plan, whose miles begin where the truck is, so it names the place alone."""
         if self.outlook is None:
             return ""
-        if not self.outlook.falls_short:
+        if not self.outlook.falls_short and not self._is_below_reserve:
             return sentence_of(self.outlook, self.name, self.name_behind)
         left = max(self.outlook.arrival_percent, 0.0)
         return f"{reason_of(self.outlook)}; {left:.0f} % would be left at {self.name}"
@@ -146,7 +157,18 @@ def fuel_ahead(
     is_current = not fixes or (bool(levels) and levels[-1].at == fixes[-1].recorded_at)
     measured_mpg = coarse.mpg if coarse.mpg_is_measured else None
     sends_levels = _sends_levels(trip, fixes)
-    return FuelAhead(outlook, mile, ahead, name, name_behind, number, is_current, sends_levels, measured_mpg)
+    return FuelAhead(
+        outlook,
+        mile,
+        ahead,
+        name,
+        name_behind,
+        number,
+        is_current,
+        sends_levels,
+        measured_mpg,
+        trip.reserve_percent,
+    )
 
 
 def _sends_levels(trip: FuelOfTrip, fixes: Sequence[TrackedFix]) -> bool:

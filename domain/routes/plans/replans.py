@@ -21,8 +21,8 @@ from uuid import UUID
 
 from domain.burn.by_miles import next_look_by_time
 from domain.burn.figures import Burn
-from domain.burn.fill_levels import ToldFill, is_raised
-from domain.burn.shortfalls import ANY_PERCENT, NextLook, Outlook, first_look, look_behind_fill
+from domain.burn.fill_levels import ToldFill, arrives_below_reserve, is_raised
+from domain.burn.shortfalls import ANY_PERCENT, NEAR_FILL_MILES, NextLook, Outlook, first_look, look_behind_fill
 from domain.clock import later
 from domain.database.connections import Connection, as_json
 from domain.database.statements import Command, NotNull, Scalar, Statement
@@ -30,6 +30,7 @@ from domain.documents import FuelPlanDocument, FuelStopDocument, PlanCause, Time
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_changes import SAVING_CHANGE_DOLLARS
 from domain.planning.plan_tasks import PlanTask, RouteToPlan, live_now, plan_task_as_of, route_to_plan
+from domain.planning.raised_levels import begins_before
 from domain.planning.stored_plans import store_plan
 from domain.queue.jobs import SWEEP_GRACE
 from domain.roads import Point
@@ -134,8 +135,9 @@ def _load_replan(connection: Connection, route_id: UUID, *, now: datetime) -> Re
     if due is None or route is None:
         return None
     task, outlook = with_measured_burn(connection, plan_task_as_of(connection, route, live_now(route, now) or due.at))
+    is_low = outlook is not None and arrives_below_reserve(outlook, task.policy.reserve_percent)
     is_shown = task.burn.measured_spread_percent is not None
-    if due.replan["kind"] == "level" and due.next_stop is not None and is_shown:
+    if due.replan["kind"] == "level" and due.next_stop is not None and (is_low or is_shown):
         task = replace(task, level_at=Point(due.next_stop["latitude"], due.next_stop["longitude"]))
     return Replan(due, task, outlook)
 
@@ -248,8 +250,7 @@ def _is_told(replan: Replan, new: ComputedPlan) -> bool:
         lasts = replan.outlook is not None and not replan.outlook.falls_short
         return not lasts and _fuels_otherwise(due.next_stop, new)
     if due.replan["kind"] == "level":
-        has_no_more_stops = len(new.stops) <= len(due.document["stops"]) - due.fuel_stops_passed
-        return replan.task.level_at is not None and has_no_more_stops and _is_raised(due.next_stop, new)
+        return replan.task.level_at is not None and _is_other_purchase(due, replan.task.level_at, new)
     return _is_worth_telling(due.document, due.fuel_stops_passed, new)
 
 
@@ -285,12 +286,15 @@ def _fuels_otherwise(next_stop: FuelStopDocument | None, new: ComputedPlan) -> b
     return place != (next_stop["latitude"], next_stop["longitude"]) or more >= LEAST_MORE_GALLONS
 
 
-def _is_raised(next_stop: FuelStopDocument | None, new: ComputedPlan) -> bool:
-    """True if the new plan begins with the driver's next fuel stop, and a higher level there."""
+def _is_other_purchase(due: DueReplan, level_at: Point, new: ComputedPlan) -> bool:
+    """True if the new plan fuels before the driver's next fuel stop and keeps the reserve so, or begins with that stop
+    and a higher level there, without one more stop."""
+    if begins_before(new, level_at):
+        return not new.is_low_on_fuel
     new_stop = next(iter(new.stops), None)
-    if next_stop is None or new_stop is None:
+    if due.next_stop is None or new_stop is None or len(new.stops) > len(due.document["stops"]) - due.fuel_stops_passed:
         return False
-    return is_raised(_told(next_stop), _told(new_stop.document()))
+    return is_raised(_told(due.next_stop), _told(new_stop.document()))
 
 
 def _told(stop: FuelStopDocument) -> ToldFill:
@@ -351,7 +355,7 @@ def _first_look(connection: Connection, route_id: UUID, truck: _NewestPlan) -> N
     if trip is None or begins is None:
         return None
     level_percent, ahead = begins
-    if truck.kind == "level":
+    if truck.kind == "level" and ahead.mile <= NEAR_FILL_MILES:
         return look_behind_fill(at=truck.as_of, ahead=ahead)
     look = first_look(at=truck.as_of, level_percent=level_percent, ahead=ahead)
     return look._replace(by=next_look_by_time(truck.as_of, miles_left=ahead.mile).by) if trip.is_assumed else look

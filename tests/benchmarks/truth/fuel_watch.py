@@ -58,6 +58,12 @@ class WatchedPlan:
         return [SHORTFALLS.Fill(percent, miles, min(RESERVE_PERCENT, left))]
 
 
+def needs_earlier_stop(outlook: Any) -> bool:
+    """False in a checkout that tells no earlier stops."""
+    decide = getattr(FILL_LEVELS, "arrives_below_reserve", None)
+    return decide is not None and bool(decide(outlook, RESERVE_PERCENT))
+
+
 @dataclass
 class FuelWatch:
     """The looks at one truck. `made` counts the plans that its driver was told because its fuel did not last, `levels`
@@ -74,16 +80,14 @@ class FuelWatch:
 
     def follow(self, plan: WatchedPlan) -> None:
         """Looks at the truck from the beginning of a new plan."""
-        self.plan, at = plan, plan.begins.at
-        if plan.kind == "level":
-            self.look = SHORTFALLS.look_behind_fill(at=at, ahead=plan.ahead(plan.begins.mile)[1])
+        self.plan, at, ahead = plan, plan.begins.at, plan.ahead(plan.begins.mile)[1]
+        if plan.kind == "level" and ahead.mile <= SHORTFALLS.NEAR_FILL_MILES:
+            self.look = SHORTFALLS.look_behind_fill(at=at, ahead=ahead)
         elif plan.kind == "burn":
             between = REPLANS.LEAST_BETWEEN
             self.look = SHORTFALLS.NextLook(at + between, SHORTFALLS.ANY_PERCENT, at + 2 * between)
         else:
-            self.look = SHORTFALLS.first_look(
-                at=at, level_percent=plan.begins.percent, ahead=plan.ahead(plan.begins.mile)[1]
-            )
+            self.look = SHORTFALLS.first_look(at=at, level_percent=plan.begins.percent, ahead=ahead)
 
     def see(self, fixes: Sequence[Fix]) -> tuple[str, Any, int] | None:
         """The reason where the newest fix shows that the fuel or the next level does not last and a new plan may be
@@ -97,7 +101,7 @@ class FuelWatch:
             return None
         if outlook.falls_short:
             return ("burn", outlook, passed) if self.made < REPLANS.MOST_BURN_REPLANS else None
-        return ("level", outlook, passed) if self._may_raise_level(outlook) else None
+        return ("level", outlook, passed) if self._may_tell_other_purchase(outlook) else None
 
     def outlook(self, fixes: Sequence[Fix]) -> tuple[Any, int, Any]:
         plan = self.plan
@@ -115,8 +119,8 @@ class FuelWatch:
         is_low = SHOWS_NOTHING_PERCENT < fix.percent < look.below_percent
         return bool(fix.at >= look.since and (fix.at >= look.by or is_low))
 
-    def _may_raise_level(self, outlook: Any) -> bool:
-        if FILL_LEVELS is None or not FILL_LEVELS.needs_higher_level(outlook):
+    def _may_tell_other_purchase(self, outlook: Any) -> bool:
+        if FILL_LEVELS is None or not (needs_earlier_stop(outlook) or FILL_LEVELS.needs_higher_level(outlook)):
             return False
         is_over = self.made + self.levels >= REPLANS.MOST_LEVEL_REPLANS
         return not is_over and self.level_attempts < REPLANS.MOST_LEVEL_ATTEMPTS

@@ -23,7 +23,7 @@ from tests.benchmarks.truth.fuel_watch import SHORTFALLS, FuelWatch, WatchedPlan
 from tests.benchmarks.truth.learning import TruckHistory
 from tests.benchmarks.truth.network import rest_of
 from tests.benchmarks.truth.orders import orders_of
-from tests.benchmarks.truth.versions import RAISED_LEVELS, is_worth_telling, measured, mpg_of, plan_inputs
+from tests.benchmarks.truth.versions import is_worth_telling, measured, mpg_of, plan_for_level, plan_inputs
 from tests.benchmarks.truth.world import Trip
 from tests.domain.planning.plans import usual_policy
 
@@ -104,7 +104,7 @@ class Rules:
             capacity_gallons=trip.truck.capacity_gallons,
             burn=burn,
         )
-        return compute_plan(inputs if level_at is None else RAISED_LEVELS.inputs_for_level(inputs, level_at))
+        return compute_plan(inputs) if level_at is None else plan_for_level(inputs, level_at)
 
     def _near(self, offers: Sequence[Offer]) -> list[Offer]:
         return [one for one in offers if one.detour_miles <= self.policy.max_detour_miles]

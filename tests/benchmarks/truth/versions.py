@@ -7,8 +7,9 @@ from inspect import signature
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from domain.planning.fuel_plan import ComputedPlan
+from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
 from domain.planning.plan_inputs import PlanInputs
+from domain.roads import Point
 from domain.routes.plans import replans
 
 DEFAULT_MPG = 6.5
@@ -36,6 +37,14 @@ def plan_inputs(*, burn: Any, **given: Any) -> PlanInputs:
     return PlanInputs(**given, **{name: burn})
 
 
+def plan_for_level(inputs: PlanInputs, stop: tuple[float, float]) -> ComputedPlan | NoPlan:
+    """The plan for another level at a stop; an earlier one knows only plans that keep the stop."""
+    if hasattr(RAISED_LEVELS, "inputs_for_level"):
+        return compute_plan(RAISED_LEVELS.inputs_for_level(inputs, stop))
+    plan: ComputedPlan | NoPlan = RAISED_LEVELS.plan_for_level(inputs, stop)
+    return plan
+
+
 def measured(outlook: Any) -> Any:
     """The burn that the levels of a trip show, in place of the plan's."""
     spread = getattr(outlook, "burn_spread", None)
@@ -49,5 +58,6 @@ def is_worth_telling(kind: str, document: Any, passed: int, outlook: Any, plan: 
     if len(signature(decide).parameters) == 3:
         return bool(decide(document, passed, plan))
     next_stop = next(iter(document["stops"][passed:]), None)
+    level_at = Point(next_stop["latitude"], next_stop["longitude"]) if next_stop is not None else None
     due = SimpleNamespace(document=document, fuel_stops_passed=passed, replan={"kind": kind}, next_stop=next_stop)
-    return bool(decide(SimpleNamespace(due=due, outlook=outlook, task=SimpleNamespace(level_at=next_stop)), plan))
+    return bool(decide(SimpleNamespace(due=due, outlook=outlook, task=SimpleNamespace(level_at=level_at)), plan))

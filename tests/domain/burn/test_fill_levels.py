@@ -2,10 +2,18 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from domain.burn.fill_levels import ToldFill, is_raised, left_behind_fill, needs_higher_level, sentence_of
+from domain.burn.fill_levels import (
+    ToldFill,
+    arrives_below_reserve,
+    is_raised,
+    left_behind_fill,
+    needs_higher_level,
+    sentence_of,
+)
 from domain.burn.levels import LevelAtMile
 from domain.burn.shortfalls import (
     NEAR_FILL_MILES,
@@ -27,14 +35,14 @@ BEHIND = 500.0
 """The miles to the next one, where the plan arrives with the reserve."""
 
 
-def outlook(burns: float, *, at_mile: int = 240, fill: bool = True) -> Outlook:
-    """The outlook of a truck that began with 60 % and burns so many times what its plan says."""
+def outlook(burns: float, *, begins: float = 60.0, at_mile: int = 240, fill: bool = True) -> Outlook:
+    """The outlook of a truck that burns so many times what its plan says; `begins`: its first level in percent."""
     levels = [
-        LevelAtMile(NOW + timedelta(minutes=mile), float(mile), round(60 - burns * PER_MILE * mile, 1))
+        LevelAtMile(NOW + timedelta(minutes=mile), float(mile), round(begins - burns * PER_MILE * mile, 1))
         for mile in range(0, at_mile + 1, 5)
     ]
     purchase = Fill(15.0 + PER_MILE * BEHIND, BEHIND, 15.0) if fill else None
-    ahead = Ahead(MILE, 0.0, 60 - PER_MILE * MILE, purchase)
+    ahead = Ahead(MILE, 0.0, begins - PER_MILE * MILE, purchase)
     found = look_ahead(levels, planned=PLANNED, ahead=ahead, floor_percent=12.0)
     assert found is not None
     return found
@@ -67,6 +75,22 @@ def test_a_truck_that_burns_no_more_than_planned_needs_no_higher_level(burns: fl
 def test_a_truck_is_never_told_a_level_and_a_shortfall_at_once(burns: float) -> None:
     found = outlook(burns)
     assert not (needs_higher_level(found) and found.falls_short)
+
+
+@pytest.mark.parametrize(("burns", "is_below"), [(1.0, False), (1.05, False), (1.12, True), (1.25, False)])
+def test_a_truck_arrives_below_the_reserve_that_keeps_the_floor_and_is_two_percent_short(
+    burns: float, is_below: bool
+) -> None:
+    found = outlook(burns, begins=15.0 + PER_MILE * MILE)
+    assert arrives_below_reserve(found, 15.0) == is_below
+    assert found.falls_short == (burns == 1.25)
+
+
+def test_the_reserve_counts_only_where_the_plan_keeps_it_up_to_a_purchase() -> None:
+    begins = 15.0 + PER_MILE * MILE
+    assert not arrives_below_reserve(outlook(1.12, begins=begins, fill=False), 15.0)
+    assert not arrives_below_reserve(outlook(1.12, begins=begins, at_mile=300), 15.0)
+    assert not arrives_below_reserve(outlook(1.0, begins=begins - 3), 15.0)
 
 
 levels = st.one_of(st.none(), st.integers(0, 100).map(float))

@@ -127,6 +127,23 @@ def test_a_driver_is_told_a_higher_level_at_the_stop_that_he_has_anyway(
     assert truck.lowest > 15
 
 
+def test_a_driver_who_would_use_some_of_the_reserve_is_told_an_earlier_stop_that_costs_little_more(
+    journey: Journey,
+) -> None:
+    (stop,) = journey.fuel_stops
+    truck = Truck(journey, 1.16)
+    truck.drive(stop["milesFromOrigin"] + 20)
+
+    _, second = journey.versions()
+    assert second.cause["kind"] == "level"
+    assert second.cause["text"].endswith(f"13 % would be left at {stop['name']}")
+    earlier = journey.fuel_stops[0]
+    assert earlier["name"] != stop["name"]
+    assert earlier["milesFromOrigin"] < 100
+    assert "\nWhy: burns 5." in journey.messages()[1].text
+    assert truck.lowest > 15
+
+
 @pytest.mark.parametrize("burns", [1.15, 1.2])
 def test_such_a_truck_stays_above_the_floor(journey: Journey, burns: float) -> None:
     truck = Truck(journey, burns)
