@@ -26,6 +26,8 @@ from domain.routes.reading.on_their_way import (
     ON_ITS_WAY,
     RECENT,
     TRUCK_SILENT_AFTER,
+    WITH_NEXT_FUEL_STOP,
+    road_miles_around,
 )
 from domain.stations.held_prices import WAITING_PRICES, count_held, held_prices
 from domain.stations.price_presence import HAS_PRICES, has_prices
@@ -116,6 +118,13 @@ _TRUCKS_ON_THEIR_WAY = f"""
     WHERE {_OF_TENANT} AND {ON_ITS_WAY}
 """
 
+_WITH_FUEL_STOPS_AHEAD = f"""
+    FROM companies c JOIN routes r ON r.company_id = c.id
+    JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
+    JOIN plans p ON p.id = r.plan_id
+    {WITH_NEXT_FUEL_STOP}
+"""
+
 
 def _unmapped(reason: str) -> str:
     return f"FROM routes r WHERE {_OF_TENANT} AND r.status = 'pending_mapping' AND r.pending_reason = '{reason}'"
@@ -131,6 +140,7 @@ def asked_of(tenant: Tenant, now: datetime) -> dict[str, object]:
         "off_road": OFF_ROAD_SHOWN_FOR,
         "stale": STALE_AFTER,
         "after": TOLD_AFTER,
+        "road_miles_around": road_miles_around(),
     }
 
 
@@ -264,6 +274,53 @@ ROUTE_NEEDS = (
               AND newest.document IS NULL AND EXISTS (
                 SELECT FROM station_closures c
                 WHERE newest.cause->'closures' ? c.id::text AND c.closed_until > %(now)s::timestamptz)
+            """,
+        order="at",
+    ),
+    RouteNeed(
+        kind="stop_refused",
+        one="driver cannot fuel where his plan says, and has no other plan",
+        several="drivers cannot fuel where their plans say, and have no other plans",
+        ended="All drivers who could not fuel where they were told have other plans",
+        label="Drivers cannot fuel where their plans say, and have no other plans",
+        path=_ON_THEIR_WAY,
+        step="Look at routes on their way",
+        columns="a.answered_at AS at, concat_ws(': ', a.place, replace(a.reason, '_', ' ')) AS detail",
+        source=f"""
+            {_WITH_FUEL_STOPS_AHEAD}
+            CROSS JOIN LATERAL (
+                SELECT refused.answered_at, refused.place, refused.reason FROM driver_answers refused
+                JOIN LATERAL unnest(p.station_ids) WITH ORDINALITY AS own (station_id, number)
+                  ON own.station_id = refused.station_id AND own.number >= fuel.number
+                WHERE refused.route_id = r.id AND refused.answered_at < %(now)s::timestamptz - interval '1 minute'
+                  AND refused.left_out_until > coalesce(
+                      (p.document->'stops'->(own.number::int - 1)->>'estimatedArrival')::timestamptz,
+                      %(now)s::timestamptz)
+                ORDER BY refused.answered_at DESC LIMIT 1) AS a
+            WHERE c.id = %(company_id)s AND {_OF_TENANT} AND {ON_ITS_WAY} AND r.id = ANY(ARRAY(
+                SELECT route_id FROM driver_answers WHERE company_id = %(company_id)s
+                  AND environment = %(environment)s AND left_out_until > %(now)s::timestamptz))
+            """,
+        order="at",
+    ),
+    RouteNeed(
+        kind="stop_unanswered",
+        one="driver has not answered to the fuel stop near ahead",
+        several="drivers have not answered to the fuel stops near ahead",
+        ended="All drivers have answered to the fuel stops near ahead",
+        label="Drivers have not answered to the fuel stop ahead, where Policy wants that",
+        path=_ON_THEIR_WAY,
+        step="Look at routes on their way",
+        columns="t.newest_at AS at, fuel.stop->>'name' AS detail",
+        source=f"""
+            {_WITH_FUEL_STOPS_AHEAD}
+            WHERE c.id = %(company_id)s AND c.answer_by_miles > 0 AND {_OF_TENANT} AND {ON_ITS_WAY}
+              AND fuel.miles <= c.answer_by_miles
+              AND EXISTS (SELECT FROM driver_links l WHERE l.route_id = r.id AND l.driver_id = r.driver_id)
+              AND NOT EXISTS (
+                SELECT FROM driver_answers a WHERE a.route_id = r.id AND NOT a.is_late
+                  AND CASE WHEN p.station_ids IS NULL THEN a.place = fuel.stop->>'name'
+                           ELSE a.station_id = p.station_ids[fuel.number] END)
             """,
         order="at",
     ),

@@ -35,3 +35,61 @@ IS_OFF_ROAD = """(coalesce(r.replan->>'kind' = 'off_road', false) OR EXISTS (
 the plan that was made because of it."""
 IS_LATE = "(next.stop->'arrivalWindow'->>'end')::timestamptz < %(now)s::timestamptz"
 """SQL on a route's `next` stop."""
+
+
+def _half_chord(latitude: str, longitude: str, other_latitude: str, other_longitude: str) -> str:
+    """SQL of the square of half the chord between two places on a sphere of radius 1, which grows with their
+    distance."""
+    return (
+        f"(sin(radians({other_latitude} - {latitude}) / 2) ^ 2 + cos(radians({latitude}))"
+        f" * cos(radians({other_latitude})) * sin(radians({other_longitude} - {longitude}) / 2) ^ 2)"
+    )
+
+
+def _from_truck(stop: str) -> str:
+    return _half_chord("t.latitude", "t.longitude", *_place(stop))
+
+
+def _place(stop: str) -> tuple[str, str]:
+    return f"({stop}->>'latitude')::float8", f"({stop}->>'longitude')::float8"
+
+
+def _mile_of_stop(number: str) -> str:
+    return (
+        "(SELECT (entry->>'mile')::float8 FROM jsonb_array_elements(p.timeline) entry"
+        f" WHERE (entry->>'stop')::int = {number})"
+    )
+
+
+_MILE = "(told.stop->>'milesFromOrigin')::float8"
+WITH_NEXT_FUEL_STOP = f"""
+    CROSS JOIN LATERAL (SELECT {NEXT_STOP} AS number OFFSET 0) AS stop_ahead
+    CROSS JOIN LATERAL (
+        SELECT r.stops->stop_ahead.number AS stop, {_mile_of_stop("stop_ahead.number")} AS mile,
+               coalesce({_mile_of_stop("stop_ahead.number - 1")}, 0) AS reached_mile OFFSET 0) AS ahead
+    CROSS JOIN LATERAL (
+        SELECT told.number::int AS number, told.stop,
+               %(road_miles_around)s::float8 * asin(least(1, sqrt({_from_truck("told.stop")}))) AS miles
+        FROM (SELECT one.number, one.stop, lead(one.stop) OVER (ORDER BY one.number) AS following
+              FROM jsonb_array_elements(p.document->'stops') WITH ORDINALITY AS one (stop, number)) AS told
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN told.following IS NULL
+                          OR ahead.mile < (told.following->>'milesFromOrigin')::float8 THEN ahead.stop
+                        ELSE told.following END AS stop) AS onward
+        WHERE ahead.stop IS NOT NULL AND {_MILE} >= ahead.reached_mile
+          AND told.number > CASE WHEN t.watch_at IS NOT NULL THEN t.fuel_stops_passed ELSE 0 END
+          AND (coalesce(ahead.mile < {_MILE}, false)
+               OR {_from_truck("onward.stop")} >= {_half_chord(*_place("told.stop"), *_place("onward.stop"))})
+        ORDER BY told.number LIMIT 1) AS fuel
+"""
+"""SQL of the next fuel stop of a truck with the track `t` on a route `r` with the plan `p`: `fuel.stop`, its number
+from 1, and about how many miles of road it is away. The function below gives `road_miles_around`. The rule is that of
+`planning/next_fuel_stop.py`."""
+
+
+def road_miles_around() -> float:
+    """The miles of road to which the arcsine of half a chord is scaled."""
+    from domain.roads import CIRCUITY
+    from domain.roads.sphere import EARTH_RADIUS_MILES
+
+    return 2 * EARTH_RADIUS_MILES * CIRCUITY
