@@ -1,15 +1,17 @@
 """Reads what the page of a driver's trip shows: the fuel stops ahead, the stops, what changed.
 
-One statement reads the trips of many links."""
+One statement finds the links of many tokens, and reads their trips."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
 
+from domain.accounts.tokens import hash_of_token
 from domain.database.statements import Query, Statement
+from domain.driver_page.links import EXPIRY, LINKED_ROUTE, DriverLink
 from domain.driver_page.progress import mile_of_truck, miles_to
 from domain.driver_page.shown_trip import (
     PlanChanges,
@@ -98,8 +100,13 @@ _read_timeline = msgspec.json.Decoder(list[_Entry]).decode
 
 
 class _Row(NamedTuple):
+    token_hash: bytes
     link_id: UUID
     company_id: UUID
+    environment: str
+    route_id: UUID
+    driver_id: UUID
+    expires_at: datetime
     status: str
     name: str
     unit_number: str | None
@@ -134,7 +141,8 @@ class _Row(NamedTuple):
 _TRIPS = Statement(
     _Row,
     f"""
-    SELECT l.id AS link_id, r.company_id, r.status, coalesce(nullif(r.reference, ''), r.external_id) AS name,
+    SELECT l.token_hash, l.id AS link_id, l.company_id, l.environment, l.route_id, l.driver_id,
+           {EXPIRY} AS expires_at, r.status, coalesce(nullif(r.reference, ''), r.external_id) AS name,
            v.unit_number, c.name AS company, c.time_zone, c.map_link,
            coalesce(r.completed_at, r.updated_at) AS ended_at, r.stops::text AS stops, next.number AS reached,
            r.replan IS NOT NULL AS is_changing, r.status = 'planned' AND r.review_at IS NOT NULL AS is_reviewed,
@@ -148,8 +156,7 @@ _TRIPS = Statement(
            t.newest_at AS truck_at, t.latitude, t.longitude,
            CASE WHEN t.watch_at IS NOT NULL THEN t.fuel_stops_passed ELSE 0 END AS passed,
            p.station_ids, said.answers, said.newest::text AS newest_answers
-    FROM driver_links l
-    JOIN routes r ON r.id = l.route_id AND r.company_id = l.company_id AND r.environment = l.environment
+    FROM {LINKED_ROUTE}
     JOIN companies c ON c.id = r.company_id
     CROSS JOIN LATERAL (SELECT {NEXT_STOP} AS number OFFSET 0) AS next
     LEFT JOIN vehicles v ON v.id = r.vehicle_id AND v.company_id = r.company_id
@@ -163,19 +170,21 @@ _TRIPS = Statement(
                    'kind', a.kind, 'reason', a.reason, 'at', a.answered_at) ORDER BY a.id)
                FILTER (WHERE a.station_id IS NOT NULL AND a.driver_id = l.driver_id) AS newest
         FROM driver_answers a WHERE a.route_id = r.id AND a.company_id = r.company_id) AS said
-    WHERE l.id = ANY(%s)
+    WHERE l.token_hash = ANY(%(hashes)s) AND {EXPIRY} > %(now)s
     """,
 )
 
 
-def ask_trips(link_ids: Sequence[UUID]) -> Query[list[ShownTrip | None]]:
-    """The trip of each link, in order; None for one that has vanished since the link was found."""
+def ask_trips(tokens: Sequence[str], *, hours: float, now: datetime) -> Query[list[ShownTrip | None]]:
+    """The trip that each token opens, in order. None for one that is unknown, has expired, or belongs to a driver who
+    has the trip no more: these cases cannot be told apart. `hours`: how long a link works after the end of its trip."""
+    hashes = [hash_of_token(token) for token in tokens]
 
     def read(rows: list[_Row]) -> list[ShownTrip | None]:
-        shown = {row.link_id: _trip_of(row) for row in rows}
-        return [shown.get(link_id) for link_id in link_ids]
+        shown = {row.token_hash: _trip_of(row) for row in rows}
+        return [shown.get(one) for one in hashes]
 
-    return Query(_TRIPS, (list(link_ids),), read)
+    return Query(_TRIPS, {"hashes": hashes, "after_end": timedelta(hours=hours), "now": now}, read)
 
 
 def _trip_of(row: _Row) -> ShownTrip:
@@ -185,8 +194,7 @@ def _trip_of(row: _Row) -> ShownTrip:
     plan = _plan_of(row, pushed, entries)
     is_placed = row.latitude is not None and row.longitude is not None
     return ShownTrip(
-        link_id=row.link_id,
-        company_id=row.company_id,
+        link=DriverLink(row.link_id, row.company_id, row.environment, row.route_id, row.driver_id, row.expires_at),
         state=state,
         name=row.name,
         unit_number=row.unit_number,

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from domain.driver_page.links import DriverLink
 from domain.lifecycle import AnswerKind, RefusalReason
 from domain.roads import Point
 
@@ -128,8 +129,7 @@ class ShownPlan:
 class ShownTrip:
     """Everything on the page of a trip."""
 
-    link_id: UUID
-    company_id: UUID
+    link: DriverLink
     state: TripState
     name: str
     unit_number: str | None

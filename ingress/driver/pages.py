@@ -15,6 +15,7 @@ from domain.database.visibility import of_tenants
 from domain.driver_page.answers import take_answer
 from domain.driver_page.given_answers import GivenAnswer, ImpossibleAnswer, read_given_answer
 from domain.driver_page.links import DriverLink
+from domain.driver_page.shown_trip import ShownTrip
 from domain.languages.words import text_to_say
 from domain.lifecycle import Environment
 from domain.settings import Settings
@@ -22,7 +23,7 @@ from domain.telemetry.logs import get_logger
 from ingress.api.request import Answer, Request
 from ingress.api.services import Services
 from ingress.driver.rendering import STATIC, STYLES_HASH, Rendering
-from ingress.driver.trips import LinkedTrip, TooMany, Trips
+from ingress.driver.trips import TooMany, Trips
 from ingress.http.fair_queue import CapacityTimeout
 from ingress.http.problems import ApiError
 
@@ -75,10 +76,10 @@ class DriverPages:
         """Takes an answer to a fuel stop, and leads back to the page; 400 with the page where it cannot be taken."""
         return await self._answered(request, self._take)
 
-    async def _answered(self, request: Request, work: Callable[[Request, LinkedTrip], Awaitable[Answer]]) -> Answer:
+    async def _answered(self, request: Request, work: Callable[[Request, ShownTrip], Awaitable[Answer]]) -> Answer:
         try:
-            found = await self._trips.find(_token_of(request))
-            return await work(request, found) if found is not None else self._nothing()
+            trip = await self._trips.find(_token_of(request))
+            return await work(request, trip) if trip is not None else self._nothing()
         except TooMany as refusal:
             return self._too_many(refusal)
         except (ApiError, ClientDisconnect, CapacityTimeout):
@@ -86,17 +87,17 @@ class DriverPages:
         except Exception as error:
             return self._failed(request, error)
 
-    async def _show(self, request: Request, found: LinkedTrip) -> Answer:
-        return self._page(request, found)
+    async def _show(self, request: Request, trip: ShownTrip) -> Answer:
+        return self._page(request, trip)
 
-    async def _take(self, request: Request, found: LinkedTrip) -> Answer:
+    async def _take(self, request: Request, trip: ShownTrip) -> Answer:
         body = await request.body(self._body_timeout_seconds, room=_require_short)
-        link = found.link
+        link = trip.link
         try:
             given = read_given_answer(_form_of(body))
             await self._services.in_thread_of(link.company_id, lambda: self._store(link, given))
         except ImpossibleAnswer as error:
-            return Answer(400, self._rendering.page(found.trip, fault=str(error)), _HTML, _FRESH)
+            return Answer(400, self._rendering.page(trip, fault=str(error)), _HTML, _FRESH)
         address = request.scope.get("raw_path") or request.scope["path"].encode()
         return Answer(303, b"", _HTML, (*_FRESH, (b"location", address)))
 
@@ -114,8 +115,8 @@ class DriverPages:
     async def close(self) -> None:
         await self._trips.close()
 
-    def _page(self, request: Request, found: LinkedTrip) -> Answer:
-        body = self._rendering.page(found.trip)
+    def _page(self, request: Request, trip: ShownTrip) -> Answer:
+        body = self._rendering.page(trip)
         tag = b'"%s"' % sha256(body).hexdigest()[:32].encode()
         headers = (*_FRESH, (b"etag", tag))
         return Answer(304, b"", _HTML, headers) if request.if_none_match == tag else Answer(200, body, _HTML, headers)

@@ -7,6 +7,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from domain.driver_page.shown_trip import PlanChanges, ShownFuelStop, ShownTrip, ShownWayOut
 from domain.ids import shown_id
@@ -46,6 +47,12 @@ _REASONS = {
 """The reasons why a driver cannot fuel at a stop, as he says them."""
 
 
+_HIDDEN = Markup(
+    '<input type="hidden" name="key" value="{key}"><input type="hidden" name="plan" value="{plan}">'
+    '<input type="hidden" name="stop" value="{stop}"><input type="hidden" name="kind" value="{kind}">'
+)
+
+
 class Rendering:
     """Makes the pages of one process."""
 
@@ -56,6 +63,7 @@ class Rendering:
             trim_blocks=True,
             lstrip_blocks=True,
             undefined=StrictUndefined,
+            auto_reload=False,
         )
         templates.globals |= {"styles": STYLES, "versions": {path.name: _version(path) for path in STATIC.iterdir()}}
         self._page = templates.get_template("page.html")
@@ -150,10 +158,14 @@ class _Told:
     def map(self, latitude: float, longitude: float) -> str:
         return map_address(latitude, longitude, self._trip.map_link)
 
-    def key(self, stop: ShownFuelStop, kind: str) -> str:
+    def hidden(self, stop: ShownFuelStop, kind: str) -> Markup:
+        """The fields that say which fuel stop a form answers, and how."""
+        return _HIDDEN.format(key=self._key(stop, kind), plan=self.plan_id, stop=stop.number, kind=kind)
+
+    def _key(self, stop: ShownFuelStop, kind: str) -> str:
         """The key of the next answer of a kind to a fuel stop, from a browser that makes none: a form that is sent
         twice is one answer."""
-        made = f"{self._trip.link_id} {self.plan_id} {stop.number} {kind} {self._trip.answers}"
+        made = f"{self._trip.link.id} {self.plan_id} {stop.number} {kind} {self._trip.answers}"
         return hashlib.sha256(made.encode()).hexdigest()[:32]
 
     def answer(self, stop: ShownFuelStop) -> str:

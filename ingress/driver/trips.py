@@ -1,15 +1,16 @@
-"""Finds the trips of tokens, many together: one statement for their links, one call of Redis for their limits, and one
-statement for what their pages show."""
+"""Finds the trips of tokens, many together: one call of Redis for their limits, and one statement for their links and
+what their pages show."""
 
 import math
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
+from uuid import UUID
 
 from domain import clock
 from domain.accounts.tokens import hash_of_token
 from domain.database.visibility import EVERYTHING, of_tenants
-from domain.driver_page.links import DriverLink, ask_driver_links
+from domain.driver_page.links import DriverLink
 from domain.driver_page.page import ask_trips
 from domain.driver_page.shown_trip import ShownTrip
 from domain.lifecycle import Environment
@@ -21,13 +22,6 @@ _NOBODY_KNOWN = ""
 """The owner of all requests whose token opened nothing, or was never looked up: they take one turn together."""
 
 
-class LinkedTrip(NamedTuple):
-    """A token that opened a trip."""
-
-    link: DriverLink
-    trip: ShownTrip
-
-
 class TooMany(Exception):
     """The link or its company has had too many pages; the next may come in `retry_after_seconds`."""
 
@@ -36,7 +30,21 @@ class TooMany(Exception):
         self.retry_after_seconds = retry_after_seconds
 
 
-Asked = Submission[str, LinkedTrip | TooMany | None]
+class _Known(NamedTuple):
+    """A token that opened a trip at its last look. The next look asks again."""
+
+    link_id: UUID
+    company_id: UUID
+    environment: Environment
+    refused_until: float
+    """The time by `time.monotonic` until when the token is refused without a look at its link."""
+
+    @classmethod
+    def of(cls, link: DriverLink) -> "_Known":
+        return cls(link.id, link.company_id, Environment(link.environment), 0.0)
+
+
+_Asked = Submission[str, ShownTrip | TooMany | None]
 
 
 class Trips:
@@ -45,63 +53,68 @@ class Trips:
     def __init__(self, services: Services, *, hours: float) -> None:
         self._services = services
         self._hours = hours
-        self._refused_until: dict[bytes, float] = {}
-        """The time by `time.monotonic` until when a token is refused without a look at its link."""
-        self._owners: dict[bytes, str] = {}
-        """The company of each token that opened a trip, by the token's hash; it takes turns with others."""
-        self._batches: Batcher[str, LinkedTrip | TooMany | None] = Batcher(self._find, name="driver_pages", at_once=1)
+        self._known: dict[bytes, _Known] = {}
+        """The tokens that opened a trip, by their hashes."""
+        self._batches: Batcher[str, ShownTrip | TooMany | None] = Batcher(self._find, name="driver_pages", at_once=1)
+        self._first_looks: Batcher[str, ShownTrip | TooMany | None] = Batcher(
+            self._find, name="first_driver_pages", at_once=1
+        )
 
-    async def find(self, token: str) -> LinkedTrip | None:
+    async def find(self, token: str) -> ShownTrip | None:
         """The trip of a token; None for a token that opens nothing. Raises TooMany."""
         token_hash = hash_of_token(token)
-        seconds_left = self._refused_until.get(token_hash, 0.0) - time.monotonic()
-        if seconds_left > 0:
-            raise TooMany(math.ceil(seconds_left))
-        found = await self._batches.submit(token, self._owners.get(token_hash, _NOBODY_KNOWN))
+        known = self._known.get(token_hash)
+        if known is None:
+            found = await self._first_looks.submit(token, _NOBODY_KNOWN)
+        else:
+            seconds_left = known.refused_until - time.monotonic()
+            if seconds_left > 0:
+                raise TooMany(math.ceil(seconds_left))
+            found = await self._batches.submit(token, known.company_id.hex)
         if isinstance(found, TooMany):
-            if len(self._refused_until) >= _MOST_KNOWN:
-                self._refused_until.clear()
-            self._refused_until[token_hash] = time.monotonic() + found.retry_after_seconds
             raise found
         return found
 
     async def close(self) -> None:
         await self._batches.close()
+        await self._first_looks.close()
 
-    async def _find(self, batch: Sequence[Asked]) -> None:
-        query = ask_driver_links([one.item for one in batch], hours=self._hours, now=clock.now())
-        links = await self._services.ask(query, EVERYTHING)
-        self._remember(batch, links)
-        known = [(one, link) for one, link in zip(batch, links, strict=True) if link is not None]
-        for one, link in zip(batch, links, strict=True):
-            if link is None:
-                one.settle(None)
-        waits = await self._services.count_pages([(link.id, link.company_id) for _, link in known])
-        allowed = []
-        for (one, link), seconds in zip(known, waits, strict=True):
-            if seconds:
-                one.settle(TooMany(seconds))
-            else:
-                allowed.append((one, link))
-        await self._settle(allowed)
-
-    async def _settle(self, allowed: Sequence[tuple[Asked, DriverLink]]) -> None:
+    async def _find(self, batch: Sequence[_Asked]) -> None:
+        """Finds the trips of known tokens or of unknown ones; a batch does not mix them. Known ones are counted before
+        anything is read of them, and only their companies are visible then."""
+        hashes = [hash_of_token(one.item) for one in batch]
+        known = [self._known.get(one) for one in hashes]
+        tenants = [(one.company_id, one.environment) for one in known if one is not None]
+        visible = of_tenants(tenants) if len(tenants) == len(batch) else EVERYTHING
+        allowed = await self._allowed(batch, hashes, known)
         if not allowed:
             return
-        ids = list(dict.fromkeys(link.id for _, link in allowed))
-        tenants = of_tenants((link.company_id, Environment(link.environment)) for _, link in allowed)
-        trips: list[ShownTrip | None] = await self._services.ask(ask_trips(ids), tenants)
-        of_link = dict(zip(ids, trips, strict=True))
-        for one, link in allowed:
-            trip = of_link[link.id]
-            one.settle(LinkedTrip(link, trip) if trip is not None else None)
+        query = ask_trips([one.item for one in allowed], hours=self._hours, now=clock.now())
+        trips: list[ShownTrip | None] = await self._services.ask(query, visible)
+        for one, trip in zip(allowed, trips, strict=True):
+            self._remember(hash_of_token(one.item), trip)
+            one.settle(trip)
 
-    def _remember(self, batch: Sequence[Asked], links: Sequence[DriverLink | None]) -> None:
-        for one, link in zip(batch, links, strict=True):
-            token_hash = hash_of_token(one.item)
-            if link is None:
-                self._owners.pop(token_hash, None)
-                continue
-            if len(self._owners) >= _MOST_KNOWN:
-                self._owners.clear()  # those in use come back with their next request
-            self._owners[token_hash] = link.company_id.hex
+    async def _allowed(
+        self, batch: Sequence[_Asked], hashes: Sequence[bytes], known: Sequence[_Known | None]
+    ) -> list[_Asked]:
+        """The requests within their limits; the others are settled. The first look at a token is not counted."""
+        counted = [(one.link_id, one.company_id) for one in known if one is not None]
+        waits = iter(await self._services.count_pages(counted))
+        allowed = []
+        for one, token_hash, of_token in zip(batch, hashes, known, strict=True):
+            seconds = next(waits) if of_token is not None else 0
+            if of_token is not None and seconds:
+                self._known[token_hash] = of_token._replace(refused_until=time.monotonic() + seconds)
+                one.settle(TooMany(seconds))
+            else:
+                allowed.append(one)
+        return allowed
+
+    def _remember(self, token_hash: bytes, trip: ShownTrip | None) -> None:
+        if trip is None:
+            self._known.pop(token_hash, None)
+        elif token_hash not in self._known:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()  # those in use come back with their next request
+            self._known[token_hash] = _Known.of(trip.link)

@@ -43,6 +43,7 @@ LONG_WORKS = {
     "doctor": "doctor",
     "restore": "restore",
     "memory": "memory",
+    "pages": "driver_pages",
 }
 """Not part of `all`."""
 

@@ -6,7 +6,8 @@ import pytest
 
 from domain.accounts.tokens import hash_of_token, new_token
 from domain.database.connections import Connection
-from domain.driver_page.links import DriverLink, ask_driver_links, find_driver_link
+from domain.driver_page.links import DriverLink
+from domain.driver_page.page import ask_trips
 from domain.housekeeping.retention import forget_links
 from domain.ids import new_id
 from domain.messages.driver_links import LONGEST_LINK_DAYS
@@ -27,7 +28,8 @@ def issued(connection: Connection, trip: DriverTrip, now: datetime) -> str:
 
 
 def found(connection: Connection, token: str, now: datetime) -> DriverLink | None:
-    return find_driver_link(connection, token, hours=HOURS, now=now)
+    (trip,) = ask_trips([token], hours=HOURS, now=now).on(connection)
+    return trip.link if trip is not None else None
 
 
 def test_a_link_opens_its_trip_and_only_the_hash_of_its_token_is_stored(
@@ -108,7 +110,8 @@ def test_links_are_found_together_in_the_order_of_their_tokens(
 ) -> None:
     first, second = issued(connection, trip, now), issued(connection, trip, now)
 
-    links = ask_driver_links([second, "forged", first, second], hours=HOURS, now=now).on(connection)
+    trips = ask_trips([second, "forged", first, second], hours=HOURS, now=now).on(connection)
+    links = [one and one.link for one in trips]
 
     assert [link is not None for link in links] == [True, False, True, True]
     assert links[0] == links[3] != links[2]

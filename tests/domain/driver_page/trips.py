@@ -6,7 +6,6 @@ from uuid import UUID
 
 from domain.database.connections import Connection, Tenant, as_json
 from domain.documents import DriverFacts
-from domain.driver_page.links import find_driver_link
 from domain.driver_page.page import ask_trips
 from domain.driver_page.shown_trip import ShownTrip
 from domain.ids import new_id
@@ -133,8 +132,6 @@ def token_of(connection: Connection, trip: DriverTrip, *, now: datetime) -> str:
 
 
 def shown(connection: Connection, trip: DriverTrip, *, now: datetime) -> ShownTrip:
-    link = find_driver_link(connection, token_of(connection, trip, now=now), hours=24, now=now)
-    assert link is not None
-    (found,) = ask_trips([link.id]).on(connection)
+    (found,) = ask_trips([token_of(connection, trip, now=now)], hours=24, now=now).on(connection)
     assert found is not None
     return found

@@ -12,7 +12,7 @@ from domain.accounts.companies import set_policy
 from domain.accounts.contact_urls import channel_of
 from domain.accounts.policy import Policy
 from domain.database.connections import Connection
-from domain.driver_page.links import find_driver_link
+from domain.driver_page.page import ask_trips
 from domain.ids import shown_id
 from domain.lifecycle import RouteStatus
 from domain.messages.due_messages import due_messages, list_messages
@@ -257,9 +257,9 @@ def test_a_message_has_a_link_of_its_own_in_each_attempt_and_the_stored_text_a_m
     )
     assert first != second
     for token in (first, second):
-        link = find_driver_link(connection, token, hours=24, now=now)
-        assert link is not None
-        assert link.route_id == route_id
+        (trip,) = ask_trips([token], hours=24, now=now).on(connection)
+        assert trip is not None
+        assert trip.link.route_id == route_id
     stored = message(connection, message_id).text
     assert link_of(stored) == f"Your trip on a page: {PAGE}/d/***"
     assert stored.count("/d/") == 1
