@@ -105,6 +105,19 @@ class RefusalReason(StrEnum):
     OTHER = "other"
 
 
+class ChoiceStatus(StrEnum):
+    """OPEN: the driver may take it. ASKED: a dispatcher decides. TAKEN: its plan is being made. CHOSEN: its plan was
+    made, and the driver is told. DECLINED: by a dispatcher. REFUSED: no such plan can be made any more, or it has
+    become dearer."""
+
+    OPEN = "open"
+    ASKED = "asked"
+    TAKEN = "taken"
+    CHOSEN = "chosen"
+    DECLINED = "declined"
+    REFUSED = "refused"
+
+
 HELD = frozenset({RouteStatus.PENDING, RouteStatus.PENDING_MAPPING, RouteStatus.PENDING_WINDOW})
 """Accepted, not yet imported."""
 

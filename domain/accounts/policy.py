@@ -170,6 +170,15 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
             "Savings target, dollars a week", "a line in the chart of savings; 0: no line", default="0", group="Savings"
         ),
     ] = None
+    driver_allowance: Annotated[
+        Annotated[float, Meta(ge=0, le=10_000)] | None,
+        Caption(
+            "Allowance of a driver, dollars a trip",
+            "choices of other plans that cost no more in all are the driver's; above it, a dispatcher decides",
+            default="0",
+            group="Messages",
+        ),
+    ] = None
     map_link: Annotated[
         MapLink | None,
         Caption(
@@ -238,6 +247,7 @@ class StoredCompany(NamedTuple):
     savings_target_per_week: float
     mpg_choice: str
     answer_by_miles: float
+    driver_allowance: float
     retired_at: datetime | None
 
 

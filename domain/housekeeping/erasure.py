@@ -73,7 +73,7 @@ _DELETE_OF_COMPANY = [
             "deals",
             *("quotes", "station_codes", "held_prices", "price_sources", "price_runs", "file_profiles"),
             "station_closures",
-            "driver_links",
+            *("driver_links", "plan_choices"),
             "demo_fleets",
             "dropped_fixes",
             "driven_lanes",

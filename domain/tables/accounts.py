@@ -38,6 +38,7 @@ class Companies(SQLModel, table=True):
     """No plan follows it any more: `trips_below_reserve_percent` has taken its place."""
     trips_below_reserve_percent: float = with_default("100")
     savings_target_per_week: float = with_default("0")
+    driver_allowance: float = with_default("0")
     """Dollars; 0 for no target."""
     map_link: str = with_default("'google'")
     mpg_choice: str = with_default("'learned'")

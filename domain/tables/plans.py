@@ -8,14 +8,18 @@ from sqlalchemy import BigInteger, CheckConstraint, Column, Index, LargeBinary, 
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlmodel import Field, SQLModel
 
-from domain.tables.columns import json_column, time_column, with_default
+from domain.lifecycle import ChoiceStatus
+from domain.tables.columns import is_one_of, json_column, time_column, with_default
 
 
 class Plans(SQLModel, table=True):
     """A computed fuel plan, with everything that explains it. A route's current one is `routes.plan_id`."""
 
     __tablename__ = "plans"
-    __table_args__ = (Index("plans_explained", "route_id", postgresql_where=text("explanation IS NOT NULL")),)
+    __table_args__ = (
+        Index("plans_explained", "route_id", postgresql_where=text("explanation IS NOT NULL")),
+        Index("plans_menu_due", "menu_due_at", postgresql_where=text("menu_due_at IS NOT NULL")),
+    )
 
     id: UUID = Field(primary_key=True)
     company_id: UUID
@@ -48,6 +52,49 @@ class Plans(SQLModel, table=True):
     a plan that an older release stored."""
     station_ids: list[str] | None = Field(default=None, sa_column=Column(ARRAY(Text)))
     """The stations of its fuel stops, in driving order. NULL for a plan that an older release stored."""
+    menu_due_at: datetime | None = time_column(null=True)
+    """From then on the sweep asks again for the job that makes its menu; NULL once there is one, or none is wanted."""
+
+
+class PlanChoices(SQLModel, table=True):
+    """A choice: another plan that the driver may take in place of his; see `planning/stored_menus.py`."""
+
+    __tablename__ = "plan_choices"
+    __table_args__ = (
+        Index("plan_choices_by_plan", "plan_id"),
+        Index("plan_choices_by_route", "route_id"),
+        Index("plan_choices_asked", "company_id", "environment", postgresql_where=text("status = 'asked'")),
+        CheckConstraint(is_one_of("status", ChoiceStatus), name="status"),
+    )
+
+    id: UUID = Field(primary_key=True)
+    company_id: UUID
+    environment: str
+    route_id: UUID
+    plan_id: UUID
+    """The plan with whose menu it came."""
+    kind: str
+    place: int
+    """Its place in the menu, from 0."""
+    document: dict[str, Any] = json_column()
+    """The contract's FuelPlan as the plan would be, as of the plan with whose menu it came."""
+    station_ids: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
+    extra_cents: int = Field(sa_column=Column(BigInteger, nullable=False))
+    """What it costs more than the cheapest plan: as of the menu, and once its plan is made, as of then."""
+    pump_cents: int = Field(sa_column=Column(BigInteger, nullable=False))
+    """What is paid more at the pumps."""
+    status: str = with_default("'open'")
+    asked_at: datetime | None = time_column(null=True)
+    """When the driver asked for it, or a dispatcher chose it."""
+    asked_by: str | None = None
+    """The e-mail address of the dispatcher who chose it; NULL for the driver."""
+    decided_at: datetime | None = time_column(null=True)
+    decided_by: str | None = None
+    """The e-mail address of the dispatcher who decided; NULL where the allowance did."""
+    reason: str | None = None
+    """Why it was refused."""
+    made_plan_id: UUID | None = None
+    """The plan that was made for it."""
 
 
 class Messages(SQLModel, table=True):

@@ -26,6 +26,9 @@ class Stations(SQLModel, table=True):
     priced_at: datetime | None = time_column(null=True)
     retired_at: datetime | None = time_column(null=True)
     """When it was retired: no plan stops there until an import names it again."""
+    parking_spaces: int | None = None
+    """Places to park a truck; NULL where no file tells them."""
+    showers: int | None = None
 
 
 class Deals(SQLModel, table=True):

@@ -54,6 +54,7 @@ OWNERS = {
     "trip_burns": "burn",
     "learned_burns": "burn",
     "plans": "planning",
+    "plan_choices": "routes",
     "positions": "telematics",
     "tracks": "telematics",
     "dropped_fixes": "telematics",
