@@ -114,12 +114,21 @@ class PlanCause(TypedDict):
     made."""
 
     kind: Literal[
-        "fuel", "prices", "dispatcher", "off_road", "stop_passed", "station_closed", "refused", "burn", "level"
+        "fuel",
+        "prices",
+        "dispatcher",
+        "off_road",
+        "stop_passed",
+        "station_closed",
+        "refused",
+        "burn",
+        "level",
+        "choice",
     ]
     """Changed fuel at the first stop; changed prices; a dispatcher's request; a truck found off the plan's road; a
     truck that passed a planned stop without fueling; a station ahead that was marked closed; a fuel stop ahead that the
     driver refused; a truck whose fuel does not last to its next purchase; a truck that reaches its next purchase below
-    the reserve, or needs a higher level there than the plan says."""
+    the reserve, or needs a higher level there than the plan says; a driver's choice."""
     at: str
     """The time of the fix that showed it, or of the review; RFC 3339."""
     text: str
@@ -129,6 +138,8 @@ class PlanCause(TypedDict):
     closures: NotRequired[dict[str, str]]
     """The closures that the plan was made for, and the answers of a driver who cannot fuel there: their ids, each with
     its station."""
+    choice: NotRequired[str]
+    """The id of the choice that the plan was made for."""
 
 
 class TimelineEntry(TypedDict):

@@ -27,6 +27,7 @@ IdKind = Literal[
     "con",
     "fil",
     "hld",
+    "cho",
     "src",
 ]
 
@@ -51,6 +52,7 @@ KIND_OF: dict[str, IdKind] = {
     "fill_id": "fil",
     "counter_id": "fil",
     "held_price_id": "hld",
+    "choice_id": "cho",
     "source_id": "src",
 }
 """The kind of an id, by its name in log events and documents."""

@@ -49,6 +49,7 @@ from domain.queue.jobs import (
     import_due_job,
     import_routes_job,
     in_batches,
+    make_menu_job,
     process_positions_job,
     review_plan_job,
     send_message_job,
@@ -57,7 +58,7 @@ from domain.queue.jobs import (
 from domain.requests import log as requests
 from domain.roads.highways import HighwayRoads, default_highway_finder
 from domain.routes.intake import holds, retiring
-from domain.routes.plans import closed_stations, first_plan, review_requests
+from domain.routes.plans import closed_stations, first_plan, menus, review_requests
 from domain.routes.reading import changes, counts
 from domain.routes.transitions import expire_started_routes
 from domain.sandbox import drives
@@ -172,6 +173,7 @@ class Passes:
             planless = first_plan.due_plans(connection, now=now)
             priced = due_price_changes(connection, now=now)
             doubtful = review_requests.due_reviews(connection, now=now)
+            without_menu = menus.due_menus(connection, now=now)
             unsent = due_messages(connection, now=now)
             changes.mark(connection, every=_MARK_EVERY)
             endpoints = due_endpoints(connection, now=now)
@@ -188,6 +190,7 @@ class Passes:
         jobs += (build_plan_job(route_id, company_id) for route_id, company_id in planless.items())
         jobs += map(after_prices_job, priced)
         jobs += (review_plan_job(route_id, company_id) for route_id, company_id in doubtful.items())
+        jobs += (make_menu_job(plan_id, company_id) for plan_id, company_id in without_menu.items())
         jobs += (send_message_job(message_id, company_id) for message_id, company_id in unsent.items())
         jobs += (deliver_webhooks_job(endpoint_id, company_id) for endpoint_id, company_id in endpoints.items())
         moved = {
@@ -196,6 +199,7 @@ class Passes:
             "plans": len(planless),
             "price_changes": len(priced),
             "reviews": len(doubtful),
+            "menus": len(without_menu),
             "messages": len(unsent),
             "webhook_endpoints": len(endpoints),
         }

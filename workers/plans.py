@@ -1,4 +1,5 @@
-"""The plans queue: first plans of routes whose truck has arrived, reviews of plans, and replans on the way."""
+"""The plans queue: first plans of routes whose truck has arrived, reviews of plans, replans on the way, and the menus
+of plans."""
 
 from datetime import datetime, timedelta
 from typing import Literal
@@ -11,13 +12,14 @@ from domain import clock
 from domain.database.health import is_away
 from domain.database.visibility import EVERYTHING, of_companies
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
+from domain.planning.menu import find_choices
 from domain.planning.plan_tasks import PlanTask, arrivals_on, road_ahead
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
-from domain.planning.stored_plans import plan_for_task
+from domain.planning.stored_plans import end_menu, plan_for_task
 from domain.planning.ways_out import HardFloor
 from domain.roads import Road
 from domain.routes import transitions
-from domain.routes.plans import first_plan, replans, review_requests, reviews
+from domain.routes.plans import first_plan, menus, replans, review_requests, reviews
 from domain.routes.plans.first_plan import PlanOutcome
 from domain.routes.plans.replans import Replan, ReplanOutcome
 from domain.routes.plans.reviews import ReviewOutcome
@@ -44,6 +46,10 @@ def register(broker: dramatiq.Broker, context: Context) -> None:
     def review(route_id: str) -> None:
         with context.about_route("plans.review", UUID(route_id)):
             review_plan(context, UUID(route_id))
+
+    @dramatiq.actor(broker=broker, actor_name="plans.menu", queue_name="plans")
+    def menu(plan_id: str) -> None:
+        make_menu(context, UUID(plan_id))
 
     @dramatiq.actor(broker=broker, actor_name="plans.after_prices", queue_name="plans")
     def after_prices(company_id: str | None) -> None:
@@ -115,6 +121,29 @@ def review_plan(context: Context, route_id: UUID) -> None:
     log.info("plans.reviewed", route_id=route_id, outcome=outcome)
 
 
+def make_menu(context: Context, plan_id: UUID) -> None:
+    """Finds and stores what the driver of a plan may choose in its place. The plan stays as it is, whatever happens
+    here; a menu that cannot be made is given up."""
+    now = clock.now()
+    try:
+        with context.database.pipelined_transaction() as connection:
+            menu = menus.begin_menu(connection, plan_id)
+        if menu is None:
+            return
+        _, plan = _plan(context, menu.task, now)
+        choices = find_choices(plan) if isinstance(plan, ComputedPlan) and menus.is_same_plan(menu, plan) else []
+        with context.database.pipelined_transaction() as connection:
+            menus.finish_menu(connection, menu, choices)
+    except Exception as error:
+        if _is_no_fault(error):
+            raise
+        log.exception("plans.menu_failed", plan_id=plan_id)
+        with context.database.transaction() as connection:
+            end_menu(connection, plan_id)
+        return
+    log.info("plans.menu_made", plan_id=plan_id, choices=len(choices))
+
+
 def ask_for_reviews(context: Context, company_id: UUID | None) -> None:
     """Asks for reviews of the plans that new prices may change; None for prices that all companies share."""
     visible = EVERYTHING if company_id is None else of_companies([company_id])
@@ -144,8 +173,14 @@ def _count_fuel(task: PlanTask, plan: ComputedPlan | NoPlan) -> None:
 
 
 def _compute(context: Context, task: PlanTask, now: datetime) -> tuple[Corridor, ComputedPlan | NoPlan]:
-    """Computes a plan. No transaction is open while the road is looked up, the plan is computed and its explanation is
-    packed."""
+    """Computes a plan that is stored. No transaction is open while its explanation is packed."""
+    corridor, plan = _plan(context, task, now)
+    _ = plan.packed_explanation
+    return corridor, plan
+
+
+def _plan(context: Context, task: PlanTask, now: datetime) -> tuple[Corridor, ComputedPlan | NoPlan]:
+    """Computes a plan. No transaction is open while the road is looked up and the plan is computed."""
     road = road_ahead(task, context.roads).up_to(context.settings.plan_horizon_miles)
     detour_miles = task.policy.max_detour_miles
     corridor = _corridor(context, task, road, detour_miles, now)
@@ -154,7 +189,6 @@ def _compute(context: Context, task: PlanTask, now: datetime) -> tuple[Corridor,
     if isinstance(plan, NoPlan):
         further = _corridor(context, task, road, max(detour_miles, FURTHEST_DETOUR_MILES), now)
         plan = plan_for_task(task, road, corridor, further=further, hard_floor=hard_floor, now=now)
-    _ = plan.packed_explanation
     return corridor, plan
 
 

@@ -325,6 +325,25 @@ ROUTE_NEEDS = (
         order="at",
     ),
     RouteNeed(
+        kind="choice_asked",
+        one="driver asks for a choice that costs more than his allowance",
+        several="drivers ask for choices that cost more than their allowance",
+        ended="No driver waits for a decision on a choice any more",
+        label="Drivers ask for choices beyond their allowance",
+        path=_ON_THEIR_WAY,
+        step="Decide on the route's page",
+        columns="c.asked_at AS at, e.detail AS detail",
+        source=f"""
+            FROM plan_choices c JOIN routes r ON r.id = c.route_id AND r.plan_id = c.plan_id
+            LEFT JOIN LATERAL (
+                SELECT detail FROM route_events it WHERE it.route_id = r.id AND it.kind = 'choice_asked'
+                ORDER BY it.at DESC, it.id DESC LIMIT 1) AS e ON true
+            WHERE c.status = 'asked' AND c.company_id = %(company_id)s AND c.environment = %(environment)s
+              AND {_OF_TENANT} AND r.status = 'active'
+            """,
+        order="at",
+    ),
+    RouteNeed(
         kind="gets_low",
         one="truck on its way does not have the fuel for its next purchase",
         several="trucks on their way do not have the fuel for their next purchases",

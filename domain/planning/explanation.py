@@ -126,6 +126,16 @@ class ExplainedMileageError(TypedDict):
     margin_percent: float
 
 
+class ExplainedChoice(TypedDict):
+    """The choice for which a plan was made: its kind, and the dollars that it costs more than the cheapest plan, in all
+    and at the pumps alone. `cheapest_cost` is paid at the pumps by the cheapest plan."""
+
+    kind: str
+    extra_cost: float
+    extra_at_pumps: float
+    cheapest_cost: float
+
+
 class Origin(TypedDict):
     """The source of an input."""
 
@@ -276,6 +286,22 @@ class ExplainedVersion(TypedDict):
     current: bool
 
 
+class OfferedChoice(TypedDict):
+    """A choice of the plan's menu: the stations of its fuel stops, its cost at the pumps, and the dollars that it costs
+    more than the cheapest plan, in all and at the pumps alone. `status` is a `ChoiceStatus`; `reason` says why it was
+    refused, or that it is dearer than before."""
+
+    id: str
+    kind: str
+    text: str
+    station_ids: list[str]
+    total_cost: float
+    extra_cost: float
+    extra_at_pumps: float
+    status: str
+    reason: str | None
+
+
 OneCandidate = TypeVar("OneCandidate")
 
 
@@ -288,6 +314,7 @@ class _Explanation(TypedDict, Generic[OneCandidate]):
     line_miles: list[float]
     burned: NotRequired[list[list[float]]]
     mileage_error: NotRequired[ExplainedMileageError]
+    choice: NotRequired[ExplainedChoice]
     objective: float | None
     infeasible: ExplainedFailure | None
 
@@ -342,10 +369,11 @@ class FullExplanation(_Explanation[ReasonedCandidate]):
 
 
 class RouteExplanation(FullExplanation):
-    """The full explanation of a route's current plan, with all versions of the plan, the oldest first.
+    """The full explanation of a route's current plan, with all versions of the plan, the oldest first, and its menu.
 
     `candidates` may be a page of all `candidates_total`. A page that does not begin with the first one has no line.
     """
 
     candidates_total: int
     versions: list[ExplainedVersion]
+    menu: list[OfferedChoice]

@@ -21,6 +21,7 @@ from domain.encoding import utc_text
 from domain.lifecycle import Objective
 from domain.planning.explanation import (
     ExplainedCandidate,
+    ExplainedChoice,
     ExplainedWayOut,
     Explanation,
     explained_inputs,
@@ -130,6 +131,8 @@ class ComputedPlan:
     stops: tuple[PlannedFuelStop, ...]
     points: tuple["PlannedPoint", ...]
     """The road's points after the first."""
+    chosen: "Chosen | None" = None
+    """Why the driver has this plan and not the cheapest one; None for the cheapest."""
 
     @property
     def total_gallons(self) -> float:
@@ -201,6 +204,8 @@ class ComputedPlan:
             if sign is not None:
                 bought["sign"] = sign.in_words()
             bought["way_out"] = stop.explained_way_out
+        if self.chosen is not None:
+            explanation["choice"] = self.chosen.explained
         return explanation
 
     @cached_property
@@ -208,6 +213,13 @@ class ComputedPlan:
         """The explanation as it is stored. For a long trip it takes a second on a busy machine, so callers read it
         before they begin a transaction."""
         return pack_explanation(self.explanation())
+
+
+class Chosen(NamedTuple):
+    """The plan that would be the cheapest, and what the one that was chosen from its menu costs more."""
+
+    cheapest: ComputedPlan
+    explained: ExplainedChoice
 
 
 def compute_plan(inputs: PlanInputs, *, now: datetime | None = None) -> ComputedPlan | NoPlan:

@@ -12,13 +12,15 @@ the policy compares such prices) and for the stops, less the worth of the fuel l
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import NamedTuple
 
 import numpy as np
 
 from domain.lifecycle import ChoiceKind
-from domain.planning.fuel_plan import ComputedPlan, cents, finished_plan
+from domain.planning.explanation import ExplainedChoice
+from domain.planning.fuel_plan import Chosen, ComputedPlan, NoPlan, cents, finished_plan
 from domain.planning.rounding import solve_rounded
-from domain.planning.trips import Solution, Trip, drive_trip
+from domain.planning.trips import Infeasible, Solution, Trip, drive_trip
 from domain.stations.chains import Brand, BrandMatch, brand_match, brand_of
 from domain.stations.offers import Station
 
@@ -41,15 +43,13 @@ class Choice:
     extra_at_pumps: Decimal
 
 
-def menu_of(
-    plan: ComputedPlan, cheapest: ComputedPlan | None = None, *, most: int | None = MOST_CHOICES
-) -> list[Choice]:
-    """The choices of a driver with this plan, the cheapest first: none is the plan itself, and no two are the same. For
-    a plan that was chosen before, `cheapest` is the one that it is dearer than. `most` is None for all choices."""
-    least = cheapest or plan
+def find_choices(plan: ComputedPlan, *, most: int | None = MOST_CHOICES) -> list[Choice]:
+    """The choices of a driver with this plan, the cheapest first: none is the plan itself, and no two are the same.
+    `most` is None for all of them."""
+    least = plan.chosen.cheapest if plan.chosen is not None else plan
     places = {_places(plan)}
     found: list[Choice] = []
-    for kind, trip in _conditions(plan, least.trip, is_cheapest=cheapest is None):
+    for kind, trip in _conditions(plan, least.trip):
         other = _plan_of(plan, trip)
         if other is not None and _places(other) not in places:
             places.add(_places(other))
@@ -57,9 +57,9 @@ def menu_of(
     return sorted(_most_wanted(found)[:most], key=lambda one: one.extra)
 
 
-def _conditions(plan: ComputedPlan, trip: Trip, *, is_cheapest: bool) -> Iterator[tuple[ChoiceKind, Trip]]:
+def _conditions(plan: ComputedPlan, trip: Trip) -> Iterator[tuple[ChoiceKind, Trip]]:
     """The trip of each kind of choice, from the trip without a condition."""
-    if not is_cheapest:
+    if plan.chosen is not None:
         yield ChoiceKind.CHEAPEST, trip
     if plan.purchases:
         for kind, first_stops in _first_stops(plan).items():
@@ -114,7 +114,52 @@ def _places(plan: ComputedPlan) -> tuple[int, ...]:
     return tuple(purchase.candidate_index for purchase in plan.purchases)
 
 
+class Wanted(NamedTuple):
+    """A choice that a driver has taken, whose plan is made anew: the station of its first stop, or None where only the
+    number of stops counts, and the most stops."""
+
+    kind: ChoiceKind
+    station_id: str | None = None
+    most_stops: int | None = None
+
+
+def plan_as_chosen(cheapest: ComputedPlan, wanted: Wanted) -> ComputedPlan | NoPlan:
+    """The cheapest plan that a driver wants, where it can still be made. `cheapest` is the plan without a condition."""
+    trip = cheapest.trip
+    if wanted.station_id is not None:
+        at = frozenset(index for index, one in enumerate(trip.candidates) if one.station_id == wanted.station_id)
+        if not at:
+            return _no_plan(cheapest, _why_not_there(cheapest, wanted.station_id))
+        trip = replace(trip, first_stops=at)
+    if wanted.most_stops is not None:
+        trip = replace(trip, max_stops=wanted.most_stops)
+    plan = _plan_of(cheapest, trip)
+    if plan is None:
+        return _no_plan(cheapest, "the truck has not the fuel for it any more, or no room to buy")
+    choice = choice_of(wanted.kind, plan, cheapest)
+    explained = ExplainedChoice(
+        kind=wanted.kind,
+        extra_cost=float(choice.extra),
+        extra_at_pumps=float(choice.extra_at_pumps),
+        cheapest_cost=cheapest.total_cost,
+    )
+    return replace(plan, chosen=Chosen(cheapest, explained))
+
+
+def _no_plan(cheapest: ComputedPlan, reason: str) -> NoPlan:
+    end = cheapest.trip.distance_miles
+    return NoPlan(cheapest.inputs, cheapest.limits, cheapest.trip, Infeasible(0.0, end, reason))
+
+
+def _why_not_there(cheapest: ComputedPlan, station_id: str) -> str:
+    is_closed = any(one.station.station_id == station_id for one in cheapest.inputs.closed)
+    return (
+        "its station is closed, or was refused" if is_closed else "its station is not ahead any more, or has no price"
+    )
+
+
 def choice_of(kind: ChoiceKind, plan: ComputedPlan, cheapest: ComputedPlan) -> Choice:
+    """The plan beside the cheapest one."""
     at_pumps = sum(one.total_cost for one in plan.stops) - sum(one.total_cost for one in cheapest.stops)
     return Choice(kind, plan, _dollars(plan) - _dollars(cheapest), Decimal(at_pumps))
 

@@ -19,6 +19,7 @@ from domain.driven_lanes.road_by_lane import road_by_lane
 from domain.fleet.dimensions import dimensions_of
 from domain.lifecycle import Environment
 from domain.planning.fuel_on_board import FuelOnBoard, Tank, read_fuel
+from domain.planning.menu import Wanted
 from domain.planning.schedule import arrivals_along
 from domain.roads import Point, Road, Roads, great_circle_miles
 from domain.roads.sphere import stop_point
@@ -87,6 +88,8 @@ class PlanTask:
     lane: LearnedLane | None = None
     level_at: Point | None = None
     """The driver's next fuel stop, where the plan is made to tell him a higher level."""
+    wanted: Wanted | None = None
+    """The choice that the driver has taken, where the plan is made for it."""
 
     @property
     def read_percent(self) -> float:

@@ -18,6 +18,7 @@ from domain.planning.explanation import (
     Explanation,
     FullExplanation,
 )
+from domain.planning.rounding import MAX_ROUNDING_LOSS_DOLLARS
 from domain.planning.trips import (
     DOLLAR_TOLERANCE,
     GALLON_TOLERANCE,
@@ -39,6 +40,8 @@ DEARER = "dearer"
 NOT_WORTH_A_STOP = "not worth a stop"
 """The station is cheap enough, but a stop there costs more time and detour than the price saves."""
 NO_PLAN = "no plan"
+CHOSEN_OTHERWISE = "chosen otherwise"
+"""A stop there would be cheaper, but the driver has chosen another plan."""
 
 
 class Reason(NamedTuple):
@@ -79,7 +82,7 @@ def with_reasons(explanation: Explanation, *, is_whole: bool = True) -> FullExpl
     gallons = [one["gallons"] for one in explanation["candidates"]]
     objective = explanation["objective"]
     costs = costs_with_each_stop(trip) if is_whole and objective is not None else [None] * len(gallons)
-    reasons = _reasons(trip, explanation["candidates"], objective, costs)
+    reasons = _reasons(trip, explanation["candidates"], objective, costs, _chosen_extra(explanation))
     return {
         **explanation,
         "candidates": [
@@ -89,6 +92,12 @@ def with_reasons(explanation: Explanation, *, is_whole: bool = True) -> FullExpl
         "ends_early": _ends_early(explanation["inputs"]),
         "alternatives": _ways(trip, gallons, objective) if is_whole else [],
     }
+
+
+def _chosen_extra(explanation: Explanation) -> float:
+    """The dollars that the plan costs more than the cheapest one, because it was chosen."""
+    choice = explanation.get("choice")
+    return choice["extra_cost"] if choice is not None else 0.0
 
 
 def _with_price_change(detail: str, one: ExplainedCandidate) -> str:
@@ -177,7 +186,11 @@ def _gallons(purchases: Sequence[Purchase]) -> float:
 
 
 def _reasons(
-    trip: Trip, explained: Sequence[ExplainedCandidate], objective: float | None, costs: Sequence[float | None]
+    trip: Trip,
+    explained: Sequence[ExplainedCandidate],
+    objective: float | None,
+    costs: Sequence[float | None],
+    chosen_extra: float,
 ) -> Iterator[Reason]:
     gallons = [one["gallons"] for one in explained]
     purchases = [Purchase(index, amount) for index, amount in enumerate(gallons) if amount]
@@ -190,10 +203,14 @@ def _reasons(
         elif gallons[index]:
             mile, fuel = one.mile, arriving[made] + gallons[index] - trip.gallons_back_to_road(one)
             made += 1
-            yield Reason(CHOSEN, purchase_in_words(gallons[index], explained[index].get("fill_to_percent")), 0.0)
+            detail = purchase_in_words(gallons[index], explained[index].get("fill_to_percent"))
+            yield Reason(CHOSEN, detail, chosen_extra)
         else:
             cost = costs[index]
-            extra_cost = None if cost is None else max(0.0, round(cost - objective, 2))
+            extra_cost = None if cost is None else max(0.0, round(cost - objective + chosen_extra, 2))
+            if chosen_extra and cost is not None and cost < objective - MAX_ROUNDING_LOSS_DOLLARS:
+                yield Reason(CHOSEN_OTHERWISE, "a stop here would be cheaper", extra_cost)
+                continue
             before = trip.candidates[purchases[made - 1].candidate_index] if made else None
             after = trip.candidates[purchases[made].candidate_index] if made < len(purchases) else None
             on_arrival = trip.arriving_gallons(one, from_mile=mile, gallons=fuel)

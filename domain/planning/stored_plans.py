@@ -5,7 +5,7 @@ from datetime import datetime
 from uuid import UUID
 
 from domain.database.connections import Connection, as_json
-from domain.database.statements import Command
+from domain.database.statements import Command, Scalar
 from domain.documents import PlanCause, TimelineEntry
 from domain.encoding import utc_text
 from domain.fleet.dimensions import dimensions_of
@@ -23,12 +23,14 @@ from domain.planning.explanation import (
 )
 from domain.planning.fuel_on_board import FuelOnBoard
 from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
+from domain.planning.menu import plan_as_chosen
 from domain.planning.open_offers import offers_on_arrival, without_refused
 from domain.planning.plan_inputs import MILE_DECIMALS, PlanInputs
 from domain.planning.plan_tasks import PlanTask, arrivals_on, opening_of
 from domain.planning.raised_levels import plan_for_level
 from domain.planning.road_notes import road_origin
 from domain.planning.ways_out import USUAL_HARD_FLOOR, HardFloor
+from domain.queue.jobs import SWEEP_GRACE
 from domain.roads import Road
 from domain.roads.road_signs import default_road_signs
 from domain.stations.corridor_offers import Corridor
@@ -68,7 +70,12 @@ def plan_for_task(
         closed=closed,
         hard_floor=hard_floor,
     )
-    return compute_plan(inputs, now=now) if task.level_at is None else plan_for_level(inputs, task.level_at, now=now)
+    if task.level_at is not None:
+        return plan_for_level(inputs, task.level_at, now=now)
+    plan = compute_plan(inputs, now=now)
+    if task.wanted is None or isinstance(plan, NoPlan):
+        return plan
+    return plan_as_chosen(plan, task.wanted)
 
 
 def _sources(task: PlanTask, road: Road, corridor: Corridor, closed: Sequence[Offer], now: datetime) -> Sources:
@@ -207,6 +214,22 @@ def timeline_of(task: PlanTask, plan: ComputedPlan) -> list[TimelineEntry]:
     start = task.route.scheduled_start
     due = min(opening_of(task.route.stops[0]) or start, start, task.departure)
     return [TimelineEntry(stop=0, mile=None, plannedArrival=utc_text(due)), *ahead]
+
+
+_AWAIT_MENU = Command("UPDATE plans SET menu_due_at = %s WHERE id = %s")
+
+
+def await_menu(connection: Connection, plan_id: UUID, *, now: datetime) -> None:
+    """Lets a new plan that its driver gets wait for its menu."""
+    _AWAIT_MENU.execute(connection, (now + SWEEP_GRACE, plan_id))
+
+
+_END_MENU = Scalar(UUID, "UPDATE plans SET menu_due_at = NULL WHERE id = %s AND menu_due_at IS NOT NULL RETURNING id")
+
+
+def end_menu(connection: Connection, plan_id: UUID) -> bool:
+    """The plan waits for no menu any more. False if it did not wait."""
+    return _END_MENU.first(connection, (plan_id,)) is not None
 
 
 _CONFIRM = Command("UPDATE plans SET fuel_percent = %s, price_set = %s WHERE id = %s")

@@ -108,6 +108,11 @@ def review_plan_job(route_id: UUID, company_id: UUID | None = None) -> Job:
     return Job("plans.review", "plans", {"route_id": route_id}, f"plans.review {route_id}", company_id)
 
 
+def make_menu_job(plan_id: UUID, company_id: UUID | None = None) -> Job:
+    """Find what the driver of a stored plan may choose in its place."""
+    return Job("plans.menu", "plans", {"plan_id": plan_id}, f"plans.menu {plan_id}", company_id)
+
+
 def after_prices_job(company_id: UUID | None) -> Job:
     """Ask for reviews of the plans that new prices may change: the company's, or with None those of all companies."""
     companies = () if company_id is None else (company_id,)

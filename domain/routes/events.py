@@ -13,9 +13,19 @@ from domain.errors import FuelrouteError
 from domain.ids import new_id
 
 EventKind = Literal[
-    "plan_again", "plan_kept", "send_again", "import_failed", "plan_failed", "review_failed", "message_failed"
+    "plan_again",
+    "plan_kept",
+    "send_again",
+    "choice_asked",
+    "choice_declined",
+    "choice_refused",
+    "import_failed",
+    "plan_failed",
+    "review_failed",
+    "message_failed",
 ]
-"""`plan_kept`: a plan that a dispatcher asked for was made and did not replace the present one."""
+"""`plan_kept`: a plan that a dispatcher asked for was made and did not replace the present one. `choice_asked`: the
+driver asked for a choice beyond his allowance. `choice_refused`: no plan was made for one that was taken."""
 
 LONGEST_DETAIL = 500
 

@@ -99,6 +99,7 @@ _BY_COLUMN = {
     "held_prices.status": "held",
     "messages.status": "pending",
     "notice_subscriptions.time_zone": "UTC",
+    "plan_choices.status": "open",
     "notices.status": "pending",
     "request_log.status": 404,
     "webhook_attempts.status": 404,
@@ -305,8 +306,13 @@ STATES: tuple[tuple[str, ...], ...] = (
         "UPDATE routes SET status = 'active', replan = jsonb_build_object('at', '2026-11-01T00:00:00Z')",
         "UPDATE messages SET attempts = 0",
         "UPDATE visits SET stop = -1",
+        "UPDATE plan_choices SET status = 'asked'",
     ),
-    ("UPDATE routes SET correction_id = plan_id, replan = NULL", "UPDATE messages SET status = 'sent'"),
+    (
+        "UPDATE routes SET correction_id = plan_id, replan = NULL",
+        "UPDATE messages SET status = 'sent'",
+        "UPDATE plan_choices SET status = 'taken', decided_by = NULL",
+    ),
     ("UPDATE routes SET status = 'pending', former_vehicle_id = vehicle_id",),
     ("UPDATE routes SET arrived_at = NULL", "UPDATE messages SET status = 'failed'"),
     (

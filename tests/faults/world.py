@@ -131,6 +131,7 @@ _LEFT = """
     UNION ALL SELECT 'routes without their plan', count(*) FROM routes WHERE status = 'draft' AND arrived_at IS NOT NULL
     UNION ALL SELECT 'reviews', count(*) FROM routes WHERE review_at IS NOT NULL
     UNION ALL SELECT 'replans', count(*) FROM routes WHERE replan IS NOT NULL
+    UNION ALL SELECT 'menus', count(*) FROM plans WHERE menu_due_at IS NOT NULL
     UNION ALL SELECT 'corrections', count(*) FROM routes WHERE correction_id IS NOT NULL
     UNION ALL SELECT 'trucks', count(*) FROM tracks WHERE unprocessed_from IS NOT NULL
     UNION ALL SELECT 'messages', count(*) FROM messages WHERE status = 'pending'

@@ -22,9 +22,9 @@ from domain.database.fence import is_at_work
 from domain.database.statements import NotNull, Scalar, Statement
 from domain.documents import FuelStopDocument, PlanCause, StopDocument, TimelineEntry
 from domain.lifecycle import Environment, RouteStatus
-from domain.planning.next_fuel_stop import Milestone, index_of_next_fuel_stop
 from domain.roads import Point
 from domain.routes.plans import review_requests
+from domain.routes.plans.planned_stops import fuel_stops_behind
 from domain.routes.plans.replans import MADE_AFTER_REFUSALS, MOST_REFUSED_REPLANS, ask_for_replan
 from domain.stations import closures
 from domain.wording import refusal_in_words
@@ -87,18 +87,17 @@ class _ClosedAhead(NamedTuple):
     @property
     def fuel_stops_behind(self) -> int:
         """The number of fuel stops that the truck has passed."""
-        if self.reached >= len(self.stops):
-            return len(self.fuel_stops)
-        miles = {entry["stop"]: entry["mile"] for entry in self.timeline}
-        stop = self.stops[self.reached]
-        index = index_of_next_fuel_stop(
-            Point(self.latitude, self.longitude) if self.latitude is not None and self.longitude is not None else None,
-            [Milestone(Point(one["latitude"], one["longitude"]), one["milesFromOrigin"]) for one in self.fuel_stops],
-            next_stop=Milestone(Point(stop["latitude"], stop["longitude"]), miles.get(self.reached)),
-            reached_mile=miles.get(self.reached - 1) or 0.0,
+        truck = None
+        if self.latitude is not None and self.longitude is not None:
+            truck = Point(self.latitude, self.longitude)
+        return fuel_stops_behind(
+            self.fuel_stops,
+            self.timeline,
+            self.stops,
+            reached=self.reached,
+            truck=truck,
             passed=self.fuel_stops_passed or 0,
         )
-        return len(self.fuel_stops) if index is None else index
 
     @property
     def is_closed_on_arrival(self) -> bool:

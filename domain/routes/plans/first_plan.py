@@ -15,8 +15,8 @@ from domain.messages.new_messages import queue_message
 from domain.planning.directions import directions_of
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_tasks import PlanTask, RouteToPlan, load_plan_task
-from domain.planning.stored_plans import store_plan
-from domain.queue.jobs import SWEEP_GRACE, after_commit, build_plan_job, send_message_job
+from domain.planning.stored_plans import await_menu, store_plan
+from domain.queue.jobs import SWEEP_GRACE, after_commit, build_plan_job, make_menu_job, send_message_job
 from domain.routes import transitions
 from domain.stations.corridor_offers import Corridor
 
@@ -97,7 +97,7 @@ def queue_message_of(
     why: PlanCause | None = None,
 ) -> None:
     """Stores the message that tells the driver of a stored plan, and why he gets another one, if he should know. It is
-    sent after the commit."""
+    sent after the commit, and then the plan gets its menu."""
     words = words_for(route.language, route.time_zone)
     message_id = queue_message(
         connection,
@@ -111,7 +111,8 @@ def queue_message_of(
         why=_in_words(why, words) if why is not None else "",
         words=words,
     )
-    after_commit(connection, send_message_job(message_id, route.company_id))
+    await_menu(connection, plan_id, now=now)
+    after_commit(connection, send_message_job(message_id, route.company_id), make_menu_job(plan_id, route.company_id))
 
 
 _CAUSES = {

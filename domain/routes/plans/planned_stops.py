@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from domain.burn.shortfalls import PlannedBurn
-from domain.documents import FuelStopDocument, TimelineEntry
+from domain.documents import FuelStopDocument, StopDocument, TimelineEntry
 from domain.planning.deviations import FuelStop, PlannedWay
+from domain.planning.next_fuel_stop import Milestone, index_of_next_fuel_stop
 from domain.planning.stored_plans import ROAD_MILES
 from domain.roads import Point, Road
 from domain.roads.sphere import Array
@@ -49,6 +50,30 @@ def _fuel_stop(stop: FuelStopDocument, mile: float | None, capacity_gallons: flo
     percent = 100 * stop["gallonsToFill"] / capacity_gallons
     place = Point(stop["latitude"], stop["longitude"])
     return FuelStop(stop["name"], place, mile, percent, filled_percent=stop["arrivalFuelPercent"] + percent)
+
+
+def fuel_stops_behind(
+    fuel_stops: Sequence[FuelStopDocument],
+    timeline: Sequence[TimelineEntry],
+    stops: Sequence[StopDocument],
+    *,
+    reached: int,
+    truck: Point | None,
+    passed: int,
+) -> int:
+    """The number of a plan's fuel stops that the truck has passed, by its place. `reached` counts the stops that it has
+    reached, `passed` the fuel stops that are known to be behind it."""
+    if reached >= len(stops):
+        return len(fuel_stops)
+    miles = {entry["stop"]: entry["mile"] for entry in timeline}
+    index = index_of_next_fuel_stop(
+        truck,
+        [Milestone(Point(one["latitude"], one["longitude"]), one["milesFromOrigin"]) for one in fuel_stops],
+        next_stop=Milestone(Point(stops[reached]["latitude"], stops[reached]["longitude"]), miles.get(reached)),
+        reached_mile=miles.get(reached - 1) or 0.0,
+        passed=passed,
+    )
+    return len(fuel_stops) if index is None else index
 
 
 def index_of_stops(stops: Sequence[FuelStopDocument]) -> StationIndex:

@@ -5,7 +5,7 @@ A route whose driver has a plan is watched, where its company wants that, from t
 1. `deviating_trucks.follow_trucks` runs when the truck's fixes are processed and show a deviation. The cause is
 stored in `routes.replan`, and the truck is not watched meanwhile. `fuel_looks` finds trucks whose fuel does not last,
 unless their company does not want that; `closed_stations` stores a cause where a station ahead was closed, or refused
-by the driver, for every company.
+by the driver, for every company; `choices` stores one for the choice of a driver.
 2. `begin_replan`, `finish_replan`: the job of reviews makes the plan, with its retries. Each replan is stored with
 its cause, and counts as one of the two of a trip. Those for fuel, and for a higher level at the next fuel stop, are
 counted apart, and so are those after refusals; those for closed stations are not counted.
@@ -34,10 +34,12 @@ from domain.planning.raised_levels import begins_before
 from domain.planning.stored_plans import store_plan
 from domain.queue.jobs import SWEEP_GRACE
 from domain.roads import Point
+from domain.routes.events import record_event
 from domain.routes.plans.first_plan import queue_message_of
 from domain.routes.plans.fuel_outlooks import FuelAhead, beginning_of, fuel_ahead, fuel_of_trips
 from domain.routes.plans.planned_stops import index_of_stops
 from domain.routes.plans.review_requests import RequestedReview, enqueue_reviews
+from domain.routes.plans.stored_choices import note_made, refusal_of, wanted_by
 from domain.routes.visits import load_visits
 from domain.stations.corridor_offers import Corridor
 from domain.telematics import watches
@@ -139,6 +141,8 @@ def _load_replan(connection: Connection, route_id: UUID, *, now: datetime) -> Re
     is_shown = task.burn.measured_spread_percent is not None
     if due.replan["kind"] == "level" and due.next_stop is not None and (is_low or is_shown):
         task = replace(task, level_at=Point(due.next_stop["latitude"], due.next_stop["longitude"]))
+    if due.replan["kind"] == "choice":
+        task = replace(task, wanted=wanted_by(connection, due.replan, fuel_stops_passed=due.fuel_stops_passed))
     return Replan(due, task, outlook)
 
 
@@ -225,25 +229,36 @@ def finish_replan(
     due, route = replan.due, replan.task.route
     if _LOCK.first(connection, (route.id, due.plan_id, as_json(due.replan))) is None:
         return "outdated"
+    choice_id = UUID(due.replan["choice"]) if "choice" in due.replan else None
+    refusal = refusal_of(connection, choice_id, new) if choice_id is not None else None
+    if refusal is not None:
+        record_event(connection, route.id, "choice_refused", f"{due.replan['text']}: {refusal}", now=now)
+        _END.execute(connection, (None, due.review_requests, route.id))
+        watch_again(connection, route.id, delivered=False, now=now)
+        return "infeasible" if isinstance(new, NoPlan) else "not_told"
     plan_id = store_plan(connection, replan.task, corridor, new, now=now, cause=due.replan, before=due.timeline)
     if isinstance(new, NoPlan) or not _is_told(replan, new):
         _END.execute(connection, (None, due.review_requests, route.id))
         watch_again(connection, route.id, delivered=False, now=now)
         return "infeasible" if isinstance(new, NoPlan) else "not_told"
+    if choice_id is not None and new.chosen is not None:
+        note_made(connection, choice_id, plan_id, new.chosen)
     _END.execute(connection, (plan_id, due.review_requests, route.id))
     why = due.replan if due.replan["kind"] in _TOLD_TO_DRIVERS else None
     queue_message_of(connection, route, plan_id, new, now=now, why=why)
     return "corrected"
 
 
-_TOLD_TO_DRIVERS = ("station_closed", "refused", "burn", "level")
-"""The causes that a driver does not know by himself."""
+_TOLD_TO_DRIVERS = ("station_closed", "refused", "burn", "level", "choice")
+"""The causes that a message names: those that a driver does not know by himself, and his own answers."""
 
 
 def _is_told(replan: Replan, new: ComputedPlan) -> bool:
     """True if the driver is told the new plan. After a station was closed or refused only that station counts. Where
     his fuel does not last, dollars do not count, but where he fuels next, and how much."""
     due = replan.due
+    if due.replan["kind"] == "choice":
+        return True
     if due.replan["kind"] in ("station_closed", "refused"):
         return avoids_closed(due.replan, new)
     if due.replan["kind"] == "burn":

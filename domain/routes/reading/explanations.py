@@ -4,12 +4,21 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from domain.database.connections import Connection
+from domain.database.connections import Connection, Tenant
 from domain.database.statements import NotNull, Scalar, Statement
 from domain.documents import PlanCause
 from domain.encoding import utc_text
-from domain.planning.explanation import MOST_CANDIDATES, ExplainedVersion, RouteExplanation, unpack_explanation
+from domain.ids import shown_id
+from domain.lifecycle import Environment
+from domain.planning.explanation import (
+    MOST_CANDIDATES,
+    ExplainedVersion,
+    OfferedChoice,
+    RouteExplanation,
+    unpack_explanation,
+)
 from domain.planning.reasons import with_reasons
+from domain.routes.plans.stored_choices import choice_in_words, menu_of
 
 _EXPLANATION = Scalar(
     NotNull[bytes],
@@ -66,4 +75,32 @@ def read_route_explanation(
     full["candidates"] = full["candidates"][offset : offset + limit]
     if offset:
         full["line"], full["line_miles"] = [], []
-    return RouteExplanation(**full, candidates_total=total, versions=versions)
+    return RouteExplanation(**full, candidates_total=total, versions=versions, menu=_menu(connection, route_id))
+
+
+class _Plan(NamedTuple):
+    company_id: UUID
+    environment: str
+    plan_id: NotNull[UUID]
+
+
+_PLAN = Statement(_Plan, "SELECT company_id, environment, plan_id FROM routes WHERE id = %s AND plan_id IS NOT NULL")
+
+
+def _menu(connection: Connection, route_id: UUID) -> list[OfferedChoice]:
+    plan = _PLAN.one(connection, (route_id,))
+    tenant = Tenant(plan.company_id, Environment(plan.environment))
+    return [
+        OfferedChoice(
+            id=shown_id("cho", one.id),
+            kind=one.kind,
+            text=choice_in_words(one),
+            station_ids=one.station_ids,
+            total_cost=one.document["totalCost"],
+            extra_cost=one.extra_cents / 100,
+            extra_at_pumps=one.pump_cents / 100,
+            status=one.status,
+            reason=one.reason,
+        )
+        for one in menu_of(connection, tenant, plan.plan_id)
+    ]

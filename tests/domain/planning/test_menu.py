@@ -11,7 +11,7 @@ import pytest
 
 from domain.lifecycle import ChoiceKind
 from domain.planning.fuel_plan import ComputedPlan, compute_plan
-from domain.planning.menu import MOST_CHOICES, Choice, menu_of
+from domain.planning.menu import MOST_CHOICES, Choice, find_choices
 from domain.planning.replay import faults_of_plan
 from domain.planning.trips import Trip, drive_trip
 from domain.stations.offers import Offer
@@ -98,7 +98,7 @@ def extra_as_shown(plan: ComputedPlan, choice: Choice) -> float:
 
 def check(plan: ComputedPlan) -> Counter[str]:
     """Check all choices of a plan against the oracle. Returns the number of each kind."""
-    choices = menu_of(plan, most=None)
+    choices = find_choices(plan, most=None)
     plans = [plan, *(one.plan for one in choices)]
     assert len({tuple(one.candidate_index for one in each.purchases) for each in plans}) == len(plans)
     by_kind = {one.kind: one for one in choices}
@@ -125,7 +125,7 @@ def test_each_choice_is_the_cheapest_plan_under_its_condition() -> None:
 
 
 def test_a_menu_has_three_choices_at_most_and_the_cheapest_first() -> None:
-    menus = [menu_of(plan) for seed in range(40) if (plan := plan_of(seed)) is not None]
+    menus = [find_choices(plan) for seed in range(40) if (plan := plan_of(seed)) is not None]
     assert max(map(len, menus)) == MOST_CHOICES
     assert all(menu == sorted(menu, key=lambda one: one.extra) for menu in menus)
 
@@ -140,7 +140,9 @@ def at(mile: float, price: float, brand: str, **details: int) -> Priced:
 def menu(*stations: Priced, fuel_percent: float = 50.0, road_miles: float = 600.0) -> list[tuple[str, str, Decimal]]:
     """The choices of a truck of 200 gal and 5 mpg, which is paid $20 a stop: kind, first stop, extra cost."""
     plan = feasible(inputs(meridian(road_miles), *stations, fuel_percent=fuel_percent))
-    return [(one.kind, one.plan.stops[0].station.name if one.plan.stops else "", one.extra) for one in menu_of(plan)]
+    return [
+        (one.kind, one.plan.stops[0].station.name if one.plan.stops else "", one.extra) for one in find_choices(plan)
+    ]
 
 
 def test_another_chain_costs_what_its_gallons_cost_more() -> None:

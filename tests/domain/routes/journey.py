@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from domain.contract.shapes import Position
 from domain.database.connections import Connection, Tenant
@@ -11,13 +12,14 @@ from domain.messages.due_messages import due_messages
 from domain.planning import stored_plans
 from domain.planning.explanation import unpack_explanation
 from domain.planning.fuel_plan import NoPlan
+from domain.planning.menu import find_choices
 from domain.planning.plan_tasks import PlanTask, arrivals_on, load_plan_task, road_ahead
 from domain.planning.relaxation import FURTHEST_DETOUR_MILES
 from domain.queue.jobs import SWEEP_GRACE, Job, build_plan_job, process_positions_job, review_plan_job
 from domain.roads import Point
 from domain.roads.highways import HighwayRoads
 from domain.roads.sphere import MILES_PER_DEGREE
-from domain.routes.plans import first_plan, replans, reviews
+from domain.routes.plans import first_plan, menus, replans, reviews
 from domain.routes.plans.replans import Replan
 from domain.routes.plans.review_requests import due_reviews
 from domain.routes.plans.reviews import Review
@@ -60,6 +62,7 @@ class Journey:
         planned: bool = True,
         percent: float = 40.0,
         horizon_miles: float = 10_000.0,
+        menus: bool = False,
         **route: Any,
     ) -> None:
         self.connection, self.fleet, self.settings = connection, fleet, settings
@@ -67,6 +70,7 @@ class Journey:
         self.start = self.now = now
         self.percent = percent
         self.horizon_miles = horizon_miles
+        self.menus = menus
         self.route_id = imported(connection, self.tenant, now=now, **{"stops": [JOLIET, NEWARK], **route})
         post(connection, self.tenant, positions_at(JOLIET, now, fuel_percent=percent), now=now + timedelta(minutes=2))
         jobs_of(connection)
@@ -100,11 +104,20 @@ class Journey:
                 due = self.begun()
                 if due is not None:
                     self.finished(due)
+            case "plans.menu":
+                self.make_menu(job.payload["plan_id"])
             case "messages.send":
                 deliver(self.connection, job.payload["message_id"], settings=self.settings, now=self.now)
             case _:
                 raise AssertionError(job)
         return jobs_of(self.connection)
+
+    def make_menu(self, plan_id: UUID) -> None:
+        menu = menus.begin_menu(self.connection, plan_id) if self.menus else None
+        if menu is not None:
+            _, plan = self.made(menu.task)
+            assert menus.is_same_plan(menu, plan)
+            menus.finish_menu(self.connection, menu, find_choices(plan))
 
     def begun(self) -> Replan | Review | None:
         begun = replans.begin_replan(self.connection, self.route_id, now=self.now)

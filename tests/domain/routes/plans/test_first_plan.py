@@ -16,7 +16,7 @@ from domain.planning import stored_plans
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.plan_tasks import PlanTask, load_plan_task, road_ahead
 from domain.planning.trips import drive_trip
-from domain.queue.jobs import process_positions_job, send_message_job
+from domain.queue.jobs import make_menu_job, process_positions_job, send_message_job
 from domain.roads import Point, Road
 from domain.roads.highways import HighwayRoads
 from domain.roads.truck_dimensions import ANY_TRUCK, TruckDimensions
@@ -95,7 +95,7 @@ def test_a_plan_moves_the_route_on_and_queues_its_message(
     assert (row.status, row.retry_at) == ("planned", None)
     message = named(connection).execute("SELECT * FROM messages WHERE route_id = %s", (route_id,)).fetchone()
     assert message is not None
-    assert jobs == [send_message_job(message.id)]
+    assert jobs == [send_message_job(message.id), make_menu_job(row.plan_id)]
     explanation = read_route_explanation(connection, route_id)
     assert explanation is not None
     assert explanation["inputs"]["start_gallons"] == 80.0
