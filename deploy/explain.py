@@ -6,10 +6,12 @@ from datetime import datetime, timedelta
 from rich.console import Console
 from rich.table import Table
 
+from domain.lifecycle import ChoiceKind
 from domain.planning.explanation import (
     ExplainedInputs,
     ExplainedVersion,
     FuelOrigin,
+    OfferedChoice,
     PriceOrigin,
     RouteExplanation,
 )
@@ -32,8 +34,28 @@ def print_explanation(explanation: RouteExplanation, screen: Console) -> None:
             way_out = way_out_in_words(one["way_out"])
             screen.print(f"{printable(one['name'])}, {printable(way_out)}", highlight=False, markup=False)
     _print_result(explanation, screen)
+    if explanation["menu"]:
+        screen.print(_menu(explanation["menu"]), highlight=False, markup=False)
     if len(explanation["versions"]) > 1:
         screen.print(_versions(explanation["versions"]), highlight=False, markup=False)
+
+
+def _menu(choices: Sequence[OfferedChoice]) -> Table:
+    """A table of what the driver may choose in place of the plan."""
+    table = Table(title="the driver may choose", box=None, pad_edge=False)
+    for heading in ("choice", "stops", "cost", "costs more", "at the pumps", "status"):
+        table.add_column(heading, justify="left" if heading in ("choice", "status") else "right")
+    for one in choices:
+        reason = f": {one['reason']}" if one["reason"] else ""
+        table.add_row(
+            printable(one["text"].rsplit(", ", 1)[0]),
+            str(len(one["station_ids"])),
+            f"${one['total_cost']:.2f}",
+            f"${one['extra_cost']:.2f}",
+            f"${one['extra_at_pumps']:.2f}",
+            printable(f"{one['status']}{reason}"),
+        )
+    return table
 
 
 def _versions(versions: Sequence[ExplainedVersion]) -> Table:
@@ -101,7 +123,14 @@ def _facts(explanation: RouteExplanation) -> Iterator[tuple[str, str, str]]:
     yield "smallest purchase", f"{inputs['min_purchase_gallons']:,.1f} gal", limit("min_purchase_gallons")
     yield "cost of a stop", f"${inputs['stop_cost']:.2f}", policy
     yield "furthest detour", f"{inputs['max_detour_miles']:g} mi", limit("max_detour_miles")
-    yield "most stops", "any" if inputs["max_stops"] is None else str(inputs["max_stops"]), limit("max_stops")
+    choice = explanation.get("choice")
+    by = (
+        "the driver's choice" if choice is not None and choice["kind"] == ChoiceKind.FEWER_STOPS else limit("max_stops")
+    )
+    yield "most stops", "any" if inputs["max_stops"] is None else str(inputs["max_stops"]), by
+    if choice is not None:
+        cheapest = f"${choice['cheapest_cost']:.2f} at the pumps without it"
+        yield "chosen", choice["kind"].replace("_", " "), f"costs ${choice['extra_cost']:.2f} more; {cheapest}"
     if inputs["leftover_value_per_gallon"]:
         yield "fuel left is worth", f"${inputs['leftover_value_per_gallon']:.3f}", policy
     yield "objective", inputs["objective"], policy

@@ -67,10 +67,12 @@ def _rule(evidence: dict[str, object] | None) -> str:
     return f"{evidence['rule']}, {evidence['by']}: {evidence['reason']}" if "by" in evidence else f"{evidence['rule']}"
 
 
-_ASKED = {"send_again": "Message sent again"}
+_ASKED = {"send_again": "Message sent again", "choice_declined": "Choice declined"}
 """The words for what a person asked for, where the name does not say it."""
 _DONE = {
     "plan_kept": "The plan was kept",
+    "choice_asked": "The driver asks for a choice",
+    "choice_refused": "No plan was made for the choice",
     "import_failed": "The import failed",
     "plan_failed": "Planning failed",
     "review_failed": "Checking the plan failed",
@@ -80,7 +82,7 @@ _DONE = {
 
 def _kept(event: StoredEvent) -> Event:
     if event.actor is None:
-        kind = "warn" if event.kind.endswith("failed") else ""
+        kind = "warn" if event.kind.endswith(("failed", "refused", "asked")) else ""
         return Event(event.at, _DONE.get(event.kind, event.kind), event.detail or "the reason is no longer kept", kind)
     asked = _ASKED.get(event.kind, event.kind.replace("_", " ").capitalize())
     return Event(event.at, asked, f"{event.actor}: {event.detail or 'the reason is no longer kept'}")

@@ -48,7 +48,20 @@ ADDRESSES = sorted(
     for method in sorted((route.methods or set()) - {"HEAD"})
     if route.path not in LEFT_OUT
 )
-FIELDS = ("id", "company", "company_id", "driver", "key", "message", "route", "target_id", "unit", "value", "vehicle")
+FIELDS = (
+    "id",
+    "choice",
+    "company",
+    "company_id",
+    "driver",
+    "key",
+    "message",
+    "route",
+    "target_id",
+    "unit",
+    "value",
+    "vehicle",
+)
 """The fields of forms and addresses that take an id, or a text that names a record."""
 
 _OTHER_PARTS: dict[str, str] = {"subject": "vehicles", "figure": "held", "queue": "imports", "place": "waiting"}

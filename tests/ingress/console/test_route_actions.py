@@ -12,9 +12,11 @@ from uuid import UUID
 import httpx
 import pytest
 
-from domain.database.connections import Connection
+from domain.database.connections import Connection, Tenant
 from domain.ids import shown_id
-from domain.lifecycle import Role, RouteStatus
+from domain.lifecycle import Environment, Role, RouteStatus
+from domain.routes.plans import choices
+from domain.routes.plans.stored_choices import menu_of
 from domain.settings import Settings
 from tests.domain.helpers import deliver, planned_by_hand, visits_of
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, route_body
@@ -193,6 +195,44 @@ def test_a_plan_is_made_again_and_the_driver_gets_no_message_while_nothing_chang
     assert len(messages_of(client, route_id)) == 1
 
 
+# --- Choices of the driver ---------------------------------------------------------------------------------------
+
+
+def choose_for_the_driver(client: Client, route_id: str) -> str:
+    """The driver takes the first choice of the menu. Returns its id."""
+    with client.service.database.transaction() as connection:
+        plan = named(connection).execute("SELECT plan_id FROM routes WHERE id = %s", (stored_id(route_id),)).fetchone()
+        tenant = Tenant(client.fleet.company_id, Environment.LIVE)
+        choice, *_ = menu_of(connection, tenant, plan.plan_id) if plan is not None else []
+        choices.choose(connection, tenant, stored_id(route_id), choice.id, None, now=datetime.now(UTC))
+    return shown_id("cho", choice.id)
+
+
+def test_two_dispatchers_accept_a_choice_at_once_and_the_driver_gets_one_message(world: World, client: Client) -> None:
+    route_id = client.push(route_body(datetime.now(UTC), stops=[JOLIET, NEWARK])).json()["id"]
+    path = f"/routes/{route_id}"
+    browsers = [world.browser(Role.DISPATCHER, client.fleet) for _ in range(2)]
+    client.post_fixes(JOLIET, fuelPercent=40)
+    client.wait_for(route_id, "active")
+    page = eventually(lambda: words(browsers[0].look(path)), lambda said: "What the driver may choose" in said)
+    assert "Another chain Milepost Fremont" in page
+    choice = choose_for_the_driver(client, route_id)
+    assert "The driver asks for it" in words(browsers[0].look(path))
+    assert "driver asks for a choice that costs more" in words(browsers[0].look("/overview"))
+    browsers[1].look(path)
+    with ThreadPoolExecutor(2) as threads:
+        accepted = list(
+            threads.map(lambda one: one.submit(f"{path}/choice", choice=choice, decision="accept"), browsers)
+        )
+    assert {answer.status_code for answer in accepted} == {303}
+    shown = eventually(lambda: words(browsers[0].look(path)), lambda said: "Back to the cheapest plan" in said)
+    assert "Made anew" in shown
+    assert "chosen: another chain, Milepost Fremont, + $7." in shown
+    assert len(messages_of(client, route_id)) == 2
+    late = browsers[0].submit(f"{path}/choice", choice=choice, decision="decline")
+    assert late.headers["location"].endswith("?done=chosen"), "it is the plan already"
+
+
 # --- Send again --------------------------------------------------------------------------------------------------
 
 
@@ -317,7 +357,7 @@ def test_no_form_causes_a_server_error(world: World) -> None:
     fleet = world.new_fleet()
     route_id = stored(world, fleet)
     browser = world.browser(Role.OWNER, fleet)
-    for action in ("stop-event", "plan", "send"):
-        broken = {"reason": "x", "message": "\x00", "what": "\x00", "at": "\x00"}
+    for action in ("stop-event", "plan", "send", "choice"):
+        broken = {"reason": "x", "choice": "\x00", "message": "\x00", "what": "\x00", "at": "\x00"}
         for fields in list[Fields]([{}, {"reason": "\x00"}, broken]):
             assert browser.submit(f"{page_of(route_id)}/{action}", **fields).status_code in (400, 404, 409)

@@ -14,8 +14,9 @@ from domain.accounts.users import MAY_DISPATCH
 from domain.audit.entries import Actor
 from domain.database.connections import Tenant
 from domain.ids import read_id, shown_id
-from domain.lifecycle import CANCELABLE, RouteStatus
+from domain.lifecycle import CANCELABLE, ChoiceStatus, RouteStatus
 from domain.messages.message_life import MessageStatus
+from domain.routes.plans import choices
 from domain.routes.progress import dispatcher_entries
 from domain.routes.reading.history import History, find_tenant
 from domain.telematics.manual_stop_events import VisitEnd
@@ -34,6 +35,8 @@ DONE = {
     "known": "Nothing was changed: this arrival or departure was known already.",
     "plan": "A new plan is made. It replaces the current one only if fuel or prices have changed enough.",
     "send": "The message is sent again.",
+    "chosen": "The plan of the choice is made now, and the driver gets it.",
+    "declined": "The choice is declined: the driver keeps his plan.",
     "closed": "The station is marked closed. Trucks on their way to it get new plans.",
 }
 """The words for what an action did, on the route's page."""
@@ -141,6 +144,16 @@ def send(page: Page, by: Actor) -> Response:
     return _done(page, route_id, "send", "console.message_requeued")
 
 
+def decide(page: Page, by: Actor) -> Response:
+    """Accept or decline a choice of the driver, or take one for him. Raises ImpossibleStep if it cannot be; the page
+    says why."""
+    tenant, route_id = _route(page)
+    choice_id = known(read_id("cho", page.form.text("choice")))
+    decision = choices.decline if page.form.text("decision") == "decline" else choices.choose
+    status = decision(page.connection, tenant, route_id, choice_id, by, now=page.now)
+    return _done(page, route_id, "declined" if status == ChoiceStatus.DECLINED else "chosen", "console.choice_decided")
+
+
 def _route(page: Page) -> tuple[Tenant, UUID]:
     """The route in the address, in either environment. Raises Refused if the company has no such route."""
     route_id = page.id_in_address("rte")
@@ -166,4 +179,5 @@ ADDRESSES = [
     _dispatch_at("/routes/{id}/stop-event", enter_stop_event),
     _dispatch_at("/routes/{id}/plan", plan),
     _dispatch_at("/routes/{id}/send", send),
+    _dispatch_at("/routes/{id}/choice", decide),
 ]

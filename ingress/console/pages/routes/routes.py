@@ -17,6 +17,7 @@ from domain.planning.explanation import Explanation, FullExplanation, ReasonedCa
 from domain.planning.reasons import with_reasons
 from domain.planning.road_notes import RoadInWords, road_in_words
 from domain.planning.ways_out import way_out_in_words
+from domain.routes.plans.stored_choices import StoredChoice, choice_in_words, menu_of
 from domain.routes.reading.history import (
     History,
     read_driven_levels,
@@ -247,6 +248,8 @@ def show_one(page: Page) -> Response:
         messages=history.messages,
         current_plan=history.current_plan,
         fill_levels=history.fill_levels,
+        menu=_menu(page, history),
+        choice_in_words=choice_in_words,
         planned_stations=history.planned_stations,
         until=page.field_of_moment(page.now + USUAL_CLOSURE),
         of_present_input={plan.id for plan in history.plans if plan.revision == history.route.revision},
@@ -260,6 +263,12 @@ def show_one(page: Page) -> Response:
         done=DONE.get(page.form.text("done"), ""),
     )
     return with_map(page.console.settings, response)
+
+
+def _menu(page: Page, history: History) -> list[StoredChoice]:
+    plan_id = history.route.plan_id
+    tenant = Tenant(page.company_id, Environment(history.route.environment))
+    return menu_of(page.connection, tenant, plan_id) if plan_id is not None else []
 
 
 def _map_ground(page: Page, history: History, explanation: Explanation | None) -> GroundOfMap:
