@@ -1,7 +1,7 @@
 """the choices of plans; the allowance of drivers, parking and showers of stations
 
 Revision ID: 20261201M2
-Revises: 20261201A2
+Revises: 20261201W1
 """
 
 import sqlalchemy as sa
@@ -12,7 +12,7 @@ from domain.migrations.row_security import fence_off_new, not_fenced, protect_ne
 from domain.migrations.transactions import in_own_transaction
 
 revision = "20261201M2"
-down_revision = "20261201A2"
+down_revision = "20261201W1"
 branch_labels = None
 depends_on = None
 

@@ -119,6 +119,7 @@ _CAUSES = {
     "station_closed": text_to_say("a planned fuel stop cannot be used"),
     "burn": text_to_say("the truck burns more fuel than planned"),
     "level": text_to_say("the next fill needs a higher level than planned"),
+    "choice": text_to_say("another plan was chosen"),
 }
 
 
