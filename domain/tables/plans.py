@@ -80,9 +80,9 @@ class PlanChoices(SQLModel, table=True):
     """The contract's FuelPlan as the plan would be, as of the plan with whose menu it came."""
     station_ids: list[str] = Field(sa_column=Column(ARRAY(Text), nullable=False))
     extra_cents: int = Field(sa_column=Column(BigInteger, nullable=False))
-    """What it costs more than the cheapest plan: as of the menu, and once its plan is made, as of then."""
+    """Its cost beyond the cheapest plan: as of the menu, and once its plan is made, as of then."""
     pump_cents: int = Field(sa_column=Column(BigInteger, nullable=False))
-    """What is paid more at the pumps."""
+    """The part of it that is paid at the pumps."""
     status: str = with_default("'open'")
     asked_at: datetime | None = time_column(null=True)
     """When the driver asked for it, or a dispatcher chose it."""

@@ -131,7 +131,7 @@ def _locked(connection: Connection, tenant: Tenant, route_id: UUID, choice_id: U
 
 
 def _require_possible(route: _Route, choice: StoredChoice) -> None:
-    """Raises ImpossibleStep for a choice that nobody can take now."""
+    """Refuse a choice that nobody can take now. Raises ImpossibleStep."""
     if choice.status == ChoiceStatus.DECLINED:
         raise ImpossibleStep("dispatch has declined it")
     if choice.status == ChoiceStatus.REFUSED:
