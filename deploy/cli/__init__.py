@@ -1,11 +1,15 @@
 """The command line `fuelroute`: one module for each group of commands. The work is done in `domain`."""
 
+import os
+
 from deploy.cli.garbage import collect_rarely
 
 
 def main() -> None:
     """The entry point."""
     collect_rarely()
+    # pydantic would read the metadata of all installed packages in search of plugins: a tenth of a command's start.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from deploy.cli.commands import app  # loaded after the line above, for all of it stays
     from deploy.cli.failures import run
 

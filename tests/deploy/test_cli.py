@@ -204,6 +204,17 @@ def test_commands_that_only_read_the_database_load_nothing_of_redis() -> None:
     assert loaded("companies, keys, users, stations, fleet, routes, messages, notices, settings", "redis") == []
 
 
+def test_the_check_of_the_embedded_servers_addresses_loads_nothing_of_redis() -> None:
+    """Every command checks all settings; redis-py and what it measures itself by are a quarter of its start."""
+    program = (
+        "import sys; from domain.settings import Settings; Settings();"
+        "print(*{'redis', 'opentelemetry'} & {*sys.modules})"
+    )
+    addresses = {"FUELROUTE_REDIS_URL": "unix:///run/redis.sock?db=0", "FUELROUTE_DATABASE_URL": "postgresql://x"}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=os.environ | addresses)
+    assert (done.stdout.split(), done.returncode) == ([], 0)
+
+
 def test_the_first_line_of_a_command_s_log_is_written_like_those_of_the_service() -> None:
     program = (
         "from domain.telemetry.logs import configure_logging_of_a_command, get_logger\n"
