@@ -12,6 +12,7 @@ import structlog
 
 from domain.ids import with_shown_ids
 from domain.settings import Settings
+from domain.telemetry import tracing
 from domain.text import Harmless, printable, without_secrets
 
 
@@ -46,7 +47,7 @@ def _formatter(process: str, renderer: structlog.typing.Processor) -> logging.Fo
 def _shared(process: str) -> list[structlog.typing.Processor]:
     """The steps of each line, from structlog or from a library's logging."""
     return [
-        structlog.contextvars.merge_contextvars,
+        _traced,
         _named(process),
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
@@ -81,6 +82,16 @@ def _fit(value: Any, *, one_line: bool = False) -> Any:
         return value
     text = without_secrets(value if isinstance(value, str) else repr(value))
     return printable(text) if one_line else text
+
+
+def _traced(_: Any, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Names the trace that is bound, unless the line names another."""
+    trace = tracing.bound()
+    if trace.request_id is not None:
+        event.setdefault("request_id", trace.request_id)
+    if trace.trace_id is not None:
+        event.setdefault("trace_id", trace.trace_id)
+    return event
 
 
 def _named(process: str) -> structlog.typing.Processor:

@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal, NamedTuple, Protocol
 
-import structlog
-
 SpanKind = Literal["server", "client", "consumer"]
 
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.ASCII)
@@ -76,6 +74,7 @@ class TraceSpans(Protocol):
 spans: TraceSpans | None = None
 """Makes spans; None unless OpenTelemetry is turned on for this process."""
 
+_bound: ContextVar[Trace] = ContextVar("trace", default=NO_TRACE)
 _current: ContextVar[str | None] = ContextVar("traceparent", default=None)
 
 
@@ -98,16 +97,17 @@ def trace_id_of(traceparent: str | None) -> str | None:
 def bind(trace: Trace) -> None:
     """Names the trace in the lines of the log from now on, and passes it on in calls to other services. It holds for
     the thread or the task, until `unbind`."""
+    _bound.set(trace)
     _current.set(trace.traceparent)
-    if trace.traceparent is not None:
-        structlog.contextvars.bind_contextvars(request_id=trace.request_id, trace_id=trace.trace_id)
-    elif trace.request_id is not None:
-        structlog.contextvars.bind_contextvars(request_id=trace.request_id)
 
 
 def unbind() -> None:
-    _current.set(None)
-    structlog.contextvars.clear_contextvars()
+    bind(NO_TRACE)
+
+
+def bound() -> Trace:
+    """The trace that lines of the log name."""
+    return _bound.get()
 
 
 def current_traceparent() -> str | None:
