@@ -82,9 +82,23 @@ class Application(Starlette):
     def __init__(self, services: Services, routes: Sequence[BaseRoute], lifespan: Lifespan[Starlette]) -> None:
         super().__init__(routes=routes, lifespan=lifespan)
         self._services = services
+        self._fixed = {
+            (method, route.path): route
+            for route in routes
+            if isinstance(route, Endpoint) and "{" not in route.path
+            for method in route.methods or ()
+        }
+        """The endpoints whose addresses have no parameters, which need no search."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        return RequestMiddleware(self.router, self._services)
+        return RequestMiddleware(self._route, self._services)
+
+    def _route(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        endpoint = self._fixed.get((scope["method"], scope["path"])) if scope["type"] == "http" else None
+        if endpoint is None:
+            return self.router(scope, receive, send)
+        scope["route"] = endpoint
+        return endpoint.handle(scope, receive, send)
 
     def add_middleware(self, *_: object, **__: object) -> NoReturn:
         raise TypeError(

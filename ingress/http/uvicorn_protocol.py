@@ -103,22 +103,22 @@ class Exchange(RequestResponseCycle):
         or an error."""
         status: int = head["status"]
         body: bytes = message.get("body", b"")
-        lines = [STATUS_LINE[status]]
+        headers = *self.default_headers, *head["headers"]
+        parts = [STATUS_LINE[status]]
         length = None
-        for name, value in (*self.default_headers, *head["headers"]):
+        for name, value in headers:
             if name == b"content-length":
                 length = value
             elif name in (b"connection", b"transfer-encoding"):
                 return None
-            lines.append(b"%b: %b\r\n" % (name, value))
-        if not self.keep_alive:
-            lines.append(b"connection: close\r\n")
-        lines.append(b"\r\n")
-        text = b"".join(lines)
+            parts += name, b": ", value, b"\r\n"
+        parts.append(b"\r\n" if self.keep_alive else b"connection: close\r\n\r\n")
         is_whole = length == b"%d" % len(body) or (status in (204, 304) and not body)
         if message.get("more_body", False) or not is_whole or self.scope["method"] == "HEAD":
             return None
-        if b"\0" in text or not text.count(b"\n") == text.count(b"\r") == len(lines):
+        text = b"".join(parts)
+        ends = len(headers) + (2 if self.keep_alive else 3)  # of lines
+        if b"\0" in text or not text.count(b"\n") == text.count(b"\r") == ends:
             return None
         return text + body
 

@@ -173,7 +173,7 @@ def _insert(insert: Statement[_Created], pushes: Sequence[Push], *, now: datetim
     ]
 
     def read(rows: list[_Created]) -> list[Pushed | None]:
-        created = {row.id: Pushed(row.id, "create", row.created_at) for row in rows}
-        return [created.get(route_id) for route_id in ids]
+        created = {row.id.int: Pushed(row.id, "create", row.created_at) for row in rows}
+        return [created.get(route_id.int) for route_id in ids]  # a UUID is hashed in Python
 
     return Query(insert, (now + SWEEP_GRACE, as_json(routes)), read)
