@@ -110,6 +110,8 @@ class _Station(NamedTuple):
     state: str | None
     latitude: float
     longitude: float
+    parking_spaces: int | None
+    showers: int | None
     retail_price: float | None
     priced_at: datetime | None
     tax_per_gallon: float | None
@@ -118,8 +120,8 @@ class _Station(NamedTuple):
 _STATIONS = Statement(
     _Station,
     """
-    SELECT s.station_id, s.name, s.brand, s.address, s.city, s.state, s.latitude, s.longitude, s.retail_price,
-           s.priced_at, tax.rate_per_gallon AS tax_per_gallon
+    SELECT s.station_id, s.name, s.brand, s.address, s.city, s.state, s.latitude, s.longitude, s.parking_spaces,
+           s.showers, s.retail_price, s.priced_at, tax.rate_per_gallon AS tax_per_gallon
     FROM jsonb_array_elements_text(%(ids)s) AS asked (station_id)
     CROSS JOIN LATERAL (
         SELECT * FROM stations WHERE station_id = asked.station_id AND retired_at IS NULL OFFSET 0) AS s
@@ -195,11 +197,13 @@ def _offers(
         else:
             price, tax, change, rises_at = prices.price_of_now(row), row.tax_per_gallon, None, None
         if price is not None:
-            station = Station(
-                row.station_id, row.name, row.brand, row.address, row.city, row.state, row.latitude, row.longitude
-            )
+            station = Station._make(row[:_STATION_FIELDS])
             closed = closed_until.get(row.station_id)
             yield Offer(station, one.mile, one.detour_miles, price, tax, closed, change, rises_at)
+
+
+_STATION_FIELDS = len(Station._fields)
+"""A row of a station begins with the fields of a `Station`."""
 
 
 def _why_left_out(row: _Station) -> str:

@@ -18,6 +18,8 @@ class StoredStation(NamedTuple):
     address: str | None
     city: str | None
     state: str | None
+    parking_spaces: int | None
+    showers: int | None
     retail_price: float | None
     priced_at: datetime | None
     retired_at: datetime | None

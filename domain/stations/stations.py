@@ -19,7 +19,7 @@ from domain.contract.shapes import Latitude, Longitude, Reference, SentMoment, i
 from domain.database.connections import Connection
 from domain.database.statements import Scalar
 from domain.errors import FuelrouteError
-from domain.files.csvfiles import FileRow, ImportReport, Progress, read_rows, without_repeats
+from domain.files.csvfiles import ColumnNames, FileRow, ImportReport, Progress, read_rows, without_repeats
 from domain.stations.believed_prices import (
     NO_OPTION,
     PriceJudge,
@@ -47,6 +47,8 @@ class StationRow(Struct, frozen=True):
     address: Annotated[CellText | None, Caption("Address")] = None
     city: Annotated[CellText | None, Caption("City")] = None
     state: Annotated[CellText | None, Caption("State")] = None
+    parking_spaces: Annotated[CellText | None, Caption("Places to park a truck", "a number, yes or no")] = None
+    showers: Annotated[CellText | None, Caption("Showers", "a number, yes or no")] = None
     retail_price: Annotated[PricePerGallon | None, Caption("Retail price, dollars a gallon")] = None
     priced_at: SentMoment | None = None
 
@@ -78,6 +80,26 @@ class StationFileRow(StationRow, frozen=True):
         check_unit(self.currency, self.unit, self.retail_price)
 
 
+STATION_COLUMNS = ColumnNames(
+    {
+        **dict.fromkeys(("parkingspacescount", "truckparkingspaces", "truckparking", "parking"), "parking_spaces"),
+        **dict.fromkeys(("showercount", "showerscount", "numberofshowers", "shower"), "showers"),
+    }
+)
+
+MOST_AMENITIES = 10_000
+_YES, _NO = frozenset({"yes", "y", "true", "x"}), frozenset({"no", "n", "false", "none"})
+
+
+def count_of(cell: str | int | None) -> int | None:
+    """The places to park or the showers in a cell of a file: `yes` is one, since their number is not known. None for
+    anything else, because such a cell is no reason to refuse a station."""
+    word = str(cell or "").strip().lower().removesuffix(".0")
+    if word.isascii() and word.isdecimal():
+        return min(int(word[:9]), MOST_AMENITIES)
+    return 1 if word in _YES else 0 if word in _NO else None
+
+
 class StationExists(FuelrouteError):
     def __init__(self, station_id: str) -> None:
         super().__init__(f"there is a station with the id {station_id!r} already: search for it, and edit it there")
@@ -103,7 +125,8 @@ def store_station_rows(
     station comes back only under its own id. `progress` is called for every row. Raises UnreadableFile if the file is
     refused as a whole. A column `closed_until` closes stations for all companies, and opens those where it is empty."""
     report = ImportReport()
-    lines = without_repeats(read_rows(path, StationFileRow, report, progress=progress), report, "station_id")
+    rows = read_rows(path, StationFileRow, report, progress=progress, names=STATION_COLUMNS)
+    lines = without_repeats(rows, report, "station_id")
     judge = PriceJudge(connection, now=now, believe=believe, option=unit)
     closures = _ToldClosures(lines, report, now=now)
     _store_stations(connection, closures, report, judge, RetiredPlaces(connection).finder(), now=now)
@@ -169,12 +192,15 @@ def _store_stations(
     told = _ToldStations(lines, report, judge, retired)
 
     stored = attrgetter(*columns[:-2])
-    state_place = columns.index("state")
+    state_place, first_amenity = columns.index("state"), columns.index("parking_spaces")
 
     def values(row: StationRow) -> tuple[Any, ...]:
         told = stored(row)
         if row.state is not None and row.state not in US_STATES:
             told = (*told[:state_place], code_of_state(row.state), *told[state_place + 1 :])
+        if row.parking_spaces is not None or row.showers is not None:
+            counts = count_of(row.parking_spaces), count_of(row.showers)
+            told = (*told[:first_amenity], *counts, *told[first_amenity + 2 :])
         return (*told, row.priced_at or now, None)
 
     absent = stage_rows(connection, "stations", columns, told, values).difference(_NOT_COLUMNS)

@@ -234,6 +234,7 @@ class Stations(RecordKind[StoredStation, StationFileRow]):
     fields = captioned_fields(
         StationFileRow,
         *("station_id", "name", "brand", "address", "city", "state", "latitude", "longitude", "retail_price"),
+        *("parking_spaces", "showers"),
         *_UNIT_FIELDS,
     )
     unit_fields = _UNIT_FIELDS

@@ -42,6 +42,7 @@ UNSURE = {
     "routes/dispatch_by_time.csv": "nearly those of routes",  # its columns need a mapping
     "routes/samsara_upload.csv": "nearly those of routes",
     "kinds/trucks_and_prices.csv": "truck stops",
+    "kinds/stations_with_amenities.csv": "10 of its 16 columns are those of truck stops",
 }
 NO_FILES = {"kinds/signed_out.csv", "kinds/push.jsonl"}
 TABLES = sorted(

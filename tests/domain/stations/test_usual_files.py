@@ -155,3 +155,25 @@ def test_the_number_of_a_store_in_its_name(name: str, number: str) -> None:
 def test_no_code_of_a_state_means_another_country(state: str) -> None:
     assert country_of(state, "", 30.0, -100.0) == country_of(state) == "US"
     assert country_of(state, "Canada") == "CA"
+
+
+CASES = Path(__file__).parents[2] / "cases" / "kinds"
+
+
+def test_parking_and_showers_are_read_from_a_chain_s_list(connection: Connection, now: datetime) -> None:
+    """0 is none; a cell that is no number is not known, and its station is stored all the same."""
+    report = store_station_rows(connection, CASES / "stations_with_amenities.csv", now=now, believe=True)
+    assert (report.created, report.rejected) == (3, [])
+    stored = connection.execute(
+        "SELECT parking_spaces, showers FROM stations WHERE station_id LIKE 'PFJ-900_' ORDER BY station_id"
+    )
+    assert stored.fetchall() == [(120, 12), (0, 0), (1, None)]
+
+
+def test_a_file_without_these_columns_keeps_them(connection: Connection, now: datetime, tmp_path: Path) -> None:
+    store_station_rows(connection, CASES / "stations_with_amenities.csv", now=now, believe=True)
+    prices = tmp_path / "prices.csv"
+    prices.write_text("station_id,name,latitude,longitude,retail_price\nPFJ-9001,Flying J,35.191,-101.752,3.609\n")
+    store_station_rows(connection, prices, now=now, believe=True)
+    stored = connection.execute("SELECT parking_spaces, showers FROM stations WHERE station_id = 'PFJ-9001'")
+    assert stored.fetchone() == (120, 12)
