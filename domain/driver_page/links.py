@@ -17,8 +17,9 @@ class DriverLink(NamedTuple):
     """When it expires: for a trip that has ended some hours after its end."""
 
 
-LINKED_ROUTE = """driver_links l JOIN routes r ON r.id = l.route_id AND r.company_id = l.company_id
-    AND r.environment = l.environment AND r.driver_id = l.driver_id"""
+LINKED_ROUTE = """driver_links l CROSS JOIN LATERAL (
+        SELECT * FROM routes linked WHERE linked.id = l.route_id AND linked.company_id = l.company_id
+          AND linked.environment = l.environment AND linked.driver_id = l.driver_id OFFSET 0) AS r"""
 """SQL of a link `l` and its route `r`, while the link's driver has the route."""
 
 EXPIRY = """CASE WHEN r.status IN ('completed', 'canceled', 'error')

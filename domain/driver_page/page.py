@@ -25,7 +25,7 @@ from domain.driver_page.shown_trip import (
     ShownWayOut,
     TripState,
 )
-from domain.lifecycle import AnswerKind, RouteStatus
+from domain.lifecycle import SHOWS_PLAN, AnswerKind, RouteStatus
 from domain.planning.next_fuel_stop import Milestone, index_of_next_fuel_stop
 from domain.roads import Point
 from domain.routes.reading.on_their_way import NEXT_STOP
@@ -112,6 +112,7 @@ class _Row(NamedTuple):
     unit_number: str | None
     company: str
     time_zone: str
+    language: str | None
     map_link: str
     ended_at: datetime
     stops: str
@@ -143,7 +144,7 @@ _TRIPS = Statement(
     f"""
     SELECT l.token_hash, l.id AS link_id, l.company_id, l.environment, l.route_id, l.driver_id,
            {EXPIRY} AS expires_at, r.status, coalesce(nullif(r.reference, ''), r.external_id) AS name,
-           v.unit_number, c.name AS company, c.time_zone, c.map_link,
+           v.unit_number, c.name AS company, c.time_zone, d.language, c.map_link,
            coalesce(r.completed_at, r.updated_at) AS ended_at, r.stops::text AS stops, next.number AS reached,
            r.replan IS NOT NULL AS is_changing, r.status = 'planned' AND r.review_at IS NOT NULL AS is_reviewed,
            r.status = 'error' AND last.id IS NOT NULL AS is_infeasible,
@@ -159,9 +160,10 @@ _TRIPS = Statement(
     FROM {LINKED_ROUTE}
     JOIN companies c ON c.id = r.company_id
     CROSS JOIN LATERAL (SELECT {NEXT_STOP} AS number OFFSET 0) AS next
+    LEFT JOIN drivers d ON d.id = l.driver_id AND d.company_id = l.company_id
     LEFT JOIN vehicles v ON v.id = r.vehicle_id AND v.company_id = r.company_id
-    LEFT JOIN plans p ON p.id = CASE WHEN r.status IN ('planned', 'active', 'completed')
-        THEN coalesce(r.correction_id, r.plan_id) END AND p.company_id = r.company_id AND p.document IS NOT NULL
+    LEFT JOIN plans p ON p.id = CASE WHEN r.correction_id IS NULL THEN r.plan_id ELSE r.correction_id END
+        AND p.company_id = r.company_id AND p.document IS NOT NULL AND r.status = ANY(%(shows_plan)s)
     LEFT JOIN plans last ON last.id = r.plan_id AND last.company_id = r.company_id AND last.document IS NULL
     LEFT JOIN tracks t ON t.vehicle_id = r.vehicle_id AND t.environment = r.environment
         AND t.company_id = r.company_id AND r.status IN ('planned', 'active')
@@ -169,7 +171,7 @@ _TRIPS = Statement(
         SELECT count(*) AS answers, jsonb_object_agg(a.station_id, jsonb_build_object(
                    'kind', a.kind, 'reason', a.reason, 'at', a.answered_at) ORDER BY a.id)
                FILTER (WHERE a.station_id IS NOT NULL AND a.driver_id = l.driver_id) AS newest
-        FROM driver_answers a WHERE a.route_id = r.id AND a.company_id = r.company_id) AS said
+        FROM driver_answers a WHERE a.route_id = r.id) AS said
     WHERE l.token_hash = ANY(%(hashes)s) AND {EXPIRY} > %(now)s
     """,
 )
@@ -184,7 +186,11 @@ def ask_trips(tokens: Sequence[str], *, hours: float, now: datetime) -> Query[li
         shown = {row.token_hash: _trip_of(row) for row in rows}
         return [shown.get(one) for one in hashes]
 
-    return Query(_TRIPS, {"hashes": hashes, "after_end": timedelta(hours=hours), "now": now}, read)
+    return Query(
+        _TRIPS,
+        {"hashes": hashes, "after_end": timedelta(hours=hours), "now": now, "shows_plan": list(SHOWS_PLAN)},
+        read,
+    )
 
 
 def _trip_of(row: _Row) -> ShownTrip:
@@ -200,6 +206,7 @@ def _trip_of(row: _Row) -> ShownTrip:
         unit_number=row.unit_number,
         company=row.company,
         time_zone=row.time_zone,
+        language=row.language,
         map_link=row.map_link,
         ended_at=row.ended_at if state in ("completed", "canceled", "ended") else None,
         stops=tuple(_stop_of(stop, number, entries.get(number), row.reached) for number, stop in enumerate(pushed)),

@@ -135,6 +135,8 @@ class ShownTrip:
     unit_number: str | None
     company: str
     time_zone: str
+    language: str | None
+    """The language of the driver; see `languages.tags`."""
     map_link: str
     ended_at: datetime | None
     stops: tuple[ShownStop, ...]

@@ -5,7 +5,7 @@ here, without the address."""
 
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qs, parse_qsl
 
 from starlette.requests import ClientDisconnect
 
@@ -16,7 +16,8 @@ from domain.driver_page.answers import take_answer
 from domain.driver_page.given_answers import GivenAnswer, ImpossibleAnswer, read_given_answer
 from domain.driver_page.links import DriverLink
 from domain.driver_page.shown_trip import ShownTrip
-from domain.languages.words import text_to_say
+from domain.languages.tags import OWN_NAMES, Language, LanguageTag, read_tag
+from domain.languages.words import Words, text_to_say, words_for
 from domain.lifecycle import Environment
 from domain.settings import Settings
 from domain.telemetry.logs import get_logger
@@ -92,13 +93,13 @@ class DriverPages:
 
     async def _take(self, request: Request, trip: ShownTrip) -> Answer:
         body = await request.body(self._body_timeout_seconds, room=_require_short)
-        link = trip.link
+        link, words = trip.link, _words_of(request, trip)
         try:
-            given = read_given_answer(_form_of(body))
+            given = read_given_answer(_form_of(body), words.units)
             await self._services.in_thread_of(link.company_id, lambda: self._store(link, given))
         except ImpossibleAnswer as error:
-            return Answer(400, self._rendering.page(trip, fault=str(error)), _HTML, _FRESH)
-        address = request.scope.get("raw_path") or request.scope["path"].encode()
+            return Answer(400, self._rendering.page(trip, words, fault=str(error)), _HTML, _FRESH)
+        address = request.scope["raw_path"] + (b"?" + query if (query := request.scope["query_string"]) else b"")
         return Answer(303, b"", _HTML, (*_FRESH, (b"location", address)))
 
     def _store(self, link: DriverLink, given: GivenAnswer) -> None:
@@ -116,7 +117,7 @@ class DriverPages:
         await self._trips.close()
 
     def _page(self, request: Request, trip: ShownTrip) -> Answer:
-        body = self._rendering.page(trip)
+        body = self._rendering.page(trip, _words_of(request, trip))
         tag = b'"%s"' % sha256(body).hexdigest()[:32].encode()
         headers = (*_FRESH, (b"etag", tag))
         return Answer(304, b"", _HTML, headers) if request.if_none_match == tag else Answer(200, body, _HTML, headers)
@@ -135,6 +136,15 @@ class DriverPages:
             log.exception("driver_page.failed", request_id=request.own_id)
         body = self._rendering.nothing(*_FAILED)
         return Answer(503, body, _HTML, (*_FRESH, (b"retry-after", b"5")))
+
+
+def _words_of(request: Request, trip: ShownTrip) -> Words:
+    """The words in which the driver reads: those of the language that he chose on the page, or else his own."""
+    own = read_tag(trip.language) if trip.language else None
+    chosen = parse_qs(request.scope["query_string"].decode("latin-1")).get("l", [""])[0]
+    if chosen in OWN_NAMES:
+        own = LanguageTag(Language(chosen), own.country if own is not None else None)
+    return words_for(str(own) if own is not None else None, trip.time_zone)
 
 
 async def _require_short(arrived_bytes: int) -> None:

@@ -11,6 +11,8 @@ from markupsafe import Markup
 
 from domain.driver_page.shown_trip import PlanChanges, ShownFuelStop, ShownTrip, ShownWayOut
 from domain.ids import shown_id
+from domain.languages.catalogues import is_checked
+from domain.languages.tags import OWN_NAMES
 from domain.languages.words import ENGLISH, Words, capitalized, purchase_in_words, text_to_say
 from domain.lifecycle import AnswerKind, RefusalReason
 from domain.messages.message_text import OFF_ROAD_NOTICE_MILES, map_address
@@ -89,6 +91,8 @@ class _Told:
         self.plan_id = shown_id("pln", trip.plan.id) if trip.plan is not None else ""
         self.reasons = _REASONS
         self.is_metric = words.units.is_metric
+        self.own_names = OWN_NAMES
+        self.is_checked = is_checked(words.language)
 
     def moment(self, at: datetime) -> str:
         return self._words.moment(at.astimezone(self._zone))

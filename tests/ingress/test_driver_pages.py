@@ -233,3 +233,38 @@ def test_an_answer_after_the_trip_is_kept_and_changes_nothing(
     assert "This trip was completed" in page
     assert "<form" not in page
     assert answers(service, trip) == [("refused", "closed", None)]
+
+
+# --- Languages -------------------------------------------------------------------------------------------------
+
+
+def test_the_page_is_in_the_driver_s_language_and_units_until_he_chooses_another(
+    anonymous: httpx.Client, service: Service, trip: DriverTrip, token: str
+) -> None:
+    with service.database.transaction() as connection:
+        connection.execute("UPDATE drivers SET language = 'fr-CA' WHERE id = %s", (trip.driver_id,))
+
+    own, chosen, unknown = (anonymous.get(f"/d/{token}{query}").text for query in ("", "?l=es", "?l=xx"))
+
+    assert '<html lang="fr">' in own
+    assert '<html lang="fr">' in unknown
+    assert '<html lang="es">' in chosen
+    assert "378,5 L" in own
+    assert "378.5 L" in chosen
+    for page in (own, chosen):
+        assert 'aria-current="true"' in page
+
+
+def test_an_answer_is_in_the_units_of_the_page_and_the_page_keeps_its_language(
+    anonymous: httpx.Client, service: Service, trip: DriverTrip, token: str, stations: None
+) -> None:
+    with service.database.transaction() as connection:
+        connection.execute("UPDATE drivers SET language = 'en-CA' WHERE id = %s", (trip.driver_id,))
+    form = form_of(anonymous.get(f"/d/{token}").text, "fueled", volume="378.54")
+
+    answer = anonymous.post(f"/d/{token}?l=fr", data=form)
+
+    assert answer.headers["location"] == f"/d/{token}?l=fr"
+    ((kind, _, gallons),) = answers(service, trip)
+    assert kind == "fueled"
+    assert gallons == pytest.approx(100.0, abs=0.01)
