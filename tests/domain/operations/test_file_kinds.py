@@ -18,6 +18,7 @@ DEMO = Path(__file__).parents[3] / "deploy" / "demo"
 OTHER_KINDS = {
     "fills/flying_j_station.csv": "stations",
     "prices/pilot/stations.csv": "stations",
+    "kinds/stations_with_amenities.csv": "stations",
     "kinds/fleetmentor_vehicles.csv": "vehicles",
     "kinds/tsd_units.csv": "vehicles",
     "kinds/vehicles_tab.txt": "vehicles",
@@ -25,6 +26,7 @@ OTHER_KINDS = {
     "kinds/taxes_below_a_title.csv": "taxes",
     "kinds/routes.tsv": "routes",
     "fleet/drivers.csv": "drivers",
+    "fleet/drivers_languages.csv": "drivers",
     "fleet/drivers_first_last.txt": "drivers",
 }
 KIND_OF_FOLDER = {
@@ -42,7 +44,6 @@ UNSURE = {
     "routes/dispatch_by_time.csv": "nearly those of routes",  # its columns need a mapping
     "routes/samsara_upload.csv": "nearly those of routes",
     "kinds/trucks_and_prices.csv": "truck stops",
-    "kinds/stations_with_amenities.csv": "10 of its 16 columns are those of truck stops",
 }
 NO_FILES = {"kinds/signed_out.csv", "kinds/push.jsonl"}
 TABLES = sorted(
