@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from domain.languages.words import text_to_say
 from domain.lifecycle import ChoiceKind
 from domain.planning.explanation import ExplainedChoice
 from domain.planning.fuel_plan import Chosen, ComputedPlan, NoPlan, cents, finished_plan
@@ -135,7 +136,7 @@ def plan_as_chosen(cheapest: ComputedPlan, wanted: Wanted) -> ComputedPlan | NoP
         trip = replace(trip, max_stops=wanted.most_stops)
     plan = _plan_of(cheapest, trip)
     if plan is None:
-        return _no_plan(cheapest, "the truck has not the fuel for it any more, or no room to buy")
+        return _no_plan(cheapest, text_to_say("the truck has no fuel for it any more, or no room to buy"))
     choice = choice_of(wanted.kind, plan, cheapest)
     explained = ExplainedChoice(
         kind=wanted.kind,
@@ -153,9 +154,9 @@ def _no_plan(cheapest: ComputedPlan, reason: str) -> NoPlan:
 
 def _why_not_there(cheapest: ComputedPlan, station_id: str) -> str:
     is_closed = any(one.station.station_id == station_id for one in cheapest.inputs.closed)
-    return (
-        "its station is closed, or was refused" if is_closed else "its station is not ahead any more, or has no price"
-    )
+    if is_closed:
+        return text_to_say("its station is closed, or was refused")
+    return text_to_say("its station is not ahead any more, or has no price")
 
 
 def choice_of(kind: ChoiceKind, plan: ComputedPlan, cheapest: ComputedPlan) -> Choice:

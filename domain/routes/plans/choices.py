@@ -12,6 +12,7 @@ from domain.audit.entries import Action, Actor, record_about, service_actor
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.documents import FuelStopDocument, PlanCause, StopDocument, TimelineEntry
+from domain.languages.words import text_to_say
 from domain.lifecycle import ChoiceStatus, Environment
 from domain.roads import Point
 from domain.routes import events
@@ -123,25 +124,25 @@ def decline(
 def _locked(connection: Connection, tenant: Tenant, route_id: UUID, choice_id: UUID) -> tuple[_Route, StoredChoice]:
     """The route, locked, and the choice. Raises ImpossibleStep where the trip has ended or has no such choice."""
     if _LOCK.first(connection, (*tenant, route_id)) is None:
-        raise ImpossibleStep("the driver has no plan of this route, or the route has ended")
+        raise ImpossibleStep(text_to_say("the driver has no plan of this route, or the route has ended"))
     choice = _CHOICE.first(connection, (*tenant, route_id, choice_id))
     if choice is None:
-        raise ImpossibleStep("the route has no such choice")
+        raise ImpossibleStep(text_to_say("the route has no such choice"))
     return _ROUTE.one(connection, (*tenant, route_id)), choice
 
 
 def _require_possible(route: _Route, choice: StoredChoice) -> None:
     """Refuse a choice that nobody can take now. Raises ImpossibleStep."""
     if choice.status == ChoiceStatus.DECLINED:
-        raise ImpossibleStep("dispatch has declined it")
+        raise ImpossibleStep(text_to_say("dispatch has declined it"))
     if choice.status == ChoiceStatus.REFUSED:
-        raise ImpossibleStep(choice.reason or "no plan with it could be made")
+        raise ImpossibleStep(choice.reason or text_to_say("no plan with it could be made"))
     if choice.plan_id != route.plan_id:
-        raise ImpossibleStep("there is a newer plan, which has choices of its own")
+        raise ImpossibleStep(text_to_say("there is a newer plan, which has choices of its own"))
     if route.is_busy:
-        raise ImpossibleStep("a new plan is being made or sent: look again when it is there")
+        raise ImpossibleStep(text_to_say("a new plan is being made or sent: look again when it is there"))
     if route.chosen >= MOST_CHOSEN:
-        raise ImpossibleStep(f"{MOST_CHOSEN} choices were made on this trip: call dispatch")
+        raise ImpossibleStep(text_to_say("no more choices can be made on this trip: call dispatch"))
 
 
 def _take(
