@@ -2,20 +2,28 @@
 twenty. A statement then inserts them, because COPY cannot write into a table with row-level security."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, LiteralString
 
 from psycopg import sql
 
 from domain.database.connections import Connection
 
 
-def stage(connection: Connection, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> sql.Identifier:
-    """Copy rows for `table` into a temporary table, which goes with the transaction. Returns its name."""
+def stage(
+    connection: Connection,
+    table: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    like: LiteralString | None = None,
+) -> sql.Identifier:
+    """Copy rows for `table` into a temporary table, which goes with the transaction. Returns its name. `like` is a join
+    of tables with such columns, if the rows are for several."""
     staged, names = sql.Identifier(f"staged_{table}"), sql.SQL(", ").join(map(sql.Identifier, columns))
     connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(staged))  # of an earlier import in this transaction
     connection.execute(
         sql.SQL("CREATE TEMP TABLE {} ON COMMIT DROP AS SELECT {} FROM {} LIMIT 0").format(
-            staged, names, sql.Identifier(table)
+            staged, names, sql.SQL(like) if like is not None else sql.Identifier(table)
         )
     )
     with connection.cursor() as cursor, cursor.copy(sql.SQL("COPY {} FROM STDIN").format(staged)) as copy:

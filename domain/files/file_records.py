@@ -1,6 +1,6 @@
 """The rows below a heading become records: cells are converted by columns, and faults are reported by line."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice, zip_longest
 from typing import Any, NamedTuple
@@ -159,41 +159,83 @@ def _portions(rows: Iterator[Row]) -> Iterator[list[Row]]:
         size = min(2 * size, _MOST_ROWS_AT_ONCE)
 
 
-def file_records(
+class FilePortion(NamedTuple):
+    """Some rows of the file by columns: what is alike in all of them is then looked at once."""
+
+    lines: Sequence[int]
+    columns: Mapping[str, list[Any]]
+    """The values of each field that has a column; an empty cell is the common value, or None."""
+    common: Mapping[str, Any]
+    """The values of fields that every row has."""
+    faults: "_Faults"
+
+    def column(self, field: str) -> Sequence[Any]:
+        found = self.columns.get(field)
+        return found if found is not None else [self.common.get(field)] * len(self.lines)
+
+    def values(self, number: int) -> dict[str, Any]:
+        """The values of one row, by field. Unreadable cells are there as texts."""
+        return {**self.common, **{field: values[number] for field, values in self.columns.items()}}
+
+    def leaves_out(self, number: int, report: ImportReport, passes_over: PassesOver) -> bool:
+        """True for a row with a fault; it is refused, or passed over as one about something else."""
+        found = self.faults.of(number)
+        if not found:
+            return False
+        if passes_over(self.values(number)):
+            report.pass_over()
+        else:
+            report.reject(self.lines[number], "; ".join(found))
+        return True
+
+
+def file_portions(
     rows: Iterator[Row],
     readers: Sequence[FieldReader],
-    common: dict[str, Any],
+    common: Mapping[str, Any],
     width: Width,
-    report: ImportReport,
     progress: Progress,
-    passes_over: PassesOver,
-) -> Iterator[FileRecord]:
+) -> Iterator[FilePortion]:
     doubled = [reader for reader in readers if reader.others]
-    names = [reader.field for reader in readers]
     read = 0
     for portion in _portions(rows):
+        read += len(portion)
+        if read > MOST_FILE_RECORDS:
+            raise UnreadableFile(f"the file has more than {MOST_FILE_RECORDS:,} rows: divide it")
         faults = _Faults(
             (number, width.fault(row.cells)) for number, row in enumerate(portion) if len(row.cells) > width.named
         )
         columns = list(zip_longest(*(row.cells for row in portion)))
-        values_of = [
-            _column_values(reader, columns, len(portion), common.get(reader.field), faults) for reader in readers
-        ]
-        for number, (row, told) in enumerate(zip(portion, zip(*values_of, strict=True), strict=True)):
-            read += 1
-            if read > MOST_FILE_RECORDS:
-                raise UnreadableFile(f"the file has more than {MOST_FILE_RECORDS:,} rows: divide it")
-            values = common | dict(zip(names, told, strict=True))
-            if doubled:
-                faults.add(number, *_disagreements(doubled, row.cells, values))
-            found = faults.of(number)
-            if not found:
-                yield FileRecord(row.line, values)
-            elif passes_over(values):
-                report.pass_over()
-            else:
-                report.reject(row.line, "; ".join(found))
+        values_of = {
+            reader.field: _column_values(reader, columns, len(portion), common.get(reader.field), faults)
+            for reader in readers
+        }
+        if doubled:
+            _set_doubled(doubled, portion, values_of, faults)
+        yield FilePortion([row.line for row in portion], values_of, common, faults)
         progress(len(portion))
+
+
+def _set_doubled(
+    doubled: Sequence[FieldReader], portion: Sequence[Row], values_of: Mapping[str, list[Any]], faults: "_Faults"
+) -> None:
+    """Set the fields that have several columns in each of the rows."""
+    for number, row in enumerate(portion):
+        values: dict[str, Any] = {}
+        faults.add(number, *_disagreements(doubled, row.cells, values))
+        for field, value in values.items():
+            values_of[field][number] = value
+
+
+def file_records(
+    portions: Iterable[FilePortion], report: ImportReport, passes_over: PassesOver
+) -> Iterator[FileRecord]:
+    """The rows one by one, without those that have a fault."""
+    for portion in portions:
+        common, names = dict(portion.common), list(portion.columns)
+        for number, told in enumerate(zip(*portion.columns.values(), strict=True)):
+            if not (portion.faults and portion.leaves_out(number, report, passes_over)):
+                yield FileRecord(portion.lines[number], common | dict(zip(names, told, strict=True)))
 
 
 class _Faults:
@@ -208,8 +250,11 @@ class _Faults:
         for fault in filter(None, faults):
             self._by_row.setdefault(number, []).append(fault)
 
+    def __bool__(self) -> bool:
+        return bool(self._by_row)
+
     def of(self, number: int) -> Sequence[str]:
-        return self._by_row.get(number, ()) if self._by_row else ()
+        return self._by_row.get(number, ())
 
 
 def _column_values(

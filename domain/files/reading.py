@@ -16,9 +16,11 @@ from domain.files.column_names import MOST_LINES_ABOVE, usual_delimiter
 from domain.files.csvfiles import ImportReport, Progress, UnreadableFile
 from domain.files.day_order import refuse_days_first
 from domain.files.file_records import (
+    FilePortion,
     FileRecord,
     PassesOver,
     field_reader,
+    file_portions,
     file_records,
     first_name_of,
     is_heading,
@@ -37,12 +39,14 @@ AUTO = "auto"
 
 @dataclass(slots=True)
 class ProfiledFile:
-    """An open file. `records` may be read once."""
+    """An open file. Its rows may be read once: by `portions`, or one by one as `records`."""
 
     heading: Heading
     fields: dict[str, str]
     """The used columns, by field."""
+    portions: Iterator[FilePortion]
     records: Iterator[FileRecord]
+    """The rows without those that have a fault."""
     above: dict[str, Any] = field(default_factory=dict)
     """The values above the heading, by field. They count for every record whose row has no value of its own."""
 
@@ -86,20 +90,10 @@ def open_profiled(
             if _holds_dates(place.field) and not profile.columns[place.field.name].date_format:
                 refuse_days_first(place.name, (cell for row in sample for cell in _cells_at(row, place.indexes)))
         width = width_of(heading, [row for row in sample if not is_heading(row, named, first_name_of(named))])
-        yield ProfiledFile(
-            heading,
-            {reader.field: reader.column for reader in readers},
-            file_records(
-                without_headings(chain(sample, rows), named, report, progress),
-                readers,
-                profile.constants | above,
-                width,
-                report,
-                progress,
-                passes_over,
-            ),
-            above,
-        )
+        rows_below = without_headings(chain(sample, rows), named, report, progress)
+        portions = file_portions(rows_below, readers, profile.constants | above, width, progress)
+        columns = {reader.field: reader.column for reader in readers}
+        yield ProfiledFile(heading, columns, portions, file_records(portions, report, passes_over), above)
 
 
 def _holds_dates(field: RecordField) -> bool:

@@ -1,7 +1,7 @@
-"""The prices of a file by columns: a file has a million rows, and an object for each price would fill the memory."""
+"""The prices of a file by columns: a file has a million rows, and an object for each row would fill the memory."""
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
@@ -13,9 +13,15 @@ from domain.stations.station_finding import CodedStation
 from domain.stations.written_prices import PriceKind, diesel_rank
 
 Places: TypeAlias = NDArray[np.intp]
+"""Places in the columns: which of the rows."""
+Flags: TypeAlias = NDArray[np.bool_]
+Floats: TypeAlias = NDArray[np.float64]
+Indexes: TypeAlias = NDArray[np.uint32]
 
-NO_PLACES: Places = np.empty(0, np.intp)
 PRICE_KINDS: tuple[PriceKind, PriceKind] = ("net", "retail")
+NO_PRICE = float("nan")
+ROWS_AT_ONCE = 1 << 16
+"""Rows that are looked at together: figures beside all prices of a file would take many times their memory."""
 
 
 class FilePrice(NamedTuple):
@@ -30,99 +36,125 @@ class FilePrice(NamedTuple):
     product: str
     retail_beside: float | None
     """The retail price of its row."""
-    is_swapped: bool
-    """True if the net price of its row is far above the retail price."""
 
 
 class FilePrices:
-    """The prices in the order of the file."""
+    """The rows with prices in the order of the file, 32 bytes each; and their stations, moments and products."""
 
-    def __init__(self) -> None:
-        self.kinds, self.swapped, self.ranks = array("b"), array("b"), array("b")
-        self.lines, self.numbers, self.times, self._products = array("q"), array("q"), array("q"), array("q")
-        """`numbers` and `times` are places in `stations` and `moments`."""
-        self.prices, self.besides = array("d"), array("d")
-        """The retail price of a row is NaN where it has none."""
+    def __init__(self, *, takes_retail: bool) -> None:
+        self._takes_retail = takes_retail
+        self._lines, self._sites, self._times, self._products = array("I"), array("I"), array("I"), array("I")
+        self._net, self._retail = array("d"), array("d")
         self.stations: list[CodedStation] = []
         self.moments: list[datetime] = []
-        self._number_of: dict[str, int] = {}
-        self._time_of: dict[datetime, int] = {}
-        self._names: list[str] = []
-        self._name_of: dict[str, int] = {}
+        self.products: list[str] = []
         self._places: list[RowPlace] = []
-        self._last_places: list[RowPlace] = []
+        """Each site is a station in the words of some rows."""
+        self._station_of = array("I")
+        self._site_of: dict[str, int] = {}
+        self._time_of: dict[datetime, int] = {}
+        self._product_of: dict[str, int] = {}
 
     def __len__(self) -> int:
-        return len(self.prices)
+        return len(self._lines)
 
-    def __getitem__(self, index: int) -> FilePrice:
-        beside = self.besides[index]
-        return FilePrice(
-            PRICE_KINDS[self.kinds[index]],
-            self.lines[index],
-            self.stations[self.numbers[index]],
-            self._places[index],
-            self.prices[index],
-            self.moments[self.times[index]],
-            self._names[self._products[index]],
-            beside if beside == beside else None,
-            bool(self.swapped[index]),
-        )
+    def site(self, station: CodedStation, place: RowPlace) -> int:
+        """The number of a station in the words of a row. The rows of a station mostly have the same words."""
+        last = self._site_of.get(station.station_id)
+        if last is None:
+            self._station_of.append(len(self.stations))
+            self.stations.append(station)
+        elif self._places[last] == place:
+            return last
+        else:
+            self._station_of.append(self._station_of[last])
+        site = self._site_of[station.station_id] = len(self._places)
+        self._places.append(place)
+        return site
 
     def add(
-        self,
-        line: int,
-        station: CodedStation,
-        place: RowPlace,
-        effective_at: datetime,
-        product: str,
-        told: Sequence[tuple[PriceKind, float]],
-        retail_beside: float | None,
-        *,
-        is_swapped: bool,
+        self, line: int, site: int, effective_at: datetime, product: str, net: float | None, retail: float | None
     ) -> None:
-        """Add the prices of one row."""
-        number = self._number_of.get(station.station_id)
-        if number is None:
-            number = self._number_of[station.station_id] = len(self.stations)
-            self.stations.append(station)
-            self._last_places.append(place)
-        elif self._last_places[number] == place:
-            place = self._last_places[number]  # one object for all rows of a station
-        else:
-            self._last_places[number] = place
-        if (time := self._time_of.get(effective_at)) is None:
+        """Add the prices of a row. A retail price that is not taken still stands beside the net price."""
+        time, name = self._time_of.get(effective_at), self._product_of.get(product)
+        if time is None:
             time = self._time_of[effective_at] = len(self.moments)
             self.moments.append(effective_at)
-        if (name := self._name_of.get(product)) is None:
-            name = self._name_of[product] = len(self._names)
-            self._names.append(product)
-        rank, beside = diesel_rank(product) if product else 0, _NAN if retail_beside is None else retail_beside
-        for kind, price in told:
-            self.kinds.append(0 if kind == "net" else 1)
-            self.swapped.append(is_swapped)
-            self.ranks.append(rank)
-            self.lines.append(line)
-            self.numbers.append(number)
-            self.times.append(time)
-            self._products.append(name)
-            self.prices.append(price)
-            self.besides.append(beside)
-            self._places.append(place)
+        if name is None:
+            name = self._product_of[product] = len(self.products)
+            self.products.append(product)
+        self._lines.append(line)
+        self._sites.append(site)
+        self._times.append(time)
+        self._products.append(name)
+        self._net.append(NO_PRICE if net is None else net)
+        self._retail.append(NO_PRICE if retail is None else retail)
 
-    def divided(self, among: Places, now: datetime) -> tuple[Places, Places, Places]:
-        """The places of net prices, of retail prices that hold at `now`, and of those that hold later."""
-        is_retail = np.frombuffer(self.kinds, np.int8)[among] == 1
-        is_later = np.array([moment > now for moment in self.moments], np.bool_)[
-            np.frombuffer(self.times, np.int64)[among]
-        ]
-        return among[~is_retail], among[is_retail & ~is_later], among[is_retail & is_later]
+    def is_known_moment(self, moment: datetime) -> bool:
+        return moment in self._time_of
 
-    def told(self, places: Places) -> Iterator[tuple[str, datetime, float]]:
-        """The station, the moment and the price at each place."""
+    # --- Columns ---------------------------------------------------------------------------------------------------
+
+    @property
+    def lines(self) -> Indexes:
+        return np.frombuffer(self._lines, np.uint32)
+
+    @property
+    def numbers(self) -> Indexes:
+        """The place of each row's station in `stations`."""
+        return np.frombuffer(self._station_of, np.uint32)[np.frombuffer(self._sites, np.uint32)]
+
+    @property
+    def times(self) -> Indexes:
+        """The place of each row's moment in `moments`."""
+        return np.frombuffer(self._times, np.uint32)
+
+    @property
+    def ranks(self) -> NDArray[np.int8]:
+        """The rank of each row's product among the kinds of diesel."""
+        ranks = [diesel_rank(product) if product else 0 for product in self.products]
+        return np.array(ranks, np.int8)[np.frombuffer(self._products, np.uint32)]
+
+    @property
+    def retail_beside(self) -> Floats:
+        return np.frombuffer(self._retail, np.float64)
+
+    def prices(self, kind: PriceKind) -> Floats:
+        """The prices that are taken; NaN where a row has none."""
+        if kind == "net":
+            return np.frombuffer(self._net, np.float64)
+        return self.retail_beside if self._takes_retail else np.full(len(self), NO_PRICE)
+
+    def price(self, row: int, kind: PriceKind) -> FilePrice:
+        site, beside = self._sites[row], self._retail[row]
+        return FilePrice(
+            kind,
+            self._lines[row],
+            self.stations[self._station_of[site]],
+            self._places[site],
+            self._net[row] if kind == "net" else beside,
+            self.moments[self._times[row]],
+            self.products[self._products[row]],
+            beside if beside == beside else None,
+        )
+
+    def are_distinct(self) -> bool:
+        """True if no station comes twice with the same moment."""
+        keys = (self.numbers.astype(np.uint64) << np.uint64(32)) | self.times
+        keys.sort()
+        return not bool((keys[1:] == keys[:-1]).any())
+
+    def told(self, net: Flags, retail: Flags) -> Iterator[tuple[str, datetime, float | None, float | None]]:
+        """The station, the moment and the prices of the rows that have one of them: a net price where `net` is true, a
+        retail price where `retail` is."""
         ids = [station.station_id for station in self.stations]
-        for place in places.tolist():
-            yield ids[self.numbers[place]], self.moments[self.times[place]], self.prices[place]
-
-
-_NAN = float("nan")
+        everything = np.flatnonzero(net | retail)
+        for begin in range(0, len(everything), ROWS_AT_ONCE):
+            rows = everything[begin : begin + ROWS_AT_ONCE]
+            stations = [ids[number] for number in self.numbers[rows].tolist()]
+            moments = [self.moments[time] for time in self.times[rows].tolist()]
+            nets, retails = (
+                [price if price == price else None for price in np.where(taken[rows], prices[rows], NO_PRICE).tolist()]
+                for taken, prices in ((net, self.prices("net")), (retail, self.prices("retail")))
+            )
+            yield from zip(stations, moments, nets, retails, strict=True)

@@ -13,7 +13,7 @@ from domain.stations.places import UnknownStation
 from domain.stations.price_sets import begin_price_set
 from domain.stations.price_units import NO_RATES, US_DOLLARS_A_GALLON, ExchangeRates, UnitOfPrice, in_dollars
 from domain.stations.station_codes import CARD_CODES, keep_codes, plain_code
-from domain.stations.stored_prices import store_coming_prices, store_quotes, store_retail_prices
+from domain.stations.stored_prices import stage_prices, store_staged_prices
 
 
 class HeldPrice(NamedTuple):
@@ -127,13 +127,10 @@ def accept_price(
         keep_codes(
             connection, company_id, [(held.code_set or CARD_CODES, plain_code(held.code), station)], is_decided=True
         )
-    row = [(station, held.effective_at, _in_dollars(held, rates))]
-    if held.kind == "net":
-        store_quotes(connection, company_id, held.profile, row)
-    elif held.effective_at > now:
-        store_coming_prices(connection, row)
-    else:
-        store_retail_prices(connection, row, now=now)
+    price = _in_dollars(held, rates)
+    net, retail = (price, None) if held.kind == "net" else (None, price)
+    stage_prices(connection, [(station, held.effective_at, net, retail)])
+    store_staged_prices(connection, company_id, held.profile, now=now)
     _DECIDE.execute(connection, ("accepted", now, by.name, station, company_id, held_id))
     record_about(connection, by, Action("prices.accept"), "hld", held_id, company_id=company_id)
 

@@ -5,7 +5,6 @@ becomes a quote. Prices that are unlike others, or in money that has no rate, an
 certain, are held for a person. Rows of other products and of retired stations are passed over. A price for a later time
 waits: a quote by its time, a retail price in `coming_prices`."""
 
-from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from uuid import UUID
@@ -13,28 +12,27 @@ from zoneinfo import ZoneInfo
 
 from domain.accounts.companies import require_company, time_zone_of
 from domain.database.connections import Connection, as_json
-from domain.database.staging import stage
 from domain.database.statements import Command
 from domain.files.csvfiles import Progress, UnreadableFile
 from domain.files.profiles import FileProfile
 from domain.files.reading import open_profiled
 from domain.ids import new_id
-from domain.stations.price_judging import judge_prices
+from domain.stations.file_prices import FilePrices
+from domain.stations.price_judging import TakenPrices, judge_prices
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import PRICE_FIELDS, with_usual_columns
 from domain.stations.price_rows import (
     PriceImport,
     PriceReport,
+    PriceRows,
     decisions_of,
-    is_rule,
     quotes_now,
-    read_price_row,
     words_of_place,
 )
 from domain.stations.price_sets import begin_price_set, lock_prices, newest_price_set
 from domain.stations.station_codes import code_of_row
 from domain.stations.station_finding import StationFinder
-from domain.stations.stored_prices import store_coming_prices, store_quotes, store_retail_prices
+from domain.stations.stored_prices import STATION_COLUMNS, add_stations, stage_prices, store_staged_prices
 
 
 def store_price_file(
@@ -55,7 +53,7 @@ def store_price_file(
     require_company(connection, company_id)
     profile, zone = with_usual_columns(profile), ZoneInfo(time_zone_of(connection, company_id))
 
-    def judged(progress: Progress) -> PriceImport:
+    def judged(progress: Progress) -> tuple[PriceImport, TakenPrices]:
         one = PriceImport(
             connection,
             company_id,
@@ -68,35 +66,34 @@ def store_price_file(
             StationFinder(connection, company_id, profile.code_set),
             quotes_now(connection, company_id, now=now),
             decisions_of(connection, company_id),
+            FilePrices(takes_retail=takes_retail),
         )
         _read(one, path, zone, progress)
-        judge_prices(one)
-        return one
+        return one, judge_prices(one)
 
     # Rows are judged while others change prices; if that happened, the file is read again while others wait. Its rows
     # are not kept for that: a large file would fill the memory.
     seen = newest_price_set(connection, company_id)
-    one = judged(progress)
+    one, taken = judged(progress)
     lock_prices(connection, None if takes_retail else company_id)
     if newest_price_set(connection, company_id) != seen:
-        one = judged(lambda _: None)
+        one, taken = judged(lambda _: None)
     if takes_retail:
         begin_price_set(connection, "stations", None, now=now)
     begin_price_set(connection, "deals", company_id, now=now)
-    _store(one)
+    _store(one, taken)
     return one.report
 
 
 def _read(one: PriceImport, path: Path, zone: ZoneInfo, progress: Progress) -> None:
     """Read the rows of the file. Raises UnreadableFile."""
     report = one.report
-    with open_profiled(
-        path, one.profile, PRICE_FIELDS, zone, report, progress=progress, passes_over=is_rule, tell=report.pass_row
-    ) as file:
+    with open_profiled(path, one.profile, PRICE_FIELDS, zone, report, progress=progress, tell=report.pass_row) as file:
         if not one.takes_retail and "net_price" not in file.fields:
             raise UnreadableFile("the file has retail prices only, which all companies share: an operator imports it")
-        for record in file.records:
-            read_price_row(one, record, file.fields)
+        rows = PriceRows(one, file.fields)
+        for portion in file.portions:
+            rows.read(portion)
 
 
 _HOLD = Command(
@@ -114,15 +111,12 @@ _HOLD = Command(
 )
 
 
-def _store(one: PriceImport) -> None:
-    prices = one.prices
-    quotes, retail, coming = prices.divided(one.taken, one.now)
-    first_prices = _add_stations(one, prices.told(retail))
+def _store(one: PriceImport, taken: TakenPrices) -> None:
+    stage_prices(one.connection, one.prices.told(*taken))
+    if one.added:
+        add_stations(one.connection, (station[: len(STATION_COLUMNS)] for station in one.added.values()), now=one.now)
     one.finder.keep_learnt(one.connection, one.company_id)
-    store_quotes(one.connection, one.company_id, one.profile.name, prices.told(quotes))
-    others = (price for price in prices.told(retail) if price[0] not in first_prices)
-    store_retail_prices(one.connection, others, now=one.now)
-    store_coming_prices(one.connection, prices.told(coming))
+    store_staged_prices(one.connection, one.company_id, one.profile.name, now=one.now)
     _hold(one)
 
 
@@ -160,29 +154,3 @@ def _hold(one: PriceImport) -> None:
                 "rows": as_json(waiting),
             },
         )
-
-
-def _add_stations(one: PriceImport, retail: Iterable[tuple[str, datetime, float]]) -> Mapping[str, object]:
-    """Adds the new stations of the file with their newest retail price. Returns these prices by station."""
-    if not one.added:
-        return {}
-    newest: dict[str, tuple[float, datetime]] = {}
-    for station_id, at, price in retail:
-        if station_id in one.added and (station_id not in newest or newest[station_id][1] < at):
-            newest[station_id] = price, at
-    columns = (*_STATION_COLUMNS, "retail_price", "priced_at")
-    no_price = None, None
-    stage(
-        one.connection,
-        "stations",
-        columns,
-        ((*station[:8], *newest.get(station_id, no_price)) for station_id, station in one.added.items()),
-    )
-    one.connection.execute(
-        "INSERT INTO stations (station_id, name, brand, address, city, state, latitude, longitude, retail_price,"
-        " priced_at) SELECT * FROM staged_stations ORDER BY station_id ON CONFLICT (station_id) DO NOTHING"
-    )
-    return newest
-
-
-_STATION_COLUMNS = ("station_id", "name", "brand", "address", "city", "state", "latitude", "longitude")

@@ -3,7 +3,7 @@
 Nearly all prices are plain. So the limits are compared for all prices at once, with numpy, and only prices that may be
 beyond one are looked at by themselves."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from domain.files.csvfiles import UnreadableFile
-from domain.languages.units import Country
-from domain.stations.file_prices import PRICE_KINDS, FilePrice, FilePrices
+from domain.stations.file_prices import PRICE_KINDS, ROWS_AT_ONCE, FilePrice, FilePrices, Flags, Floats, Indexes, Places
 from domain.stations.price_outliers import (
     FEWEST_IN_STATE,
     FEWEST_NEIGHBORS,
@@ -23,32 +22,38 @@ from domain.stations.price_outliers import (
     net_fault,
     usual_of_countries,
 )
-from domain.stations.price_rows import DoubtfulPrice, PriceImport, PriceReport
+from domain.stations.price_rows import MOST_OF_RETAIL, DoubtfulPrice, PriceImport, PriceReport
 from domain.stations.price_units import country_of
-from domain.stations.prices import fresh_retail
+from domain.stations.prices import STALE_AFTER, fresh_retail
 from domain.stations.station_codes import code_of_row
 from domain.stations.station_finding import CodedStation
-from domain.stations.written_prices import diesel_rank
+from domain.stations.written_prices import PriceKind, diesel_rank
 
 MOST_HELD = 1_000
 """Most held prices of one file. More are too many for a person; the file was misread."""
 
-_Floats = NDArray[np.float64]
-_Flags = NDArray[np.bool_]
-_Places = NDArray[np.intp]
+_Outcomes = NDArray[np.int8]
 
-_UNCHANGED, _CREATED, _UPDATED, _HELD = range(4)
+_NONE, _UNCHANGED, _CREATED, _UPDATED, _HELD = range(5)
+"""The outcomes of one price; none where the row has no such price."""
 _ALMOST = 1 - 1e-9
 """Limits are drawn in by this much, so that the look at all prices misses none that the look at one would find."""
+
+
+class TakenPrices(NamedTuple):
+    """True for each row of the file whose price of the kind counts."""
+
+    net: Flags
+    retail: Flags
 
 
 class _Before(NamedTuple):
     """The stored price of one kind at each station of the file; NaN where there is none."""
 
-    price: _Floats
-    moment: _Floats
+    price: Floats
+    moment: Floats
     """Its time in seconds."""
-    fresh: _Floats
+    fresh: Floats
     """The price, unless it is too old."""
 
 
@@ -56,36 +61,45 @@ class _Usual(NamedTuple):
     """The usual prices of one kind, and those around each station of the file and in its state."""
 
     prices: UsualPrices
-    near: _Floats
-    in_state: _Floats
+    near: Floats
+    in_state: Floats
 
 
-def judge_prices(one: PriceImport) -> None:
-    """Leaves in `taken` the places of the prices that count, in the order of the file, and adds the doubtful ones to
-    `doubts`."""
-    prices = one.prices
-    kept, repeated = _without_repeats(prices, one.report)
-    before: dict[str, _Before] = {kind: _before_of(one, kind) for kind in PRICE_KINDS}
-    usual = _usual_prices(one, prices, kept)
-    outcomes, is_older, is_suspect = _compared(one, prices, kept, before, usual)
-    is_taken = ~is_older
-    for at in np.flatnonzero(is_suspect & is_taken):
-        price = prices[int(kept[at])]
-        reason = _reason(one, price, usual[price.kind].prices)
+class _Judged(NamedTuple):
+    """The prices of one kind in all rows."""
+
+    outcomes: _Outcomes
+    is_taken: Flags
+    suspects: Places
+    """The rows whose price may be beyond a limit."""
+
+
+def judge_prices(one: PriceImport) -> TakenPrices:
+    """Tells which prices of the file count, and adds the doubtful ones to `doubts`."""
+    counting, repeated = _without_repeats(one.prices, one.report)
+    usual = _usual_prices(one, counting)
+    before = {kind: _before_of(one, kind) for kind in PRICE_KINDS}
+    judged = {kind: _judged(one, kind, counting[kind], before, usual) for kind in PRICE_KINDS}
+    suspects = [(row, number) for number, kind in enumerate(PRICE_KINDS) for row in judged[kind].suspects.tolist()]
+    for row, number in sorted(suspects):
+        of_kind = judged[PRICE_KINDS[number]]
+        price = one.prices.price(row, PRICE_KINDS[number])
+        reason = _reason(one, price, row, usual[price.kind].prices)
         decided = one.decided.get(_decision_key(one, price)) if reason else "accepted"
         if decided == "accepted":
             continue
-        is_taken[at] = False
-        outcomes[at] = _UNCHANGED if decided == "refused" else _HELD
+        of_kind.is_taken[row] = False
+        of_kind.outcomes[row] = _UNCHANGED if decided == "refused" else _HELD
         if decided != "refused":
             one.doubts.append(_doubtful(price, reason))
-    one.taken = kept[is_taken]
     if len(one.doubts) > MOST_HELD:
         raise UnreadableFile(
             f"{len(one.doubts):,} prices are unlike those before or beside them: check the columns and units of the "
             "profile. Nothing is imported"
         )
-    _count(one.report, np.frombuffer(prices.lines, np.int64)[kept], outcomes, repeated)
+    net, retail = judged["net"], judged["retail"]
+    _count(one.report, net.outcomes, retail.outcomes, repeated)
+    return TakenPrices(net.is_taken, retail.is_taken)
 
 
 def _doubtful(price: FilePrice, reason: str) -> DoubtfulPrice:
@@ -93,15 +107,12 @@ def _doubtful(price: FilePrice, reason: str) -> DoubtfulPrice:
     return DoubtfulPrice(price.kind, station_id, price.place, (), price.price, price.effective_at, reason)
 
 
-def _count(report: PriceReport, lines: NDArray[np.int64], outcomes: NDArray[np.int8], repeated: Sequence[int]) -> None:
+def _count(report: PriceReport, net: _Outcomes, retail: _Outcomes, repeated: Places) -> None:
     """Counts the rows by the outcomes of their one or two prices: a price that changes something tells more than one
-    that does not, the first one more than the second, and a held one most."""
-    firsts = np.flatnonzero(np.diff(lines, prepend=-1))
-    first, second = outcomes[firsts], outcomes[np.minimum(firsts + 1, max(len(lines) - 1, 0))]
-    has_second = np.diff(np.append(firsts, len(lines))) > 1
-    told = np.where((first == _UNCHANGED) & has_second, second, first)
-    told[(first == _HELD) | (has_second & (second == _HELD))] = _HELD
-    told = told[~np.isin(lines[firsts], repeated)]
+    that does not, the net price more than the retail price, and a held one most."""
+    told = np.where((net == _NONE) | ((net == _UNCHANGED) & (retail != _NONE)), retail, net)
+    told[(net == _HELD) | (retail == _HELD)] = _HELD
+    told[repeated] = _NONE
     report.unchanged, report.created, report.updated = (
         int(np.count_nonzero(told == outcome)) for outcome in (_UNCHANGED, _CREATED, _UPDATED)
     )
@@ -110,80 +121,111 @@ def _count(report: PriceReport, lines: NDArray[np.int64], outcomes: NDArray[np.i
 # --- Repeats -----------------------------------------------------------------------------------------------------
 
 
-def _without_repeats(prices: FilePrices, report: PriceReport) -> tuple[_Places, list[int]]:
-    """The places of the prices, each station once for each kind and moment, and the lines that repeat others. Among
-    several kinds of diesel the usual one counts."""
-    everything: _Places = np.arange(len(prices), dtype=np.intp)
-    lines = np.frombuffer(prices.lines, np.int64)
-    if len(prices.stations) == len(np.unique(lines)):
-        return everything, []  # nearly all files
-    keys: list[NDArray[Any]] = [np.frombuffer(prices.times, np.int64), np.frombuffer(prices.numbers, np.int64)]
-    keys.append(np.frombuffer(prices.kinds, np.int8))
-    by: list[NDArray[Any]] = [everything, lines, np.frombuffer(prices.ranks, np.int8), *keys]
-    order = np.lexsort(by)
-    begins = np.ones(len(order), np.bool_)
-    begins[1:] = np.any([key[order][1:] != key[order][:-1] for key in keys], axis=0)
-    counts = np.empty(len(order), np.intp)
-    counts[order] = order[np.maximum.accumulate(np.where(begins, everything, 0))]  # the price that counts, for each
-    others = np.flatnonzero(lines[counts] != lines)
-    told: dict[int, list[tuple[int, int]]] = {}
-    for place in others[np.lexsort((others, lines[others], np.frombuffer(prices.ranks, np.int8)[others]))]:
-        told.setdefault(int(lines[place]), []).append((int(place), int(counts[place])))
-    for line, pairs in told.items():
-        _tell_repeat(report, line, [(prices[place], prices[first]) for place, first in pairs])
-    return everything[counts == everything], list(told)
+def _without_repeats(prices: FilePrices, report: PriceReport) -> tuple[dict[PriceKind, Flags], Places]:
+    """True for each row whose price of the kind counts, each station once for each moment; and the rows that repeat
+    others. Among several kinds of diesel the usual one counts."""
+    there = {kind: ~np.isnan(prices.prices(kind)) for kind in PRICE_KINDS}
+    if prices.are_distinct():
+        return there, _NO_ROWS  # nearly all files
+    firsts = {kind: _firsts(prices, np.flatnonzero(there[kind])) for kind in PRICE_KINDS}
+    everything = np.arange(len(prices))
+    counts = {kind: firsts[kind] == everything for kind in PRICE_KINDS}
+    repeated = np.flatnonzero(~(counts["net"] & counts["retail"]))
+    repeated = repeated[np.argsort(prices.ranks[repeated], kind="stable")]
+    for row in repeated.tolist():
+        kinds = [kind for kind in PRICE_KINDS if not counts[kind][row]]
+        _tell_repeat(report, [(prices.price(row, kind), prices.price(int(firsts[kind][row]), kind)) for kind in kinds])
+    return {kind: there[kind] & counts[kind] for kind in PRICE_KINDS}, repeated
 
 
-def _tell_repeat(report: PriceReport, line: int, pairs: Sequence[tuple[FilePrice, FilePrice]]) -> None:
+_NO_ROWS: Places = np.empty(0, np.intp)
+
+
+def _firsts(prices: FilePrices, rows: Places) -> Places:
+    """The row that counts for the station and moment of each row of the file, among `rows`; any other is its own."""
+    times, numbers = prices.times[rows], prices.numbers[rows]
+    order = np.lexsort((prices.ranks[rows], times, numbers))
+    times, numbers, rows = times[order], numbers[order], rows[order]
+    begins = np.ones(len(rows), np.bool_)
+    begins[1:] = (times[1:] != times[:-1]) | (numbers[1:] != numbers[:-1])
+    found = np.arange(len(prices))
+    found[rows] = rows[np.maximum.accumulate(np.where(begins, np.arange(len(rows)), 0))]
+    return found
+
+
+def _tell_repeat(report: PriceReport, pairs: Sequence[tuple[FilePrice, FilePrice]]) -> None:
     """Report a row whose prices another row repeats and that therefore does not count."""
     price, counts = pairs[0]
     told = f"station {price.station.station_id} is already on line {counts.line}"
     if diesel_rank(price.product) > diesel_rank(counts.product):
-        report.pass_row(line, f"{told}, with the price of {counts.product!r}")
+        report.pass_row(price.line, f"{told}, with the price of {counts.product!r}")
     elif all(one.price == other.price for one, other in pairs):
-        report.pass_row(line, f"{told}, with the same price")
+        report.pass_row(price.line, f"{told}, with the same price")
     else:
-        report.reject(line, told)
+        report.reject(price.line, told)
 
 
 # --- Limits ------------------------------------------------------------------------------------------------------
 
 
+def _judged(
+    one: PriceImport,
+    kind: PriceKind,
+    is_there: Flags,
+    before: Mapping[PriceKind, _Before],
+    usual: Mapping[PriceKind, _Usual],
+) -> _Judged:
+    outcomes, is_taken = np.zeros(len(is_there), np.int8), is_there.copy()
+    suspects = []
+    everything = np.flatnonzero(is_there)
+    for begin in range(0, len(everything), ROWS_AT_ONCE):
+        rows = everything[begin : begin + ROWS_AT_ONCE]
+        outcomes[rows], is_older, is_suspect = _compared(one, kind, rows, before, usual)
+        is_taken[rows] = ~is_older
+        suspects.append(rows[is_suspect & ~is_older])
+    return _Judged(outcomes, is_taken, np.concatenate([_NO_ROWS, *suspects]))
+
+
 def _compared(
-    one: PriceImport, prices: FilePrices, kept: _Places, before: dict[str, _Before], usual: dict[str, _Usual]
-) -> tuple[NDArray[np.int8], _Flags, _Flags]:
-    """The outcome of each price that is kept, whether a newer one is stored, and whether it may be beyond a limit."""
-    numbers = np.frombuffer(prices.numbers, np.int64)[kept]
-    is_net = np.frombuffer(prices.kinds, np.int8)[kept] == 0
-    price, beside = np.frombuffer(prices.prices, np.float64)[kept], np.frombuffer(prices.besides, np.float64)[kept]
-    moments = np.array([one.timestamp() for one in prices.moments])[np.frombuffer(prices.times, np.int64)[kept]]
-
-    def of_kind(net: _Floats, retail: _Floats) -> _Floats:
-        return np.where(is_net, net[numbers], retail[numbers])
-
-    net, retail = before["net"], before["retail"]
-    stored, fresh = of_kind(net.price, retail.price), of_kind(net.fresh, retail.fresh)
-    suspect = np.frombuffer(prices.swapped, np.int8)[kept] != 0
-    suspect |= _are_unlike(price, fresh, one.limits.jump_percent)
-    suspect |= _are_unlike(price, of_kind(usual["net"].near, usual["retail"].near), one.limits.neighbor_percent)
-    suspect |= _are_unlike(price, of_kind(usual["net"].in_state, usual["retail"].in_state), one.limits.state_percent)
-    beside = np.where(np.isnan(beside), retail.fresh[numbers], beside)
-    suspect |= is_net & _are_unlike(price, beside, one.limits.state_percent)
+    one: PriceImport,
+    kind: PriceKind,
+    rows: Places,
+    before: Mapping[PriceKind, _Before],
+    usual: Mapping[PriceKind, _Usual],
+) -> tuple[_Outcomes, Flags, Flags]:
+    """The outcome of the price in each of the rows, whether a newer one is stored, and whether it may be beyond a
+    limit."""
+    prices, limits, stored = one.prices, one.limits, before[kind]
+    numbers, price, in_row = prices.numbers[rows], prices.prices(kind)[rows], prices.retail_beside[rows]
+    fresh, already = stored.fresh[numbers], stored.price[numbers]
+    suspect = _are_swapped(prices, rows)
+    suspect |= _are_unlike(price, fresh, limits.jump_percent)
+    suspect |= _are_unlike(price, usual[kind].near[numbers], limits.neighbor_percent)
+    suspect |= _are_unlike(price, usual[kind].in_state[numbers], limits.state_percent)
+    if kind == "net":
+        beside = np.where(np.isnan(in_row), before["retail"].fresh[numbers], in_row)
+        suspect |= _are_unlike(price, beside, limits.state_percent)
     lowest, highest = _believable(usual["retail"].prices.in_country("US"), fresh)
     suspect |= (price <= lowest) | (price >= highest)
-    outcomes = np.where(np.isnan(stored), _CREATED, np.where(stored == price, _UNCHANGED, _UPDATED)).astype(np.int8)
-    is_older = moments < of_kind(net.moment, retail.moment)
+    outcomes = np.where(np.isnan(already), _CREATED, np.where(already == price, _UNCHANGED, _UPDATED)).astype(np.int8)
+    moments = np.array([moment.timestamp() for moment in prices.moments])[prices.times[rows]]
+    is_older = moments < stored.moment[numbers]
     outcomes[is_older] = _UNCHANGED
     return outcomes, is_older, suspect
 
 
-def _are_unlike(price: _Floats, other: _Floats, percent: float) -> _Flags:
+def _are_swapped(prices: FilePrices, rows: Places) -> Flags:
+    """True where the net price of a row is far above its retail price."""
+    return np.asarray(prices.prices("net")[rows] > MOST_OF_RETAIL * prices.retail_beside[rows])
+
+
+def _are_unlike(price: Floats, other: Floats, percent: float) -> Flags:
     """True where a price may differ from the other one by more; never where there is none."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.abs((price - other) / other * 100) > percent * _ALMOST)
 
 
-def _believable(usual: float | None, fresh: _Floats) -> tuple[_Floats | float, _Floats | float]:
+def _believable(usual: float | None, fresh: Floats) -> tuple[Floats | float, Floats | float]:
     """The lowest and the highest price that need no look."""
     if usual is not None:
         lowest, highest = believable_range(usual)
@@ -197,14 +239,14 @@ def _believable(usual: float | None, fresh: _Floats) -> tuple[_Floats | float, _
     )
 
 
-def _reason(one: PriceImport, price: FilePrice, usual: UsualPrices) -> str:
+def _reason(one: PriceImport, price: FilePrice, row: int, usual: UsualPrices) -> str:
     """The first doubt about a price; empty without one."""
     before, before_at = _stored(one, price.kind, price.station)
     fresh = fresh_retail(before, before_at, now=one.now)
     reason = usual.fault(_placed(price.station, price.price), fresh, one.limits)
     if not reason and price.kind == "net":
         reason = net_fault(price.price, _retail_beside(one, price), one.limits)
-    if not reason and price.is_swapped:
+    if not reason and _are_swapped(one.prices, np.array([row])).any():
         reason = "the net price of its row is far above the retail price: they may be swapped"
     return reason
 
@@ -218,20 +260,14 @@ def _retail_beside(one: PriceImport, price: FilePrice) -> float | None:
 # --- Other prices ------------------------------------------------------------------------------------------------
 
 
-def _before_of(one: PriceImport, kind: str) -> _Before:
+def _before_of(one: PriceImport, kind: PriceKind) -> _Before:
     stored = [_stored(one, kind, station) for station in one.prices.stations]
-    return _Before(
-        _floats(price for price, _ in stored),
-        _floats(at.timestamp() if at is not None else None for _, at in stored),
-        _floats(fresh_retail(price, at, now=one.now) for price, at in stored),
-    )
+    price = np.array([price for price, _ in stored], np.float64)  # None becomes NaN
+    moment = np.array([None if at is None else at.timestamp() for _, at in stored], np.float64)
+    return _Before(price, moment, np.where(moment >= (one.now - STALE_AFTER).timestamp(), price, np.nan))
 
 
-def _floats(values: Iterable[float | None]) -> _Floats:
-    return np.array([np.nan if value is None else value for value in values], np.float64)
-
-
-def _stored(one: PriceImport, kind: str, station: CodedStation) -> tuple[float | None, datetime | None]:
+def _stored(one: PriceImport, kind: PriceKind, station: CodedStation) -> tuple[float | None, datetime | None]:
     """The stored price and its time. A stored time in the future is a mistake, and counts as none."""
     if kind == "net":
         quote = one.quotes.get(station.station_id)
@@ -240,20 +276,24 @@ def _stored(one: PriceImport, kind: str, station: CodedStation) -> tuple[float |
     return station.retail_price, stored_at if stored_at is None or stored_at <= one.now else None
 
 
-def _usual_prices(one: PriceImport, prices: FilePrices, kept: _Places) -> dict[str, _Usual]:
+def _usual_prices(one: PriceImport, counting: Mapping[PriceKind, Flags]) -> dict[PriceKind, _Usual]:
     """The usual prices of each kind: those of the file, and stored ones of other stations."""
-    of_countries = usual_of_countries(_known_prices(one))
-    kinds, numbers = (np.frombuffer(prices.kinds, np.int8)[kept], np.frombuffer(prices.numbers, np.int64)[kept])
-    price = np.frombuffer(prices.prices, np.float64)[kept]
-    places = [_placed(station, 0.0) for station in prices.stations]
-    near, states = _Groups(map(neighborhood, places)), _Groups(place.state for place in places)
-    usual: dict[str, _Usual] = {}
-    for number, kind in enumerate(PRICE_KINDS):
-        at, told = numbers[kinds == number], price[kinds == number]
-        others = list(_stored_elsewhere(one, kind, {prices.stations[one].station_id for one in np.unique(at).tolist()}))
-        stored = [other.price for other in others]
-        usual_near = near.medians(at, told, map(neighborhood, others), stored, more_than=FEWEST_NEIGHBORS)
-        in_state = states.medians(at, told, (other.state for other in others), stored, more_than=FEWEST_IN_STATE)
+    prices = one.prices
+    of_countries = usual_of_countries(
+        (country_of(station.state, latitude=station.latitude), price) for station, price in _fresh_prices(one)
+    )
+    names = list(map(_neighborhood, prices.stations))
+    near, states = _Groups(names), _Groups(state for state, _, _ in names)
+    usual: dict[PriceKind, _Usual] = {}
+    for kind in PRICE_KINDS:
+        numbers, told = prices.numbers[counting[kind]], prices.prices(kind)[counting[kind]]
+        in_file = {prices.stations[number].station_id for number in np.flatnonzero(np.bincount(numbers)).tolist()}
+        elsewhere = _fresh_prices(one, in_file) if kind == "retail" else _fresh_quotes(one, in_file)
+        others = [(_neighborhood(station), price) for station, price in elsewhere]
+        others_near, stored = [name for name, _ in others], [price for _, price in others]
+        others_in_state = [state for state, _, _ in others_near]
+        usual_near = near.medians(numbers, told, others_near, stored, more_than=FEWEST_NEIGHBORS)
+        in_state = states.medians(numbers, told, others_in_state, stored, more_than=FEWEST_IN_STATE)
         usual_prices = UsualPrices.of_medians(usual_near, in_state, of_countries)
         usual[kind] = _Usual(usual_prices, near.of_stations(usual_near), states.of_stations(in_state))
     return usual
@@ -264,15 +304,15 @@ class _Groups:
 
     def __init__(self, names: Iterable[Hashable]) -> None:
         self._numbers: dict[Hashable, int] = {}
-        self._of_stations = np.array([self._number(name) for name in names], np.int64)
+        self._of_stations = np.array([self._number(name) for name in names], np.int32)
 
     def _number(self, name: Hashable) -> int:
         return self._numbers.setdefault(name, len(self._numbers))
 
     def medians(
         self,
-        stations: NDArray[np.int64],
-        told: _Floats,
+        stations: Indexes,
+        told: Floats,
         others: Iterable[Hashable],
         stored: Sequence[float],
         *,
@@ -280,7 +320,7 @@ class _Groups:
     ) -> dict[Any, tuple[float, int]]:
         """The median and the number of the prices in each group with more than so many: prices `told` at stations of
         the file, and prices `stored` in the groups `others`."""
-        further = np.array([self._number(name) for name in others], np.int64)
+        further = np.array([self._number(name) for name in others], np.int32)
         groups, prices = np.concatenate((self._of_stations[stations], further)), np.concatenate((told, stored))
         prices = prices[np.lexsort((prices, groups))]
         counts = np.bincount(groups, minlength=len(self._numbers))
@@ -293,30 +333,32 @@ class _Groups:
             found[names[at]] = sum(middle) / 2, count
         return found
 
-    def of_stations(self, medians: Mapping[Any, tuple[float, int]]) -> _Floats:
+    def of_stations(self, medians: Mapping[Any, tuple[float, int]]) -> Floats:
         """The median of each station's group; NaN where it tells nothing."""
         told = [medians[name][0] if name in medians and name else np.nan for name in self._numbers]
         return np.array(told, np.float64)[self._of_stations]
 
 
-def _stored_elsewhere(one: PriceImport, kind: str, in_file: set[str]) -> Iterator[PlacedPrice]:
+def _fresh_prices(one: PriceImport, without: Container[str] = ()) -> Iterator[tuple[CodedStation, float]]:
+    """The stations in use whose stored retail price is not too old, but for those of the ids `without`."""
+    since = one.now - STALE_AFTER
     for station in one.finder.stations.values():
-        if station.station_id in in_file:
-            continue
-        if kind == "retail":
-            stored = fresh_retail(station.retail_price, station.priced_at, now=one.now)
-        else:
-            quote = one.quotes.get(station.station_id)
-            stored = fresh_retail(quote.net_price, quote.effective_at, now=one.now) if quote is not None else None
-        if stored is not None:
-            yield _placed(station, stored)
+        price, at = station.retail_price, station.priced_at
+        if price is not None and at is not None and at >= since and station.station_id not in without:
+            yield station, price
 
 
-def _known_prices(one: PriceImport) -> Iterator[tuple[Country, float]]:
-    for station in one.finder.stations.values():
-        stored = fresh_retail(station.retail_price, station.priced_at, now=one.now)
-        if stored is not None:
-            yield country_of(station.state, latitude=station.latitude), stored
+def _fresh_quotes(one: PriceImport, without: Container[str]) -> Iterator[tuple[CodedStation, float]]:
+    since = one.now - STALE_AFTER
+    for quote in one.quotes.values():
+        if quote.effective_at >= since and quote.station_id not in without:
+            station = one.finder.stations.get(quote.station_id)
+            if station is not None:
+                yield station, quote.net_price
+
+
+def _neighborhood(station: CodedStation) -> tuple[str, int, int]:
+    return neighborhood((station.state or "").upper(), station.latitude, station.longitude)
 
 
 def _placed(station: CodedStation, price: float) -> PlacedPrice:

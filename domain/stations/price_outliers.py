@@ -2,6 +2,7 @@
 country's; or, where nothing is known, unlike any price that diesel has had. A person checks them first."""
 
 from collections.abc import Iterable, Mapping
+from math import floor
 from statistics import median
 from typing import NamedTuple
 
@@ -61,7 +62,7 @@ class UsualPrices:
         neighbors: dict[tuple[str, int, int], list[float]] = {}
         states: dict[str, list[float]] = {}
         for one in prices:
-            neighbors.setdefault(neighborhood(one), []).append(one.price)
+            neighbors.setdefault(_neighborhood_of(one), []).append(one.price)
             states.setdefault(one.state, []).append(one.price)
         self._neighbors = {
             place: (median(found), len(found)) for place, found in neighbors.items() if len(found) > FEWEST_NEIGHBORS
@@ -91,7 +92,7 @@ class UsualPrices:
         follows, if that is fresh."""
         if before is not None and (told := _unlike(one.price, before, limits.jump_percent)):
             return f"{told} the price before, {before:.3f}"
-        usual, count = self._neighbors.get(neighborhood(one), (0.0, 0))
+        usual, count = self._neighbors.get(_neighborhood_of(one), (0.0, 0))
         if count and (told := _unlike(one.price, usual, limits.neighbor_percent)):
             return f"{told} the usual price of {count} stations near it, {usual:.3f}"
         usual, count = self._states.get(one.state, (0.0, 0))
@@ -131,10 +132,14 @@ def net_fault(net_price: float, retail_price: float | None, limits: OutlierLimit
     return f"{told} the retail price, {retail_price:.3f}" if told else ""
 
 
-def neighborhood(one: PlacedPrice) -> tuple[str, int, int]:
-    """The neighbourhood of a price, within one state: across a border other taxes hold, and diesel in Blythe in
+def neighborhood(state: str, latitude: float, longitude: float) -> tuple[str, int, int]:
+    """The neighbourhood of a place, within one state: across a border other taxes hold, and diesel in Blythe in
     California costs two thirds more than across the river."""
-    return one.state, int(one.latitude * 2 // 1), int(one.longitude * 2 // 1)
+    return state, floor(latitude * 2), floor(longitude * 2)
+
+
+def _neighborhood_of(one: PlacedPrice) -> tuple[str, int, int]:
+    return neighborhood(one.state, one.latitude, one.longitude)
 
 
 def _unlike(price: float, other: float, percent: float) -> str:

@@ -10,16 +10,17 @@ from uuid import UUID
 from domain.database.connections import Connection
 from domain.database.statements import Statement
 from domain.files.csvfiles import ImportReport
-from domain.files.file_records import FileRecord
+from domain.files.file_records import FilePortion
 from domain.files.profiles import FileProfile
-from domain.stations.file_prices import NO_PLACES, FilePrices, Places
+from domain.stations.file_prices import FilePrices
 from domain.stations.price_outliers import OutlierLimits
-from domain.stations.price_units import US_DOLLARS_A_GALLON, UnitOfPrice
+from domain.stations.price_units import US_DOLLARS_A_GALLON, UnitOfPrice, unit_in_heading
 from domain.stations.prices import STALE_AFTER
-from domain.stations.state_names import plain_state
+from domain.stations.state_names import US_STATES, plain_state
 from domain.stations.station_codes import RowPlace
 from domain.stations.station_finding import CodedStation, CodeMatch, StationFinder
 from domain.stations.written_prices import (
+    MOST_WRITTEN,
     PriceKind,
     WrittenPrice,
     judged_product,
@@ -118,40 +119,118 @@ class PriceImport:
     finder: StationFinder
     quotes: dict[str, StoredQuote]
     decided: dict[_DecisionKey, str]
+    prices: FilePrices
     added: dict[str, CodedStation] = field(default_factory=dict)
-    prices: FilePrices = field(default_factory=FilePrices)
-    taken: Places = field(default_factory=lambda: NO_PLACES)
-    """The places of the prices that count, once they are judged."""
     doubts: list[DoubtfulPrice] = field(default_factory=list)
 
 
-def read_price_row(one: PriceImport, record: FileRecord, columns: Mapping[str, str]) -> None:
-    values, report = record.values, one.report
-    place = _place(values)
-    product_doubt = ""
-    if "product" in columns or values.get("product"):
-        is_diesel, product_doubt = judged_product(values.get("product") or "")
+_PLACE_FIELDS = RowPlace.__struct_fields__
+_STATE = _PLACE_FIELDS.index("state")
+
+
+class _Found(NamedTuple):
+    """The station of a row; or several that may be meant, and why a person must choose."""
+
+    place: RowPlace
+    station: CodedStation | None
+    candidates: Sequence[str]
+    reason: str
+
+
+class PriceRows:
+    """Reads the rows of one file. Nearly all are plain: a price of ordinary diesel in dollars a gallon. They are looked
+    at by columns, and equal cells lead to one station without another search. Any other row is read by itself."""
+
+    def __init__(self, one: PriceImport, columns: Mapping[str, str]) -> None:
+        """`columns` are the names of the file's columns, by field."""
+        self._one, self._columns = one, columns
+        self._has_units = any(any(unit_in_heading(columns.get(name, ""))[:2]) for name in ("net_price", "retail_price"))
+
+    def read(self, portion: FilePortion) -> None:
+        one, sites = self._one, self._one.finder.sites
+        moments = [moment or one.priced_at for moment in portion.column("effective_at")]
+        products, nets, retails = (portion.column(name) for name in ("product", "net_price", "retail_price"))
+        are_plain = self._are_plain(portion, moments)
+        cells_of = zip(*(portion.column(name) for name in _PLACE_FIELDS), strict=True)
+        for number, (line, is_plain, cells) in enumerate(zip(portion.lines, are_plain, cells_of, strict=True)):
+            if not is_plain:
+                if not portion.leaves_out(number, one.report, is_rule):
+                    self._read_row(line, portion.values(number))
+                continue
+            site = sites.get(cells)
+            if site is None:
+                found = self._found(line, cells)
+                if found is None:
+                    continue
+                site = self._plain_site(cells, found)
+                if site is None:
+                    values = portion.values(number)
+                    row = _Row(line, values, moments[number], found, found.reason)
+                    _take_prices(one, row, written_prices(values, self._columns))
+                    continue
+            one.prices.add(line, site, moments[number], products[number] or "", nets[number], retails[number])
+
+    def _are_plain(self, portion: FilePortion, moments: Sequence[datetime]) -> Sequence[bool]:
+        """True for each row that says nothing but a place and prices of ordinary diesel in dollars a gallon."""
+        has_money = any(any(portion.column(name)) for name in ("currency", "unit", "country"))
+        if portion.faults or self._has_units or has_money:
+            return [False] * len(portion.lines)
+        products, takes_retail = portion.column("product"), self._one.takes_retail
+        ordinary = {product for product in set(products) if self._doubt_of_product(product) == (True, "")}
+        current = {moment for moment in set(moments) if not _time_fault(moment, self._one.now)}
+        return [
+            moment in current
+            and product in ordinary
+            and (net is None or 0 < net < MOST_WRITTEN)
+            and (retail is None or 0 < retail < MOST_WRITTEN)
+            and (net is not None or (takes_retail and retail is not None))
+            for moment, product, net, retail in zip(
+                moments, products, portion.column("net_price"), portion.column("retail_price"), strict=True
+            )
+        ]
+
+    def _doubt_of_product(self, product: str | None) -> tuple[bool, str]:
+        return judged_product(product or "") if product or "product" in self._columns else (True, "")
+
+    def _found(self, line: int, cells: Sequence[Any]) -> _Found | None:
+        """The station that a row means, which may be added for it; None if the row is refused or passed over."""
+        place = _place(cells)
+        match, codes = self._one.finder.find(place)
+        if match.candidates:
+            return _Found(place, None, match.candidates, match.reason)
+        station = _station(self._one, line, place, match, codes)
+        return _Found(place, station, (), match.reason) if station is not None else None
+
+    def _plain_site(self, cells: Sequence[Any], found: _Found) -> int | None:
+        """The station of a plain row, which is kept for equal cells; None if it is not certain, or if its prices may be
+        in the money of another country."""
+        one, station = self._one, found.station
+        if station is None or (cells[_STATE] or station.state) not in US_STATES:
+            return None
+        site = one.finder.sites[cells] = one.prices.site(station, found.place)
+        return site
+
+    def _read_row(self, line: int, values: dict[str, Any]) -> None:
+        one, report = self._one, self._one.report
+        is_diesel, product_doubt = self._doubt_of_product(values.get("product"))
         if not is_diesel:
-            return report.pass_row(record.line, product_doubt)
-    effective_at = values.get("effective_at") or one.priced_at
-    if fault := _time_fault(effective_at, one.now):
-        return report.reject(record.line, fault)
-    try:
-        written = written_prices(values, columns)
-    except ValueError as error:
-        return report.reject(record.line, str(error))
-    kinds = ("net", "retail") if one.takes_retail else ("net",)
-    if not any(price.kind in kinds for price in written):
-        if _is_remark(values):
-            return report.pass_row(record.line, "a remark between the rows")
-        return report.reject(record.line, "it has no price")
-    match, keys = one.finder.find(place)
-    station = None if match.candidates else _station(one, record.line, place, match, keys)
-    if station is None and not match.candidates:
+            return report.pass_row(line, product_doubt)
+        effective_at = values.get("effective_at") or one.priced_at
+        if fault := _time_fault(effective_at, one.now):
+            return report.reject(line, fault)
+        try:
+            written = written_prices(values, self._columns)
+        except ValueError as error:
+            return report.reject(line, str(error))
+        kinds = ("net", "retail") if one.takes_retail else ("net",)
+        if not any(price.kind in kinds for price in written):
+            if _is_remark(values):
+                return report.pass_row(line, "a remark between the rows")
+            return report.reject(line, "it has no price")
+        found = self._found(line, [values.get(name) for name in _PLACE_FIELDS])
+        if found is not None:
+            _take_prices(one, _Row(line, values, effective_at, found, found.reason or product_doubt), written)
         return None
-    doubt = match.reason or product_doubt
-    _take_prices(one, _Row(record.line, values, place, effective_at, station, match.candidates, doubt), written)
-    return None
 
 
 def is_rule(values: Mapping[str, Any]) -> bool:
@@ -174,39 +253,32 @@ class _Row(NamedTuple):
 
     line: int
     values: Mapping[str, Any]
-    place: RowPlace
     effective_at: datetime
-    station: CodedStation | None
-    candidates: Sequence[str]
-    """The stations that may be meant, if `station` is None."""
+    found: _Found
     doubt: str
 
 
 def _take_prices(one: PriceImport, row: _Row, written: Sequence[WrittenPrice]) -> None:
     """Takes the prices of a row, or notes the doubts about them. Retail prices that nobody wants stand beside the net
     price."""
-    rates = one.limits.rates
-    told = [(price.kind, told_price(price, row.values, row.station, rates)) for price in written]
+    rates, (place, station, candidates, _) = one.limits.rates, row.found
+    told = [(price.kind, told_price(price, row.values, station, rates)) for price in written]
     retail = next((price.price for kind, price in told if kind == "retail" and not price.doubt), None)
-    sure: list[tuple[PriceKind, float]] = []
+    sure: dict[PriceKind, float] = {}
     for kind, price in told:
         if kind == "retail" and not one.takes_retail:
             continue
         doubt = row.doubt or price.doubt
-        if doubt or row.station is None:
-            station_id = row.station.station_id if row.station is not None else None
+        if doubt or station is None:
+            station_id = station.station_id if station is not None else None
             one.doubts.append(
-                DoubtfulPrice(
-                    kind, station_id, row.place, row.candidates, price.price, row.effective_at, doubt, price.unit
-                )
+                DoubtfulPrice(kind, station_id, place, candidates, price.price, row.effective_at, doubt, price.unit)
             )
         else:
-            sure.append((kind, price.price))
-    if sure and row.station is not None:
-        net = sure[0][1] if sure[0][0] == "net" else None
-        swapped = net is not None and retail is not None and net > MOST_OF_RETAIL * retail
-        product = row.values.get("product") or ""
-        one.prices.add(row.line, row.station, row.place, row.effective_at, product, sure, retail, is_swapped=swapped)
+            sure[kind] = price.price
+    if sure and station is not None:
+        site, product = one.prices.site(station, place), row.values.get("product") or ""
+        one.prices.add(row.line, site, row.effective_at, product, sure.get("net"), retail)
 
 
 def _time_fault(effective_at: datetime, now: datetime) -> str:
@@ -217,12 +289,12 @@ def _time_fault(effective_at: datetime, now: datetime) -> str:
     return ""
 
 
-_NAMES_OF_PLACE = RowPlace.__struct_fields__[:7]
 _CITY_AND_STATE = re.compile(r"(?P<city>.*\S)\s*,\s*(?P<state>[A-Za-z]{2})\.?")
 
 
-def _place(values: dict[str, Any]) -> RowPlace:
-    latitude, longitude = values.get("latitude"), values.get("longitude")
+def _place(cells: Sequence[Any]) -> RowPlace:
+    """The place of a row by its cells, in the order of the fields of a place."""
+    code, card_code, name, brand, address, city, state, latitude, longitude = cells
     is_placed = (
         latitude is not None
         and longitude is not None
@@ -230,11 +302,12 @@ def _place(values: dict[str, Any]) -> RowPlace:
         and -180 <= longitude <= 180
         and (latitude, longitude) != (0, 0)
     )
-    code, card_code, name, brand, address, city, state = [values.get(field) or "" for field in _NAMES_OF_PLACE]
-    if "," in city and (divided := _CITY_AND_STATE.fullmatch(city)) is not None:
+    if not is_placed:
+        latitude = longitude = None
+    if city and "," in city and (divided := _CITY_AND_STATE.fullmatch(city)) is not None:
         city, state = divided["city"], state or divided["state"]
-    place = (latitude, longitude) if is_placed else (None, None)
-    return RowPlace(code, card_code, name, brand, address, city, state, *place)
+    texts = (code or "", card_code or "", name or "", brand or "", address or "", city or "", state or "")
+    return RowPlace(*texts, latitude, longitude)
 
 
 def _station(
@@ -269,8 +342,8 @@ def _station(
         None,
         None,
     )
-    one.added[station_id] = one.finder.stations[station_id] = station
-    one.finder.learn(keys, station_id)
+    one.added[station_id] = station
+    one.finder.add(station, keys)
     return station
 
 

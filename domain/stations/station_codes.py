@@ -4,7 +4,6 @@ Chains and cards number stations in their own ways. Each way is a code set: `lov
 person's decision is kept beside codes that were matched, and goes before them."""
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 from uuid import UUID
 
@@ -70,7 +69,6 @@ def keep_codes(
     )
 
 
-@lru_cache(maxsize=20_000)
 def plain_code(code: str) -> str:
     """A code without the parts that spreadsheets and people add or lose: leading zeros, a number sign, small
     letters."""

@@ -5,11 +5,10 @@ A matched code is kept, and all codes of a row lead to one station. A kept code 
 place are compared with the row's each time. A person's decision is believed without that."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
 from math import cos, hypot, radians
-from operator import attrgetter
 from typing import NamedTuple
 from uuid import UUID
 
@@ -45,6 +44,9 @@ door or the driveway."""
 SAME_TOWN_MILES = 5.0
 """Furthest distance of a station whose chain, number and town fit, because its place may be measured wrongly; a code
 reaches no further."""
+
+_NEAR_DEGREES = 0.03
+"""Two places less than this apart in both directions are at most 3 miles apart."""
 
 _MOST_CANDIDATES = 10
 
@@ -86,10 +88,10 @@ _NO_CHAINS: frozenset[str] = frozenset()
 class _Wanted:
     """The station that a row means. Most rows have a known code, and need little of it."""
 
-    def __init__(self, place: RowPlace, code_set: str) -> None:
+    def __init__(self, place: RowPlace, chains: frozenset[str], code: str) -> None:
+        """`chains` are those that the file is from, and `code` is the plain code of the row, if they numbered it."""
         self.place = place
-        self._chains = CHAINS_OF_CODE_SETS.get(code_set, _NO_CHAINS)
-        code = plain_code(place.code) if self._chains else ""
+        self._chains = chains
         self.number = code if code.isdigit() else store_number(place.name)
         """The chain's number of the store; empty if not known."""
 
@@ -121,17 +123,16 @@ class StationFinder:
         """The stations in use."""
         self.retired = {name: one for name, one in everyone.items() if one.retired_at is not None}
         self._code_set = code_set
-        self._codes: dict[tuple[str, str], str] = {}
-        self._decided: set[tuple[str, str]] = set()
+        self._chains = CHAINS_OF_CODE_SETS.get(code_set, _NO_CHAINS)
         codes = read_codes(connection, company_id, [code_set, CARD_CODES, NAME_CODES])
-        codes.sort(key=attrgetter("is_decided"))
-        for of_set, code, station_id, is_decided in codes:
-            if station_id in everyone:
-                key = of_set, plain_code(code)
-                self._codes[key] = station_id
-                if is_decided:
-                    self._decided.add(key)
+        known = [one for one in codes if one.station_id in everyone]
+        decided = {(one.code_set, plain_code(one.code)): one.station_id for one in known if one.is_decided}
+        self._codes = {(of_set, plain_code(code)): station_id for of_set, code, station_id, _ in known} | decided
+        self._decided = decided.keys()
         self._learnt: dict[tuple[str, str], str] = {}
+        self.sites: dict[Hashable, int] = {}
+        """Notes of the caller: what it has found for the cells of rows. They are forgotten when another search for
+        equal cells might find something else."""
         self._by_plain_id: dict[str, list[str]] | None = None
         self._by_place: dict[int, list[CodedStation]] | None = None
         self._by_town: dict[tuple[str, str], list[CodedStation]] | None = None
@@ -146,33 +147,41 @@ class StationFinder:
     def find(self, place: RowPlace) -> tuple[CodeMatch, Sequence[tuple[str, str]]]:
         """The station of a row, and the codes of the row."""
         keys = self._keys(place)
-        wanted = _Wanted(place, self._code_set)
+        wanted = _Wanted(place, self._chains, keys[0][1] if self._chains and place.code else "")
         known = self._plainly_known(wanted, keys)
         if known is not None:
             return known, keys
         match = self._find(wanted, keys)
         if match.station_id is not None:
-            self.learn(keys, match.station_id)
+            self._learn(keys, match.station_id)
         return match, keys
 
     def _plainly_known(self, wanted: "_Wanted", keys: Sequence[tuple[str, str]]) -> CodeMatch | None:
         """The station that all codes of the row are known for, as nearly all rows of a file that comes each day."""
         station_id = self._codes.get(keys[0]) if keys else None
-        station = self.stations.get(station_id) if station_id is not None else None
+        if station_id is None or any(self._codes.get(key) != station_id for key in keys[1:]):
+            return None
+        station = self.stations.get(station_id)
         if station is None:
             return None
-        for key in keys:
-            if self._codes.get(key) != station_id:
-                return None
         if self._decided and not self._decided.isdisjoint(keys):
             return None
         return None if _disagreement(station, wanted) else CodeMatch(station.station_id)
 
-    def learn(self, keys: Iterable[tuple[str, str]], station_id: str) -> None:
+    def add(self, station: CodedStation, keys: Iterable[tuple[str, str]]) -> None:
+        """Add the station of a row with these codes."""
+        self.stations[station.station_id] = station
+        self.sites.clear()
+        self._learn(keys, station.station_id)
+
+    def _learn(self, keys: Iterable[tuple[str, str]], station_id: str) -> None:
         """Note the station of a row's codes, unless a person has decided."""
         for key in keys:
-            if self._codes.get(key) != station_id and key not in self._decided:
+            known = self._codes.get(key)
+            if known != station_id and key not in self._decided:
                 self._codes[key] = self._learnt[key] = station_id
+                if known is not None:
+                    self.sites.clear()
 
     def keep_learnt(self, connection: Connection, company_id: UUID) -> None:
         keep_codes(connection, company_id, ((*key, station) for key, station in self._learnt.items()))
@@ -210,10 +219,12 @@ class StationFinder:
         keys = [(self._code_set, plain_code(place.code))] if self._code_set and place.code else []
         if place.card_code:
             keys.append((CARD_CODES, plain_code(place.card_code)))
-        if not place.code and not place.card_code:
-            keys.append((NAME_CODES, plain_code(name_code(place))))
+        if keys:
+            return keys
+        if not place.code:
+            return [(NAME_CODES, plain_code(name_code(place)))]
         own = CARD_CODES, plain_code(place.code)
-        return [own] if not keys and own in self._decided else keys
+        return [own] if own in self._decided else []
 
     def _named_by_id(self, place: RowPlace) -> set[str]:
         """The station whose id is the row's code, as it is written or without its zeros and number sign."""
@@ -355,8 +366,8 @@ def _number(one: CodedStation) -> str:
 
 
 def _has_another_number(one: CodedStation, wanted: _Wanted) -> bool:
-    number = store_number(one.name)
-    return bool(wanted.number and number) and number != wanted.number
+    number = store_number(one.name) if wanted.number else ""
+    return bool(number) and number != wanted.number
 
 
 def _disagreement(one: CodedStation, wanted: _Wanted) -> str:
@@ -382,6 +393,8 @@ def _disagreement(one: CodedStation, wanted: _Wanted) -> str:
 def _is_far(one: CodedStation, place: RowPlace) -> bool:
     if place.latitude is None or place.longitude is None:
         return False
+    if abs(one.latitude - place.latitude) < _NEAR_DEGREES and abs(one.longitude - place.longitude) < _NEAR_DEGREES:
+        return False  # nearly all
     return _miles(one, place.latitude, place.longitude) > SAME_TOWN_MILES
 
 

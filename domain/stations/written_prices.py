@@ -19,7 +19,7 @@ from domain.stations.station_finding import CodedStation
 
 PriceKind = Literal["retail", "net"]
 
-_MOST_WRITTEN = 30.0
+MOST_WRITTEN = 30.0
 """Dollars a gallon or a litre. Diesel has never cost a third of it, so a price of 349.9 is in cents."""
 
 _KINDS: tuple[tuple[PriceKind, str], ...] = (("net", "net_price"), ("retail", "retail_price"))
@@ -49,7 +49,7 @@ def written_prices(values: Mapping[str, Any], columns: Mapping[str, str]) -> lis
         if currency or unit:
             unit_of_price(currency, unit, "US")  # raises
         written = WrittenPrice(kind, price, currency, unit)
-        if price < 0 or (price >= _MOST_WRITTEN and not _may_be_so_much(written, values)):
+        if price < 0 or (price >= MOST_WRITTEN and not _may_be_so_much(written, values)):
             hint = ": is it in cents? A profile says which unit a column has" if price > 0 else ""
             raise ValueError(f"{price:,.2f} is no price of a gallon in dollars{hint}")
         found.append(written)
