@@ -94,6 +94,16 @@ class AnswerKind(StrEnum):
     REFUSED = "refused"
 
 
+class SeenStop(StrEnum):
+    """The outcome of a fuel stop by the truck's fixes: its level rose there, or did not; without levels, it stood
+    there, or drove past."""
+
+    BOUGHT = "bought"
+    NOT_BOUGHT = "not_bought"
+    STOOD = "stood"
+    PASSED = "passed"
+
+
 class RefusalReason(StrEnum):
     """Why a driver cannot fuel where his plan says."""
 

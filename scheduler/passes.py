@@ -20,6 +20,8 @@ from domain.accounts import attempts, companies, sessions
 from domain.accounts.contacts import Contacts
 from domain.audit.entries import forget_entries
 from domain.burn.learning import Learned, TruckToLearn, give_up, learn_truck, trucks_to_learn
+from domain.burn.unseen_trips import EndedTrip, note_seen, unseen_trips
+from domain.compliance.recording import record_trip
 from domain.database import fence
 from domain.database.connections import Connection, Database
 from domain.database.health import is_away
@@ -101,7 +103,7 @@ _IMPORTS_AT_ONCE = 2
 _DELTAS = 20_000
 """Rows of one kind in one transaction: rows to forget, or changes of counts to sum up."""
 _TRUCKS = 500
-"""Most trucks whose burn a pass learns."""
+"""Most trucks whose burn a pass learns, and most trips whose fuel stops one sees."""
 _ROADS = 200
 _ROADS_SECONDS = 10.0
 """Most roads of completed routes that a pass reads, and the time after which it begins no further one."""
@@ -393,6 +395,33 @@ class Passes:
         with self.database.transaction() as connection:
             give_up(connection, truck, now=now)
         return None
+
+    def see_fuel_stops(self) -> dict[str, int]:
+        """Compares the fixes of completed trips with their fuel stops. It runs every minute, and takes a few seconds at
+        most; the rest waits for the next minute. A failure of one trip does not affect the others."""
+        started, now = time.monotonic(), clock.now()
+        moved = {"trips_seen": 0, "fuel_stops_seen": 0}
+        with self.database.transaction() as connection:
+            trips = unseen_trips(connection, now=now, limit=_TRUCKS)
+        for trip in trips:
+            if time.monotonic() - started > _ROADS_SECONDS:
+                break
+            moved["trips_seen"] += 1
+            moved["fuel_stops_seen"] += self._see_trip(trip, now)
+        return moved
+
+    def _see_trip(self, trip: EndedTrip, now: datetime) -> int:
+        """Compare a trip's fixes with its fuel stops. If it fails, the trip waits no longer."""
+        try:
+            with self.database.transaction() as connection:
+                return record_trip(connection, trip, now=now)
+        except Exception as error:
+            if is_away(error):
+                raise
+            log.exception("compliance.failed", route_id=trip.route_id, company_id=trip.company_id)
+        with self.database.transaction() as connection:
+            note_seen(connection, [trip.route_id], now=now)
+        return 0
 
     def housekeeping(self) -> dict[str, int]:
         """Frees the trucks of started routes without a sign of life, forgets old data, and compares the counts of

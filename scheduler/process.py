@@ -90,6 +90,7 @@ def _lead(
             ("price_sources", passes.price_sources, settings.price_sources_seconds),
             ("driven_roads", passes.learn_roads, _DRIVEN_ROADS_SECONDS),
             ("burn", passes.learn_burn, _BURN_SECONDS),
+            ("fuel_stops", passes.see_fuel_stops, _BURN_SECONDS),
             ("housekeeping", passes.housekeeping, _HOUSEKEEPING_SECONDS),
         ):
             state.note_pass(name, seconds, "began")

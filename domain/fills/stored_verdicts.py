@@ -52,6 +52,8 @@ _COUNTED = Statement(
 class _Plan(NamedTuple):
     route_id: UUID
     document: NotNull[FuelPlanDocument]
+    id: UUID
+    station_ids: list[str] | None
     fuel_stops_passed: int | None
     """The fuel stops of the plan before that were behind the truck when this plan was made; None for the first plan."""
 
@@ -59,7 +61,7 @@ class _Plan(NamedTuple):
 _PLANS = Statement(
     _Plan,
     """
-    SELECT p.route_id, p.document, (p.cause->>'fuelStopsPassed')::int AS fuel_stops_passed
+    SELECT p.route_id, p.document, p.id, p.station_ids, (p.cause->>'fuelStopsPassed')::int AS fuel_stops_passed
     FROM routes r JOIN plans p ON p.route_id = r.id AND p.generated_at <=
          (SELECT current.generated_at FROM plans current WHERE current.id = r.plan_id)
     WHERE r.id = ANY(%s) AND p.document IS NOT NULL AND p.revision = r.revision
@@ -143,7 +145,7 @@ def update_verdicts(connection: Connection, route_ids: Iterable[UUID], *, lock: 
     _LET_GO.execute(connection, (ids, ROUTE_SLACK))
     measure_again(connection, ids)
     counted = {row.route_id: row for row in _COUNTED.all(connection, (ids,))}
-    planned = _planned_stops(connection, list(counted))
+    planned = told_stops(connection, list(counted))
     fills: dict[UUID, list[_Fill]] = {}
     for fill in _FILLS.all(connection, (ids,)):
         fills.setdefault(fill.route_id, []).append(fill)
@@ -178,7 +180,7 @@ def drop_verdicts(connection: Connection, route_ids: Sequence[UUID]) -> None:
     _DROP.execute(connection, (list(route_ids),))
 
 
-def _planned_stops(connection: Connection, route_ids: Sequence[UUID]) -> dict[UUID, list[PlannedStop]]:
+def told_stops(connection: Connection, route_ids: Sequence[UUID]) -> dict[UUID, list[PlannedStop]]:
     """The fuel stops that the driver was told, in driving order: those of the current plan, after those of earlier
     plans that were behind the truck when the plan was replaced on the way."""
     found: dict[UUID, list[PlannedStop]] = {}
@@ -193,8 +195,10 @@ def _planned_stops(connection: Connection, route_ids: Sequence[UUID]) -> dict[UU
                     float(stop["gallonsToFill"]),
                     float(stop["pricePerGallon"]),
                     round(stop["totalCost"] * 100),
+                    plan.id,
+                    plan.station_ids[at] if plan.station_ids is not None else None,
                 )
-                for stop in plan.document["stops"]
+                for at, stop in enumerate(plan.document["stops"])
             ]
             stops = own if number == 0 else own[: passed or 0] + stops
             passed = plan.fuel_stops_passed

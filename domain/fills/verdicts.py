@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN, Decimal
 from enum import StrEnum
 from typing import NamedTuple
+from uuid import UUID
 
 from domain.fills.matching import STATION_OF_STOP_MILES
 from domain.roads import Point, great_circle_miles
@@ -39,6 +40,9 @@ class PlannedStop(NamedTuple):
     gallons: float
     price_per_gallon: float
     cents: int
+    plan_id: UUID | None = None
+    station_id: str | None = None
+    """The station; None where a plan of an older release names none."""
 
 
 class BoughtFill(NamedTuple):

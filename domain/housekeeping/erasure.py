@@ -266,7 +266,7 @@ _FORGET_CARDS = [
 """Forget drivers' names beside cards without a unit, and who holds those cards."""
 _DELETE_OF_DRIVER = [
     Command(f"DELETE FROM {table} WHERE company_id = %s AND driver_id = %s")
-    for table in ("driver_links", "driver_answers")
+    for table in ("driver_links", "driver_answers", "told_stops")
 ]
 _DELETE_ENTRIES = Command("DELETE FROM audit_log WHERE company_id = %s AND subject = %s")
 """Deletes the entries about changes of a driver by hand: the reason of a retirement may name the driver."""

@@ -43,7 +43,7 @@ _DELETE = [
         Command(f"DELETE FROM {table} WHERE route_id = ANY(%s)")
         for table in (
             *("webhook_events", "messages", "route_events", "visits", "savings", "stop_verdicts", "sandbox_drives"),
-            *("driven_roads", "trip_burns", "driver_answers", "plan_choices", "plans", "driver_links"),
+            *("driven_roads", "trip_burns", "driver_answers", "told_stops", "plan_choices", "plans", "driver_links"),
         )
     ),
     Command("DELETE FROM routes WHERE id = ANY(%s)"),

@@ -17,6 +17,7 @@ class TripBurns(SQLModel, table=True):
     __tablename__ = "trip_burns"
     __table_args__ = (
         Index("trip_burns_waiting", "completed_at", postgresql_where=text("measured_at IS NULL")),
+        Index("trip_burns_unseen", "completed_at", postgresql_where=text("stops_seen_at IS NULL")),
         Index("trip_burns_by_truck", "company_id", "environment", "vehicle_id", text("ended_at DESC")),
     )
 
@@ -32,6 +33,8 @@ class TripBurns(SQLModel, table=True):
     levels: bytes | None = Field(default=None, sa_column=Column(LargeBinary))
     """The fuel levels over the miles, packed; NULL until they are read from the positions."""
     measured_at: datetime | None = time_column(null=True)
+    stops_seen_at: datetime | None = time_column(null=True)
+    """When its fixes were compared with its fuel stops; see `compliance`."""
     miles: float | None = None
     gallons: float | None = None
     spread_gallons: float | None = None

@@ -1,12 +1,12 @@
-"""The answers of drivers to the fuel stops of their plans."""
+"""The answers of drivers to the fuel stops of their plans, and what came of the stops."""
 
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import CheckConstraint, Index, text
+from sqlalchemy import BigInteger, CheckConstraint, Column, Index, text
 from sqlmodel import Field, SQLModel
 
-from domain.lifecycle import AnswerKind, Environment, RefusalReason
+from domain.lifecycle import AnswerKind, Environment, RefusalReason, SeenStop
 from domain.tables.columns import is_one_of, time_column
 
 
@@ -59,3 +59,30 @@ class DriverAnswers(SQLModel, table=True):
     """The price that he says he paid, in US dollars."""
     left_out_until: datetime | None = time_column(null=True)
     """Plans of this route leave the station out until then; NULL where they do not."""
+
+
+class ToldStops(SQLModel, table=True):
+    """A fuel stop that a driver was told on a completed route; see `compliance`."""
+
+    __tablename__ = "told_stops"
+    __table_args__ = (
+        CheckConstraint(is_one_of("seen", SeenStop), name="seen"),
+        Index("told_stops_by_time", "company_id", "environment", "planned_at"),
+        Index("told_stops_by_driver", "driver_id"),
+    )
+
+    route_id: UUID = Field(foreign_key="routes.id", primary_key=True)
+    number: int = Field(primary_key=True)
+    """Counts from 1 in driving order, as `stop_verdicts` does."""
+    company_id: UUID
+    environment: str
+    planned_at: datetime = time_column()
+    """When the driver's plan was made: the time by which reports place it, as in `savings`."""
+    driver_id: UUID
+    plan_id: UUID
+    station_id: str | None = None
+    place: str
+    planned_gallons: float
+    planned_cents: int = Field(sa_column=Column(BigInteger, nullable=False))
+    seen: str | None = None
+    """Its outcome by the truck's fixes; NULL where it sent none."""

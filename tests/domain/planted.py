@@ -38,7 +38,11 @@ _BY_NAME: dict[str, Any] = {
     "channel": "outbox",
     "cause": "plan",
 }
-_BY_COLUMN = {("driver_answers", "kind"): "going", ("driver_answers", "reason"): "closed"}
+_BY_COLUMN = {
+    ("driver_answers", "kind"): "going",
+    ("driver_answers", "reason"): "closed",
+    ("told_stops", "seen"): "bought",
+}
 _BY_TYPE: dict[type, Any] = {
     str: "x",
     int: 1,

@@ -36,6 +36,7 @@ ORDER = (
     "fills",
     "routes",
     "driver_page",
+    "compliance",
     "sandbox",
     "webhooks",
     "needs",

@@ -75,6 +75,7 @@ OWNERS = {
     "visits": "routes",
     "route_events": "routes",
     "driver_answers": "driver_page",
+    "told_stops": "compliance",
     "sandbox_drives": "sandbox",
     "demo_fleets": "sandbox",
     "webhook_endpoints": "webhooks",

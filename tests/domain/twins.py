@@ -95,6 +95,7 @@ _BY_COLUMN = {
     "companies.time_zone": "UTC",
     "deals.station_id": "x",
     "driver_answers.station_id": "x",
+    "told_stops.station_id": "x",
     "plans.station_ids": "{x}",
     "held_prices.status": "held",
     "messages.status": "pending",

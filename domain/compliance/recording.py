@@ -1,0 +1,106 @@
+"""Compares the fixes of completed trips with the fuel stops that their drivers were told, and stores what they show.
+
+Positions are deleted long before anybody asks, so it is done once, soon after the trip. Fills and answers are stored
+elsewhere; reports read them as they are by then."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from domain.burn.levels import PURCHASE_PERCENT
+from domain.burn.seen_purchases import PlacedFix, seen_purchase
+from domain.burn.unseen_trips import EndedTrip, note_seen
+from domain.database.connections import Connection
+from domain.database.statements import Command, Statement
+from domain.fills.stored_verdicts import ROUTE_SLACK, told_stops
+from domain.fills.verdicts import PlannedStop
+from domain.lifecycle import SeenStop
+from domain.roads import Point
+
+STOOD_FOR = timedelta(minutes=8)
+"""A truck that sends no levels seems to have fueled where it stood for this long."""
+
+_AROUND_DEGREES = 0.4
+"""Fixes this far around a fuel stop tell its level before and behind."""
+
+_MOST_FIXES = 5_000
+
+
+class _Fix(NamedTuple):
+    recorded_at: datetime
+    latitude: float
+    longitude: float
+    fuel_percent: float | None
+
+
+_FIXES = Statement(
+    _Fix,
+    """
+    SELECT recorded_at, latitude, longitude, fuel_percent FROM positions
+    WHERE company_id = %(company_id)s AND vehicle_id = %(vehicle_id)s AND environment = %(environment)s
+      AND recorded_at BETWEEN %(since)s AND %(until)s AND NOT implausible
+      AND latitude BETWEEN %(latitude)s::float8 - %(around)s::float8 AND %(latitude)s::float8 + %(around)s::float8
+      AND longitude BETWEEN %(longitude)s::float8 - %(around)s::float8 AND %(longitude)s::float8 + %(around)s::float8
+    ORDER BY recorded_at LIMIT %(most)s
+    """,
+)
+_STORE = Command(
+    """
+    INSERT INTO told_stops (route_id, number, company_id, environment, planned_at, driver_id, plan_id, station_id,
+        place, planned_gallons, planned_cents, seen)
+    SELECT s.route_id, %(number)s, s.company_id, s.environment, s.planned_at, s.driver_id, %(plan_id)s, %(station_id)s,
+        %(place)s, %(gallons)s, %(cents)s, %(seen)s
+    FROM savings s WHERE s.route_id = %(route_id)s
+    ON CONFLICT (route_id, number) DO NOTHING
+    """
+)
+
+
+def record_trip(connection: Connection, trip: EndedTrip, *, now: datetime) -> int:
+    """Stores the fuel stops that the driver of a completed trip was told, each with what the fixes show of it. Returns
+    how many they are."""
+    stops = told_stops(connection, [trip.route_id]).get(trip.route_id, [])
+    for number, stop in enumerate(stops, start=1):
+        _STORE.execute(
+            connection,
+            {
+                "route_id": trip.route_id,
+                "number": number,
+                "plan_id": stop.plan_id,
+                "station_id": stop.station_id,
+                "place": stop.name,
+                "gallons": stop.gallons,
+                "cents": stop.cents,
+                "seen": seen_at(_fixes_around(connection, trip, stop), stop.place),
+            },
+        )
+    note_seen(connection, [trip.route_id], now=now)
+    return len(stops)
+
+
+def seen_at(fixes: Sequence[PlacedFix], place: Point) -> SeenStop | None:
+    """The outcome of a fuel stop by the fixes around it; None where there are none."""
+    if not fixes:
+        return None
+    purchase = seen_purchase(fixes, place)
+    if purchase is None:
+        return SeenStop.PASSED
+    if purchase.risen_percent is not None:
+        return SeenStop.BOUGHT if purchase.risen_percent >= PURCHASE_PERCENT else SeenStop.NOT_BOUGHT
+    return SeenStop.STOOD if purchase.stood >= STOOD_FOR else SeenStop.PASSED
+
+
+def _fixes_around(connection: Connection, trip: EndedTrip, stop: PlannedStop) -> list[PlacedFix]:
+    asked = {
+        "company_id": trip.company_id,
+        "vehicle_id": trip.vehicle_id,
+        "environment": trip.environment,
+        "since": trip.started_at - ROUTE_SLACK,
+        "until": trip.ended_at + ROUTE_SLACK,
+        "latitude": stop.place.latitude,
+        "longitude": stop.place.longitude,
+        "around": _AROUND_DEGREES,
+        "most": _MOST_FIXES,
+    }
+    rows = _FIXES.all(connection, asked)
+    return [PlacedFix(row.recorded_at, Point(row.latitude, row.longitude), row.fuel_percent) for row in rows]

@@ -1,0 +1,32 @@
+"""The fixes of a truck show the outcome of a fuel stop."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from domain.burn.seen_purchases import PlacedFix
+from domain.compliance.recording import seen_at
+from domain.lifecycle import SeenStop
+from domain.roads import Point
+
+START = datetime(2026, 11, 26, 12, tzinfo=UTC)
+BEFORE, PUMP, BEHIND = Point(41.0, -86.0), Point(41.2, -86.0), Point(41.4, -86.0)
+
+
+def fixes(*places: tuple[Point, float | None], minutes: int = 5) -> list[PlacedFix]:
+    return [PlacedFix(START + number * timedelta(minutes=minutes), *one) for number, one in enumerate(places)]
+
+
+@pytest.mark.parametrize(
+    ("seen", "shown"),
+    [
+        (fixes((BEFORE, 30), (PUMP, 30), (PUMP, 80), (BEHIND, 79)), SeenStop.BOUGHT),
+        (fixes((BEFORE, 30), (PUMP, 30), (PUMP, 30), (BEHIND, 29)), SeenStop.NOT_BOUGHT),
+        (fixes((BEFORE, None), (PUMP, None), (PUMP, None), (PUMP, None), (BEHIND, None)), SeenStop.STOOD),
+        (fixes((BEFORE, None), (PUMP, None), (BEHIND, None)), SeenStop.PASSED),
+        (fixes((BEFORE, 30), (BEHIND, 28)), SeenStop.PASSED),
+        ([], None),
+    ],
+)
+def test_the_level_decides_and_without_it_the_place(seen: list[PlacedFix], shown: SeenStop | None) -> None:
+    assert seen_at(seen, PUMP) is shown
