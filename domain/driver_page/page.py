@@ -16,6 +16,7 @@ from domain.driver_page.progress import mile_of_truck, miles_to
 from domain.driver_page.shown_trip import (
     PlanChanges,
     ShownAnswer,
+    ShownChoice,
     ShownFuelStop,
     ShownPlan,
     ShownPriceChange,
@@ -28,6 +29,7 @@ from domain.driver_page.shown_trip import (
 from domain.lifecycle import SHOWS_PLAN, AnswerKind, RouteStatus
 from domain.planning.next_fuel_stop import Milestone, index_of_next_fuel_stop
 from domain.roads import Point
+from domain.routes.plans.stored_choices import STATUS_NOW
 from domain.routes.reading.on_their_way import NEXT_STOP
 
 
@@ -96,6 +98,7 @@ _read_plan = msgspec.json.Decoder(_Plan).decode
 _read_facts = msgspec.json.Decoder(_DriverFacts).decode
 _read_stops = msgspec.json.Decoder(list[_Stop]).decode
 _read_answers = msgspec.json.Decoder(dict[str, ShownAnswer]).decode
+_read_choices = msgspec.json.Decoder(list[ShownChoice]).decode
 _read_timeline = msgspec.json.Decoder(list[_Entry]).decode
 
 
@@ -137,6 +140,8 @@ class _Row(NamedTuple):
     station_ids: list[str] | None
     answers: int
     newest_answers: str | None
+    choices: str | None
+    allowance_cents: int
 
 
 _TRIPS = Statement(
@@ -156,7 +161,8 @@ _TRIPS = Statement(
             ORDER BY b.id DESC LIMIT 1) AS before,
            t.newest_at AS truck_at, t.latitude, t.longitude,
            CASE WHEN t.watch_at IS NOT NULL THEN t.fuel_stops_passed ELSE 0 END AS passed,
-           p.station_ids, said.answers, said.newest::text AS newest_answers
+           p.station_ids, said.answers, said.newest::text AS newest_answers,
+           menu.choices::text AS choices, menu.allowance_cents
     FROM {LINKED_ROUTE}
     JOIN companies c ON c.id = r.company_id
     CROSS JOIN LATERAL (SELECT {NEXT_STOP} AS number OFFSET 0) AS next
@@ -172,6 +178,18 @@ _TRIPS = Statement(
                    'kind', a.kind, 'reason', a.reason, 'at', a.answered_at) ORDER BY a.id)
                FILTER (WHERE a.station_id IS NOT NULL AND a.driver_id = l.driver_id) AS newest
         FROM driver_answers a WHERE a.route_id = r.id) AS said
+    CROSS JOIN LATERAL (
+        SELECT jsonb_agg(jsonb_build_object(
+                   'id', c.id, 'kind', c.kind, 'status', {STATUS_NOW}, 'extra_cents', c.extra_cents,
+                   'fuel_stops', jsonb_array_length(c.document->'stops'), 'name', c.document->'stops'->0->'name',
+                   'mile', c.document->'stops'->0->'milesFromOrigin', 'parking_spaces', s.parking_spaces,
+                   'showers', s.showers) ORDER BY c.place)
+                   FILTER (WHERE c.plan_id = r.plan_id AND r.status = 'active' AND r.correction_id IS NULL) AS choices,
+               greatest(round(100 * max(o.driver_allowance))::bigint - coalesce(
+                   sum(greatest(c.extra_cents, 0)) FILTER (WHERE c.status = 'chosen'), 0)::bigint, 0) AS allowance_cents
+        FROM companies o LEFT JOIN plan_choices c ON c.route_id = r.id
+        LEFT JOIN stations s ON s.station_id = c.station_ids[1]
+        WHERE o.id = r.company_id) AS menu
     WHERE l.token_hash = ANY(%(hashes)s) AND {EXPIRY} > %(now)s
     """,
 )
@@ -271,6 +289,8 @@ def _plan_of(row: _Row, stops: Sequence[_Stop], entries: dict[int, _Entry]) -> S
         total_gallons=plan.total_gallons,
         total_cost=plan.total_cost,
         is_low_on_fuel=facts.low_fuel,
+        choices=tuple(_read_choices(row.choices)) if row.choices is not None else (),
+        allowance_cents=row.allowance_cents,
         changes=_changes(_read_plan(row.before), plan, row.cause) if row.before is not None else None,
     )
 

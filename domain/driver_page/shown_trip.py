@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from domain.driver_page.links import DriverLink
-from domain.lifecycle import AnswerKind, RefusalReason
+from domain.lifecycle import AnswerKind, ChoiceKind, ChoiceStatus, RefusalReason
 from domain.roads import Point
 
 TripState = Literal["waiting", "underway", "infeasible", "completed", "canceled", "ended"]
@@ -79,6 +79,20 @@ class ShownFuelStop:
     """The driver's newest answer to this stop; None where he has not answered."""
 
 
+class ShownChoice(msgspec.Struct, frozen=True):
+    """A choice of the plan's menu, with its first fuel stop; without one the plan needs no purchase."""
+
+    id: UUID
+    kind: ChoiceKind
+    status: ChoiceStatus
+    extra_cents: int
+    fuel_stops: int
+    name: str | None = None
+    mile: float | None = None
+    parking_spaces: int | None = None
+    showers: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ShownStop:
     """A stop of the trip."""
@@ -121,6 +135,9 @@ class ShownPlan:
     total_gallons: float
     total_cost: float
     is_low_on_fuel: bool
+    choices: tuple[ShownChoice, ...]
+    allowance_cents: int
+    """Cents that the driver may still spend on choices by himself; a dispatcher decides on dearer ones."""
     changes: PlanChanges | None
     """None for the first plan of the trip."""
 

@@ -3,22 +3,26 @@
 The token in the address is the only secret. It stands in no log line, no trace and no error: what fails here is logged
 here, without the address."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from urllib.parse import parse_qs, parse_qsl
 
 from starlette.requests import ClientDisconnect
 
 from domain import clock
+from domain.database.connections import Connection, Tenant
 from domain.database.health import is_away
 from domain.database.visibility import of_tenants
 from domain.driver_page.answers import take_answer
 from domain.driver_page.given_answers import GivenAnswer, ImpossibleAnswer, read_given_answer
 from domain.driver_page.links import DriverLink
 from domain.driver_page.shown_trip import ShownTrip
+from domain.ids import read_id
 from domain.languages.tags import OWN_NAMES, Language, LanguageTag, read_tag
 from domain.languages.words import Words, text_to_say, words_for
 from domain.lifecycle import Environment
+from domain.routes.events import ImpossibleStep
+from domain.routes.plans.choices import choose
 from domain.settings import Settings
 from domain.telemetry.logs import get_logger
 from ingress.api.request import Answer, Request
@@ -59,6 +63,15 @@ MOST_FORM_BYTES = 4_096
 _MOST_FIELDS = 30
 
 
+_NOT_POSSIBLE = text_to_say("This choice is not possible any more: load the page again.")
+
+_CHOSEN = "chosen"
+"""The kind of a form that takes a choice of the menu; the other kinds are those of answers."""
+
+_Take = Callable[[Connection, DriverLink], object]
+"""Stores what a form says, and does what follows."""
+
+
 class DriverPages:
     """The driver's pages of one ingress process."""
 
@@ -93,19 +106,21 @@ class DriverPages:
 
     async def _take(self, request: Request, trip: ShownTrip) -> Answer:
         body = await request.body(self._body_timeout_seconds, room=_require_short)
-        link, words = trip.link, _words_of(request, trip)
+        words, form = _words_of(request, trip), _form_of(body)
         try:
-            given = read_given_answer(_form_of(body), words.units)
-            await self._services.in_thread_of(link.company_id, lambda: self._store(link, given))
+            take = _choosing(form) if form.get("kind") == _CHOSEN else _answering(read_given_answer(form, words.units))
+            await self._services.in_thread_of(trip.link.company_id, lambda: self._store(trip.link, take))
         except ImpossibleAnswer as error:
             return Answer(400, self._rendering.page(trip, words, fault=str(error)), _HTML, _FRESH)
+        except ImpossibleStep:
+            return Answer(400, self._rendering.page(trip, words, fault=_NOT_POSSIBLE), _HTML, _FRESH)
         address = request.scope["raw_path"] + (b"?" + query if (query := request.scope["query_string"]) else b"")
         return Answer(303, b"", _HTML, (*_FRESH, (b"location", address)))
 
-    def _store(self, link: DriverLink, given: GivenAnswer) -> None:
+    def _store(self, link: DriverLink, take: _Take) -> None:
         visible = of_tenants([(link.company_id, Environment(link.environment))])
         with self._services.database.transaction(visible) as connection:
-            take_answer(connection, link, given, now=clock.now())
+            take(connection, link)
 
     async def script(self, request: Request) -> Answer:
         name = request.scope["path"].rpartition("/")[2]
@@ -136,6 +151,23 @@ class DriverPages:
             log.exception("driver_page.failed", request_id=request.own_id)
         body = self._rendering.nothing(*_FAILED)
         return Answer(503, body, _HTML, (*_FRESH, (b"retry-after", b"5")))
+
+
+def _answering(given: GivenAnswer) -> _Take:
+    return lambda connection, link: take_answer(connection, link, given, now=clock.now())
+
+
+def _choosing(form: Mapping[str, str]) -> _Take:
+    """Takes a choice. Raises ImpossibleAnswer if the form names none."""
+    choice_id = read_id("cho", form.get("choice", ""))
+    if choice_id is None:
+        raise ImpossibleAnswer(_NOT_POSSIBLE)
+
+    def take(connection: Connection, link: DriverLink) -> object:
+        tenant = Tenant(link.company_id, Environment(link.environment))
+        return choose(connection, tenant, link.route_id, choice_id, None, now=clock.now())
+
+    return take
 
 
 def _words_of(request: Request, trip: ShownTrip) -> Words:

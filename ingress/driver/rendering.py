@@ -9,12 +9,12 @@ from zoneinfo import ZoneInfo
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from domain.driver_page.shown_trip import PlanChanges, ShownFuelStop, ShownTrip, ShownWayOut
+from domain.driver_page.shown_trip import PlanChanges, ShownChoice, ShownFuelStop, ShownTrip, ShownWayOut
 from domain.ids import shown_id
 from domain.languages.catalogues import is_checked
 from domain.languages.tags import OWN_NAMES
 from domain.languages.words import ENGLISH, Words, capitalized, purchase_in_words, text_to_say
-from domain.lifecycle import AnswerKind, RefusalReason
+from domain.lifecycle import AnswerKind, ChoiceKind, ChoiceStatus, RefusalReason
 from domain.messages.message_text import OFF_ROAD_NOTICE_MILES, map_address
 
 _HERE = Path(__file__).parent
@@ -31,6 +31,7 @@ _CAUSES = {
     "off_road": text_to_say("The truck is on another road."),
     "stop_passed": text_to_say("A planned fuel stop is behind the truck."),
     "refused": text_to_say("You cannot fuel where the plan said."),
+    "choice": text_to_say("Another plan was chosen."),
     "station_closed": text_to_say("A station is closed."),
     "burn": text_to_say("The fuel does not last to the next fuel stop."),
     "level": text_to_say("The truck needs a higher level at its next fuel stop."),
@@ -48,6 +49,24 @@ _REASONS = {
 }
 """The reasons why a driver cannot fuel at a stop, as he says them."""
 
+
+_CHOICES = {
+    ChoiceKind.CHEAPEST: text_to_say("Back to the cheapest plan"),
+    ChoiceKind.OTHER_CHAIN: text_to_say("Another chain"),
+    ChoiceKind.EARLIER: text_to_say("An earlier stop"),
+    ChoiceKind.LATER: text_to_say("A later stop"),
+    ChoiceKind.FEWER_STOPS: text_to_say("One stop fewer"),
+    ChoiceKind.AMENITIES: text_to_say("Parking or showers"),
+}
+
+_DECIDED = {
+    ChoiceStatus.ASKED: text_to_say("Your dispatcher was asked and decides."),
+    ChoiceStatus.TAKEN: text_to_say("Its plan is being made."),
+    ChoiceStatus.CHOSEN: text_to_say("You have chosen it."),
+    ChoiceStatus.DECLINED: text_to_say("Your dispatcher declined it."),
+    ChoiceStatus.REFUSED: text_to_say("It is not possible any more."),
+}
+"""The state of a choice that cannot be taken now."""
 
 _HIDDEN = Markup(
     '<input type="hidden" name="key" value="{key}"><input type="hidden" name="plan" value="{plan}">'
@@ -171,6 +190,34 @@ class _Told:
         twice is one answer."""
         made = f"{self._trip.link.id} {self.plan_id} {stop.number} {kind} {self._trip.answers}"
         return hashlib.sha256(made.encode()).hexdigest()[:32]
+
+    def choice_kind(self, choice: ShownChoice) -> str:
+        return self._words.say(_CHOICES[choice.kind])
+
+    def choice_place(self, choice: ShownChoice) -> str:
+        """The first fuel stop of a choice, and what it has."""
+        say = self._words.say
+        if choice.name is None or choice.mile is None:
+            return say("No fuel stop")
+        parts = [choice.name, self._words.mile(choice.mile)]
+        if choice.parking_spaces:
+            parts.append(say("parking for {count} trucks", count=choice.parking_spaces))
+        if choice.showers:
+            parts.append(say("showers: {count}", count=choice.showers))
+        return ", ".join(parts)
+
+    def extra_cost(self, choice: ShownChoice) -> str:
+        """The extra cost of a choice, such as `+ $4.10`."""
+        sign = "-" if choice.extra_cents < 0 else "+"
+        return f"{sign} {self._words.money(abs(choice.extra_cents) / 100)}"
+
+    def decided(self, choice: ShownChoice) -> str:
+        """Why a choice cannot be taken now; empty for one that can."""
+        text = _DECIDED.get(choice.status)
+        return self._words.say(text) if text is not None else ""
+
+    def choice_id(self, choice: ShownChoice) -> str:
+        return shown_id("cho", choice.id)
 
     def answer(self, stop: ShownFuelStop) -> str:
         """The driver's newest answer to a fuel stop."""

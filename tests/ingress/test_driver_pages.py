@@ -8,11 +8,16 @@ from pathlib import Path
 import httpx
 import pytest
 
+from domain.accounts.companies import set_policy
+from domain.accounts.policy import Policy
 from domain.accounts.tokens import new_token
+from domain.database.connections import as_json
+from domain.ids import new_id, read_id, shown_id
 from domain.settings import Settings
 from ingress.api.rate_limits import PAGES_OF_LINK
 from ingress.driver.rendering import STATIC
 from tests.domain.driver_page.trips import DriverTrip, at_stations, driven_trip, token_of
+from tests.factories import DOT, PLAN
 from tests.service import Client, Service, running_service
 
 MOST_BYTES = 60_000
@@ -233,6 +238,70 @@ def test_an_answer_after_the_trip_is_kept_and_changes_nothing(
     assert "This trip was completed" in page
     assert "<form" not in page
     assert answers(service, trip) == [("refused", "closed", None)]
+
+
+# --- Choices ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def choice_id(service: Service, trip: DriverTrip) -> str:
+    """A choice of another chain that costs $4.10 more."""
+    made = new_id()
+    with service.database.transaction() as connection:
+        connection.execute(
+            "INSERT INTO plan_choices (id, company_id, environment, route_id, plan_id, kind, place, document,"
+            " station_ids, extra_cents, pump_cents) SELECT %s, company_id, environment, id, plan_id, 'other_chain', 0,"
+            " %s, '{}', 410, 410 FROM routes WHERE id = %s",
+            (made, as_json(PLAN), trip.route_id),
+        )
+    return shown_id("cho", made)
+
+
+def status_of_choice(service: Service, choice_id: str) -> str:
+    with service.database.transaction() as connection:
+        row = connection.execute("SELECT status FROM plan_choices WHERE id = %s", (read_id("cho", choice_id),))
+        (status,) = row.fetchone() or ("gone",)
+    return str(status)
+
+
+@pytest.mark.parametrize(
+    ("allowance", "button", "status"), [(0, "Ask your dispatcher", "asked"), (5, "Choose this", "taken")]
+)
+def test_a_driver_takes_a_choice_within_the_allowance_and_asks_for_a_dearer_one(
+    anonymous: httpx.Client,
+    service: Service,
+    trip: DriverTrip,
+    token: str,
+    choice_id: str,
+    allowance: float,
+    button: str,
+    status: str,
+) -> None:
+    with service.database.transaction() as connection:
+        set_policy(connection, trip.company_id, Policy(driver_allowance=allowance), DOT)
+    page = anonymous.get(f"/d/{token}").text
+    assert "Another chain: + $4.10" in page
+    assert f">{button}</button>" in page
+
+    for _ in range(2):
+        answer = anonymous.post(f"/d/{token}", data={"kind": "chosen", "choice": choice_id})
+        assert answer.status_code == 303
+
+    assert status_of_choice(service, choice_id) == status
+    again = anonymous.get(f"/d/{token}").text
+    assert ("Your dispatcher was asked and decides." in again) == (status == "asked")
+    assert ("A new plan is being made." in again) == (status == "taken")
+
+
+@pytest.mark.parametrize("choice", ["", "cho_0", "*", shown_id("cho", new_id())])
+def test_a_choice_that_is_none_of_the_trip_is_refused_on_the_page(
+    anonymous: httpx.Client, service: Service, token: str, choice_id: str, choice: str
+) -> None:
+    refused = anonymous.post(f"/d/{token}", data={"kind": "chosen", "choice": choice})
+
+    assert refused.status_code == 400
+    assert "This choice is not possible any more" in refused.text
+    assert status_of_choice(service, choice_id) == "open"
 
 
 # --- Languages -------------------------------------------------------------------------------------------------

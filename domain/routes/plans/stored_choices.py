@@ -41,14 +41,15 @@ class StoredChoice(NamedTuple):
     showers: int | None
 
 
-COLUMNS = """
-    c.id, c.plan_id, c.kind, c.document, c.station_ids, c.extra_cents, c.pump_cents,
-    CASE WHEN c.status = 'taken' AND r.replan->>'choice' IS DISTINCT FROM c.id::text THEN 'refused' ELSE c.status END
-        AS status,
+STATUS_NOW = """CASE WHEN c.status = 'taken' AND r.replan->>'choice' IS DISTINCT FROM c.id::text THEN 'refused'
+    ELSE c.status END"""
+"""SQL of the status of a choice `c` of a route `r`. A choice whose plan was being made and is not any more, because the
+attempts at it failed, is refused."""
+COLUMNS = f"""
+    c.id, c.plan_id, c.kind, c.document, c.station_ids, c.extra_cents, c.pump_cents, {STATUS_NOW} AS status,
     c.asked_at, c.asked_by, c.decided_at, c.decided_by, c.reason, c.made_plan_id, s.parking_spaces, s.showers
 """
-"""The columns of a `StoredChoice`. A choice whose plan was being made and is not any more, because the attempts at it
-failed, is refused."""
+"""The columns of a `StoredChoice`."""
 TABLES = """
     plan_choices c JOIN routes r ON r.id = c.route_id LEFT JOIN stations s ON s.station_id = c.station_ids[1]
 """
