@@ -15,7 +15,7 @@ _FIGURES = (
     "saved",
     "saved_per_gallon",
     "saved_percent",
-    *("with_fills", "bought_gallons", "paid", "proven_saved"),
+    *("with_fills", "bought_gallons", "paid", "proven_saved", "chosen_extra"),
 )
 """All amounts are in dollars."""
 
@@ -73,5 +73,6 @@ def figures_row(figures: Figures) -> dict[str, Any]:
     numbers = (float(value) if value is not None else None for value in values)
     real = (figures.bought_gallons, figures.paid, figures.proven)
     proven = (float(one) if figures.with_fills else None for one in real)
-    names = (figures.plans, figures.with_purchase, *numbers, figures.with_fills, *proven)
+    chosen_extra = float(figures.chosen_extra)
+    names = (figures.plans, figures.with_purchase, *numbers, figures.with_fills, *proven, chosen_extra)
     return dict(zip(_FIGURES, names, strict=True))

@@ -25,15 +25,17 @@ _ENDS = Statement(_Ends, "SELECT stops->0 AS first, stops->-1 AS last FROM route
 _RECORD = Command(
     """
     INSERT INTO savings (route_id, company_id, environment, plan_id, planned_at, vehicle_id, driver_id,
-                         origin, destination, gallons, cost_cents, saved_cents)
+                         origin, destination, gallons, cost_cents, saved_cents, chosen_cents)
     SELECT r.id, r.company_id, r.environment, p.id, p.generated_at, r.vehicle_id, r.driver_id, %s, %s,
            (p.document->>'totalGallons')::float,
            round((p.document->>'totalCost')::numeric * 100)::bigint,
-           round((p.document->>'savingsTotal')::numeric * 100)::bigint
+           round((p.document->>'savingsTotal')::numeric * 100)::bigint,
+           (SELECT sum(greatest(c.extra_cents, 0))::bigint FROM plan_choices c
+            WHERE c.route_id = r.id AND c.status = 'chosen')
     FROM routes r JOIN plans p ON p.id = r.plan_id WHERE r.id = %s
     ON CONFLICT (route_id) DO UPDATE SET
         plan_id = excluded.plan_id, planned_at = excluded.planned_at, gallons = excluded.gallons,
-        cost_cents = excluded.cost_cents, saved_cents = excluded.saved_cents
+        cost_cents = excluded.cost_cents, saved_cents = excluded.saved_cents, chosen_cents = excluded.chosen_cents
     """
 )
 

@@ -52,11 +52,17 @@ class Figures(NamedTuple):
     bought_gallons: Decimal = Decimal(0)
     paid_cents: int = 0
     at_average_cents: int = 0
+    chosen_cents: int = 0
 
     @property
     def proven(self) -> Decimal:
         """The savings in dollars of what was really bought."""
         return _dollars(self.at_average_cents - self.paid_cents)
+
+    @property
+    def chosen_extra(self) -> Decimal:
+        """The dollars that choices cost more than the cheapest plans."""
+        return _dollars(self.chosen_cents)
 
     @property
     def paid(self) -> Decimal:
@@ -152,10 +158,13 @@ class SavedPlan(NamedTuple):
     paid_cents: int | None
     at_average_cents: int | None
     """The cost at the average price; NULL where fills are not known, or the plan has no average price."""
+    chosen_cents: int
 
     @property
     def figures(self) -> Figures:
-        planned = Figures(1, int(self.saved_cents is not None), self.gallons, self.cost_cents, self.saved_cents or 0)
+        has_purchase = int(self.saved_cents is not None)
+        planned = Figures(1, has_purchase, self.gallons, self.cost_cents, self.saved_cents or 0)
+        planned = planned._replace(chosen_cents=self.chosen_cents)
         if self.at_average_cents is None or self.paid_cents is None or self.bought_gallons is None:
             return planned
         return planned._replace(
@@ -182,13 +191,14 @@ _SUMS = """
     count(s.at_average_cents)::int AS with_fills,
     coalesce(sum(s.bought_gallons) FILTER (WHERE s.at_average_cents IS NOT NULL), 0) AS bought_gallons,
     coalesce(sum(s.paid_cents::float) FILTER (WHERE s.at_average_cents IS NOT NULL), 0) AS paid_cents,
-    coalesce(sum(s.at_average_cents::float), 0) AS at_average_cents
+    coalesce(sum(s.at_average_cents::float), 0) AS at_average_cents,
+    coalesce(sum(s.chosen_cents::float), 0) AS chosen_cents
 """
 """PostgreSQL adds up doubles in half the time that it takes for bigints. Sums of whole numbers are exact up to 2^53."""
 _EXACT = """
     plans, with_purchase, round(gallons::numeric, 3) AS gallons, cost_cents::bigint AS cost_cents,
     saved_cents::bigint AS saved_cents, with_fills, round(bought_gallons::numeric, 3) AS bought_gallons,
-    paid_cents::bigint AS paid_cents, at_average_cents::bigint AS at_average_cents
+    paid_cents::bigint AS paid_cents, at_average_cents::bigint AS at_average_cents, chosen_cents::bigint AS chosen_cents
 """
 """The sums, rounded: gallons of plans have three decimals at most."""
 
@@ -204,6 +214,7 @@ class _WeekRow(NamedTuple):
     bought_gallons: Decimal
     paid_cents: int
     at_average_cents: int
+    chosen_cents: int
 
 
 _WEEKS = Statement(
@@ -235,6 +246,7 @@ def total_of(weeks: list[Week]) -> Figures:
         sum((one.bought_gallons for one in figures), Decimal(0)),
         sum(one.paid_cents for one in figures),
         sum(one.at_average_cents for one in figures),
+        sum(one.chosen_cents for one in figures),
     )
 
 
@@ -252,6 +264,7 @@ class _LineRow(NamedTuple):
     bought_gallons: Decimal
     paid_cents: int
     at_average_cents: int
+    chosen_cents: int
 
 
 _ORDERED = """
@@ -322,7 +335,7 @@ _PLANS = Statement(
     SELECT s.route_id, r.external_id, s.plan_id, s.planned_at, s.vehicle_id, v.unit_number, s.driver_id,
            d.name AS driver_name, s.origin, s.destination, round(s.gallons::numeric, 3) AS gallons,
            s.cost_cents, s.saved_cents, round(s.bought_gallons::numeric, 3) AS bought_gallons, s.paid_cents,
-           s.at_average_cents
+           s.at_average_cents, coalesce(s.chosen_cents, 0) AS chosen_cents
     FROM (SELECT * FROM savings s WHERE {_OF_SPAN} AND {_ONLY}
           ORDER BY s.planned_at DESC, s.route_id LIMIT %(limit)s OFFSET %(offset)s) AS s
     JOIN routes r ON r.id = s.route_id

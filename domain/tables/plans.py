@@ -197,3 +197,5 @@ class Savings(SQLModel, table=True):
     at_average_cents: int | None = Field(default=None, sa_column=Column(BigInteger))
     """The cost of these gallons at the average price of the plan's corridor. NULL without gallons, and where the plan
     has no average."""
+    chosen_cents: int | None = Field(default=None, sa_column=Column(BigInteger))
+    """The extra cost of the choices that were made on the route; NULL where there were none."""

@@ -94,6 +94,7 @@ OWNERS = {
     "company_moves": "shared",
 }
 READERS_BELOW = {
+    ("plan_choices", "savings"): "what the choices of a route cost more than the cheapest plans",
     ("api_keys", "shared"): "a pause of a company notes its keys in the same statement",
     ("routes", "driven_lanes"): "the route on which a road was driven",
     ("visits", "driven_lanes"): "the time of driving is that between two visits",

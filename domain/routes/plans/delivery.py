@@ -14,6 +14,7 @@ from domain.messages.gateways import Fault
 from domain.messages.message_life import MessageClaim, MessageStatus, Settled
 from domain.routes import events, transitions
 from domain.routes.plans import replans
+from domain.routes.plans.stored_choices import not_delivered
 from domain.settings import Settings
 
 _LOCK_ROUTE = Command("SELECT FROM routes WHERE id = (SELECT route_id FROM messages WHERE id = %s) FOR UPDATE")
@@ -53,6 +54,7 @@ def _move_on(connection: Connection, settled: Settled | None, *, now: datetime) 
             replans.watch_again(connection, route_id, delivered=True, now=now)
         case "given_up":
             transitions.message_given_up(connection, route_id, plan_id)
+            not_delivered(connection, plan_id)
             replans.watch_again(connection, route_id, delivered=False, now=now)
     if settled.end != "discarded":  # a discarded message belongs to no plan that the route still has
         transitions.complete_routes(connection, [route_id], now=now)

@@ -150,6 +150,17 @@ def note_made(connection: Connection, choice_id: UUID, plan_id: UUID, chosen: Ch
     _MAKE.execute(connection, (plan_id, *_cents(chosen), choice_id))
 
 
+_TAKE_BACK = Command(
+    "UPDATE plan_choices SET status = 'refused', reason = 'its message could not be delivered'"
+    " WHERE made_plan_id = %s AND status = 'chosen'"
+)
+
+
+def not_delivered(connection: Connection, plan_id: UUID) -> None:
+    """Take back the choice of a plan whose message was given up: the driver keeps the plan before."""
+    _TAKE_BACK.execute(connection, (plan_id,))
+
+
 def _cents(chosen: Chosen) -> tuple[int, int]:
     return round(100 * chosen.explained["extra_cost"]), round(100 * chosen.explained["extra_at_pumps"])
 

@@ -12,6 +12,7 @@ from domain.messages.withholding import Withheld, discard_message, lock_withheld
 from domain.queue.jobs import after_commit, send_message_job
 from domain.routes import transitions
 from domain.routes.plans import replans
+from domain.routes.plans.stored_choices import not_delivered
 
 
 def release_withheld(
@@ -43,6 +44,7 @@ def discard_withheld(
     for message in messages:
         discard_message(connection, message.id)
         transitions.message_given_up(connection, message.route_id, message.plan_id)
+        not_delivered(connection, message.plan_id)
         replans.watch_again(connection, message.route_id, delivered=False, now=now)
     transitions.complete_routes(connection, [message.route_id for message in messages], now=now)
     _record(connection, by, Action("messages.discard"), messages)

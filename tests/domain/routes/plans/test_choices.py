@@ -111,6 +111,11 @@ def test_within_the_allowance_the_choice_is_the_plan_from_then_on(journey: Journ
     not_chosen = next(one for one in explained["candidates"] if one["station_id"] == first.station_ids[0])
     assert (not_chosen["why"], not_chosen["extra_cost"]) == ("chosen otherwise", 0.0)
 
+    (saved,) = journey.connection.execute(
+        "SELECT plan_id, cost_cents, chosen_cents FROM savings WHERE route_id = %s", (journey.route_id,)
+    )
+    assert saved == (second.id, round(100 * second.document["totalCost"]), made.extra_cents)
+
     back = first_of(journey, ChoiceKind.CHEAPEST)
     assert (back.station_ids, back.extra_cents) == (first.station_ids, 0)
 
