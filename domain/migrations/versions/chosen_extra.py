@@ -1,14 +1,14 @@
 """what choices cost more, beside savings
 
 Revision ID: 20261201M4
-Revises: 20261201A3
+Revises: 20261201A4
 """
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "20261201M4"
-down_revision = "20261201A3"
+down_revision = "20261201A4"
 branch_labels = None
 depends_on = None
 
