@@ -1,4 +1,4 @@
-"""what choices cost more, beside savings
+"""the extra cost of choices, beside savings
 
 Revision ID: 20261201M4
 Revises: 20261201A4
