@@ -134,7 +134,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     starts them."""
     for item in items:
         if isinstance(item, pytest.Function) and (
-            {"settings", "server"} & set(item.fixturenames) or _starts_servers(item.module)
+            {"settings", "server", "cells"} & set(item.fixturenames) or _starts_servers(item.module)
         ):
             item.add_marker(pytest.mark.servers)
     if seed := config.getoption("--random-order"):

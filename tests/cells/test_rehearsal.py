@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.cells.rehearsal import rehearse
 from tests.cells.test_haproxy import needs_haproxy
+
+pytestmark = pytest.mark.servers
 
 
 @needs_haproxy

@@ -188,6 +188,7 @@ def test_everyday_commands_load_neither_numerics_nor_gateways_nor_what_the_servi
     assert loaded(f"{modules}, driving, settings", *heavy) == []
 
 
+@pytest.mark.slow
 def test_a_command_loads_what_reads_files_and_finds_roads_only_where_it_does_so() -> None:
     """Each of these is a tenth of the start of a command."""
     roads = ("domain.planning.plan_tasks", "domain.roads.highways", "domain.driven_lanes.lanes")
@@ -246,6 +247,7 @@ def test_a_logger_that_was_used_before_the_command_writes_to_standard_error_from
     assert (done.stdout, json.loads(done.stderr)["event"]) == ("", "during")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "completed"),
     [

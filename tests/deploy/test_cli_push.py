@@ -310,6 +310,7 @@ def test_a_killed_run_loses_no_result(folder: Folder) -> None:
     assert len({one["external_id"] for one in accepted}) == 60
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     """8,000 routes are read and pushed to a transport that answers at once."""
     code = (

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from deploy import forks
 from deploy.embedded.folders import DataFolder
 from deploy.forks import answer_of_fork, fork_command
@@ -41,6 +43,7 @@ def run_commands(folder: Path) -> list[int]:
     return statuses
 
 
+@pytest.mark.slow
 def test_it_runs_a_command_with_its_own_environment_and_output(tmp_path: Path) -> None:
     assert seen_by_parent(run_commands, tmp_path) == [0, 1]
     assert "18099" in (tmp_path / "settings").read_text()

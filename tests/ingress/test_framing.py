@@ -124,6 +124,7 @@ def in_chunks(body: bytes) -> bytes:
 BODY_IS_A_REQUEST = GET % 666
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framed", [with_length, in_chunks])
 @pytest.mark.parametrize("upgrade", [UPGRADE, b"Connection: upgrade\r\nUpgrade: websocket\r\n", b"Upgrade: h2c\r\n"])
 @pytest.mark.parametrize("method", [b"POST", b"GET", b"BREW"])

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ class Documented(NamedTuple):
     labels: tuple[str, ...]
 
 
+@cache
 def documented() -> list[Documented]:
     rows = re.findall(r"^\| `(fuelroute_\w+)` \| (\w+) \| (.*?) \|", (MONITORING / "README.md").read_text(), re.M)
     return [Documented(name, kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows]
@@ -56,6 +58,7 @@ def series(one: Documented) -> set[str]:
     return {f"{one.name}{end}" for end in ("_bucket", "_count", "_sum")} if one.kind == "histogram" else {one.name}
 
 
+@cache
 def rules() -> list[dict[str, object]]:
     return [rule for path in RULES for group in yaml.safe_load(path.read_text())["groups"] for rule in group["rules"]]
 

@@ -121,10 +121,12 @@ def test_promtool_takes_the_configuration_and_the_rules() -> None:
     check("promtool", "check", "rules", *RULES)
 
 
+@pytest.mark.slow
 def test_the_rules_pass_their_own_tests() -> None:
     check("promtool", "test", "rules", *sorted((MONITORING / "prometheus" / "tests").glob("*.yml")))
 
 
+@pytest.mark.slow
 def test_each_overdue_figure_fires_its_alert_after_its_time(tmp_path: Path) -> None:
     """Figures with an expression of their own have a test in `alerts.yml`."""
     figures = [figure for figure in FIGURES.values() if not figure.expression]

@@ -67,6 +67,7 @@ LINES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", READERS, ids=range(len(READERS)))
 @pytest.mark.parametrize("content", LINES, ids=range(len(LINES)))
 def test_a_huge_line_takes_little_memory(tmp_path: Path, read: Reader, content: bytes) -> None:

@@ -223,6 +223,7 @@ def test_a_route_that_is_pushed_has_all_of_its_stops(
             assert [one.removesuffix(damage) for one in stops] == true[name]
 
 
+@pytest.mark.slow
 def test_a_million_rows_take_little_memory(tmp_path: Path) -> None:
     """The survey keeps a number for each route; a tenth of the rows stands for all."""
     import tracemalloc

@@ -136,6 +136,7 @@ def _forged(url: str) -> int:
         return 0
 
 
+@pytest.mark.slow
 def test_the_samples_in_typescript_have_the_right_types(packages: Path) -> None:
     written = [packages / f"{guide}.ts" for guide, language in PROGRAMS if language == "typescript"]
     for program in written:
