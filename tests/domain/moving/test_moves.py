@@ -306,6 +306,7 @@ def test_what_is_at_work_there_is_never_erased(cells: Cells, company: UUID) -> N
         with cells.owner[2].transaction() as connection:
             fence.expect_arrival(connection, company, from_cell=1)
         company_move.switch(20)
+        company_move.finish()
     nowhere = cells._replace(second=cells.first._replace(number=2))
     with nowhere.moving(new_id()) as company_move, pytest.raises(CannotMove, match="does not have the company"):
         company_move.finish()

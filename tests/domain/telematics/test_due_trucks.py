@@ -136,6 +136,9 @@ OpenRoutes = list[tuple[float, bool, int]]
     derandomize=True,
 )
 @example([(0.0, False, 0), (5.0, False, 1)], [(0.0, 0)])  # the first of two drafts
+@example(
+    [(-60.0, False, 0), (-50.0, False, 1), (-30.0, False, 2)], [(0.0, 0)]
+)  # the first of more late ones than are read
 @given(
     st.lists(
         st.tuples(

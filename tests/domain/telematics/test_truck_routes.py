@@ -56,6 +56,14 @@ def test_a_draft_whose_truck_has_arrived_counts_as_started() -> None:
     assert chosen(truck_route("arrived", 4, arrived=True), truck_route("draft", 2)) == "arrived"
 
 
+def test_of_two_started_routes_the_truck_is_on_the_one_that_it_began_first() -> None:
+    first = truck_route("planned", 5, RouteStatus.PLANNED, arrived=True)
+    second = truck_route("active", -5, RouteStatus.ACTIVE, arrived=True)
+    later = second._replace(arrived_at=NOON)
+
+    assert chosen(first, later) == "planned"
+
+
 def test_a_draft_a_day_past_its_start_gives_way_to_the_next() -> None:
     assert chosen(truck_route("stale", -24.1), truck_route("next", 2)) == "next"
     assert chosen(truck_route("late", -23.9), truck_route("next", 2)) == "late"

@@ -142,6 +142,8 @@ begins = st.lists(
 
 
 @hypothesis_settings(max_examples=examples(30), deadline=None)
+# at the mark a writer runs that another has overtaken
+@example([("change", 0), ("change", 1), ("commit", 1), ("mark", 0), ("begin", 0), ("commit", 0)])
 @given(begins)
 def test_a_caller_who_begins_at_any_time_misses_nothing_that_commits_after_it(
     shared: Database, done: list[tuple[str, int]]
