@@ -51,6 +51,7 @@ _GROUPS = {
     "ifta": "ifta.app",
     "savings": "savings.app",
     "fills": "fills.app",
+    "compliance": "compliance.app",
     "queues": "queues.app",
     "roads": "roads.app",
     "backup": "backups.backup_app",

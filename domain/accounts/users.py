@@ -28,6 +28,7 @@ MAY_MANAGE_CONNECTORS: Collection[Role] = MAY_MANAGE_KEYS
 MAY_MANAGE_USERS: Collection[Role] = MAY_MANAGE_KEYS
 MAY_MANAGE_NOTICES: Collection[Role] = MAY_MATCH
 MAY_EDIT_FLEET: Collection[Role] = MAY_MATCH
+MAY_SEE_DRIVERS_COMPLIANCE: Collection[Role] = MAY_MATCH
 MAY_EDIT_POLICY: Collection[Role] = MAY_MANAGE_KEYS
 """Roles that may edit a company's policy, and its deals."""
 MAY_EDIT_STATIONS: Collection[Role] = MAY_OPERATE

@@ -1,5 +1,5 @@
-"""The outcome of the fuel stops that drivers were told in a span of days, by driver, chain and reason; and the cost of
-each refusal.
+"""The outcome of the fuel stops that drivers were told in a span of days, by driver, chain, reason and choice; and the
+cost of each refusal.
 
 A stop counts once, by the best proof that there is: the card's fills, then the level of the tank, then the driver's own
 answer, then the place of the truck. A stop that the driver refused, and did not buy at, is refused and not missed."""
@@ -24,6 +24,8 @@ class ComplianceBy(StrEnum):
 
     CHAIN = "chain"
     REASON = "reason"
+    CHOICE = "choice"
+    """The plan that the driver had: `planned`, one that he chose within his `allowance`, or one of a `dispatcher`."""
     DRIVER = "driver"
 
 
@@ -50,8 +52,8 @@ class ComplianceFigures(NamedTuple):
 
 
 class ComplianceLine(NamedTuple):
-    """A driver with his name, a chain, or a reason; empty for stops without one. `cents` is what the new plans after
-    refusals cost more, of `priced` refusals."""
+    """A driver with his name, a chain, a reason, or a choice; empty for stops without one. `cents` is what the new
+    plans after refusals cost more, of `priced` refusals."""
 
     id: UUID | None
     name: str | None
@@ -81,7 +83,7 @@ class ComparedStop(NamedTuple):
 
 
 _STOPS = """
-    SELECT t.route_id, t.planned_at AS at, t.driver_id, t.number, t.station_id, t.place, a.id AS answer_id,
+    SELECT t.route_id, t.planned_at AS at, t.driver_id, t.plan_id, t.number, t.station_id, t.place, a.id AS answer_id,
            a.kind AS answer, a.reason,
            CASE WHEN w.verdict IS NOT NULL THEN w.verdict
                 WHEN t.seen = 'bought' THEN 'followed'
@@ -103,8 +105,8 @@ _STOPS = """
     WHERE t.company_id = %(company_id)s AND t.environment = %(environment)s
       AND t.planned_at >= %(start)s AND t.planned_at < %(end)s
     UNION ALL
-    SELECT a.route_id, a.answered_at, a.driver_id, NULL, a.station_id, a.place, a.id, a.kind, a.reason, 'missed',
-           'answer'
+    SELECT a.route_id, a.answered_at, a.driver_id, a.plan_id, NULL, a.station_id, a.place, a.id, a.kind, a.reason,
+           'missed', 'answer'
     FROM driver_answers a
     WHERE a.company_id = %(company_id)s AND a.environment = %(environment)s AND a.kind = 'refused'
       AND a.answered_at >= %(start)s AND a.answered_at < %(end)s AND NOT a.is_late AND a.left_out_until IS NOT NULL
@@ -143,7 +145,10 @@ _COMPARED = f"""
     SELECT stop.*, coalesce(s.brand, '') AS chain,
            CASE WHEN stop.verdict = 'missed' AND stop.answer = 'refused' THEN 'refused' ELSE stop.verdict END
                AS outcome,
-           extra.cents
+           extra.cents, coalesce((
+               SELECT CASE WHEN pc.asked_by IS NULL AND pc.decided_by IS NULL THEN 'allowance' ELSE 'dispatcher' END
+               FROM plan_choices pc WHERE pc.route_id = stop.route_id AND pc.made_plan_id = stop.plan_id LIMIT 1),
+               'planned') AS choice
     FROM ({_STOPS}) AS stop
     LEFT JOIN stations s ON s.station_id = stop.station_id
     LEFT JOIN LATERAL ({_EXTRA}) AS extra ON true
@@ -180,6 +185,7 @@ _LINES = {
     for by, id, name, join in (
         (ComplianceBy.CHAIN, "NULL::uuid", "c.chain", ""),
         (ComplianceBy.REASON, "NULL::uuid", "coalesce(c.reason, '')", ""),
+        (ComplianceBy.CHOICE, "NULL::uuid", "c.choice", ""),
         (ComplianceBy.DRIVER, "c.driver_id", "d.name", "LEFT JOIN drivers d ON d.id = c.driver_id"),
     )
 }

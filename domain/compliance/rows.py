@@ -13,6 +13,7 @@ _FIGURES = (
 COMPLIANCE_COLUMNS: dict[str, tuple[str, ...]] = {
     ComplianceBy.CHAIN: ("chain", *_FIGURES),
     ComplianceBy.REASON: ("reason", *_FIGURES),
+    ComplianceBy.CHOICE: ("choice", *_FIGURES),
     ComplianceBy.DRIVER: ("driver_id", "name", *_FIGURES),
     "stop": (
         *("route_id", "external_id", "at", "driver_id", "driver_name", "number", "place", "chain", "outcome", "proof"),

@@ -201,6 +201,13 @@ EMPTY_LISTS: Mapping[str, EmptyList] = {
         "Look at the fills",
         "/fills?environment={environment}",
     ),
+    "compliance": EmptyList(
+        "/compliance",
+        "No {environment} route that ended in these days had a fuel stop. A stop counts once its trip has ended, or at"
+        " once where the driver refuses it.",
+        "Look at the routes",
+        "/routes?environment={environment}",
+    ),
     "keys": EmptyList(
         "/keys",
         "There is no valid key. Your TMS, or your provider of telematics, signs in with one.",

@@ -53,6 +53,7 @@ GROUPS: Mapping[str, tuple[Entry, ...]] = {
     "Reports": (
         Entry("savings", "Savings", "/savings"),
         Entry("bought", "Planned against bought", "/bought"),
+        Entry("compliance", "Compliance", "/compliance"),
         Entry("ifta", "IFTA", "/ifta"),
     ),
     "Settings": (

@@ -151,6 +151,11 @@ class Site:
         self._buy_fuel()
         return f"/bought?environment={row.environment if row is not None else Environment.LIVE}&by=truck"
 
+    def compliance(self) -> str:
+        """Compliance, in the environment of the savings; a trip has ended."""
+        row = self._first("SELECT environment FROM savings WHERE company_id = %s ORDER BY environment LIMIT 1")
+        return f"/compliance?environment={row.environment if row is not None else Environment.LIVE}"
+
     def _buy_fuel(self) -> None:
         with self.database.transaction() as connection:
             buy_planned_fuel(connection, self.company_id)
@@ -411,6 +416,7 @@ PAGES = (
     Visit("fill-cards", "/fills/cards", like="fills"),
     Visit("fill", "/fills/{id}", Site.fills_to_review, act=open_fill),
     Visit("bought", "/bought", Site.bought),
+    Visit("compliance", "/compliance", Site.compliance, like="bought"),
     Visit("policy", "/policy"),
     Visit("keys", "/keys"),
     Visit("key-made", "/keys", act=make_key),
@@ -470,6 +476,7 @@ NO_PAGES = {
     "/static/maplibre-gl-worker.mjs": "a script of the maps",
     "/savings.csv": "a file",
     "/bought.csv": "a file",
+    "/compliance.csv": "a file",
     "/price-runs/{id}.csv": "a file",
     "/ifta-trucks.csv": "a file",
     "/savings/plans.csv": "a file",

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from domain.database.connections import Database
+from domain.lifecycle import RefusalReason
 from domain.settings import Settings
 from tests.deploy.commands import Cli
+from tests.domain.driver_page.given import trip_with_plan
 from tests.domain.helpers import deliver, driven_without_a_plan, imported, planned_by_hand
 from tests.factories import Fleet
 
@@ -86,3 +88,26 @@ def test_the_savings_of_plans_are_reported(
         assert [float(row["saved"]) for row in rows] == [line["saved"] for line in document["lines"]]
     assert {row["external_id"] for row in rows} == {"'=LOAD1", "'=LOAD2"}
     assert cli(*arguments, "--environment", "sandbox").out == "no plan counts from 2026-11-01 to 2026-11-30\n"
+
+
+def test_the_compliance_of_drivers_is_reported(cli: Cli, fleet: Fleet, database: Database, tmp_path: Path) -> None:
+    at, file = datetime(2026, 11, 20, 12, tzinfo=UTC), tmp_path / "compliance.csv"
+    arguments = ("compliance", "report", "--company", fleet.shown_company_id, "--from", "2026-11-01")
+    assert cli(*arguments, "--to", "2026-11-30").out == "no fuel stop was told from 2026-11-01 to 2026-11-30\n"
+    with database.transaction() as connection:
+        trip = trip_with_plan(connection, fleet.live, now=at)
+        connection.execute("UPDATE plans SET station_ids = '{A,B}' WHERE id = %s", (trip.plan_id,))
+        trip.take(trip.refused(RefusalReason.QUEUE))
+        connection.execute(
+            "UPDATE driver_answers SET left_out_until = %s, station_id = 'A' WHERE route_id = %s", (at, trip.route_id)
+        )
+
+    for by, first in (("chain", ""), ("reason", "queue"), ("choice", "planned"), ("driver", "Ann Lee")):
+        document = cli(*arguments, "--to", "2026-11-30", "--by", by, "--json").document
+        (line,) = document["lines"]
+        assert line["name" if by == "driver" else by] == first
+        assert (line["stops"], line["refused"], line["followed_percent"]) == (1, 1, 0.0)
+    shown = cli(*arguments, "--to", "2026-11-30", "--by", "stop", "--csv", str(file))
+    assert "Lakeside" in shown.out
+    with file.open(newline="") as lines:
+        assert [row["outcome"] for row in csv.DictReader(lines)] == ["refused"]

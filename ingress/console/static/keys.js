@@ -4,7 +4,7 @@ const PAGES = {
   o: "/overview", r: "/routes", l: "/map", m: "/matching/vehicles", a: "/mappings/vehicles", f: "/vehicles",
   d: "/drivers", t: "/connectors", s: "/stations", e: "/prices", b: "/fills", v: "/savings", g: "/bought", i: "/ifta",
   p: "/policy", k: "/keys", w: "/webhooks", n: "/notices", u: "/users", h: "/audit", q: "/requests", j: "/queues",
-  c: "/companies",
+  c: "/companies", x: "/compliance",
 };
 const findBox = document.getElementById("find");
 const linkTo = (path) => document.querySelector(`nav a[href="${path}"]`);

@@ -333,3 +333,34 @@ def test_a_driver_is_erased_from_webhooks_and_their_answers(
         assert "Zoë" not in again.claimed[0].payload
         (attempt,) = read_delivery(connection, company.company_id, endpoint.id, claimed.event_id).attempts
         assert attempt.answer == erasure.NAMED
+
+
+def test_the_answers_of_an_erased_driver_go_and_so_does_what_came_of_the_stops(
+    database: Database, company: Fleet, now: datetime
+) -> None:
+    counted = (
+        "SELECT (SELECT count(*) FROM driver_answers WHERE driver_id = %(id)s)"
+        " + (SELECT count(*) FROM told_stops WHERE driver_id = %(id)s)"
+    )
+    with database.transaction() as connection:
+        route_id = route_of(connection, company.live, now=now)
+        planned_by_hand(connection, route_id, now=now)
+        connection.execute(
+            "INSERT INTO driver_answers (id, company_id, environment, route_id, driver_id, plan_id, sequence, key,"
+            " kind, place, answered_at, is_late) SELECT gen_random_uuid(), company_id, environment, id, driver_id,"
+            " plan_id, 0, 'key', 'going', 'x', %s, false FROM routes WHERE id = %s",
+            (now, route_id),
+        )
+        connection.execute(
+            "INSERT INTO told_stops (route_id, number, company_id, environment, planned_at, driver_id, plan_id, place,"
+            " planned_gallons, planned_cents) SELECT id, 1, company_id, environment, %s, driver_id, plan_id, 'x', 1, 1"
+            " FROM routes WHERE id = %s",
+            (now, route_id),
+        )
+        assert connection.execute(counted, {"id": company.drivers[0]}).fetchone() == (2,)
+
+    erase_driver(database.transaction, company.company_id, company.drivers[0], force=True, now=now)
+
+    with database.transaction() as connection:
+        assert connection.execute(counted, {"id": company.drivers[0]}).fetchone() == (0,)
+        assert route_row(connection, route_id).status != "active"
