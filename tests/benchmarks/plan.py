@@ -20,6 +20,7 @@ from domain.lifecycle import Environment
 from domain.planning import fuel_plan as planning
 from domain.planning.each_stop import costs_with_each_stop
 from domain.planning.fuel_plan import ComputedPlan
+from domain.planning.menu import find_choices
 from domain.planning.optimizer import solve
 from domain.planning.plan_inputs import PlanInputs
 from domain.planning.reasons import with_reasons
@@ -46,6 +47,7 @@ MAX_STATIONS = 100_000
 MILES = 1_500
 TRIPS = 60
 ROUTES = 200
+CHAINS = ("Love's", "Pilot", "Flying J", "TA", "Petro", "Kwik Trip", "Sapp Bros", "Road Ranger", "Maverik", "Casey's")
 DENSE = 1_105
 """Candidates of an hour's drive around Los Angeles."""
 MANY = 2_000
@@ -182,7 +184,17 @@ def stations(count: int) -> list[Station]:
         spread = 3 / MILES_PER_DEGREE
         latitude, longitude = (one + rng.uniform(-spread, spread) for one in (latitude, longitude))
         places.append(
-            Station(f"S{number}", f"Stop {number}", f"Brand {number % 12}", "Exit 1", "Gary", "IN", latitude, longitude)
+            Station(
+                f"S{number}",
+                f"Stop {number}",
+                CHAINS[number % len(CHAINS)],
+                "Exit 1",
+                "Gary",
+                "IN",
+                latitude,
+                longitude,
+                parking_spaces=40 * (number % 3),
+            )
         )
     return places
 
@@ -208,6 +220,7 @@ def _in_memory(bench: Bench) -> list[Figure]:
     prices = [round(rng.uniform(3.2, 4.6), 3) for _ in near]
     departure = datetime(2026, 12, 1, 14, tzinfo=UTC)
     milliseconds: list[float] = []
+    with_menu: list[float] = []
     candidates: list[int] = []
     with bench.task("plan: whole plans in memory", len(roads())) as advance:
         for number, road in enumerate(roads()):
@@ -221,6 +234,10 @@ def _in_memory(bench: Bench) -> list[Figure]:
                 plan.document()
             plan.explanation()
             milliseconds.append((time.perf_counter() - started) * 1000)
+            if isinstance(plan, ComputedPlan):
+                for one in find_choices(plan):
+                    one.plan.document()
+                with_menu.append((time.perf_counter() - started) * 1000 / milliseconds[-1])
             candidates.append(len(offers))
             advance(1)
     name = f"plan: whole, {STATIONS:,} stations, {MILES:,} mi"
@@ -228,11 +245,13 @@ def _in_memory(bench: Bench) -> list[Figure]:
     return [
         Figure(f"{name}, p50", "ms", [statistics.median(milliseconds)], at_most=20, note=note),
         Figure(f"{name}, p95", "ms", [statistics.quantiles(milliseconds, n=20)[-1]], at_most=50),
+        Figure(f"{name}, with its menu, times the plan alone", "x", [statistics.median(with_menu)], at_most=3),
     ]
 
 
 def _through_a_worker(bench: Bench) -> list[Figure]:
     rates: list[float] = []
+    times: list[float] = []
     with bench.stack("plan") as stack:
         store_stations(stack, stations(STATIONS))
         with stack.database.transaction() as connection:
@@ -241,13 +260,17 @@ def _through_a_worker(bench: Bench) -> list[Figure]:
         _plan(stack, fleet, 0, 8)  # the first ones load the roads and the index
         for number in range(bench.rounds):
             with bench.task(f"plan: {ROUTES} plans through one worker, round {number + 1}"), stack.watched() as shares:
+                started = time.perf_counter()
                 rates.append(_plan(stack, fleet, ROUTES * (number + 1), ROUTES))
+                _wait_for_menus(stack)
+                times.append((time.perf_counter() - started) * rates[-1] / ROUTES)
         store_stations(stack, stations(MAX_STATIONS))
         with bench.task(f"plan: {MAX_STATIONS:,} stations"):
             _plan(stack, fleet, 100, 8)
         megabytes = stack.resident_memory()["plans"]
     return [
         Figure("plan: through one worker process and the database", "/s", rates, at_least=40, note=busiest(shares)),
+        Figure("plan: until the menus are there too, times the plans alone", "x", times, at_most=3),
         Figure(f"plan: memory of the worker with {MAX_STATIONS:,} stations", "MB", [megabytes], at_most=250),
     ]
 
@@ -274,6 +297,10 @@ def _plan(stack: Stack, fleet: Fleet, first: int, count: int) -> float:
     JobQueue.of(stack.settings).put(*map(build_plan_job, ids))
     stack.wait_until("SELECT NOT EXISTS (SELECT FROM routes WHERE status = 'draft')", seconds=300)
     return count / (time.perf_counter() - started)
+
+
+def _wait_for_menus(stack: Stack) -> None:
+    stack.wait_until("SELECT NOT EXISTS (SELECT FROM plans WHERE menu_due_at IS NOT NULL)", seconds=300)
 
 
 def arrived_routes(connection: Connection, fleet: Fleet, first: int, count: int) -> list[UUID]:

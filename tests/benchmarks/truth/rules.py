@@ -23,7 +23,7 @@ from tests.benchmarks.truth.fuel_watch import SHORTFALLS, FuelWatch, WatchedPlan
 from tests.benchmarks.truth.learning import TruckHistory
 from tests.benchmarks.truth.network import rest_of
 from tests.benchmarks.truth.orders import orders_of
-from tests.benchmarks.truth.versions import is_worth_telling, measured, mpg_of, plan_for_level, plan_inputs
+from tests.benchmarks.truth.versions import MENU, is_worth_telling, measured, mpg_of, plan_for_level, plan_inputs
 from tests.benchmarks.truth.world import Trip
 from tests.domain.planning.plans import usual_policy
 
@@ -47,7 +47,7 @@ class Rules:
     def begin(self, trip: Trip, fix: Fix) -> Sequence[Order]:
         self.trip, self.fixes = trip, [fix]
         self.way, self.plan, self.fuel = None, None, None
-        self.replans, self.passed = 0, 0
+        self.replans, self.passed, self.refused = 0, 0, set[str]()
         self.burn = self.history.burn(trip.truck.declared_mpg)
         plan = self._plan(fix, self.burn, self._level_percent())
         if not isinstance(plan, ComputedPlan):
@@ -62,7 +62,9 @@ class Rules:
         short = self.fuel.see(self.fixes) if self.fuel is not None else None
         if short is not None:
             return self._replan(fix, *short)
-        return self._replan(fix, "stop_passed", self._outlook(), self.passed) if self._has_deviated(fix) else None
+        if self._has_deviated(fix):
+            return self._replan(fix, "stop_passed", self._outlook(), self.passed)
+        return self._choose(fix)
 
     def end(self, fix: Fix) -> None:
         truck = self.trip.truck
@@ -93,7 +95,11 @@ class Rules:
     ) -> ComputedPlan | NoPlan:
         """The plan from the truck's place, with its offers ahead; `level_at` is the stop where it tells a new level."""
         trip = self.trip
-        ahead = [one._replace(mile=one.mile - fix.mile) for one in trip.offers if one.mile >= fix.mile]
+        ahead = [
+            one._replace(mile=one.mile - fix.mile)
+            for one in trip.offers
+            if one.mile >= fix.mile and one.station.station_id not in self.refused
+        ]
         inputs = plan_inputs(
             road=rest_of(trip.road, fix.mile) if fix.mile else trip.road,
             fuel_percent=percent,
@@ -124,7 +130,8 @@ class Rules:
         self.document, self.document_from = plan.document(), fix.mile
         self.drivers_miles, self.passed = plan.inputs.road_miles, 0
         self._watch(plan, fix, kind=kind)
-        return orders_of(self.trip, self._text(plan, fix), self.document, fix.mile)
+        self.told = orders_of(self.trip, self._text(plan, fix), self.document, fix.mile)
+        return self.told
 
     def _text(self, plan: ComputedPlan, fix: Fix) -> str:
         return compose(
@@ -169,6 +176,24 @@ class Rules:
             before = self.fuel
             counts = (before.made, before.levels, before.level_attempts) if before is not None else ()
             self.fuel = FuelWatch(watched, *counts)
+
+    def _choose(self, fix: Fix) -> Sequence[Order] | None:
+        """New orders for a driver who says that he cannot go to his next fuel stop: a choice of his menu, or the plan
+        without that stop. None where he goes there."""
+        most = self.trip.world.chooses_within
+        stop = next((one.offer for one in self.told if one.offer.mile > fix.mile), None)
+        if most is None or MENU is None or stop is None or not self.trip.is_skipped(stop):
+            return None
+        kept = self._plan(fix, self.burn, self._level_percent())
+        self.refused.add(stop.station.station_id)
+        choices = MENU.find_choices(kept) if isinstance(kept, ComputedPlan) else ()
+        plan = next((one.plan for one in choices if one.extra <= most and self._goes_there(one.plan)), None)
+        plan = plan or self._plan(fix, self.burn, self._level_percent())
+        return self._tell(plan, fix) if isinstance(plan, ComputedPlan) else None
+
+    def _goes_there(self, plan: ComputedPlan) -> bool:
+        first = plan.inputs.offers[plan.purchases[0].candidate_index] if plan.purchases else None
+        return first is None or not self.trip.is_skipped(first)
 
     def _replan(self, fix: Fix, kind: str, outlook: Any, passed: int) -> Sequence[Order] | None:
         """A new plan, with the burn that the trip's own levels show; None where the driver is not told."""

@@ -24,6 +24,7 @@ def module(name: str) -> ModuleType | None:
 BURN_FIGURES: Any = module("domain.burn.figures")
 LEVELS: Any = module("domain.burn.levels")
 FILL_LEVELS: Any = module("domain.burn.fill_levels")
+MENU: Any = module("domain.planning.menu")
 RAISED_LEVELS: Any = module("domain.planning.raised_levels")
 
 

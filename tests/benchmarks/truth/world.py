@@ -25,6 +25,9 @@ CLOSED_SHARE = 0.03
 SKIPPED_SHARE, FILLED_SHARE, PUMP_GALLONS = 0.08, 0.15, 5.0
 """A driver skips 8 % of his stops, fills up at 15 % of them, and stops the pump at the nearest 5 gallons."""
 
+REFUSED_SHARE, CHOSEN_DOLLARS = 0.15, 5.0
+"""A driver who cannot go where he is told, and takes a choice of his menu that costs at most $5 more."""
+
 LEAST_MPG, MOST_MPG = 5.6, 8.2
 TANKS_GALLONS = (150.0, 200.0)
 LEAST_START_PERCENT, MOST_START_PERCENT = 25.0, 50.0
@@ -34,7 +37,8 @@ LEAST_START_PERCENT, MOST_START_PERCENT = 25.0, 50.0
 class World:
     """A kind of world. `burns_more`: trucks burn this share more than they declare. `has_errors`: mileage, gauges,
     prices, stations and drivers are off. `makes_up_for_skips`: a driver who skips a stop fuels at another.
-    `driver`: what the driver goes by."""
+    `driver`: what the driver goes by. `chooses_within`: a driver who will skip his next stop says so beforehand, and
+    takes a choice for these dollars or gets a plan without the stop; None: he says nothing."""
 
     title: str
     declares_mpg: bool = True
@@ -43,11 +47,19 @@ class World:
     burns_more: float = 0.0
     trips_before: int = 0
     driver: str = "plan"
+    skipped_share: float = SKIPPED_SHARE
+    chooses_within: float | None = None
 
 
 WORLDS = {
     "declared": World(title="mpg declared"),
     "skips": World(title="mpg declared, skips are not made up for", makes_up_for_skips=False),
+    "refuses": World(title="mpg declared, 15 % of stops refused", skipped_share=REFUSED_SHARE),
+    "chooses": World(
+        title="mpg declared, 15 % refused, choices within $5",
+        skipped_share=REFUSED_SHARE,
+        chooses_within=CHOSEN_DOLLARS,
+    ),
     "not-declared": World(title="mpg not declared", declares_mpg=False),
     "learned": World(title="not declared, after three trips", declares_mpg=False, trips_before=3),
     "burns-15": World(title="burns 15 % more, else exact", has_errors=False, burns_more=0.15),
@@ -124,7 +136,9 @@ class Trip:
         return self.world.has_errors and happens(CLOSED_SHARE, self.seed, "closed", offer.station.station_id)
 
     def is_skipped(self, offer: Offer) -> bool:
-        return self.world.has_errors and happens(SKIPPED_SHARE, self.seed, "skipped", offer.station.station_id)
+        return self.world.has_errors and happens(
+            self.world.skipped_share, self.seed, "skipped", offer.station.station_id
+        )
 
     def is_filled(self, offer: Offer) -> bool:
         return self.world.has_errors and happens(FILLED_SHARE, self.seed, "filled", offer.station.station_id)
