@@ -26,6 +26,7 @@ from domain.database import fence
 from domain.database.connections import Connection, Database
 from domain.database.health import is_away
 from domain.database.options import HOUSEKEEPING
+from domain.detention import detained
 from domain.driven_lanes import learning
 from domain.driven_lanes.agreement import COUNTED_DAYS
 from domain.driven_lanes.snapping import UnusableFixes
@@ -227,6 +228,12 @@ class Passes:
             with _failing_alone("passes.drives_failed", company_id), self.database.transaction() as connection:
                 drives.drive_on(connection, company_id, route_ids, near_meters=radius, early=early, now=now)
         return {"drives_begun": begun}
+
+    def find_detained(self) -> dict[str, int]:
+        """Finds the trucks that are still at a stop whose free time has ended. It runs every minute."""
+        radius = self.settings.arrival_radius_meters
+        with self.database.transaction() as connection:
+            return {"detained": detained.find_detained(connection, radius_meters=radius, now=clock.now())}
 
     def tell_people(self) -> dict[str, int]:
         """Compares the needs of companies with what people were told, and enqueues the notices that are due. It runs

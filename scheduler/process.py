@@ -31,6 +31,7 @@ log = get_logger(__name__)
 
 _CANDIDATE_SECONDS = 2.0
 _BURN_SECONDS = 60.0
+_DETENTION_SECONDS = 60.0
 _DRIVEN_ROADS_SECONDS = 60.0
 _HOUSEKEEPING_SECONDS = 3600.0
 _CLOCK_CHECK_SECONDS = 1.0
@@ -91,6 +92,7 @@ def _lead(
             ("driven_roads", passes.learn_roads, _DRIVEN_ROADS_SECONDS),
             ("burn", passes.learn_burn, _BURN_SECONDS),
             ("fuel_stops", passes.see_fuel_stops, _BURN_SECONDS),
+            ("detention", passes.find_detained, _DETENTION_SECONDS),
             ("housekeeping", passes.housekeeping, _HOUSEKEEPING_SECONDS),
         ):
             state.note_pass(name, seconds, "began")

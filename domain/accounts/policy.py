@@ -206,6 +206,15 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
             group="Messages",
         ),
     ] = None
+    detention_free_minutes: Annotated[
+        Annotated[float, Meta(ge=0, le=10_000)] | None,
+        Caption(
+            "Free time at a stop, minutes",
+            "after the arrival, or the beginning of the appointment if that is later; then detention begins",
+            default="120",
+            group="Stops",
+        ),
+    ] = None
     sandbox_autodrive: Annotated[
         str | None,
         Caption(
@@ -248,6 +257,7 @@ class StoredCompany(NamedTuple):
     mpg_choice: str
     answer_by_miles: float
     driver_allowance: float
+    detention_free_minutes: float
     retired_at: datetime | None
 
 

@@ -44,6 +44,7 @@ _DELETE = [
         for table in (
             *("webhook_events", "messages", "route_events", "visits", "savings", "stop_verdicts", "sandbox_drives"),
             *("driven_roads", "trip_burns", "driver_answers", "told_stops", "plan_choices", "plans", "driver_links"),
+            "dwells",
         )
     ),
     Command("DELETE FROM routes WHERE id = ANY(%s)"),

@@ -9,6 +9,7 @@ from domain.accounts.users import TOTP_SECRETS
 from domain.connectors.connectors import CREDENTIALS
 from domain.database.connections import Connection
 from domain.database.statements import Scalar
+from domain.detention.signing_keys import PRIVATE_KEYS
 from domain.fleet.drivers import DRIVER_CONTACTS
 from domain.notices.subscriptions import CHANNELS
 from domain.stations.price_sources import SOURCE_SECRETS
@@ -16,7 +17,7 @@ from domain.webhooks.endpoints import ENDPOINT_SECRETS, FORMER_ENDPOINT_SECRETS
 
 _OF_LOCKED_COMPANIES = (MESSAGE_URLS, DRIVER_CONTACTS)
 """Every other change of these holds its company's row."""
-_OTHERS = (TOTP_SECRETS, ENDPOINT_SECRETS, FORMER_ENDPOINT_SECRETS, CHANNELS, CREDENTIALS, SOURCE_SECRETS)
+_OTHERS = (TOTP_SECRETS, ENDPOINT_SECRETS, FORMER_ENDPOINT_SECRETS, CHANNELS, CREDENTIALS, SOURCE_SECRETS, PRIVATE_KEYS)
 
 _LOCK_COMPANIES = Scalar(
     UUID,

@@ -48,6 +48,8 @@ class Companies(SQLModel, table=True):
     burn_floor_percent: float = with_default("12")
     answer_by_miles: float = with_default("0")
     """A dispatcher is told of a driver who has not answered so many miles before his next fuel stop; 0: nobody is."""
+    detention_free_minutes: float = with_default("120")
+    """The minutes at a stop before detention begins; see `detention/free_time.py`."""
     driven_lanes: bool = with_default("true")
     """True if plans take the roads that trucks took before; see `driven_lanes`."""
     sandbox_autodrive: str = with_default("'off'")

@@ -233,6 +233,7 @@ class Visits(SQLModel, table=True):
     __table_args__ = (
         Index("visits_with_evidence", "route_id", postgresql_where=text("arrival_evidence IS NOT NULL")),
         Index("visits_by_vehicle", "vehicle_id", "environment", "stored_at"),
+        Index("visits_by_arrival", "arrived_at"),
     )
 
     company_id: UUID

@@ -59,6 +59,8 @@ class WebhookEvents(SQLModel, table=True):
     """The body as it is sent; NULL if it is not prepared yet, or erased. The next attempt then prepares it."""
     answer_id: UUID | None = None
     """The driver's answer that it tells of; NULL for a change of the route."""
+    stop: int | None = None
+    """The stop of the route that it tells of, from 0; see `dwells`."""
 
 
 class WebhookDeliveries(SQLModel, table=True):

@@ -102,6 +102,7 @@ class _Due(NamedTuple):
     route_id: UUID | None
     payload: str | None
     answer_id: UUID | None
+    stop: int | None
 
 
 _CLAIM = Statement(
@@ -121,7 +122,7 @@ _CLAIM = Statement(
     FROM webhook_events e
     WHERE d.endpoint_id = %(endpoint_id)s AND d.number = ANY(ARRAY(SELECT number FROM due)) AND e.id = d.event_id
     RETURNING d.number, d.attempts, d.failures, d.queued_at, e.id AS event_id, e.type, e.at, e.route_id, e.payload,
-              e.answer_id
+              e.answer_id, e.stop
     """,
 )
 """Two indexes give the rows in the order that is asked for, so this reads no more of a backlog than the limit. A join,
@@ -151,7 +152,7 @@ def claim_deliveries(
     if not rows:
         return None
     unprepared = [
-        CapturedEvent(row.event_id, row.type, row.at, row.route_id, row.answer_id)
+        CapturedEvent(row.event_id, row.type, row.at, row.route_id, row.answer_id, row.stop)
         for row in rows
         if row.payload is None
     ]

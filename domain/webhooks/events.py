@@ -30,6 +30,7 @@ EVENT_TYPES: Mapping[str, str] = {
     "stop.going": "the driver says that he goes to his fuel stop",
     "stop.fueled": "the driver says that he has fueled",
     "stop.refused": "the driver says that he cannot fuel there, and why",
+    "stop.detained": "the free time at a stop has ended, and the truck is still there",
 }
 """Each type that endpoints can choose, and when it is sent. The SQL functions `webhook_event_type` and
 `webhook_answer_type` give these types."""
@@ -52,6 +53,19 @@ class Answer(Struct, rename="camel"):
     price_per_gallon: float | None
 
 
+class Detention(Struct, rename="camel"):
+    """A truck that was still at a stop when its free time ended."""
+
+    stop: int
+    """The number of the stop in the route, from 0."""
+    name: str
+    arrived_at: datetime
+    window_start: datetime | None
+    window_end: datetime | None
+    free_minutes: float
+    free_until: datetime
+
+
 class Body(Struct, omit_defaults=True):
     """The body of a request to an endpoint."""
 
@@ -62,6 +76,8 @@ class Body(Struct, omit_defaults=True):
     """The route in the form of GET /v1/routes/{id}, as of the first attempt; empty for a test."""
     answer: Answer | None = None
     """The driver's answer, for `stop.going`, `stop.fueled` and `stop.refused`; missing once it is erased."""
+    detention: Detention | None = None
+    """The end of the free time, for `stop.detained`."""
 
 
 class CapturedEvent(NamedTuple):
@@ -72,6 +88,7 @@ class CapturedEvent(NamedTuple):
     at: datetime
     route_id: UUID | None
     answer_id: UUID | None = None
+    stop: int | None = None
 
 
 class _Prepared(NamedTuple):
@@ -112,8 +129,10 @@ _ANSWERS = Statement(
 )
 
 
-def payload_of(event: CapturedEvent, route: Route | None, answer: Answer | None = None) -> str:
-    return write(Body(event.type, event.at, route if route is not None else {}, answer)).decode()
+def payload_of(
+    event: CapturedEvent, route: Route | None, answer: Answer | None = None, detention: Detention | None = None
+) -> str:
+    return write(Body(event.type, event.at, route if route is not None else {}, answer, detention)).decode()
 
 
 def _answers_of(connection: Connection, tenant: Tenant, events: Sequence[CapturedEvent]) -> dict[UUID | None, Answer]:
@@ -122,15 +141,52 @@ def _answers_of(connection: Connection, tenant: Tenant, events: Sequence[Capture
     return {row.id: Answer(row.place, shown_id("pln", row.plan_id), *row[3:]) for row in rows}
 
 
+class _Dwell(NamedTuple):
+    route_id: UUID
+    stop: int
+    name: str
+    arrived_at: datetime
+    window_start: datetime | None
+    window_end: datetime | None
+    free_minutes: float
+    free_until: datetime
+
+
+_DWELLS = Statement(
+    _Dwell,
+    """
+    SELECT d.route_id, d.stop, coalesce(it.place->>'name', '') AS name, d.arrived_at,
+           (it.place->'arrivalWindow'->>'start')::timestamptz AS window_start,
+           (it.place->'arrivalWindow'->>'end')::timestamptz AS window_end, d.free_minutes, d.free_until
+    FROM dwells d JOIN routes r ON r.id = d.route_id CROSS JOIN LATERAL (SELECT r.stops->d.stop AS place) AS it
+    WHERE d.company_id = %s AND d.environment = %s AND d.route_id = ANY(%s)
+    """,
+)
+
+
+def _detentions_of(
+    connection: Connection, tenant: Tenant, events: Sequence[CapturedEvent]
+) -> dict[tuple[UUID | None, int | None], Detention]:
+    routes = [event.route_id for event in events if event.stop is not None]
+    rows = _DWELLS.all(connection, (*tenant, routes)) if routes else []
+    return {(row.route_id, row.stop): Detention(*row[1:]) for row in rows}
+
+
 def prepare_payloads(connection: Connection, tenant: Tenant, events: Sequence[CapturedEvent]) -> dict[UUID, str]:
     """Gives each event its payload, with the present state of its route. From then on every attempt sends these bytes.
     An event whose route is gone gets none."""
     about = [event for event in events if event.route_id is not None]
     found = read_routes([(tenant, event.route_id) for event in about if event.route_id is not None]).on(connection)
     answers = _answers_of(connection, tenant, events)
+    detentions = _detentions_of(connection, tenant, events)
     routes = {event.id: versioned.route for event, versioned in zip(about, found, strict=True) if versioned is not None}
     payloads = {
-        event.id: payload_of(event, routes.get(event.id), answers.get(event.answer_id))
+        event.id: payload_of(
+            event,
+            routes.get(event.id),
+            answers.get(event.answer_id),
+            detentions.get((event.route_id, event.stop)),
+        )
         for event in events
         if event.route_id is None or event.id in routes
     }

@@ -16,7 +16,10 @@ from domain.lifecycle import Environment
 
 LIVE, SANDBOX = Environment.LIVE, Environment.SANDBOX
 
-OF_ALL = {"change_marks", "coming_prices", "fuel_taxes", "queue_pauses", "restores", "sign_in_attempts", "stations"}
+OF_ALL = {
+    *("change_marks", "coming_prices", "fuel_taxes", "queue_pauses", "restores", "sign_in_attempts", "signing_keys"),
+    "stations",
+}
 """Tables without any company's data: all processes read and write them."""
 
 OF_OWNER = {"backfills", "company_moves", "erasures"}

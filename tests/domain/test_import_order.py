@@ -35,6 +35,7 @@ ORDER = (
     "savings",
     "fills",
     "routes",
+    "detention",
     "driver_page",
     "compliance",
     "sandbox",

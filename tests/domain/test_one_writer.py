@@ -76,6 +76,8 @@ OWNERS = {
     "route_events": "routes",
     "driver_answers": "driver_page",
     "told_stops": "compliance",
+    "dwells": "detention",
+    "signing_keys": "detention",
     "sandbox_drives": "sandbox",
     "demo_fleets": "sandbox",
     "webhook_endpoints": "webhooks",

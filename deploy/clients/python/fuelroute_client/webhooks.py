@@ -28,6 +28,8 @@ class WebhookEvent(msgspec.Struct, kw_only=True):
     """The route; empty in `webhook.test`."""
     answer: dict[str, Any] | None = None
     """The driver's answer to a fuel stop, in `stop.going`, `stop.fueled` and `stop.refused`."""
+    detention: dict[str, Any] | None = None
+    """The stop whose free time has ended, in `stop.detained`."""
 
     @property
     def route(self) -> Route:

@@ -16,6 +16,8 @@ export interface WebhookEvent {
   data: Route;
   /** The driver's answer to a fuel stop, in `stop.going`, `stop.fueled` and `stop.refused`. */
   answer?: Record<string, unknown>;
+  /** The stop whose free time has ended, in `stop.detained`. */
+  detention?: Record<string, unknown>;
 }
 
 type HeaderFields = Headers | Record<string, string | string[] | undefined>;

@@ -1,0 +1,101 @@
+"""Finds stops whose free time has ended while the truck was still there, once for each stop.
+
+A trigger on `dwells` makes the webhook event `stop.detained` of each (`migrations/versions/dwells.py`). A fix from the
+stop after the end of the free time, or a departure after it, is the proof: a truck that has fallen silent is not said
+to be detained. So the pass may come late, and still finds every stop of the last days."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.database.connections import Connection, Tenant
+from domain.database.fence import is_at_work
+from domain.database.statements import Command, NotNull, Statement
+from domain.detention.fixes_at_stop import read_fixes_since, with_departure
+from domain.lifecycle import Environment, RouteStatus
+from domain.roads import Point
+from domain.routes.visits import IMPLIED, load_visits
+
+FOUND_WITHIN = timedelta(days=7)
+"""Arrivals longer ago are not looked at."""
+
+_ON_ITS_WAY = (RouteStatus.DRAFT, RouteStatus.PLANNED, RouteStatus.ACTIVE)
+
+
+class _AtStop(NamedTuple):
+    """A stop whose free time has ended, by the newest fix of its truck or by its departure."""
+
+    route_id: UUID
+    company_id: UUID
+    environment: str
+    status: str
+    stop: int
+    vehicle_id: NotNull[UUID]
+    arrived_at: datetime
+    departed_at: datetime | None
+    free_minutes: float
+    free_until: NotNull[datetime]
+    latitude: NotNull[float]
+    longitude: NotNull[float]
+
+
+_FREE_TIME_OVER = Statement(
+    _AtStop,
+    f"""
+    SELECT v.route_id, v.company_id, v.environment, r.status, v.stop, v.vehicle_id, v.arrived_at, v.departed_at,
+           c.detention_free_minutes AS free_minutes, free.until AS free_until,
+           (it.place->>'latitude')::float AS latitude, (it.place->>'longitude')::float AS longitude
+    FROM visits v JOIN routes r ON r.id = v.route_id JOIN companies c ON c.id = v.company_id
+    JOIN tracks t ON t.vehicle_id = v.vehicle_id AND t.environment = v.environment
+    CROSS JOIN LATERAL (SELECT r.stops->v.stop AS place) AS it
+    CROSS JOIN LATERAL (
+        SELECT greatest(v.arrived_at, (it.place->'arrivalWindow'->>'start')::timestamptz)
+               + make_interval(secs => c.detention_free_minutes * 60) AS until) AS free
+    WHERE v.arrived_at > %(since)s AND coalesce(v.departed_at, t.newest_at) >= free.until
+      AND v.departure_evidence->>'source' IS DISTINCT FROM '{IMPLIED}' AND {is_at_work("v.company_id")}
+      AND NOT EXISTS (SELECT FROM dwells d
+                      WHERE d.route_id = v.route_id AND d.stop = v.stop AND d.arrived_at = v.arrived_at)
+    ORDER BY v.route_id, v.stop LIMIT %(limit)s
+    FOR NO KEY UPDATE OF r SKIP LOCKED
+    """,
+)
+_STORE = Command(
+    "INSERT INTO dwells (company_id, environment, route_id, stop, arrived_at, free_minutes, free_until, is_detained,"
+    " judged_at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"
+    " ON CONFLICT (route_id, stop) DO UPDATE SET arrived_at = excluded.arrived_at,"
+    " free_minutes = excluded.free_minutes, free_until = excluded.free_until, is_detained = excluded.is_detained,"
+    " judged_at = excluded.judged_at"
+)
+"""A stop that was judged before, of which a late fix has changed the arrival, is no new event."""
+
+
+def find_detained(connection: Connection, *, radius_meters: float, now: datetime, limit: int = 500) -> int:
+    """Judges the stops whose free time has ended since the last pass. Returns how many trucks are detained."""
+    detained = 0
+    for at_stop in _FREE_TIME_OVER.all(connection, {"since": now - FOUND_WITHIN, "limit": limit}):
+        judged = _is_detained(connection, at_stop, radius_meters)
+        if judged is not None:
+            _STORE.execute(connection, (*_row(at_stop), judged, now))
+            detained += judged
+    return detained
+
+
+def _row(at_stop: _AtStop) -> Iterator[object]:
+    yield from (at_stop.company_id, at_stop.environment, at_stop.route_id, at_stop.stop)
+    yield from (at_stop.arrived_at, at_stop.free_minutes, at_stop.free_until)
+
+
+def _is_detained(connection: Connection, at_stop: _AtStop, radius_meters: float) -> bool | None:
+    """True if the truck was there when its free time ended. None while that is not known: fixes that are stored may not
+    have been compared with the stops yet."""
+    if at_stop.departed_at is not None:
+        return True
+    tenant = Tenant(at_stop.company_id, Environment(at_stop.environment))
+    fixes = read_fixes_since(connection, tenant, at_stop.vehicle_id, at_stop.arrived_at)
+    visit = load_visits(connection, [at_stop.route_id])[at_stop.route_id][at_stop.stop]
+    place = Point(at_stop.latitude, at_stop.longitude)
+    left_at = with_departure(place, visit, fixes, radius_meters).departed_at
+    if left_at is not None and left_at < at_stop.free_until:
+        return None if at_stop.status in _ON_ITS_WAY else False
+    return True if fixes and fixes[-1].recorded_at >= at_stop.free_until else None

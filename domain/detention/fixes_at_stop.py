@@ -1,0 +1,72 @@
+"""The fixes that a truck sent from a stop and after it. They tell when it left a stop whose route has ended with the
+arrival, and how closely it was watched while it stood there."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import NamedTuple
+from uuid import UUID
+
+from domain.database.connections import Connection, Tenant
+from domain.database.statements import Statement
+from domain.roads import Point, great_circle_miles
+from domain.telematics.arrivals import METERS_PER_MILE, Fix, Visit, process_fixes
+
+MOST_STAY_FIXES = 20_000
+"""Most fixes of one stop that are read: a week of one every half minute."""
+
+
+class _StoredFix(NamedTuple):
+    recorded_at: datetime
+    latitude: float
+    longitude: float
+    speed_mph: float | None
+    accuracy_meters: float | None
+
+
+_FIXES = Statement(
+    _StoredFix,
+    "SELECT recorded_at, latitude, longitude, speed_mph, accuracy_meters FROM positions"
+    " WHERE company_id = %(company_id)s AND environment = %(environment)s AND vehicle_id = %(vehicle_id)s"
+    " AND NOT implausible AND recorded_at >= %(since)s ORDER BY recorded_at LIMIT %(most)s",
+)
+
+
+def read_fixes_since(connection: Connection, tenant: Tenant, vehicle_id: UUID, since: datetime) -> list[Fix]:
+    """The truck's plausible fixes from a moment on, in the order of time, as far as they are still stored."""
+    parameters = {**tenant._asdict(), "vehicle_id": vehicle_id, "since": since, "most": MOST_STAY_FIXES}
+    return [Fix(*row) for row in _FIXES.all(connection, parameters)]
+
+
+def with_departure(place: Point, visit: Visit, fixes: Sequence[Fix], radius_meters: float) -> Visit:
+    """The visit with its departure, if these fixes show one; by the same rule as on the way (`telematics.arrivals`)."""
+    return process_fixes([place], {0: visit}, fixes, radius_meters=radius_meters)[0]
+
+
+class WatchedStay(NamedTuple):
+    """The density and the spread of the fixes that a truck sent from a stop."""
+
+    fixes: int
+    """Fixes within the radius."""
+    last_at: datetime | None
+    """The last fix of the stay; None without any."""
+    longest_gap_minutes: int
+    furthest_meters: int
+    """The furthest of them from the stop."""
+
+
+def watched_stay(place: Point, fixes: Sequence[Fix], until: datetime | None, radius_meters: float) -> WatchedStay:
+    """Summary of the fixes at the stop up to the departure; `until` is None for up to the last fix."""
+    stay = [
+        (fix.recorded_at, meters)
+        for fix in fixes
+        if (until is None or fix.recorded_at < until)
+        and (meters := great_circle_miles(place, fix.point) * METERS_PER_MILE) <= radius_meters
+    ]
+    gaps = [second - first for (first, _), (second, _) in pairwise(stay)]
+    return WatchedStay(
+        fixes=len(stay),
+        last_at=stay[-1][0] if stay else None,
+        longest_gap_minutes=max(gaps, default=timedelta()) // timedelta(minutes=1),
+        furthest_meters=round(max((meters for _, meters in stay), default=0.0)),
+    )

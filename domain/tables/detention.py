@@ -1,0 +1,43 @@
+"""Stops at which trucks were kept beyond the free time, and the key that signs statements about them."""
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import CheckConstraint
+from sqlmodel import Field, SQLModel
+
+from domain.lifecycle import Environment
+from domain.tables.columns import is_one_of, time_column
+
+
+class Dwells(SQLModel, table=True):
+    """A stop whose free time has ended, and whether the truck was still there then; see `detention/detained.py`."""
+
+    __tablename__ = "dwells"
+    __table_args__ = (CheckConstraint(is_one_of("environment", Environment), name="environment"),)
+
+    company_id: UUID
+    environment: str
+    route_id: UUID = Field(foreign_key="routes.id", primary_key=True)
+    stop: int = Field(primary_key=True)
+    """Position in `routes.stops`, from 0."""
+    arrived_at: datetime = time_column()
+    """The arrival that was judged."""
+    free_minutes: float
+    """The free time by the company's policy when the stop was judged."""
+    free_until: datetime = time_column()
+    is_detained: bool
+    judged_at: datetime = time_column()
+
+
+class SigningKeys(SQLModel, table=True):
+    """The installation's key for signatures, made when the first one is needed. The newest signs."""
+
+    __tablename__ = "signing_keys"
+
+    id: UUID = Field(primary_key=True)
+    certificate: str
+    """PEM, self-signed; it is public."""
+    private_key: str
+    """PEM, sealed like contacts where a key for them is set."""
+    created_at: datetime = time_column(now=True)

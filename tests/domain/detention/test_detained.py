@@ -1,0 +1,203 @@
+"""Trucks that are kept at a stop: found once, also when late, and never without a proof."""
+
+import json
+from datetime import datetime, timedelta
+from io import BytesIO
+from typing import Any
+from uuid import UUID
+
+import pytest
+from pyhanko.keys import load_certs_from_pemder_data
+from pyhanko.pdf_utils.reader import PdfFileReader
+from pyhanko.sign.validation import validate_pdf_signature
+from pyhanko_certvalidator import ValidationContext
+
+from domain.accounts.companies import set_policy
+from domain.accounts.contacts import IN_CLEAR, Contacts, UnreadableContact
+from domain.accounts.policy import Policy
+from domain.contract.shapes import Position
+from domain.database.connections import Connection
+from domain.detention.detained import find_detained
+from domain.detention.dwells import Dwell, read_dwell
+from domain.detention.signing_keys import signing_key
+from domain.detention.statement import facts, pdf_statement
+from domain.routes.progress.tracking import process_vehicles
+from domain.settings import Settings
+from domain.webhooks.events import CapturedEvent, prepare_payloads
+from tests.domain.helpers import imported, north_of, place_of, post, visits_of
+from tests.domain.webhooks.endpoints import events_of, make_endpoint
+from tests.factories import DOT, JOLIET, NEWARK, Fleet, make_fleet
+
+RADIUS = 250.0
+pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")
+
+
+class Truck:
+    """Truck 101 at Joliet, whose appointment is from one hour after its arrival on, for two hours."""
+
+    def __init__(self, connection: Connection, fleet: Fleet, settings: Settings, now: datetime) -> None:
+        self.connection, self.fleet, self.settings, self.arrived_at = connection, fleet, settings, now
+        self.opens_at = now + timedelta(hours=1)
+        window = {"start": self.opens_at.isoformat(), "end": (self.opens_at + timedelta(hours=2)).isoformat()}
+        self.route_id = imported(connection, fleet.live, now=now, stops=[{**JOLIET, "arrivalWindow": window}, NEWARK])
+
+    def stand(self, hours: float, *, stop: dict[str, Any] = JOLIET, meters: float = 20.0) -> None:
+        """Sends a fix every 10 minutes so long, and one more a minute before, so that it has arrived."""
+        minutes = [0.0, 3.0, *range(10, round(hours * 60) + 1, 10)]
+        self.send(minutes, stop=stop, meters=meters)
+
+    def drive_off(self, at_hours: float) -> None:
+        self.send([at_hours * 60, at_hours * 60 + 2, at_hours * 60 + 4], meters=4_000.0, speed_mph=50.0)
+
+    def send(self, minutes: Any, *, stop: dict[str, Any] = JOLIET, meters: float, speed_mph: float = 0.0) -> None:
+        place = north_of(place_of(stop), meters)
+        fixes = [
+            Position(
+                latitude=place.latitude,
+                longitude=place.longitude,
+                recorded_at=self.arrived_at + timedelta(minutes=one),
+                unit_number="101",
+                speed_mph=speed_mph,
+            )
+            for one in minutes
+        ]
+        now = self.arrived_at + timedelta(minutes=max(minutes))
+        post(self.connection, self.fleet.live, fixes, now=now)
+        process_vehicles(self.connection, "live", self.fleet.trucks, settings=self.settings, now=now)
+
+    def end_route(self) -> None:
+        """The route is completed with the arrival, so its truck is followed no more."""
+        self.connection.execute(
+            "UPDATE visits SET departed_at = NULL, departure_evidence = NULL WHERE route_id = %s", (self.route_id,)
+        )
+        self.connection.execute(
+            "UPDATE routes SET status = 'completed', completed_at = arrived_at, retry_at = NULL WHERE id = %s",
+            (self.route_id,),
+        )
+
+    def sweep(self, hours: float) -> int:
+        now = self.arrived_at + timedelta(hours=hours)
+        return find_detained(self.connection, radius_meters=RADIUS, now=now)
+
+    @property
+    def dwell(self) -> Dwell:
+        dwell = read_dwell(self.connection, self.fleet.company_id, self.route_id, 0, radius_meters=RADIUS)
+        assert dwell is not None
+        return dwell
+
+    @property
+    def told(self) -> dict[str, str]:
+        return dict(facts(self.dwell))
+
+
+@pytest.fixture
+def truck(connection: Connection, fleet: Fleet, settings: Settings, now: datetime) -> Truck:
+    return Truck(connection, fleet, settings, now)
+
+
+def test_a_truck_is_detained_once_its_free_time_has_ended_and_a_webhook_says_so_once(truck: Truck) -> None:
+    endpoint = make_endpoint(truck.connection, truck.fleet.live, "https://a.example.com", "stop.detained").endpoint
+    truck.stand(2.9)
+    assert truck.sweep(2.9) == 0, "an early truck waits for its window"
+
+    truck.send([181, 190], meters=20.0)
+    assert [truck.sweep(3.2), truck.sweep(3.3)] == [1, 0]
+
+    (event,) = events_of(truck.connection, endpoint.id)
+    captured = CapturedEvent(event.id, event.type, event.at, event.route_id, None, event.stop)
+    body = json.loads(prepare_payloads(truck.connection, truck.fleet.live, [captured])[event.id])
+    assert body["type"] == "stop.detained"
+    assert (body["detention"]["stop"], body["detention"]["freeMinutes"]) == (0, 120)
+    assert datetime.fromisoformat(body["detention"]["freeUntil"]) == truck.opens_at + timedelta(hours=2)
+
+
+def test_a_late_pass_finds_a_truck_that_has_left_meanwhile(truck: Truck) -> None:
+    truck.stand(4.0)
+    truck.drive_off(4.2)
+
+    assert truck.sweep(30) == 1
+    assert truck.dwell.departure is not None
+    assert truck.dwell.minutes_beyond == 72
+    assert truck.told["Early by"] == "60 minutes; not counted"
+
+
+def test_a_truck_that_left_in_time_or_fell_silent_is_not_detained(truck: Truck) -> None:
+    truck.stand(2.0)
+    assert truck.sweep(9) == 0, "nothing shows that it is still there"
+    assert truck.dwell.minutes_beyond == 0
+
+    truck.drive_off(2.2)
+    truck.send([600, 605], stop=NEWARK, meters=90_000.0, speed_mph=60.0)
+    assert truck.sweep(11) == 0
+
+
+def test_after_the_last_stop_fixes_tell_whether_the_truck_left(truck: Truck) -> None:
+    truck.stand(1.0)
+    truck.drive_off(1.2)
+    truck.send([300, 305], meters=90_000.0, speed_mph=60.0)
+    truck.end_route()
+
+    assert truck.sweep(6) == 0
+    assert truck.connection.execute("SELECT is_detained FROM dwells").fetchall() == [(False,)], "it is judged once"
+    assert truck.dwell.departure is not None
+    assert truck.dwell.departure.at == truck.arrived_at + timedelta(hours=1.2)
+
+
+def test_after_the_last_stop_a_truck_that_stays_is_detained(truck: Truck) -> None:
+    truck.stand(3.5)
+    truck.end_route()
+
+    assert truck.sweep(4) == 1
+    assert truck.dwell.minutes_beyond == 30
+    assert truck.told["Last seen at the stop"]
+
+
+def test_a_policy_that_changes_later_does_not_change_what_was_judged(truck: Truck) -> None:
+    truck.stand(3.5)
+    truck.sweep(3.6)
+    set_policy(truck.connection, truck.fleet.company_id, Policy(detention_free_minutes=60), DOT)
+
+    assert truck.dwell.free_minutes == 120
+
+
+def test_a_statement_is_signed_and_a_change_of_it_shows(truck: Truck) -> None:
+    truck.stand(4.0)
+    truck.drive_off(4.2)
+    key = signing_key(truck.connection, IN_CLEAR, now=truck.arrived_at)
+    assert signing_key(truck.connection, IN_CLEAR, now=truck.arrived_at) == key, "it is made once"
+    file = pdf_statement(truck.dwell, key)
+
+    assert file.startswith(b"%PDF-")
+    assert is_intact(file, key.certificate)
+    changed = file.replace(b"/Title", b"/Tilte", 1)
+    assert changed != file
+    assert not is_intact(changed, key.certificate)
+    assert b"PRIVATE" not in file
+
+
+def is_intact(file: bytes, certificate: str) -> bool:
+    (signature,) = PdfFileReader(BytesIO(file)).embedded_signatures
+    trusted = ValidationContext(trust_roots=list(load_certs_from_pemder_data(certificate.encode())))
+    return bool(validate_pdf_signature(signature, signer_validation_context=trusted).bottom_line)
+
+
+def test_the_private_key_is_sealed_where_contacts_are(connection: Connection, now: datetime) -> None:
+    connection.execute("DELETE FROM signing_keys")
+    contacts = Contacts("A" * 43 + "=")
+    key = signing_key(connection, contacts, now=now)
+
+    (stored,) = connection.execute("SELECT private_key FROM signing_keys").fetchall()
+    assert "PRIVATE KEY" in key.private_key
+    assert "PRIVATE KEY" not in stored[0]
+    with pytest.raises(UnreadableContact):
+        signing_key(connection, IN_CLEAR, now=now)
+
+
+def test_another_company_reads_nothing(truck: Truck) -> None:
+    truck.stand(1.0)
+    other = make_fleet(truck.connection)
+
+    assert visits_of(truck.connection, truck.route_id)
+    assert read_dwell(truck.connection, other.company_id, truck.route_id, 0, radius_meters=RADIUS) is None
+    assert read_dwell(truck.connection, truck.fleet.company_id, UUID(int=1), 0, radius_meters=RADIUS) is None
+    assert read_dwell(truck.connection, truck.fleet.company_id, truck.route_id, 1, radius_meters=RADIUS) is None
