@@ -48,7 +48,7 @@ from ingress.console.pages.fleet import (
 )
 from ingress.console.pages.money import compliance, fill_cards, fill_files, fills, ifta, prices, savings
 from ingress.console.pages.operators import queues
-from ingress.console.pages.routes import driven_lanes, route_actions, route_files, routes
+from ingress.console.pages.routes import driven_lanes, dwells, route_actions, route_files, routes
 from ingress.console.refusals import EXCEPTION_HANDLERS, answer_error
 from ingress.console.rendering import STATIC
 from ingress.http.readiness import Readiness
@@ -86,6 +86,7 @@ PAGES = (
     tanks,
     csv_files,
     any_file,
+    dwells,
     route_files,
     policy,
     prices,

@@ -1,0 +1,37 @@
+"""The page of a truck's time at a stop, and its signed statement."""
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from domain.ids import shown_id
+from domain.lifecycle import Role
+from tests.domain.helpers import driven_without_a_plan
+from tests.ingress.console.conftest import World, words
+
+
+def test_a_stop_has_a_page_and_a_signed_statement(world: World, now: datetime) -> None:
+    fleet = world.new_fleet()
+    with world.database.transaction() as connection:
+        route = shown_id("rte", driven_without_a_plan(connection, fleet, now - timedelta(hours=5)))
+    browser = world.browser(Role.VIEWER, fleet)
+
+    assert "Time at this stop" in words(browser.look(f"/routes/{route}"))
+    page = words(browser.look(f"/routes/{route}/stops/1"))
+    assert "Joliet terminal" in page
+    assert "Free time 120 minutes" in page
+    for _ in range(2):
+        file = browser.get(f"/routes/{route}/stops/1/statement.pdf")
+        assert (file.status_code, file.headers["content-type"]) == (200, "application/pdf")
+        assert file.content.startswith(b"%PDF-")
+
+
+@pytest.mark.parametrize("stop", ["0", "3", "9999", "10000", "x", "-1", "²"])
+def test_a_stop_that_was_not_visited_is_not_there(world: World, now: datetime, stop: str) -> None:
+    fleet, other = world.new_fleet(), world.new_fleet()
+    with world.database.transaction() as connection:
+        route = shown_id("rte", driven_without_a_plan(connection, fleet, now))
+
+    for path in (f"/routes/{route}/stops/{stop}", f"/routes/{route}/stops/{stop}/statement.pdf"):
+        assert world.browser(Role.OWNER, fleet).get(path).status_code == 404
+    assert world.browser(Role.OWNER, other).get(f"/routes/{route}/stops/1").status_code == 404
