@@ -2,7 +2,8 @@
 
 A trigger on `dwells` makes the webhook event `stop.detained` of each (`migrations/versions/dwells.py`). A fix from the
 stop after the end of the free time, or a departure after it, is the proof: a truck that has fallen silent is not said
-to be detained. So the pass may come late, and still finds every stop of the last days."""
+to be detained. So the pass may come late, and still finds every stop of the last days. The event is for the day on
+which the free time ended."""
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -53,6 +54,7 @@ _FREE_TIME_OVER = Statement(
         SELECT greatest(v.arrived_at, (it.place->'arrivalWindow'->>'start')::timestamptz)
                + make_interval(secs => c.detention_free_minutes * 60) AS until) AS free
     WHERE v.arrived_at > %(since)s AND coalesce(v.departed_at, t.newest_at) >= free.until
+      AND coalesce(v.departed_at, 'infinity') >= v.arrived_at + make_interval(secs => c.detention_free_minutes * 60)
       AND v.departure_evidence->>'source' IS DISTINCT FROM '{IMPLIED}' AND {is_at_work("v.company_id")}
       AND NOT EXISTS (SELECT FROM dwells d
                       WHERE d.route_id = v.route_id AND d.stop = v.stop AND d.arrived_at = v.arrived_at)

@@ -24,7 +24,7 @@ _UUID7 = """
 _CAPTURE = f"""
     WITH wanted AS (
         SELECT {_UUID7} AS id, d.company_id, d.environment, d.route_id, 'stop.detained' AS type, d.stop
-        FROM new_dwells d WHERE d.is_detained
+        FROM new_dwells d WHERE d.is_detained AND d.free_until > d.judged_at - interval '1 day'
     ), captured AS (
         INSERT INTO webhook_events (id, company_id, environment, route_id, type, at, stop)
         SELECT id, company_id, environment, route_id, type, clock_timestamp(), stop FROM wanted
@@ -39,7 +39,7 @@ _CAPTURE = f"""
     FROM captured it JOIN webhook_endpoints e ON e.company_id = it.company_id AND e.environment = it.environment
     WHERE e.disabled_at IS NULL AND (e.event_types IS NULL OR it.type = ANY (e.event_types));
 """
-"""Beside the triggers on `routes` and on `driver_answers`."""
+"""Beside the triggers on `routes` and on `driver_answers`. What is found more than a day late is no news any more."""
 
 
 def upgrade() -> None:

@@ -117,6 +117,7 @@ def queue_message_of(
 
 _CAUSES = {
     "station_closed": text_to_say("a planned fuel stop cannot be used"),
+    "refused": text_to_say("a planned fuel stop cannot be used"),
     "burn": text_to_say("the truck burns more fuel than planned"),
     "level": text_to_say("the next fill needs a higher level than planned"),
     "choice": text_to_say("another plan was chosen"),

@@ -112,10 +112,12 @@ def test_a_truck_is_detained_once_its_free_time_has_ended_and_a_webhook_says_so_
 
 
 def test_a_late_pass_finds_a_truck_that_has_left_meanwhile(truck: Truck) -> None:
+    endpoint = make_endpoint(truck.connection, truck.fleet.live, "https://a.example.com", "stop.detained").endpoint
     truck.stand(4.0)
     truck.drive_off(4.2)
 
     assert truck.sweep(30) == 1
+    assert events_of(truck.connection, endpoint.id) == [], "an event of yesterday is no news"
     assert truck.dwell.departure is not None
     assert truck.dwell.minutes_beyond == 72
     assert truck.told["Early by"] == "60 minutes; not counted"
