@@ -140,6 +140,8 @@ class PlanCause(TypedDict):
     its station."""
     choice: NotRequired[str]
     """The id of the choice that the plan was made for."""
+    insteadOf: NotRequired[str]
+    """The station where the driver would fuel next without any choice."""
 
 
 class TimelineEntry(TypedDict):

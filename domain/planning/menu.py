@@ -50,7 +50,7 @@ def find_choices(plan: ComputedPlan, *, most: int | None = MOST_CHOICES) -> list
     least = plan.chosen.cheapest if plan.chosen is not None else plan
     places = {_places(plan)}
     found: list[Choice] = []
-    for kind, trip in _conditions(plan, least.trip):
+    for kind, trip in _conditions(plan, replace(least.trip, first_stops=None)):
         other = _plan_of(plan, trip)
         if other is not None and _places(other) not in places:
             places.add(_places(other))
@@ -61,7 +61,7 @@ def find_choices(plan: ComputedPlan, *, most: int | None = MOST_CHOICES) -> list
 def _conditions(plan: ComputedPlan, trip: Trip) -> Iterator[tuple[ChoiceKind, Trip]]:
     """The trip of each kind of choice, from the trip without a condition."""
     if plan.chosen is not None:
-        yield ChoiceKind.CHEAPEST, trip
+        yield ChoiceKind.CHEAPEST, plan.chosen.cheapest.trip
     if plan.purchases:
         for kind, first_stops in _first_stops(plan).items():
             if first_stops:
@@ -117,18 +117,24 @@ def _places(plan: ComputedPlan) -> tuple[int, ...]:
 
 class Wanted(NamedTuple):
     """A choice that a driver has taken, whose plan is made anew: the station of its first stop, or None where only the
-    number of stops counts, and the most stops."""
+    number of stops counts, and the most stops. `instead_of` is the station where he would fuel next without a
+    choice."""
 
     kind: ChoiceKind
     station_id: str | None = None
     most_stops: int | None = None
+    instead_of: str | None = None
 
 
 def plan_as_chosen(cheapest: ComputedPlan, wanted: Wanted) -> ComputedPlan | NoPlan:
-    """The cheapest plan that a driver wants, where it can still be made. `cheapest` is the plan without a condition."""
-    trip = cheapest.trip
+    """The cheapest plan that a driver wants, where it can still be made. `cheapest` is the plan without a condition.
+
+    Its extra cost is the one beyond the plan that he would keep: the truck may have burned less than planned, so that
+    it could do without the stop by now, but that is no reason to ask for the price of all fuel."""
+    kept = _kept(cheapest, wanted)
+    trip = kept.trip if wanted.kind is ChoiceKind.CHEAPEST else cheapest.trip
     if wanted.station_id is not None:
-        at = frozenset(index for index, one in enumerate(trip.candidates) if one.station_id == wanted.station_id)
+        at = _at_station(trip, wanted.station_id)
         if not at:
             return _no_plan(cheapest, _why_not_there(cheapest, wanted.station_id))
         trip = replace(trip, first_stops=at)
@@ -137,14 +143,30 @@ def plan_as_chosen(cheapest: ComputedPlan, wanted: Wanted) -> ComputedPlan | NoP
     plan = _plan_of(cheapest, trip)
     if plan is None:
         return _no_plan(cheapest, text_to_say("the truck has no fuel for it any more, or no room to buy"))
-    choice = choice_of(wanted.kind, plan, cheapest)
+    choice = choice_of(wanted.kind, plan, kept)
     explained = ExplainedChoice(
         kind=wanted.kind,
         extra_cost=float(choice.extra),
         extra_at_pumps=float(choice.extra_at_pumps),
-        cheapest_cost=cheapest.total_cost,
+        cheapest_cost=kept.total_cost,
     )
-    return replace(plan, chosen=Chosen(cheapest, explained))
+    return replace(plan, chosen=Chosen(kept, explained))
+
+
+def _kept(cheapest: ComputedPlan, wanted: Wanted) -> ComputedPlan:
+    """The plan with the stop that the driver would keep. Where that is behind him or closed, the cheapest plan with any
+    stop; where there is none, the cheapest plan."""
+    trip = cheapest.trip
+    at = _at_station(trip, wanted.instead_of) if wanted.instead_of is not None else frozenset[int]()
+    for first_stops in (at, frozenset(range(len(trip.candidates)))):
+        kept = _plan_of(cheapest, replace(trip, first_stops=first_stops)) if first_stops else None
+        if kept is not None:
+            return kept
+    return cheapest
+
+
+def _at_station(trip: Trip, station_id: str) -> frozenset[int]:
+    return frozenset(index for index, one in enumerate(trip.candidates) if one.station_id == station_id)
 
 
 def _no_plan(cheapest: ComputedPlan, reason: str) -> NoPlan:

@@ -32,6 +32,8 @@ class _Route(NamedTuple):
     status: str
     plan_id: NotNull[UUID]
     is_busy: NotNull[bool]
+    cause: PlanCause | None
+    station_ids: list[str] | None
     fuel_stops: NotNull[list[FuelStopDocument]]
     timeline: list[TimelineEntry]
     stops: list[StopDocument]
@@ -54,7 +56,7 @@ _ROUTE = Statement(
     """
     SELECT r.environment, r.status, p.id AS plan_id,
            (r.replan IS NOT NULL OR r.correction_id IS NOT NULL) AS is_busy,
-           p.document->'stops' AS fuel_stops, p.timeline, r.stops,
+           p.cause, p.station_ids, p.document->'stops' AS fuel_stops, p.timeline, r.stops,
            (SELECT coalesce(max(v.stop) + 1, 0) FROM visits v WHERE v.route_id = r.id) AS reached,
            t.latitude, t.longitude, t.newest_at,
            CASE WHEN t.watch_at IS NOT NULL THEN t.fuel_stops_passed END AS fuel_stops_passed,
@@ -161,14 +163,24 @@ def _take(
     actor = by or service_actor("The driver chose it")
     record_about(connection, actor, Action("choices.take"), "rte", route_id, company_id=tenant.company_id)
     at = now if route.environment == Environment.LIVE else route.newest_at or now
+    passed = _fuel_stops_behind(route)
     cause = PlanCause(
         kind="choice",
         at=at.isoformat(),
         text=f"chosen: {choice_in_words(choice)}",
-        fuelStopsPassed=_fuel_stops_behind(route),
+        fuelStopsPassed=passed,
         choice=str(choice.id),
     )
+    instead_of = _instead_of(route, passed)
+    if instead_of is not None:
+        cause["insteadOf"] = instead_of
     ask_for_replan(connection, route_id, cause, now=now)
+
+
+def _instead_of(route: _Route, fuel_stops_passed: int) -> str | None:
+    """The station where the driver would fuel next without any choice; None where no stop is ahead."""
+    before = route.cause.get("insteadOf") if route.cause is not None else None
+    return before or next(iter((route.station_ids or [])[fuel_stops_passed:]), None)
 
 
 def _fuel_stops_behind(route: _Route) -> int:

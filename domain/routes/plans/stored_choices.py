@@ -98,12 +98,12 @@ def wanted_by(connection: Connection, cause: PlanCause, *, fuel_stops_passed: in
     taken = _TAKEN.first(connection, (UUID(cause["choice"]),)) if "choice" in cause else None
     if taken is None:
         return None
-    kind = ChoiceKind(taken.kind)
-    if kind is ChoiceKind.CHEAPEST:
-        return Wanted(kind)
-    if kind is ChoiceKind.FEWER_STOPS:
-        return Wanted(kind, most_stops=max(len(taken.station_ids) - fuel_stops_passed, 0))
-    return Wanted(kind, station_id=taken.station_ids[0])
+    wanted = Wanted(ChoiceKind(taken.kind), instead_of=cause.get("insteadOf"))
+    if wanted.kind is ChoiceKind.CHEAPEST:
+        return wanted
+    if wanted.kind is ChoiceKind.FEWER_STOPS:
+        return wanted._replace(most_stops=max(len(taken.station_ids) - fuel_stops_passed, 0))
+    return wanted._replace(station_id=taken.station_ids[0])
 
 
 _MOST_CENTS = Scalar(

@@ -10,8 +10,8 @@ from functools import cache
 import pytest
 
 from domain.lifecycle import ChoiceKind
-from domain.planning.fuel_plan import ComputedPlan, compute_plan
-from domain.planning.menu import MOST_CHOICES, Choice, find_choices
+from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
+from domain.planning.menu import MOST_CHOICES, Choice, Wanted, find_choices, plan_as_chosen
 from domain.planning.replay import faults_of_plan
 from domain.planning.trips import Trip, drive_trip
 from domain.stations.offers import Offer
@@ -190,3 +190,42 @@ def test_one_place_is_one_choice() -> None:
 
 def test_a_plan_without_a_stop_has_no_menu() -> None:
     assert menu(at(300, 3.50, "Pilot"), at(305, 3.60, "Love's"), fuel_percent=95.0, road_miles=200.0) == []
+
+
+# --- A choice that was taken -------------------------------------------------------------------------------------
+
+
+def taken(plan: ComputedPlan, wanted: Wanted) -> ComputedPlan:
+    found = plan_as_chosen(plan, wanted)
+    assert isinstance(found, ComputedPlan)
+    return found
+
+
+def extra(plan: ComputedPlan) -> float:
+    assert plan.chosen is not None
+    return plan.chosen.explained["extra_cost"]
+
+
+def test_a_taken_choice_costs_what_the_menu_said_and_leads_back() -> None:
+    plan = feasible(inputs(meridian(600.0), at(300, 3.50, "Pilot"), at(305, 3.60, "Love's")))
+    (offered,) = find_choices(plan)
+    chosen = taken(plan, Wanted(offered.kind, station_id="S305", instead_of="S300"))
+    assert (chosen.stops, extra(chosen)) == (offered.plan.stops, float(offered.extra))
+    (back,) = find_choices(chosen)
+    assert (back.kind, back.plan.stops, back.extra) == (ChoiceKind.CHEAPEST, plan.stops, Decimal("0.00"))
+    assert taken(plan, Wanted(back.kind, instead_of="S300")).stops == plan.stops
+
+
+def test_a_truck_that_could_do_without_the_stop_by_now_pays_for_the_difference_of_the_two_stops() -> None:
+    """The fuel on board is enough, and 30 gal are bought at either place."""
+    stations = at(300, 3.50, "Pilot"), at(305, 3.60, "Love's")
+    now = feasible(inputs(meridian(600.0), *stations, fuel_percent=95.0, end_fuel_percent=20.0))
+    assert not now.stops
+    assert extra(taken(now, Wanted(ChoiceKind.OTHER_CHAIN, station_id="S305", instead_of="S300"))) == 3.0
+
+
+def test_a_choice_whose_station_is_not_ahead_is_not_made() -> None:
+    plan = feasible(inputs(meridian(600.0), at(300, 3.50, "Pilot")))
+    refused = plan_as_chosen(plan, Wanted(ChoiceKind.EARLIER, station_id="S240", instead_of="S300"))
+    assert isinstance(refused, NoPlan)
+    assert "not ahead any more" in refused.infeasible.reason
