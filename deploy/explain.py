@@ -112,7 +112,8 @@ def _facts(explanation: RouteExplanation) -> Iterator[tuple[str, str, str]]:
     if error is not None:
         since = "the stop before" if error["by_level"] else "the start"
         kept = f"{error['margin_percent']:g} % of the gallons since {since}"
-        yield "kept beyond it", kept, f"{policy}: {error['share_percent']:g} % of trips may fall below the reserve"
+        why = "it costs little" if error.get("beyond_policy") else policy
+        yield "kept beyond it", kept, f"{why}: {error['share_percent']:g} % of trips may fall below the reserve"
     if "highest_floor_gallons" in relaxed_limits:
         lowered = next(one["used"] for one in explanation["relaxed"] if one["limit"] == "highest_floor_gallons")
         yield "of that at most", f"{lowered:,.1f} gal in all", "relaxed, so that the truck reaches fuel"

@@ -72,6 +72,16 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
             group="Tank and reserve",
         ),
     ] = None
+    margin_dollars: Annotated[
+        Annotated[float, Meta(ge=0, le=100)] | None,
+        Caption(
+            "Margin for at most, dollars a plan",
+            "plans of trucks whose burn has been seen to differ keep more than the reserve where that costs no more;"
+            " 0: never",
+            default="3",
+            group="Tank and reserve",
+        ),
+    ] = None
     fuel_margin_percent: Annotated[
         Percent | None,
         Caption(
@@ -247,6 +257,7 @@ class StoredCompany(NamedTuple):
     leftover_value_per_gallon: float
     fuel_margin_percent: float
     trips_below_reserve_percent: float
+    margin_dollars: float
     map_link: str
     replan_en_route: bool
     watch_burn: bool
@@ -269,6 +280,7 @@ class PlanPolicy(NamedTuple):
     end_fuel_percent: float
     assumed_fuel_percent: float
     trips_below_reserve_percent: float
+    margin_dollars: float
     min_purchase_gallons: float
     stop_cost: float
     max_detour_miles: float

@@ -113,6 +113,11 @@ class Burn:
         return self.fleet.spread_percent if self.fleet is not None else None
 
     @property
+    def seen_spread_percent(self) -> float | None:
+        """The spread in percent that the truck's own trips, or the levels of this one, have shown."""
+        return self.spread_percent if self.kind == "measured" or self.learned is not None else None
+
+    @property
     def source(self) -> str:
         """The origin, in words."""
         if self.kind == "learned" and self.learned is not None:
@@ -147,6 +152,12 @@ def _explained(trip: BurnTrip) -> ExplainedBurnTrip:
         "miles": round(trip.miles, 1),
         "mpg": round(trip.mpg, 2),
     }
+
+
+def seen_spread_percent(burn: ExplainedBurn | None) -> float | None:
+    """The spread of a stored figure that the truck's own trips, or the levels of the trip, have shown."""
+    is_seen = burn is not None and (burn["kind"] == "measured" or "trips" in burn)
+    return burn.get("spread_percent") if burn is not None and is_seen else None
 
 
 UNKNOWN_BURN = Burn(DEFAULT_MPG, "default")

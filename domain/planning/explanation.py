@@ -117,13 +117,15 @@ class ExplainedFailure(TypedDict):
 class ExplainedMileageError(TypedDict):
     """The share of trips that may fall below the reserve, the error of the mileage by which floors were raised, and the
     gallons kept beyond the reserve for each 100 that the plan burns since the level was last known: `by_level`, since
-    the stop before; else since its start."""
+    the stop before; else since its start. `beyond_policy`: the policy lets more trips fall below the reserve, but this
+    share costs little more."""
 
     share_percent: float
     mean_percent: float
     spread_percent: float
     by_level: bool
     margin_percent: float
+    beyond_policy: NotRequired[bool]
 
 
 class ExplainedChoice(TypedDict):

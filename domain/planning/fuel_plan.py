@@ -297,7 +297,7 @@ def _trip(inputs: PlanInputs, limits: PlanLimits, highest_way_out: float = math.
         trip = replace(trip, mpg=trip.distance_miles / trip.gallons_to(trip.distance_miles))
     floors = floors_for_ways_out(trip, offers, inputs.hard_floor_gallons)
     trip = with_floors(trip, [one if one <= highest_way_out else 0.0 for one in floors], math.inf)
-    return with_growing_floors(trip, limits, policy.trips_below_reserve_percent, inputs.mileage_error)
+    return with_growing_floors(trip, limits, inputs.trips_below_reserve_percent, inputs.mileage_error)
 
 
 def _burned(inputs: PlanInputs) -> tuple[BurnedBy, ...]:
@@ -364,9 +364,11 @@ def _explanation(
         if isinstance(result, Infeasible)
         else None,
     }
-    share_percent = inputs.policy.trips_below_reserve_percent
+    share_percent = inputs.trips_below_reserve_percent
     if share_percent < ANY_SHARE_PERCENT:
         explanation["mileage_error"] = inputs.mileage_error.document(share_percent)
+    if inputs.share_percent is not None:
+        explanation["mileage_error"]["beyond_policy"] = True
     if trip.burned:
         explanation["burned"] = [[mile, gallons] for mile, gallons in trip.burned]
     return explanation

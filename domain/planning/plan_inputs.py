@@ -71,6 +71,7 @@ class PlanInputs:
     - `burned`: the gallons that the road burns by the end of each leg, where the burn differs by leg. Then `mpg` does
       not count.
     - `hard_floor`: the least fuel at the way out of a fuel stop.
+    - `share_percent`: the share of trips that may fall below the reserve, where it is less than the policy's.
     - `sources`: tells people where the inputs came from and how old they are. It decides nothing.
     """
 
@@ -88,6 +89,7 @@ class PlanInputs:
     sources: Sources = field(default_factory=Sources)
     closed: Sequence[Offer] = ()
     hard_floor: HardFloor = USUAL_HARD_FLOOR
+    share_percent: float | None = None
 
     @property
     def road_miles(self) -> float:
@@ -134,6 +136,11 @@ class PlanInputs:
     def limits(self) -> PlanLimits:
         """The policy's limits, before any is relaxed."""
         return limits_of(self.policy, self.rated_gallons)
+
+    @property
+    def trips_below_reserve_percent(self) -> float:
+        """The share of trips that may fall below the reserve."""
+        return self.policy.trips_below_reserve_percent if self.share_percent is None else self.share_percent
 
     @property
     def mileage_error(self) -> MileageError:

@@ -21,8 +21,8 @@ RESERVE_DOLLARS = 20.0
 def plan_for_level(inputs: PlanInputs, stop: Point, *, now: datetime | None = None) -> ComputedPlan | NoPlan:
     """The plan that keeps the driver's next fuel stop, as far as no other one behind it is better. Where the truck
     arrives there with less than the reserve, the plan that keeps the reserve if that costs at most $20 more."""
-    share_percent = min(inputs.policy.trips_below_reserve_percent, TRIPS_SHORT_PERCENT)
-    inputs = replace(inputs, policy=inputs.policy._replace(trips_below_reserve_percent=share_percent))
+    if inputs.trips_below_reserve_percent > TRIPS_SHORT_PERCENT:
+        inputs = replace(inputs, share_percent=TRIPS_SHORT_PERCENT)
     kept = compute_plan(_from_stop(inputs, stop), now=now)
     if isinstance(kept, NoPlan) or not kept.is_low_on_fuel:
         return kept

@@ -10,6 +10,7 @@ from domain.documents import PlanCause, TimelineEntry
 from domain.encoding import utc_text
 from domain.fleet.dimensions import dimensions_of
 from domain.ids import new_id
+from domain.planning.cheap_margins import plan_with_margin
 from domain.planning.coarse_ways import coarse_way_of
 from domain.planning.driver_facts import driver_facts_of
 from domain.planning.explanation import (
@@ -22,7 +23,7 @@ from domain.planning.explanation import (
     Sources,
 )
 from domain.planning.fuel_on_board import FuelOnBoard
-from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
+from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.menu import plan_as_chosen
 from domain.planning.open_offers import offers_on_arrival, without_refused
 from domain.planning.plan_inputs import MILE_DECIMALS, PlanInputs
@@ -72,7 +73,7 @@ def plan_for_task(
     )
     if task.level_at is not None:
         return plan_for_level(inputs, task.level_at, now=now)
-    plan = compute_plan(inputs, now=now)
+    plan = plan_with_margin(inputs, now=now)
     if task.wanted is None or isinstance(plan, NoPlan):
         return plan
     return plan_as_chosen(plan, task.wanted)

@@ -12,9 +12,11 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from domain.accounts.policy import PlanPolicy
+from domain.burn.figures import seen_spread_percent
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Scalar
 from domain.lifecycle import Objective
+from domain.planning.cheap_margins import first_that_is_cheap, shares_to_try
 from domain.planning.explanation import FUEL_BY_POLICY, Explanation, StoredExplanation
 from domain.planning.floors import chance_below, explained_error, with_growing_floors
 from domain.planning.plan_inputs import by_policy, gallons_at, limits_of
@@ -148,26 +150,31 @@ def plan_under(explanation: Explanation, policy: PlanPolicy) -> Totals | Left:
         ),
     )
 
-    def attempt(given: PlanLimits) -> tuple[Trip, Sequence[int]]:
+    def attempt(given: PlanLimits, share_percent: float) -> tuple[Trip, Sequence[int]]:
         kept = [index for index, detour in enumerate(detours) if detour <= given.max_detour_miles]
         limited = replace(
             trip,
             candidates=tuple(trip.candidates[index] for index in kept),
             **by_policy(policy, given),
         )
-        return with_growing_floors(limited, given, policy.trips_below_reserve_percent, error), kept
+        return with_growing_floors(limited, given, share_percent, error), kept
 
-    limited, kept = attempt(limits)
-    solution = solve_rounded(limited)
-    is_relaxed = isinstance(solution, Infeasible)
-    if is_relaxed:
-        relaxed = least_relaxation(limits, lambda given: solve_rounded(attempt(given)[0]))
-        if relaxed is None:
-            return Left.INFEASIBLE
-        limited, kept = attempt(relaxed)
+    def solved(share_percent: float) -> _Solved | None:
+        limited, kept = attempt(limits, share_percent)
         solution = solve_rounded(limited)
-    if not isinstance(solution, Solution):
+        is_relaxed = isinstance(solution, Infeasible)
+        if is_relaxed:
+            relaxed = least_relaxation(limits, lambda given: solve_rounded(attempt(given, share_percent)[0]))
+            if relaxed is None:
+                return None
+            limited, kept = attempt(relaxed, share_percent)
+            solution = solve_rounded(limited)
+        return _Solved(limited, kept, solution, is_relaxed) if isinstance(solution, Solution) else None
+
+    found = _with_margin(explanation, policy, solved)
+    if found is None:
         return Left.INFEASIBLE
+    limited, kept, solution, is_relaxed = found
     pump = [round(explanation["candidates"][index]["net_price"], PRICE_DECIMALS) for index in kept]
     *_, left = drive_trip(limited, solution.purchases)
     return Totals(
@@ -178,6 +185,32 @@ def plan_under(explanation: Explanation, policy: PlanPolicy) -> Totals | Left:
         relaxed=int(is_relaxed),
         below_reserve=chance_below(limits.reserve_gallons, limited, solution.purchases, error),
     )
+
+
+class _Solved(NamedTuple):
+    """A trip under a policy, with its candidates' numbers among those of the explanation, and its solution."""
+
+    trip: Trip
+    kept: Sequence[int]
+    solution: Solution
+    is_relaxed: bool
+
+
+def _with_margin(
+    explanation: Explanation, policy: PlanPolicy, solved: Callable[[float], _Solved | None]
+) -> _Solved | None:
+    """The solution with the largest margin that costs no more than the policy says, as plans have it."""
+    cheapest = solved(policy.trips_below_reserve_percent)
+    if cheapest is None:
+        return None
+    most = cheapest.solution.objective + policy.margin_dollars
+
+    def attempt(share_percent: float) -> _Solved | None:
+        other = solved(share_percent)
+        return other if other is not None and other.solution.objective <= most else None
+
+    shares = shares_to_try(policy, seen_spread_percent(explanation["inputs"].get("burn")))
+    return first_that_is_cheap(shares, attempt) or cheapest
 
 
 def _policy_detour(explanation: Explanation) -> float:

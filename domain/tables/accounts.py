@@ -37,6 +37,8 @@ class Companies(SQLModel, table=True):
     fuel_margin_percent: float = with_default("0")
     """No plan follows it any more: `trips_below_reserve_percent` has taken its place."""
     trips_below_reserve_percent: float = with_default("100")
+    margin_dollars: float = with_default("3")
+    """The most that a plan may cost more for a margin beyond the reserve; 0: no plan has one for that reason."""
     savings_target_per_week: float = with_default("0")
     driver_allowance: float = with_default("0")
     """Dollars; 0 for no target."""

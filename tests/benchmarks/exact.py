@@ -62,6 +62,7 @@ def everything(seed: int) -> tuple[PlanInputs, Gauge | None]:
         leftover_value_per_gallon=rng.choice([0.0, 0.0, rng.uniform(1, 4)]),
         objective=rng.choice(list(Objective)),
         trips_below_reserve_percent=rng.choice([100.0, rng.uniform(1, 60)]),
+        margin_dollars=0.0,
     )
     near = [offer(number, 0, policy.max_detour_miles) for number in range(rng.randint(0, 24))]
     further = [

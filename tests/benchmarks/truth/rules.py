@@ -12,7 +12,7 @@ from domain.accounts.policy import PlanPolicy
 from domain.messages.message_text import compose
 from domain.planning.deviations import NextComparison, PlannedWay, TrackedFix, find_deviation
 from domain.planning.directions import directions_of
-from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
+from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.gauges import Reading, judge_newest_reading
 from domain.planning.second_readings import count_readings
 from domain.routes.plans.deviating_trucks import Followed
@@ -23,7 +23,15 @@ from tests.benchmarks.truth.fuel_watch import SHORTFALLS, FuelWatch, WatchedPlan
 from tests.benchmarks.truth.learning import TruckHistory
 from tests.benchmarks.truth.network import rest_of
 from tests.benchmarks.truth.orders import orders_of
-from tests.benchmarks.truth.versions import MENU, is_worth_telling, measured, mpg_of, plan_for_level, plan_inputs
+from tests.benchmarks.truth.versions import (
+    MENU,
+    is_worth_telling,
+    measured,
+    mpg_of,
+    plan_for_level,
+    plan_inputs,
+    plan_of,
+)
 from tests.benchmarks.truth.world import Trip
 from tests.domain.planning.plans import usual_policy
 
@@ -110,7 +118,7 @@ class Rules:
             capacity_gallons=trip.truck.capacity_gallons,
             burn=burn,
         )
-        return compute_plan(inputs) if level_at is None else plan_for_level(inputs, level_at)
+        return plan_of(inputs) if level_at is None else plan_for_level(inputs, level_at)
 
     def _near(self, offers: Sequence[Offer]) -> list[Offer]:
         return [one for one in offers if one.detour_miles <= self.policy.max_detour_miles]

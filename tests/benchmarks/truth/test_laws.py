@@ -1,5 +1,7 @@
 """Laws that every drive keeps, whatever the world is like. The judge itself is `python -m tests.benchmarks.truth`."""
 
+from dataclasses import replace
+
 import pytest
 
 from domain.routes.plans import replans
@@ -23,6 +25,13 @@ def test_a_drive_without_errors_costs_what_its_plan_says_to_the_cent(seed: int) 
     assert outcome.messages == 1
     assert outcome.lowest_percent >= policy.reserve_percent - 0.05
     assert outcome.left_gallons == pytest.approx(plan.limits.end_gallons, abs=0.1) or not plan.stops
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_three_trips_without_errors_leave_the_plan_as_it_is_to_the_cent(seed: int) -> None:
+    unknown, known = (replace(WORLDS["exact"], trips_before=trips) for trips in (0, 3))
+    first, fourth = drive(unknown, seed), drive(known, seed)
+    assert (fourth.dollars, fourth.messages) == (first.dollars, 1)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

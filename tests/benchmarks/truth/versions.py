@@ -25,6 +25,7 @@ BURN_FIGURES: Any = module("domain.burn.figures")
 LEVELS: Any = module("domain.burn.levels")
 FILL_LEVELS: Any = module("domain.burn.fill_levels")
 MENU: Any = module("domain.planning.menu")
+CHEAP_MARGINS: Any = module("domain.planning.cheap_margins")
 RAISED_LEVELS: Any = module("domain.planning.raised_levels")
 
 
@@ -36,6 +37,12 @@ def plan_inputs(*, burn: Any, **given: Any) -> PlanInputs:
     """The inputs of a plan, as this checkout has them."""
     name = "burn" if "burn" in {one.name for one in fields(PlanInputs)} else "mpg"
     return PlanInputs(**given, **{name: burn})
+
+
+def plan_of(inputs: PlanInputs) -> ComputedPlan | NoPlan:
+    """The plan, with a margin in a checkout that has one."""
+    plan: ComputedPlan | NoPlan = getattr(CHEAP_MARGINS, "plan_with_margin", compute_plan)(inputs)
+    return plan
 
 
 def plan_for_level(inputs: PlanInputs, stop: tuple[float, float]) -> ComputedPlan | NoPlan:

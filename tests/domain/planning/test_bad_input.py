@@ -161,6 +161,7 @@ def allowed_inputs(draw: st.DrawFn) -> PlanInputs:
     ]
     policy = PlanPolicy(
         trips_below_reserve_percent=draw(st.just(100.0) | number(0.1, 100)),
+        margin_dollars=draw(number(0, 100)),
         reserve_percent=draw(percent),
         end_fuel_percent=draw(percent),
         assumed_fuel_percent=draw(percent),
