@@ -76,7 +76,7 @@ class Client(httpx.Client):
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
-    def wait_for(self, route_id: str, *statuses: str, seconds: float = 20) -> dict[str, Any]:
+    def wait_for(self, route_id: str, *statuses: str, seconds: float = 60) -> dict[str, Any]:
         """The route once it is in one of the statuses."""
         return eventually(
             lambda: self.route(route_id), lambda route: route["status"] in statuses, seconds, f"status {statuses}"
@@ -102,10 +102,10 @@ class Client(httpx.Client):
 
 
 def eventually(
-    look: Callable[[], Seen], good: Callable[[Seen], bool], seconds: float = 20, wanted: str = "the outcome"
+    look: Callable[[], Seen], good: Callable[[Seen], bool], seconds: float = 60, wanted: str = "the outcome"
 ) -> Seen:
-    """The result of `look` once it is good. Fails with the last result. Most looks ask the service, which costs the
-    processor what it waits for, so that they become rarer."""
+    """The result of `look` once it is good. Fails with the last result, so late that no busy machine fails a test. Most
+    looks ask the service, which costs the processor what it waits for, so that they become rarer."""
     deadline, pause = time.monotonic() + seconds, 0.03
     while True:
         seen = look()

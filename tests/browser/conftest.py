@@ -14,7 +14,7 @@ from tests.factories import Fleet, signed_in
 from tests.ingress.console.conftest import World, running_console
 from tests.service import Service
 
-expect.set_options(timeout=20_000)  # a busy machine fails no test
+expect.set_options(timeout=60_000)  # a busy machine fails no test
 
 
 @pytest.fixture(scope="session")
@@ -63,7 +63,7 @@ class People:
         looks at, a browser without `webgl` shows the drawing that stands in."""
         context = self._chromium.new_context(base_url=url or self.world.url, reduced_motion="reduce", **options)
         self._open.callback(context.close)
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(60_000)
         if not webgl:
             context.add_init_script(NO_WEBGL)
         context.on("weberror", lambda error: self.faults.append(str(error.error)))

@@ -15,7 +15,7 @@ def reader(chromium: Browser, service: Service) -> Iterator[Page]:
     """A page whose scripts may not fail, and which may load nothing from elsewhere."""
     faults: list[str] = []
     context = chromium.new_context(base_url=service.url, reduced_motion="reduce")
-    context.set_default_timeout(20_000)
+    context.set_default_timeout(60_000)
     context.on("weberror", lambda error: faults.append(str(error.error)))
     context.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
     context.on(

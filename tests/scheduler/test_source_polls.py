@@ -93,7 +93,7 @@ def test_silent_servers_hold_up_neither_other_sources_nor_coming_prices_nor_the_
         assert "did not answer" in str(source(passes, company_of_silent, "silent").fault)
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

@@ -95,7 +95,7 @@ def leases_run_out(database: Database, connector: Connector) -> None:
         connection.execute("UPDATE connectors SET leased_until = now() - interval '1 s' WHERE id = %s", (connector.id,))
 
 
-def wait_until(good: Any, seconds: float = 20.0) -> None:
+def wait_until(good: Any, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not good():
         assert time.monotonic() < deadline, f"waited {seconds} s"
