@@ -171,7 +171,7 @@ def extra_in_words(cents: int) -> str:
 
 
 _KINDS = {
-    ChoiceKind.CHEAPEST: "back to the cheapest plan",
+    ChoiceKind.CHEAPEST: "back to the plan before",
     ChoiceKind.OTHER_CHAIN: "another chain",
     ChoiceKind.EARLIER: "an earlier stop",
     ChoiceKind.LATER: "a later stop",

@@ -17,7 +17,7 @@ from domain.planning.explanation import Explanation, FullExplanation, ReasonedCa
 from domain.planning.reasons import with_reasons
 from domain.planning.road_notes import RoadInWords, road_in_words
 from domain.planning.ways_out import way_out_in_words
-from domain.routes.plans.stored_choices import StoredChoice, choice_in_words, menu_of
+from domain.routes.plans.stored_choices import StoredChoice, choice_in_words, extra_in_words, menu_of
 from domain.routes.reading.history import (
     History,
     read_driven_levels,
@@ -250,6 +250,7 @@ def show_one(page: Page) -> Response:
         fill_levels=history.fill_levels,
         menu=_menu(page, history),
         choice_in_words=choice_in_words,
+        extra_in_words=extra_in_words,
         planned_stations=history.planned_stations,
         until=page.field_of_moment(page.now + USUAL_CLOSURE),
         of_present_input={plan.id for plan in history.plans if plan.revision == history.route.revision},
