@@ -10,7 +10,7 @@ import numpy as np
 from domain.database.connections import Connection, Tenant
 from domain.database.statements import Scalar, Statement
 from domain.documents import FuelPlanDocument, PlanCause, StopDocument, TimelineEntry
-from domain.lifecycle import Environment, RouteStatus
+from domain.lifecycle import Environment, RefusalReason, RouteStatus
 from domain.planning.deviations import PlannedWay
 from domain.planning.explanation import Explanation, StoredExplanation
 from domain.roads import Point
@@ -131,6 +131,16 @@ class History(NamedTuple):
         current = self.current_plan
         stops = current.document["stops"] if current is not None and current.document is not None else ()
         return {stop["sequence"]: stop["fillToPercent"] for stop in stops if "fillToPercent" in stop}
+
+    @property
+    def found_closed(self) -> dict[str, str]:
+        """The stations that the driver found closed, with their names: a dispatcher may close them for the company."""
+        said = (told.answer for told in self.answers if not told.answer.is_late)
+        return {
+            one.station_id: one.place
+            for one in said
+            if one.reason == RefusalReason.CLOSED and one.station_id is not None
+        }
 
     @property
     def planned_stations(self) -> list[str]:

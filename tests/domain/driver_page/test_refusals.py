@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from domain.database.connections import Connection
+from domain.database.visibility import of_tenants
 from domain.driver_page.answers import CLOSED_FOR, TakenAnswer, take_answer
 from domain.driver_page.given_answers import GivenAnswer
 from domain.ids import new_id
@@ -16,6 +17,7 @@ from domain.settings import Settings
 from domain.stations.closures import closures_in_force
 from domain.stations.stations import store_station_rows
 from tests.domain.driver_page.given import link_to
+from tests.domain.helpers import go_behind_the_wall
 from tests.domain.routes.journey import Journey, Leg
 from tests.factories import STATIONS, Fleet
 from tests.jobs import jobs_of
@@ -133,7 +135,10 @@ def test_a_station_that_two_drivers_find_closed_is_closed_for_their_company(
 
     connection.execute("UPDATE routes SET driver_id = %s WHERE id = %s", (fleet.drivers[1], first.route_id))
     given = GivenAnswer(new_id().hex, first.versions()[0].id, 0, AnswerKind.REFUSED, RefusalReason.CLOSED)
-    take_answer(connection, link_to(connection, first.route_id), given, now=now)
+    link = link_to(connection, first.route_id)
+    go_behind_the_wall(connection, of_tenants([first.tenant]))  # as the ingress does
+    take_answer(connection, link, given, now=now)
+    connection.execute("RESET ROLE")
 
     closed = closures_in_force(connection, fleet.company_id, station_id=station_id, now=now)
     assert [(one.company_id, one.closed_until) for one in closed] == (

@@ -4,14 +4,17 @@ import csv
 import io
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from domain.burn.learning import let_trips_wait
 from domain.burn.unseen_trips import EndedTrip
 from domain.compliance.recording import record_trip
+from domain.ids import new_id, shown_id
 from domain.lifecycle import AnswerKind, RefusalReason, Role
 from domain.savings.recording import record_savings
+from domain.stations.closures import closures_in_force
 from tests.domain.driver_page.given import trip_with_plan
 from tests.factories import Fleet
 from tests.ingress.console.conftest import World, words
@@ -79,3 +82,30 @@ def test_another_company_sees_nothing_of_it(world: World, span: dict[str, Any]) 
     browser = world.browser(Role.OWNER)
     assert "No live route that ended in these days" in words(browser.look("/compliance", **span))
     assert browser.get("/compliance", params={"from": "2026-99-01"}).status_code == 400
+
+
+def test_a_dispatcher_closes_the_station_that_a_driver_found_closed(world: World, fleet: Fleet, now: datetime) -> None:
+    browser, station = world.browser(Role.DISPATCHER, fleet), f"KEY-{new_id().hex}"
+    with world.database.transaction() as connection:
+        connection.execute(
+            "INSERT INTO stations (station_id, name, latitude, longitude) VALUES (%s, 'Keystone', 41.0, -78.4)",
+            (station,),
+        )
+        trip = trip_with_plan(connection, fleet.live, now=now)
+        connection.execute("UPDATE plans SET station_ids = %s WHERE id = %s", (["other", station], trip.plan_id))
+        trip.take(trip.refused(RefusalReason.CLOSED, sequence=1))
+    path = f"/routes/{shown_id('rte', trip.route_id)}"
+    page = browser.look(path)
+    assert "The driver found Keystone Fuel closed" in words(page)
+    fields: dict[str, Any] = {
+        "id": quote(station, safe=""),
+        "route": shown_id("rte", trip.route_id),
+        "reason": "he called",
+    }
+    until = f"{now + timedelta(hours=9):%Y-%m-%dT%H:%M}"
+    assert browser.submit("/stations/close", **fields, until=until).status_code == 303
+    with world.database.transaction() as connection:
+        closed = closures_in_force(connection, fleet.company_id, station_id=station, now=now)
+    assert [one.company_id for one in closed] == [fleet.company_id]
+    viewer = world.browser(Role.VIEWER, fleet)
+    assert "The driver found" not in words(viewer.look(path))

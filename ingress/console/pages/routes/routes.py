@@ -252,6 +252,7 @@ def show_one(page: Page) -> Response:
         choice_in_words=choice_in_words,
         extra_in_words=extra_in_words,
         planned_stations=history.planned_stations,
+        found_closed=history.found_closed,
         until=page.field_of_moment(page.now + USUAL_CLOSURE),
         of_present_input={plan.id for plan in history.plans if plan.revision == history.route.revision},
         explained=_explained(page, explanation) if explanation else None,
