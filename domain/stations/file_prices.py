@@ -90,14 +90,7 @@ class FilePrices:
         self._net.append(NO_PRICE if net is None else net)
         self._retail.append(NO_PRICE if retail is None else retail)
 
-    def is_known_moment(self, moment: datetime) -> bool:
-        return moment in self._time_of
-
     # --- Columns ---------------------------------------------------------------------------------------------------
-
-    @property
-    def lines(self) -> Indexes:
-        return np.frombuffer(self._lines, np.uint32)
 
     @property
     def numbers(self) -> Indexes:

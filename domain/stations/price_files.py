@@ -32,7 +32,7 @@ from domain.stations.price_rows import (
 from domain.stations.price_sets import begin_price_set, lock_prices, newest_price_set
 from domain.stations.station_codes import code_of_row
 from domain.stations.station_finding import StationFinder
-from domain.stations.stored_prices import STATION_COLUMNS, add_stations, stage_prices, store_staged_prices
+from domain.stations.stored_prices import ADDED_COLUMNS, add_stations, stage_prices, store_staged_prices
 
 
 def store_price_file(
@@ -114,7 +114,7 @@ _HOLD = Command(
 def _store(one: PriceImport, taken: TakenPrices) -> None:
     stage_prices(one.connection, one.prices.told(*taken))
     if one.added:
-        add_stations(one.connection, (station[: len(STATION_COLUMNS)] for station in one.added.values()), now=one.now)
+        add_stations(one.connection, (station[: len(ADDED_COLUMNS)] for station in one.added.values()), now=one.now)
     one.finder.keep_learnt(one.connection, one.company_id)
     store_staged_prices(one.connection, one.company_id, one.profile.name, now=one.now)
     _hold(one)

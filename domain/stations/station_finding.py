@@ -191,7 +191,7 @@ class StationFinder:
         if len(decided) == 1:
             return CodeMatch(decided.pop())
         known = decided or {self._codes[key] for key in keys if key in self._codes} or self._named_by_id(wanted.place)
-        doubts = {station_id: _disagreement(self._station(station_id), wanted) for station_id in known}
+        doubts = {station_id: _disagreement(self._station(station_id), wanted) for station_id in sorted(known)}
         agreeing = [station_id for station_id, doubt in doubts.items() if not doubt]
         if len(agreeing) > 1:
             return CodeMatch(None, sorted(agreeing), "its codes mean different stations")

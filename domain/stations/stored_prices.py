@@ -26,9 +26,9 @@ def stage_prices(connection: Connection, rows: Iterable[ToldPrices]) -> None:
     stage(connection, "prices", columns, rows, like="quotes NATURAL JOIN coming_prices")
 
 
-STATION_COLUMNS = ("station_id", "name", "brand", "address", "city", "state", "latitude", "longitude")
+ADDED_COLUMNS = ("station_id", "name", "brand", "address", "city", "state", "latitude", "longitude")
 
-_NAMES = ", ".join(STATION_COLUMNS)
+_NAMES = ", ".join(ADDED_COLUMNS)
 _ADD_STATIONS = f"""
     INSERT INTO stations ({_NAMES}, retail_price, priced_at) SELECT {_NAMES}, retail_price, effective_at
     FROM staged_stations LEFT JOIN ({_NEWEST_NOW}) AS newest USING (station_id)
@@ -37,8 +37,8 @@ _ADD_STATIONS = f"""
 
 
 def add_stations(connection: Connection, rows: Iterable[tuple[object, ...]], *, now: datetime) -> None:
-    """Add stations, each with its newest staged retail price. The rows have the columns of `STATION_COLUMNS`."""
-    stage(connection, "stations", STATION_COLUMNS, rows)
+    """Add stations, each with its newest staged retail price. The rows have the columns of `ADDED_COLUMNS`."""
+    stage(connection, "stations", ADDED_COLUMNS, rows)
     connection.execute(_ADD_STATIONS, {"now": now})
 
 
