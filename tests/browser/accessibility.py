@@ -26,7 +26,11 @@ EVERYWHERE = ("body > header", "#pages")
 
 
 def assert_accessible(
-    page: Page, until_shown: Callable[[], object] = lambda: None, *, left_out: Sequence[str] = ()
+    page: Page,
+    until_shown: Callable[[], object] = lambda: None,
+    *,
+    left_out: Sequence[str] = (),
+    widths: Sequence[int] = WIDTHS,
 ) -> None:
     """Judge a page in the light theme on a phone and at a desk. `until_shown` waits for a page that is drawn anew when
     the theme changes. Elements that are `left_out` are judged on another page.
@@ -35,7 +39,7 @@ def assert_accessible(
     of colors. On the wall a page has the parts of the desk, so only its edge is looked at."""
     page.evaluate(AXE)
     faults: dict[str, list[str]] = {}
-    for width in WIDTHS:
+    for width in widths:
         page.set_viewport_size({"width": width, "height": _HEIGHT})
         if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
             faults[f"beyond the edge at {width}"] = page.evaluate(_BEYOND)

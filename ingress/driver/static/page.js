@@ -3,6 +3,8 @@
 (function () {
   const POLL_SECONDS = 60;
   const CHANGING_SECONDS = 1.5;
+  const NEW_PLAN_SECONDS = 3;
+  const NEW_PLAN_MILLISECONDS = 30000;  // the choices of a plan follow it within this time
   const MOST_SECONDS = 60;
   const here = location.pathname + location.search;
   const name = "answers " + location.pathname;
@@ -12,6 +14,9 @@
   let wait = 3;
   let unkept = null;  // the answers in a browser that keeps nothing
   let pressed = null;
+  let timer = 0;
+  let plan = "";
+  let isNewUntil = 0;
 
   function show(id, text) {
     const element = document.getElementById(id);
@@ -28,7 +33,8 @@
   function replace(html) {
     const fresh = new DOMParser().parseFromString(html, "text/html").getElementById("trip");
     const old = document.getElementById("trip");
-    if (fresh && old && fresh.innerHTML !== old.innerHTML) old.replaceWith(fresh);
+    if (fresh && old && fresh.outerHTML !== old.outerHTML) old.replaceWith(fresh);
+    askLater();
   }
 
   function kept() {
@@ -61,16 +67,19 @@
       body: next,
       headers: { "Content-Type": "application/x-www-form-urlencoded" },
       referrerPolicy: "no-referrer",
+      redirect: "manual",
     });
     if (answer.status === 404) {
       keep([]);
       location.reload();
     }
-    if (!answer.ok && answer.status !== 400) throw new Error("later");
+    const isTaken = answer.type === "opaqueredirect";
+    if (!isTaken && answer.status !== 400) throw new Error("later");
     keep(kept().filter((one) => one !== next));
-    show("kept", answer.ok ? "sent" : "failed");
-    tag = answer.headers.get("ETag");
-    replace(await answer.text());
+    show("kept", isTaken ? "sent" : "failed");
+    tag = null;
+    if (isTaken) await ask(true);
+    else replace(await answer.text());
     document.getElementById("trip").focus({ preventScroll: true });
   }
 
@@ -89,8 +98,8 @@
     }
   }
 
-  async function ask() {
-    if (asking || document.hidden) return;
+  async function ask(isAfterAnswer) {
+    if (!isAfterAnswer && (asking || document.hidden)) return;
     asking = true;
     try {
       const answer = await fetch(here, {
@@ -100,7 +109,7 @@
       });
       show("offline", "");
       if (answer.status === 404) location.reload();
-      if (answer.ok && !isBusy()) {
+      if (answer.ok && (isAfterAnswer || !isBusy())) {
         tag = answer.headers.get("ETag");
         replace(await answer.text());
       }
@@ -111,10 +120,17 @@
     }
   }
 
-  function again() {
-    const trip = document.getElementById("trip");
-    const seconds = trip && "changing" in trip.dataset ? CHANGING_SECONDS : POLL_SECONDS;
-    setTimeout(() => ask().finally(again), 1000 * seconds);
+  function secondsToNext() {
+    const shown = document.getElementById("trip").dataset;
+    if ("changing" in shown) return CHANGING_SECONDS;
+    if (shown.plan !== plan) isNewUntil = Date.now() + NEW_PLAN_MILLISECONDS;
+    plan = shown.plan;
+    return Date.now() < isNewUntil && !document.getElementById("choices") ? NEW_PLAN_SECONDS : POLL_SECONDS;
+  }
+
+  function askLater() {
+    clearTimeout(timer);
+    timer = setTimeout(() => ask().finally(askLater), 1000 * secondsToNext());
   }
 
   document.addEventListener("click", (event) => {
@@ -138,8 +154,8 @@
     send();
     ask();
   });
-  document.addEventListener("visibilitychange", ask);
-  again();
+  document.addEventListener("visibilitychange", () => ask());
+  askLater();
   send();
   if ("serviceWorker" in navigator) navigator.serviceWorker.register("/d/worker.js", { scope: "/d/" }).catch(() => {});
 })();

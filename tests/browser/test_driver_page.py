@@ -1,0 +1,161 @@
+"""A driver's way through a trip on an old phone with a poor connection, and what his dispatcher sees of it."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import pytest
+from playwright.sync_api import Page, ViewportSize, expect
+
+from deploy.embedded import EmbeddedRedis, running
+from domain.accounts.companies import set_policy
+from domain.accounts.policy import Policy
+from domain.ids import read_id
+from domain.languages.tags import OWN_NAMES
+from domain.lifecycle import Role
+from domain.settings import Settings
+from tests.browser.accessibility import assert_accessible
+from tests.browser.chromium import WIDTHS
+from tests.browser.conftest import People
+from tests.conftest import make_database
+from tests.factories import DOT, JOLIET, NEWARK, route_body
+from tests.gateway import HOST, Gateway
+from tests.ingress.console.conftest import running_console
+from tests.pipeline.world import give_contacts, store_prices
+from tests.service import Client, Service, eventually, running_service
+
+PUBLIC = "https://drive.example.com"
+OLD_PHONE: ViewportSize = {"width": 360, "height": 640}
+OFFLINE_MILLISECONDS = 1_500
+SLOW = {"offline": False, "latency": 400, "downloadThroughput": 50_000, "uploadThroughput": 50_000}
+"""A slow network of the third generation: milliseconds, and bytes a second."""
+
+
+@pytest.fixture(scope="module")
+def own_settings(settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    with running(EmbeddedRedis(tmp_path_factory.mktemp("redis"), durable=False)) as url:
+        yield settings.model_copy(update={"database_url": make_database("driver_page"), "redis_url": url})
+
+
+@pytest.fixture(scope="module")
+def service(chromium_path: str, own_settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service whose messages have links, and which may call gateways of this machine."""
+    with running_service(
+        own_settings,
+        tmp_path_factory.mktemp("logs"),
+        IMPORT_WAIT_SECONDS="10",
+        MESSAGE_ALLOWED_HOSTS=HOST,
+        DRIVER_PAGE_URL=PUBLIC,
+    ) as running_one:
+        store_prices(running_one)
+        yield running_one
+
+
+@pytest.fixture(scope="module")
+def console_url(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    redis_url = service.settings.require_redis_url()
+    with running_console(service.settings, redis_url, tmp_path_factory.mktemp("console"), api_url=service.url) as url:
+        yield url
+
+
+def start_trip(client: Client, gateway: Gateway) -> tuple[str, str]:
+    """Brings a truck to its first stop. Returns the route's id, and the path of the link in the driver's message."""
+    give_contacts(client, gateway.url)
+    with client.service.database.transaction() as connection:
+        set_policy(connection, client.fleet.company_id, Policy(driver_allowance=100), DOT)
+    pushed = client.push(route_body(datetime.now(UTC), externalId="LOAD-1", stops=[JOLIET, NEWARK]))
+    assert pushed.status_code == 201
+    client.post_fixes(JOLIET, fuelPercent=60)
+    (message, *_) = eventually(lambda: gateway.received, bool, wanted="the message")
+    found = re.search(rf"{re.escape(PUBLIC)}(/d/\S+)", message["message"])
+    assert found is not None
+    return pushed.json()["id"], found[1]
+
+
+class OldPhone:
+    """A small phone at night, on a slow network."""
+
+    def __init__(self, people: People, url: str) -> None:
+        self._context = people.browser(url, viewport=OLD_PHONE, is_mobile=True, has_touch=True, color_scheme="dark")
+        self.page = self._context.new_page()
+        self._network = self._context.new_cdp_session(self.page)
+        self.go_online()
+
+    def go_online(self) -> None:
+        self._context.set_offline(False)
+        self._network.send("Network.emulateNetworkConditions", SLOW)
+
+    def go_offline(self) -> None:
+        self._context.set_offline(True)
+        self._network.send("Network.emulateNetworkConditions", SLOW | {"offline": True})
+
+
+def answers_to(service: Service, route_id: str) -> list[str]:
+    with service.database.transaction() as connection:
+        rows = connection.execute(
+            "SELECT kind FROM driver_answers WHERE route_id = %s ORDER BY id", (read_id("rte", route_id),)
+        )
+        return [kind for (kind,) in rows.fetchall()]
+
+
+def assert_accessible_in_all_languages(page: Page) -> None:
+    english = page.url
+    assert_accessible(page)
+    for language in OWN_NAMES:
+        page.goto(f"{english}?l={language}")
+        expect(page.locator("html")).to_have_attribute("lang", language)
+        assert_accessible(page, widths=WIDTHS[:1])
+    page.set_viewport_size(OLD_PHONE)
+
+
+def next_stop(page: Page) -> str:
+    return page.locator("section[aria-labelledby=next] .place").inner_text()
+
+
+def test_a_driver_goes_through_his_trip_and_his_dispatcher_sees_each_step(
+    people: People, service: Service, gateway: Gateway
+) -> None:
+    with service.new_tenant() as client:
+        route_id, link = start_trip(client, gateway)
+        client.wait_for(route_id, "active")
+        phone = OldPhone(people, service.url)
+        page = phone.page
+
+        page.goto(link)
+        expect(page.get_by_role("heading", name="Trip LOAD-1")).to_be_visible()
+        first = next_stop(page)
+        assert page.evaluate("document.documentElement.scrollWidth") == OLD_PHONE["width"]
+        page.get_by_text("I can't fuel there").click()
+        page.get_by_role("button", name="It is closed").click()
+        expect(page.get_by_role("heading", name="New plan")).to_be_visible()
+        expect(page.get_by_text(f"No longer: {first}")).to_be_visible()
+        second = next_stop(page)
+        assert second != first
+
+        expect(page.get_by_role("heading", name="You may choose instead")).to_be_visible(timeout=30_000)
+        assert_accessible_in_all_languages(page)
+        page.goto(link)
+        page.get_by_role("button", name="Choose this").first.click()
+        expect(page.get_by_text("Another plan was chosen.")).to_be_visible()
+        third = next_stop(page)
+
+        phone.go_offline()
+        page.get_by_role("button", name="I go there").click()
+        expect(page.get_by_text("Your answer is kept on this phone.")).to_be_visible()
+        page.reload()
+        expect(page.locator(".place").first).to_have_text(third)
+        page.wait_for_timeout(OFFLINE_MILLISECONDS)
+        assert "going" not in answers_to(service, route_id)
+        phone.go_online()
+        expect(page.get_by_text("I go there.", exact=False)).to_be_visible(timeout=90_000)
+        page.get_by_text("I fueled").click()
+        page.get_by_label("Gallons bought").fill("88.5")
+        page.get_by_role("button", name="Send").click()
+        expect(page.get_by_text(third, exact=True)).to_be_hidden()
+
+        dispatcher = people.page(Role.DISPATCHER, client.fleet)
+        dispatcher.goto(f"/routes/{route_id}")
+        timeline = dispatcher.locator("main")
+        for told in (first, third, "88.5", "it is closed"):
+            expect(timeline).to_contain_text(told)
+        assert link.rpartition("/")[2] not in dispatcher.content()
