@@ -56,6 +56,13 @@ class Site:
         )
         return f"/routes/{shown_id('rte', row.id)}"
 
+    def stop(self) -> str:
+        """The page of a truck's time at the first stop of a route."""
+        row = self._first(
+            "SELECT route_id AS id FROM visits WHERE company_id = %s AND stop = 0 ORDER BY route_id LIMIT 1"
+        )
+        return f"/routes/{shown_id('rte', row.id)}/stops/1"
+
     def open_route(self) -> str:
         """The page of a route that has not ended, if there is one that is under way."""
         row = self._first(
@@ -386,6 +393,7 @@ PAGES = (
     Visit("routes", "/routes"),
     Visit("route", "/routes/{id}", Site.route),
     Visit("route-step", "/routes/{id}", Site.open_route, act=open_step),
+    Visit("stop", "/routes/{id}/stops/{stop}", Site.stop),
     Visit("route-files", "/route-files", act=preview_routes),
     Visit("route-upload", "/route-files/{id}", "/route-files", act=push_routes),
     Visit("matching", "/matching/{matched}", "/matching/vehicles"),
@@ -482,6 +490,7 @@ NO_PAGES = {
     "/savings/plans.csv": "a file",
     "/ifta.csv": "a file",
     "/routes.csv": "a file",
+    "/routes/{id}/stops/{stop}/statement.pdf": "a file",
     **{f"/{one.name}/list.csv": "a file" for one in RECORD_KINDS},
     **{f"/{one.name}.csv": "a file" for one in RECORD_KINDS},
     **{f"/{name}/new": "as that of vehicles" for name in _OTHERS},
