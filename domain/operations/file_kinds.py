@@ -25,7 +25,7 @@ from domain.fleet.vehicles import VEHICLE_COLUMNS, VehicleRow
 from domain.lifecycle import Role
 from domain.stations.deals import DealFileRow
 from domain.stations.price_profiles import BUILT_IN, PRICE_FIELDS
-from domain.stations.stations import STATION_COLUMNS, StationFileRow
+from domain.stations.stations import STATION_FILE_COLUMNS, StationFileRow
 from domain.stations.taxes import TaxRow
 
 
@@ -146,7 +146,7 @@ FILE_KINDS: dict[str, FileKind] = {
             "stations",
             "truck stops",
             MAY_EDIT_STATIONS,
-            ColumnTable(StationFileRow, STATION_COLUMNS, key=("station_id",)),
+            ColumnTable(StationFileRow, STATION_FILE_COLUMNS, key=("station_id",)),
             needs_company=False,
         ),
         FileKind(

@@ -80,7 +80,7 @@ class StationFileRow(StationRow, frozen=True):
         check_unit(self.currency, self.unit, self.retail_price)
 
 
-STATION_COLUMNS = ColumnNames(
+STATION_FILE_COLUMNS = ColumnNames(
     {
         **dict.fromkeys(("parkingspacescount", "truckparkingspaces", "truckparking", "parking"), "parking_spaces"),
         **dict.fromkeys(("showercount", "showerscount", "numberofshowers", "shower"), "showers"),
@@ -125,7 +125,7 @@ def store_station_rows(
     station comes back only under its own id. `progress` is called for every row. Raises UnreadableFile if the file is
     refused as a whole. A column `closed_until` closes stations for all companies, and opens those where it is empty."""
     report = ImportReport()
-    rows = read_rows(path, StationFileRow, report, progress=progress, names=STATION_COLUMNS)
+    rows = read_rows(path, StationFileRow, report, progress=progress, names=STATION_FILE_COLUMNS)
     lines = without_repeats(rows, report, "station_id")
     judge = PriceJudge(connection, now=now, believe=believe, option=unit)
     closures = _ToldClosures(lines, report, now=now)

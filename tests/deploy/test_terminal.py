@@ -126,6 +126,12 @@ def test_an_explanation_of_hostile_stations_is_harmless(capsys: pytest.CaptureFi
         "inputs": {**dict.fromkeys(inputs, 1.0), "max_stops": None, "objective": "pump"},
         "sources": {**sources, **moments, "prices": prices},
         "versions": [],
+        "menu": [
+            {
+                **dict.fromkeys(("total_cost", "extra_cost", "extra_at_pumps"), 1.0),
+                **{"text": FORGED, "reason": FORGED, "status": "open", "station_ids": []},
+            }
+        ],
         "ends_early": None,
         "candidates_total": 1,
         "relaxed": [
