@@ -198,6 +198,16 @@ class Policy(Struct, frozen=True, kw_only=True, omit_defaults=True):
             group="Messages",
         ),
     ] = None
+    prices_for_drivers: Annotated[
+        bool | None,
+        Caption(
+            "Prices for drivers",
+            "in messages and on the page of a trip",
+            default="true",
+            choices={"true": "what the company pays is told", "false": "prices and costs are left out"},
+            group="Messages",
+        ),
+    ] = None
     message_url: Annotated[
         str | None,
         Caption(
@@ -269,6 +279,7 @@ class StoredCompany(NamedTuple):
     answer_by_miles: float
     driver_allowance: float
     detention_free_minutes: float
+    prices_for_drivers: bool
     retired_at: datetime | None
 
 

@@ -117,6 +117,7 @@ class _Row(NamedTuple):
     time_zone: str
     language: str | None
     map_link: str
+    tells_prices: bool
     ended_at: datetime
     stops: str
     reached: int
@@ -150,6 +151,7 @@ _TRIPS = Statement(
     SELECT l.token_hash, l.id AS link_id, l.company_id, l.environment, l.route_id, l.driver_id,
            {EXPIRY} AS expires_at, r.status, coalesce(nullif(r.reference, ''), r.external_id) AS name,
            v.unit_number, c.name AS company, c.time_zone, d.language, c.map_link,
+           c.prices_for_drivers AS tells_prices,
            coalesce(r.completed_at, r.updated_at) AS ended_at, r.stops::text AS stops, next.number AS reached,
            r.replan IS NOT NULL AS is_changing, r.status = 'planned' AND r.review_at IS NOT NULL AS is_reviewed,
            r.status = 'error' AND last.id IS NOT NULL AS is_infeasible,
@@ -226,6 +228,7 @@ def _trip_of(row: _Row) -> ShownTrip:
         time_zone=row.time_zone,
         language=row.language,
         map_link=row.map_link,
+        tells_prices=row.tells_prices,
         ended_at=row.ended_at if state in ("completed", "canceled", "ended") else None,
         stops=tuple(_stop_of(stop, number, entries.get(number), row.reached) for number, stop in enumerate(pushed)),
         plan=plan,

@@ -155,6 +155,8 @@ class ShownTrip:
     language: str | None
     """The language of the driver; see `languages.tags`."""
     map_link: str
+    tells_prices: bool
+    """False where the company's policy leaves prices and costs out. The extra costs of choices stay."""
     ended_at: datetime | None
     stops: tuple[ShownStop, ...]
     plan: ShownPlan | None

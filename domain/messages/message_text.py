@@ -55,6 +55,7 @@ def compose(
     low_fuel: bool = False,
     road_miles: float | None = None,
     why: str = "",
+    tells_prices: bool = True,
     words: Words = ENGLISH,
 ) -> str:
     """The message of a plan, with its fuel stops in driving order. `stops` and `plan` are documents of the API:
@@ -77,8 +78,9 @@ def compose(
 
     Where the truck has to use some of its reserve, a line before these says so, and where to fuel first. `road_miles`
     is the mile of the destination. Where it lies beyond the end of the plan, a line says where the plan ends. `why` is
-    the reason of a new plan that the driver should know, for a line after the time. `directions` and `why` are in the
-    language of `words`. The last line is in English in every language: apps in the cab are searched for it.
+    the reason of a new plan that the driver should know, for a line after the time. `directions` and `why` are in
+    the language of `words`. Without `tells_prices` no price and no cost of a purchase is told. The last line is in
+    English in every language: apps in the cab are searched for it.
     """
     end = plan["totalDistanceMiles"]
     destination_mile = max(end, road_miles or end)
@@ -98,8 +100,8 @@ def compose(
         lines.append(_line(words, text_to_say("Why: {reason}"), {"reason": why}))
     for stop in plan["stops"]:
         told = directions[stop["sequence"]] if directions else None
-        lines += _fuel_stop(stop, plan, told, map_link, end_of_plan, words)
-    lines.append(_totals(plan, is_cut, words))
+        lines += _fuel_stop(stop, plan, told, map_link, end_of_plan, words, tells_prices=tells_prices)
+    lines.append(_totals(plan, is_cut, words, tells_prices=tells_prices))
     if is_cut:
         text = text_to_say("This plan ends at {mile} of {last}. Ask for the next one before you are there.")
         lines.append(words.say(text, mile=words.mile(end), last=words.road_number(destination_mile)))
@@ -118,8 +120,11 @@ def _title(route_name: str, unit_number: str | None, words: Words) -> str:
     return _line(words, text, names, longest=room, opening=opening)
 
 
-def _totals(plan: Mapping[str, Any], is_cut: bool, words: Words) -> str:
+def _totals(plan: Mapping[str, Any], is_cut: bool, words: Words, *, tells_prices: bool) -> str:
     count = len(plan["stops"])
+    if count and not tells_prices:
+        volume = words.volume(plan["totalGallons"])
+        return words.say_many("{count} fuel stop, {volume}", "{count} fuel stops, {volume}", count, volume=volume)
     if count:
         totals = {"volume": words.volume(plan["totalGallons"]), "cost": words.money(plan["totalCost"])}
         return words.say_many(
@@ -138,6 +143,8 @@ def _fuel_stop(
     map_link: str,
     end_of_plan: str,
     words: Words,
+    *,
+    tells_prices: bool,
 ) -> list[str]:
     """The lines of a stop: the place; the purchase and the next stop; the notes; the map."""
     number = f"{stop['sequence'] + 1}. "
@@ -145,14 +152,20 @@ def _fuel_stop(
     room = LONGEST_LINE - len(number) - len(", ") * (len(place) - 1)
     return [
         number + ", ".join(_cut(place, room).values()),
-        _purchase(stop, plan, directions, end_of_plan, words),
+        _purchase(stop, plan, directions, end_of_plan, words, tells_prices=tells_prices),
         *(_cut({"note": note}, LONGEST_LINE)["note"] for note in (directions.notes if directions is not None else ())),
         map_address(stop["latitude"], stop["longitude"], map_link),
     ]
 
 
 def _purchase(
-    stop: Mapping[str, Any], plan: Mapping[str, Any], directions: Directions | None, end_of_plan: str, words: Words
+    stop: Mapping[str, Any],
+    plan: Mapping[str, Any],
+    directions: Directions | None,
+    end_of_plan: str,
+    words: Words,
+    *,
+    tells_prices: bool,
 ) -> str:
     """The line of the way to a stop, the purchase there, and the next stop."""
     ahead = plan["stops"][stop["sequence"] + 1 : stop["sequence"] + 2]
@@ -164,7 +177,10 @@ def _purchase(
     }
 
     def line(way: str) -> str:
-        return words.say("{way}: {purchase} at {price} = {cost}. Next: {next}", way=way, **values)
+        text = text_to_say("{way}: {purchase} at {price} = {cost}. Next: {next}")
+        if not tells_prices:
+            text = text_to_say("{way}: {purchase}. Next: {next}")
+        return words.say(text, way=way, **values)
 
     mile = capitalized(words.mile(stop["milesFromOrigin"]))
     town = one_line(directions.town or "") if directions is not None else ""

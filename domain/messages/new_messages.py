@@ -39,6 +39,8 @@ class PlannedRoute(Protocol):
     def time_zone(self) -> str: ...
     @property
     def map_link(self) -> str: ...
+    @property
+    def prices_for_drivers(self) -> bool: ...
 
 
 _INSERT = Command(
@@ -73,6 +75,7 @@ def queue_message(
         planned_at=now,
         time_zone=route.time_zone,
         map_link=route.map_link,
+        tells_prices=route.prices_for_drivers,
         directions=directions,
         low_fuel=low_fuel,
         road_miles=road_miles,

@@ -48,8 +48,8 @@ class Directions(NamedTuple):
     """The sign of the road and the exit to the stop; None where they are not known."""
 
 
-def directions_of(plan: ComputedPlan, words: Words = ENGLISH) -> list[Directions]:
-    """The directions to each fuel stop of a plan, in driving order."""
+def directions_of(plan: ComputedPlan, words: Words = ENGLISH, *, tells_prices: bool = True) -> list[Directions]:
+    """The directions to each fuel stop of a plan, in driving order. Without `tells_prices` no note has a price."""
     given = plan.inputs
     offers = [given.offers[purchase.candidate_index] for purchase in plan.purchases]
     return [
@@ -57,15 +57,15 @@ def directions_of(plan: ComputedPlan, words: Words = ENGLISH) -> list[Directions
             heading=heading_at(given.road, offer.mile, words),
             town=town_near(given.offers, offer, words),
             off_road_miles=offer.detour_miles,
-            notes=_notes(offer, stop, words),
+            notes=_notes(offer, stop, words, tells_prices=tells_prices),
             sign=sign,
         )
         for offer, stop, sign in zip(offers, plan.stops, plan.signs, strict=True)
     ]
 
 
-def _notes(offer: Offer, stop: PlannedFuelStop, words: Words) -> tuple[str, ...]:
-    change = offer.price_change
+def _notes(offer: Offer, stop: PlannedFuelStop, words: Words, *, tells_prices: bool) -> tuple[str, ...]:
+    change = offer.price_change if tells_prices else None
     price = [words.say("Price {change}", change=change.in_words(words))] if change is not None else []
     return (*price, capitalized(way_out_in_words(stop.explained_way_out, words)))
 

@@ -55,6 +55,7 @@ class RouteToPlan(NamedTuple):
     hazmat: str | None
     time_zone: str
     map_link: str
+    prices_for_drivers: bool
     language: str | None
     """The driver's language, as it is stored."""
     newest_at: datetime | None
@@ -115,7 +116,7 @@ _ROUTE = """
            r.vehicle_id, r.driver_id, r.arrived_at,
            v.unit_number, v.fuel_tank_capacity_gallons,
            v.height_feet, v.width_feet, v.length_feet, v.weight_pounds, v.axle_weight_pounds, v.axle_count, v.hazmat,
-           c.time_zone, c.map_link, d.language, t.newest_at,
+           c.time_zone, c.map_link, c.prices_for_drivers, d.language, t.newest_at,
            (SELECT jsonb_object_agg(a.station_id, a.until)
             FROM (SELECT station_id, max(left_out_until) AS until FROM driver_answers
                   WHERE route_id = r.id AND left_out_until IS NOT NULL AND station_id IS NOT NULL

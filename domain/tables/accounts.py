@@ -40,8 +40,11 @@ class Companies(SQLModel, table=True):
     margin_dollars: float = with_default("3")
     """The most that a plan may cost more for a margin beyond the reserve; 0: no plan has one for that reason."""
     savings_target_per_week: float = with_default("0")
-    driver_allowance: float = with_default("0")
     """Dollars; 0 for no target."""
+    driver_allowance: float = with_default("0")
+    """Dollars a trip that a driver may spend on choices by himself."""
+    prices_for_drivers: bool = with_default("true")
+    """False if messages and drivers' pages leave prices and costs of purchases out."""
     map_link: str = with_default("'google'")
     mpg_choice: str = with_default("'learned'")
     replan_en_route: bool = with_default("false")

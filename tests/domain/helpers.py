@@ -119,7 +119,8 @@ def _queue_message(connection: Connection, route_id: UUID, plan_id: UUID, now: d
     route = (
         named(connection)
         .execute(
-            "SELECT r.*, v.unit_number, p.document, c.time_zone, c.map_link FROM routes r"
+            "SELECT r.*, v.unit_number, p.document, c.time_zone, c.map_link, c.prices_for_drivers"
+            " FROM routes r"
             " JOIN vehicles v ON v.id = r.vehicle_id JOIN companies c ON c.id = r.company_id"
             " JOIN plans p ON p.id = %s WHERE r.id = %s",
             (plan_id, route_id),

@@ -132,6 +132,19 @@ def test_all_that_a_phone_loads_is_small(anonymous: httpx.Client, token: str) ->
     assert {path.name for path in STATIC.iterdir()} == {"page.js", "worker.js"}
 
 
+def test_prices_are_left_out_where_the_policy_says_so(
+    anonymous: httpx.Client, service: Service, trip: DriverTrip, token: str
+) -> None:
+    assert "$3.455" in anonymous.get(f"/d/{token}").text
+    with service.database.transaction() as connection:
+        set_policy(connection, trip.company_id, Policy(prices_for_drivers=False), DOT)
+
+    page = anonymous.get(f"/d/{token}").text
+
+    assert "Lakeside Travel Plaza" in page
+    assert "$" not in page
+
+
 # --- Answers ---------------------------------------------------------------------------------------------------
 
 

@@ -106,7 +106,7 @@ def queue_message_of(
         plan.document(),
         road_miles=plan.inputs.road_miles,
         now=now,
-        directions=directions_of(plan, words),
+        directions=directions_of(plan, words, tells_prices=route.prices_for_drivers),
         low_fuel=plan.is_low_on_fuel,
         why=_in_words(why, words) if why is not None else "",
         words=words,

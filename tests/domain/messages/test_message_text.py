@@ -308,3 +308,11 @@ def test_a_plan_that_ends_before_the_destination_says_where() -> None:
     assert "No fuel stop is needed up to mile 812: the fuel on board is enough." in without
     same = compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], PLAN, road_miles=PLAN["totalDistanceMiles"])
     assert same == compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], PLAN)
+
+
+def test_a_company_may_leave_prices_and_costs_out() -> None:
+    text = compose(MESSAGE_ID, "LOAD-7", "101", [JOLIET, NEWARK], LEVELS, tells_prices=False)
+
+    assert "Mile 130, heading east, 12 mi after Goshen, IN: fill to 81 % (100.0 gal). Next: mile 546" in text
+    assert "2 fuel stops, 150.0 gal\n" in text
+    assert "$" not in text
