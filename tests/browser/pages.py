@@ -393,7 +393,7 @@ PAGES = (
     Visit("routes", "/routes"),
     Visit("route", "/routes/{id}", Site.route),
     Visit("route-step", "/routes/{id}", Site.open_route, act=open_step),
-    Visit("stop", "/routes/{id}/stops/{stop}", Site.stop),
+    Visit("stop", "/routes/{id}/stops/{stop}", Site.stop, like="route"),
     Visit("route-files", "/route-files", act=preview_routes),
     Visit("route-upload", "/route-files/{id}", "/route-files", act=push_routes),
     Visit("matching", "/matching/{matched}", "/matching/vehicles"),
