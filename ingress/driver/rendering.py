@@ -6,7 +6,6 @@ from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from domain.driver_page.shown_trip import PlanChanges, ShownChoice, ShownFuelStop, ShownTrip, ShownWayOut
@@ -78,6 +77,8 @@ class Rendering:
     """Makes the pages of one process."""
 
     def __init__(self) -> None:
+        from jinja2 import Environment, PackageLoader, StrictUndefined  # a process without the page does not load it
+
         templates = Environment(
             loader=PackageLoader("ingress.driver"),
             autoescape=True,

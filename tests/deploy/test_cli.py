@@ -251,7 +251,7 @@ def test_a_logger_that_was_used_before_the_command_writes_to_standard_error_from
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
-        ("fuelroute comp", ["companies"]),
+        ("fuelroute comp", ["companies", "compliance"]),
         ("fuelroute companies sh", ["show"]),
         ("fuelroute companies set --reserve", ["--reserve-percent"]),
     ],

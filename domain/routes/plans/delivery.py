@@ -14,7 +14,7 @@ from domain.messages.gateways import Fault
 from domain.messages.message_life import MessageClaim, MessageStatus, Settled
 from domain.routes import events, transitions
 from domain.routes.plans import replans
-from domain.routes.plans.stored_choices import not_delivered
+from domain.routes.plans.made_choices import not_delivered
 from domain.settings import Settings
 
 _LOCK_ROUTE = Command("SELECT FROM routes WHERE id = (SELECT route_id FROM messages WHERE id = %s) FOR UPDATE")

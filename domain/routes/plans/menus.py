@@ -19,8 +19,8 @@ from domain.planning.menu import Choice
 from domain.planning.plan_tasks import PlanTask, plan_task_as_of, route_to_plan
 from domain.planning.stored_plans import end_menu
 from domain.roads import Point
+from domain.routes.plans.made_choices import store_choices, wanted_by
 from domain.routes.plans.replans import with_measured_burn
-from domain.routes.plans.stored_choices import store_choices, wanted_by
 
 
 class _Due(NamedTuple):

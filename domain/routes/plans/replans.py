@@ -37,9 +37,9 @@ from domain.roads import Point
 from domain.routes.events import record_event
 from domain.routes.plans.first_plan import queue_message_of
 from domain.routes.plans.fuel_outlooks import FuelAhead, beginning_of, fuel_ahead, fuel_of_trips
+from domain.routes.plans.made_choices import note_made, refusal_of, wanted_by
 from domain.routes.plans.planned_stops import index_of_stops
 from domain.routes.plans.review_requests import RequestedReview, enqueue_reviews
-from domain.routes.plans.stored_choices import note_made, refusal_of, wanted_by
 from domain.routes.visits import load_visits
 from domain.stations.corridor_offers import Corridor
 from domain.telematics import watches

@@ -12,7 +12,7 @@ from domain.messages.withholding import Withheld, discard_message, lock_withheld
 from domain.queue.jobs import after_commit, send_message_job
 from domain.routes import transitions
 from domain.routes.plans import replans
-from domain.routes.plans.stored_choices import not_delivered
+from domain.routes.plans.made_choices import not_delivered
 
 
 def release_withheld(
