@@ -24,6 +24,7 @@ CHOICES: Fields = {
     "watch_burn": "true",
     "objective": "pump",
     "map_link": "google",
+    "prices_for_drivers": "true",
 }
 """The stored values of the fields in which a person chooses."""
 
@@ -49,6 +50,7 @@ def test_an_owner_changes_the_policy_and_the_audit_log_says_who(world: World) ->
         "watch_burn": "false",
         "objective": "tax-adjusted",
         "map_link": "geo",
+        "prices_for_drivers": "true",
     }
 
     changes = {"reserve_percent": "12.5", "time_zone": "America/Chicago", "max_stops": "3", **choices}
@@ -114,6 +116,7 @@ def test_the_message_address_is_never_shown(world: World) -> None:
         "watch_burn": "true",
         "objective": "pump",
         "map_link": "google",
+        "prices_for_drivers": "true",
     }
     secret = "mailtos://ann:hunter2@mail.example.com"
     assert browser.submit("/policy", **fields | {"message_url": secret}).status_code == 303
@@ -148,6 +151,7 @@ def test_a_policy_is_the_companys_own(world: World) -> None:
         "watch_burn": "true",
         "objective": "pump",
         "map_link": "google",
+        "prices_for_drivers": "true",
     }
     assert browser.submit("/policy", **fields | {"name": "Ours"}).status_code == 303
     assert company(world, ours, "name") == ("Ours",)
