@@ -67,6 +67,9 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal, fleet: bool =
         roads = start_roads(running, data, supervisor, screen)
         env = _environment(running, data) | contact_key(settings, data) | _roads_environment(roads)
         env["FUELROUTE_METRICS_PORT"] = metrics_ports or ""
+        has_demo = demo or (data / DEMO_FILE).exists()
+        if has_demo and settings.driver_page_url is None:
+            env["FUELROUTE_DRIVER_PAGE_URL"] = http_url
         load_service()
         specs = [process_spec(name, arguments, folder.logs, env, http_url) for name, arguments in PROCESSES.items()]
         supervisor.start([replace(spec, begin=fork_command) for spec in specs])
@@ -81,7 +84,7 @@ def run_stack(settings: Settings, *, demo: bool, screen: Terminal, fleet: bool =
         screen.print(f"logs in {folder.logs}; Ctrl-C stops everything", highlight=False, soft_wrap=True)
         known = running.model_copy(update={"contact_key": _key_in(env) or running.contact_key})
         guests = [fork("demo", _run_demo, known, screen, fleet)] if demo else []
-        if fleet and (demo or (data / DEMO_FILE).exists()):
+        if fleet and has_demo:
             guests.append(fork("fleet", _drive_fleet, known, screen))
         life.callback(_end_guests, guests)  # before the servers that they use are stopped
         supervisor.watch(lambda: _forget_ended(guests, screen))

@@ -1,5 +1,6 @@
 """A dispatcher's actions on a route: cancels it, enters an arrival or a departure, has its plan made again, sends a
-failed message again. Each is a step inside the caller's transaction, and writes to the audit log.
+failed message again, makes a link to the driver's page. Each is a step inside the caller's transaction, and writes to
+the audit log.
 
 All of them go the ways that the service goes by itself, so whatever protects the driver from a second message there
 protects here.
@@ -11,10 +12,11 @@ from uuid import UUID
 
 from domain.audit.entries import Action, Actor, record_about, require_reason
 from domain.database.connections import Connection, Tenant
-from domain.database.statements import Command, Scalar, Statement
+from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.ids import shown_id
 from domain.lifecycle import CancelEffect, Environment, RouteStatus
 from domain.messages import resending
+from domain.messages.driver_links import issue_driver_link
 from domain.queue.jobs import SWEEP_GRACE, after_commit, build_plan_job, review_plan_job, send_message_job
 from domain.roads import Point
 from domain.routes import events
@@ -203,3 +205,32 @@ def send_again(
     events.record_event(connection, route_id, "send_again", by.reason, by=by.name, now=now)
     record_about(connection, by, Action("route_actions.send"), "rte", route_id, company_id=tenant.company_id)
     after_commit(connection, send_message_job(message_id, tenant.company_id))
+
+
+# --- A link for the driver is made -----------------------------------------------------------------------------
+
+
+class _LinkedRoute(NamedTuple):
+    company_id: UUID
+    environment: str
+    route_id: UUID
+    driver_id: NotNull[UUID]
+
+
+_LINKED_ROUTE = Statement(
+    _LinkedRoute,
+    "SELECT company_id, environment, id AS route_id, driver_id FROM routes"
+    " WHERE company_id = %s AND environment = %s AND id = %s AND status = ANY(%s) AND driver_id IS NOT NULL",
+)
+
+
+def make_driver_link(
+    connection: Connection, tenant: Tenant, route_id: UUID, by: Actor, page_url: str, *, now: datetime
+) -> str:
+    """Makes another link to the page of the driver's trip, for a person to hand on. Returns the address, which nothing
+    keeps. The links before go on working. Raises ImpossibleStep for a route without a driver, or one that has ended."""
+    trip = _LINKED_ROUTE.first(connection, (*tenant, route_id, list(_OPEN)))
+    if trip is None:
+        raise ImpossibleStep("it has no driver, or it has ended")
+    record_about(connection, by, Action("route_actions.link"), "rte", route_id, company_id=tenant.company_id)
+    return issue_driver_link(connection, trip, page_url, now=now)

@@ -140,6 +140,7 @@ def running_console(
         "FUELROUTE_CONSOLE_PORT": str(port),
         "FUELROUTE_CONSOLE_PROXIES": "127.0.0.1",
         "FUELROUTE_API_URL": api_url,
+        "FUELROUTE_DRIVER_PAGE_URL": "https://drive.example.com",
         **environment,
     }
     supervisor = Supervisor(print)

@@ -13,12 +13,14 @@ import httpx
 import pytest
 
 from domain.database.connections import Connection, Tenant
+from domain.driver_page.page import ask_trips
 from domain.ids import shown_id
 from domain.lifecycle import Environment, Role, RouteStatus
 from domain.routes.plans import choices
 from domain.routes.plans.stored_choices import menu_of
+from domain.routes.transitions import cancel_route
 from domain.settings import Settings
-from tests.domain.helpers import deliver, planned_by_hand, visits_of
+from tests.domain.helpers import deliver, imported, planned_by_hand, visits_of
 from tests.factories import JOLIET, NEWARK, PERRYSBURG, Fleet, route_body
 from tests.gateway import running_gateway
 from tests.ingress.console.conftest import Browser, Fields, World, words
@@ -361,3 +363,41 @@ def test_no_form_causes_a_server_error(world: World) -> None:
         broken = {"reason": "x", "choice": "\x00", "message": "\x00", "what": "\x00", "at": "\x00"}
         for fields in list[Fields]([{}, {"reason": "\x00"}, broken]):
             assert browser.submit(f"{page_of(route_id)}/{action}", **fields).status_code in (400, 404, 409)
+
+
+# --- A link to the driver's page ---------------------------------------------------------------------------------
+
+
+def test_a_dispatcher_makes_a_link_to_the_page_of_the_driver_s_trip(world: World, connection: Connection) -> None:
+    fleet = world.new_fleet()
+    with world.database.transaction() as own:
+        route_id = imported(own, fleet.live, now=datetime.now(UTC))
+    path, browser = f"/routes/{shown_id('rte', route_id)}", world.browser(Role.DISPATCHER, fleet)
+    assert "Link to the driver's page" in words(browser.look(path))
+    made = browser.submit(f"{path}/driver-link")
+    (token,) = re.findall(r'id="link">https://drive\.example\.com/d/([^<]+)<', made.text)
+    (trip,) = ask_trips([token], hours=24, now=datetime.now(UTC)).on(connection)
+    assert trip is not None
+    assert (trip.link.company_id, trip.link.route_id) == (fleet.company_id, route_id)
+    assert token not in browser.look(path)
+
+
+def test_who_may_not_dispatch_and_other_companies_make_no_link(world: World, connection: Connection) -> None:
+    fleet, now = world.new_fleet(), datetime.now(UTC)
+    with world.database.transaction() as own:
+        route_id = imported(own, fleet.live, now=now)
+    path = f"/routes/{shown_id('rte', route_id)}"
+    viewer = world.browser(Role.VIEWER, fleet)
+    assert "Link to the driver's page" not in words(viewer.look(path))
+    assert viewer.submit(f"{path}/driver-link").status_code == 403
+    assert world.browser(Role.DISPATCHER).submit(f"{path}/driver-link").status_code == 404
+    with world.database.transaction() as own:
+        cancel_route(own, fleet.live, route_id, now=now)
+    assert world.browser(Role.DISPATCHER, fleet).submit(f"{path}/driver-link").status_code == 409
+    assert links_of(connection, route_id) == 0
+
+
+def links_of(connection: Connection, route_id: UUID) -> int:
+    row = connection.execute("SELECT count(*) FROM driver_links WHERE route_id = %s", (route_id,)).fetchone()
+    assert row is not None
+    return int(row[0])

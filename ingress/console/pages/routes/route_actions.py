@@ -1,4 +1,5 @@
-"""The actions on a route's page: cancel it, enter an arrival or departure, make its plan again, send a message again.
+"""The actions on a route's page: cancel it, enter an arrival or departure, make its plan again, send a message again,
+make a link to the driver's page.
 
 The page offers those that are possible. Each needs a reason. The rules are in
 `domain/routes/progress/dispatcher_entries.py`.
@@ -53,6 +54,8 @@ class Steps(NamedTuple):
     plan: bool
     send: set[UUID]
     """The messages that may be sent again."""
+    link: bool
+    """True if a link to the driver's page can be made."""
 
 
 def possible_steps(page: Page, history: History) -> Steps | None:
@@ -75,6 +78,7 @@ def possible_steps(page: Page, history: History) -> Steps | None:
             and message.plan_id == route.plan_id
             and message.text is not None
         },
+        link=is_on_its_way and page.console.settings.driver_page_url is not None,
     )
 
 
@@ -154,6 +158,17 @@ def decide(page: Page, by: Actor) -> Response:
     return _done(page, route_id, "declined" if status == ChoiceStatus.DECLINED else "chosen", "console.choice_decided")
 
 
+def link(page: Page, by: Actor) -> Response:
+    """Show a new link to the driver's page, on the only page that ever does. Raises ImpossibleStep if the route has
+    ended."""
+    tenant, route_id = _route(page)
+    settings = page.console.settings
+    page_url = known(settings.driver_page_address())
+    address = dispatcher_entries.make_driver_link(page.connection, tenant, route_id, by, page_url, now=page.now)
+    log.info("console.driver_link_made", route_id=route_id, company_id=page.company_id, user_id=page.session.user_id)
+    return page.render("driver_link.html", section="routes", route_id=route_id, link=address, settings=settings)
+
+
 def _route(page: Page) -> tuple[Tenant, UUID]:
     """The route in the address, in either environment. Raises Refused if the company has no such route."""
     route_id = page.id_in_address("rte")
@@ -180,4 +195,5 @@ ADDRESSES = [
     _dispatch_at("/routes/{id}/plan", plan),
     _dispatch_at("/routes/{id}/send", send),
     _dispatch_at("/routes/{id}/choice", decide),
+    _dispatch_at("/routes/{id}/driver-link", link),
 ]
