@@ -122,13 +122,14 @@ _CAUSES = {
     "level": text_to_say("the next fill needs a higher level than planned"),
     "choice": text_to_say("another plan was chosen"),
 }
+_OTHER_CAUSE = text_to_say("the plan has changed")
 
 
 def _in_words(cause: PlanCause, words: Words) -> str:
     """The cause for the driver. Its sentence, with all figures, is stored in English; other languages name its kind."""
     if words.language is Language.ENGLISH:
         return cause["text"]
-    return words.say(_CAUSES.get(cause["kind"], text_to_say("the plan has changed")))
+    return words.say(_CAUSES.get(cause["kind"], _OTHER_CAUSE))
 
 
 _DUE_PLANS = Statement(
