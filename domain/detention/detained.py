@@ -44,24 +44,33 @@ class _AtStop(NamedTuple):
 _FREE_TIME_OVER = Statement(
     _AtStop,
     f"""
+    WITH stayed AS MATERIALIZED (
+        SELECT v.route_id, v.stop
+        FROM visits v JOIN companies c ON c.id = v.company_id
+        JOIN tracks t ON t.vehicle_id = v.vehicle_id AND t.environment = v.environment
+        WHERE v.arrived_at > %(since)s
+          AND coalesce(v.departed_at, t.newest_at)
+              >= v.arrived_at + make_interval(secs => c.detention_free_minutes * 60)
+          AND v.departure_evidence->>'source' IS DISTINCT FROM '{IMPLIED}' AND {is_at_work("v.company_id")}
+          AND NOT EXISTS (SELECT FROM dwells d
+                          WHERE d.route_id = v.route_id AND d.stop = v.stop AND d.arrived_at = v.arrived_at))
     SELECT v.route_id, v.company_id, v.environment, r.status, v.stop, v.vehicle_id, v.arrived_at, v.departed_at,
            c.detention_free_minutes AS free_minutes, free.until AS free_until,
            (it.place->>'latitude')::float AS latitude, (it.place->>'longitude')::float AS longitude
-    FROM visits v JOIN routes r ON r.id = v.route_id JOIN companies c ON c.id = v.company_id
+    FROM stayed s JOIN visits v ON v.route_id = s.route_id AND v.stop = s.stop
+    JOIN routes r ON r.id = v.route_id JOIN companies c ON c.id = v.company_id
     JOIN tracks t ON t.vehicle_id = v.vehicle_id AND t.environment = v.environment
     CROSS JOIN LATERAL (SELECT r.stops->v.stop AS place) AS it
     CROSS JOIN LATERAL (
         SELECT greatest(v.arrived_at, (it.place->'arrivalWindow'->>'start')::timestamptz)
                + make_interval(secs => c.detention_free_minutes * 60) AS until) AS free
-    WHERE v.arrived_at > %(since)s AND coalesce(v.departed_at, t.newest_at) >= free.until
-      AND coalesce(v.departed_at, 'infinity') >= v.arrived_at + make_interval(secs => c.detention_free_minutes * 60)
-      AND v.departure_evidence->>'source' IS DISTINCT FROM '{IMPLIED}' AND {is_at_work("v.company_id")}
-      AND NOT EXISTS (SELECT FROM dwells d
-                      WHERE d.route_id = v.route_id AND d.stop = v.stop AND d.arrived_at = v.arrived_at)
-    ORDER BY v.route_id, v.stop LIMIT %(limit)s
+    WHERE coalesce(v.departed_at, t.newest_at) >= free.until
+    ORDER BY free.until DESC, v.route_id, v.stop LIMIT %(limit)s
     FOR NO KEY UPDATE OF r SKIP LOCKED
     """,
 )
+"""The stays that were long enough come first, by the times alone, so that the stops of few routes are unpacked. The
+newest are judged first: a stop that cannot be judged yet holds up no other."""
 _STORE = Command(
     "INSERT INTO dwells (company_id, environment, route_id, stop, arrived_at, free_minutes, free_until, is_detained,"
     " judged_at) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"

@@ -75,9 +75,9 @@ class Truck:
             (self.route_id,),
         )
 
-    def sweep(self, hours: float) -> int:
+    def sweep(self, hours: float, *, limit: int = 500) -> int:
         now = self.arrived_at + timedelta(hours=hours)
-        return find_detained(self.connection, radius_meters=RADIUS, now=now)
+        return find_detained(self.connection, radius_meters=RADIUS, now=now, limit=limit)
 
     @property
     def dwell(self) -> Dwell:
@@ -152,6 +152,16 @@ def test_after_the_last_stop_a_truck_that_stays_is_detained(truck: Truck) -> Non
     assert truck.sweep(4) == 1
     assert truck.dwell.minutes_beyond == 30
     assert truck.told["Last seen at the stop"]
+
+
+def test_a_stop_that_cannot_be_judged_holds_up_no_other(truck: Truck, settings: Settings) -> None:
+    """Nothing tells whether its truck stayed: the fixes that it sent are gone."""
+    truck.stand(3.5)
+    truck.connection.execute("DELETE FROM positions WHERE company_id = %s", (truck.fleet.company_id,))
+    later = Truck(truck.connection, make_fleet(truck.connection), settings, truck.arrived_at + timedelta(hours=1))
+    later.stand(3.5)
+
+    assert later.sweep(3.6, limit=1) == 1
 
 
 def test_a_policy_that_changes_later_does_not_change_what_was_judged(truck: Truck) -> None:
