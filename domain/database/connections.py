@@ -62,6 +62,7 @@ LEADER_LOCKS = 0x66756C02
 SUPERSEDING_LOCKS = 0x66756C03
 COUNTING_LOCKS = 0x66756C04
 PRICE_LOCKS = 0x66756C05
+CLOSURE_LOCKS = 0x66756C06
 MOVING_LOCKS = 0x66756C10
 """The classes of our advisory locks: the first of PostgreSQL's two numbers. The second is the key within the class, so
 a key that callers can influence never meets a lock of another class."""

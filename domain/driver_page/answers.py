@@ -14,8 +14,8 @@ from uuid import UUID
 
 from domain.audit.entries import Actor
 from domain.clock import later
-from domain.database.connections import Connection
-from domain.database.statements import NotNull, Scalar, Statement
+from domain.database.connections import CLOSURE_LOCKS, Connection
+from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.documents import FuelPlanDocument, FuelStopDocument
 from domain.driver_page.given_answers import GivenAnswer, ImpossibleAnswer, believed_time
 from domain.driver_page.links import DriverLink
@@ -118,6 +118,9 @@ _LIFT_REFUSALS = Scalar(
     "UPDATE driver_answers SET left_out_until = NULL WHERE company_id = %s AND route_id = %s AND station_id = %s"
     " AND left_out_until IS NOT NULL RETURNING id",
 )
+_LOCK_FINDS = Command(f"SELECT FROM pg_advisory_xact_lock({CLOSURE_LOCKS}, hashtext(%s))")
+"""Two drivers who find a station closed at the same moment come one after the other, so that the second sees the
+first's answer."""
 _OTHER_DRIVER_FOUND_IT_CLOSED = Scalar(
     UUID,
     "SELECT id FROM driver_answers WHERE company_id = %s AND environment = 'live' AND answered_at > %s"
@@ -206,6 +209,7 @@ def _follow(
 def _close_for_company(connection: Connection, link: DriverLink, station_id: str, *, now: datetime) -> None:
     """Closes the station for the company, if another driver found it closed too. Closures count for live trucks, so
     drivers of the sandbox close nothing. A closure that ends later stays."""
+    _LOCK_FINDS.execute(connection, (f"{link.company_id} {station_id}",))
     asked = (link.company_id, now - CLOSED_FOR, station_id, link.driver_id)
     if _OTHER_DRIVER_FOUND_IT_CLOSED.first(connection, asked) is None:
         return

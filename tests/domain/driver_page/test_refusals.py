@@ -1,10 +1,11 @@
 """A driver cannot fuel where he was told: his route gets another plan at once, and he is told it once."""
 
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import datetime, timedelta
 
 import pytest
 
-from domain.database.connections import Connection
+from domain.database.connections import Connection, Database
 from domain.database.visibility import of_tenants
 from domain.driver_page.answers import CLOSED_FOR, TakenAnswer, take_answer
 from domain.driver_page.given_answers import GivenAnswer
@@ -17,9 +18,10 @@ from domain.settings import Settings
 from domain.stations.closures import closures_in_force
 from domain.stations.stations import store_station_rows
 from tests.domain.driver_page.given import link_to
-from tests.domain.helpers import go_behind_the_wall
+from tests.domain.driver_page.trips import at_stations, driven_trip
+from tests.domain.helpers import go_behind_the_wall, route_row
 from tests.domain.routes.journey import Journey, Leg
-from tests.factories import STATIONS, Fleet
+from tests.factories import STATIONS, Fleet, make_fleet
 from tests.jobs import jobs_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # Apprise's, when it loads
@@ -144,6 +146,41 @@ def test_a_station_that_two_drivers_find_closed_is_closed_for_their_company(
     assert [(one.company_id, one.closed_until) for one in closed] == (
         [(fleet.company_id, now + CLOSED_FOR)] if live else []
     ), "closures count for live trucks"
+
+
+def test_two_drivers_who_find_a_station_closed_at_the_same_moment_are_two(
+    database: Database, settings: Settings, now: datetime
+) -> None:
+    with database.transaction() as connection:
+        fleet = make_fleet(connection)
+        trips = [driven_trip(connection, fleet, now=now, external_id=name) for name in ("LOAD-1", "LOAD-2")]
+        connection.execute("UPDATE routes SET driver_id = %s WHERE id = %s", (fleet.drivers[1], trips[1].route_id))
+        station_id, other = at_stations(connection, trips[0])
+        connection.execute(
+            "UPDATE plans SET station_ids = %s WHERE route_id = ANY(%s)",
+            ([station_id, other], [one.route_id for one in trips]),
+        )
+        links = [link_to(connection, one.route_id) for one in trips]
+        plans = [route_row(connection, one.route_id).plan_id for one in trips]
+
+    def answer(number: int, connection: Connection) -> None:
+        given = GivenAnswer(new_id().hex, plans[number], 0, AnswerKind.REFUSED, RefusalReason.CLOSED)
+        take_answer(connection, links[number], given, now=now)
+
+    def second() -> None:
+        with database.transaction() as connection:
+            answer(1, connection)
+
+    with ThreadPoolExecutor(1) as threads:
+        with database.transaction() as connection:
+            answer(0, connection)
+            done = threads.submit(second)
+            wait([done], timeout=0.3)  # it ends by then unless it waits for the first
+        done.result()
+
+    with database.transaction() as connection:
+        closed = closures_in_force(connection, fleet.company_id, station_id=station_id, now=now)
+        assert [one.company_id for one in closed] == [fleet.company_id]
 
 
 def test_one_drivers_word_leaves_the_station_out_of_his_own_route_alone(
