@@ -2,7 +2,7 @@
 
 One statement finds the links of many tokens, and reads their trips."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 from uuid import UUID
@@ -177,8 +177,9 @@ _TRIPS = Statement(
         AND t.company_id = r.company_id AND r.status IN ('planned', 'active')
     CROSS JOIN LATERAL (
         SELECT count(*) AS answers, jsonb_object_agg(a.station_id, jsonb_build_object(
-                   'kind', a.kind, 'reason', a.reason, 'at', a.answered_at) ORDER BY a.id)
-               FILTER (WHERE a.station_id IS NOT NULL AND a.driver_id = l.driver_id) AS newest
+                   'kind', a.kind, 'reason', a.reason, 'at', a.answered_at,
+                   'number', CASE WHEN a.plan_id = p.id THEN a.sequence END) ORDER BY a.id)
+               FILTER (WHERE a.station_id IS NOT NULL AND a.driver_id = l.driver_id AND NOT a.is_late) AS newest
         FROM driver_answers a WHERE a.route_id = r.id) AS said
     CROSS JOIN LATERAL (
         SELECT jsonb_agg(jsonb_build_object(
@@ -275,7 +276,7 @@ def _plan_of(row: _Row, stops: Sequence[_Stop], entries: dict[int, _Entry]) -> S
     plan = _read_plan(row.document)
     facts = _read_facts(row.driver_facts) if row.driver_facts is not None else _DriverFacts()
     answers = _answers_to(row, plan)
-    first, mile = _next_fuel_stop(row, plan, stops, entries, passed=max(row.passed, _fueled(answers)))
+    first, mile = _next_fuel_stop(row, plan, stops, entries, passed=max(row.passed, _fueled(answers, row.generated_at)))
     place = _place_of(row)
     told = [*facts.fuel_stops, *[_Facts()] * (len(plan.stops) - len(facts.fuel_stops))]
     last = entries.get(len(stops) - 1)
@@ -328,12 +329,29 @@ def _answers_to(row: _Row, plan: _Plan) -> list[ShownAnswer | None]:
     """The driver's newest answer to each fuel stop of the plan."""
     newest = _read_answers(row.newest_answers) if row.newest_answers is not None else {}
     station_ids = row.station_ids or []
-    return [newest.get(one) for one in station_ids] + [None] * (len(plan.stops) - len(station_ids))
+    answers = [_answer_to(number, station_ids, newest) for number in range(len(station_ids))]
+    return answers + [None] * (len(plan.stops) - len(station_ids))
 
 
-def _fueled(answers: Sequence[ShownAnswer | None]) -> int:
-    """Number of fuel stops up to the last one where the driver says that he has fueled."""
-    fueled = [number for number, one in enumerate(answers, 1) if one is not None and one.kind is AnswerKind.FUELED]
+def _answer_to(number: int, station_ids: Sequence[str], newest: Mapping[str, ShownAnswer]) -> ShownAnswer | None:
+    """A road there and back may pass a station twice. A refusal is of the station, other answers are to one visit: that
+    of their number in this plan, or else the first one."""
+    station_id = station_ids[number]
+    answer = newest.get(station_id)
+    if answer is None or answer.kind is AnswerKind.REFUSED:
+        return answer
+    visit = answer.number if answer.number is not None else station_ids.index(station_id)
+    return answer if visit == number else None
+
+
+def _fueled(answers: Sequence[ShownAnswer | None], made_at: datetime) -> int:
+    """Number of fuel stops up to the last one where the driver says that he has fueled since the plan was made. A plan
+    that was made later knows that fuel, and wants more."""
+    fueled = [
+        number
+        for number, one in enumerate(answers, 1)
+        if one is not None and one.kind is AnswerKind.FUELED and one.at >= made_at
+    ]
     return max(fueled, default=0)
 
 

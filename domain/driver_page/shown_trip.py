@@ -47,6 +47,8 @@ class ShownAnswer(msgspec.Struct, frozen=True):
     kind: AnswerKind
     reason: RefusalReason | None
     at: datetime
+    number: int | None = None
+    """The number of the fuel stop in the plan that is shown; None where it was given to another plan."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,9 +180,11 @@ def test_a_trip_whose_last_stop_is_reached_has_no_fuel_stop_ahead(
     assert (page.plan.behind, page.plan.fuel_stops) == (2, ())
 
 
-def answered(connection: Connection, trip: DriverTrip, now: datetime, kind: AnswerKind, **more: Any) -> None:
-    """Answers the first fuel stop of the trip's plan."""
-    given = GivenAnswer(new_id().hex, route_row(connection, trip.route_id).plan_id, 0, kind, **more)
+def answered(
+    connection: Connection, trip: DriverTrip, now: datetime, kind: AnswerKind, *, stop: int = 0, **more: Any
+) -> None:
+    """Answers a fuel stop of the trip's plan."""
+    given = GivenAnswer(new_id().hex, route_row(connection, trip.route_id).plan_id, stop, kind, **more)
     take_answer(connection, link_to(connection, trip.route_id), given, now=now)
 
 
@@ -198,7 +200,7 @@ def test_a_driver_reads_his_newest_answer_at_its_fuel_stop(connection: Connectio
     assert page.plan is not None
     assert page.answers == 2
     first, second = page.plan.fuel_stops
-    assert first.answer == ShownAnswer(AnswerKind.REFUSED, RefusalReason.QUEUE, later)
+    assert first.answer == ShownAnswer(AnswerKind.REFUSED, RefusalReason.QUEUE, later, number=0)
     assert second.answer is None
 
 
@@ -211,6 +213,51 @@ def test_a_stop_where_the_driver_has_fueled_is_behind_him(connection: Connection
 
     assert page.plan is not None
     assert (page.plan.behind, [stop.name for stop in page.plan.fuel_stops]) == (1, ["Keystone Fuel"])
+
+
+def test_a_station_that_the_road_passes_twice_has_an_answer_for_each_visit(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    there, back = PLAN["stops"]
+    stops = [there, {**back, "sequence": 1}, {**there, "sequence": 2, "milesFromOrigin": 700.0}]
+    trip = driven_trip(connection, fleet, now=now, stops=stops, facts=None)
+    visited, other = at_stations(connection, trip)
+    connection.execute(
+        "UPDATE plans SET station_ids = %s WHERE route_id = %s", ([visited, other, visited], trip.route_id)
+    )
+
+    answered(connection, trip, now, AnswerKind.FUELED)
+
+    page = shown(connection, trip, now=now)
+    assert page.plan is not None
+    assert page.plan.behind == 1
+    assert [stop.answer for stop in page.plan.fuel_stops] == [None, None]
+
+
+def test_fuel_that_a_plan_was_made_with_does_not_take_its_stop_away(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    trip = driven_trip(connection, fleet, now=now)
+    at_stations(connection, trip)
+    answered(connection, trip, now, AnswerKind.FUELED)
+    connection.execute("UPDATE plans SET generated_at = %s", (now + timedelta(hours=1),))
+
+    page = shown(connection, trip, now=now)
+
+    assert page.plan is not None
+    assert page.plan.behind == 0
+
+
+def test_a_late_answer_is_not_shown_with_the_plan(connection: Connection, fleet: Fleet, now: datetime) -> None:
+    trip = driven_trip(connection, fleet, now=now)
+    at_stations(connection, trip)
+    connection.execute("UPDATE routes SET revision = revision + 1 WHERE id = %s", (trip.route_id,))
+    answered(connection, trip, now, AnswerKind.FUELED)
+
+    page = shown(connection, trip, now=now)
+
+    assert page.plan is not None
+    assert (page.plan.behind, page.plan.fuel_stops[0].answer) == (0, None)
 
 
 def test_a_refusal_before_the_first_message_is_out_has_the_plan_reviewed_and_the_page_says_so(
