@@ -101,6 +101,13 @@ def is_key_of_paused(key_hash: bytes) -> Query[bool]:
     return Query(_PAUSED_KEY, (key_hash,), lambda rows: rows[0])
 
 
+_ANY_FENCED = Scalar(
+    NotNull[bool], f"SELECT EXISTS (SELECT FROM company_moves it WHERE it.stage = 'fenced' AND {PAUSED})"
+)
+IS_ANY_FENCED = Query(_ANY_FENCED, (), lambda rows: rows[0])
+"""Tells if rows that are not found may be those of a company that leaves at this moment."""
+
+
 # --- The stages ------------------------------------------------------------------------------------------------
 
 _BEGIN = Command(

@@ -286,10 +286,11 @@ def _cut(names: Mapping[str, str], room: int) -> dict[str, str]:
     shown = {key: one_line(name) for key, name in names.items()}
     lengths = [len(name) for name in shown.values()]
     most = next((most for most in range(room, 0, -1) if sum(min(length, most) for length in lengths) <= room), 0)
-    return {key: _shortened(name, most) for key, name in shown.items()}
+    return {key: shortened(name, most) for key, name in shown.items()}
 
 
-def _shortened(name: str, most: int) -> str:
+def shortened(name: str, most: int) -> str:
+    """The name, cut so that it has at most that many characters."""
     return name if len(name) <= most else name[: max(most - len(_CUT), 0)].rstrip() + _CUT[:most]
 
 

@@ -14,7 +14,7 @@ from domain.languages.catalogues import is_checked
 from domain.languages.tags import OWN_NAMES
 from domain.languages.words import ENGLISH, Words, capitalized, purchase_in_words, text_to_say
 from domain.lifecycle import AnswerKind, ChoiceKind, ChoiceStatus, RefusalReason
-from domain.messages.message_text import OFF_ROAD_NOTICE_MILES, map_address
+from domain.messages.message_text import OFF_ROAD_NOTICE_MILES, map_address, shortened
 
 _HERE = Path(__file__).parent
 STATIC = _HERE / "static"
@@ -22,6 +22,9 @@ STATIC = _HERE / "static"
 STYLES = (_HERE / "templates" / "page.css").read_text(encoding="utf-8")
 STYLES_HASH = base64.b64encode(hashlib.sha256(STYLES.encode()).digest()).decode()
 """The hash by which the content security policy knows the page's styles."""
+
+LONGEST_TEXT = 80
+"""Most characters of a name or an address on the page, so that one with 50 stops stays small."""
 
 _CAUSES = {
     "fuel": text_to_say("The fuel level has changed."),
@@ -87,6 +90,7 @@ class Rendering:
             undefined=StrictUndefined,
             auto_reload=False,
         )
+        templates.filters["short"] = lambda text: shortened(text, LONGEST_TEXT)
         templates.globals |= {"styles": STYLES, "versions": {path.name: _version(path) for path in STATIC.iterdir()}}
         self._page = templates.get_template("page.html")
         self._nothing = templates.get_template("nothing.html")
@@ -115,7 +119,10 @@ class _Told:
         self.is_checked = is_checked(words.language)
 
     def moment(self, at: datetime) -> str:
-        return self._words.moment(at.astimezone(self._zone))
+        try:
+            return self._words.moment(at.astimezone(self._zone))
+        except OverflowError:  # the first and the last day that there are
+            return self._words.moment(at)
 
     def distance(self, miles: float) -> str:
         return self._words.distance(miles)
@@ -200,7 +207,7 @@ class _Told:
         say = self._words.say
         if choice.name is None or choice.mile is None:
             return say("No fuel stop")
-        parts = [choice.name, self._words.mile(choice.mile)]
+        parts = [shortened(choice.name, LONGEST_TEXT), self._words.mile(choice.mile)]
         if choice.parking_spaces:
             parts.append(say("parking for {count} trucks", count=choice.parking_spaces))
         if choice.showers:

@@ -9,11 +9,13 @@ from uuid import UUID
 
 from domain import clock
 from domain.accounts.tokens import hash_of_token
-from domain.database.visibility import EVERYTHING, of_tenants
+from domain.database.fence import IS_ANY_FENCED
+from domain.database.visibility import EVERYTHING, NOTHING, of_tenants
 from domain.driver_page.links import DriverLink
 from domain.driver_page.page import ask_trips
 from domain.driver_page.shown_trip import ShownTrip
 from domain.lifecycle import Environment
+from ingress.api.access import PAUSE_SECONDS
 from ingress.api.services import Services
 from ingress.http.batching import Batcher, Submission
 
@@ -91,7 +93,11 @@ class Trips:
             return
         query = ask_trips([one.item for one in allowed], hours=self._hours, now=clock.now())
         trips: list[ShownTrip | None] = await self._services.ask(query, visible)
+        is_any_away = None in trips and await self._services.ask(IS_ANY_FENCED, NOTHING)
         for one, trip in zip(allowed, trips, strict=True):
+            if trip is None and is_any_away:  # a phone would forget the answers that it keeps
+                one.settle(TooMany(PAUSE_SECONDS))
+                continue
             self._remember(hash_of_token(one.item), trip)
             one.settle(trip)
 

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator
-from datetime import datetime
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import httpx
@@ -11,13 +12,14 @@ import pytest
 from domain.accounts.companies import set_policy
 from domain.accounts.policy import Policy
 from domain.accounts.tokens import new_token
+from domain.database import fence
 from domain.database.connections import as_json
 from domain.ids import new_id, read_id, shown_id
 from domain.settings import Settings
 from ingress.api.rate_limits import PAGES_OF_LINK
 from ingress.driver.rendering import STATIC
 from tests.domain.driver_page.trips import DriverTrip, at_stations, driven_trip, token_of
-from tests.factories import DOT, PLAN
+from tests.factories import DOT, JOLIET, PLAN
 from tests.service import Client, Service, running_service
 
 MOST_BYTES = 60_000
@@ -132,6 +134,39 @@ def test_all_that_a_phone_loads_is_small(anonymous: httpx.Client, token: str) ->
     assert {path.name for path in STATIC.iterdir()} == {"page.js", "worker.js"}
 
 
+def test_a_trip_of_fifty_stops_with_long_names_and_the_last_moments_that_there_are_is_shown(
+    anonymous: httpx.Client, service: Service, trip: DriverTrip, token: str
+) -> None:
+    window = {"start": "0001-01-01T00:00:00Z", "end": "9999-12-31T23:59:59Z"}
+    stop = {**JOLIET, "name": "Long name " * 20, "address": "1 Long Rd " * 40, "arrivalWindow": window}
+    with service.database.transaction() as connection:
+        connection.execute("UPDATE routes SET stops = %s WHERE id = %s", (as_json([stop] * 50), trip.route_id))
+        connection.execute("UPDATE companies SET time_zone = 'America/Chicago' WHERE id = %s", (trip.company_id,))
+
+    for language in ("en", "fr"):
+        page = anonymous.get(f"/d/{token}?l={language}")
+        assert page.status_code == 200
+        assert len(page.content) + sum(path.stat().st_size for path in STATIC.iterdir()) < MOST_BYTES
+
+
+def test_while_a_company_leaves_for_another_cell_its_pages_ask_for_patience_and_phones_keep_their_answers(
+    anonymous: httpx.Client, service: Service, trip: DriverTrip, token: str
+) -> None:
+    assert anonymous.get(f"/d/{token}").status_code == 200
+    with service.database.transaction() as connection:
+        fence.begin_copying(connection, trip.company_id, to_cell=2)
+        fence.pause_company(connection, trip.company_id, holds=timedelta(seconds=60))
+        fence.close_fence(connection, trip.company_id)
+
+    closed = [anonymous.post(f"/d/{token}", data={"kind": "going"}) for _ in range(2)]
+
+    assert [(one.status_code, one.headers["retry-after"]) for one in closed] == [(429, "2")] * 2
+    with service.database.transaction() as connection:
+        fence.resume_company(connection, trip.company_id)
+        fence.forget_move(connection, trip.company_id)
+    assert anonymous.get(f"/d/{token}").status_code == 200
+
+
 def test_prices_are_left_out_where_the_policy_says_so(
     anonymous: httpx.Client, service: Service, trip: DriverTrip, token: str
 ) -> None:
@@ -182,6 +217,22 @@ def test_a_driver_answers_without_scripts_and_a_form_that_is_sent_twice_is_one_a
     assert anonymous.post(f"/d/{token}", data=fueled).status_code == 303
     assert answers(service, trip)[1:] == [("fueled", None, 97.5)]
     assert "Keystone Fuel" in anonymous.get(f"/d/{token}").text
+
+
+def test_one_answer_that_comes_many_times_at_once_is_one_and_makes_one_plan(
+    anonymous: httpx.Client, service: Service, trip: DriverTrip, token: str, stations: None
+) -> None:
+    form = form_of(anonymous.get(f"/d/{token}").text, "refused", reason="queue")
+
+    with ThreadPoolExecutor(6) as threads:
+        statuses = list(threads.map(lambda _: anonymous.post(f"/d/{token}", data=form).status_code, range(18)))
+
+    assert statuses == [303] * 18
+    assert answers(service, trip) == [("refused", "queue", None)]
+    with service.database.transaction() as connection:
+        asked = connection.execute("SELECT review_requests FROM routes WHERE id = %s", (trip.route_id,)).fetchone()
+    assert asked is not None
+    assert asked[0] <= 1
 
 
 def test_a_refusal_says_why_and_stays_on_the_page(
@@ -304,6 +355,17 @@ def test_a_driver_takes_a_choice_within_the_allowance_and_asks_for_a_dearer_one(
     again = anonymous.get(f"/d/{token}").text
     assert ("Your dispatcher was asked and decides." in again) == (status == "asked")
     assert ("A new plan is being made." in again) == (status == "taken")
+
+
+def test_the_menu_is_shown_until_the_stop_that_it_is_about_is_behind(
+    anonymous: httpx.Client, token: str, stations: None, choice_id: str
+) -> None:
+    page = anonymous.get(f"/d/{token}").text
+    assert choice_id in page
+
+    anonymous.post(f"/d/{token}", data=form_of(page, "fueled"))
+
+    assert choice_id not in anonymous.get(f"/d/{token}").text
 
 
 @pytest.mark.parametrize("choice", ["", "cho_0", "*", "cho_" + "0" * 32])

@@ -6,6 +6,7 @@
   const NEW_PLAN_SECONDS = 3;
   const NEW_PLAN_MILLISECONDS = 30000;  // the choices of a plan follow it within this time
   const MOST_SECONDS = 60;
+  const BUSY_MILLISECONDS = 60000;  // an open form holds news back for this long
   const here = location.pathname + location.search;
   const name = "answers " + location.pathname;
   let tag = null;
@@ -14,6 +15,7 @@
   let wait = 3;
   let unkept = null;  // the answers in a browser that keeps nothing
   let pressed = null;
+  let touchedAt = 0;
   let timer = 0;
   let plan = "";
   let isNewUntil = 0;
@@ -26,6 +28,7 @@
   }
 
   function isBusy() {
+    if (Date.now() - touchedAt > BUSY_MILLISECONDS) return false;
     const active = document.activeElement;
     return document.querySelector("#trip details[open]") !== null || (active !== null && active.tagName === "INPUT");
   }
@@ -133,6 +136,7 @@
     timer = setTimeout(() => ask().finally(askLater), 1000 * secondsToNext());
   }
 
+  for (const kind of ["click", "input"]) document.addEventListener(kind, () => { touchedAt = Date.now(); });
   document.addEventListener("click", (event) => {
     pressed = event.target.closest ? event.target.closest("button") : null;
   });
@@ -156,6 +160,7 @@
   });
   document.addEventListener("visibilitychange", () => ask());
   askLater();
+  setTimeout(ask, 1000 * NEW_PLAN_SECONDS);  // the page may be one that was kept
   send();
   if ("serviceWorker" in navigator) navigator.serviceWorker.register("/d/worker.js", { scope: "/d/" }).catch(() => {});
 })();
