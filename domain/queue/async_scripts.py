@@ -37,7 +37,6 @@ class AsyncScript:
         packed = pack_command(command)
         pool: Any = self._client.connection_pool  # redis-py declares no types here
         connection = self._idle.pop() if self._idle else await pool.get_connection()
-        connection.socket_timeout = None  # there is one for the whole call
         try:
             try:
                 return await _exchange(connection, packed)
@@ -47,9 +46,13 @@ class AsyncScript:
             self._idle.append(connection)
 
 
-async def _exchange(connection: AbstractConnection, packed: bytes) -> Any:
+async def _exchange(connection: Any, packed: bytes) -> Any:  # redis-py declares no types here
     """The answer to a command. A connection whose answer did not come is closed: a late one would belong to the next
     command."""
+    if not connection.is_connected:  # sending would connect to the server of before, not to the primary of now
+        connection.socket_timeout = REDIS_SECONDS
+        await connection.connect()
+    connection.socket_timeout = None  # there is one for the whole exchange
     try:
         async with asyncio.timeout(REDIS_SECONDS):
             await connection.send_packed_command(packed)

@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +16,7 @@ import redis
 
 from deploy.embedded.valkey import _valkey_server
 from domain.addresses import redis_address, sentinel_address
+from domain.queue.async_scripts import AsyncScript
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import build_plan_job
 from domain.queue.redis_clients import async_redis_client, check_redis, redis_client
@@ -131,15 +132,18 @@ def test_every_client_follows_the_primary(watched: Watched) -> None:
 def test_a_client_of_an_event_loop_follows_the_primary(watched: Watched) -> None:
     async def scenario() -> None:
         async with async_redis_client(watched.url) as client:
-            await client.set("before", "1")
+            script = AsyncScript(client, "return redis.call('SET', KEYS[1], ARGV[1])")
+            assert await script(["before"], ["1"])
+            assert await client.set("before", "1")
             await asyncio.to_thread(watched.fail_over)
-            async with asyncio.timeout(FAIL_OVER_SECONDS):
-                while True:
-                    try:
-                        assert await client.set("after", "1")
-                        return
-                    except redis.RedisError:
+            with redis.Redis(port=watched.primary(), password=PASSWORD, db=2) as primary:
+                async with asyncio.timeout(FAIL_OVER_SECONDS):
+                    while primary.exists("of a command", "of a script") < 2:  # the old one takes some writes yet
                         await asyncio.sleep(0.1)
+                        with suppress(redis.RedisError):
+                            await client.set("of a command", "1")
+                        with suppress(redis.RedisError):
+                            await script(["of a script"], ["1"])
 
     asyncio.run(scenario())
 
