@@ -39,7 +39,13 @@ class JobTelemetry(Middleware):
         JOBS.labels(message.queue_name, message.actor_name, "done" if exception is None else "failed").observe(seconds)
         if exception is not None:
             log.warning("job.failed", error=repr(exception), seconds=round(seconds, 4))
-        tracing.unbind()
+        _forget_job()
 
     def after_skip_message(self, broker: dramatiq.Broker, message: Any) -> None:
-        tracing.unbind()
+        _forget_job()
+
+
+def _forget_job() -> None:
+    """Lines of the thread name the job and its trace no more."""
+    structlog.contextvars.unbind_contextvars("job")
+    tracing.unbind()

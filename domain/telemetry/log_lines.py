@@ -47,6 +47,7 @@ def _formatter(process: str, renderer: structlog.typing.Processor) -> logging.Fo
 def _shared(process: str) -> list[structlog.typing.Processor]:
     """The steps of each line, from structlog or from a library's logging."""
     return [
+        structlog.contextvars.merge_contextvars,
         _traced,
         _named(process),
         structlog.stdlib.add_log_level,
