@@ -121,10 +121,11 @@ def _percent(form: Mapping[str, str]) -> float | None:
 
 
 def _price(form: Mapping[str, str], units: Units) -> float | None:
+    """The price of a gallon in US dollars; None where no rate of exchange tells what the driver's money is worth."""
     price = _number(form.get("price", ""), text_to_say("The price is a number, such as 3.459."))
-    if price is None:
+    if price is None or units.per_usd is None:
         return None
-    per_gallon = (price * LITRES_IN_GALLON if units.is_metric else price) / (units.per_usd or 1.0)
+    per_gallon = (price * LITRES_IN_GALLON if units.is_metric else price) / units.per_usd
     lowest, highest = PRICES_PER_GALLON
     if not lowest <= per_gallon <= highest:
         raise ImpossibleAnswer(text_to_say("Diesel does not cost that: check the price."))

@@ -89,10 +89,14 @@ def words_for(language: str | None, time_zone: str) -> Words:
     tag = read_tag(language) if language else None
     if tag is None:
         return ENGLISH
-    country = tag.country or _country_of_zone(time_zone)
+    return Words(tag.language, units_in(tag.country or _country_of_zone(time_zone)))
+
+
+def units_in(country: Country) -> Units:
+    """The units of a country, with the installation's rate of exchange."""
     settings = get_settings()
     rates: dict[Country, float | None] = {"US": 1.0, "CA": settings.cad_per_usd, "MX": settings.mxn_per_usd}
-    return Words(tag.language, Units(country, rates[country]))
+    return Units(country, rates[country])
 
 
 def _country_of_zone(time_zone: str) -> Country:

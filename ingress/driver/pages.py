@@ -19,7 +19,8 @@ from domain.driver_page.links import DriverLink
 from domain.driver_page.shown_trip import ShownTrip
 from domain.ids import read_id
 from domain.languages.tags import OWN_NAMES, Language, LanguageTag, read_tag
-from domain.languages.words import Words, text_to_say, words_for
+from domain.languages.units import CURRENCY_OF, Units
+from domain.languages.words import Words, text_to_say, units_in, words_for
 from domain.lifecycle import Environment
 from domain.routes.events import ImpossibleStep
 from domain.routes.plans.choices import choose
@@ -59,6 +60,7 @@ _FAILED = (
     text_to_say("The page could not be made"),
     text_to_say("Try again in a minute, or call your dispatcher."),
 )
+_LONGEST_LANGUAGES = 200
 MOST_FORM_BYTES = 4_096
 _MOST_FIELDS = 30
 
@@ -93,9 +95,9 @@ class DriverPages:
     async def _answered(self, request: Request, work: Callable[[Request, ShownTrip], Awaitable[Answer]]) -> Answer:
         try:
             trip = await self._trips.find(_token_of(request))
-            return await work(request, trip) if trip is not None else self._nothing()
+            return await work(request, trip) if trip is not None else self._nothing(request)
         except TooMany as refusal:
-            return self._too_many(refusal)
+            return self._too_many(request, refusal)
         except (ApiError, ClientDisconnect, CapacityTimeout):
             raise
         except Exception as error:
@@ -108,7 +110,11 @@ class DriverPages:
         body = await request.body(self._body_timeout_seconds, room=_require_short)
         words, form = _words_of(request, trip), _form_of(body)
         try:
-            take = _choosing(form) if form.get("kind") == _CHOSEN else _answering(read_given_answer(form, words.units))
+            take = (
+                _choosing(form)
+                if form.get("kind") == _CHOSEN
+                else _answering(read_given_answer(form, _units_of(form, words)))
+            )
             await self._services.in_thread_of(trip.link.company_id, lambda: self._store(trip.link, take))
         except ImpossibleAnswer as error:
             return Answer(400, self._rendering.page(trip, words, fault=str(error)), _HTML, _FRESH)
@@ -137,11 +143,11 @@ class DriverPages:
         headers = (*_FRESH, (b"etag", tag))
         return Answer(304, b"", _HTML, headers) if request.if_none_match == tag else Answer(200, body, _HTML, headers)
 
-    def _nothing(self) -> Answer:
-        return Answer(404, self._rendering.nothing(*_NOTHING), _HTML, _FRESH)
+    def _nothing(self, request: Request) -> Answer:
+        return Answer(404, self._rendering.nothing(*_NOTHING, _words_of_phone(request)), _HTML, _FRESH)
 
-    def _too_many(self, refusal: TooMany) -> Answer:
-        body = self._rendering.nothing(*_TOO_MANY)
+    def _too_many(self, request: Request, refusal: TooMany) -> Answer:
+        body = self._rendering.nothing(*_TOO_MANY, _words_of_phone(request))
         return Answer(429, body, _HTML, (*_FRESH, (b"retry-after", b"%d" % refusal.retry_after_seconds)))
 
     def _failed(self, request: Request, error: Exception) -> Answer:
@@ -149,7 +155,7 @@ class DriverPages:
             log.warning("driver_page.database_away", request_id=request.own_id, error=type(error).__name__)
         else:
             log.exception("driver_page.failed", request_id=request.own_id)
-        body = self._rendering.nothing(*_FAILED)
+        body = self._rendering.nothing(*_FAILED, _words_of_phone(request))
         return Answer(503, body, _HTML, (*_FRESH, (b"retry-after", b"5")))
 
 
@@ -173,10 +179,29 @@ def _choosing(form: Mapping[str, str]) -> _Take:
 def _words_of(request: Request, trip: ShownTrip) -> Words:
     """The words in which the driver reads: those of the language that he chose on the page, or else his own."""
     own = read_tag(trip.language) if trip.language else None
-    chosen = parse_qs(request.scope["query_string"].decode("latin-1")).get("l", [""])[0]
-    if chosen in OWN_NAMES:
-        own = LanguageTag(Language(chosen), own.country if own is not None else None)
+    chosen = _chosen_language(request)
+    if chosen is not None:
+        own = LanguageTag(chosen, own.country if own is not None else None)
     return words_for(str(own) if own is not None else None, trip.time_zone)
+
+
+def _chosen_language(request: Request) -> Language | None:
+    chosen = parse_qs(request.scope["query_string"].decode("latin-1")).get("l", [""])[0]
+    return Language(chosen) if chosen in OWN_NAMES else None
+
+
+def _words_of_phone(request: Request) -> Words:
+    """The words for a page whose driver is not known: in the language that he chose, or else the first one of his
+    phone that has texts."""
+    asked = next((value for name, value in request.scope["headers"] if name == b"accept-language"), b"")
+    phone = read_tag(asked[:_LONGEST_LANGUAGES].decode("latin-1"))
+    return Words(_chosen_language(request) or (phone.language if phone is not None else Language.ENGLISH))
+
+
+def _units_of(form: Mapping[str, str], words: Words) -> Units:
+    """The units of the page on which the form was filled in; those of the words where it does not say. An answer that
+    waited for a connection may be sent from the page in another language."""
+    return next((units_in(country) for country in CURRENCY_OF if country == form.get("country")), words.units)
 
 
 async def _require_short(arrived_bytes: int) -> None:

@@ -115,6 +115,8 @@ class _Told:
         self.plan_id = shown_id("pln", trip.plan.id) if trip.plan is not None else ""
         self.reasons = _REASONS
         self.is_metric = words.units.is_metric
+        self.country = words.units.country
+        self.takes_price = words.units.per_usd is not None
         self.own_names = OWN_NAMES
         self.is_checked = is_checked(words.language)
 

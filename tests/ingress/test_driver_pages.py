@@ -412,3 +412,38 @@ def test_an_answer_is_in_the_units_of_the_page_and_the_page_keeps_its_language(
     ((kind, _, gallons),) = answers(service, trip)
     assert kind == "fueled"
     assert gallons == pytest.approx(100.0, abs=0.01)
+
+
+def test_an_answer_that_waited_is_in_the_units_in_which_it_was_written(
+    anonymous: httpx.Client, service: Service, trip: DriverTrip, token: str, stations: None
+) -> None:
+    with service.database.transaction() as connection:
+        connection.execute("UPDATE drivers SET language = 'en-CA' WHERE id = %s", (trip.driver_id,))
+    page = anonymous.get(f"/d/{token}").text
+    assert 'name="price"' not in page, "no rate of exchange tells what his dollars are worth"
+    form = form_of(page, "fueled", volume="378.54")
+    with service.database.transaction() as connection:
+        connection.execute("UPDATE drivers SET language = NULL WHERE id = %s", (trip.driver_id,))
+
+    assert anonymous.post(f"/d/{token}", data=form).status_code == 303
+    ((_, _, gallons),) = answers(service, trip)
+    assert gallons == pytest.approx(100.0, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("query", "asked", "language"),
+    [
+        ("", "pa-IN,pa;q=0.9,en;q=0.8", "pa"),
+        ("?l=es", "fr-CA", "es"),
+        ("", "so,fr-CA;q=0.8", "fr"),
+        ("", "so", "en"),
+        ("?l=xx", "", "en"),
+    ],
+)
+def test_a_link_that_shows_nothing_says_so_in_the_language_of_the_phone(
+    anonymous: httpx.Client, query: str, asked: str, language: str
+) -> None:
+    answer = anonymous.get(f"/d/{new_token()}{query}", headers={"Accept-Language": asked})
+
+    assert answer.status_code == 404
+    assert f'<html lang="{language}">' in answer.text

@@ -51,6 +51,13 @@ def test_a_driver_in_canada_writes_litres_and_canadian_dollars() -> None:
     assert read.price_per_gallon == pytest.approx(4.57, abs=0.001)
 
 
+def test_a_price_in_money_without_a_rate_of_exchange_is_not_guessed() -> None:
+    read = read_given_answer(form(kind="fueled", volume="378.5", price="1.69"), Units("CA", per_usd=None))
+
+    assert read.gallons == pytest.approx(100, abs=0.1)
+    assert read.price_per_gallon is None
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
