@@ -131,13 +131,14 @@ _PLAN_UNDER_REVIEW = Statement(
     FROM routes r
     JOIN plans p ON p.id = CASE WHEN r.correction_id IS NULL THEN r.plan_id ELSE r.correction_id END
     WHERE r.id = %s AND r.arrived_at IS NOT NULL AND r.status IN ('planned', 'active') AND r.review_at IS NOT NULL
-      AND r.corrected_at IS NULL
+      AND r.corrected_at IS NULL AND p.cause->>'kind' IS DISTINCT FROM 'choice'
     """,
 )
 
 
 def _plan_under_review(connection: Connection, route_id: UUID) -> PlanUnderReview | None:
-    """The plan to review. None if no review is due, or none is possible: the plan is over, or was corrected already."""
+    """The plan to review. None if no review is due, or none is possible: the plan is over, or was corrected already; or
+    it is the driver's choice, which no review takes back while its message waits."""
     return _PLAN_UNDER_REVIEW.first(connection, (route_id,))
 
 

@@ -188,6 +188,27 @@ def test_what_was_chosen_before_counts_against_the_allowance(journey: Journey) -
     assert choose(journey, first_of(journey, ChoiceKind.CHEAPEST)) == "taken", "it costs nothing more"
 
 
+def test_a_review_does_not_take_back_a_choice_whose_message_is_not_out(journey: Journey) -> None:
+    allow(journey, 10)
+    choice = first_of(journey, ChoiceKind.OTHER_CHAIN)
+    choices.choose(journey.connection, journey.tenant, journey.route_id, choice.id, None, now=journey.now)
+    (job,) = jobs_of(journey.connection)
+    waiting = [one for one in journey.work(job) if one.name == "messages.send"]
+    set_price(journey, choice.station_ids[0], 4.9)
+    journey.connection.execute(
+        "UPDATE routes SET review_at = %s, review_cause = 'dispatcher' WHERE id = %s", (journey.now, journey.route_id)
+    )
+
+    assert journey.begun() is None
+
+    journey.run(waiting)
+    assert journey.causes() == [None, "choice"]
+    assert journey.route.plan_id == now_of(journey, choice).made_plan_id
+    assert len(journey.messages()) == 2
+    assert journey.begun() is None
+    assert journey.route.review_at is None, "the plan was corrected: it is not reviewed any more"
+
+
 def test_a_choice_that_has_become_dearer_is_offered_again(journey: Journey) -> None:
     allow(journey, 10)
     choice = first_of(journey, ChoiceKind.OTHER_CHAIN)
