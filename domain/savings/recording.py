@@ -30,8 +30,12 @@ _RECORD = Command(
            (p.document->>'totalGallons')::float,
            round((p.document->>'totalCost')::numeric * 100)::bigint,
            round((p.document->>'savingsTotal')::numeric * 100)::bigint,
-           (SELECT sum(greatest(c.extra_cents, 0))::bigint FROM plan_choices c
-            WHERE c.route_id = r.id AND c.status = 'chosen')
+           (SELECT sum(greatest(c.extra_cents, 0))::bigint
+            FROM plan_choices c JOIN plans made ON made.id = c.made_plan_id
+            WHERE c.route_id = r.id AND c.status = 'chosen' AND made.revision = r.revision
+              AND NOT EXISTS (
+                SELECT FROM plan_choices other JOIN plans instead ON instead.id = other.made_plan_id
+                WHERE other.plan_id = made.id AND other.status = 'chosen' AND instead.cause->>'fuelStopsPassed' = '0'))
     FROM routes r JOIN plans p ON p.id = r.plan_id WHERE r.id = %s
     ON CONFLICT (route_id) DO UPDATE SET
         plan_id = excluded.plan_id, planned_at = excluded.planned_at, gallons = excluded.gallons,
@@ -41,7 +45,8 @@ _RECORD = Command(
 
 
 def record_savings(connection: Connection, route_id: UUID) -> None:
-    """Store the savings of an active or completed route's current plan, in place of an earlier plan's savings."""
+    """Store the savings of an active or completed route's current plan, in place of an earlier plan's savings. A choice
+    that another one replaced before its first stop costs nothing."""
     ends = _ENDS.one(connection, (route_id,))
     _RECORD.execute(connection, (lane_end(ends.first), lane_end(ends.last), route_id))
 

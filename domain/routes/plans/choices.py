@@ -178,8 +178,9 @@ def _take(
 
 
 def _instead_of(route: _Route, fuel_stops_passed: int) -> str | None:
-    """The station where the driver would fuel next without any choice; None where no stop is ahead."""
-    before = route.cause.get("insteadOf") if route.cause is not None else None
+    """The station where the driver would fuel next without any choice; None where no stop is ahead. Once he is past the
+    first stop of a choice, his plan is what he would keep."""
+    before = route.cause.get("insteadOf") if route.cause is not None and not fuel_stops_passed else None
     return before or next(iter((route.station_ids or [])[fuel_stops_passed:]), None)
 
 

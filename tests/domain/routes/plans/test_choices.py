@@ -20,6 +20,7 @@ from domain.routes.plans.closed_stations import close_station
 from domain.routes.plans.reviews import review_failed
 from domain.routes.plans.stored_choices import StoredChoice, choice_in_words, extra_in_words, menu_of
 from domain.routes.reading.explanations import read_route_explanation
+from domain.savings.recording import record_savings
 from domain.settings import Settings
 from domain.stations.stations import store_station_rows
 from tests.domain.routes.journey import Journey, Leg
@@ -186,6 +187,34 @@ def test_what_was_chosen_before_counts_against_the_allowance(journey: Journey) -
     dearer = next(one for one in menu(journey) if one.extra_cents > 300)
     assert choose(journey, dearer) == "asked"
     assert choose(journey, first_of(journey, ChoiceKind.CHEAPEST)) == "taken", "it costs nothing more"
+
+
+def chosen_cents(journey: Journey) -> Any:
+    """The extra cost of choices that stands beside the route's savings."""
+    ((cents,),) = journey.connection.execute(
+        "SELECT chosen_cents FROM savings WHERE route_id = %s", (journey.route_id,)
+    )
+    return cents
+
+
+def test_savings_count_the_choice_that_the_driver_has_and_none_that_he_gave_up_for_another(journey: Journey) -> None:
+    allow(journey, 50)
+    one = first_of(journey, ChoiceKind.OTHER_CHAIN)
+    choose(journey, one)
+    assert chosen_cents(journey) == now_of(journey, one).extra_cents > 0
+    other = next(choice for choice in menu(journey) if choice.extra_cents > 300)
+    choose(journey, other)
+    assert chosen_cents(journey) == now_of(journey, other).extra_cents
+    choose(journey, first_of(journey, ChoiceKind.CHEAPEST))
+    assert chosen_cents(journey) == 0
+
+
+def test_savings_of_a_route_that_is_pushed_again_count_no_choice_of_before(journey: Journey) -> None:
+    allow(journey, 50)
+    choose(journey, first_of(journey, ChoiceKind.OTHER_CHAIN))
+    journey.connection.execute("UPDATE routes SET revision = revision + 1 WHERE id = %s", (journey.route_id,))
+    record_savings(journey.connection, journey.route_id)
+    assert chosen_cents(journey) is None
 
 
 def test_a_review_does_not_take_back_a_choice_whose_message_is_not_out(journey: Journey) -> None:
