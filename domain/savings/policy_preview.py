@@ -199,7 +199,8 @@ class _Solved(NamedTuple):
 def _with_margin(
     explanation: Explanation, policy: PlanPolicy, solved: Callable[[float], _Solved | None]
 ) -> _Solved | None:
-    """The solution with the largest margin that costs no more than the policy says, as plans have it."""
+    """The solution with the largest margin that costs no more than the policy says, as plans have it: no limit is
+    relaxed for a margin."""
     cheapest = solved(policy.trips_below_reserve_percent)
     if cheapest is None:
         return None
@@ -207,7 +208,8 @@ def _with_margin(
 
     def attempt(share_percent: float) -> _Solved | None:
         other = solved(share_percent)
-        return other if other is not None and other.solution.objective <= most else None
+        is_cheap = other is not None and not other.is_relaxed and other.solution.objective <= most
+        return other if is_cheap else None
 
     shares = shares_to_try(policy, seen_spread_percent(explanation["inputs"].get("burn")))
     return first_that_is_cheap(shares, attempt) or cheapest

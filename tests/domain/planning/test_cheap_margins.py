@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from domain.burn.figures import Burn, BurnTrip, LearnedFigure
-from domain.planning.cheap_margins import LEAST_SEEN_SPREAD_PERCENT, plan_with_margin
+from domain.planning.cheap_margins import LEAST_SEEN_SPREAD_PERCENT, SHARES_PERCENT, plan_with_margin
 from domain.planning.floors import chance_below
 from domain.planning.fuel_plan import ComputedPlan, compute_plan
 from domain.planning.plan_inputs import PlanInputs
@@ -88,3 +88,15 @@ def test_the_preview_of_a_policy_has_the_same_margin(prices: tuple[float, ...], 
     again = plan_under(made(given)[0].explanation(), usual_policy(margin_dollars=dollars))
     assert isinstance(again, Totals)
     assert again.gallons == pytest.approx(expected.total_gallons)
+
+
+def test_no_limit_is_relaxed_for_a_margin_and_the_preview_relaxes_none_either() -> None:
+    burn = Burn(6.5, "learned", learned=LearnedFigure(6.5, 6.0, TRIPS))
+    far_apart = inputs(meridian(1300.0), priced(100, 3.2), priced(1100, 3.1), margin_dollars=5.0)
+    plan, _ = made(replace(far_apart, burn=burn))
+    assert plan.inputs.share_percent != SHARES_PERCENT[0], "with the largest margin the second station is out of reach"
+    assert plan.relaxed == []
+    again = plan_under(plan.explanation(), far_apart.policy)
+    assert isinstance(again, Totals)
+    assert again.gallons == pytest.approx(plan.total_gallons)
+    assert again.relaxed == 0
