@@ -293,7 +293,7 @@ def _plan_of(row: _Row, stops: Sequence[_Stop], entries: dict[int, _Entry]) -> S
         total_gallons=plan.total_gallons,
         total_cost=plan.total_cost,
         is_low_on_fuel=facts.low_fuel,
-        choices=tuple(_read_choices(row.choices)) if row.choices is not None else (),
+        choices=tuple(_read_choices(row.choices)) if row.choices is not None and not first else (),
         allowance_cents=row.allowance_cents,
         changes=_changes(_read_plan(row.before), plan, row.cause) if row.before is not None else None,
     )

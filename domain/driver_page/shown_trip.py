@@ -138,6 +138,7 @@ class ShownPlan:
     total_cost: float
     is_low_on_fuel: bool
     choices: tuple[ShownChoice, ...]
+    """Other plans in place of this one, while its first fuel stop is ahead."""
     allowance_cents: int
     """Cents that the driver may still spend on choices by himself; a dispatcher decides on dearer ones."""
     changes: PlanChanges | None

@@ -57,7 +57,7 @@ class Plans(SQLModel, table=True):
 
 
 class PlanChoices(SQLModel, table=True):
-    """A choice: another plan that the driver may take in place of his; see `planning/stored_menus.py`."""
+    """A choice: another plan that the driver may take in place of his; see `routes/plans/made_choices.py`."""
 
     __tablename__ = "plan_choices"
     __table_args__ = (

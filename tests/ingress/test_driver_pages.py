@@ -14,12 +14,12 @@ from domain.accounts.policy import Policy
 from domain.accounts.tokens import new_token
 from domain.database import fence
 from domain.database.connections import as_json
-from domain.ids import new_id, read_id, shown_id
+from domain.ids import read_id, shown_id
 from domain.settings import Settings
 from ingress.api.rate_limits import PAGES_OF_LINK
 from ingress.driver.rendering import STATIC
-from tests.domain.driver_page.trips import DriverTrip, at_stations, driven_trip, token_of
-from tests.factories import DOT, JOLIET, PLAN
+from tests.domain.driver_page.trips import DriverTrip, at_stations, driven_trip, offered_choice, token_of
+from tests.factories import DOT, JOLIET
 from tests.service import Client, Service, running_service
 
 MOST_BYTES = 60_000
@@ -310,15 +310,8 @@ def test_an_answer_after_the_trip_is_kept_and_changes_nothing(
 @pytest.fixture
 def choice_id(service: Service, trip: DriverTrip) -> str:
     """A choice of another chain that costs $4.10 more."""
-    made = new_id()
     with service.database.transaction() as connection:
-        connection.execute(
-            "INSERT INTO plan_choices (id, company_id, environment, route_id, plan_id, kind, place, document,"
-            " station_ids, extra_cents, pump_cents) SELECT %s, company_id, environment, id, plan_id, 'other_chain', 0,"
-            " %s, '{}', 410, 410 FROM routes WHERE id = %s",
-            (made, as_json(PLAN), trip.route_id),
-        )
-    return shown_id("cho", made)
+        return shown_id("cho", offered_choice(connection, trip))
 
 
 def status_of_choice(service: Service, choice_id: str) -> str:

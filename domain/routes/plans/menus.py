@@ -29,14 +29,15 @@ class _Due(NamedTuple):
     cause: PlanCause | None
     document: NotNull[FuelPlanDocument]
     station_ids: NotNull[list[str]]
-    told: bool
+    has_left: bool
+    """True if the truck had left its first stop by then."""
 
 
 _DUE = Statement(
     _Due,
     """
     SELECT p.route_id, coalesce(p.as_of, p.generated_at) AS as_of, p.cause, p.document, p.station_ids,
-           EXISTS (SELECT FROM visits v WHERE v.route_id = p.route_id AND v.departed_at <= p.as_of) AS told
+           EXISTS (SELECT FROM visits v WHERE v.route_id = p.route_id AND v.departed_at <= p.as_of) AS has_left
     FROM plans p JOIN routes r ON r.id = p.route_id AND r.revision = p.revision
     WHERE p.id = %s AND p.menu_due_at IS NOT NULL AND p.document IS NOT NULL AND p.station_ids <> '{}'
       AND r.status IN ('planned', 'active') AND coalesce(r.correction_id, r.plan_id) = p.id
@@ -61,7 +62,7 @@ def begin_menu(connection: Connection, plan_id: UUID) -> MenuTask | None:
         end_menu(connection, plan_id)
         return None
     task = plan_task_as_of(connection, route, due.as_of)
-    if due.told:
+    if due.has_left:
         task, _ = with_measured_burn(connection, task)
     return MenuTask(plan_id, due.station_ids, _as_then(connection, task, due))
 

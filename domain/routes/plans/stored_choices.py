@@ -65,7 +65,7 @@ def extra_in_words(cents: int) -> str:
 
 
 _KINDS = {
-    ChoiceKind.CHEAPEST: "back to the plan before",
+    ChoiceKind.CHEAPEST: "back to the cheapest plan",
     ChoiceKind.OTHER_CHAIN: "another chain",
     ChoiceKind.EARLIER: "an earlier stop",
     ChoiceKind.LATER: "a later stop",

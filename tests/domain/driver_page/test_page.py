@@ -22,6 +22,7 @@ from tests.domain.driver_page.trips import (
     at_stations,
     corrected_trip,
     driven_trip,
+    offered_choice,
     shown,
     truck_at,
 )
@@ -73,6 +74,21 @@ def test_a_fuel_stop_behind_the_truck_is_only_counted(connection: Connection, fl
 
     assert page.plan is not None
     assert (page.plan.behind, [stop.name for stop in page.plan.fuel_stops]) == (1, ["Keystone Fuel"])
+
+
+def test_choices_of_the_first_fuel_stop_are_shown_while_it_is_ahead(
+    connection: Connection, fleet: Fleet, now: datetime
+) -> None:
+    trip = on_road(connection, fleet, now=now)
+    offered_choice(connection, trip)
+    kinds = []
+    for latitude, longitude in ((41.6, -87.0), (41.4, -82.7)):
+        connection.execute("DELETE FROM tracks WHERE vehicle_id = %s", (fleet.trucks[0],))
+        truck_at(connection, fleet.live, fleet.trucks[0], now, latitude, longitude)
+        plan = shown(connection, trip, now=now).plan
+        assert plan is not None
+        kinds.append([one.kind for one in plan.choices])
+    assert kinds == [["other_chain"], []]
 
 
 def test_a_truck_off_its_road_has_miles_by_the_straight_line(

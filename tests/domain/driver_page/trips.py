@@ -97,6 +97,18 @@ def at_stations(connection: Connection, trip: DriverTrip) -> list[str]:
     return station_ids
 
 
+def offered_choice(connection: Connection, trip: DriverTrip) -> UUID:
+    """Gives the trip's plan a choice of another chain that costs $4.10 more. Returns its id."""
+    choice_id = new_id()
+    connection.execute(
+        "INSERT INTO plan_choices (id, company_id, environment, route_id, plan_id, kind, place, document,"
+        " station_ids, extra_cents, pump_cents) SELECT %s, company_id, environment, id, plan_id, 'other_chain', 0,"
+        " %s, '{}', 410, 410 FROM routes WHERE id = %s",
+        (choice_id, as_json(PLAN), trip.route_id),
+    )
+    return choice_id
+
+
 def told(connection: Connection, route_id: UUID, facts: DriverFacts | None) -> None:
     connection.execute(
         "UPDATE plans SET driver_facts = %s, timeline = %s, fuel_at = generated_at WHERE route_id = %s",

@@ -227,7 +227,7 @@ def test_two_dispatchers_accept_a_choice_at_once_and_the_driver_gets_one_message
             threads.map(lambda one: one.submit(f"{path}/choice", choice=choice, decision="accept"), browsers)
         )
     assert {answer.status_code for answer in accepted} == {303}
-    shown = eventually(lambda: words(browsers[0].look(path)), lambda said: "Back to the plan before" in said)
+    shown = eventually(lambda: words(browsers[0].look(path)), lambda said: "Back to the cheapest plan" in said)
     assert "Made anew" in shown
     assert "chosen: another chain, Milepost Fremont, + $7." in shown
     assert len(messages_of(client, route_id)) == 2
