@@ -20,7 +20,7 @@ from domain.driver_page.shown_trip import ShownTrip
 from domain.ids import read_id
 from domain.languages.tags import OWN_NAMES, Language, LanguageTag, read_tag
 from domain.languages.units import CURRENCY_OF, Units
-from domain.languages.words import Words, text_to_say, units_in, words_for
+from domain.languages.words import Words, capitalized, text_to_say, units_in, words_for
 from domain.lifecycle import Environment
 from domain.routes.events import ImpossibleStep
 from domain.routes.plans.choices import choose
@@ -117,9 +117,10 @@ class DriverPages:
             )
             await self._services.in_thread_of(trip.link.company_id, lambda: self._store(trip.link, take))
         except ImpossibleAnswer as error:
-            return Answer(400, self._rendering.page(trip, words, fault=str(error)), _HTML, _FRESH)
-        except ImpossibleStep:
-            return Answer(400, self._rendering.page(trip, words, fault=_NOT_POSSIBLE), _HTML, _FRESH)
+            return Answer(400, self._rendering.page(trip, words, fault=words.say(str(error))), _HTML, _FRESH)
+        except ImpossibleStep as error:
+            fault = f"{words.say(_NOT_POSSIBLE)} {capitalized(words.say(str(error)))}."
+            return Answer(400, self._rendering.page(trip, words, fault=fault), _HTML, _FRESH)
         address = request.scope["raw_path"] + (b"?" + query if (query := request.scope["query_string"]) else b"")
         return Answer(303, b"", _HTML, (*_FRESH, (b"location", address)))
 

@@ -96,7 +96,7 @@ class Rendering:
         self._nothing = templates.get_template("nothing.html")
 
     def page(self, trip: ShownTrip, words: Words = ENGLISH, *, fault: str = "") -> bytes:
-        """The page of a trip. `fault` says why an answer could not be taken; it is a text to say."""
+        """The page of a trip. `fault` says why an answer could not be taken, in his language."""
         return self._page.render(trip=trip, say=words.say, it=_Told(trip, words), fault=fault).encode()
 
     def nothing(self, title: str, text: str, words: Words = ENGLISH) -> bytes:

@@ -372,6 +372,18 @@ def test_a_choice_that_is_none_of_the_trip_is_refused_on_the_page(
     assert status_of_choice(service, choice_id) == "open"
 
 
+def test_a_driver_reads_why_a_choice_cannot_be_taken(
+    anonymous: httpx.Client, service: Service, trip: DriverTrip, token: str, choice_id: str
+) -> None:
+    with service.database.transaction() as connection:
+        connection.execute("UPDATE plan_choices SET status = 'declined' WHERE route_id = %s", (trip.route_id,))
+
+    refused = anonymous.post(f"/d/{token}", data={"kind": "chosen", "choice": choice_id})
+
+    assert refused.status_code == 400
+    assert "Dispatch has declined it." in refused.text
+
+
 # --- Languages -------------------------------------------------------------------------------------------------
 
 
