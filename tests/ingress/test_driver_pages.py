@@ -350,15 +350,21 @@ def test_a_driver_takes_a_choice_within_the_allowance_and_asks_for_a_dearer_one(
     assert ("A new plan is being made." in again) == (status == "taken")
 
 
-def test_the_menu_is_shown_until_the_stop_that_it_is_about_is_behind(
-    anonymous: httpx.Client, token: str, stations: None, choice_id: str
+def test_a_choice_that_is_taken_many_times_at_once_is_taken_once(
+    anonymous: httpx.Client, service: Service, trip: DriverTrip, token: str, choice_id: str
 ) -> None:
-    page = anonymous.get(f"/d/{token}").text
-    assert choice_id in page
+    with service.database.transaction() as connection:
+        set_policy(connection, trip.company_id, Policy(driver_allowance=5), DOT)
+    form = {"kind": "chosen", "choice": choice_id}
 
-    anonymous.post(f"/d/{token}", data=form_of(page, "fueled"))
+    with ThreadPoolExecutor(6) as threads:
+        statuses = list(threads.map(lambda _: anonymous.post(f"/d/{token}", data=form).status_code, range(12)))
 
-    assert choice_id not in anonymous.get(f"/d/{token}").text
+    assert statuses == [303] * 12
+    assert status_of_choice(service, choice_id) == "taken"
+    with service.database.transaction() as connection:
+        asked = connection.execute("SELECT review_requests FROM routes WHERE id = %s", (trip.route_id,)).fetchone()
+    assert asked == (1,)
 
 
 @pytest.mark.parametrize("choice", ["", "cho_0", "*", "cho_" + "0" * 32])
