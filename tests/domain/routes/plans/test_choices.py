@@ -19,6 +19,7 @@ from domain.routes.plans import choices, menus
 from domain.routes.plans.closed_stations import close_station
 from domain.routes.plans.reviews import review_failed
 from domain.routes.plans.stored_choices import StoredChoice, choice_in_words, extra_in_words, menu_of
+from domain.routes.plans.withheld_messages import discard_withheld
 from domain.routes.reading.explanations import read_route_explanation
 from domain.savings.recording import record_savings
 from domain.settings import Settings
@@ -285,6 +286,25 @@ def test_a_choice_whose_plan_was_given_up_is_refused(journey: Journey) -> None:
     choices.choose(journey.connection, journey.tenant, journey.route_id, choice.id, None, now=journey.now)
     review_failed(journey.connection, journey.route_id, max_attempts=1, now=journey.now)
     assert now_of(journey, choice).status == "refused"
+
+
+def test_a_choice_whose_message_is_given_up_is_taken_back(journey: Journey) -> None:
+    allow(journey, 10)
+    choice = first_of(journey, ChoiceKind.OTHER_CHAIN)
+    choices.choose(journey.connection, journey.tenant, journey.route_id, choice.id, None, now=journey.now)
+    (job,) = jobs_of(journey.connection)
+    journey.work(job)
+    made = now_of(journey, choice)
+    assert (made.status, journey.route.correction_id) == ("chosen", made.made_plan_id)
+    journey.connection.execute("UPDATE messages SET withheld_since = now() WHERE plan_id = %s", (made.made_plan_id,))
+
+    discard_withheld(journey.connection, journey.fleet.company_id, None, DOT, now=journey.now)
+
+    back = now_of(journey, choice)
+    assert (back.status, back.reason) == ("refused", "its message could not be delivered")
+    assert (journey.route.plan_id, journey.route.correction_id) == (choice.plan_id, None)
+    assert chosen_cents(journey) is None
+    assert journey.begun() is None, "the driver keeps his plan, and nothing is under way"
 
 
 def test_a_choice_of_another_company_is_unknown(journey: Journey, connection: Connection) -> None:
