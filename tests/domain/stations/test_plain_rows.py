@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -76,6 +77,20 @@ def stored(connection: Connection, fleet: Fleet) -> list[list[tuple[Any, ...]]]:
             "SELECT code_set, code, station_id FROM station_codes WHERE company_id = %s ORDER BY 1, 2", of_company
         ).fetchall(),
     ]
+
+
+@pytest.mark.parametrize(("retail", "net"), [("", "30"), ("30", ""), ("349.9", "3.499"), ("3.999", "30")])
+def test_prices_of_thirty_dollars_or_more_are_refused(
+    connection: Connection, fleet: Fleet, imported: Import, now: datetime, retail: str, net: str
+) -> None:
+    """They are in cents, or of something else."""
+    add_station(connection, "loves-305", price=3.95)
+    report = imported(f"305,,Elkhart,IN,{retail},{net},{now.isoformat()},Diesel,,,,", header=HEADER)
+
+    assert [row.message.partition(" is ")[2] for row in report.rejected] == [
+        "no price of a gallon in dollars: is it in cents? A profile says which unit a column has"
+    ]
+    assert (report.created, report.held) == (0, 0)
 
 
 def test_a_further_row_of_a_station_takes_forty_bytes() -> None:
