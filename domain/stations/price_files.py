@@ -18,7 +18,7 @@ from domain.files.profiles import FileProfile
 from domain.files.reading import open_profiled
 from domain.ids import new_id
 from domain.stations.file_prices import FilePrices
-from domain.stations.price_judging import TakenPrices, judge_prices
+from domain.stations.price_judging import TakenPrices, judge_prices, refuse_many_doubts
 from domain.stations.price_outliers import OutlierLimits
 from domain.stations.price_profiles import PRICE_FIELDS, with_usual_columns
 from domain.stations.price_rows import (
@@ -94,6 +94,7 @@ def _read(one: PriceImport, path: Path, zone: ZoneInfo, progress: Progress) -> N
         rows = PriceRows(one, file.fields)
         for portion in file.portions:
             rows.read(portion)
+            refuse_many_doubts(one)  # the doubts about a million rows would fill the memory
 
 
 _HOLD = Command(

@@ -92,14 +92,19 @@ def judge_prices(one: PriceImport) -> TakenPrices:
         of_kind.outcomes[row] = _UNCHANGED if decided == "refused" else _HELD
         if decided != "refused":
             one.doubts.append(_doubtful(price, reason))
+    refuse_many_doubts(one)
+    net, retail = judged["net"], judged["retail"]
+    _count(one.report, net.outcomes, retail.outcomes, repeated)
+    return TakenPrices(net.is_taken, retail.is_taken)
+
+
+def refuse_many_doubts(one: PriceImport) -> None:
+    """Check the number of doubtful prices. Raises UnreadableFile if there are too many."""
     if len(one.doubts) > MOST_HELD:
         raise UnreadableFile(
             f"{len(one.doubts):,} prices are unlike those before or beside them: check the columns and units of the "
             "profile. Nothing is imported"
         )
-    net, retail = judged["net"], judged["retail"]
-    _count(one.report, net.outcomes, retail.outcomes, repeated)
-    return TakenPrices(net.is_taken, retail.is_taken)
 
 
 def _doubtful(price: FilePrice, reason: str) -> DoubtfulPrice:
@@ -177,10 +182,12 @@ def _judged(
 ) -> _Judged:
     outcomes, is_taken = np.zeros(len(is_there), np.int8), is_there.copy()
     suspects = []
-    everything = np.flatnonzero(is_there)
+    everything, moments = np.flatnonzero(is_there), np.array([moment.timestamp() for moment in one.prices.moments])
     for begin in range(0, len(everything), ROWS_AT_ONCE):
         rows = everything[begin : begin + ROWS_AT_ONCE]
-        outcomes[rows], is_older, is_suspect = _compared(one, kind, rows, before, usual)
+        is_older = moments[one.prices.times[rows]] < before[kind].moment[one.prices.numbers[rows]]
+        outcomes[rows], is_suspect = _compared(one, kind, rows, before, usual)
+        outcomes[rows[is_older]] = _UNCHANGED  # a newer one is stored
         is_taken[rows] = ~is_older
         suspects.append(rows[is_suspect & ~is_older])
     return _Judged(outcomes, is_taken, np.concatenate([_NO_ROWS, *suspects]))
@@ -192,9 +199,8 @@ def _compared(
     rows: Places,
     before: Mapping[PriceKind, _Before],
     usual: Mapping[PriceKind, _Usual],
-) -> tuple[_Outcomes, Flags, Flags]:
-    """The outcome of the price in each of the rows, whether a newer one is stored, and whether it may be beyond a
-    limit."""
+) -> tuple[_Outcomes, Flags]:
+    """The outcome of the price in each of the rows, and whether it may be beyond a limit."""
     prices, limits, stored = one.prices, one.limits, before[kind]
     numbers, price, in_row = prices.numbers[rows], prices.prices(kind)[rows], prices.retail_beside[rows]
     fresh, already = stored.fresh[numbers], stored.price[numbers]
@@ -208,10 +214,7 @@ def _compared(
     lowest, highest = _believable(usual["retail"].prices.in_country("US"), fresh)
     suspect |= (price <= lowest) | (price >= highest)
     outcomes = np.where(np.isnan(already), _CREATED, np.where(already == price, _UNCHANGED, _UPDATED)).astype(np.int8)
-    moments = np.array([moment.timestamp() for moment in prices.moments])[prices.times[rows]]
-    is_older = moments < stored.moment[numbers]
-    outcomes[is_older] = _UNCHANGED
-    return outcomes, is_older, suspect
+    return outcomes, suspect
 
 
 def _are_swapped(prices: FilePrices, rows: Places) -> Flags:

@@ -20,6 +20,7 @@ from domain.stations.held_prices import (
 )
 from domain.stations.stored_prices import apply_coming_prices
 from tests.domain.stations.price_lists import (
+    LOVES,
     OPIS,
     Import,
     add_station,
@@ -235,6 +236,14 @@ def test_a_file_that_is_misread_as_a_whole_is_refused_as_a_whole(
     with pytest.raises(UnreadableFile, match="1,001 prices are unlike those before"):
         imported(*(row.replace("3.499,0.60", "1.499,0.60") for row in rows), at=now + timedelta(minutes=1))
     assert held_prices(connection, fleet.company_id) == []
+
+
+def test_a_file_of_doubts_is_not_read_to_its_end(connection: Connection, imported: Import) -> None:
+    add_station(connection, "loves-305", price=3.95)
+    rows = [f"{loves_row()},?"] * 2_000
+
+    with pytest.raises(UnreadableFile, match=r"^1,\d+ prices are unlike those before"):
+        imported(*rows, header=f"{LOVES},Product")
 
 
 def test_a_file_with_retail_prices_only_is_an_operators(imported: Import) -> None:
