@@ -1,6 +1,6 @@
 """Reads what is known of a truck's time at one stop, for the page and the statement."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -55,6 +55,8 @@ class Dwell(NamedTuple):
     free_minutes: float
     free: FreeTime
     stay: WatchedStay
+    reached_together: Sequence[int] = ()
+    """Other stops at the same place, reached with this one: the truck stayed once for all of them."""
 
     @property
     def until(self) -> datetime | None:
@@ -105,7 +107,8 @@ def read_dwell(
     if row is None:
         return None
     place = row.stops[stop]
-    visit = load_visits(connection, [route_id])[route_id][stop]
+    visits = load_visits(connection, [route_id])[route_id]
+    visit = visits[stop]
     point = Point(place["latitude"], place["longitude"])
     tenant = Tenant(company_id, Environment(row.environment))
     fixes = read_fixes_since(connection, tenant, row.vehicle_id, visit.arrived_at) if row.vehicle_id else []
@@ -133,7 +136,12 @@ def read_dwell(
         free_minutes=row.free_minutes,
         free=free_time_of(visit.arrived_at, opens_at, closes_at, row.free_minutes),
         stay=watched_stay(point, fixes, visit.departed_at, radius_meters),
+        reached_together=[other for other in sorted(visits) if other != stop and _is_one_arrival(visits, other, stop)],
     )
+
+
+def _is_one_arrival(visits: Mapping[int, Visit], one: int, other: int) -> bool:
+    return visits[one].arrived_at == visits[other].arrived_at
 
 
 def _window(place: StopDocument) -> tuple[datetime | None, datetime | None]:

@@ -54,6 +54,9 @@ def facts(dwell: Dwell) -> Iterator[tuple[str, str]]:
     if dwell.place.get("address"):
         yield "Address", dwell.place["address"]
     yield "Place", f"{dwell.place['latitude']:.5f}, {dwell.place['longitude']:.5f}"
+    if dwell.reached_together:
+        others = ", ".join(f"{stop + 1}" for stop in dwell.reached_together)
+        yield "One stay with", f"stop {others}, at the same place: this time is claimed once for all of them"
     yield "Appointment", _window(dwell, when)
     yield "Arrived", when(dwell.arrival.at)
     yield "Shown by", _shown_by(dwell.arrival)

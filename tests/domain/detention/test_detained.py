@@ -164,6 +164,25 @@ def test_a_stop_that_cannot_be_judged_holds_up_no_other(truck: Truck, settings: 
     assert later.sweep(3.6, limit=1) == 1
 
 
+def test_a_statement_names_the_other_stops_of_the_same_stay(truck: Truck) -> None:
+    window = {"start": truck.opens_at.isoformat()}
+    truck.route_id = imported(
+        truck.connection,
+        truck.fleet.live,
+        now=truck.arrived_at,
+        externalId="LOAD-2",
+        stops=[{**JOLIET, "arrivalWindow": window}, {**JOLIET, "name": "Joliet dock 9"}, NEWARK],
+    )
+    for stop in (0, 1):
+        truck.connection.execute(
+            "INSERT INTO visits (company_id, environment, route_id, stop, arrived_at)"
+            " SELECT company_id, environment, id, %s, %s FROM routes WHERE id = %s",
+            (stop, truck.arrived_at, truck.route_id),
+        )
+
+    assert truck.told["One stay with"] == "stop 2, at the same place: this time is claimed once for all of them"
+
+
 def test_a_policy_that_changes_later_does_not_change_what_was_judged(truck: Truck) -> None:
     truck.stand(3.5)
     truck.sweep(3.6)
