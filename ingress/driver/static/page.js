@@ -6,7 +6,7 @@
   const NEW_PLAN_SECONDS = 3;
   const NEW_PLAN_MILLISECONDS = 30000;  // the choices of a plan follow it within this time
   const MOST_SECONDS = 60;
-  const BUSY_MILLISECONDS = 60000;  // an open form holds news back for this long
+  const BUSY_MILLISECONDS = 60000;  // an open form holds another plan back for this long
   const here = location.pathname + location.search;
   const name = "answers " + location.pathname;
   let tag = null;
@@ -27,16 +27,17 @@
     if (id === "kept") element.textContent = text ? element.dataset[text] : "";
   }
 
-  function isBusy() {
-    if (Date.now() - touchedAt > BUSY_MILLISECONDS) return false;
+  function isBusy(old, fresh) {
     const active = document.activeElement;
-    return document.querySelector("#trip details[open]") !== null || (active !== null && active.tagName === "INPUT");
+    const fills = old.querySelector("details[open]") !== null || (active !== null && active.tagName === "INPUT");
+    return fills && (fresh.dataset.plan === old.dataset.plan || Date.now() - touchedAt < BUSY_MILLISECONDS);
   }
 
-  function replace(html) {
+  function replace(html, isAfterAnswer) {
     const fresh = new DOMParser().parseFromString(html, "text/html").getElementById("trip");
     const old = document.getElementById("trip");
-    if (fresh && old && fresh.outerHTML !== old.outerHTML) old.replaceWith(fresh);
+    if (fresh && old && !isAfterAnswer && isBusy(old, fresh)) tag = null;
+    else if (fresh && old && fresh.outerHTML !== old.outerHTML) old.replaceWith(fresh);
     askLater();
   }
 
@@ -82,7 +83,7 @@
     show("kept", isTaken ? "sent" : "failed");
     tag = null;
     if (isTaken) await ask(true);
-    else replace(await answer.text());
+    else replace(await answer.text(), true);
     document.getElementById("trip").focus({ preventScroll: true });
   }
 
@@ -112,9 +113,9 @@
       });
       show("offline", "");
       if (answer.status === 404) location.reload();
-      if (answer.ok && (isAfterAnswer || !isBusy())) {
+      if (answer.ok) {
         tag = answer.headers.get("ETag");
-        replace(await answer.text());
+        replace(await answer.text(), isAfterAnswer);
       }
     } catch (error) {
       show("offline", "offline");
