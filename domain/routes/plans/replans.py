@@ -212,6 +212,12 @@ _END = Command(
     " review_at = CASE WHEN review_requests <> %s THEN review_at END WHERE id = %s"
 )
 
+_END_ALONE = Command(
+    "UPDATE routes SET replan = NULL, attempts = 0,"
+    " review_at = CASE WHEN review_requests <> %s OR review_cause IS NOT NULL THEN review_at END WHERE id = %s"
+)
+"""Ends a replan of which nothing is stored: a review that a dispatcher asked for before it stays due."""
+
 ReplanOutcome = Literal["corrected", "not_told", "infeasible", "outdated"]
 
 
@@ -233,7 +239,7 @@ def finish_replan(
     refusal = refusal_of(connection, choice_id, new) if choice_id is not None else None
     if refusal is not None:
         record_event(connection, route.id, "choice_refused", f"{due.replan['text']}: {refusal}", now=now)
-        _END.execute(connection, (None, due.review_requests, route.id))
+        _END_ALONE.execute(connection, (due.review_requests, route.id))
         watch_again(connection, route.id, delivered=False, now=now)
         return "infeasible" if isinstance(new, NoPlan) else "not_told"
     plan_id = store_plan(connection, replan.task, corridor, new, now=now, cause=due.replan, before=due.timeline)

@@ -255,6 +255,24 @@ def test_a_choice_that_has_become_dearer_is_offered_again(journey: Journey) -> N
     assert choose(journey, again) == "asked"
 
 
+def test_a_review_that_a_dispatcher_asked_for_before_a_refused_choice_is_made(journey: Journey) -> None:
+    allow(journey, 10)
+    choice = first_of(journey, ChoiceKind.OTHER_CHAIN)
+    set_price(journey, choice.station_ids[0], 4.5)
+    journey.connection.execute(
+        "UPDATE routes SET review_at = %s, review_cause = 'dispatcher' WHERE id = %s", (journey.now, journey.route_id)
+    )
+
+    assert choose(journey, choice) == "taken"
+    assert now_of(journey, choice).status == "open"
+
+    journey.run(journey.lost_jobs())
+    assert (journey.route.review_at, journey.route.review_cause) == (None, None)
+    assert "plan_kept" in [
+        one.kind for one in events_of(journey.connection, journey.fleet.company_id, journey.route_id)
+    ]
+
+
 def test_a_station_that_was_closed_since_is_refused(journey: Journey) -> None:
     allow(journey, 10)
     choice = first_of(journey, ChoiceKind.OTHER_CHAIN)
