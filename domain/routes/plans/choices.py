@@ -14,7 +14,6 @@ from domain.database.statements import Command, NotNull, Scalar, Statement
 from domain.documents import FuelStopDocument, PlanCause, StopDocument, TimelineEntry
 from domain.languages.words import text_to_say
 from domain.lifecycle import ChoiceStatus, Environment
-from domain.roads import Point
 from domain.routes import events
 from domain.routes.events import ImpossibleStep
 from domain.routes.plans.planned_stops import fuel_stops_behind
@@ -185,14 +184,12 @@ def _instead_of(route: _Route, fuel_stops_passed: int) -> str | None:
 
 
 def _fuel_stops_behind(route: _Route) -> int:
-    truck = None
-    if route.latitude is not None and route.longitude is not None:
-        truck = Point(route.latitude, route.longitude)
     return fuel_stops_behind(
         route.fuel_stops,
         route.timeline,
         route.stops,
         reached=route.reached,
-        truck=truck,
-        passed=route.fuel_stops_passed or 0,
+        latitude=route.latitude,
+        longitude=route.longitude,
+        passed=route.fuel_stops_passed,
     )

@@ -22,7 +22,6 @@ from domain.database.fence import is_at_work
 from domain.database.statements import NotNull, Scalar, Statement
 from domain.documents import FuelStopDocument, PlanCause, StopDocument, TimelineEntry
 from domain.lifecycle import Environment, RouteStatus
-from domain.roads import Point
 from domain.routes.plans import review_requests
 from domain.routes.plans.planned_stops import fuel_stops_behind
 from domain.routes.plans.replans import MADE_AFTER_REFUSALS, MOST_REFUSED_REPLANS, ask_for_replan
@@ -87,16 +86,14 @@ class _ClosedAhead(NamedTuple):
     @property
     def fuel_stops_behind(self) -> int:
         """The number of fuel stops that the truck has passed."""
-        truck = None
-        if self.latitude is not None and self.longitude is not None:
-            truck = Point(self.latitude, self.longitude)
         return fuel_stops_behind(
             self.fuel_stops,
             self.timeline,
             self.stops,
             reached=self.reached,
-            truck=truck,
-            passed=self.fuel_stops_passed or 0,
+            latitude=self.latitude,
+            longitude=self.longitude,
+            passed=self.fuel_stops_passed,
         )
 
     @property

@@ -58,20 +58,22 @@ def fuel_stops_behind(
     stops: Sequence[StopDocument],
     *,
     reached: int,
-    truck: Point | None,
-    passed: int,
+    latitude: float | None,
+    longitude: float | None,
+    passed: int | None,
 ) -> int:
     """The number of a plan's fuel stops that the truck has passed, by its place. `reached` counts the stops that it has
     reached, `passed` the fuel stops that are known to be behind it."""
     if reached >= len(stops):
         return len(fuel_stops)
+    truck = Point(latitude, longitude) if latitude is not None and longitude is not None else None
     miles = {entry["stop"]: entry["mile"] for entry in timeline}
     index = index_of_next_fuel_stop(
         truck,
         [Milestone(Point(one["latitude"], one["longitude"]), one["milesFromOrigin"]) for one in fuel_stops],
         next_stop=Milestone(Point(stops[reached]["latitude"], stops[reached]["longitude"]), miles.get(reached)),
         reached_mile=miles.get(reached - 1) or 0.0,
-        passed=passed,
+        passed=passed or 0,
     )
     return len(fuel_stops) if index is None else index
 
