@@ -51,7 +51,7 @@ _FREE_TIME_OVER = Statement(
         WHERE v.arrived_at > %(since)s
           AND coalesce(v.departed_at, t.newest_at)
               >= v.arrived_at + make_interval(secs => c.detention_free_minutes * 60)
-          AND v.departure_evidence->>'source' IS DISTINCT FROM '{IMPLIED}' AND {is_at_work("v.company_id")}
+          AND v.departure_evidence->>'source' IS DISTINCT FROM '{IMPLIED}' AND {is_at_work("c.id")}
           AND NOT EXISTS (SELECT FROM dwells d
                           WHERE d.route_id = v.route_id AND d.stop = v.stop AND d.arrived_at = v.arrived_at))
     SELECT v.route_id, v.company_id, v.environment, r.status, v.stop, v.vehicle_id, v.arrived_at, v.departed_at,
