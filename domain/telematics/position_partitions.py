@@ -67,8 +67,10 @@ _FORGET = (
 def _make_partition(connection: Connection, table: str, day: date) -> None:
     """Makes the partition of a day. Positions of that day that came in earlier move into it. Other transactions that
     store positions wait before they choose a partition. A transaction that has chosen `positions_live_other` already,
-    and waits for it, fails when the day has left that partition."""
+    and waits for it, fails when the day has left that partition. Those that read positions wait before they learn which
+    partitions there are: one that knew them before would find the positions that move in neither partition."""
     connection.execute("LOCK TABLE positions IN SHARE ROW EXCLUSIVE MODE")
+    connection.execute("LOCK TABLE ONLY positions_live IN ACCESS EXCLUSIVE MODE")
     name, bounds = sql.Identifier(table), (day, day + timedelta(days=1))
     connection.execute(sql.SQL("CREATE TABLE {} (LIKE positions INCLUDING DEFAULTS)").format(name))
     connection.execute(

@@ -69,3 +69,18 @@ def test_positions_of_a_day_whose_partition_is_being_made_wait_for_it(now: datet
             posted.result()
         with database.transaction() as connection:
             assert partitions_of(connection, fleet) == [f"positions_live_{now:%Y%m%d}"]
+
+
+def test_positions_that_move_into_the_partition_of_their_day_are_read_all_the_time(now: datetime) -> None:
+    """A reader that knew the partitions from before looked in the one that the positions had left: a worker found no
+    fix of a truck, and took its arrival for processed."""
+    with own_database("moving_positions") as database:
+        with database.transaction() as connection:
+            fleet = make_fleet(connection)
+            post(connection, fleet.live, positions_at(JOLIET, now, count=1), now=now)
+        with ThreadPoolExecutor(1) as threads, database.transaction() as reading:
+            with database.transaction() as connection:
+                position_partitions.maintain_partitions(connection, retention_days=30, now=now)
+                read = threads.submit(partitions_of, reading, fleet)
+                eventually(lambda: connection.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount, bool)
+            assert read.result() == [f"positions_live_{now:%Y%m%d}"]
