@@ -260,7 +260,7 @@ class _Columns(NamedTuple):
         cleared = frozenset(
             name
             for place, name in self.fields
-            if name in values and name in self.clearable and cells[place].strip() == CLEARED
+            if name in values and name in self.clearable and place < len(cells) and cells[place].strip() == CLEARED
         )
         for name in cleared:
             del values[name]

@@ -48,6 +48,15 @@ def test_dimensions_and_cargo_are_imported_and_cleared(connection: Connection, f
     assert dimensions(vehicles(connection, fleet)["101"]) == (None, 8.5, 72.0, 80_000.0, 17_000.0, 5, None)
 
 
+def test_a_row_may_end_before_a_column_that_is_there_twice(
+    connection: Connection, fleet: Fleet, csv_file: CsvFile
+) -> None:
+    """The whole file failed."""
+    report = import_vehicles(connection, fleet.company_id, csv_file("unit_number,make,make", "101,Volvo"))
+    assert counts(report) == (0, 1, 0)
+    assert vehicles(connection, fleet)["101"].make == "Volvo"
+
+
 @pytest.mark.parametrize(
     ("column", "cell", "fault"),
     [
