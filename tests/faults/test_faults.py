@@ -99,7 +99,7 @@ STEPS = (
     Step("review enqueued", enqueued("plans.review"), scenarios.fuel_at_the_first_stop),
     Step("review begun", commit("domain.routes.plans.reviews:begin_review"), scenarios.fuel_at_the_first_stop),
     Step("corrected", commit("domain.routes.plans.reviews:finish_review"), scenarios.fuel_at_the_first_stop),
-    Step("menu made", commit("domain.routes.plans.menus:finish_menu"), scenarios.fuel_at_the_first_stop),
+    Step("menu made", commit("domain.routes.plans.menus:finish_menu"), scenarios.start_a_route),
     Step("correction sent", _DELIVER, scenarios.fuel_at_the_first_stop),
     Step("deviation seen", commit("domain.routes.plans.deviating_trucks:follow_trucks"), scenarios.leave_the_road),
     Step("replanned", commit("domain.routes.plans.replans:finish_replan"), scenarios.leave_the_road),
