@@ -169,7 +169,10 @@ test("waiting polls with the etag, and ends in time", async () => {
   const draft: [number, unknown, Record<string, string>] = [200, { id: "rte_1", status: "draft" }, { ETag: '"1"' }];
   await answering([draft, [304, ""]], async (client, asked) => {
     await assert.rejects(client.waitUntil("rte_1", "active", { timeoutSeconds: 1.2 }), WaitTimeout);
-    assert.deepEqual(asked.map((request) => request.headers["if-none-match"]), [undefined, '"1"', '"1"']);
+    const [first, ...later] = asked.map((request) => request.headers["if-none-match"]);
+    assert.equal(first, undefined);
+    assert.deepEqual(later, later.map(() => '"1"')); // how many there are in that time, the machine decides
+    assert.notEqual(later.length, 0);
   });
 });
 
