@@ -162,7 +162,7 @@ def _take(
     actor = by or service_actor("The driver chose it")
     record_about(connection, actor, Action("choices.take"), "rte", route_id, company_id=tenant.company_id)
     at = now if route.environment == Environment.LIVE else route.newest_at or now
-    passed = _fuel_stops_behind(route)
+    passed = fuel_stops_behind(route)
     cause = PlanCause(
         kind="choice",
         at=at.isoformat(),
@@ -181,15 +181,3 @@ def _instead_of(route: _Route, fuel_stops_passed: int) -> str | None:
     first stop of a choice, his plan is what he would keep."""
     before = route.cause.get("insteadOf") if route.cause is not None and not fuel_stops_passed else None
     return before or next(iter((route.station_ids or [])[fuel_stops_passed:]), None)
-
-
-def _fuel_stops_behind(route: _Route) -> int:
-    return fuel_stops_behind(
-        route.fuel_stops,
-        route.timeline,
-        route.stops,
-        reached=route.reached,
-        latitude=route.latitude,
-        longitude=route.longitude,
-        passed=route.fuel_stops_passed,
-    )

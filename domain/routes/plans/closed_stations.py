@@ -84,26 +84,13 @@ class _ClosedAhead(NamedTuple):
     fuel_stops_passed: int | None
 
     @property
-    def fuel_stops_behind(self) -> int:
-        """The number of fuel stops that the truck has passed."""
-        return fuel_stops_behind(
-            self.fuel_stops,
-            self.timeline,
-            self.stops,
-            reached=self.reached,
-            latitude=self.latitude,
-            longitude=self.longitude,
-            passed=self.fuel_stops_passed,
-        )
-
-    @property
     def is_closed_on_arrival(self) -> bool:
         """True if the truck is still to come, and comes while the station is closed."""
         arrival = self.fuel_stops[self.number]["estimatedArrival"]
         return (
             arrival is not None
             and datetime.fromisoformat(arrival) < self.closed_until
-            and self.number >= self.fuel_stops_behind
+            and self.number >= fuel_stops_behind(self)
         )
 
     def order(self) -> tuple[UUID, int, UUID]:
@@ -197,7 +184,7 @@ def _with_cause(closed: Sequence[_ClosedAhead], now: datetime) -> tuple[_ClosedA
         kind="station_closed" if any(one.reason is None for one in closed) else "refused",
         at=at.isoformat(),
         text=", ".join(dict.fromkeys(one.in_words for one in closed)),
-        fuelStopsPassed=first.fuel_stops_behind,
+        fuelStopsPassed=fuel_stops_behind(first),
         closures={str(one.closure_id): one.station_id for one in closed},
     )
     return first, cause

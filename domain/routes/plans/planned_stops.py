@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Protocol
 
 from domain.burn.shortfalls import PlannedBurn
 from domain.documents import FuelStopDocument, StopDocument, TimelineEntry
@@ -52,30 +53,41 @@ def _fuel_stop(stop: FuelStopDocument, mile: float | None, capacity_gallons: flo
     return FuelStop(stop["name"], place, mile, percent, filled_percent=stop["arrivalFuelPercent"] + percent)
 
 
-def fuel_stops_behind(
-    fuel_stops: Sequence[FuelStopDocument],
-    timeline: Sequence[TimelineEntry],
-    stops: Sequence[StopDocument],
-    *,
-    reached: int,
-    latitude: float | None,
-    longitude: float | None,
-    passed: int | None,
-) -> int:
-    """The number of a plan's fuel stops that the truck has passed, by its place. `reached` counts the stops that it has
-    reached, `passed` the fuel stops that are known to be behind it."""
-    if reached >= len(stops):
-        return len(fuel_stops)
-    truck = Point(latitude, longitude) if latitude is not None and longitude is not None else None
-    miles = {entry["stop"]: entry["mile"] for entry in timeline}
+class TruckOnPlan(Protocol):
+    """A plan with its route's stops, and what is known of the truck: the stops that it has reached, its last place, and
+    the fuel stops that are known to be behind it."""
+
+    @property
+    def fuel_stops(self) -> Sequence[FuelStopDocument]: ...
+    @property
+    def timeline(self) -> Sequence[TimelineEntry]: ...
+    @property
+    def stops(self) -> Sequence[StopDocument]: ...
+    @property
+    def reached(self) -> int: ...
+    @property
+    def latitude(self) -> float | None: ...
+    @property
+    def longitude(self) -> float | None: ...
+    @property
+    def fuel_stops_passed(self) -> int | None: ...
+
+
+def fuel_stops_behind(truck: TruckOnPlan) -> int:
+    """The number of a plan's fuel stops that the truck has passed, by its place."""
+    if truck.reached >= len(truck.stops):
+        return len(truck.fuel_stops)
+    latitude, longitude = truck.latitude, truck.longitude
+    ahead = truck.stops[truck.reached]
+    miles = {entry["stop"]: entry["mile"] for entry in truck.timeline}
     index = index_of_next_fuel_stop(
-        truck,
-        [Milestone(Point(one["latitude"], one["longitude"]), one["milesFromOrigin"]) for one in fuel_stops],
-        next_stop=Milestone(Point(stops[reached]["latitude"], stops[reached]["longitude"]), miles.get(reached)),
-        reached_mile=miles.get(reached - 1) or 0.0,
-        passed=passed or 0,
+        Point(latitude, longitude) if latitude is not None and longitude is not None else None,
+        [Milestone(Point(one["latitude"], one["longitude"]), one["milesFromOrigin"]) for one in truck.fuel_stops],
+        next_stop=Milestone(Point(ahead["latitude"], ahead["longitude"]), miles.get(truck.reached)),
+        reached_mile=miles.get(truck.reached - 1) or 0.0,
+        passed=truck.fuel_stops_passed or 0,
     )
-    return len(fuel_stops) if index is None else index
+    return len(truck.fuel_stops) if index is None else index
 
 
 def index_of_stops(stops: Sequence[FuelStopDocument]) -> StationIndex:
