@@ -219,7 +219,6 @@ def _trip_of(row: _Row) -> ShownTrip:
     entries = {entry.stop: entry for entry in _read_timeline(row.timeline or "[]")}
     pushed = _read_stops(row.stops)
     plan = _plan_of(row, pushed, entries)
-    is_placed = row.latitude is not None and row.longitude is not None
     return ShownTrip(
         link=DriverLink(row.link_id, row.company_id, row.environment, row.route_id, row.driver_id, row.expires_at),
         state=state,
@@ -234,7 +233,7 @@ def _trip_of(row: _Row) -> ShownTrip:
         stops=tuple(_stop_of(stop, number, entries.get(number), row.reached) for number, stop in enumerate(pushed)),
         plan=plan,
         is_changing=state == "underway" and (row.is_changing or (row.is_reviewed and _is_refused(plan))),
-        truck_at=row.truck_at if is_placed else None,
+        truck_at=row.truck_at if _place_of(row) is not None else None,
         fuel_percent=row.fuel_percent if row.fuel_at is not None else None,
         fuel_at=row.fuel_at,
         answers=row.answers,

@@ -260,8 +260,8 @@ _TOLD_TO_DRIVERS = ("station_closed", "refused", "burn", "level", "choice")
 
 
 def _is_told(replan: Replan, new: ComputedPlan) -> bool:
-    """True if the driver is told the new plan. After a station was closed or refused only that station counts. Where
-    his fuel does not last, dollars do not count, but where he fuels next, and how much."""
+    """True if the driver is told the new plan. After a station was closed or refused, only that station counts.
+    Where his fuel does not last, the place and the gallons of his next purchase count, and no dollars."""
     due = replan.due
     if due.replan["kind"] == "choice":
         return True

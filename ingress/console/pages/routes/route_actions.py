@@ -166,7 +166,8 @@ def link(page: Page, by: Actor) -> Response:
     page_url = known(settings.driver_page_address())
     address = dispatcher_entries.make_driver_link(page.connection, tenant, route_id, by, page_url, now=page.now)
     log.info("console.driver_link_made", route_id=route_id, company_id=page.company_id, user_id=page.session.user_id)
-    return page.render("driver_link.html", section="routes", route_id=route_id, link=address, settings=settings)
+    hours = round(settings.driver_link_hours)
+    return page.render("driver_link.html", section="routes", route_id=route_id, link=address, link_hours=hours)
 
 
 def _route(page: Page) -> tuple[Tenant, UUID]:
