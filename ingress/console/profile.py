@@ -12,7 +12,7 @@ import numpy as np
 
 from domain.languages.words import purchase_in_words
 from domain.planning.explanation import ExplainedCandidate, Explanation
-from domain.planning.replay import TankLevel, planned_levels, shown_levels
+from domain.planning.retrace import TankLevel, planned_levels, shown_levels
 from domain.roads.states import default_states
 from domain.routes.reading.history import DrivenLevel, History
 

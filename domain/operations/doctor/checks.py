@@ -51,7 +51,7 @@ class Examined:
     """When the check stops, finished or not, by `time.monotonic`."""
     most_examples: int = 5
     plans: int = 400
-    """The number of plans to replay."""
+    """The number of plans to retrace."""
     told: Callable[[float], None] = field(default=_nothing)
     """Called with the finished part of the check, from 0 to 1."""
 

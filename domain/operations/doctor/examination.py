@@ -16,7 +16,7 @@ from domain.ids import shown_id
 from domain.operations.doctor import machines, partitions, postgres, redis_server, roads, schema, stored_keys, work
 from domain.operations.doctor.checks import Check, Examined, Finding, NoSchema, NotFinished, problem
 from domain.operations.doctor.references import check_references
-from domain.operations.doctor.replays import check_plans
+from domain.operations.doctor.retraced_plans import check_plans
 from domain.operations.doctor.route_facts import check_routes
 from domain.queue.redis_clients import redis_client
 from domain.routes.reading import counts

@@ -20,7 +20,7 @@ from domain.planning.floors import (
 from domain.planning.fuel_plan import ComputedPlan
 from domain.planning.reasons import trip_of, with_reasons
 from domain.planning.relaxation import PlanLimits
-from domain.planning.replay import faults_of_plan
+from domain.planning.retrace import faults_of_plan
 from domain.planning.rounding import solve_rounded
 from domain.planning.trips import Purchase, Solution, Trip
 from tests.domain.planning.plans import NO_HARD_FLOOR, NOW, feasible, inputs, meridian, priced

@@ -12,7 +12,7 @@ from domain.burn.figures import figure_of
 from domain.lifecycle import Objective
 from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
 from domain.planning.reasons import trip_of
-from domain.planning.replay import faults_of_plan, planned_levels
+from domain.planning.retrace import faults_of_plan, planned_levels
 from domain.planning.trips import BurnedBy
 from domain.roads import Leg, Point, Road
 from domain.roads.highways import HighwayRoads

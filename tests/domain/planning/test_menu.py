@@ -12,7 +12,7 @@ import pytest
 from domain.lifecycle import ChoiceKind
 from domain.planning.fuel_plan import ComputedPlan, NoPlan, compute_plan
 from domain.planning.menu import MOST_CHOICES, Choice, Wanted, find_choices, plan_as_chosen
-from domain.planning.replay import faults_of_plan
+from domain.planning.retrace import faults_of_plan
 from domain.planning.trips import Trip, drive_trip
 from domain.stations.offers import Offer
 from tests.benchmarks.exact import SAME_DOLLARS, everything

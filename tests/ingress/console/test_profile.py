@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.planning.fuel_plan import ComputedPlan
-from domain.planning.replay import planned_levels
+from domain.planning.retrace import planned_levels
 from domain.routes.reading.history import DrivenLevel
 from ingress.console.profile import PLOT, Profile, draw_profile
 from tests.domain.planning.plans import drive_shown_plan, feasible, inputs, meridian, priced

@@ -16,7 +16,7 @@ from domain.operations.doctor.checks import Finding
 from domain.operations.doctor.machines import check_time_zones
 from domain.operations.doctor.partitions import check_partitions
 from domain.operations.doctor.references import CHECKED_REFERENCES, check_references
-from domain.operations.doctor.replays import check_plans
+from domain.operations.doctor.retraced_plans import check_plans
 from domain.operations.doctor.stored_keys import check_api_keys, check_contact_key
 from domain.operations.doctor.work import check_alerts, check_steps
 from domain.requests.log import maintain_request_partitions

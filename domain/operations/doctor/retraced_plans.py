@@ -8,7 +8,7 @@ from domain.database.statements import NotNull, Statement
 from domain.documents import FuelPlanDocument
 from domain.ids import shown_id
 from domain.operations.doctor.checks import Examined, Finding, NotFinished, problem
-from domain.planning.replay import faults_of_plan
+from domain.planning.retrace import faults_of_plan
 
 
 class _Kept(NamedTuple):
@@ -44,7 +44,7 @@ _SPREAD = Statement(
 
 
 def check_plans(seen: Examined) -> Iterator[Finding]:
-    """Replays plans: one half are the newest, the others are spread over all that are kept, at other places each
+    """Retraces plans: one half are the newest, the others are spread over all that are kept, at other places each
     day."""
     half = max(1, seen.plans // 2)
     broken: dict[str, str] = {}
