@@ -67,7 +67,10 @@ FIELDS = (
 _OTHER_PARTS: dict[str, str] = {"subject": "vehicles", "figure": "held", "queue": "imports", "place": "waiting"}
 _CHANGING = re.compile(
     r'name="form_token" value="\w+"|\b\d+ seconds? ago\b|\bin \d+ seconds?\b|\d\d:\d\d:\d\d|"(?:at|now)":[\d.]+'
+    r'| <span class="count">\d+\+?<span class="unseen"> needs? you</span></span>'
 )
+"""Two looks at one page differ in these. The counts of the navigation do: processes beside the console change what
+needs a person, and a page that has waited too long for its counts is shown without them."""
 
 
 class House(NamedTuple):
