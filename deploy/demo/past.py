@@ -33,6 +33,8 @@ from domain.routes.transitions import complete_routes, store_first_arrivals
 from domain.routes.visits import store_visits
 from domain.settings import Settings
 from domain.stations.corridor_offers import Corridor, StationPlaces, offers_along
+from domain.stations.offers import Offer
+from domain.stations.prices import PRICE_DECIMALS, PriceParts
 from domain.telematics.arrivals import Evidence, Fix, Visit
 from domain.telematics.feed import store_positions
 
@@ -230,13 +232,26 @@ def as_of(corridor: Corridor, then: datetime, shift: float, *, now: datetime) ->
     prices = corridor.prices
     return replace(
         corridor,
-        offers=[offer._replace(net_price=round(offer.net_price + shift, 4)) for offer in corridor.offers],
+        offers=[_offer_as_of(offer, shift) for offer in corridor.offers],
         prices=prices._replace(
             imported_at=_earlier(prices.imported_at, back),
             oldest_at=_earlier(prices.oldest_at, back),
             newest_at=_earlier(prices.newest_at, back),
         ),
     )
+
+
+def _offer_as_of(offer: Offer, shift: float) -> Offer:
+    """The market moves retail prices and net prices alike; discounts stay."""
+    parts = offer.parts
+    if parts is not None:
+        retail = None if parts.retail_price is None else round(parts.retail_price + shift, PRICE_DECIMALS)
+        deals = [
+            replace(one, net_price=round(one.net_price + shift, PRICE_DECIMALS)) if one.net_price is not None else one
+            for one in parts.deals
+        ]
+        parts = PriceParts(retail, deals)
+    return offer._replace(net_price=round(offer.net_price + shift, PRICE_DECIMALS), parts=parts)
 
 
 def _earlier(moment: datetime | None, back: timedelta) -> datetime | None:

@@ -20,7 +20,6 @@ from domain.planning.trips import NUMBERS, Trip
 MOST_CANDIDATES = 5_000
 """The candidates on one page of an explanation: more than an ordinary trip has."""
 
-
 FUEL_BY_POLICY = "the company's policy"
 FUEL_BY_READING = "the truck's reading"
 FUEL_BEFORE_DRIVE = "the truck's last reading, less the fuel burned since"
@@ -76,6 +75,16 @@ class ExplainedPriceChange(TypedDict):
     after: float
 
 
+class ExplainedDeal(TypedDict):
+    """A deal of the company that held at some candidates: a discount on the retail price, or a net price. `brand` is
+    None for a deal of one station."""
+
+    number: int
+    brand: str | None
+    discount_per_gallon: float | None
+    net_price: float | None
+
+
 class ExplainedWayOut(TypedDict):
     """The station to which a truck goes if its fuel stop is closed; the end of the plan where it has no id."""
 
@@ -88,10 +97,14 @@ class ExplainedCandidate(TypedDict):
     """One pass of the road by a station, its price on arrival, and the gallons bought there: 0 where the truck passes
     by. A purchase has the level to fill to, where the truck's gauge tells it, and the `sign` of the road and the exit,
     such as `I-80 E, exit 122`, where they are known. `floor_gallons` is the least fuel on
-    arriving there to buy, where that is more than the reserve."""
+    arriving there to buy, where that is more than the reserve.
+
+    `retail_price` is there where it is not the net price, and None where there was none. `deals` are the numbers of the
+    deals that held, the cheapest or not, and `quote` is the net price by the company's price files."""
 
     station_id: str
     name: str
+    brand: NotRequired[str]
     state: str | None
     mile: float
     detour_miles_in: float
@@ -99,6 +112,9 @@ class ExplainedCandidate(TypedDict):
     net_price: float
     adjusted_price: float
     gallons: float
+    retail_price: NotRequired[float | None]
+    deals: NotRequired[list[int]]
+    quote: NotRequired[float]
     fill_to_percent: NotRequired[int]
     sign: NotRequired[str]
     way_out: NotRequired[ExplainedWayOut | None]
@@ -312,6 +328,7 @@ class _Explanation(TypedDict, Generic[OneCandidate]):
     relaxed: list[ExplainedLimit]
     sources: Sources
     candidates: list[OneCandidate]
+    deals: NotRequired[list[ExplainedDeal]]
     line: list[list[float]]
     line_miles: list[float]
     burned: NotRequired[list[list[float]]]
@@ -324,7 +341,9 @@ class _Explanation(TypedDict, Generic[OneCandidate]):
 class Explanation(_Explanation[ExplainedCandidate]):
     """The stored document. `line` is the road as pairs of latitude and longitude, `line_miles` the mile of each pair.
     `burned` has the pairs of mile and gallons of a trip whose burn differs by leg; `mileage_error` is there where the
-    company keeps more fuel because of it. Either there is an `objective`, in dollars, or the plan is `infeasible`."""
+    company keeps more fuel because of it. `deals` are those that held at a candidate; plans of earlier versions do not
+    tell retail prices and deals apart, and have none. Either there is an `objective`, in dollars, or the plan is
+    `infeasible`."""
 
 
 def pack_explanation(explanation: Explanation) -> bytes:

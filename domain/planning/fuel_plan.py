@@ -5,7 +5,6 @@ shows, and a truck that drives it by these numbers keeps every limit.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
@@ -13,18 +12,14 @@ from functools import cached_property
 from statistics import fmean
 from typing import NamedTuple
 
-import numpy as np
-
-from domain.accounts.policy import ANY_SHARE_PERCENT
 from domain.documents import FuelPlanDocument, FuelStopDocument
 from domain.encoding import utc_text
 from domain.lifecycle import Objective
+from domain.planning.explained_plans import explain_plan
 from domain.planning.explanation import (
-    ExplainedCandidate,
     ExplainedChoice,
     ExplainedWayOut,
     Explanation,
-    explained_inputs,
     pack_explanation,
 )
 from domain.planning.floors import with_floors, with_growing_floors
@@ -35,14 +30,13 @@ from domain.planning.schedule import arrivals_along
 from domain.planning.trips import BurnedBy, Candidate, Infeasible, Purchase, Solution, Trip, drive_trip
 from domain.planning.ways_out import WayOut, floors_for_ways_out, highest_kept, way_out_of
 from domain.roads.road_signs import Sign, default_road_signs
-from domain.stations.offers import Offer, Station
+from domain.stations.offers import Station
 from domain.stations.prices import PRICE_DECIMALS
 
 FUEL_STOP_TIME = timedelta(minutes=30)
 
 AVERAGE_DECIMALS = 6
 """Decimals of average prices. Times some hundred gallons they still give the totals to the cent."""
-DEGREE_DECIMALS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +104,7 @@ class NoPlan:
 
     def explanation(self) -> Explanation:
         """The document that says why no plan is feasible."""
-        return _explanation(self.inputs, self.limits, self.trip, {}, self.infeasible)
+        return explain_plan(self.inputs, self.limits, self.trip, {}, self.infeasible)
 
     @cached_property
     def packed_explanation(self) -> bytes:
@@ -196,7 +190,7 @@ class ComputedPlan:
 
     def explanation(self) -> Explanation:
         """The document that says what the plan was made from, with every candidate and the value of the objective."""
-        explanation = _explanation(self.inputs, self.limits, self.trip, dict(self.purchases), self.objective)
+        explanation = explain_plan(self.inputs, self.limits, self.trip, dict(self.purchases), self.objective)
         for purchase, stop, sign in zip(self.purchases, self.stops, self.signs, strict=True):
             bought = explanation["candidates"][purchase.candidate_index]
             if stop.fill_to_percent is not None:
@@ -330,68 +324,6 @@ def _stop(
         price_rises_at=offer.rises_at,
         way_out=way_out_of(trip, inputs.offers, purchase.candidate_index, arriving_gallons, inputs.hard_floor_gallons),
     )
-
-
-def _explanation(
-    inputs: PlanInputs, limits: PlanLimits, trip: Trip, gallons: Mapping[int, float], result: float | Infeasible
-) -> Explanation:
-    """The explanation. `gallons` has the gallons bought, by candidate. `result` is the value of the objective, or why
-    there is none."""
-    explanation: Explanation = {
-        "inputs": explained_inputs(
-            inputs.policy,
-            trip,
-            capacity_gallons=inputs.rated_gallons,
-            road_miles=inputs.road_miles,
-            burn=inputs.burn.document(),
-            max_detour_miles=limits.max_detour_miles,
-            hard_floor_gallons=inputs.hard_floor_gallons,
-            roads=inputs.road.source,
-        ),
-        "relaxed": [
-            {"limit": limit, "policy": policy, "used": used}
-            for limit, policy, used in limits.relaxed_from(inputs.limits)
-        ],
-        "sources": inputs.sources,
-        "candidates": [
-            _explained(candidate, offer, gallons.get(index, 0.0), trip.reserve_gallons)
-            for index, (candidate, offer) in enumerate(zip(trip.candidates, inputs.offers, strict=True))
-        ],
-        "line": np.round(inputs.road.line, DEGREE_DECIMALS).tolist(),
-        "line_miles": np.round(inputs.road.line_miles, MILE_DECIMALS).tolist(),
-        "objective": round(result, AVERAGE_DECIMALS) if not isinstance(result, Infeasible) else None,
-        "infeasible": {"from_mile": result.from_mile, "to_mile": result.to_mile, "reason": result.reason}
-        if isinstance(result, Infeasible)
-        else None,
-    }
-    share_percent = inputs.trips_below_reserve_percent
-    if share_percent < ANY_SHARE_PERCENT:
-        explanation["mileage_error"] = inputs.mileage_error.document(share_percent)
-    if inputs.share_percent is not None:
-        explanation["mileage_error"]["beyond_policy"] = True
-    if trip.burned:
-        explanation["burned"] = [[mile, gallons] for mile, gallons in trip.burned]
-    return explanation
-
-
-def _explained(candidate: Candidate, offer: Offer, gallons: float, reserve_gallons: float) -> ExplainedCandidate:
-    explained: ExplainedCandidate = {
-        "station_id": candidate.station_id,
-        "name": offer.station.name,
-        "state": offer.station.state,
-        "mile": candidate.mile,
-        "detour_miles_in": candidate.detour_miles_in,
-        "detour_miles_out": candidate.detour_miles_out,
-        "net_price": round(offer.net_price, PRICE_DECIMALS),
-        "adjusted_price": offer.adjusted_price,
-        "gallons": gallons,
-    }
-    if candidate.floor_gallons > reserve_gallons:
-        explained["floor_gallons"] = candidate.floor_gallons
-    change = offer.price_change
-    if change is not None:
-        explained["price_change"] = {"at": change.at.isoformat(), "before": change.before, "after": change.after}
-    return explained
 
 
 def cents(dollars: Decimal) -> Decimal:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from domain.languages.words import ENGLISH, Words, text_to_say
-from domain.stations.prices import Deal, net_price
+from domain.stations.prices import Deal, PriceParts
 
 NEAR_CHANGE = timedelta(hours=1)
 """A truck may come this much later than planned: it counts on a higher price that begins by then."""
@@ -102,11 +102,18 @@ class StationPrices(NamedTuple):
         return steps
 
     def _at(self, moment: datetime, day: date) -> PriceStep:
+        tax = next((one.rate_per_gallon for one in reversed(self.taxes) if one.first_day <= day), None)
+        return PriceStep(moment, self._parts(moment, day).net_price, tax)
+
+    def parts_at(self, moment: datetime, zone: ZoneInfo) -> PriceParts:
+        """The parts of the net price at a moment."""
+        return self._parts(moment, moment.astimezone(zone).date())
+
+    def _parts(self, moment: datetime, day: date) -> PriceParts:
         deals = [one.deal for one in self.deals if one.holds_on(day)]
         if self.quotes:
             deals.append(Deal(net_price=_newest(self.quotes, moment)))
-        tax = next((one.rate_per_gallon for one in reversed(self.taxes) if one.first_day <= day), None)
-        return PriceStep(moment, net_price(_newest(self.retail, moment), deals), tax)
+        return PriceParts(_newest(self.retail, moment), deals)
 
     def _midnights(self, dated: Iterable[DatedDeal], zone: ZoneInfo, until: datetime) -> Iterable[datetime]:
         """The beginnings of the days on which a deal or a tax changes."""

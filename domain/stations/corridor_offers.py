@@ -193,13 +193,14 @@ def _offers(
     times = iter(arrivals(miles) if arrivals is not None and miles else repeat(prices.span.now, len(miles)))
     for (one, row), changes in zip(by_pass, changing, strict=True):
         if changes:
-            (_, price, tax), change, rises_at = prices.price_on_arrival(row, next(times))
+            (_, price, tax), parts, change, rises_at = prices.price_on_arrival(row, next(times))
         else:
-            price, tax, change, rises_at = prices.price_of_now(row), row.tax_per_gallon, None, None
+            parts, tax, change, rises_at = prices.price_of_now(row), row.tax_per_gallon, None, None
+            price = parts.net_price
         if price is not None:
             station = Station._make(row[:_STATION_FIELDS])
             closed = closed_until.get(row.station_id)
-            yield Offer(station, one.mile, one.detour_miles, price, tax, closed, change, rises_at)
+            yield Offer(station, one.mile, one.detour_miles, price, tax, closed, change, rises_at, parts)
 
 
 _STATION_FIELDS = len(Station._fields)

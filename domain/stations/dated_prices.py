@@ -21,7 +21,7 @@ from domain.stations.arrival_prices import (
     next_rise,
     price_on_arrival,
 )
-from domain.stations.prices import STALE_AFTER, Deal, fresh_retail, net_price
+from domain.stations.prices import STALE_AFTER, Deal, PriceParts, fresh_retail
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
@@ -84,21 +84,24 @@ class DatedPrices:
             for one in stations
         ]
 
-    def price_of_now(self, station: PricedStation) -> float | None:
+    def price_of_now(self, station: PricedStation) -> PriceParts:
         deals = self.today.get(station.station_id, [])
         if station.brand in self.brand_today:
             deals = deals + self.brand_today[station.brand]
-        return net_price(fresh_retail(station.retail_price, station.priced_at, now=self.span.now), deals)
+        return PriceParts(fresh_retail(station.retail_price, station.priced_at, now=self.span.now), deals)
 
     def price_on_arrival(
         self, station: PricedStation, arrival: datetime | None
-    ) -> tuple[PriceStep, PriceChange | None, datetime | None]:
-        """The price when the truck arrives, the change before, and when it rises next. An arrival of None is beyond the
-        span."""
+    ) -> tuple[PriceStep, PriceParts, PriceChange | None, datetime | None]:
+        """The price when the truck arrives and what it is made from, the change before, and when it rises next. An
+        arrival of None is beyond the span."""
         zone, now, until = self.span[:3]
         at = max(now, min(arrival or until, until))
-        steps = self._prices_at(station).steps(zone=zone, now=now, until=until)
-        return price_on_arrival(steps, at), change_before(steps, at, zone), next_rise(steps, at)
+        prices = self._prices_at(station)
+        steps = prices.steps(zone=zone, now=now, until=until)
+        step = price_on_arrival(steps, at)
+        parts = prices.parts_at(max(step.since, at), zone)
+        return step, parts, change_before(steps, at, zone), next_rise(steps, at)
 
     def _prices_at(self, station: PricedStation) -> StationPrices:
         retail, priced_at, now = station.retail_price, station.priced_at, self.span.now
@@ -131,7 +134,8 @@ class DatedPrices:
     def _add_deal(
         self, row: "_Dated", deals: dict[str, list[DatedDeal]], today: dict[str, list[Deal]], changing: set[str]
     ) -> None:
-        deal = DatedDeal(Deal(row.discount_per_gallon, row.price), row.first_day, row.last_day)
+        brand = row.place if row.kind == "brand" else None
+        deal = DatedDeal(Deal(row.discount_per_gallon, row.price, row.number, brand), row.first_day, row.last_day)
         deals.setdefault(row.place, []).append(deal)
         if deal.holds_on(self.span.today):
             today.setdefault(row.place, []).append(deal.deal)
@@ -149,13 +153,16 @@ class _Dated(NamedTuple):
     first_day: date | None
     last_day: date | None
     since: datetime | None
+    number: int | None
+    """The number of a deal, by which people know it."""
 
 
 _DATED = Statement(
     _Dated,
     """
     SELECT CASE WHEN station_id IS NULL THEN 'brand' ELSE 'station' END AS kind, coalesce(station_id, brand) AS place,
-           discount_per_gallon, net_price AS price, valid_from AS first_day, valid_to AS last_day, NULL AS since
+           discount_per_gallon, net_price AS price, valid_from AS first_day, valid_to AS last_day, NULL AS since,
+           coalesce(number, id) AS number
     FROM (SELECT d.* FROM jsonb_array_elements_text(%(ids)s) AS asked (station_id)
           CROSS JOIN LATERAL (SELECT * FROM deals WHERE company_id = %(company_id)s
                               AND station_id = asked.station_id OFFSET 0) AS d
@@ -163,7 +170,7 @@ _DATED = Statement(
           SELECT * FROM deals WHERE company_id = %(company_id)s AND station_id IS NULL) AS negotiated
     WHERE coalesce(valid_from, %(today)s) <= %(last_day)s AND coalesce(valid_to, %(today)s) >= %(today)s
     UNION ALL
-    SELECT 'quote', newest.station_id, NULL, newest.net_price, NULL, NULL, newest.effective_at
+    SELECT 'quote', newest.station_id, NULL, newest.net_price, NULL, NULL, newest.effective_at, NULL
     FROM jsonb_array_elements_text(%(ids)s) AS asked (station_id)
     CROSS JOIN LATERAL (
         SELECT station_id, net_price, effective_at FROM quotes
@@ -171,10 +178,10 @@ _DATED = Statement(
         ORDER BY effective_at DESC LIMIT 1) AS newest
     WHERE newest.effective_at >= %(now)s::timestamptz - %(stale)s::interval
     UNION ALL
-    SELECT 'retail', station_id, NULL, retail_price, NULL, NULL, effective_at FROM coming_prices
+    SELECT 'retail', station_id, NULL, retail_price, NULL, NULL, effective_at, NULL FROM coming_prices
     WHERE station_id = ANY (ARRAY(SELECT jsonb_array_elements_text(%(ids)s))) AND effective_at <= %(until)s
     UNION ALL
-    SELECT 'tax', state, NULL, rate_per_gallon, valid_from, NULL, NULL FROM fuel_taxes
+    SELECT 'tax', state, NULL, rate_per_gallon, valid_from, NULL, NULL, NULL FROM fuel_taxes
     WHERE valid_from > %(today)s AND valid_from <= %(last_day)s
     """,
 )

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from domain.stations.arrival_prices import PriceChange
-from domain.stations.prices import adjusted_price
+from domain.stations.prices import PriceParts, adjusted_price
 
 
 class Station(NamedTuple):
@@ -36,6 +36,8 @@ class Offer(NamedTuple):
     price_change: PriceChange | None = None
     rises_at: datetime | None = None
     """When the price rises, for a truck that comes later than planned; None where it is not known to rise."""
+    parts: PriceParts | None = None
+    """The parts of the net price; None where they are not known."""
 
     @property
     def adjusted_price(self) -> float:

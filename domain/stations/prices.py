@@ -1,9 +1,10 @@
 """The price rules: the net price of a gallon for a company at a station, tax included, and the price less the tax."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 STALE_AFTER = timedelta(days=7)
 """Age at which a price no longer counts: diesel moves by several cents a week, and older prices would send trucks to
@@ -15,11 +16,15 @@ PRICE_DECIMALS = 4
 
 @dataclass(frozen=True, slots=True)
 class Deal:
-    """A price that a company negotiated at a station or a brand: a discount on the retail price, or a fixed net
-    price."""
+    """A price that a company negotiated at a station or a brand: a discount on the retail price, or a fixed net price.
+    A quote is a net price without a number."""
 
     discount_per_gallon: float | None = None
     net_price: float | None = None
+    number: int | None = None
+    """The number that people see."""
+    brand: str | None = None
+    """The brand that it is for; None for one station."""
 
 
 def fresh_retail(
@@ -44,6 +49,18 @@ def net_price(retail_price: float | None, deals: Iterable[Deal]) -> float | None
             offers.append(retail_price - deal.discount_per_gallon)
     prices = [round(offer, PRICE_DECIMALS) for offer in offers if offer is not None and math.isfinite(offer)]
     return min((price for price in prices if price > 0), default=None)
+
+
+class PriceParts(NamedTuple):
+    """Everything that a net price was made from: the retail price, None where there is none or it is too old, and the
+    deals and the quote that held."""
+
+    retail_price: float | None
+    deals: Sequence[Deal] = ()
+
+    @property
+    def net_price(self) -> float | None:
+        return net_price(self.retail_price, self.deals)
 
 
 def adjusted_price(net_price: float, tax_per_gallon: float | None) -> float:

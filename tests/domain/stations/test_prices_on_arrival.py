@@ -131,6 +131,7 @@ def dated(connection: Connection, fleet: Fleet, moment: datetime) -> dict[str, t
 
 
 def prices_of(corridor: Corridor) -> dict[str, tuple[float, float | None]]:
+    assert all(one.parts is not None and one.parts.net_price == one.net_price for one in corridor.offers)
     return {one.station.station_id: (one.net_price, one.tax_per_gallon) for one in corridor.offers}
 
 
