@@ -4,7 +4,7 @@ the traces of the routes that they work on."""
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
@@ -21,6 +21,7 @@ from domain.telemetry.tracing import Trace
 from workers.job_companies import JobCompanies
 
 if TYPE_CHECKING:
+    from domain.planning.planner import Planner
     from domain.roads import Roads
     from domain.stations.corridor_offers import StationPlaces
 
@@ -50,6 +51,15 @@ class Context:
         from domain.stations.corridor_offers import StationPlaces
 
         return StationPlaces()
+
+    @property
+    def planner(self) -> "Planner":
+        """The planner of this process's plans."""
+        from domain.planning.planner import Planner
+
+        return Planner(
+            self.settings, partial(self.database.pipelined_transaction, snapshot=True), self.roads, self.network
+        )
 
     @contextmanager
     def about_route(self, job: str, route_id: UUID) -> Iterator[None]:

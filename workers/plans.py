@@ -13,17 +13,14 @@ from domain.database.health import is_away
 from domain.database.visibility import EVERYTHING, of_companies
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
 from domain.planning.menu import find_choices
-from domain.planning.plan_tasks import PlanTask, arrivals_on, road_ahead
-from domain.planning.relaxation import FURTHEST_DETOUR_MILES
-from domain.planning.stored_plans import end_menu, plan_for_task
-from domain.planning.ways_out import HardFloor
-from domain.roads import Road
+from domain.planning.plan_tasks import PlanTask
+from domain.planning.stored_plans import end_menu
 from domain.routes import transitions
 from domain.routes.plans import first_plan, menus, replans, review_requests, reviews
 from domain.routes.plans.first_plan import PlanOutcome
 from domain.routes.plans.replans import Replan, ReplanOutcome
 from domain.routes.plans.reviews import ReviewOutcome
-from domain.stations.corridor_offers import Corridor, offers_along
+from domain.stations.corridor_offers import Corridor
 from domain.telemetry.logs import get_logger
 from domain.telemetry.metrics import PLANNED_AVERAGE_COST, PLANNED_COST, PLANNED_GALLONS, PLANS_MADE, PLANS_RELAXED
 from workers.context import Context
@@ -130,7 +127,7 @@ def make_menu(context: Context, plan_id: UUID) -> None:
             menu = menus.begin_menu(connection, plan_id)
         if menu is None:
             return
-        _, plan = _plan(context, menu.task, now)
+        _, plan = context.planner.plan(menu.task, now)
         choices = find_choices(plan) if isinstance(plan, ComputedPlan) and menus.is_same_plan(menu, plan) else []
         with context.database.pipelined_transaction() as connection:
             menus.finish_menu(connection, menu, choices)
@@ -174,35 +171,9 @@ def _count_fuel(task: PlanTask, plan: ComputedPlan | NoPlan) -> None:
 
 def _compute(context: Context, task: PlanTask, now: datetime) -> tuple[Corridor, ComputedPlan | NoPlan]:
     """Computes a plan that is stored. No transaction is open while its explanation is packed."""
-    corridor, plan = _plan(context, task, now)
+    corridor, plan = context.planner.plan(task, now)
     _ = plan.packed_explanation
     return corridor, plan
-
-
-def _plan(context: Context, task: PlanTask, now: datetime) -> tuple[Corridor, ComputedPlan | NoPlan]:
-    """Computes a plan. No transaction is open while the road is looked up and the plan is computed."""
-    road = road_ahead(task, context.roads).up_to(context.settings.plan_horizon_miles)
-    detour_miles = task.policy.max_detour_miles
-    corridor = _corridor(context, task, road, detour_miles, now)
-    hard_floor = HardFloor.of(context.settings)
-    plan = plan_for_task(task, road, corridor, hard_floor=hard_floor, now=now)
-    if isinstance(plan, NoPlan):
-        further = _corridor(context, task, road, max(detour_miles, FURTHEST_DETOUR_MILES), now)
-        plan = plan_for_task(task, road, corridor, further=further, hard_floor=hard_floor, now=now)
-    return corridor, plan
-
-
-def _corridor(context: Context, task: PlanTask, road: Road, miles: float, now: datetime) -> Corridor:
-    with context.database.pipelined_transaction(snapshot=True) as connection:
-        return offers_along(
-            connection,
-            task.route.company_id,
-            road,
-            miles,
-            context.network,
-            now=now,
-            arrivals=arrivals_on(task, road),
-        )
 
 
 def _wait(context: Context) -> timedelta:

@@ -25,6 +25,13 @@ Arrivals = Callable[[Sequence[float]], Sequence[datetime | None]]
 """Tells when a truck arrives at these miles of its road, which are in driving order; None for the year 10000."""
 
 
+class TooManyPasses(Exception):
+    """The road passes more stations than somebody who waits has time for."""
+
+    def __init__(self, passes: int, most: int) -> None:
+        super().__init__(f"the road passes {passes:,} truck stops, and {most:,} are looked at, at most")
+
+
 class CorridorPrices(NamedTuple):
     """The time of the newest import of prices, the age of the offers' prices, and the stations without a price by
     reason."""
@@ -141,16 +148,19 @@ def offers_along(
     *,
     now: datetime,
     arrivals: Arrivals | None = None,
+    most_passes: int | None = None,
 ) -> Corridor:
     """The offers of all stations within the detour limit that have a price for the company, one for each pass: at the
     price on arrival, or without `arrivals` at the price of now. Closed stations are among them, since the planner knows
-    when the truck is there.
+    when the truck is there. Raises TooManyPasses where the road passes more stations than `most_passes`.
 
     The connection's transaction must be a snapshot.
     """
     company = _COMPANY.one(connection, (company_id,))
     index = network.index(connection, company.newest_stations)
     passes = index.passes(road, max_detour_miles)
+    if most_passes is not None and len(passes) > most_passes:
+        raise TooManyPasses(len(passes), most_passes)
     ids = sorted({index.station_ids[one.station_index] for one in passes})
     span = PriceSpan.of(ZoneInfo(company.time_zone), now, _until(road, arrivals, now))
     stations = _STATIONS.execute(connection, {"today": span.today, "ids": as_json(ids)})
