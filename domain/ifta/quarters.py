@@ -27,6 +27,11 @@ class Quarter:
             raise UnknownQuarter(text)
         return cls(int(match[1]), int(match[2]))
 
+    @classmethod
+    def of(cls, day: date) -> "Quarter":
+        """The quarter of a day."""
+        return cls(day.year, (day.month + 2) // 3)
+
     def __str__(self) -> str:
         return f"{self.year}Q{self.number}"
 

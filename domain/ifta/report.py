@@ -237,14 +237,15 @@ def _line(
         planned,
         rate.rate_per_gallon if rate is not None else None,
         rate.surcharge_per_gallon if rate is not None else None,
-        _tax(rate, burned, planned),
+        tax_due(rate, burned, planned),
         round(bought, REPORT_DECIMALS),
         credited,
-        _tax(rate, burned, credited),
+        tax_due(rate, burned, credited),
     )
 
 
-def _tax(rate: TaxRate | None, burned: float, credited: float) -> float | None:
+def tax_due(rate: TaxRate | None, burned: float, credited: float) -> float | None:
+    """The tax of a state in dollars, for gallons burned and gallons bought there; None where no rate is known."""
     if rate is None:
         return None
     return round(rate.rate_per_gallon * (burned - credited) + rate.surcharge_per_gallon * burned, REPORT_DECIMALS)

@@ -90,7 +90,7 @@ def with_reasons(explanation: Explanation, *, is_whole: bool = True) -> FullExpl
             for one, (why, detail, extra_cost) in zip(explanation["candidates"], reasons, strict=True)
         ],
         "ends_early": _ends_early(explanation["inputs"]),
-        "alternatives": _ways(trip, gallons, objective) if is_whole else [],
+        "alternatives": ways_of_fueling(trip, gallons, objective) if is_whole else [],
     }
 
 
@@ -116,7 +116,7 @@ def _ends_early(inputs: ExplainedInputs) -> str | None:
     return f"the plan ends at mile {end:,.1f}: it looks no further ahead (FUELROUTE_PLAN_HORIZON_MILES)"
 
 
-def _ways(trip: Trip, gallons: Sequence[float], objective: float | None) -> list[ExplainedWay]:
+def ways_of_fueling(trip: Trip, gallons: Sequence[float], objective: float | None) -> list[ExplainedWay]:
     """The costs of the plan and of two rules of thumb: fill up whenever the tank asks for fuel, and fill up at the
     cheapest pump in each range."""
     if objective is None:

@@ -86,11 +86,11 @@ def road_in_words(roads: RoadOrigin) -> RoadInWords:
         ),
         truck=None if truck is None else ", ".join(_parts(truck)) or "not given",
         truck_note=_truck_note(roads["source"], truck),
-        second_ways=[_second_way(way) for way in roads.get("second_ways", ())],
+        second_ways=[second_way_in_words(way) for way in roads.get("second_ways", ())],
     )
 
 
-def _second_way(way: ExplainedSecondWay) -> str:
+def second_way_in_words(way: ExplainedSecondWay) -> str:
     by = f" by {way['by']}" if way["by"] else ""
     miles = f"{abs(way['longer_miles']):,.0f} mi {'longer' if way['longer_miles'] >= 0 else 'shorter'}"
     return (

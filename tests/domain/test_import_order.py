@@ -43,6 +43,7 @@ ORDER = (
     "needs",
     "notices",
     "ifta",
+    "previews",
     "requests",
     "operations",
     "housekeeping",
