@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from domain.database.connections import Connection
 from domain.planning.explanation import FUEL_BY_POLICY, Explanation, pack_explanation
 from domain.planning.fuel_plan import ComputedPlan, compute_plan
-from domain.savings.policy_preview import PLANS, Left, Totals, plan_under, preview_policy
+from domain.planning.what_if import Left
+from domain.savings.policy_preview import PLANS, Totals, plan_under, preview_policy
 from tests.domain.planning.plans import inputs, meridian, priced, usual_policy
 from tests.domain.savings.sent_plans import store_sent_plan
 from tests.factories import Fleet
