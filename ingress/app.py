@@ -56,6 +56,7 @@ def create_app(settings: Settings, health: Health | None = None) -> Starlette:
             Endpoint("GET", "/v1/routes", api.list_routes),
             Endpoint("GET", "/v1/routes/{id}", api.get_route),
             Endpoint("DELETE", "/v1/routes/{id}", api.cancel_route),
+            *(_endpoints_of(drivers) if drivers is not None else ()),
             Endpoint("POST", "/telematics/positions", api.post_positions),
             Endpoint("POST", "/telematics/{id}", inbound.take),
             Endpoint("GET", "/v1/me", api.get_me),
@@ -68,7 +69,6 @@ def create_app(settings: Settings, health: Health | None = None) -> Starlette:
             Endpoint("GET", "/llms.txt", docs.list_for_machines),
             Endpoint("GET", "/healthz", _healthy),
             Endpoint("GET", "/readyz", ready),
-            *(_endpoints_of(drivers) if drivers is not None else ()),
         ],
         lifespan=lifespan,
     )

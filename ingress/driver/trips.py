@@ -1,6 +1,7 @@
 """Finds the trips of tokens, many together: one call of Redis for their limits, and one statement for their links and
 what their pages show."""
 
+import asyncio
 import math
 import time
 from collections.abc import Sequence
@@ -19,6 +20,9 @@ from ingress.api.access import PAUSE_SECONDS
 from ingress.api.services import Services
 from ingress.http.batching import Batcher, Submission
 
+REST_SECONDS = 0.05
+"""The pages that come within this time after a batch are looked up together. A call of Redis and a statement cost as
+much as the pages of three drivers, and a phone does not notice."""
 _MOST_KNOWN = 10_000
 _NOBODY_KNOWN = ""
 """The owner of all requests whose token opened nothing, or was never looked up: they take one turn together."""
@@ -57,9 +61,9 @@ class Trips:
         self._hours = hours
         self._known: dict[bytes, _Known] = {}
         """The tokens that opened a trip, by their hashes."""
-        self._batches: Batcher[str, ShownTrip | TooMany | None] = Batcher(self._find, name="driver_pages", at_once=1)
-        self._first_looks: Batcher[str, ShownTrip | TooMany | None] = Batcher(
-            self._find, name="first_driver_pages", at_once=1
+        self._batches, self._first_looks = (
+            Batcher[str, ShownTrip | TooMany | None](self._find, name=name, at_once=1, rest_seconds=REST_SECONDS)
+            for name in ("driver_pages", "first_driver_pages")
         )
 
     async def find(self, token: str) -> ShownTrip | None:
@@ -100,6 +104,7 @@ class Trips:
                 continue
             self._remember(hash_of_token(one.item), trip)
             one.settle(trip)
+            await asyncio.sleep(0)  # makes its page before the next one is settled, and lets pushes in between
 
     async def _allowed(
         self, batch: Sequence[_Asked], hashes: Sequence[bytes], known: Sequence[_Known | None]

@@ -43,7 +43,8 @@ class Batcher(Generic[Item, Result]):
 
     A batch holds one of `at_once` places until `work` returns. A second batch starts beside it when it is full, or when
     the first one takes long: small batches cost more for each item. `work` settles each submission then or later. When
-    it raises, every submission that is not settled fails. `name` is that of its metrics.
+    it raises, every submission that is not settled fails. `name` is that of its metrics. A batch keeps its place for
+    `rest_seconds` after its work: where a short wait does not matter, batches are then fewer and fuller.
     """
 
     def __init__(
@@ -53,11 +54,13 @@ class Batcher(Generic[Item, Result]):
         name: str,
         max_items: int = 256,
         at_once: int = 2,
+        rest_seconds: float = 0.0,
     ) -> None:
         self._work = work
         self._items, self._waits = BATCH_ITEMS.labels(name), BATCH_WAITS.labels(name)
         self._most_items = max_items
         self._at_once = at_once
+        self._rest_seconds = rest_seconds
         self._start_is_planned = False
         self._waiting: FairQueue[Submission[Item, Result]] = FairQueue()
         self._running: set[asyncio.Task[None]] = set()
@@ -111,3 +114,5 @@ class Batcher(Generic[Item, Result]):
         except Exception as error:
             for submission in batch:
                 submission.fail(error)
+        if self._rest_seconds:
+            await asyncio.sleep(self._rest_seconds)

@@ -262,3 +262,21 @@ def test_an_item_may_get_its_result_after_the_work_on_its_batch_has_returned() -
         assert await waiting == [-1, -2]
 
     run(scenario)
+
+
+def test_items_that_come_while_a_batch_rests_wait_for_its_place() -> None:
+    async def scenario() -> None:
+        work = Work()
+        batcher = Batcher(work, name="tests", at_once=1, rest_seconds=60)
+        assert await submit(batcher, 2) == 4, "the first one does not wait"
+        waiting = asyncio.gather(submit(batcher, 4), submit(batcher, 6))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert (work.batches, waiting.done()) == ([[2]], False)
+        waiting.cancel()
+
+        rested = Batcher(work, name="tests", at_once=1, rest_seconds=0.01)
+        assert [await submit(rested, number) for number in (8, 10)] == [16, 20]
+        await rested.close()
+
+    run(scenario)
