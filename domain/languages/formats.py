@@ -4,14 +4,17 @@ English stays as messages have always been. No number has a separator of thousan
 have 24 hours, as logs of duty have."""
 
 import re
-from datetime import datetime
-from functools import cache
-from typing import NamedTuple
+from datetime import date, datetime, time, tzinfo
+from functools import cache, lru_cache
+from typing import Literal, NamedTuple
 
 from domain.languages.tags import Language
 from domain.languages.units import CURRENCY_OF, Country
 
 _DIGITS = re.compile(r"[#,.0]+")
+_SOME_DAY = date(2000, 1, 1)
+_KEPT = 8_000
+"""Days and times of day that are kept as they are written: each page names many, and Babel takes long for each."""
 _UNICODE_SPACES = re.compile("[\u00a0\u2009\u202f]")
 
 _LOCALES = {Language.SPANISH: "es_US", Language.FRENCH: "fr_CA", Language.PUNJABI: "pa_Guru"}
@@ -54,32 +57,41 @@ def _plain(text: str) -> str:
     return _UNICODE_SPACES.sub(" ", text)
 
 
-def written_day(at: datetime, language: Language) -> str:
-    """The day in its own time zone: `Fri Nov 20`."""
-    return f"{at:%a %b %d}" if language is Language.ENGLISH else _by_skeleton("MMMEd", at, language)
+@lru_cache(maxsize=_KEPT)
+def written_day(day: date, language: Language) -> str:
+    """The day, such as `Fri Nov 20`."""
+    return f"{day:%a %b %d}" if language is Language.ENGLISH else _by_skeleton("MMMEd", day, language)
 
 
-def written_weekday(at: datetime, language: Language) -> str:
-    return f"{at:%a}" if language is Language.ENGLISH else _by_skeleton("E", at, language)
+@lru_cache(maxsize=_KEPT)
+def written_weekday(day: date, language: Language) -> str:
+    return f"{day:%a}" if language is Language.ENGLISH else _by_skeleton("E", day, language)
 
 
-def written_clock(at: datetime, language: Language) -> str:
-    return f"{at:%H:%M}" if language is Language.ENGLISH else _by_skeleton("Hm", at, language)
+@lru_cache(maxsize=_KEPT)
+def written_clock(hour: int, minute: int, language: Language) -> str:
+    if language is Language.ENGLISH:
+        return f"{hour:02}:{minute:02}"
+    return _by_skeleton("Hm", _SOME_DAY, language, time(hour, minute))
 
 
 def written_zone(at: datetime, language: Language) -> str:
     """The short name of the time zone, such as `CST`, or `HNC` in French. CLDR has none in some languages, and drivers
     know the English one."""
     name = f"{at:%Z}"
-    if language is not Language.FRENCH:
-        return name
-    from babel.dates import format_datetime
+    return _french_zone(at.tzinfo, name, is_summer_time=bool(at.dst())) if language is Language.FRENCH else name
 
-    own = format_datetime(at, "z", tzinfo=at.tzinfo, locale=_LOCALES[language])
+
+@lru_cache(maxsize=_KEPT)
+def _french_zone(zone: tzinfo | None, name: str, *, is_summer_time: bool) -> str:
+    from babel.dates import get_timezone_name
+
+    variant: Literal["daylight", "standard"] = "daylight" if is_summer_time else "standard"
+    own = get_timezone_name(zone, "short", locale=_LOCALES[Language.FRENCH], zone_variant=variant)
     return own if own.isalpha() else name
 
 
-def _by_skeleton(skeleton: str, at: datetime, language: Language) -> str:
+def _by_skeleton(skeleton: str, day: date, language: Language, clock: time = time()) -> str:
     from babel.dates import format_skeleton
 
-    return _plain(format_skeleton(skeleton, at, tzinfo=at.tzinfo, locale=_LOCALES[language]))
+    return _plain(format_skeleton(skeleton, datetime.combine(day, clock), locale=_LOCALES[language]))

@@ -70,13 +70,13 @@ class Words:
         return f"{self.day(at)} {self.clock(at)} {written_zone(at, self.language)}"
 
     def day(self, at: datetime) -> str:
-        return written_day(at, self.language)
+        return written_day(at.date(), self.language)
 
     def weekday(self, at: datetime) -> str:
-        return written_weekday(at, self.language)
+        return written_weekday(at.date(), self.language)
 
     def clock(self, at: datetime) -> str:
-        return written_clock(at, self.language)
+        return written_clock(at.hour, at.minute, self.language)
 
 
 ENGLISH = Words()
