@@ -27,6 +27,7 @@ from domain.driver_page.shown_trip import (
     TripState,
 )
 from domain.lifecycle import SHOWS_PLAN, AnswerKind, RouteStatus
+from domain.planning.coarse_ways import unpack_way
 from domain.planning.next_fuel_stop import Milestone, index_of_next_fuel_stop
 from domain.roads import Point
 from domain.routes.plans.stored_choices import STATUS_NOW
@@ -308,8 +309,8 @@ def _next_fuel_stop(
     """The index of the next fuel stop, the number of all where none is ahead; and the mile of the truck."""
     place, reached_mile = _place_of(row), getattr(entries.get(row.reached - 1), "mile", None) or 0.0
     mile = None
-    if row.coarse_way is not None and row.truck_at is not None and place is not None:
-        mile = mile_of_truck(row.coarse_way, row.truck_at, place, reached_mile=reached_mile)
+    if row.coarse_way is not None and place is not None:
+        mile = mile_of_truck(unpack_way(row.coarse_way), place, reached_mile=reached_mile)
     ahead = stops[row.reached] if row.reached < len(stops) else None
     if ahead is None:
         return len(plan.stops), mile

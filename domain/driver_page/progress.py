@@ -1,21 +1,36 @@
-"""The mile that a truck has reached on the road of its plan, and the miles to a place from there."""
+"""The mile that a truck has reached on the road of its plan, and the miles to a place from there.
 
-from datetime import datetime
+A page is asked for every minute by each driver, and shows whole miles. So the road is taken for flat around the truck;
+`deviations.PlannedWay`, which judges trucks, takes five times as long on a sphere."""
 
-from domain.planning.coarse_ways import unpack_way
-from domain.planning.deviations import PlannedWay, TrackedFix
-from domain.roads import Point, great_circle_miles
+import math
 
-_ROAD_PER_STRAIGHT_MILE = 1.2
-"""Roads of the United States are about a fifth longer than the straight line."""
+import numpy as np
+
+from domain.planning.coarse_ways import CoarseWay
+from domain.planning.deviations import OFF_ROAD_MILES
+from domain.roads import CIRCUITY, Point, great_circle_miles
+from domain.roads.sphere import MILES_PER_DEGREE
 
 
-def mile_of_truck(coarse_way: bytes, at: datetime, place: Point, *, reached_mile: float) -> float | None:
-    """The mile of the plan's road that a truck has come to, with the mile of the last stop that it has reached; None
-    for a truck off the road."""
-    way = unpack_way(coarse_way)
-    planned = PlannedWay(way.line, way.line_miles, (), reached=[(at, reached_mile)])
-    return planned.miles_of([TrackedFix(at, *place)])[0]
+def mile_of_truck(way: CoarseWay, truck: Point, *, reached_mile: float) -> float | None:
+    """The mile of the plan's road that a truck has come to: where it first passes the truck from the last stop that was
+    reached, at `reached_mile`. None for a truck off the road."""
+    degrees_north, degrees_east = (way.line - truck).T
+    north = MILES_PER_DEGREE * degrees_north
+    east = MILES_PER_DEGREE * math.cos(math.radians(truck.latitude)) * ((degrees_east + 180) % 360 - 180)
+    to_north, to_east = np.diff(north), np.diff(east)
+    north, east = north[:-1], east[:-1]
+    squared = np.maximum(to_north**2 + to_east**2, 1e-9)
+    share = np.clip(-(north * to_north + east * to_east) / squared, 0.0, 1.0)
+    miles_off = np.hypot(north + share * to_north, east + share * to_east)
+    miles = way.line_miles[:-1] + share * np.diff(way.line_miles)
+    near = np.flatnonzero(miles_off <= OFF_ROAD_MILES)
+    ahead = near[miles[near] >= reached_mile - OFF_ROAD_MILES]
+    if not len(ahead):
+        return reached_mile if len(near) else None
+    first_pass = ahead[ahead - ahead[0] == np.arange(len(ahead))]
+    return max(reached_mile, float(miles[first_pass[np.argmin(miles_off[first_pass])]]))
 
 
 def miles_to(mile: float, truck_mile: float | None, truck: Point | None, place: Point) -> float | None:
@@ -23,4 +38,4 @@ def miles_to(mile: float, truck_mile: float | None, truck: Point | None, place: 
     the straight line; None for a truck without a position."""
     if truck_mile is not None:
         return max(mile - truck_mile, 0.0)
-    return great_circle_miles(truck, place) * _ROAD_PER_STRAIGHT_MILE if truck is not None else None
+    return great_circle_miles(truck, place) * CIRCUITY if truck is not None else None
