@@ -25,8 +25,12 @@ class Words:
     language: Language = Language.ENGLISH
     units: Units = US_UNITS
 
+    def text(self, text: str) -> str:
+        """The text as its catalogue has it, with the names of its values in braces."""
+        return catalogue(self.language).gettext(text)
+
     def say(self, text: str, **values: object) -> str:
-        return catalogue(self.language).gettext(text).format(**values)
+        return self.text(text).format(**values)
 
     def say_many(self, one: str, several: str, count: int, **values: object) -> str:
         """The form for a count, which is the value `count`."""

@@ -28,7 +28,7 @@ from domain.settings import Settings
 from domain.telemetry.logs import get_logger
 from ingress.api.request import Answer, Request
 from ingress.api.services import Services
-from ingress.driver.rendering import STATIC, STYLES_HASH, Rendering
+from ingress.driver.rendering import STATIC, STYLES_HASH, make_empty_page, make_trip_page
 from ingress.driver.trips import TooMany, Trips
 from ingress.http.fair_queue import CapacityTimeout
 from ingress.http.problems import ApiError
@@ -81,7 +81,6 @@ class DriverPages:
         self._services = services
         self._body_timeout_seconds = settings.body_timeout_seconds
         self._trips = Trips(services, hours=settings.driver_link_hours)
-        self._rendering = Rendering()
         self._scripts = {path.name: path.read_bytes() for path in STATIC.iterdir()}
 
     async def show(self, request: Request) -> Answer:
@@ -117,10 +116,10 @@ class DriverPages:
             )
             await self._services.in_thread_of(trip.link.company_id, lambda: self._store(trip.link, take))
         except ImpossibleAnswer as error:
-            return Answer(400, self._rendering.page(trip, words, fault=words.say(str(error))), _HTML, _FRESH)
+            return Answer(400, make_trip_page(trip, words, fault=words.say(str(error))), _HTML, _FRESH)
         except ImpossibleStep as error:
             fault = f"{words.say(_NOT_POSSIBLE)} {capitalized(words.say(str(error)))}."
-            return Answer(400, self._rendering.page(trip, words, fault=fault), _HTML, _FRESH)
+            return Answer(400, make_trip_page(trip, words, fault=fault), _HTML, _FRESH)
         address = request.scope["raw_path"] + (b"?" + query if (query := request.scope["query_string"]) else b"")
         return Answer(303, b"", _HTML, (*_FRESH, (b"location", address)))
 
@@ -139,16 +138,16 @@ class DriverPages:
         await self._trips.close()
 
     def _page(self, request: Request, trip: ShownTrip) -> Answer:
-        body = self._rendering.page(trip, _words_of(request, trip))
+        body = make_trip_page(trip, _words_of(request, trip))
         tag = b'"%s"' % sha256(body).hexdigest()[:32].encode()
         headers = (*_FRESH, (b"etag", tag))
         return Answer(304, b"", _HTML, headers) if request.if_none_match == tag else Answer(200, body, _HTML, headers)
 
     def _nothing(self, request: Request) -> Answer:
-        return Answer(404, self._rendering.nothing(*_NOTHING, _words_of_phone(request)), _HTML, _FRESH)
+        return Answer(404, make_empty_page(*_NOTHING, _words_of_phone(request)), _HTML, _FRESH)
 
     def _too_many(self, request: Request, refusal: TooMany) -> Answer:
-        body = self._rendering.nothing(*_TOO_MANY, _words_of_phone(request))
+        body = make_empty_page(*_TOO_MANY, _words_of_phone(request))
         return Answer(429, body, _HTML, (*_FRESH, (b"retry-after", b"%d" % refusal.retry_after_seconds)))
 
     def _failed(self, request: Request, error: Exception) -> Answer:
@@ -156,7 +155,7 @@ class DriverPages:
             log.warning("driver_page.database_away", request_id=request.own_id, error=type(error).__name__)
         else:
             log.exception("driver_page.failed", request_id=request.own_id)
-        body = self._rendering.nothing(*_FAILED, _words_of_phone(request))
+        body = make_empty_page(*_FAILED, _words_of_phone(request))
         return Answer(503, body, _HTML, (*_FRESH, (b"retry-after", b"5")))
 
 

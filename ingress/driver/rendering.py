@@ -2,19 +2,33 @@
 
 import base64
 import hashlib
+import re
 from datetime import datetime
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from markupsafe import Markup
-
-from domain.driver_page.shown_trip import PlanChanges, ShownChoice, ShownFuelStop, ShownTrip, ShownWayOut
+from domain.driver_page.shown_trip import (
+    PlanChanges,
+    ShownAnswer,
+    ShownChoice,
+    ShownFuelStop,
+    ShownPriceChange,
+    ShownStop,
+    ShownTrip,
+    ShownWayOut,
+)
 from domain.ids import shown_id
 from domain.languages.catalogues import is_checked
 from domain.languages.tags import OWN_NAMES
 from domain.languages.words import ENGLISH, Words, capitalized, purchase_in_words, text_to_say
 from domain.lifecycle import AnswerKind, ChoiceKind, ChoiceStatus, RefusalReason
 from domain.messages.message_text import OFF_ROAD_NOTICE_MILES, map_address, shortened
+from domain.roads import Point
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _HERE = Path(__file__).parent
 STATIC = _HERE / "static"
@@ -70,70 +84,72 @@ _DECIDED = {
 }
 """The state of a choice that cannot be taken now."""
 
-_HIDDEN = Markup(
-    '<input type="hidden" name="key" value="{key}"><input type="hidden" name="plan" value="{plan}">'
-    '<input type="hidden" name="stop" value="{stop}"><input type="hidden" name="kind" value="{kind}">'
-)
+_SAYS = re.compile(r'\bsay\("([^"]+)"(?:, )?')
 
 
-class Rendering:
-    """Makes the pages of one process."""
+def make_trip_page(trip: ShownTrip, words: Words = ENGLISH, *, fault: str = "") -> bytes:
+    """The page of a trip. `fault` says why an answer could not be taken, in his language."""
+    plan_id = shown_id("pln", trip.plan.id) if trip.plan is not None else ""
+    page = templates_of(words).get_template("page.html")
+    return page.render(trip=trip, zone=ZoneInfo(trip.time_zone), plan_id=plan_id, fault=fault).encode()
 
-    def __init__(self) -> None:
-        from jinja2 import Environment, PackageLoader, StrictUndefined  # a process without the page does not load it
 
-        templates = Environment(
-            loader=PackageLoader("ingress.driver"),
-            autoescape=True,
-            trim_blocks=True,
-            lstrip_blocks=True,
-            undefined=StrictUndefined,
-            auto_reload=False,
-        )
-        templates.filters["short"] = lambda text: shortened(text, LONGEST_TEXT)
-        templates.globals |= {"styles": STYLES, "versions": {path.name: _version(path) for path in STATIC.iterdir()}}
-        self._page = templates.get_template("page.html")
-        self._nothing = templates.get_template("nothing.html")
+def make_empty_page(title: str, text: str, words: Words = ENGLISH) -> bytes:
+    """A page that shows no trip. Title and text are texts to say."""
+    page = templates_of(words).get_template("nothing.html")
+    return page.render(title=words.say(title), text=words.say(text)).encode()
 
-    def page(self, trip: ShownTrip, words: Words = ENGLISH, *, fault: str = "") -> bytes:
-        """The page of a trip. `fault` says why an answer could not be taken, in his language."""
-        return self._page.render(trip=trip, say=words.say, it=_Told(trip, words), fault=fault).encode()
 
-    def nothing(self, title: str, text: str, words: Words = ENGLISH) -> bytes:
-        """A page that shows no trip. Title and text are texts to say."""
-        return self._nothing.render(say=words.say, language=words.language, title=title, text=text).encode()
+@cache
+def templates_of(words: Words) -> "Environment":
+    """The templates in a language and its units, compiled with the texts in place: only the values of a trip cost its
+    page something."""
+    from jinja2 import DictLoader, Environment, StrictUndefined  # a process without the page does not load it
+
+    templates = Environment(
+        loader=DictLoader({path.name: _translated(path, words) for path in (_HERE / "templates").glob("*.html")}),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+        auto_reload=False,
+    )
+    told = _Told(words)
+    templates.filters |= {name: getattr(told, name) for name in dir(told) if not name.startswith("_")}
+    templates.filters |= {"put": str.format, "short": lambda text: shortened(text, LONGEST_TEXT)}
+    templates.globals |= {
+        "styles": STYLES,
+        "versions": {path.name: _version(path) for path in STATIC.iterdir()},
+        "language": words.language,
+        "units": words.units,
+        "is_checked": is_checked(words.language),
+    }
+    reasons = {reason: words.say(text) for reason, text in _REASONS.items()}
+    templates.globals |= {  # the same on every page in the language
+        "language_links": templates.get_template("_language_links.html").render(own_names=OWN_NAMES),
+        "reason_buttons": templates.get_template("_reason_buttons.html").render(reasons=reasons),
+    }
+    return templates
+
+
+def _translated(path: Path, words: Words) -> str:
+    """A template with its texts in a language: of `say("Trip {name}", name=x)` becomes `"Viaje {name}"|put(name=x)`. A
+    text without values is put into the page when the template is compiled."""
+    return _SAYS.sub(lambda said: f'"{words.text(said[1])}"|put(', path.read_text(encoding="utf-8"))
 
 
 class _Told:
-    """The values of a trip's page in a language."""
+    """The values of a trip's page in words. Each method is a filter of the templates."""
 
-    def __init__(self, trip: ShownTrip, words: Words) -> None:
-        self._trip = trip
+    def __init__(self, words: Words) -> None:
         self._words = words
-        self._zone = ZoneInfo(trip.time_zone)
-        self.language = words.language
-        self.plan_id = shown_id("pln", trip.plan.id) if trip.plan is not None else ""
-        self.reasons = _REASONS
-        self.is_metric = words.units.is_metric
-        self.country = words.units.country
-        self.takes_price = words.units.per_usd is not None
-        self.own_names = OWN_NAMES
-        self.is_checked = is_checked(words.language)
+        self.distance, self.mile, self.money = words.distance, words.mile, words.money
 
-    def moment(self, at: datetime) -> str:
+    def moment(self, at: datetime, zone: ZoneInfo) -> str:
         try:
-            return self._words.moment(at.astimezone(self._zone))
+            return self._words.moment(at.astimezone(zone))
         except OverflowError:  # the first and the last day that there are
             return self._words.moment(at)
-
-    def distance(self, miles: float) -> str:
-        return self._words.distance(miles)
-
-    def mile(self, miles: float) -> str:
-        return self._words.mile(miles)
-
-    def volume(self, gallons: float) -> str:
-        return self._words.volume(gallons)
 
     def purchase(self, stop: ShownFuelStop) -> str:
         return capitalized(purchase_in_words(stop.gallons, stop.fill_to_percent, self._words))
@@ -144,9 +160,6 @@ class _Told:
         if self._words.units.is_metric:
             text = text_to_say("{price} a litre")
         return self._words.say(text, price=price)
-
-    def money(self, dollars: float) -> str:
-        return self._words.money(dollars)
 
     def way_to(self, stop: ShownFuelStop) -> str:
         """The road, the exit and the side: `I-80 E, exit 122, on the right`."""
@@ -177,28 +190,21 @@ class _Told:
             return say("If it is closed: drive on, the fuel reaches {mile}.", mile=mile)
         return say("If it is closed: {station}, {mile}.", station=way_out.name, mile=mile)
 
-    def price_change(self, stop: ShownFuelStop) -> str:
-        change = stop.price_change
-        if change is None:
-            return ""
+    def price_change(self, change: ShownPriceChange, zone: ZoneInfo) -> str:
         return self._words.say(
             "Price before {moment}: {before}, then {after}.",
-            moment=self.moment(change.at),
+            moment=self.moment(change.at, zone),
             before=self._words.price_of_volume(change.before),
             after=self._words.price_of_volume(change.after),
         )
 
-    def map(self, latitude: float, longitude: float) -> str:
-        return map_address(latitude, longitude, self._trip.map_link)
+    def map(self, place: Point, map_link: str) -> str:
+        return map_address(*place, map_link)
 
-    def hidden(self, stop: ShownFuelStop, kind: str) -> Markup:
-        """The fields that say which fuel stop a form answers, and how."""
-        return _HIDDEN.format(key=self._key(stop, kind), plan=self.plan_id, stop=stop.number, kind=kind)
-
-    def _key(self, stop: ShownFuelStop, kind: str) -> str:
+    def answer_key(self, trip: ShownTrip, plan_id: str, stop: int, kind: str) -> str:
         """The key of the next answer of a kind to a fuel stop, from a browser that makes none: a form that is sent
         twice is one answer."""
-        made = f"{self._trip.link.id} {self.plan_id} {stop.number} {kind} {self._trip.answers}"
+        made = f"{trip.link.id} {plan_id} {stop} {kind} {trip.answers}"
         return hashlib.sha256(made.encode()).hexdigest()[:32]
 
     def choice_kind(self, choice: ShownChoice) -> str:
@@ -229,12 +235,9 @@ class _Told:
     def choice_id(self, choice: ShownChoice) -> str:
         return shown_id("cho", choice.id)
 
-    def answer(self, stop: ShownFuelStop) -> str:
+    def answer(self, answer: ShownAnswer, zone: ZoneInfo) -> str:
         """The driver's newest answer to a fuel stop."""
-        answer, say = stop.answer, self._words.say
-        if answer is None:
-            return ""
-        moment = self.moment(answer.at)
+        say, moment = self._words.say, self.moment(answer.at, zone)
         if answer.kind is AnswerKind.GOING:
             return say("You said {moment}: I go there.", moment=moment)
         if answer.kind is AnswerKind.FUELED or answer.reason is None:
@@ -245,13 +248,13 @@ class _Told:
         text = _CAUSES.get(changes.cause or "")
         return self._words.say(text) if text is not None else ""
 
-    def window(self, start: datetime | None, end: datetime | None) -> str:
-        say = self._words.say
+    def window(self, stop: ShownStop, zone: ZoneInfo) -> str:
+        say, start, end = self._words.say, stop.window_start, stop.window_end
         if start is not None and end is not None:
-            return say("Appointment from {start} to {end}", start=self.moment(start), end=self.moment(end))
+            return say("Appointment from {start} to {end}", start=self.moment(start, zone), end=self.moment(end, zone))
         if start is not None:
-            return say("Appointment from {start}", start=self.moment(start))
-        return say("Appointment until {end}", end=self.moment(end)) if end is not None else ""
+            return say("Appointment from {start}", start=self.moment(start, zone))
+        return say("Appointment until {end}", end=self.moment(end, zone)) if end is not None else ""
 
 
 def _version(path: Path) -> str:
