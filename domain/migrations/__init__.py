@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import psycopg
 import sqlalchemy
-from alembic import command
-from alembic.runtime.migration import MigrationContext
+from alembic.runtime.environment import EnvironmentContext
+from alembic.runtime.migration import MigrationContext, MigrationStep
+from alembic.script import ScriptDirectory
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
 from domain.backoff import backoff
@@ -19,7 +20,7 @@ from domain.database.connections import MIGRATION_LOCKS, DatabaseProblem, open_s
 from domain.database.options import MIGRATING
 from domain.database.statements import NotNull, Statement
 from domain.migrations.backfills import Report, SilentReport, run_backfill
-from domain.migrations.rendering import Migration, alembic_config, migrations
+from domain.migrations.rendering import Migration, alembic_config, migration_scripts, migrations
 
 __all__ = ["alembic_config", "current_revision", "engine", "migrate", "pending"]
 
@@ -55,17 +56,18 @@ def migrate(url: str, report: Report | None = None, *, patience_seconds: float =
     with engine(url).connect() as connection:
         _wait_for_turn(connection, report)
         try:
-            everything = migrations()
-            lacking = pending(_current_revision(connection), everything)
+            scripts = migration_scripts()
+            everything = migrations(scripts)
+            lacking = pending(_current_revision(connection, everything), everything)
             for migration in everything:
                 if migration in lacking:
-                    _retry(url, report, patience_seconds, partial(_upgrade, connection, migration))
+                    _retry(url, report, patience_seconds, partial(_upgrade, connection, scripts, migration))
                 if migration.backfill is not None:  # also of an applied one: it may have been stopped
                     with open_session(url, MIGRATING, autocommit=True) as session:
                         run_backfill(
                             session, migration.revision, migration.backfill, report, patience_seconds=patience_seconds
                         )
-            return str(_current_revision(connection))
+            return str(_current_revision(connection, everything))
         except (LockNotAvailable, DeadlockDetected):
             raise DatabaseProblem(
                 f"others held the lock of a table for more than {patience_seconds:.0f} s{_oldest_transaction(url)}: end"
@@ -82,7 +84,7 @@ def current_revision(url: str) -> str | None:
     or for a schema that these migrations do not know."""
     check_server(url)
     with engine(url).connect() as connection:
-        return _current_revision(connection)
+        return _current_revision(connection, migrations())
 
 
 def pending(revision: str | None, everything: list[Migration]) -> list[Migration]:
@@ -113,10 +115,10 @@ def _wait_for_turn(connection: sqlalchemy.Connection, report: Report) -> None:
         time.sleep(_TURN_SECONDS)
 
 
-def _current_revision(connection: sqlalchemy.Connection) -> str | None:
+def _current_revision(connection: sqlalchemy.Connection, everything: list[Migration]) -> str | None:
     revision = MigrationContext.configure(connection).get_current_revision()
     connection.commit()
-    if revision is not None and revision not in {migration.revision for migration in migrations()}:
+    if revision is not None and revision not in {migration.revision for migration in everything}:
         raise DatabaseProblem(
             f"the schema of the database is of another release (revision {revision}): use a database of this release,"
             " or the release that made this one"
@@ -124,9 +126,12 @@ def _current_revision(connection: sqlalchemy.Connection) -> str | None:
     return revision
 
 
-def _upgrade(connection: sqlalchemy.Connection, migration: Migration) -> None:
+def _upgrade(connection: sqlalchemy.Connection, scripts: ScriptDirectory, migration: Migration) -> None:
+    """Runs one migration as `alembic upgrade` does, which would load the modules of all of them each time."""
+    step = MigrationStep.upgrade_from_script(scripts.revision_map, scripts.get_revision(migration.revision))
     try:
-        command.upgrade(alembic_config(connection), migration.revision)
+        with EnvironmentContext(alembic_config(connection), scripts, fn=lambda *_: [step]):
+            scripts.run_env()
     except sqlalchemy.exc.DBAPIError as error:
         connection.rollback()
         if isinstance(error.orig, psycopg.Error):

@@ -50,10 +50,15 @@ def alembic_config(connection: sqlalchemy.Connection | None = None) -> Config:
     return config
 
 
-def migrations() -> list[Migration]:
+def migration_scripts() -> ScriptDirectory:
+    """Loads the modules of all migrations when they are first asked for."""
+    return ScriptDirectory.from_config(alembic_config())
+
+
+def migrations(scripts: ScriptDirectory | None = None) -> list[Migration]:
     """All migrations, the first one first."""
-    scripts = ScriptDirectory.from_config(alembic_config()).walk_revisions()
-    return [_migration(script) for script in reversed(list(scripts))]
+    revisions = (scripts or migration_scripts()).walk_revisions()
+    return [_migration(script) for script in reversed(list(revisions))]
 
 
 def _migration(script: Script) -> Migration:
