@@ -3,7 +3,7 @@ two simple ways of fueling would have cost.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from domain.planning.explanation import (
     Explanation,
     FullExplanation,
 )
+from domain.planning.habits import Habit, at_every_need, cheapest_in_reach, fuel_by_habit
 from domain.planning.rounding import MAX_ROUNDING_LOSS_DOLLARS
 from domain.planning.trips import (
     DOLLAR_TOLERANCE,
@@ -124,45 +125,23 @@ def ways_of_fueling(trip: Trip, gallons: Sequence[float], objective: float | Non
     trip = replace(trip, max_stops=None)  # the rules of thumb have no such limit
     return [
         _way("this plan", trip, [Purchase(index, amount) for index, amount in enumerate(gallons) if amount]),
-        _by_rule("fill up at every need", trip, lambda reachable: reachable[-1]),
-        _by_rule(
-            "cheapest pump in each range",
-            trip,
-            lambda reachable: min(reachable, key=lambda index: (trip.candidates[index].price, -index)),
-        ),
+        _by_rule("fill up at every need", trip, at_every_need),
+        _by_rule("cheapest pump in each range", trip, cheapest_in_reach),
     ]
 
 
-def _by_rule(name: str, trip: Trip, choose: Callable[[Sequence[int]], int]) -> ExplainedWay:
-    """Fill up at the candidate in reach that `choose` picks, until the destination is in reach too."""
-    purchases: list[Purchase] = []
-    mile, fuel, position = 0.0, min(trip.start_gallons, trip.usable_gallons), 0
-    while True:
-        lowest = max(trip.end_gallons, trip.lowest_gallons(len(purchases))) - GALLON_TOLERANCE
-        if trip.gallons_left(from_mile=mile, gallons=fuel) >= lowest:
-            return _way(name, trip, purchases)
-        reachable = []
-        for index in range(position, len(trip.candidates)):
-            one = trip.candidates[index]
-            on_arrival = trip.arriving_gallons(one, from_mile=mile, gallons=fuel)
-            room = trip.usable_gallons - on_arrival
-            lowest = trip.lowest_on_arriving(one, len(purchases)) - GALLON_TOLERANCE
-            if on_arrival >= lowest and room >= max(trip.smallest_purchase(one), GALLON_TOLERANCE):
-                reachable.append(index)
-        if not reachable:
-            return {
-                "name": name,
-                "objective": None,
-                "objective_less_leftover": None,
-                "stops": len(purchases),
-                "gallons": _gallons(purchases),
-                "left_gallons": None,
-            }
-        index = choose(reachable)
-        one = trip.candidates[index]
-        on_arrival = trip.arriving_gallons(one, from_mile=mile, gallons=fuel)
-        purchases.append(Purchase(index, trip.usable_gallons - on_arrival))
-        mile, fuel, position = one.mile, trip.usable_gallons - trip.gallons_back_to_road(one), index + 1
+def _by_rule(name: str, trip: Trip, habit: Habit) -> ExplainedWay:
+    fueling = fuel_by_habit(trip, habit)
+    if fueling.arrives:
+        return _way(name, trip, fueling.purchases)
+    return {
+        "name": name,
+        "objective": None,
+        "objective_less_leftover": None,
+        "stops": len(fueling.purchases),
+        "gallons": _gallons(fueling.purchases),
+        "left_gallons": None,
+    }
 
 
 def _way(name: str, trip: Trip, purchases: Sequence[Purchase]) -> ExplainedWay:
