@@ -65,6 +65,8 @@ from domain.routes.plans import closed_stations, first_plan, menus, review_reque
 from domain.routes.reading import changes, counts
 from domain.routes.transitions import expire_started_routes
 from domain.sandbox import drives
+from domain.savings.habit_costs import LeftOut, WaitingTrip, drive_waiting, leave_out, waiting_trips
+from domain.savings.usual_fueling import UsualFuelings
 from domain.settings import Settings
 from domain.stations.closures import forget_closures
 from domain.stations.held_prices import forget_held_prices
@@ -234,6 +236,33 @@ class Passes:
         radius = self.settings.arrival_radius_meters
         with self.database.transaction() as connection:
             return {"detained": detained.find_detained(connection, radius_meters=radius, now=clock.now())}
+
+    def compare_habits(self) -> dict[str, int]:
+        """Drives the habits of fueling over the trips of plans that drivers have. It runs every minute, and takes a few
+        seconds at most; the rest waits for the next minute. A failure of one trip does not affect the others."""
+        started, now = time.monotonic(), clock.now()
+        moved = {"trips_compared": 0, "trips_left_out": 0}
+        with self.database.transaction() as connection:
+            trips = waiting_trips(connection, limit=_TRUCKS)
+        fuelings = UsualFuelings()
+        for trip in trips:
+            if time.monotonic() - started > _ROADS_SECONDS:
+                break
+            moved["trips_compared" if self._compare_habits(trip, fuelings, now) else "trips_left_out"] += 1
+        return moved
+
+    def _compare_habits(self, trip: WaitingTrip, fuelings: UsualFuelings, now: datetime) -> bool:
+        """Drive the habits over one trip. If that fails, the trip waits no longer."""
+        try:
+            with self.database.transaction() as connection:
+                return drive_waiting(connection, trip, fuelings, now=now)
+        except Exception as error:
+            if is_away(error):
+                raise
+            log.exception("habits.failed", route_id=trip.route_id, company_id=trip.company_id)
+        with self.database.transaction() as connection:
+            leave_out(connection, trip, LeftOut.FAILED, now=now)
+        return False
 
     def tell_people(self) -> dict[str, int]:
         """Compares the needs of companies with what people were told, and enqueues the notices that are due. It runs

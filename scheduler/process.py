@@ -92,6 +92,7 @@ def _lead(
             ("driven_roads", passes.learn_roads, _DRIVEN_ROADS_SECONDS),
             ("burn", passes.learn_burn, _BURN_SECONDS),
             ("fuel_stops", passes.see_fuel_stops, _BURN_SECONDS),
+            ("habits", passes.compare_habits, _BURN_SECONDS),
             ("detention", passes.find_detained, _DETENTION_SECONDS),
             ("housekeeping", passes.housekeeping, _HOUSEKEEPING_SECONDS),
         ):

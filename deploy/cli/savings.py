@@ -14,6 +14,8 @@ from domain.database.connections import Connection, Tenant
 from domain.files.csvfiles import write_records
 from domain.lifecycle import Environment
 from domain.savings.export import CSV_COLUMNS, figures_row, line_row, plan_row, week_row
+from domain.savings.habit_costs import HABIT_BASIS
+from domain.savings.habit_report import HABIT_COLUMNS, HabitSavings, habit_row, savings_by_habit
 from domain.savings.report import (
     PROVEN_BASIS,
     SAVINGS_BASIS,
@@ -52,25 +54,36 @@ def savings_report(
     A plan counts once its driver has it, while its route is active or completed; of several versions only the newest
     counts, on the day when it was made. The savings of a plan are the cost of its gallons at the average price of its
     road's stations, less their planned cost. Beside them stand the proven savings of the routes whose fuel-card
-    fills were imported: their gallons at that average price, less what was paid.
+    fills were imported: their gallons at that average price, less what was paid. Below stands what the trips would
+    have cost by three habits of fueling, driven over the inputs of each plan.
     """
     tenant = Tenant(company_id, environment)
     with transaction() as connection:
         span = span_between(connection, company_id, first_day, last_day)
         weeks = savings_by_week(connection, tenant, span)
         rows = list(_rows(connection, tenant, span, by))
+        habits = savings_by_habit(connection, tenant, span)
     total = total_of(weeks)
     document = {
         "basis": SAVINGS_BASIS,
         "proven_basis": PROVEN_BASIS,
         **report_document(tenant, span, by, rows),
         "totals": figures_row(total),
+        "habit_basis": HABIT_BASIS,
+        "habits": [habit_row(one) for one in habits],
     }
     write_file(csv_file, lambda file: write_records(file, CSV_COLUMNS[by], rows))
-    show(as_json, document, lambda: _print(span, by, rows, total, csv_file))
+    show(as_json, document, lambda: _print(span, by, rows, total, habits, csv_file))
 
 
-def _print(span: Span, by: Grouping, rows: list[dict[str, Any]], total: Figures, csv_file: Path | None) -> None:
+def _print(
+    span: Span,
+    by: Grouping,
+    rows: list[dict[str, Any]],
+    total: Figures,
+    habits: list[HabitSavings],
+    csv_file: Path | None,
+) -> None:
     if not total.plans:
         screen.print(f"no plan counts from {span.first_day} to {span.last_day}")
     else:
@@ -86,8 +99,18 @@ def _print(span: Span, by: Grouping, rows: list[dict[str, Any]], total: Figures,
                 f" ({total.with_fills_percent} % of the plans)"
             )
             screen.print(PROVEN_BASIS)
+        print_habits(habits)
     if csv_file is not None:
         screen.print(f"wrote {csv_file}")
+
+
+def print_habits(habits: list[HabitSavings]) -> None:
+    """The savings against each habit, with its method below."""
+    hidden = ("method",)
+    print_table([_readable(habit_row(one)) for one in habits], *(name for name in HABIT_COLUMNS if name not in hidden))
+    for one in habits:
+        screen.print(f"{one.habit}: {one.method}")
+    screen.print(HABIT_BASIS)
 
 
 def _rows(connection: Connection, tenant: Tenant, span: Span, by: Grouping) -> Iterator[dict[str, Any]]:

@@ -42,7 +42,8 @@ _DELETE = [
     *(
         Command(f"DELETE FROM {table} WHERE route_id = ANY(%s)")
         for table in (
-            *("webhook_events", "messages", "route_events", "visits", "savings", "stop_verdicts", "sandbox_drives"),
+            *("webhook_events", "messages", "route_events", "visits", "savings", "habit_costs"),
+            *("stop_verdicts", "sandbox_drives"),
             *("driven_roads", "trip_burns", "driver_answers", "told_stops", "plan_choices", "plans", "driver_links"),
             "dwells",
         )

@@ -27,6 +27,7 @@ CSV_COLUMNS: dict[str, tuple[str, ...]] = {
     "plan": (
         *("route_id", "external_id", "plan_id", "planned_at", "vehicle_id", "unit_number", "driver_id", "driver_name"),
         *("origin", "destination", *_FIGURES[2:]),
+        *("below_30_cost", "cheapest_cost", "usual_cost"),
     ),
 }
 """The columns of each kind of row."""
@@ -58,7 +59,14 @@ def plan_row(plan: SavedPlan) -> dict[str, Any]:
         "destination": plan.destination,
         **{name: figures[name] for name in _FIGURES[2:]},
         "saved": None if plan.saved_cents is None else figures["saved"],
+        "below_30_cost": _dollars(plan.below_30_cents),
+        "cheapest_cost": _dollars(plan.cheapest_cents),
+        "usual_cost": _dollars(plan.usual_cents),
     }
+
+
+def _dollars(cents: int | None) -> float | None:
+    return None if cents is None else cents / 100
 
 
 def figures_row(figures: Figures) -> dict[str, Any]:

@@ -24,6 +24,7 @@ _ENDS = Statement(_Ends, "SELECT stops->0 AS first, stops->-1 AS last FROM route
 
 _RECORD = Command(
     """
+    WITH recorded AS (
     INSERT INTO savings (route_id, company_id, environment, plan_id, planned_at, vehicle_id, driver_id,
                          origin, destination, gallons, cost_cents, saved_cents, chosen_cents)
     SELECT r.id, r.company_id, r.environment, p.id, p.generated_at, r.vehicle_id, r.driver_id, %s, %s,
@@ -40,23 +41,31 @@ _RECORD = Command(
     ON CONFLICT (route_id) DO UPDATE SET
         plan_id = excluded.plan_id, planned_at = excluded.planned_at, gallons = excluded.gallons,
         cost_cents = excluded.cost_cents, saved_cents = excluded.saved_cents, chosen_cents = excluded.chosen_cents
+    RETURNING route_id, company_id, environment, plan_id, planned_at)
+    INSERT INTO habit_costs (route_id, company_id, environment, plan_id, planned_at)
+    SELECT route_id, company_id, environment, plan_id, planned_at FROM recorded
+    ON CONFLICT (route_id) DO UPDATE SET
+        plan_id = excluded.plan_id, planned_at = excluded.planned_at, driven_at = NULL, left_out = NULL,
+        below_30_cents = NULL, cheapest_cents = NULL, usual_cents = NULL, usual_of = NULL
     """
 )
 
 
 def record_savings(connection: Connection, route_id: UUID) -> None:
     """Store the savings of an active or completed route's current plan, in place of an earlier plan's savings. A choice
-    that another one replaced before its first stop costs nothing."""
+    that another one replaced before its first stop costs nothing. The habits of fueling wait to be driven over its
+    trip (`habit_costs`)."""
     ends = _ENDS.one(connection, (route_id,))
     _RECORD.execute(connection, (lane_end(ends.first), lane_end(ends.last), route_id))
 
 
-_DROP = Command("DELETE FROM savings WHERE route_id = ANY(%s)")
+_DROP = tuple(Command(f"DELETE FROM {table} WHERE route_id = ANY(%s)") for table in ("savings", "habit_costs"))
 
 
 def drop_savings(connection: Connection, route_ids: Sequence[UUID]) -> None:
     """Delete the savings of routes that ended in `error`."""
-    _DROP.execute(connection, (list(route_ids),))
+    for drop in _DROP:
+        drop.execute(connection, (list(route_ids),))
 
 
 def lane_end(stop: StopDocument) -> str:

@@ -159,6 +159,10 @@ class SavedPlan(NamedTuple):
     at_average_cents: int | None
     """The cost at the average price; NULL where fills are not known, or the plan has no average price."""
     chosen_cents: int
+    below_30_cents: int | None
+    """The cost by a habit, as the next two; NULL where the trip is left out; see `habit_costs.py`."""
+    cheapest_cents: int | None
+    usual_cents: int | None
 
     @property
     def figures(self) -> Figures:
@@ -335,12 +339,14 @@ _PLANS = Statement(
     SELECT s.route_id, r.external_id, s.plan_id, s.planned_at, s.vehicle_id, v.unit_number, s.driver_id,
            d.name AS driver_name, s.origin, s.destination, round(s.gallons::numeric, 3) AS gallons,
            s.cost_cents, s.saved_cents, round(s.bought_gallons::numeric, 3) AS bought_gallons, s.paid_cents,
-           s.at_average_cents, coalesce(s.chosen_cents, 0) AS chosen_cents
+           s.at_average_cents, coalesce(s.chosen_cents, 0) AS chosen_cents,
+           h.below_30_cents, h.cheapest_cents, h.usual_cents
     FROM (SELECT * FROM savings s WHERE {_OF_SPAN} AND {_ONLY}
           ORDER BY s.planned_at DESC, s.route_id LIMIT %(limit)s OFFSET %(offset)s) AS s
     JOIN routes r ON r.id = s.route_id
     LEFT JOIN vehicles v ON v.id = s.vehicle_id
     LEFT JOIN drivers d ON d.id = s.driver_id
+    LEFT JOIN habit_costs h ON h.route_id = s.route_id AND h.plan_id = s.plan_id
     ORDER BY s.planned_at DESC, s.route_id
     """,
 )

@@ -1,4 +1,4 @@
-"""Fuel plans, their messages to drivers with their links, and their savings."""
+"""Fuel plans, and their messages to drivers with their links."""
 
 from datetime import datetime
 from typing import Any
@@ -167,35 +167,3 @@ class DriverLinks(SQLModel, table=True):
     created_at: datetime = time_column()
     expires_at: datetime = time_column()
     """When it has expired, whatever its trip does; it expires earlier when the trip has ended."""
-
-
-class Savings(SQLModel, table=True):
-    """The savings of the plan that a driver has, one row for each route that is `active` or `completed`; see
-    `savings`."""
-
-    __tablename__ = "savings"
-    __table_args__ = (Index("savings_by_time", "company_id", "environment", "planned_at"),)
-
-    route_id: UUID = Field(foreign_key="routes.id", primary_key=True)
-    company_id: UUID
-    environment: str
-    plan_id: UUID
-    planned_at: datetime = time_column()
-    """`generated_at` of the plan, by which reports place it in a span."""
-    vehicle_id: UUID
-    driver_id: UUID
-    origin: str
-    destination: str
-    """The far end of its lane."""
-    gallons: float
-    cost_cents: int = Field(sa_column=Column(BigInteger, nullable=False))
-    saved_cents: int | None = Field(default=None, sa_column=Column(BigInteger))
-    """Cents saved; NULL for a plan without a purchase."""
-    bought_gallons: float | None = None
-    """Tractor diesel on the fuel cards' files; NULL if the route has no fills, or some wait for a person."""
-    paid_cents: int | None = Field(default=None, sa_column=Column(BigInteger))
-    at_average_cents: int | None = Field(default=None, sa_column=Column(BigInteger))
-    """The cost of these gallons at the average price of the plan's corridor. NULL without gallons, and where the plan
-    has no average."""
-    chosen_cents: int | None = Field(default=None, sa_column=Column(BigInteger))
-    """The extra cost of the choices that were made on the route; NULL where there were none."""

@@ -488,6 +488,7 @@ NO_PAGES = {
     "/price-runs/{id}.csv": "a file",
     "/ifta-trucks.csv": "a file",
     "/savings/plans.csv": "a file",
+    "/savings/habits.csv": "a file",
     "/ifta.csv": "a file",
     "/routes.csv": "a file",
     "/routes/{id}/stops/{stop}/statement.pdf": "a file",

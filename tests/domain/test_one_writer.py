@@ -63,6 +63,7 @@ OWNERS = {
     "messages": "messages",
     "driver_links": "messages",
     "savings": "savings",
+    "habit_costs": "savings",
     "fills": "fills",
     "fill_tellings": "fills",
     "card_assignments": "fills",
@@ -117,6 +118,7 @@ READERS_BELOW = {
     ("routes", "messages"): "a message goes out only while its route wants it",
     ("restores", "messages"): "a message is withheld when the database is older than the driver's last message",
     ("routes", "savings"): "savings are counted by the truck, the driver and the status of a route",
+    ("fills", "savings"): "a truck's own habit is told from what it bought in the quarter before",
     ("routes", "fills"): "a purchase belongs to the route that its truck was on",
     ("erasures", "requests"): "entries that are written after their company was erased are removed",
 }

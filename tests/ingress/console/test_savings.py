@@ -29,6 +29,8 @@ NOON = datetime(2026, 11, 10, 18, tzinfo=UTC)
 NOVEMBER: Fields = {"from": "2026-11-01", "to": "2026-11-30"}
 PLANNED = "Planned savings: what the gallons of each plan would have cost"
 
+PATHS = ("/savings", "/savings.csv", "/savings/habits.csv", "/savings/plans", "/savings/plans.csv")
+
 Send = Callable[..., UUID]
 
 
@@ -264,6 +266,26 @@ def test_a_downloaded_cell_is_never_a_formula(world: World, fleet: Fleet, send: 
     assert plan["external_id"] == "'=1+1"
 
 
+def test_what_habits_would_have_paid_stands_beside_their_methods(world: World, fleet: Fleet, send: Send) -> None:
+    compared, _ = send(fleet, 31.5, externalId="LOAD-1"), send(fleet, 2.0, externalId="LOAD-2")
+    with world.database.transaction() as connection:
+        connection.execute(
+            "UPDATE habit_costs SET driven_at = planned_at, below_30_cents = 55000, cheapest_cents = 53000"
+            " WHERE route_id = %s",
+            (compared,),
+        )
+    browser = world.browser(Role.VIEWER, fleet)
+    page = words(browser.look("/savings", **NOVEMBER))
+    assert "once the tank is below 30 %. 1 $520.50 $550.00 $29.50 5.4 % 1 not compared yet" in page
+    query = "&".join(f"{name}={value}" for name, value in NOVEMBER.items())
+    by_habit = {row["habit"]: row for row in rows_of(browser, f"/savings/habits.csv?{query}")}
+    assert (by_habit["cheapest"]["saved"], by_habit["cheapest"]["left_out"]) == ("9.5", "1")
+    assert by_habit["usual"]["saved"] == ""
+    assert by_habit["usual"]["why_left_out"] == "1 not compared yet; 1 too few fills in the quarter before"
+    plans = {row["external_id"]: row["below_30_cost"] for row in rows_of(browser, f"/savings/plans.csv?{query}")}
+    assert plans == {"LOAD-1": "550", "LOAD-2": ""}
+
+
 # --- Companies and roles ---------------------------------------------------------------------------------------
 
 
@@ -285,7 +307,7 @@ def test_another_company_and_the_other_environment_stay_apart(world: World, flee
     assert "$77.00 saved by 1 plan" in words(world.browser(Role.OWNER, other).look("/savings", **NOVEMBER))
 
 
-@pytest.mark.parametrize("path", ["/savings", "/savings.csv", "/savings/plans", "/savings/plans.csv"])
+@pytest.mark.parametrize("path", PATHS)
 def test_savings_need_a_session_and_an_operator_chooses_a_company_first(world: World, path: str) -> None:
     assert world.browser().get(path).headers["location"].startswith("/sign-in")
     assert world.browser(Role.OPERATOR).get(path).headers["location"] == "/companies"
@@ -293,7 +315,7 @@ def test_savings_need_a_session_and_an_operator_chooses_a_company_first(world: W
         assert world.browser(role).get(path).status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/savings", "/savings.csv", "/savings/plans", "/savings/plans.csv"])
+@pytest.mark.parametrize("path", PATHS)
 def test_invalid_parameters_are_refused_with_a_sentence(world: World, path: str) -> None:
     browser = world.browser(Role.VIEWER)
     cases: list[tuple[dict[str, str], int, str]] = [

@@ -15,6 +15,8 @@ from domain.files.csvfiles import write_records
 from domain.ids import read_id, shown_id
 from domain.lifecycle import Environment
 from domain.savings.export import CSV_COLUMNS, line_row, plan_row
+from domain.savings.habit_costs import HABIT_BASIS
+from domain.savings.habit_report import HABIT_COLUMNS, habit_row, savings_by_habit
 from domain.savings.report import (
     Dimension,
     LineOrder,
@@ -27,6 +29,7 @@ from domain.savings.report import (
     total_of,
 )
 from domain.savings.spans import Span
+from domain.wording import sentence
 from ingress.console.addresses import as_download, page_at
 from ingress.console.downloads import Download
 from ingress.console.refusals import Refused, not_found
@@ -39,6 +42,7 @@ LINES, PLANS = 50, 100
 MOST_PLANS = 100_000
 """Most plans in one file."""
 
+_COLUMNS = {**CSV_COLUMNS, "habit": HABIT_COLUMNS}
 NAMES = {Dimension.TRUCK: "Trucks", Dimension.DRIVER: "Drivers", Dimension.LANE: "Lanes"}
 
 
@@ -73,6 +77,8 @@ def show(page: Page) -> Response:
         found=found,
         pages=-(-found.total // LINES),
         names=NAMES,
+        habits=savings_by_habit(page.connection, wanted.tenant, wanted.span),
+        habit_basis=sentence(HABIT_BASIS).rstrip("."),
         plans_of=lambda line: address_with(page, "/savings/plans", _FIELDS, page=None, **_fields_of(wanted.by, line)),
     )
 
@@ -117,9 +123,16 @@ def export_plans(page: Page) -> Response:
     return _file(wanted, "plan", map(plan_row, plans))
 
 
+def export_habits(page: Page) -> Response:
+    """The savings against habits as a CSV file, with the method of each."""
+    wanted = _wanted(page)
+    habits = savings_by_habit(page.connection, wanted.tenant, wanted.span)
+    return _file(wanted, "habit", map(habit_row, habits))
+
+
 def _file(wanted: _Wanted, kind: str, rows: Iterable[dict[str, Any]]) -> Response:
     name = f"savings-by-{kind}-{wanted.span.first_day}-{wanted.span.last_day}.csv"
-    return Download(name, lambda file: write_records(file, CSV_COLUMNS[kind], rows))
+    return Download(name, lambda file: write_records(file, _COLUMNS[kind], rows))
 
 
 # --- What the address asks for ---------------------------------------------------------------------------------
@@ -205,6 +218,7 @@ def _head(page: Page, wanted: _Wanted, weeks: list[Week], *, target: float = 0) 
 ADDRESSES = [
     page_at("/savings", show),
     page_at("/savings.csv", export, run=as_download),
+    page_at("/savings/habits.csv", export_habits, run=as_download),
     page_at("/savings/plans", show_plans),
     page_at("/savings/plans.csv", export_plans, run=as_download),
 ]
