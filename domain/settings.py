@@ -276,6 +276,13 @@ class Settings(BaseSettings):
     feed_requests_per_minute: int = Field(
         6_000, ge=1, description="Requests that one key may make to the feed in any minute"
     )
+    preview_processes: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Processes of one ingress, and of the console, that compute previews of loads at most",
+    )
+    previews_per_minute: int = Field(300, ge=1, description="Previews of loads that one key may ask for in any minute")
     import_pass_seconds: float = Field(300, gt=0, description="Interval of the pass over held routes")
     sweep_seconds: float = Field(10, gt=0, description="Interval of the sweep for lost work")
     autodrive_seconds: float = Field(2, gt=0, description="Interval of the pass that drives routes of the sandbox")

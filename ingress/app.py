@@ -17,6 +17,7 @@ from ingress.api.endpoints import Api
 from ingress.api.inbound import Inbound
 from ingress.api.middleware import ANSWER, RequestMiddleware
 from ingress.api.openapi import describe
+from ingress.api.previews import LoadPreviews
 from ingress.api.request import REQUEST, Answer, Request
 from ingress.api.services import Services
 from ingress.docs.site import Docs
@@ -30,6 +31,7 @@ def create_app(settings: Settings, health: Health | None = None) -> Starlette:
     readiness = Readiness(health or health_of(settings, "ingress", queue_needed=False))
     api = Api(services)
     inbound = Inbound(services)
+    previews = LoadPreviews(api, services)
     drivers = DriverPages(services, settings) if settings.driver_page_url is not None else None
     description = describe()
     docs = Docs(description)
@@ -57,6 +59,8 @@ def create_app(settings: Settings, health: Health | None = None) -> Starlette:
             Endpoint("GET", "/v1/routes/{id}", api.get_route),
             Endpoint("DELETE", "/v1/routes/{id}", api.cancel_route),
             *(_endpoints_of(drivers) if drivers is not None else ()),
+            Endpoint("POST", "/planning/preview", previews.preview),
+            Endpoint("GET", "/planning/openapi.json", previews.describe),
             Endpoint("POST", "/telematics/positions", api.post_positions),
             Endpoint("POST", "/telematics/{id}", inbound.take),
             Endpoint("GET", "/v1/me", api.get_me),

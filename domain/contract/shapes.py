@@ -23,7 +23,10 @@ SCOPES = {
     "vehicles:read": "Read vehicles",
     "drivers:read": "Read drivers",
     "positions:write": "Post GPS positions to the telematics feed",
+    "plans:preview": "Preview the fuel of loads",
 }
+OWN_SCOPES = ("positions:write", "plans:preview")
+"""Scopes of addresses that are no part of `/v1`."""
 
 _NO_SUCH_TIME = "No such date and time"
 

@@ -105,7 +105,7 @@ def _answer(
         assumed=assumptions_of(asked, task, corridor, plan, now),
     )
     if asked.line:
-        answer.line = [tuple(one) for one in np.round(road.line, _DEGREE_DECIMALS).tolist()]
+        answer.line = np.round(road.line, _DEGREE_DECIMALS).tolist()
     return answer
 
 

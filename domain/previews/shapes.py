@@ -25,7 +25,7 @@ from domain.lifecycle import ChoiceKind, Environment
 
 LONGEST_MILES = 5_000
 """Furthest that the stops of a preview may lie apart, in straight miles along all of them."""
-MOST_PASSES = 2_500
+MOST_PASSES = 1_500
 """Most truck stops that the road of a preview may pass. An ordinary trip of 1,000 miles passes a hundred."""
 
 
@@ -249,4 +249,4 @@ class LoadPreview(Shape, omit_defaults=True):
     alternatives: list[PreviewAlternative]
     simple_ways: list[SimpleWay]
     assumed: list[Assumption]
-    line: Annotated[list[tuple[float, float]] | UnsetType, Meta(description="Latitude and longitude.")] = UNSET
+    line: Annotated[list[list[float]] | UnsetType, Meta(description="Latitude and longitude of each point.")] = UNSET

@@ -1,6 +1,6 @@
 """The endpoints: check, store, enqueue, answer. Rules and statements live in `domain`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from hashlib import blake2b
@@ -16,6 +16,7 @@ from domain.accounts.me import read_me
 from domain.contract.checking import Invalid, read_body, read_query, read_value
 from domain.contract.shapes import (
     DriverQuery,
+    FieldFault,
     Position,
     PositionBatch,
     PositionsAccepted,
@@ -48,7 +49,7 @@ from ingress.http.problems import ApiError
 Shape = TypeVar("Shape", bound=msgspec.Struct)
 Read = TypeVar("Read")
 
-_NO_SUCH_ROUTE = "No route with that id belongs to this company."
+NO_SUCH_ROUTE = "No route with that id belongs to this company."
 
 
 def json_answer(value: object, status: int = 200, *headers: tuple[bytes, bytes]) -> Answer:
@@ -59,10 +60,14 @@ def checked(read: Callable[[], Shape], what: str) -> Shape:
     """The shape that `read` returns. Raises ApiError 400 that lists every fault."""
     try:
         return read()
-    except Invalid as invalid:
-        count = len(invalid.faults)
-        detail = f"{what} has {count} invalid field{'s' if count > 1 else ''}."
-        raise ApiError("validation_error", detail, errors=invalid.faults) from None
+    except Invalid as found:
+        raise invalid(what, found.faults) from None
+
+
+def invalid(what: str, faults: Sequence[FieldFault]) -> ApiError:
+    """The error 400 that lists every fault."""
+    count = len(faults)
+    return ApiError("validation_error", f"{what} has {count} invalid field{'s' if count > 1 else ''}.", errors=faults)
 
 
 def query_of(request: Request, shape: type[Shape]) -> Shape:
@@ -75,7 +80,7 @@ class Api:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def _admit(self, request: Request, permission: str | None = None) -> Caller:
+    async def admit(self, request: Request, permission: str | None = None) -> Caller:
         """The caller of the request, who is looked up once. Raises ApiError: 401 without a valid key, 429 over the
         limit, 403 without the permission."""
         auth_result = request.auth_result
@@ -93,7 +98,7 @@ class Api:
 
     async def _ask(self, request: Request, permission: str, batches: Batches[Item, Result], item: Item) -> Result:
         """The result for `item` in its batch. The batch checks the key too, even if the request was admitted before,
-        but counts a request once. Raises ApiError as `_admit` does, and every error of the work."""
+        but counts a request once. Raises ApiError as `admit` does, and every error of the work."""
         credentials = request.credentials
         if credentials is None:
             raise unauthorized()
@@ -115,7 +120,7 @@ class Api:
         *,
         pipelined: bool = False,
     ) -> Read:
-        """The result of `read` in a transaction of its own. Raises ApiError as `_admit` does."""
+        """The result of `read` in a transaction of its own. Raises ApiError as `admit` does."""
 
         def in_transaction(caller: Caller) -> Read:
             with self._services.transaction(caller, pipelined=pipelined) as connection:
@@ -127,19 +132,19 @@ class Api:
         self, request: Request, permission: str, read: Callable[[Connection, Caller], Read]
     ) -> Read | None:
         """The result of `read` on a replica. None if the primary must be asked, which also refuses a key that is no
-        longer valid. Raises ApiError as `_admit` does."""
+        longer valid. Raises ApiError as `admit` does."""
         replica = self._services.replica
         if replica is None:
             return None
-        caller = await self._admit(request, permission)
+        caller = await self.admit(request, permission)
         found = await self._services.in_thread(
             caller, lambda: replica.read_in_thread(caller, lambda connection: read(connection, caller))
         )
         return found[1] if found is not None and await replica.judge_one(caller, found[0]) else None
 
     async def _work(self, request: Request, permission: str | None, work: Callable[[Caller], Read]) -> Read:
-        """The result of `work` in a thread. Raises ApiError as `_admit` does, and every error of the work."""
-        caller = await self._admit(request, permission)
+        """The result of `work` in a thread. Raises ApiError as `admit` does, and every error of the work."""
+        caller = await self.admit(request, permission)
         try:
             return await self._services.in_thread(caller, partial(work, caller))
         except ApiError as refused:
@@ -151,10 +156,10 @@ class Api:
         try:
             return read()
         except ApiError:
-            await self._admit(request, permission)
+            await self.admit(request, permission)
             raise
 
-    def _body_permit(self, request: Request, owner: str) -> Permit:
+    def body_permit(self, request: Request, owner: str) -> Permit:
         """A permit for the bytes of the request's body, within the limit of its company. Raises ApiError as
         `max_body_bytes` does, and on entry CapacityTimeout when the company has too much open for too long."""
         seconds = self._services.settings.body_timeout_seconds
@@ -171,16 +176,16 @@ class Api:
         if known is not None and known.within_limit:
             owner = known.owner
         else:
-            owner = (await self._admit(request, "routes:write")).company_id.hex
+            owner = (await self.admit(request, "routes:write")).company_id.hex
         try:
-            async with self._body_permit(request, owner):
+            async with self.body_permit(request, owner):
                 body = await request.body(self._services.settings.body_timeout_seconds)
                 route = checked(lambda: read_body(body, RouteInput), "The body")
                 pushed = await self._ask(
                     request, "routes:write", self._services.pushes, ReceivedPush(route, request.trace)
                 )
         except (ApiError, CapacityTimeout):
-            await self._admit(request, "routes:write")
+            await self.admit(request, "routes:write")
             raise
         if pushed.effect != "create":
             return json_answer(pushed.route)
@@ -212,7 +217,7 @@ class Api:
                 return _not_changed(_etag(version))
         found = await self._ask(request, "routes:read", self._services.reads, route_id)
         if found is None:
-            raise ApiError("not_found", _NO_SUCH_ROUTE)
+            raise ApiError("not_found", NO_SUCH_ROUTE)
         return json_answer(found.route, 200, (b"etag", _etag(found.version)))
 
     async def cancel_route(self, request: Request) -> Answer:
@@ -225,9 +230,9 @@ class Api:
 
         effect = await self._read(request, "routes:write", cancel)
         if effect == "cancel" and self._services.replica is not None:
-            await self._services.replica.note_writes([(await self._admit(request)).tenant])
+            await self._services.replica.note_writes([(await self.admit(request)).tenant])
         if effect is None:
-            raise ApiError("not_found", _NO_SUCH_ROUTE)
+            raise ApiError("not_found", NO_SUCH_ROUTE)
         if effect == "refuse":
             raise ApiError("route_active", "The route is active or finished; it cannot be canceled through the API.")
         return Answer(204)
@@ -244,9 +249,9 @@ class Api:
 
     async def post_positions(self, request: Request) -> Answer:
         """Takes positions of trucks. One bad position never costs the others."""
-        caller = await self._admit(request, "positions:write")
+        caller = await self.admit(request, "positions:write")
 
-        async with self._body_permit(request, caller.company_id.hex):
+        async with self.body_permit(request, caller.company_id.hex):
             body = await request.body(self._services.settings.body_timeout_seconds)
             positions, rejected = await self._work(request, "positions:write", lambda _: _read_positions(body))
             await self._services.count_positions(caller, len(positions) + len(rejected))
@@ -273,8 +278,8 @@ def _read_positions(body: bytes) -> tuple[list[tuple[int, Position]], list[Rejec
     for index, entry in enumerate(batch.positions):
         try:
             positions.append((index, read_value(entry, Position)))
-        except Invalid as invalid:
-            rejected.append(RejectedPosition(index=index, message=str(invalid)))
+        except Invalid as found:
+            rejected.append(RejectedPosition(index=index, message=str(found)))
     return positions, rejected
 
 
@@ -292,7 +297,7 @@ def _route_id_of(request: Request) -> UUID:
     """The id in the path. Raises ApiError 404 for a text that cannot be an id."""
     route_id = read_id("rte", request.path_id)
     if route_id is None:
-        raise ApiError("not_found", _NO_SUCH_ROUTE)
+        raise ApiError("not_found", NO_SUCH_ROUTE)
     return route_id
 
 

@@ -1,5 +1,6 @@
 """The description of the API, OpenAPI 3.1, made from the shapes that check the bodies."""
 
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -20,6 +21,7 @@ from domain.contract.shapes import (
     VehicleList,
     VehicleQuery,
 )
+from domain.previews.shapes import LoadPreview, PreviewInput
 from ingress.http.problems import KINDS, PROBLEM_TYPE
 
 Json = dict[str, Any]
@@ -49,37 +51,69 @@ ROUTE_EXAMPLE: Json = {
 }
 
 
+PREVIEW_EXAMPLE: Json = {
+    "stops": [{"town": "Joliet, IL"}, {"town": "Newark, NJ"}],
+    "scheduledStart": "2026-12-01T08:00:00-06:00",
+    "vehicle": {"unitNumber": "4101", "fuelPercent": 40},
+    "policy": {"reservePercent": 12, "stopCost": 15},
+}
+
+
 def describe() -> Json:
-    """The whole document."""
+    """The whole document of `/v1`."""
+    scopes = {scope: meaning for scope, meaning in shapes.SCOPES.items() if scope not in shapes.OWN_SCOPES}
+    info = {
+        "title": "Dispatch Route and Fuel Plan API",
+        "summary": "Push dispatch routes; read back routes, fuel plans, vehicles and drivers.",
+        "description": "Every request carries `Authorization: Bearer <API_KEY>`. A key belongs to one company and "
+        "one environment, `live` or `sandbox`, and only sees that data. Errors are RFC 9457 problem documents; "
+        f"branch on `code`. The rate limit is {RATE_LIMIT_REQUESTS} requests per minute and key. Guides with "
+        "examples are at [/docs](/docs). `x-build` is the build that answers.",
+    }
+    return _document(info, scopes, _paths(), _schemas(), list(KINDS))
+
+
+def describe_planning() -> Json:
+    """The document of `/planning`, which is no part of `/v1`."""
+    info = {
+        "title": "Load Preview",
+        "summary": "Preview the fuel of a load before anybody takes it. Nothing is stored.",
+        "description": "It takes the keys of the API with the scope `plans:preview`, and has a rate limit of its own: "
+        "`X-RateLimit-Limit` and `X-RateLimit-Remaining` are of previews alone. Errors are those of the API. The guide "
+        "with examples is at [/docs/previews](/docs/previews). `x-build` is the build that answers.",
+    }
+    scopes = {"plans:preview": shapes.SCOPES["plans:preview"]}
+    preview = _operation(
+        "previewLoad",
+        "Preview the fuel of a load",
+        "plans:preview",
+        {"200": _json("The plan of the load, its cost by state and by mile, and what was assumed.", LoadPreview)},
+        errors=("validation_error", "not_found", "method_not_allowed", "content_too_large", "unsupported_media_type"),
+        description="Give `stops`, or a `routeId`. The body of a pushed route is a valid one.",
+        body=PreviewInput,
+        examples={"load": {"value": PREVIEW_EXAMPLE}},
+    )
+    codes = [code for code in KINDS if code != "route_active"]
+    return _document(info, scopes, {"/planning/preview": {"post": preview}}, _preview_schemas(), codes)
+
+
+def _document(info: Json, scopes: Mapping[str, str], paths: Json, schemas: Json, codes: Sequence[str]) -> Json:
     return {
         "openapi": "3.1.0",
-        "info": {
-            "title": "Dispatch Route and Fuel Plan API",
-            "version": API_VERSION,
-            "x-build": metadata.version("fuelroute"),
-            "summary": "Push dispatch routes; read back routes, fuel plans, vehicles and drivers.",
-            "description": "Every request carries `Authorization: Bearer <API_KEY>`. A key belongs to one company and "
-            "one environment, `live` or `sandbox`, and only sees that data. Errors are RFC 9457 problem documents; "
-            f"branch on `code`. The rate limit is {RATE_LIMIT_REQUESTS} requests per minute and key. Guides with "
-            "examples are at [/docs](/docs). `x-build` is the build that answers.",
-        },
+        "info": {"version": API_VERSION, "x-build": metadata.version("fuelroute"), **info},
         "servers": [{"url": "/"}],
         "security": [{"apiKey": []}],
-        "paths": _paths(),
+        "paths": paths,
         "components": {
-            "schemas": _schemas(),
-            "responses": {code: _problem_response(code) for code in KINDS},
+            "schemas": schemas,
+            "responses": {code: _problem_response(code) for code in codes},
             "headers": _headers(),
             "securitySchemes": {
                 "apiKey": {
                     "type": "http",
                     "scheme": "bearer",
                     "description": "`svc_live_…` or `svc_test_…`. Scopes: "
-                    + "; ".join(
-                        f"`{scope}`: {meaning}"
-                        for scope, meaning in shapes.SCOPES.items()
-                        if scope != "positions:write"
-                    ),
+                    + "; ".join(f"`{scope}`: {meaning}" for scope, meaning in scopes.items()),
                 }
             },
         },
@@ -189,6 +223,7 @@ def _operation(
     description: str | None = None,
     parameters: list[Json] | None = None,
     body: type[msgspec.Struct] | None = None,
+    examples: Json | None = None,
 ) -> Json:
     needed = f"Scope: `{scope}`." if scope else "Any valid key."
     codes = [
@@ -215,7 +250,7 @@ def _operation(
             "content": {
                 "application/json": {
                     "schema": {"$ref": _REF.format(name=body.__name__)},
-                    "examples": {"route": {"value": ROUTE_EXAMPLE}},
+                    "examples": examples or {"route": {"value": ROUTE_EXAMPLE}},
                 }
             },
         }
@@ -302,8 +337,16 @@ def _schemas() -> Json:
     return schemas
 
 
-def _given(name: str) -> Json:
-    return {"required": [name], "properties": {name: {"type": "string"}}}
+def _preview_schemas() -> Json:
+    schemas = _components([PreviewInput, LoadPreview, Problem])
+    # Rules between fields, which the shapes check in code.
+    schemas["PreviewInput"]["oneOf"] = [_given("stops", "array"), _given("routeId")]
+    schemas["Problem"]["properties"]["code"]["enum"] = list(KINDS)
+    return schemas
+
+
+def _given(name: str, kind: str = "string") -> Json:
+    return {"required": [name], "properties": {name: {"type": kind}}}
 
 
 def _components(shapes: list[type[msgspec.Struct]]) -> Json:

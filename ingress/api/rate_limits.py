@@ -1,4 +1,4 @@
-"""The rate limits: requests to the API, requests to the feed, and positions, in any 60 seconds.
+"""The rate limits: requests to the API, to the feed and for previews, and positions, in any 60 seconds.
 
 Redis counts them for each key, in one place for all processes."""
 
@@ -14,8 +14,9 @@ from domain.queue.async_scripts import AsyncScript
 from domain.queue.circuit import RedisCircuit
 
 # One list for each key: the times of its accepted requests, newest first, in microseconds of Redis's own clock. ARGV[2]
-# has a digit for each key: 0 only asks, 1 and 2 count a request; the limit is ARGV[3], that of a 2 ARGV[4]. Returns for
-# each {requests left, microseconds until the oldest leaves the window}; -1 left means refused and not counted.
+# has a digit for each key: 0 only asks, others count a request; the limit is ARGV[3], that of a 2 ARGV[4], and that of
+# a 3 ARGV[5]. Returns for each {requests left, microseconds until the oldest leaves the window}; -1 left means refused
+# and not counted.
 _SCRIPT = """
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -29,7 +30,7 @@ for i, key in ipairs(KEYS) do
     end
     local used = redis.call('LLEN', key)
     local digit = string.byte(ARGV[2], i) - 48
-    local limit = tonumber(ARGV[digit == 2 and 4 or 3])
+    local limit = tonumber(ARGV[math.max(digit, 1) + 2])
     if digit == 0 then
         answers[2 * i - 1], answers[2 * i] = math.max(limit - used, 0), 0
     elseif used >= limit then
@@ -74,8 +75,8 @@ return window
 """
 
 
-Counted = Literal["requests", "feed_requests"]
-"""The kind of a request in the counts: to the API, or to the feed."""
+Counted = Literal["requests", "feed_requests", "previews"]
+"""The kind of a request in the counts: to the API, to the feed, or for a preview."""
 
 
 def counter_of(what: Counted | Literal["positions"], key_id: UUID) -> str:
@@ -98,11 +99,13 @@ class Allowance(NamedTuple):
     retry_after_seconds: int
     limit: int = RATE_LIMIT_REQUESTS
     """The limit that this request counts against."""
+    shown_limit: int = RATE_LIMIT_REQUESTS
+    """The limit of which `remaining` requests are left."""
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         """The headers that show the allowance, for ASGI."""
         return [
-            (b"x-ratelimit-limit", b"%d" % RATE_LIMIT_REQUESTS),
+            (b"x-ratelimit-limit", b"%d" % self.shown_limit),
             (b"x-ratelimit-remaining", b"%d" % self.remaining),
         ]
 
@@ -117,12 +120,14 @@ class RateLimiter:
         *,
         positions_per_minute: int = 600_000,
         feed_requests_per_minute: int = 6_000,
+        previews_per_minute: int = 300,
     ) -> None:
         self._circuit = circuit
         self._script = AsyncScript(client, _SCRIPT)
         self._positions_script = AsyncScript(client, _POSITIONS_SCRIPT)
         self._positions_per_minute = positions_per_minute
         self._feed_requests_per_minute = feed_requests_per_minute
+        self._previews_per_minute = previews_per_minute
 
     async def take(self, requests: Sequence[tuple[UUID, Counted] | None]) -> list[Allowance | None]:
         """Counts one request of each key, in order. A request that was counted before is None in the list and in the
@@ -133,7 +138,7 @@ class RateLimiter:
         for request in requests:
             if request is not None:
                 keys.append(counter_of(request[1], request[0]))
-                digits += "1"
+                digits += "3" if request[1] == "previews" else "1"
                 if request[1] == "feed_requests":  # the headers tell what is left of the other
                     keys.append(counter_of("requests", request[0]))
                     digits = digits[:-1] + "20"
@@ -146,6 +151,7 @@ class RateLimiter:
             digits,
             RATE_LIMIT_REQUESTS,
             self._feed_requests_per_minute,
+            self._previews_per_minute,
         )
         if answers is None:
             return allowances
@@ -153,11 +159,13 @@ class RateLimiter:
         for position, request in enumerate(requests):
             if request is not None:
                 left, wait_microseconds = remaining, _ = next(pairs)
-                limit = RATE_LIMIT_REQUESTS
+                limit = shown = RATE_LIMIT_REQUESTS
                 if request[1] == "feed_requests":
                     limit, (remaining, _) = self._feed_requests_per_minute, next(pairs)
+                elif request[1] == "previews":
+                    limit = shown = self._previews_per_minute
                 retry_after_seconds = max(1, -(-wait_microseconds // 1_000_000))
-                allowances[position] = Allowance(left >= 0, max(remaining, 0), retry_after_seconds, limit)
+                allowances[position] = Allowance(left >= 0, max(remaining, 0), retry_after_seconds, limit, shown)
         return allowances
 
     async def take_pages(self, links: Sequence[tuple[UUID, UUID]]) -> list[int]:

@@ -147,12 +147,15 @@ class Answer(NamedTuple):
 
 
 def _credentials(path: str, bearer: bytes) -> Credentials | None:
-    """The key of a request to the API or the feed; None if there is none, or if the address is another."""
-    counted: Counted  # the contract's limit is the API's; the feed has limits of its own
+    """The key of a request to the API, to the feed or for a preview; None if there is none, or if the address is
+    another."""
+    counted: Counted  # the contract's limit is the API's; the others have limits of their own
     if path.startswith("/v1/"):
         counted = "requests"
     elif path.startswith("/telematics/"):
         counted = "feed_requests"
+    elif path.startswith("/planning/"):
+        counted = "previews"
     else:
         return None
     found = _BEARER.fullmatch(bearer.decode("latin-1"))

@@ -39,6 +39,7 @@ from ingress.api.request_log import RequestLog
 from ingress.http.batching import Batcher
 from ingress.http.fair_queue import FairSemaphore
 from ingress.http.problems import ApiError
+from ingress.previews.processes import PreviewProcesses
 
 Batches = Batcher[AuthorizedRequest[Item], AuthorizedResponse[Result]]
 """Batches of requests, each with its key."""
@@ -61,7 +62,9 @@ class Services:
             circuit,
             positions_per_minute=settings.feed_positions_per_minute,
             feed_requests_per_minute=settings.feed_requests_per_minute,
+            previews_per_minute=settings.previews_per_minute,
         )
+        self.previews = PreviewProcesses(settings)
         self._key_use = KeyUse(self.database)
         self.request_log = RequestLog(settings)
         self.authenticator = Authenticator(self._async_database, self._limiter, self._key_use)
@@ -108,6 +111,7 @@ class Services:
                 for batches in (self.authenticator.batches, self.pushes, self.reads, self.finds, self.versions):
                     await batches.close()
                 await self._push_pipeline.close()
+                await self.previews.close()
                 self._threads.shutdown()
         listening.cancel()
         with suppress(asyncio.CancelledError):

@@ -25,6 +25,7 @@ _KNOWN = {
     "pattern",
     "minimum",
     "maximum",
+    "exclusiveMaximum",
     "minLength",
     "maxLength",
     "minItems",
@@ -72,6 +73,8 @@ def faults(value: Any, schema: dict[str, Any], document: dict[str, Any], path: s
             found.append(f"{path}: {value!r} has no offset")
     if isinstance(value, int | float) and not isinstance(value, bool):
         found += _bounds(path, value, schema.get("minimum"), schema.get("maximum"))
+        if value >= schema.get("exclusiveMaximum", value + 1):
+            found.append(f"{path}: {value} is not below {schema['exclusiveMaximum']}")
     return found
 
 

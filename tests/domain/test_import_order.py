@@ -161,10 +161,11 @@ def test_no_package_imports_tests(package: str) -> None:
 
 INGRESS = {
     "http": {"http"},
-    "api": {"http", "api"},
+    "previews": {"http", "previews"},
+    "api": {"http", "previews", "api"},
     "docs": {"http", "api", "docs"},
     "driver": {"http", "api", "driver"},
-    "console": {"http", "console"},
+    "console": {"http", "previews", "console"},
     "": {"http", "api", "docs", "driver", ""},
 }
 """The folders of `ingress` that each of them imports; "" is what stands directly in it."""
