@@ -240,9 +240,9 @@ def upload_at(path: str, take: FileHandler, *, by: Collection[Role], check: Call
 
         try:
             try:
-                with upload.file as file:
-                    async with console.importer.arrivals.moving() as transfer:
-                        await read_file(request, file, transfer, console.settings.body_timeout_seconds)
+                async with console.importer.arrivals.moving() as transfer:
+                    await read_file(request, upload.file, transfer, console.settings.body_timeout_seconds)
+                upload.file.flush()
             except TimeoutError:  # it was the slowest, and others waited
                 raise TooSlow from None
             except OSError:

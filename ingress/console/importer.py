@@ -4,6 +4,8 @@ A file has its place from before its first byte is read until its import is done
 number of files and their size."""
 
 import asyncio
+import fcntl
+import os
 import shutil
 import tempfile
 import threading
@@ -12,6 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 import psycopg
 from psycopg.errors import LockNotAvailable
@@ -40,9 +43,9 @@ MOST_FILES = 16
 MOST_COLUMNS_SHOWN = 200
 """Most columns of a file that a person maps to fields. The page has a choice for each."""
 _PROGRESS_SECONDS = 1.0
-_PREFIX = "fuelroute-import-"
-_LEFT_SECONDS = 7200
-"""An upload file older than this was left behind by a process that died: no upload with its import takes so long."""
+_PREFIX = "fuelroute-upload-"
+_EARLIER_PREFIX, _EARLIER_SECONDS = "fuelroute-import-", 7200
+"""Earlier releases did not lock their files: one as old as this was left behind, since no import takes so long."""
 
 
 class TooManyImports(FuelrouteError):
@@ -57,6 +60,16 @@ class NoRoom(FuelrouteError):
         super().__init__("the console's disk has no room for the file: ask the people who run the console to make room")
 
 
+def _new_file() -> IO[bytes]:
+    """Make an empty file, locked for as long as this process has it open."""
+    while True:
+        file = tempfile.NamedTemporaryFile(prefix=_PREFIX, suffix=".csv", delete=False)  # noqa: SIM115
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file.fileno()).st_nlink:  # otherwise `remove_left_files` came before the lock
+            return file
+        file.close()
+
+
 class Upload:
     """The file of an import, with its place."""
 
@@ -64,14 +77,16 @@ class Upload:
         self._loop = asyncio.get_running_loop()
         self._give_back = give_back
         self._removed = threading.Lock()
-        self.file = tempfile.NamedTemporaryFile(prefix=_PREFIX, suffix=".csv", delete=False)  # noqa: SIM115
+        self.file = _new_file()
+        """It stays open, and therefore locked, until its import is done."""
         self.path = Path(self.file.name)
 
     def remove(self) -> None:
         """Remove the file and give its place back. Any thread may call it, any number of times."""
         if not self._removed.acquire(blocking=False):
             return
-        self.file.close()
+        with suppress(OSError):  # no room for the rest, which nobody wants now
+            self.file.close()
         self.path.unlink(missing_ok=True)
         with suppress(RuntimeError):  # the process stops
             self._loop.call_soon_threadsafe(self._give_back)
@@ -206,9 +221,13 @@ def _visible_to(stored: StoredImport) -> Visibility:
 
 def remove_left_files() -> None:
     """Remove files that processes left behind when they died."""
-    oldest = time.time() - _LEFT_SECONDS
-    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError):  # another process was quicker, or it is another user's
+    folder, oldest = Path(tempfile.gettempdir()), time.time() - _EARLIER_SECONDS
+    for path in folder.glob(f"{_PREFIX}*"):
+        with suppress(OSError), path.open("rb") as file:  # its process lives, or it is another user's
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.unlink()
+    for path in folder.glob(f"{_EARLIER_PREFIX}*"):
+        with suppress(OSError):
             if path.stat().st_mtime < oldest:
                 path.unlink()
 

@@ -1,5 +1,6 @@
 """Forms and files that do not arrive: they are refused in time, leave nothing behind, and hold up nobody else."""
 
+import fcntl
 import os
 import socket
 import tempfile
@@ -126,7 +127,7 @@ def test_forms_that_never_arrive_block_no_other_user(hasty: World) -> None:
 
 
 def kept(files: Path) -> int:
-    return len(list(files.glob("fuelroute-import-*")))
+    return len(list(files.glob("fuelroute-upload-*")))
 
 
 @pytest.mark.parametrize("arrived", [0, 100_000])
@@ -208,11 +209,24 @@ def test_a_file_of_a_user_who_may_not_send_it_is_not_read(
 
 
 def test_a_file_that_a_killed_process_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lock went with the process."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    left, young, other = (tmp_path / name for name in ("fuelroute-import-1.csv", "fuelroute-import-2.csv", "other.csv"))
-    for path in (left, young, other):
+    left, used, other = (tmp_path / name for name in ("fuelroute-upload-1.csv", "fuelroute-upload-2.csv", "other.csv"))
+    for path in (left, used, other):
         path.touch()
-    for path in (left, other):
-        os.utime(path, (time.time() - 9_000,) * 2)
+    with used.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        remove_left_files()
+        assert sorted(tmp_path.iterdir()) == [used, other]
     remove_left_files()
-    assert sorted(tmp_path.iterdir()) == [young, other]
+    assert sorted(tmp_path.iterdir()) == [other]
+
+
+def test_an_old_file_of_an_earlier_release_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left, young = (tmp_path / name for name in ("fuelroute-import-1.csv", "fuelroute-import-2.csv"))
+    for path in (left, young):
+        path.touch()
+    os.utime(left, (time.time() - 9_000,) * 2)
+    remove_left_files()
+    assert list(tmp_path.iterdir()) == [young]
