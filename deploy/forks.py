@@ -20,6 +20,7 @@ from typing import IO, Any, cast
 
 from deploy.processes import FUELROUTE, Process, Spec, die_with_parent
 from domain.queue.jobs import QUEUES
+from domain.roads.default_roads import load_roads
 from domain.settings import get_settings
 
 _PR_SET_NAME = 15
@@ -35,9 +36,10 @@ _SERVICE = (
 
 
 def load_service() -> None:
-    """Loads the service, so that the processes forked from now on share it."""
+    """Loads the service and its roads, so that the processes forked from now on share them."""
     for name in _SERVICE:
         importlib.import_module(name)
+    load_roads()
     gc.collect()
     gc.freeze()  # the collector would write to what is shared
 

@@ -10,3 +10,10 @@ def default_roads(valhalla_url: str | None) -> Roads:
 
     highways = HighwayRoads()
     return ValhallaRoads(valhalla_url, fallback=highways) if valhalla_url else highways
+
+
+def load_roads() -> None:
+    """Load the graph of the embedded roads, 21 MB, which processes that are forked from this one then share."""
+    from domain.roads.highways import default_highway_finder
+
+    default_highway_finder()
