@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import psycopg
@@ -35,8 +35,15 @@ _DETENTION_SECONDS = 60.0
 _DRIVEN_ROADS_SECONDS = 60.0
 _HOUSEKEEPING_SECONDS = 3600.0
 _CLOCK_CHECK_SECONDS = 1.0
+_APART_SECONDS = 0.5
+"""Passes begin this long after one another. Many run every minute; at the same moment each would need a connection of
+its own, and a session of PostgreSQL takes up to 12 MB."""
 
 _LATE_TICKS_COUNT = {"coalesce": True, "misfire_grace_time": None, "max_instances": 1}
+
+
+_Pass = tuple[str, Callable[[], dict[str, int]], float]
+"""The name of a pass, its work, and the seconds from one run to the next."""
 
 
 def run(settings: Settings, health: Health) -> int:
@@ -81,27 +88,15 @@ def _lead(
     with Database.of(settings, put_jobs=jobs.put) as database:
         passes = Passes(settings, database, jobs)
         scheduler = BackgroundScheduler(timezone=UTC, job_defaults=_LATE_TICKS_COUNT)
-        for name, work, seconds in (
-            ("import_pass", passes.import_pass, settings.import_pass_seconds),
-            ("sweep", passes.sweep, settings.sweep_seconds),
-            ("autodrive", passes.autodrive, settings.autodrive_seconds),
-            ("notices", passes.tell_people, settings.notices_seconds),
-            ("read_status", passes.ask_read_status, settings.read_status_seconds),
-            ("operator_notices", passes.tell_operators, settings.notices_seconds),
-            ("price_sources", passes.price_sources, settings.price_sources_seconds),
-            ("driven_roads", passes.learn_roads, _DRIVEN_ROADS_SECONDS),
-            ("burn", passes.learn_burn, _BURN_SECONDS),
-            ("fuel_stops", passes.see_fuel_stops, _BURN_SECONDS),
-            ("habits", passes.compare_habits, _BURN_SECONDS),
-            ("detention", passes.find_detained, _DETENTION_SECONDS),
-            ("housekeeping", passes.housekeeping, _HOUSEKEEPING_SECONDS),
-        ):
+        began, every = datetime.now(UTC), _all_passes(settings, passes)
+        for number, (name, work, seconds) in enumerate(every):
             state.note_pass(name, seconds, "began")
             PASS_EVERY.labels(name).set(seconds)
             for outcome in ("done", "failed"):
                 PASSES.labels(name, outcome)  # so that the first run counts as an increase
             tick = partial(leader.run_pass, name, work, seconds)
-            scheduler.add_job(tick, "interval", seconds=seconds, id=name, next_run_time=datetime.now(UTC))
+            first = began + timedelta(seconds=number * min(_APART_SECONDS, seconds / len(every)))
+            scheduler.add_job(tick, "interval", seconds=seconds, id=name, next_run_time=first)
         if settings.metrics_port is not None:
             gauges = ServiceGauges(database, jobs.client, settings.data)
             scheduler.add_job(
@@ -115,6 +110,24 @@ def _lead(
         _finish(scheduler, settings.stop_seconds)
     log.info("scheduler.stopped")
     return 1 if leader.has_lost else 0
+
+
+def _all_passes(settings: Settings, passes: Passes) -> tuple[_Pass, ...]:
+    return (
+        ("import_pass", passes.import_pass, settings.import_pass_seconds),
+        ("sweep", passes.sweep, settings.sweep_seconds),
+        ("autodrive", passes.autodrive, settings.autodrive_seconds),
+        ("notices", passes.tell_people, settings.notices_seconds),
+        ("read_status", passes.ask_read_status, settings.read_status_seconds),
+        ("operator_notices", passes.tell_operators, settings.notices_seconds),
+        ("price_sources", passes.price_sources, settings.price_sources_seconds),
+        ("driven_roads", passes.learn_roads, _DRIVEN_ROADS_SECONDS),
+        ("burn", passes.learn_burn, _BURN_SECONDS),
+        ("fuel_stops", passes.see_fuel_stops, _BURN_SECONDS),
+        ("habits", passes.compare_habits, _BURN_SECONDS),
+        ("detention", passes.find_detained, _DETENTION_SECONDS),
+        ("housekeeping", passes.housekeeping, _HOUSEKEEPING_SECONDS),
+    )
 
 
 def _wait_for_stop(scheduler: BackgroundScheduler, stop: threading.Event) -> None:
