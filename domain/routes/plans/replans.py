@@ -14,6 +14,7 @@ is out. If not, the driver keeps the old plan, and the truck is compared with th
 4. `watch_again`, when that message has ended, or at once: the truck is watched from the moment for which the newest
 plan was made."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
@@ -35,6 +36,7 @@ from domain.planning.stored_plans import store_plan
 from domain.queue.jobs import SWEEP_GRACE
 from domain.roads import Point
 from domain.routes.events import record_event
+from domain.routes.plans.closed_meanwhile import is_closed_meanwhile
 from domain.routes.plans.first_plan import queue_message_of
 from domain.routes.plans.fuel_outlooks import FuelAhead, beginning_of, fuel_ahead, fuel_of_trips
 from domain.routes.plans.made_choices import note_made, refusal_of, wanted_by
@@ -230,10 +232,14 @@ def finish_replan(
     - `not_told`: his fuel stops are still ahead, at about the same cost, or bring him on above the floor, or the level
       of the next one is about the same. He keeps his plan.
     - `infeasible`: there is no plan from there. He keeps his plan.
-    - `outdated`: the route or its plan has changed meanwhile; nothing is stored.
+    - `outdated`: the route or its plan has changed meanwhile, or a station of the new plan was closed or refused, and
+      the plan is made once more; nothing is stored.
     """
     due, route = replan.due, replan.task.route
     if _LOCK.first(connection, (route.id, due.plan_id, as_json(due.replan))) is None:
+        return "outdated"
+    if is_closed_meanwhile(connection, route, new, now=now):
+        ask_for_replan(connection, route.id, due.replan, now=now)
         return "outdated"
     choice_id = UUID(due.replan["choice"]) if "choice" in due.replan else None
     refusal = refusal_of(connection, choice_id, new) if choice_id is not None else None
@@ -261,12 +267,15 @@ _TOLD_TO_DRIVERS = ("station_closed", "refused", "burn", "level", "choice")
 
 def _is_told(replan: Replan, new: ComputedPlan) -> bool:
     """True if the driver is told the new plan. After a station was closed or refused, only that station counts.
-    Where his fuel does not last, the place and the gallons of his next purchase count, and no dollars."""
+    Where his fuel does not last, the place and the gallons of his next purchase count, and no dollars. One of his fuel
+    stops may have been closed or refused since the replan was asked for: then he is told in any case."""
     due = replan.due
     if due.replan["kind"] == "choice":
         return True
     if due.replan["kind"] in ("station_closed", "refused"):
         return avoids_closed(due.replan, new)
+    if _is_any_closed(due.document["stops"][due.fuel_stops_passed :], new):
+        return True
     if due.replan["kind"] == "burn":
         lasts = replan.outlook is not None and not replan.outlook.falls_short
         return not lasts and _fuels_otherwise(due.next_stop, new)
@@ -292,6 +301,11 @@ def avoids_closed(cause: PlanCause | None, new: ComputedPlan) -> bool:
     stations = set(cause.get("closures", {}).values()) if cause is not None else set()
     closed = {offer.station.station_id for offer in new.inputs.closed}
     return not stations.issubset({offer.station.station_id for offer in new.inputs.offers} - closed)
+
+
+def _is_any_closed(stops: Sequence[FuelStopDocument], new: ComputedPlan) -> bool:
+    closed = {(offer.station.latitude, offer.station.longitude) for offer in new.inputs.closed}
+    return any((stop["latitude"], stop["longitude"]) in closed for stop in stops)
 
 
 def _fuels_otherwise(next_stop: FuelStopDocument | None, new: ComputedPlan) -> bool:

@@ -17,53 +17,42 @@ fuel changed, stores the new plan as `correction_id` and queues a message. When 
 new plan and has `corrected_at`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 from uuid import UUID
 
 from domain.backoff import RETRY_WAIT
-from domain.burn.figures import DEFAULT_CAPACITY_GALLONS
 from domain.database.connections import Connection
 from domain.database.statements import Command, NotNull, Scalar, Statement
-from domain.documents import FuelPlanDocument, PlanCause, StopDocument
+from domain.documents import FuelPlanDocument, PlanCause
 from domain.lifecycle import RouteStatus
 from domain.messages.discarding import discard_messages
 from domain.messages.due_messages import is_being_sent
 from domain.planning.fuel_plan import ComputedPlan, NoPlan
-from domain.planning.gauges import Reading
 from domain.planning.plan_changes import (
     cost_changed,
-    fuel_changed,
-    is_about,
-    level_on_leaving,
-    percent_bought_at_stop,
     price_rises_first,
     saving_changed,
     savings_compare,
 )
 from domain.planning.plan_tasks import (
     PlanTask,
-    RouteToPlan,
     live_now,
     newest_at_first_stop,
     plan_task_as_of,
     route_to_plan,
 )
-from domain.planning.second_readings import count_readings, zero_counts
 from domain.planning.stored_plans import ROAD_MILES, confirm_plan, store_plan
 from domain.queue.jobs import SWEEP_GRACE
-from domain.roads import CIRCUITY, Point, great_circle_miles
-from domain.roads.sphere import stop_point
 from domain.routes import events
 from domain.routes.plans import closed_stations
+from domain.routes.plans.closed_meanwhile import is_closed_meanwhile
 from domain.routes.plans.first_plan import queue_message_of
+from domain.routes.plans.fuel_at_first_stop import has_other_fuel
 from domain.routes.plans.replans import avoids_closed, with_measured_burn
+from domain.routes.plans.review_requests import of_routes
 from domain.stations.corridor_offers import Corridor
-
-_READINGS = 10
-"""Most readings that are read, the newest. Two are compared, but those from further along the road may say nothing."""
 
 
 class PlanUnderReview(NamedTuple):
@@ -153,68 +142,8 @@ def _load_review(connection: Connection, route_id: UUID, plan: PlanUnderReview, 
     task = plan_task_as_of(connection, route, as_of)
     if plan.departed_at is not None:
         task, _ = with_measured_burn(connection, task)
-    changed = _fuel_changed(connection, task, plan, until=plan.departed_at or as_of)
+    changed = has_other_fuel(connection, task, plan, until=plan.departed_at or as_of)
     return Review(plan, task, changed, closed_stations.closed_ahead(connection, route_id, now=now))
-
-
-class _ReadingAtStop(NamedTuple):
-    fuel_percent: NotNull[float]
-    recorded_at: datetime
-    latitude: float
-    longitude: float
-    stop: StopDocument
-    """The first stop that was reached."""
-
-    def road_miles(self) -> float:
-        """The miles of the road from that stop."""
-        return CIRCUITY * great_circle_miles(stop_point(self.stop), Point(self.latitude, self.longitude))
-
-
-_READINGS_AT_FIRST_STOP = Statement(
-    _ReadingAtStop,
-    """
-    SELECT f.fuel_percent, f.recorded_at, f.latitude, f.longitude,
-           r.stops->coalesce((SELECT min(stop) FROM visits WHERE route_id = r.id), 0) AS stop
-    FROM routes r JOIN positions f ON f.vehicle_id = r.vehicle_id AND f.environment = r.environment
-    WHERE r.id = %(id)s AND f.recorded_at BETWEEN r.arrived_at AND %(until)s
-      AND (%(fuel_at)s::timestamptz IS NULL OR f.recorded_at > %(fuel_at)s)
-      AND f.fuel_percent IS NOT NULL AND NOT f.implausible
-    ORDER BY f.recorded_at DESC LIMIT %(most)s
-    """,
-)
-
-
-def _fuel_changed(connection: Connection, task: PlanTask, plan: PlanUnderReview, *, until: datetime) -> bool:
-    """True if the tank at the first stop held another level than the plan was made with. `until` is when the truck left
-    the stop, or now. Later readings are left out, because the trip burns fuel and later stops fill the tank."""
-    route = task.route
-    rows = _READINGS_AT_FIRST_STOP.all(
-        connection, {"id": route.id, "until": until, "fuel_at": plan.fuel_at, "most": _READINGS}
-    )
-    mpg, capacity = task.burn.mpg, route.fuel_tank_capacity_gallons or DEFAULT_CAPACITY_GALLONS
-    counted = {one.recorded_at for one in _counted(rows, route, mpg=mpg, capacity_gallons=capacity)}
-    levels = [
-        level_on_leaving(row.fuel_percent, row.road_miles(), mpg=mpg, capacity_gallons=capacity, plan=plan.document)
-        for row in rows
-        if row.recorded_at in counted
-    ]
-    counting = [level for level in levels if level is not None]
-    bought = percent_bought_at_stop(plan.document, capacity_gallons=capacity)
-    return fuel_changed(plan.fuel_percent, counting, departed=plan.departed_at is not None) and not (
-        bought and counting and is_about(plan.fuel_percent + bought, counting)
-    )
-
-
-def _counted(
-    rows: Sequence[_ReadingAtStop], route: RouteToPlan, *, mpg: float, capacity_gallons: float
-) -> Sequence[Reading]:
-    """The readings that count, from rows with the newest first."""
-    return count_readings(
-        [Reading(row.fuel_percent, row.recorded_at, Point(row.latitude, row.longitude)) for row in reversed(rows)],
-        mpg=mpg,
-        capacity_gallons=capacity_gallons,
-        zero_counts=zero_counts(route.environment),
-    ).counted
 
 
 _END_WHERE_IMPOSSIBLE = Command(
@@ -237,7 +166,7 @@ _END_REVIEW = Command(
 _LOCK_REVIEWED = Scalar(
     str,
     "SELECT status FROM routes WHERE id = %s AND coalesce(correction_id, plan_id) = %s"
-    " AND status IN ('planned', 'active') AND corrected_at IS NULL FOR UPDATE",
+    " AND status IN ('planned', 'active') AND corrected_at IS NULL AND replan IS NULL FOR UPDATE",
 )
 _REVIEW_LATER = Command("UPDATE routes SET review_at = %s WHERE id = %s")
 _CORRECT = Command("UPDATE routes SET correction_id = %s WHERE id = %s")
@@ -273,11 +202,15 @@ def finish_review(
     - `corrected`: the plan was sent, so the driver gets a corrected message. The new plan is the route's plan once that
       message is out.
     - `being_sent`: a worker is sending the plan's message at this moment, so the review is repeated a little later.
-    - `outdated`: the route or its plan has changed while the new plan was computed; nothing is stored.
+    - `outdated`: the route or its plan has changed while the new plan was computed, or a replan was asked for, or a
+      station of the new plan was closed or refused, and the review is made once more; nothing is stored.
     """
     old, route = review.plan, review.task.route
     current = _LOCK_REVIEWED.first(connection, (route.id, old.id))
     if current is None:
+        return "outdated"
+    if is_closed_meanwhile(connection, route, new, now=now):
+        of_routes(connection, [route.id], now=now)
         return "outdated"
     if isinstance(new, NoPlan) or not _is_worth_replacing(review, new):
         _end(connection, route.id, old)

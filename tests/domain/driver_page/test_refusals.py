@@ -7,12 +7,15 @@ import pytest
 
 from domain.database.connections import Connection, Database
 from domain.database.visibility import of_tenants
+from domain.documents import PlanCause
 from domain.driver_page.answers import CLOSED_FOR, TakenAnswer, take_answer
 from domain.driver_page.given_answers import GivenAnswer
 from domain.ids import new_id
 from domain.lifecycle import AnswerKind, Environment, RefusalReason
+from domain.routes.plans import review_requests
 from domain.routes.plans.closed_stations import make_new_plans
-from domain.routes.plans.replans import MOST_REFUSED_REPLANS
+from domain.routes.plans.replans import MOST_REFUSED_REPLANS, Replan, ask_for_replan, finish_replan
+from domain.routes.plans.reviews import finish_review
 from domain.routes.reading.explanations import read_route_explanation
 from domain.settings import Settings
 from domain.stations.closures import closures_in_force
@@ -192,3 +195,34 @@ def test_one_drivers_word_leaves_the_station_out_of_his_own_route_alone(
     other = Journey(connection, fleet, settings, now + timedelta(hours=1), live=False)
     assert planned(other) == [station_id]
     assert other.tenant.environment is Environment.SANDBOX
+
+
+@pytest.mark.parametrize("by_dispatcher", [True, False])
+def test_a_driver_who_refuses_while_a_plan_is_computed_is_told_one_plan_without_the_stop(
+    journey: Journey, by_dispatcher: bool
+) -> None:
+    (station_id,) = planned(journey)
+    journey.drive(Leg(0, 20))
+    if by_dispatcher:
+        review_requests.of_routes(journey.connection, [journey.route_id], now=journey.now)
+        journey.connection.execute("UPDATE routes SET review_cause = 'dispatcher' WHERE id = %s", (journey.route_id,))
+    else:
+        cause = PlanCause(kind="off_road", at=journey.now.isoformat(), text="20 miles off the planned road")
+        ask_for_replan(journey.connection, journey.route_id, cause, now=journey.now)
+    jobs_of(journey.connection)
+    due = journey.begun()
+    assert due is not None
+    made = journey.made(due.task)
+    answered(journey, RefusalReason.CLOSED, runs=False)
+
+    waiting = jobs_of(journey.connection)
+    if isinstance(due, Replan):
+        assert finish_replan(journey.connection, due, *made, now=journey.now) == "outdated"
+    else:
+        assert finish_review(journey.connection, due, *made, now=journey.now) == "outdated"
+    journey.run([*waiting, *jobs_of(journey.connection)])
+
+    assert len(journey.messages()) == 2
+    assert station_id not in planned(journey)
+    assert make_new_plans(journey.connection, journey.fleet.company_id, now=journey.now) == 0
+    assert (journey.route.replan, journey.route.review_at) == (None, None)
