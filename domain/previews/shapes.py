@@ -84,7 +84,10 @@ def _overrides() -> type[Struct]:
         (one.name, Annotated[types[one.name], Meta(description=": ".join(filter(None, (one.label, one.hint))))], None)
         for one in captioned_fields(Policy, *PlanPolicy._fields)
     ]
-    return msgspec.defstruct("PolicyOverrides", fields, rename="camel", omit_defaults=True, kw_only=True)
+    about = {"__doc__": "Values of the company's policy, by which plans are made."}
+    return msgspec.defstruct(
+        "PolicyOverrides", fields, rename="camel", omit_defaults=True, kw_only=True, namespace=about
+    )
 
 
 if TYPE_CHECKING:

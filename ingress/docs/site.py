@@ -34,6 +34,7 @@ GUIDES = (
     "telematics",
     "connectors",
     "fuel-plans",
+    "previews",
     "webhooks",
     "clients",
     "bulk-push",

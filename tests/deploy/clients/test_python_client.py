@@ -20,6 +20,9 @@ from deploy.clients.python.fuelroute_client import (
     DriverRef,
     Fuelroute,
     Misconfigured,
+    PreviewInput,
+    PreviewStopInput,
+    PreviewVehicleInput,
     RouteInput,
     RouteStopInput,
     ServiceUnreachable,
@@ -56,6 +59,18 @@ def test_a_route_is_pushed_found_read_and_canceled(fuelroute: Fuelroute) -> None
 
     assert fuelroute.get_route(pushed.route.id).status == "canceled"
     assert fuelroute.find_route("no such load") is None
+
+
+def test_a_load_is_previewed(fuelroute: Fuelroute) -> None:
+    stops = [PreviewStopInput(town="Joliet, IL"), PreviewStopInput(town="Newark, NJ")]
+    typed = fuelroute.preview_load(PreviewInput(stops=stops, vehicle=PreviewVehicleInput(fuel_percent=95)))
+    plain = fuelroute.preview_load({"stops": [JOLIET, NEWARK], "vehicle": {"unitNumber": "101"}})
+
+    assert typed.distance_miles > 700
+    assert "vehicle.mpg" in {one.field for one in typed.assumed}
+    assert plain.vehicle.unit_number == "101"
+    with pytest.raises(ApiError, match="not_found"):
+        fuelroute.preview_load({"routeId": "rte_none"})
 
 
 def test_a_typed_route_is_pushed(fuelroute: Fuelroute) -> None:

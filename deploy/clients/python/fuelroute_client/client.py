@@ -13,7 +13,7 @@ import httpx
 from . import flows
 from .errors import Misconfigured
 from .flows import PAGE_SIZE, Change, Flow, Pages, Pause, Pushed, Reply, Request
-from .models import Driver, Me, Route, RouteInput, Vehicle
+from .models import Driver, LoadPreview, Me, PreviewInput, Route, RouteInput, Vehicle
 from .version import __version__
 
 Result = TypeVar("Result")
@@ -111,6 +111,11 @@ class Fuelroute(_Access):
         """Creates the route, or updates the one with its `externalId`. Raises ApiError: 400 `validation_error` names
         every invalid field, 409 `route_active` says that the truck is under way."""
         return self._run(flows.push_route(route, self.timeout_seconds))
+
+    def preview_load(self, load: PreviewInput | Mapping[str, Any]) -> LoadPreview:
+        """The fuel of a load before anybody takes it; nothing is stored. Raises ApiError: 400 `validation_error` names
+        every invalid field, 404 `not_found` says that the company has no route with the `routeId`."""
+        return self._run(flows.preview_load(load, self.timeout_seconds))
 
     def get_route(self, route_id: str) -> Route:
         """The route with this id. Raises ApiError 404 `not_found` if the company has none."""
@@ -239,6 +244,10 @@ class AsyncFuelroute(_Access):
     async def push_route(self, route: RouteInput | Mapping[str, Any]) -> Pushed:
         """See `Fuelroute.push_route`."""
         return await self._run(flows.push_route(route, self.timeout_seconds))
+
+    async def preview_load(self, load: PreviewInput | Mapping[str, Any]) -> LoadPreview:
+        """See `Fuelroute.preview_load`."""
+        return await self._run(flows.preview_load(load, self.timeout_seconds))
 
     async def get_route(self, route_id: str) -> Route:
         """The route with this id. Raises ApiError 404 `not_found` if the company has none."""

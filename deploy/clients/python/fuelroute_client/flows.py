@@ -15,7 +15,19 @@ import httpx
 import msgspec
 
 from .errors import ApiError, RouteEnded, ServiceUnreachable, UnexpectedAnswer, WaitTimeout
-from .models import Driver, DriverList, FieldFault, Me, Route, RouteInput, RouteList, Vehicle, VehicleList
+from .models import (
+    Driver,
+    DriverList,
+    FieldFault,
+    LoadPreview,
+    Me,
+    PreviewInput,
+    Route,
+    RouteInput,
+    RouteList,
+    Vehicle,
+    VehicleList,
+)
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -74,9 +86,9 @@ class _Problem(msgspec.Struct):
 def call(request: Request, timeout_seconds: float, *, expect: Collection[int] = (200,)) -> Flow[httpx.Response]:
     """An answer with one of the statuses.
 
-    Every call of this API may be repeated: a push is idempotent by its `externalId`. So 429, 500, 502, 503, 504 and
-    lost connections are retried until the time is over. Raises ApiError for a refusal, and ServiceUnreachable without
-    an answer."""
+    Every call of this API may be repeated: a push is idempotent by its `externalId`, a preview stores nothing. So 429,
+    500, 502, 503, 504 and lost connections are retried until the time is over. Raises ApiError for a refusal, and
+    ServiceUnreachable without an answer."""
     deadline = time.monotonic() + timeout_seconds
     attempt = 0
     while True:
@@ -168,6 +180,12 @@ def push_route(route: RouteInput | Mapping[str, Any], timeout_seconds: float) ->
 
 
 _OUTCOMES: dict[int, Literal["created", "updated", "held"]] = {201: "created", 200: "updated", 202: "held"}
+
+
+def preview_load(load: PreviewInput | Mapping[str, Any], timeout_seconds: float) -> Flow[LoadPreview]:
+    body, headers = msgspec.json.encode(load), {"Content-Type": "application/json"}
+    answer = yield from call(Request("POST", "/planning/preview", body=body, headers=headers), timeout_seconds)
+    return _read(answer, LoadPreview)
 
 
 def get_route(route_id: str, timeout_seconds: float) -> Flow[Route]:

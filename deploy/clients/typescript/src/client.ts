@@ -9,7 +9,7 @@ import {
   WaitTimeout,
   retryAfterSeconds,
 } from "./errors.ts";
-import type { Driver, Me, Route, RouteInput, RouteList, RouteStatus, Vehicle } from "./models.ts";
+import type { Driver, LoadPreview, Me, PreviewInput, Route, RouteInput, RouteList, RouteStatus, Vehicle } from "./models.ts";
 
 export const VERSION = "1.0.0";
 
@@ -126,6 +126,14 @@ export class Fuelroute {
     return { route: read(reply), outcome: OUTCOMES[reply.status as keyof typeof OUTCOMES] };
   }
 
+  /**
+   * The fuel of a load before anybody takes it; nothing is stored. Throws ApiError: 400 `validation_error` names every
+   * invalid field, 404 `not_found` says that the company has no route with the `routeId`.
+   */
+  async previewLoad(load: PreviewInput): Promise<LoadPreview> {
+    return read(await this.#call({ method: "POST", path: "/planning/preview", body: JSON.stringify(load) }));
+  }
+
   /** Throws ApiError 404 `not_found`. */
   getRoute(id: string): Promise<Route> {
     return this.#get(pathOf(id));
@@ -220,8 +228,8 @@ export class Fuelroute {
   }
 
   /**
-   * Every call of this API may be repeated: a push is idempotent by its `externalId`. So 429, 500, 502, 503, 504 and
-   * lost connections are retried until the time is over.
+   * Every call of this API may be repeated: a push is idempotent by its `externalId`, a preview stores nothing. So
+   * 429, 500, 502, 503, 504 and lost connections are retried until the time is over.
    */
   async #call(call: Call): Promise<Reply> {
     const deadline = now() + (call.timeoutSeconds ?? this.timeoutSeconds);

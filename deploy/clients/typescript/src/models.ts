@@ -262,6 +262,237 @@ export type components = {
             field: string;
             message: string;
         };
+        /**
+         * PreviewInput
+         * @description The load: `stops`, or `routeId`. The body of a pushed route is a valid one; what it has beyond that is
+         *         ignored.
+         */
+        PreviewInput: {
+            /** @description In driving order; the truck begins at the first one. */
+            stops?: components["schemas"]["PreviewStopInput"][] | null;
+            /** @description A route of the key's company and environment, in place of `stops`. */
+            routeId?: string | null;
+            /** @description When the truck leaves the first stop; now unless given. */
+            scheduledStart?: string | null;
+            vehicle?: components["schemas"]["PreviewVehicleInput"] | null;
+            /** @description Values that count in place of the company's policy. */
+            policy?: components["schemas"]["PolicyOverrides"] | null;
+            /**
+             * @description True for the line of the road in the answer.
+             * @default false
+             */
+            line?: boolean;
+        };
+        /**
+         * PreviewStopInput
+         * @description A stop of the load: a place, or a town by its name. `address` is not looked up, and never sent anywhere.
+         */
+        PreviewStopInput: {
+            /** @description As in a pushed route; the town's name unless given. */
+            name?: string | null;
+            latitude?: number | null;
+            longitude?: number | null;
+            /** @description A town of North America by its name and state; its middle counts. Not with coordinates. */
+            town?: string | null;
+            /** @description It is not geocoded. */
+            address?: string | null;
+            arrivalWindow?: components["schemas"]["ArrivalWindow"] | null;
+        };
+        /**
+         * PreviewVehicleInput
+         * @description The truck: one of the fleet, by `unitNumber` or `vin`, or any, by its tank, mileage and level. What is given here
+         *         counts before what the fleet knows.
+         */
+        PreviewVehicleInput: {
+            unitNumber?: string | null;
+            vin?: string | null;
+            fuelTankCapacityGallons?: number | null;
+            mpg?: number | null;
+            /** @description The level at the start, of the rated capacity. */
+            fuelPercent?: number | null;
+            /** @description The level, in gallons. */
+            fuelGallons?: number | null;
+        };
+        /**
+         * PolicyOverrides
+         * @description Values of the company's policy, by which plans are made.
+         */
+        PolicyOverrides: {
+            /** @description Reserve, percent: the tank never falls below it */
+            reservePercent?: number | null;
+            /** @description Fuel at the destination, percent */
+            endFuelPercent?: number | null;
+            /** @description Assumed fuel, percent: the level of a truck that has sent none for 24 hours */
+            assumedFuelPercent?: number | null;
+            /** @description Trips that may fall below the reserve, percent: plans keep more fuel the more they have burned, because mileages are never exact, such as 5; 100: no more than the reserve */
+            tripsBelowReservePercent?: number | null;
+            /** @description Margin for at most, dollars a plan: plans of trucks whose burn has been seen to differ keep more than the reserve where that costs no more; 0: never */
+            marginDollars?: number | null;
+            /** @description Smallest purchase, gallons */
+            minPurchaseGallons?: number | null;
+            /** @description Cost of a stop, dollars */
+            stopCost?: number | null;
+            /** @description Longest detour, miles: to a truck stop, each way */
+            maxDetourMiles?: number | null;
+            /** @description Most fuel stops of a plan: no limit unless set */
+            maxStops?: number | null;
+            /** @description Prices that plans compare */
+            objective?: components["schemas"]["Objective"] | null;
+            /** @description Value of leftover fuel, dollars a gallon */
+            leftoverValuePerGallon?: number | null;
+        };
+        /**
+         * Objective
+         * @description The sum that a plan keeps as small as possible.
+         *
+         *         Fuel tax is owed by miles driven in a state, wherever the fuel was bought. The tax paid at the pump is credited
+         *         (International Fuel Tax Agreement). So the cost of a gallon for the company is the price less the tax in it, and
+         *         TAX_ADJUSTED compares that cost.
+         * @enum {string}
+         */
+        Objective: "pump" | "tax-adjusted";
+        /**
+         * LoadPreview
+         * @description The fuel of a load. Nothing of it is stored, and no driver is told.
+         */
+        LoadPreview: {
+            environment: components["schemas"]["Environment"];
+            /** Format: date-time */
+            generatedAt: string;
+            /** Format: date-time */
+            departure: string;
+            arrival: string | null;
+            distanceMiles: number;
+            drivingHours: number;
+            /** @description With rests, fuel stops and waits for arrival windows. */
+            hours: number | null;
+            vehicle: components["schemas"]["PreviewVehicle"];
+            /** @description The values of the policy that counted. */
+            policy: components["schemas"]["PolicyOverrides"];
+            stops: components["schemas"]["PreviewStop"][];
+            /** @description Null where no plan is feasible. */
+            fuelPlan: components["schemas"]["FuelPlan"] | null;
+            infeasible: components["schemas"]["InfeasibleLeg"] | null;
+            gallonsBurned: number;
+            /** @description The level at the destination. */
+            endFuelPercent: number | null;
+            /** @description Dollars of the fuel burned, at the plan's average price, and of the detours to its stops. */
+            costPerMile: number | null;
+            /** @description The sum over the states; null where a rate is missing. */
+            taxDollars: number | null;
+            states: components["schemas"]["PreviewState"][];
+            relaxed: components["schemas"]["RelaxedPolicyLimit"][];
+            secondWays: components["schemas"]["PreviewSecondWay"][];
+            alternatives: components["schemas"]["PreviewAlternative"][];
+            simpleWays: components["schemas"]["SimpleWay"][];
+            assumed: components["schemas"]["Assumption"][];
+            /** @description Latitude and longitude of each point. */
+            line?: number[][];
+        };
+        /** PreviewVehicle */
+        PreviewVehicle: {
+            id: string | null;
+            unitNumber: string | null;
+            fuelTankCapacityGallons: number;
+            mpg: number;
+            /** @description The level at the start. */
+            fuelPercent: number;
+        };
+        /** PreviewStop */
+        PreviewStop: {
+            sequence: number;
+            name: string;
+            latitude: number;
+            longitude: number;
+            milesFromOrigin: number;
+            plannedArrival: string | null;
+        };
+        /**
+         * InfeasibleLeg
+         * @description The first part of the trip that cannot be driven.
+         */
+        InfeasibleLeg: {
+            fromMile: number;
+            toMile: number;
+            reason: string;
+        };
+        /**
+         * PreviewState
+         * @description A state on the way. The tax is that of a fuel tax return: by the gallons burned less those bought there, and the
+         *         surcharge by the gallons burned. It is null where no rate is known.
+         */
+        PreviewState: {
+            state: string;
+            miles: number;
+            gallonsBurned: number;
+            gallonsBought: number;
+            dollars: number;
+            taxPerGallon: number | null;
+            surchargePerGallon: number | null;
+            taxDollars: number | null;
+        };
+        /**
+         * RelaxedPolicyLimit
+         * @description A limit of the policy that no plan could keep, and the value that was used in its place.
+         */
+        RelaxedPolicyLimit: {
+            limit: string;
+            policy: number | null;
+            used: number | null;
+        };
+        /**
+         * PreviewSecondWay
+         * @description A road that takes little longer than the one of the plan.
+         */
+        PreviewSecondWay: {
+            fromMile: number;
+            toMile: number;
+            longerPercent: number;
+            longerMiles: number;
+            sharedPercent: number;
+            stations: number;
+            stationsShared: number;
+            text: string;
+        };
+        /**
+         * PreviewAlternative
+         * @description Another plan, the cheapest under one condition, and the dollars that it costs more.
+         */
+        PreviewAlternative: {
+            kind: components["schemas"]["ChoiceKind"];
+            extraCost: number;
+            extraCostAtPumps: number;
+            fuelPlan: components["schemas"]["FuelPlan"];
+        };
+        /**
+         * ChoiceKind
+         * @description The condition of a choice, another plan that the driver may take in place of his.
+         *
+         *         CHEAPEST is the plan without a condition, for a driver who has chosen another one before. The stations of
+         *         OTHER_CHAIN, EARLIER, LATER and AMENITIES are those of the first fuel stop; AMENITIES are parking and showers that
+         *         the planned one lacks.
+         * @enum {string}
+         */
+        ChoiceKind: "amenities" | "cheapest" | "earlier" | "fewer_stops" | "later" | "other_chain";
+        /**
+         * SimpleWay
+         * @description The cost of a simple way of fueling, by the prices that the plan compares: stops included, and less the worth of
+         *         the fuel that it leaves in the tank. Null where the truck runs dry.
+         */
+        SimpleWay: {
+            name: string;
+            cost: number | null;
+            costLessLeftover: number | null;
+            stops: number;
+        };
+        /**
+         * Assumption
+         * @description A value that was not given, and where it comes from.
+         */
+        Assumption: {
+            field: string;
+            text: string;
+        };
     };
     responses: never;
     parameters: never;
@@ -296,5 +527,21 @@ export type Vehicle = components['schemas']['Vehicle'];
 export type DriverList = components['schemas']['DriverList'];
 export type Driver = components['schemas']['Driver'];
 export type FieldFault = components['schemas']['FieldFault'];
+export type PreviewInput = components['schemas']['PreviewInput'];
+export type PreviewStopInput = components['schemas']['PreviewStopInput'];
+export type PreviewVehicleInput = components['schemas']['PreviewVehicleInput'];
+export type PolicyOverrides = components['schemas']['PolicyOverrides'];
+export type Objective = components['schemas']['Objective'];
+export type LoadPreview = components['schemas']['LoadPreview'];
+export type PreviewVehicle = components['schemas']['PreviewVehicle'];
+export type PreviewStop = components['schemas']['PreviewStop'];
+export type InfeasibleLeg = components['schemas']['InfeasibleLeg'];
+export type PreviewState = components['schemas']['PreviewState'];
+export type RelaxedPolicyLimit = components['schemas']['RelaxedPolicyLimit'];
+export type PreviewSecondWay = components['schemas']['PreviewSecondWay'];
+export type PreviewAlternative = components['schemas']['PreviewAlternative'];
+export type ChoiceKind = components['schemas']['ChoiceKind'];
+export type SimpleWay = components['schemas']['SimpleWay'];
+export type Assumption = components['schemas']['Assumption'];
 export type $defs = Record<string, never>;
 export type operations = Record<string, never>;

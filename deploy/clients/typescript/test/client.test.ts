@@ -78,6 +78,16 @@ test("a route is pushed, found, read and canceled", async () => {
   assert.equal(await fuelroute.findRoute("no such load"), undefined);
 });
 
+test("a load is previewed", async () => {
+  const preview = await fuelroute.previewLoad({
+    stops: [{ town: "Joliet, IL" }, { town: "Newark, NJ" }],
+    vehicle: { fuelPercent: 95 },
+  });
+  assert.ok(preview.distanceMiles > 700);
+  assert.ok(preview.assumed.some((one) => one.field === "vehicle.mpg"));
+  await assert.rejects(fuelroute.previewLoad({ routeId: "rte_none" }), ApiError);
+});
+
 test("a route of an unknown truck is held", async () => {
   const { route, outcome } = await fuelroute.pushRoute(load({ vehicle: { unitNumber: "nobody's" } }));
   assert.equal(outcome, "held");
