@@ -18,6 +18,7 @@ command failed or `doctor` found a problem, and 2 when an argument makes no sens
 _COMMANDS = {
     **dict.fromkeys(("up", "ingress", "console", "workers", "scheduler"), "running"),
     "settings": "settings",
+    "preview": "previews",
     "explain": "driving",
     "drive": "driving",
     "push": "pushing",

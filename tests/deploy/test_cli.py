@@ -185,7 +185,7 @@ def test_everyday_commands_load_neither_numerics_nor_gateways_nor_what_the_servi
     """Each of them starts in 0.3 s of processor time; each of these libraries takes 0.05 to 0.2 s more."""
     modules = "companies, fleet, stations, keys, users, savings, queues, backups, routes, messages, webhooks, notices"
     heavy = ("apprise", "dramatiq", "numpy", "prometheus_client", "shapely", "sqlalchemy", "structlog")
-    assert loaded(f"{modules}, driving, settings", *heavy) == []
+    assert loaded(f"{modules}, driving, previews, settings", *heavy) == []
 
 
 @pytest.mark.slow

@@ -64,7 +64,7 @@ def extra_in_words(cents: int) -> str:
     return f"{'-' if cents < 0 else '+'} ${abs(cents) / 100:,.2f}"
 
 
-_KINDS = {
+KINDS_IN_WORDS = {
     ChoiceKind.CHEAPEST: "back to the cheapest plan",
     ChoiceKind.OTHER_CHAIN: "another chain",
     ChoiceKind.EARLIER: "an earlier stop",
@@ -78,4 +78,4 @@ def choice_in_words(choice: StoredChoice) -> str:
     """A choice for people: `another chain, Love's in Amarillo, + $4.10`."""
     first = next(iter(choice.document["stops"]), None)
     place = f", {first['name']}" if first is not None else ""
-    return f"{_KINDS[ChoiceKind(choice.kind)]}{place}, {extra_in_words(choice.extra_cents)}"
+    return f"{KINDS_IN_WORDS[ChoiceKind(choice.kind)]}{place}, {extra_in_words(choice.extra_cents)}"
