@@ -1,5 +1,8 @@
-"""A client of the Fuelroute API: pushes routes, reads them back, waits for their fuel plans, verifies webhooks."""
+"""A client of the Fuelroute API: pushes routes, reads them back, waits for their fuel plans, verifies webhooks,
+checks certificates of fuel plans."""
 
+from .certificates import Refused as CertificateRefused
+from .certificates import check_certificate
 from .client import AsyncFuelroute, Fuelroute
 from .errors import (
     ApiError,
@@ -44,6 +47,7 @@ __all__ = [
     "ApiError",
     "ArrivalWindow",
     "AsyncFuelroute",
+    "CertificateRefused",
     "Change",
     "Driver",
     "DriverRef",
@@ -78,5 +82,6 @@ __all__ = [
     "WaitTimeout",
     "WebhookEvent",
     "__version__",
+    "check_certificate",
     "verify_webhook",
 ]
