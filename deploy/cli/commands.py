@@ -20,6 +20,7 @@ _COMMANDS = {
     "settings": "settings",
     "preview": "previews",
     "explain": "driving",
+    "check": "driving",
     "drive": "driving",
     "push": "pushing",
     "import": "file_imports",

@@ -1,18 +1,24 @@
-"""The explanation of a route's fuel plan, and a simulated truck to drive the route."""
+"""The explanation of a route's fuel plan and its certificate, and a simulated truck to drive the route."""
 
+import sys
+from hashlib import sha256
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
 
 import typer
 
-from deploy.cli.arguments import AsJson, RouteArgument, read_secret
+from deploy.cli.arguments import AsJson, RouteArgument, read_secret, read_text
 from deploy.cli.failures import CommandFailed
 from deploy.cli.output import screen, show, show_sentence
 from deploy.cli.storing import transaction
 from domain.ids import read_id
-from domain.planning.explanation import MOST_CANDIDATES
+from domain.planning.explanation import MOST_CANDIDATES, RouteExplanation
 from domain.settings import get_settings
 from domain.wording import counted
+
+if TYPE_CHECKING:
+    from domain.database.connections import Connection
 
 app = typer.Typer()
 
@@ -32,23 +38,51 @@ def explain(
             help="The truck stops to leave out at the beginning; above 0 the road's line is left out too.",
         ),
     ] = 0,
+    certificate: Annotated[
+        bool, typer.Option("--certificate", help="Print the plan's certificate, a file for `fuelroute check`.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Explains a fuel plan: where its inputs come from, and why each truck stop was chosen or not."""
     from deploy.explain import print_explanation
-    from domain.routes.reading.explanations import read_route_explanation
+    from domain.routes.reading.explanations import read_certificate, read_route_explanation
+
+    def read(connection: "Connection", known: UUID) -> bytes | RouteExplanation | None:
+        if certificate:
+            return read_certificate(connection, known)
+        return read_route_explanation(connection, known, limit=limit, offset=offset)
 
     known = read_id("rte", route_id)
     with transaction() as connection:
-        explanation = (
-            read_route_explanation(connection, known, limit=limit, offset=offset) if known is not None else None
-        )
-    if explanation is None:
+        found = read(connection, known) if known is not None else None
+    if found is None:
         raise CommandFailed(
             f"the route {route_id!r} has no plan to explain: its truck has not arrived, there is no such route, or it"
             " ended more than FUELROUTE_EXPLANATION_RETENTION_DAYS ago"
         )
-    show(as_json, explanation, lambda: print_explanation(explanation, screen))
+    if isinstance(found, bytes):
+        sys.stdout.buffer.write(found + b"\n")
+    else:
+        show(as_json, found, lambda: print_explanation(found, screen))
+
+
+@app.command()
+def check(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A certificate of `explain --certificate`; - is standard input.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Checks the certificate of a fuel plan: the plan keeps its limits, and no other plan within them costs less."""
+    from deploy.clients.python.fuelroute_client.certificates import Refused, check_certificate
+
+    text = read_text(file).encode()
+    try:
+        proven = check_certificate(text)
+    except Refused as refused:
+        raise CommandFailed(f"the certificate proves nothing: {refused}") from refused
+    digest = sha256(text).hexdigest()
+    show_sentence(as_json, {"proven": proven, "sha256": digest}, f"{proven}\nSHA-256 of the file: {digest}")
 
 
 Speed = Annotated[

@@ -1,5 +1,6 @@
 """The plans worker around the rule: what fails is tried later and later, not for ever, and what counts as failed."""
 
+import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -10,8 +11,10 @@ import psycopg
 import pytest
 from dramatiq.brokers.stub import StubBroker
 
+from deploy.clients.python.fuelroute_client import check_certificate
 from domain.database import fence
 from domain.database.connections import Connection, Database
+from domain.ids import new_id, shown_id
 from domain.planning import explanation as explanations
 from domain.queue.job_queue import JobQueue
 from domain.queue.jobs import review_plan_job
@@ -19,7 +22,7 @@ from domain.roads import Point, Road
 from domain.roads.truck_dimensions import ANY_TRUCK, TruckDimensions
 from domain.routes.plans import review_requests
 from domain.routes.progress.tracking import process_vehicles
-from domain.routes.reading.explanations import read_route_explanation
+from domain.routes.reading.explanations import read_certificate, read_route_explanation
 from domain.settings import Settings
 from domain.stations.price_sets import begin_price_set, due_price_changes
 from domain.stations.stations import store_station_rows
@@ -163,6 +166,9 @@ def test_a_truck_below_its_reserve_is_sent_to_the_only_station_there_is(one_stat
 
     with context.database.transaction() as connection:
         explanation = read_route_explanation(connection, route_id)
+        certificate = read_certificate(connection, route_id)
+        foreign = read_certificate(connection, route_id, company_id=new_id())
+        external_id = route_row(connection, route_id).external_id
         message = named(connection).execute("SELECT text FROM messages WHERE route_id = %s", (route_id,)).fetchone()
     assert explanation is not None
     policy = {one["limit"]: one["policy"] for one in explanation["relaxed"]}
@@ -171,6 +177,11 @@ def test_a_truck_below_its_reserve_is_sent_to_the_only_station_there_is(one_stat
     assert 5.0 < used["max_detour_miles"] < 25.0
     assert 20.0 < used["reserve_gallons"] < 24.0
     assert [one["station_id"] for one in explanation["candidates"]] == ["LONELY"]
+    assert certificate is not None
+    assert "no plan that passes these 1 truck stops" in check_certificate(certificate)
+    about = json.loads(certificate)["about"]
+    assert (about["route"], about["external_id"]) == (shown_id("rte", route_id), external_id)
+    assert foreign is None
     assert message is not None
     assert message.text.startswith("LOW FUEL: drive to Lonely Fuel, mile 0, before anything else.")
 

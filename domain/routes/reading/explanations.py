@@ -1,4 +1,4 @@
-"""The explanation of a route's plan, for `fuelroute explain`."""
+"""The explanation of a route's plan, for `fuelroute explain`, and the certificate of the plan."""
 
 from datetime import datetime
 from typing import NamedTuple
@@ -19,6 +19,37 @@ from domain.planning.explanation import (
 )
 from domain.planning.reasons import with_reasons
 from domain.routes.plans.stored_choices import choice_in_words, menu_of
+
+
+class _Certified(NamedTuple):
+    external_id: str
+    generated_at: datetime
+    explanation: NotNull[bytes]
+
+
+_CERTIFIED = Statement(
+    _Certified,
+    "SELECT r.external_id, p.generated_at, p.explanation FROM routes r JOIN plans p ON p.id = r.plan_id"
+    " WHERE r.id = %(route_id)s AND r.company_id = coalesce(%(company_id)s, r.company_id)"
+    " AND p.explanation IS NOT NULL",
+)
+
+
+def read_certificate(connection: Connection, route_id: UUID, *, company_id: UUID | None = None) -> bytes | None:
+    """The certificate of a route's current plan, or that none is feasible; None where no explanation is kept. Without a
+    company any route's, for operators. For a long road it takes a second."""
+    found = _CERTIFIED.first(connection, {"route_id": route_id, "company_id": company_id})
+    if found is None:
+        return None
+    from domain.planning.certificate import certificate_of  # brings the numerics, which `explain` need not load
+
+    return certificate_of(
+        found.explanation,
+        route=shown_id("rte", route_id),
+        external_id=found.external_id,
+        made_at=utc_text(found.generated_at),
+    )
+
 
 _EXPLANATION = Scalar(
     NotNull[bytes],
